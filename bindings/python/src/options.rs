@@ -27,6 +27,7 @@ pub fn of_database(mut builder: Builder, given: Option<&Bound<'_, PyDict>>) -> P
             "isolation" => builder.isolation(isolation(value)?),
             "max_snapshot_age" => builder.max_snapshot_age(seconds(&name, value)?),
             "max_pinned_space_bytes" => builder.max_pinned_space_bytes(number(&name, value)?),
+            "max_changes_bytes" => builder.max_changes_bytes(number(&name, value)?),
             "page_bytes" => builder.page_bytes(number(&name, value)?),
             "read_only" => builder.read_only(value.extract()?),
             _ => return Err(PyTypeError::new_err(format!("there is no option {name:?}"))),

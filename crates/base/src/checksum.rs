@@ -47,6 +47,11 @@ impl Running {
         Running(Box::new(Xxh3::with_seed(mix(backup, sequence))))
     }
 
+    /// The checksum of frame number `sequence` of the changes of commit `commit`.
+    pub fn change_frame(commit: u64, sequence: u64) -> Self {
+        Running(Box::new(Xxh3::with_seed(mix(commit, sequence))))
+    }
+
     /// What [`header`] answers once all bytes have come.
     pub fn unseeded() -> Self {
         Running(Box::new(Xxh3::new()))

@@ -14,6 +14,9 @@ pub enum ErrorKind {
     Conflict,
     /// The snapshot or transaction was open for so long that it has expired. Nothing was written; begin a new one.
     SnapshotTooOld,
+    /// The changes after the asked commit are kept no longer. Begin again at the oldest commit that the message names,
+    /// from a copy of the database at that commit or a later one.
+    TooOld,
     /// The disk, a quota or the memory budget is full. Nothing was written; free space or memory and try again.
     Full,
     /// The key, table or database already exists.
@@ -44,6 +47,8 @@ pub enum ErrorKind {
     Closed,
     /// The handle was inherited through a fork. Open the database in the child after the parent has closed it.
     Forked,
+    /// Another writer has taken over the lineage of shipped commits. Stop writing here, and restore from the bucket.
+    Fenced,
 }
 
 /// An error: its [`kind`](Error::kind), a message, and its cause. It has the size of one pointer.

@@ -14,6 +14,8 @@ impl TableId {
     /// The catalog's physical rows: from a table's id to its run. Only checkpoints write them, and they are never
     /// logged.
     pub const PHYSICAL: TableId = TableId(1);
+    /// What the database repeats of another one: which, and up to which commit. Logged like any table.
+    pub const LINEAGE: TableId = TableId(2);
     /// The first id of a user's table.
     pub const FIRST_USER: TableId = TableId(16);
 }

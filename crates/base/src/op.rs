@@ -3,7 +3,8 @@
 //! A commit record in the log is `commit timestamp u64 · operation count varint · operations`. An operation is
 //! one kind byte and its parts; the table is named once and stands for all operations until the next
 //! [`Op`] of another table (`docs/format.md` has the table and a worked example). The timestamp has a fixed length,
-//! so that a record can be encoded before its place in the order of commits is known ([`stamp`]).
+//! so that a record can be encoded before its place in the order of commits is known ([`stamp`]). So has the time of
+//! the commit ([`stamp_time`]), which stands before the first operation of a record if somebody follows the changes.
 
 use crate::codec::{Reader, Writer};
 use crate::{CommitTs, LargeRef, PagePtr, TableId};
@@ -89,6 +90,7 @@ mod kind {
     pub const DELETE: u8 = 3;
     pub const DELETE_RANGE: u8 = 4;
     pub const DELETE_FROM: u8 = 5;
+    pub const TIME: u8 = 6;
     pub const PUT_LARGE: u8 = 16;
     pub const ATTACH: u8 = 17;
 }
@@ -107,6 +109,21 @@ impl<'a, W: Writer> Encoder<'a, W> {
         out.put_u64(ts.0);
         out.put_varint(count);
         Encoder { out, table: None }
+    }
+
+    /// Appends operations without the head of a record, for [`Decoder::of_operations`], behind others whose last one was
+    /// on `table`.
+    pub fn of_operations(out: &'a mut W, table: Option<TableId>) -> Self {
+        Encoder { out, table }
+    }
+
+    /// Begins a commit record that has room for its time: see [`stamp_time`].
+    #[inline]
+    pub fn begin_timed(out: &'a mut W, ts: CommitTs, count: u64) -> Self {
+        let encoder = Encoder::begin(out, ts, count);
+        encoder.out.put_u8(kind::TIME);
+        encoder.out.put_u64(0);
+        encoder
     }
 
     /// Appends one operation on `table`.
@@ -156,6 +173,27 @@ pub fn stamp(record: &mut [u8], ts: CommitTs) {
     record[..8].copy_from_slice(&ts.0.to_le_bytes());
 }
 
+/// Sets the time of a commit record that was begun with [`Encoder::begin_timed`]: milliseconds since 1970. Does nothing
+/// to a record without room for it.
+///
+/// ```
+/// use pando_base::{op::{Decoder, Encoder, stamp_time}, CommitTs};
+/// let mut record = Vec::new();
+/// Encoder::begin_timed(&mut record, CommitTs(9), 0);
+/// stamp_time(&mut record, 1_700_000_000_000);
+/// assert_eq!(Decoder::begin(&record).unwrap().time_ms(), Some(1_700_000_000_000));
+/// ```
+pub fn stamp_time(record: &mut [u8], time_ms: u64) {
+    let time_at = || {
+        let mut reader = Reader::new(record);
+        (reader.u64()?, reader.varint()?);
+        (reader.u8()? == kind::TIME).then(|| record.len() - reader.rest().len())
+    };
+    if let Some(place) = time_at().and_then(|at| record.get_mut(at..at + 8)) {
+        place.copy_from_slice(&time_ms.to_le_bytes());
+    }
+}
+
 /// Reads one commit record back: an iterator over its operations, each with its table.
 ///
 /// `None` ends the record; whether it ended well is what [`Decoder::finish`] says.
@@ -176,6 +214,7 @@ pub struct Decoder<'a> {
     reader: Reader<'a>,
     ts: CommitTs,
     left: u64,
+    time_ms: Option<u64>,
     table: Option<TableId>,
     bad: bool,
 }
@@ -186,7 +225,25 @@ impl<'a> Decoder<'a> {
         let mut reader = Reader::new(bytes);
         let ts = CommitTs(reader.u64()?);
         let left = reader.varint()?;
-        Some(Decoder { reader, ts, left, table: None, bad: false })
+        let time_ms = match reader.rest().first() {
+            Some(&kind::TIME) => {
+                reader.u8()?;
+                Some(reader.u64()?)
+            }
+            _ => None,
+        };
+        Some(Decoder { reader, ts, left, time_ms, table: None, bad: false })
+    }
+
+    /// Reads `count` operations without the head of a record, as another format may hold them.
+    pub fn of_operations(bytes: &'a [u8], count: u64) -> Self {
+        let (reader, ts) = (Reader::new(bytes), CommitTs(0));
+        Decoder { reader, ts, left: count, time_ms: None, table: None, bad: false }
+    }
+
+    /// When the commit was made, in milliseconds since 1970; `None`: the record does not say.
+    pub fn time_ms(&self) -> Option<u64> {
+        self.time_ms
     }
 
     /// The commit's timestamp.

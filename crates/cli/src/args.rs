@@ -1,5 +1,7 @@
 //! What can be typed.
 
+#[cfg(feature = "ship")]
+use crate::ship;
 #[cfg(feature = "sql")]
 use crate::sql;
 use crate::{
@@ -98,8 +100,18 @@ pub enum Command {
     },
     /// Back up a database to a folder or a stream, in full or incrementally
     Backup(backup::BackupArgs),
-    /// Create a database from a backup, or list the backups of a folder
+    /// Create a database from a backup or a bucket, or list what a folder or bucket has
     Restore(backup::RestoreArgs),
+    /// Ship the commits of a database to a bucket or a folder, continuously or once
+    #[cfg(feature = "ship")]
+    Ship(ship::ShipArgs),
+    /// Not in this build
+    #[cfg(not(feature = "ship"))]
+    #[command(hide = true)]
+    Ship {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        words: Vec<std::ffi::OsString>,
+    },
     /// Recommend a layout for each table, with the estimated cost of operations and of switching
     Advise(advise::AdviseArgs),
     /// Print counters and sizes of a database

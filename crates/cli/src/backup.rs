@@ -42,17 +42,23 @@ Examples:
   pando restore backups --list
   pando restore backups shop2
   pando restore backups shop2 --at 3
+  pando restore s3://my-bucket/shop shop2 --at 2026-11-25T10:00:00Z
   gunzip < shop.backup.gz | pando restore - shop2")]
 pub struct RestoreArgs {
-    /// What to restore (a folder of backups; or backup files in order, a full one first; or `-` for standard input),
-    /// followed by the directory of the new database, which must be empty or not exist
+    /// What to restore (a folder of backups; or backup files in order, a full one first; or `-` for standard input; or
+    /// the address of a bucket or folder that `ship` has filled), followed by the directory of the new database, which
+    /// must be empty or not exist
     #[arg(required = true, value_names = ["BACKUP", "DIR"])]
     paths: Vec<PathBuf>,
-    /// Restore this backup of the folder, by number or name as --list prints them [default: the newest]
-    #[arg(long, value_name = "BACKUP")]
+    /// Restore this backup of the folder, by number or name as --list prints them; of a bucket, the state of this
+    /// moment, as in 2026-11-25T10:00:00Z [default: the newest]
+    #[arg(long, value_name = "BACKUP|MOMENT")]
     at: Option<String>,
-    /// List the backups of the folder and restore nothing
-    #[arg(long, conflicts_with = "at")]
+    /// Restore the state of commit N of a bucket
+    #[arg(long, value_name = "N", conflicts_with = "at")]
+    commit: Option<u64>,
+    /// List the backups of the folder, or the states that a bucket has, and restore nothing
+    #[arg(long, conflicts_with_all = ["at", "commit"])]
     list: bool,
     #[command(flatten)]
     format: FormatArgs,
@@ -159,6 +165,13 @@ fn progress() -> ProgressBar {
 /// `pando restore`.
 pub fn restore(args: &RestoreArgs) -> Outcome {
     let (target, backups) = args.paths.split_last().expect("one path is required");
+    if let Some(outcome) = restore_bucket(args, target, backups) {
+        return outcome;
+    }
+    if args.commit.is_some() {
+        let message = "--commit needs a bucket that `pando ship` has filled; for backups, use --at";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     if args.list {
         return match backups {
             [] => list(&Backups::open(target)?, args.format.format()),
@@ -181,6 +194,34 @@ pub fn restore(args: &RestoreArgs) -> Outcome {
         files => pando::restore_files(files, target)?,
     };
     write_restored(&report, args.format.format())
+}
+
+/// The same from a bucket; `None` if the source is none.
+#[cfg(feature = "ship")]
+fn restore_bucket(args: &RestoreArgs, target: &Path, sources: &[PathBuf]) -> Option<Outcome> {
+    use crate::ship::bucket;
+    let format = args.format.format();
+    let run = |source: &Path| {
+        let bucket = bucket::connect(source)?;
+        if args.list {
+            return bucket::list(&bucket, format);
+        }
+        bucket::restore(&bucket, bucket::goal(args.at.as_deref(), args.commit)?, target, format)
+    };
+    match sources {
+        [] if args.list && bucket::is_bucket(target) => Some(run(target)),
+        [source] if !args.list && bucket::is_bucket(source) => Some(run(source)),
+        _ => None,
+    }
+}
+
+/// Buckets are not in this build.
+#[cfg(not(feature = "ship"))]
+fn restore_bucket(args: &RestoreArgs, _: &Path, _: &[PathBuf]) -> Option<Outcome> {
+    let is_url = args.paths.iter().any(|path| path.to_str().is_some_and(|text| text.contains("://")));
+    let message =
+        "this `pando` was built without shipping; build it with the feature `ship`, which is on by default";
+    is_url.then(|| Err(Failure::Usage(message.to_owned())))
 }
 
 fn write_restored(report: &RestoreReport, format: Format) -> Outcome {

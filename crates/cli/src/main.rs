@@ -8,8 +8,8 @@
 //! 2. [`remote`]: a server in the place of a directory; [`watch`]: what it does, as it does it.
 //! 3. [`records`]: put, get, delete, scan; [`inspect`]: tables, rename, layout, stats, check, checkpoint; [`advise`];
 //!    [`explain`]; [`options`]: what each option is set to; [`compact`].
-//! 4. [`import`]; [`export`] and [`export_typed`], which use each other; [`backup`]: backup and restore; [`salvage`],
-//!    when a directory is damaged; `sql`; `mcp`.
+//! 4. [`import`]; [`export`] and [`export_typed`], which use each other; `ship`: buckets; [`backup`]: backup and
+//!    restore; [`salvage`], when a directory is damaged; `sql`; `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill; [`demo`].
 //! 6. [`token`]. [`serve`] and [`profile`], which watches any other command, use [`args`] (what can be typed), which
 //!    lists their arguments.
@@ -37,6 +37,8 @@ mod compact;
 mod import;
 mod export;
 mod export_typed;
+#[cfg(feature = "ship")]
+mod ship;
 mod backup;
 mod salvage;
 #[cfg(feature = "sql")]
@@ -101,6 +103,12 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Restore(args) => backup::restore(&args),
         Command::Salvage(args) => salvage::run(&args),
         Command::Serve(args) => serve::run(args),
+        #[cfg(feature = "ship")]
+        Command::Ship(args) => ship::run(&args),
+        #[cfg(not(feature = "ship"))]
+        Command::Ship { .. } => Err(failure::Failure::Usage(
+            "this `pando` was built without shipping; build it with the feature `ship`, on by default".into(),
+        )),
         Command::Token(args) => token::run(&args),
         #[cfg(feature = "sql")]
         Command::Sql(args) => sql::run(&args),

@@ -118,6 +118,9 @@ pub struct ServeArgs {
     /// Accept connections from other machines although there are no tokens
     #[arg(long)]
     allow_anyone: bool,
+    #[cfg(feature = "ship")]
+    #[command(flatten)]
+    ship: crate::ship::serving::ServeShipArgs,
     /// How much the server logs on standard error: `info` logs each request, `debug` also the steps of checkpoints.
     /// No request waits for the log: if its reader is too slow, lines are dropped and counted in /metrics
     #[arg(long, value_name = "LEVEL", default_value = "warn", env = "PANDO_LOG",
@@ -254,6 +257,10 @@ fn serve(args: ServeArgs) -> Outcome {
     limits.body_timeout = Duration::from_secs(args.body_timeout);
     limits.slow = Duration::from_millis(args.slow);
     limits.drain = Duration::from_secs(args.drain);
+    #[cfg(feature = "ship")]
+    {
+        config.shipping = args.ship.shipping(&config.dir)?;
+    }
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;
     // Whether somebody reads that line is nothing to those who ask the server.

@@ -78,6 +78,19 @@ impl Log {
         let window = Window::open(&dir, first)?;
         Ok(Follow { dir, later, window, at: from.lsn, end, payload: (0, 0) })
     }
+
+    /// Lets `follow`, a reader of this log, go on to what was appended since. The caller holds its position still.
+    pub fn extend(&self, follow: &mut Follow) {
+        let known = follow.later.back().map_or(follow.window.header.number, |last| last.number);
+        {
+            let appender = lock(&self.appender);
+            let all = appender.older.iter().chain([&appender.segment.header]);
+            follow.later.extend(all.filter(|header| header.number > known).copied());
+            follow.end = appender.end;
+        }
+        // It may hold bytes from before the blocks were written.
+        follow.window.forget();
+    }
 }
 
 impl Follow {

@@ -251,6 +251,18 @@ impl Builder {
         self
     }
 
+    /// Limits what is kept for a reader of changes that is late, in bytes: the log from its position on, and what its
+    /// next commits refer to in the data file. Beyond that the reader that is furthest behind fails with `TooOld`, and
+    /// begins again with a copy of the database. See [`Database::changes`](crate::Database::changes).
+    ///
+    /// Default: 1 GiB. Range: 64 KiB and more. A low value makes late readers of changes begin again; a high value lets
+    /// them take more disk space.
+    pub fn max_changes_bytes(mut self, bytes: u64) -> Self {
+        self.options.max_changes_bytes = bytes;
+        self.given.note(Id::MaxChangesBytes);
+        self
+    }
+
     /// Calls `report`, on a thread of the database, for each snapshot or transaction that has been open for a minute
     /// (or half of [`Builder::max_snapshot_age`]), that keeps more than half of what is allowed, or that has just
     /// expired. Each is reported once, and once more if it expires later. `report` should be quick, because its

@@ -23,7 +23,8 @@
 //! Reading order: [`Database`] (open, tables, retries), [`Snapshot`] (reads), [`Transaction`] (reads and writes),
 //! [`ReadTables`] and [`WriteTables`] (traits for functions that take these), [`ValueRef`] (a value without a copy),
 //! [`ValueReader`] and [`ValueWriter`] (values of gigabytes), [`Cursor`] and [`Range`] (in order), [`Builder`]
-//! (options; all of them in [`options`]), [`Database::backup`] and [`restore`], [`Error`] and [`ErrorKind`].
+//! (options; all of them in [`options`]), [`Database::backup`] and [`restore`], [`Database::changes`] (every commit as
+//! it comes), [`Error`] and [`ErrorKind`].
 //!
 //! In the code, each module uses those before it; only `database` and `transaction` use each other:
 //!
@@ -31,7 +32,7 @@
 //! 2. `pacer` (delays writers) and `workers` (the two threads, and what throttles them).
 //! 3. `cursor` and `snapshot`: reads. `database` and `transaction`: handles, retries and writes. `traits`: what these
 //!    have in common.
-//! 4. `backup`, `compact`, [`explain`], `prometheus`, [`salvage`]: what else a database can do.
+//! 4. `backup`, `compact`, [`explain`], `prometheus`, [`salvage`], [`changes`]: what else a database can do.
 //!
 //! What a commit survives is its [`Durability`], what it is protected from its [`Isolation`]. The defaults are the
 //! strongest of both: serializable, and on the disk when the call returns.
@@ -54,6 +55,7 @@ mod compact;
 pub mod explain;
 mod prometheus;
 pub mod salvage;
+pub mod changes;
 
 pub use backup::{
     BackupEntry, BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, RestoreReport, restore,
@@ -66,6 +68,7 @@ pub use base::latency::{Cause as WaitCause, Latency};
 pub use base::seams::Clock;
 pub use base::{Error, ErrorKind, Result, keys, limits};
 pub use builder::Builder;
+pub use changes::{Applied, Change, Changes, ChangesOptions, Operation};
 pub use compact::Compacted;
 pub use cursor::{Cursor, Range, Span};
 pub use database::{Database, TableOptions};

@@ -98,6 +98,11 @@ impl Ranges {
         self.spans.iter().map(|(start, end)| (&**start, end.as_deref()))
     }
 
+    /// The span at place `at` of their order.
+    pub fn get(&self, at: usize) -> Option<SpanRef<'_>> {
+        self.spans.get(at).map(|(start, end)| (&**start, end.as_deref()))
+    }
+
     /// The span that covers `key`. O(log n).
     #[inline]
     pub fn covering(&self, key: &[u8]) -> Option<SpanRef<'_>> {

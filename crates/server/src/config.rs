@@ -1,9 +1,11 @@
 //! What can be set.
 
+use crate::shipping::Shipping;
 use pando::options::Value;
 use pando::{Database, Durability};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The configuration of a server.
@@ -21,6 +23,8 @@ pub struct Config {
     pub allow_anyone: bool,
     /// How much of the CPU profile is kept; `None`: CPU time is sampled only on request.
     pub profile_window: Option<Duration>,
+    /// What ships the databases to a bucket; `None`: nothing does.
+    pub shipping: Option<Arc<dyn Shipping>>,
     /// Limits on clients.
     pub limits: Limits,
 }
@@ -77,6 +81,7 @@ impl Config {
             durability: Durability::Sync,
             allow_anyone: false,
             profile_window: None,
+            shipping: None,
             limits: Limits::default(),
         }
     }

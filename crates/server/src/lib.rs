@@ -9,7 +9,8 @@
 //!
 //! The crate has wings, a folder each, whose `mod.rs` lists its files. In this order a wing uses the ones before it:
 //!
-//! 1. [`config`]: what can be set. [`log`]: the server's log, which no request waits for.
+//! 1. [`shipping`]: what copies commits to a bucket. [`config`]: what can be set. [`log`]: the server's log, which no
+//!    request waits for.
 //! 2. `wire`: what goes over the wire: addresses, bodies, problems, records as bytes, the heads of requests.
 //! 3. `limits`: what requests may take: threads, the memory of bodies, the places of streams, connections.
 //! 4. `watch`: what operators learn: counts and latencies, slow requests, a line for each request.
@@ -27,6 +28,7 @@
 //! The threads that read sockets never wait: not for a disk, not for a commit, not for a lock held across either.
 #![deny(missing_docs, unsafe_code)]
 
+pub mod shipping;
 pub mod config;
 pub mod log;
 mod wire;

@@ -20,6 +20,7 @@ pub mod check;
 mod chunk;
 pub mod firm;
 pub mod map;
+mod named;
 mod place;
 mod reached;
 pub mod root;

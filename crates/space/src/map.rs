@@ -10,6 +10,7 @@
 
 use crate::chunk::{CHUNK_UNITS, Chunk};
 use crate::firm::Kept;
+use crate::named::Named;
 use crate::reached::Reached;
 use crate::root::Extent;
 use base::limits::UNIT_BYTES;
@@ -45,6 +46,8 @@ pub struct Space {
     pub(crate) logged: BTreeMap<u64, u64>,
     /// What was logged until the checkpoint that is being written adopted or retired it: logged again on a revert.
     pub(crate) adopted: BTreeMap<u64, u64>,
+    /// What the log refers to although checkpoints have adopted it, for those who follow the log.
+    pub(crate) named: Named,
     /// What is left for checkpoints.
     pub(crate) kept: Kept,
     /// What checkpoints reach that are read, and which those are.
@@ -120,6 +123,7 @@ impl Space {
             retiring: BTreeMap::new(),
             logged: BTreeMap::new(),
             adopted: BTreeMap::new(),
+            named: Named::default(),
             kept: Kept::default(),
             reached: Reached::default(),
             readers: Vec::new(),
@@ -238,11 +242,14 @@ impl Space {
     pub fn release(&mut self, through: CheckpointNo, readers: &[CheckpointNo]) -> Vec<Extent> {
         let later = self.retired.split_off(&CheckpointNo(through.0 + 1));
         let mut released = Vec::new();
+        self.named.kept_units = 0;
         for (at, waiting) in std::mem::replace(&mut self.retired, later) {
             let mut left = Vec::new();
             for retired in waiting {
                 let (kept, free) = self.split_read(retired, at, readers);
                 left.extend(kept);
+                let (named, free) = self.named.split(free);
+                left.extend(named.into_iter().map(|extent| Retired { extent, birth: retired.birth }));
                 for extent in free {
                     self.unhold(extent);
                     self.forget_misses(extent.unit, extent.units);

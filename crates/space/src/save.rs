@@ -191,9 +191,9 @@ impl Space {
             let retired = |ptr| Retired { extent: Extent::from(ptr), birth: CheckpointNo(0) };
             self.retired.entry(at).or_default().extend(old.into_iter().map(retired));
         }
-        for unit in std::mem::take(&mut self.adopted).into_keys() {
-            self.forget_logged(unit);
-        }
+        let adopted = std::mem::take(&mut self.adopted);
+        adopted.keys().for_each(|&unit| self.forget_logged(unit));
+        self.named.saved = adopted;
         self.handed_out_before = std::mem::take(&mut self.handed_out);
     }
 

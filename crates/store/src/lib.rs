@@ -10,8 +10,9 @@
 //! 5. `write`: [`transaction`], which reads, gathers and commits.
 //! 6. [`checkpoint`]: from memtables to runs, in thirteen steps, with [`lsm`] and [`relocate`].
 //! 7. `open`: [`recovery`], [`beside`] another process, [`pinned`] copies, and [`rebuild`].
-//! 8. [`salvage`]: what can still be read of a damaged database.
-//! 9. `watch`: [`stats`], [`figures`], [`advice`] and [`check`].
+//! 8. [`changes`]: the log of a live database as logical changes, for those who follow it.
+//! 9. [`salvage`]: what can still be read of a damaged database.
+//! 10. `watch`: [`stats`], [`figures`], [`advice`] and [`check`].
 #![deny(missing_docs)]
 // Files and threads are beyond loom: it gets `view` alone, by path, in tests/views_loom.rs.
 #![cfg(not(loom))]
@@ -23,6 +24,7 @@ pub mod commit;
 mod write;
 pub mod checkpoint;
 mod open;
+pub mod changes;
 pub mod salvage;
 mod watch;
 
@@ -48,6 +50,7 @@ pub use state::{attach, latch, memory, pacing, superblock, tables, time, ttl, vi
 pub use uncommitted::large;
 pub use uncommitted::write_set::{self, Savepoint};
 pub use watch::{advice, check, figures, stats};
+pub use write::repeat::{self, Forks, Lineage, Repeat, RepeatedValue};
 pub use write::scan_mut::CursorMut;
 pub use write::transaction::{self, Transaction, TransactionOptions};
 pub use write::value_writer::ValueWriter;

@@ -22,6 +22,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("pando", 5),
     ("rows", 6),
     ("profile", 6),
+    ("ship", 6),
     ("sql", 7),
     ("server", 8),
     ("mcp", 8),

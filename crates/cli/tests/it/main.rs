@@ -35,6 +35,7 @@ mod serve_v0;
 mod serve_v1;
 mod serve_without_sql;
 mod serving;
+mod ship;
 mod sql;
 mod transfer;
 mod ttl;

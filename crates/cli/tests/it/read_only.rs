@@ -1,6 +1,6 @@
 //! Commands that only look: side by side, and where nothing can be written.
 
-use crate::common::{failure, pando, stdout};
+use crate::common::{pando, stdout};
 use pando::Database;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -104,6 +104,7 @@ impl Builder {
             }),
             Id::MaxSnapshotAge => or_unlimited(options.max_snapshot_age.map(whole_ms)),
             Id::MaxPinnedSpaceBytes => or_unlimited(options.max_pinned_space_bytes),
+            Id::MaxChangesBytes => Value::Number(options.max_changes_bytes),
             Id::PageBytes => Value::Number(options.page_bytes_or_default() as u64),
             Id::ReadOnly => Value::Word(if options.read_only { "yes" } else { "no" }),
         }

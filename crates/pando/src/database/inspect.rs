@@ -27,6 +27,28 @@ impl Database {
         self.shared.store.check_all(&mut progress)
     }
 
+    /// Returns the id of the database, and its fork. Every copy of a database has its id. The fork is 0 until the
+    /// database is restored from a backup, and another random number after each restore.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let mut backup = Vec::new();
+    /// db.backup(pando::BackupOptions::default(), &mut backup)?;
+    /// pando::restore_stream(&mut &backup[..], dir.path())?;
+    /// let copy = pando::Database::open(dir.path())?;
+    /// assert_eq!(copy.identity().0, db.identity().0);
+    /// assert_ne!(copy.identity().1, db.identity().1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn identity(&self) -> (u64, u32) {
+        let lineage = self.shared.store.lineage();
+        (lineage.database.0, lineage.fork)
+    }
+
     /// Returns the value of each option and where it was set; see [`crate::options`].
     pub fn settings(&self) -> Result<Vec<Setting>> {
         self.shared.builder.settings(Some(self))

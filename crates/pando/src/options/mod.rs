@@ -59,6 +59,7 @@ pub(crate) enum Id {
     Isolation,
     MaxSnapshotAge,
     MaxPinnedSpaceBytes,
+    MaxChangesBytes,
     PageBytes,
     ReadOnly,
 }

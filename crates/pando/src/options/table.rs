@@ -8,7 +8,7 @@ const GIB: u64 = 1 << 30;
 const HOUR_MS: u64 = 3_600_000;
 
 /// All options, ordered by group.
-pub const ALL: [Spec; 13] = [
+pub const ALL: [Spec; 14] = [
     Spec {
         name: "memory_bytes",
         id: Id::MemoryBytes,
@@ -111,6 +111,15 @@ pub const ALL: [Spec; 13] = [
         default: "twice what is in use, at least 1 GiB",
         range: Range::Numbers(4 * KIB, u64::MAX),
         cost: "A low value makes long reads fail; a high value lets them take more disk space.",
+    },
+    Spec {
+        name: "max_changes_bytes",
+        id: Id::MaxChangesBytes,
+        group: Group::Readers,
+        unit: Unit::Bytes,
+        default: "1 GiB",
+        range: Range::Numbers(64 * KIB, u64::MAX),
+        cost: "A low value makes late readers of changes begin again; a high value lets them take more disk space.",
     },
     Spec {
         name: "page_bytes",

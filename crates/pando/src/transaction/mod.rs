@@ -8,6 +8,7 @@ use base::{Error, ErrorKind, Result};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use store::commit::Applied;
 use store::{Savepoint, Table, TransactionOptions, ValueReader, ValueRef, ValueWriter};
 use txn::Durability;
 
@@ -388,28 +389,35 @@ impl Transaction {
         let durability = inner.options().durability;
         let bytes = inner.bytes() as u64;
         let applied = inner.apply()?;
-        if applied.sealed() {
-            shared.signals.pacer.activate();
-            shared.signals.set_full(shared.store.pressure().is_full());
-            shared.signals.checkpoint.ring();
-        }
-        if durability == Durability::Lazy && !shared.signals.lazy_waits.swap(true, Ordering::SeqCst) {
-            shared.signals.log.ring();
-        }
-        if applied.wants_segment() {
-            shared.signals.log.ring();
-        }
-        let ts = shared.store.acknowledge(applied)?;
-        if bytes > 0 && shared.signals.pacer.pay(&shared.store, bytes) {
-            shared.signals.set_full(true);
-            // The worker may have come to its end meanwhile, and would not say again that there is room.
-            shared.signals.checkpoint.ring();
-        }
-        Ok(ts.0)
+        shared.finish_commit(applied, durability, bytes)
     }
 
     /// Rolls the transaction back. The same as dropping it, but explicit.
     pub fn abort(self) {}
+}
+
+impl Shared {
+    /// Acknowledges a commit of about `bytes`, and has the workers look after what it left to do.
+    pub(crate) fn finish_commit(&self, applied: Applied, durability: Durability, bytes: u64) -> Result<u64> {
+        if applied.sealed() {
+            self.signals.pacer.activate();
+            self.signals.set_full(self.store.pressure().is_full());
+            self.signals.checkpoint.ring();
+        }
+        if durability == Durability::Lazy && !self.signals.lazy_waits.swap(true, Ordering::SeqCst) {
+            self.signals.log.ring();
+        }
+        if applied.wants_segment() {
+            self.signals.log.ring();
+        }
+        let ts = self.store.acknowledge(applied)?;
+        if bytes > 0 && self.signals.pacer.pay(&self.store, bytes) {
+            self.signals.set_full(true);
+            // The worker may have come to its end meanwhile, and would not say again that there is room.
+            self.signals.checkpoint.ring();
+        }
+        Ok(ts.0)
+    }
 }
 
 /// How much is taken from a reader at once.

@@ -18,7 +18,7 @@ mod throttle;
 
 use base::{Error, ErrorKind, Result};
 pub(crate) use follow::Following;
-pub(crate) use signals::{Foreman, ReaderWatch, Signals};
+pub(crate) use signals::{Bell, Foreman, ReaderWatch, Signals};
 use signals::{Room, TICK};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::task::Wake;
 use std::thread;
 use std::time::{Duration, Instant};
 use store::memory::Attendant;
@@ -23,6 +24,12 @@ const MEMORY_WAIT: Duration = Duration::from_millis(1);
 pub(crate) struct Bell {
     rung: Mutex<bool>,
     changed: Condvar,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.ring();
+    }
 }
 
 impl Bell {

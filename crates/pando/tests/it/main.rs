@@ -12,6 +12,7 @@ mod backup_hostile;
 mod backup_trouble;
 mod basics;
 mod budget;
+mod changes;
 mod compressed;
 mod counters;
 mod displaced;

@@ -8,6 +8,17 @@ use crate::limits::room::Room;
 use crate::watch::watcher::Watch;
 use std::sync::Arc;
 
+/// Whether the databases are shipped to a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IsShipped {
+    /// They are not.
+    No,
+    /// They are, after writes were answered.
+    Later,
+    /// They are, before writes are answered.
+    InSync,
+}
+
 /// All parts.
 #[derive(Debug)]
 pub struct Parts {
@@ -23,6 +34,8 @@ pub struct Parts {
     pub keeper: Arc<Gatekeeper>,
     /// What is counted and kept of requests.
     pub watch: Arc<Watch>,
+    /// Whether the databases are shipped.
+    pub shipping: IsShipped,
     /// The OpenAPI document.
     pub document: fn() -> &'static str,
 }

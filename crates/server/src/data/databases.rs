@@ -12,6 +12,7 @@ use crate::data::inside::{Inside, remove};
 use crate::data::names::{MAX_NAME_BYTES, is_name};
 use crate::data::open::Open;
 use crate::data::places::{Place, Places};
+use crate::shipping::Shipping;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
 use pando::{Budget, Database, Durability, Error, ErrorKind, Holder, Result};
@@ -40,6 +41,7 @@ pub struct Databases {
     /// For writes that wait.
     memory: Arc<Semaphore>,
     places: Places,
+    shipping: Option<Arc<dyn Shipping>>,
 }
 
 fn check_name(name: &str) -> Answer<()> {
@@ -56,7 +58,13 @@ fn missing(name: &str) -> Problem {
 
 impl Databases {
     /// Those in `dir`, none of them open yet; what was dropped and not removed is removed.
-    pub fn new(dir: &Path, budget: Arc<Budget>, durability: Durability, most_open: usize) -> Result<Self> {
+    pub fn new(
+        dir: &Path,
+        budget: Arc<Budget>,
+        durability: Durability,
+        most_open: usize,
+        shipping: Option<Arc<dyn Shipping>>,
+    ) -> Result<Self> {
         let failed = |error| Error::io(format!("read the directory {}", dir.display()), error);
         for entry in fs::read_dir(dir).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
@@ -65,7 +73,7 @@ impl Databases {
             }
         }
         let (dir, memory, places) = (dir.to_owned(), Open::memory(), Places::default());
-        Ok(Databases { dir, budget, durability, most_open, memory, places })
+        Ok(Databases { dir, budget, durability, most_open, memory, places, shipping })
     }
 
     /// Moves the clock of [`Databases::close_idle`].
@@ -103,7 +111,7 @@ impl Databases {
                 return Err(missing(name));
             }
             let db = self.with_room(|| self.builder().open(&path))?;
-            Ok(self.install(place, db))
+            self.install(place, db)
         })
     }
 
@@ -140,7 +148,7 @@ impl Databases {
             })
         };
         let db = self.with_room(create)?;
-        Ok((self.install(place, db), is_new))
+        Ok((self.install(place, db)?, is_new))
     }
 
     /// Removes a database with all it holds, once nobody uses it.
@@ -240,8 +248,23 @@ impl Databases {
         self.places.at_gate(name, || self.dir.join(name).is_dir(), work)
     }
 
-    fn install(&self, place: &Place, db: Database) -> Arc<Open> {
-        self.places.install(place, Open::new(db, Arc::clone(&self.memory)))
+    fn install(&self, place: &Place, db: Database) -> Answer<Arc<Open>> {
+        let ship = self.shipping.as_ref().map(|shipping| shipping.begin(&place.name, &db)).transpose()?;
+        Ok(self.places.install(place, Open::new(db, Arc::clone(&self.memory), ship)))
+    }
+
+    /// Begins to ship each database, by opening it. One that cannot be opened is logged.
+    pub fn begin_shipping(&self) -> Result<()> {
+        if self.shipping.is_some() {
+            // Of more than may be open, the others are shipped when they are used.
+            let names = self.names().map_err(Problem::into_error)?;
+            for name in names.into_iter().take(self.most_open) {
+                if let Err(problem) = self.open(&name) {
+                    tracing::error!(database = %name, "it is not shipped: {}", problem.detail);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -257,7 +280,7 @@ mod tests {
     use std::time::Instant;
 
     fn databases(dir: &Path, most_open: usize) -> Databases {
-        Databases::new(dir, Budget::new(64 << 20), Durability::Buffered, most_open).unwrap()
+        Databases::new(dir, Budget::new(64 << 20), Durability::Buffered, most_open, None).unwrap()
     }
 
     #[test]
@@ -289,7 +312,8 @@ mod tests {
     fn idle_databases_are_closed_when_others_need_the_memory() {
         let dir = tempfile::tempdir().unwrap();
         let budget = Budget::new(32 << 20);
-        let databases = Databases::new(dir.path(), Arc::clone(&budget), Durability::Buffered, 64).unwrap();
+        let databases =
+            Databases::new(dir.path(), Arc::clone(&budget), Durability::Buffered, 64, None).unwrap();
         for n in 0..40 {
             let (open, is_new) = databases.create(&format!("d{n}"), None).unwrap();
             assert!(is_new);

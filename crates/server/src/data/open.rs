@@ -2,15 +2,21 @@
 
 use crate::data::names::Names;
 use crate::data::writer::{MOST_WAITING_BYTES, Writer};
+use crate::shipping::Ship;
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
 use pando::{Database, Resident, Result, Table, TableOptions};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Semaphore;
 
 /// A database that is open.
 #[derive(Debug)]
 pub struct Open {
+    /// What ships it, if anything does.
+    pub ship: Option<Box<dyn Ship>>,
+    /// Whether the log has why shipping ended.
+    failure_is_logged: AtomicBool,
     /// The database.
     pub db: Database,
     /// Single writes.
@@ -27,14 +33,36 @@ const KEPT_TABLES: usize = 4096;
 
 impl Open {
     /// Over an open database; `memory` is for the writes that wait, of all databases.
-    pub fn new(db: Database, memory: Arc<Semaphore>) -> Self {
+    pub fn new(db: Database, memory: Arc<Semaphore>, ship: Option<Box<dyn Ship>>) -> Self {
         Open {
+            ship,
+            failure_is_logged: AtomicBool::new(false),
             writer: Writer::new(db.clone(), memory),
             #[cfg(feature = "sql")]
             sql: sql::Sql::new(db.clone()),
             db,
             tables: ArcSwap::default(),
         }
+    }
+
+    /// Logs, once, why shipping ended.
+    pub fn log_failure_of_shipping(&self, name: &str) {
+        let failure = self.ship.as_ref().and_then(|ship| ship.failure());
+        if let Some(error) = failure
+            && !self.failure_is_logged.swap(true, Ordering::SeqCst)
+        {
+            tracing::error!(%error, database = %name, "the database is no longer shipped");
+        }
+    }
+
+    /// Ships what is left, and closes the database.
+    pub fn close(&self) -> Result<()> {
+        if let Some(ship) = &self.ship
+            && let Err(error) = ship.end()
+        {
+            tracing::error!(%error, "not everything was shipped");
+        }
+        self.db.close()
     }
 
     /// Memory for the writes that wait.
@@ -45,7 +73,7 @@ impl Open {
     /// Over a database that is the only one.
     #[cfg(test)]
     pub fn alone(db: Database) -> Self {
-        Open::new(db, Open::memory())
+        Open::new(db, Open::memory(), None)
     }
 
     /// Runs `with` on a handle that was used before. No lock, no allocation, no look into the database, and no count

@@ -175,7 +175,7 @@ impl Places {
         for place in self.by_name.load().values() {
             let _gate = locked(&place.gate);
             if let Some(open) = place.open.swap(None) {
-                outcome = outcome.and(open.db.close());
+                outcome = outcome.and(open.close());
             }
         }
         outcome
@@ -209,7 +209,7 @@ impl Place {
             // The swap turns what is only borrowed from the place into counted handles: the count is all users.
             if !seems_used && let Some(open) = self.open.swap(None) {
                 if !is_used(&open, 1) {
-                    open.db.close()?;
+                    open.close()?;
                     return Ok(true);
                 }
                 self.open.store(Some(open));

@@ -9,6 +9,7 @@ use crate::log::dropped_lines;
 use crate::watch::observe::{BUCKETS, Kind, Observed, bucket_end_ns};
 use crate::watch::watcher::Watch;
 use crate::wire::problem::Answer;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -52,6 +53,7 @@ pub fn text(figures: &Figures, all_tables: bool) -> Answer<String> {
     requests(&figures.watch.observed, &mut out);
     server(figures, &mut out);
     databases(&figures.data.databases, all_tables, &mut out)?;
+    shipping(&figures.data.databases, &mut out);
     Ok(out)
 }
 
@@ -112,6 +114,21 @@ fn server(figures: &Figures, out: &mut String) {
     let name = "pando_build_info";
     head(out, name, "gauge", "The version of the running server.");
     let _ = writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+}
+
+/// How far the shipping of every database that is open has come.
+fn shipping(databases: &Databases, out: &mut String) {
+    let mut gauges: BTreeMap<&str, (&str, String)> = BTreeMap::new();
+    for (database, open) in databases.all_open() {
+        for (name, help, value) in open.ship.iter().flat_map(|ship| ship.gauges()) {
+            let (_, samples) = gauges.entry(name).or_insert((help, String::new()));
+            let _ = writeln!(samples, "pando_ship_{name}{{database=\"{database}\"}} {value}");
+        }
+    }
+    for (name, (help, samples)) in gauges {
+        head(out, &format!("pando_ship_{name}"), "gauge", help);
+        out.push_str(&samples);
+    }
 }
 
 /// What the library counts, of every database that is open.

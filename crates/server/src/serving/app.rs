@@ -1,7 +1,7 @@
 //! What a server is made of, and what is looked after while it runs.
 
 use crate::access::auth::Gatekeeper;
-use crate::calls::parts::Parts;
+use crate::calls::parts::{IsShipped, Parts};
 use crate::config::{Config, share_bytes};
 use crate::data::databases::{DEFAULT_DATABASE, Databases};
 use crate::data::held::Data;
@@ -37,8 +37,10 @@ impl App {
     pub fn new(config: Config) -> Result<Self> {
         let limits = &config.limits;
         let budget = Budget::new(config.memory_bytes.unwrap_or_else(share_bytes));
-        let databases = Databases::new(&config.dir, budget, config.durability, limits.open_databases)?;
+        let (most_open, shipping) = (limits.open_databases, config.shipping.clone());
+        let databases = Databases::new(&config.dir, budget, config.durability, most_open, shipping)?;
         let (default, _) = databases.create(DEFAULT_DATABASE, None).map_err(Problem::into_error)?;
+        databases.begin_shipping()?;
         let transactions = Arc::new(Transactions::new(limits.transactions, limits.transaction_idle));
         let entity = EntityTable::new(default)?;
         let mut start = [0; 8];
@@ -46,6 +48,11 @@ impl App {
         let watch = Watch::new(limits.slow, config.profile_window, u64::from_le_bytes(start))?;
         #[cfg(feature = "sql")]
         sql::limit_memory(limits.sql_memory_bytes).map_err(pando::Error::from)?;
+        let shipping = match &config.shipping {
+            None => IsShipped::No,
+            Some(shipping) if shipping.is_sync() => IsShipped::InSync,
+            Some(_) => IsShipped::Later,
+        };
         let parts = Parts {
             data: Arc::new(Data { databases, transactions, durability: config.durability }),
             entity: Arc::new(entity),
@@ -53,6 +60,7 @@ impl App {
             connections: Arc::new(Connections::new(limits.connections)),
             keeper: Arc::new(Gatekeeper::new(&config.dir)?),
             watch: Arc::new(watch),
+            shipping,
             document: openapi::text,
         };
         Ok(App { config, parts: Arc::new(parts), resident_bytes: AtomicU64::new(0) })
@@ -64,6 +72,9 @@ impl App {
             tracing::error!(%error, "the tokens could not be read again; the earlier ones stay valid");
         }
         self.parts.data.transactions.give_up_idle();
+        for (name, open) in self.parts.data.databases.all_open() {
+            open.log_failure_of_shipping(&name);
+        }
         self.parts.data.databases.tick();
         self.parts.data.databases.close_idle();
         self.give_back_memory();

@@ -11,21 +11,26 @@
 
 use crate::access::sites::{check_host, check_one_host, check_origin};
 use crate::calls::call::Call;
-use crate::calls::parts::Parts;
+use crate::calls::operation::{Access, Operation, Pending};
+use crate::calls::parts::{IsShipped, Parts};
 use crate::calls::target::Target;
 use crate::config::{Config, Limits};
+use crate::data::databases::DEFAULT_DATABASE;
+use crate::data::open::Open;
 use crate::limits::receive::{check_head, is_to_be_heard, lend, throw_away};
 use crate::routes::tree::Found;
 use crate::watch::slow::{Asked, Phases, Slow};
 use crate::watch::trace::{self, Line, REQUEST_ID};
 use crate::watch::watcher::Watch;
 use crate::wire::body::Body;
-use crate::wire::problem::Answer;
+use crate::wire::problem::{Answer, Problem};
 use axum::http::header::{ALLOW, EXPECT};
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 /// Answers requests. Cheap to clone: each connection has one.
 #[derive(Clone, Debug)]
@@ -117,7 +122,10 @@ impl Service {
                     let (body, left) = lend(body, &head.headers);
                     let call = Call { uri: head.uri, headers: head.headers, captured: found.captured() };
                     let answer = match found.operation() {
-                        Some(operation) => (operation.run)(&parts, call, body).await,
+                        Some(operation) => match Writing::of(&parts, operation, &call) {
+                            None => (operation.run)(&parts, call, body).await,
+                            Some(writing) => writing.run(&parts, (operation.run)(&parts, call, body)).await,
+                        },
                         None => {
                             // So that what is left of it comes back.
                             drop(body);
@@ -136,6 +144,56 @@ impl Service {
         }
     }
 }
+
+/// A request that may write to a database that is shipped.
+struct Writing {
+    database: String,
+}
+
+impl Writing {
+    /// `None` if nothing is shipped, or the request only reads.
+    fn of(parts: &Parts, operation: &Operation, call: &Call) -> Option<Self> {
+        if parts.shipping == IsShipped::No || operation.method == "GET" || operation.method == "HEAD" {
+            return None;
+        }
+        let database = match operation.access {
+            Access::Default(_) => DEFAULT_DATABASE,
+            Access::Database(_) => call.target().database(),
+            Access::Nothing | Access::Any | Access::All(_) => return None,
+        };
+        Some(Writing { database: database.to_owned() })
+    }
+
+    /// Refuses it where another writer has taken over. In sync mode, its answer waits until what was committed is in
+    /// the bucket.
+    async fn run(self, parts: &Parts, work: Pending) -> Answer {
+        let data = parts.data();
+        let refusal = |open: &Open| open.ship.as_ref().and_then(|ship| ship.refusal());
+        if let Some(error) = data.databases.with_open(&self.database, refusal).flatten() {
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "fenced", error.to_string()));
+        }
+        let answer = work.await?;
+        if parts.shipping == IsShipped::InSync
+            && let Some(open) = data.databases.get_open(&self.database)
+            && let Some(ship) = &open.ship
+        {
+            let newest = open.db.snapshot()?.commit_number();
+            let (shipped, outcome) = oneshot::channel();
+            ship.when_shipped(newest, Box::new(|done| drop(shipped.send(done))));
+            match timeout(SHIPPED_WITHIN, outcome).await {
+                Ok(Ok(done)) => done?,
+                _ => return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-shipped", NOT_SHIPPED)),
+            }
+        }
+        Ok(answer)
+    }
+}
+
+/// How long a write waits for the bucket.
+const SHIPPED_WITHIN: Duration = Duration::from_secs(30);
+const NOT_SHIPPED: &str = "the write is stored in this database, but was not in the bucket within 30 s; \
+                           it is shipped when the bucket can be reached again, and is lost if this machine is \
+                           lost before";
 
 /// The body of a request that is answered without it, unless its client waits to be asked for it.
 #[cold]

@@ -135,6 +135,7 @@ impl From<Error> for Problem {
             ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "bad-request"),
             ErrorKind::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
             ErrorKind::Latched => (StatusCode::SERVICE_UNAVAILABLE, "latched"),
+            ErrorKind::Fenced => (StatusCode::SERVICE_UNAVAILABLE, "fenced"),
             ErrorKind::Closed => (StatusCode::SERVICE_UNAVAILABLE, "closed"),
             ErrorKind::Locked => (StatusCode::SERVICE_UNAVAILABLE, "locked"),
             ErrorKind::Indeterminate => (StatusCode::INTERNAL_SERVER_ERROR, "indeterminate"),

@@ -220,6 +220,7 @@ impl Checkpoint<'_> {
                     space.move_map(moves.border_unit());
                 }
                 self.next.space = space.save(self.next.checkpoint)?;
+                space.note_named(self.next.absorbed);
                 space.set_firm_only(false);
             }
             Step::SyncData => store.sync_data()?,

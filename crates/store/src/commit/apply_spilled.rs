@@ -12,7 +12,7 @@
 //! Abandoned before the append, the runs' extents are free again. From the append on they are the log's.
 
 use crate::commit::apply::apply_record;
-use crate::commit::{Applied, Request, encode};
+use crate::commit::{Applied, Request, encode, next_stamp};
 use crate::read::merge::cursor::MOST_LAYERS;
 use crate::state::attach::Attached;
 use crate::state::committer::Committer;
@@ -36,7 +36,7 @@ impl Store {
     pub(crate) fn apply_spilled(&self, request: &mut Request<'_>, spills: Spills) -> Result<Applied> {
         let since = self.validate_ahead(request, Some(&spills), request.begin)?;
         let mut prepared = spills.prepare(request.reader)?;
-        encode(request.writes, Some(&prepared.attached), request.record);
+        encode(request.writes, Some(&prepared.attached), self.is_timed(request), request.record);
         self.reserve_log(request.record)?;
         request.spilled = (prepared.attached.records(), prepared.attached.bytes());
         self.sync_data()?;
@@ -47,8 +47,8 @@ impl Store {
             self.check_open()?;
             self.check_waiting(prepared.attached.count())?;
             self.validate(&committer.recent(self, request.reader), request, Some(&prepared.spills), since)?;
+            let ts = next_stamp(committer, request)?;
             self.seal(committer);
-            let ts = CommitTs(committer.last.0 + 1);
             let end = self.append(request, ts)?;
             let dropped = prepared.publish(self);
             committer.last = ts;

@@ -10,4 +10,4 @@ mod reclaim;
 mod delay;
 
 pub use steps::Applied;
-pub(crate) use steps::{Request, encode};
+pub(crate) use steps::{Repeated, Request, encode, next_stamp};

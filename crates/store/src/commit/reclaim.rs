@@ -29,9 +29,23 @@ impl Store {
     pub(crate) fn free_unneeded(&self) {
         // First what nobody needs, so that what is left is what readers keep, and they are judged by it.
         self.free_unread();
-        if self.expire_readers() {
+        if self.expire_readers() | self.revoke_late_feeds() {
             self.free_unread();
         }
+    }
+
+    /// Takes their places from the feeds for which more is kept than may be.
+    fn revoke_late_feeds(&self) -> bool {
+        let mut kept_bytes = lock(&self.space).named_units() * UNIT_BYTES as u64;
+        let (end, mut has_revoked) = (self.log.end().lsn, false);
+        while self.feeds.revoke_late(end, kept_bytes, self.max_changes_bytes) {
+            // What the data file keeps for the others is known once this one's is free.
+            (kept_bytes, has_revoked) = (0, true);
+        }
+        if has_revoked {
+            self.feeds.wake();
+        }
+        has_revoked
     }
 
     fn free_unread(&self) {
@@ -40,7 +54,12 @@ impl Store {
         read.sort_unstable();
         read.dedup();
         let through = self.freed_through();
-        let mut freed = lock(&self.space).release(through, &read);
+        let needed_after = self.feeds.need().after;
+        let mut freed = {
+            let mut space = lock(&self.space);
+            space.need_named(needed_after);
+            space.release(through, &read)
+        };
         freed.sort_unstable();
         // What somebody has written there since the lock was let go is forgotten, too: it is read again.
         self.pool.forget_all(&freed.iter().map(|extent| extent.unit..extent.end()).collect::<Vec<_>>());
@@ -73,12 +92,19 @@ impl Store {
         let space = lock(&self.space).stats();
         let bytes = |units: u64| units * UNIT_BYTES as u64;
         self.expiry.is_too_much_space(bytes(space.retired_units), bytes(space.used_units))
-            || self.log.stats().live_bytes > 2 * self.max_log_bytes
+            || self.log.stats().live_bytes > 2 * self.max_log_bytes + self.most_fed_bytes()
     }
 
-    /// Lets the log go before `position`, but for what readers in other processes still have to read.
+    /// What the log may keep for those who follow the changes, beside what it keeps for others.
+    fn most_fed_bytes(&self) -> u64 {
+        if self.feeds.count() > 0 { self.max_changes_bytes } else { 0 }
+    }
+
+    /// Lets the log go before `position`, but for what readers in other processes and those who follow the changes
+    /// still have to read.
     pub(crate) fn drop_log(&self, position: Position) -> Result<()> {
-        let segment = position.segment.min(self.needed_by_others().segment);
+        let needed = self.needed_by_others().segment.min(self.feeds.need().segment);
+        let segment = position.segment.min(needed);
         self.log.drop_before(Position { segment, ..position })
     }
 

@@ -32,7 +32,7 @@ use crate::uncommitted::spill::Spills;
 use crate::uncommitted::write_set::WriteSet;
 use base::budget::Holder;
 use base::latency::Cause;
-use base::op::{Encoder, stamp};
+use base::op::{Encoder, stamp, stamp_time};
 use base::phases::{self, Phase};
 use base::slots::Reader;
 use base::sync::{lock, lock_timed};
@@ -68,6 +68,17 @@ pub(crate) struct Request<'a> {
     pub spilled: (u64, u64),
     /// The tables to which it gives a TTL, with what they had when it began.
     pub ttls_before: &'a [(TableId, Ttl)],
+    /// The commit of another database that it repeats.
+    pub repeats: Option<Repeated>,
+}
+
+/// A commit of another database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Repeated {
+    /// Its number, under which it is committed here or not at all.
+    pub number: CommitTs,
+    /// When it was made there; `None`: that is not known.
+    pub time_ms: Option<u64>,
 }
 
 /// A commit that is in the log and the memtable, and not acknowledged yet.
@@ -117,7 +128,7 @@ impl Store {
             let durability = Durability::Buffered;
             return Ok(Applied { ts: begin, durable_at, durability, sealed: false, wants_segment: false });
         }
-        encode(request.writes, None, request.record);
+        encode(request.writes, None, self.is_timed(request), request.record);
         self.reserve_log(request.record)?;
         if request.writes.has_large() {
             self.sync_data()?;
@@ -133,7 +144,7 @@ impl Store {
         self.check_open()?;
         let recent = committer.recent(self, request.reader);
         self.validate(&recent, request, spills.as_deref(), since)?;
-        let ts = CommitTs(committer.last.0 + 1);
+        let ts = next_stamp(committer, request)?;
         let end = self.append(request, ts)?;
         committer.last = ts;
         apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
@@ -172,7 +183,7 @@ impl Store {
             committer.unsynced.push_back((ts, end));
         } else if committer.unsynced.is_empty() {
             self.clocks.publish(ts);
-            self.processes.show(self.clocks.visible());
+            self.show_readers();
         }
         self.tallies.commits.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         for (table, operations) in request.writes.operations_by_table() {
@@ -240,6 +251,9 @@ impl Store {
     /// a failed append too, if the record may be in the log: behind the latch of such a failure nothing is freed.
     pub(crate) fn append(&self, request: &mut Request<'_>, ts: CommitTs) -> Result<Lsn> {
         stamp(request.record, ts);
+        if self.is_timed(request) {
+            self.note_time(request);
+        }
         if !request.ttls_before.is_empty() {
             stamp_floors(request.record, request.ttls_before, self.time.now_ms());
         }
@@ -247,6 +261,19 @@ impl Store {
         let end = append(&self.log, request.record).map_err(|cause| self.append_failed(cause))?;
         request.writes.committed_large().for_each(|value| value.publish());
         Ok(end)
+    }
+
+    /// Whether the record is to say when its commit was made.
+    #[inline]
+    pub(crate) fn is_timed(&self, request: &Request<'_>) -> bool {
+        self.feeds.records_time() || request.repeats.is_some()
+    }
+
+    /// Has the record say when its commit was made, if there is room for it.
+    #[cold]
+    fn note_time(&self, request: &mut Request<'_>) {
+        let own = || self.time.now_ms();
+        stamp_time(request.record, request.repeats.map_or_else(own, |commit| commit.time_ms.unwrap_or(0)));
     }
 
     /// Another commit may have taken the room that this one reserved. If making more fails nothing was written, and
@@ -279,7 +306,7 @@ impl Store {
         }
         let visible = committer.unsynced.front().map_or(committer.last, |(ts, _)| CommitTs(ts.0 - 1));
         self.clocks.publish(visible);
-        self.processes.show(self.clocks.visible());
+        self.show_readers();
     }
 
     /// Step 2, but for the commits that come while it is done: against those up to now, without the commit lock.
@@ -422,11 +449,33 @@ fn indeterminate(cause: &Error) -> Error {
     Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
 }
 
-/// Step 1: the commit record, its timestamp still open. What is attached comes first.
-pub(crate) fn encode(writes: &mut WriteSet, attached: Option<&Attached>, record: &mut Vec<u8>) {
+/// Step 3: the place of `request` in the order of commits.
+///
+/// Errors: [`ErrorKind::Mismatch`] if it repeats a commit that has another place.
+#[inline]
+pub(crate) fn next_stamp(committer: &Committer, request: &Request<'_>) -> Result<CommitTs> {
+    let next = CommitTs(committer.last.0 + 1);
+    match request.repeats {
+        Some(commit) if commit.number != next => Err(out_of_order(commit.number, next)),
+        _ => Ok(next),
+    }
+}
+
+#[cold]
+fn out_of_order(number: CommitTs, next: CommitTs) -> Error {
+    let message = format!(
+        "commit {} cannot be repeated here: the next commit of this database is {}, as it made commits of its own",
+        number.0, next.0
+    );
+    Error::new(ErrorKind::Mismatch, message)
+}
+
+/// Step 1: the commit record, its timestamp still open, and its time, if it is `timed`. What is attached comes first.
+pub(crate) fn encode(writes: &mut WriteSet, attached: Option<&Attached>, timed: bool, record: &mut Vec<u8>) {
     writes.sort_for_commit();
     let runs = attached.map_or(0, Attached::count) as u64;
-    let mut encoder = Encoder::begin(record, CommitTs(0), runs + writes.operations());
+    let begin = if timed { Encoder::begin_timed } else { Encoder::begin };
+    let mut encoder = begin(record, CommitTs(0), runs + writes.operations());
     for (table, op) in attached.into_iter().flat_map(Attached::ops) {
         encoder.push(table, op.as_op());
     }

@@ -218,9 +218,9 @@ impl Rebuild {
     /// [`ErrorKind::Corruption`] if parts are missing.
     pub fn finish(mut self, fork: u32) -> Result<()> {
         self.end_state()?;
-        let State { superblock, log, references, .. } = self.state.take().ok_or_else(no_state)?;
+        let State { superblock, ts, log, references, .. } = self.state.take().ok_or_else(no_state)?;
         log.sync(log.end().lsn)?;
-        let superblock = Superblock { fork, log_synced: log.synced(), ..superblock };
+        let superblock = Superblock { fork, log_synced: log.synced(), restored: ts, ..superblock };
         log.close()?;
         self.data.write_at(&[0; RESERVED_UNITS as usize * UNIT_BYTES], 0)?;
         superblock.write(&*self.data)?;

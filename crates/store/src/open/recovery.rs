@@ -24,6 +24,7 @@ use crate::state::closing::known_durable;
 use crate::state::committer::Committer;
 use crate::state::early::EarlyWrites;
 use crate::state::expiry::Expiry;
+use crate::state::feeds::Feeds;
 use crate::state::latch::Latch;
 use crate::state::memory::{Memory, least_budget_bytes, reserve_bytes};
 use crate::state::options::Options;
@@ -57,6 +58,8 @@ pub(crate) const NEW_DATA: &str = "data.new";
 /// The data file while a database is being rebuilt from a backup.
 pub(crate) const REBUILT_DATA: &str = "data.restore";
 pub(crate) const LOCK: &str = "lock";
+/// Says from which lineage of shipped commits the database was restored. Only who ships reads it.
+const MARKER: &str = "lineage";
 const LOG_PREFIX: &str = "log-";
 
 /// Opens the database in `dir`.
@@ -156,7 +159,7 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
 /// assert!(!pando_store::is_database_file("notes.txt"));
 /// ```
 pub fn is_database_file(name: &str) -> bool {
-    matches!(name, DATA | NEW_DATA | REBUILT_DATA | LOCK | BOARD)
+    matches!(name, DATA | NEW_DATA | REBUILT_DATA | LOCK | BOARD | MARKER)
         || name.starts_with(LOG_PREFIX)
         || name.starts_with(SEAT_PREFIX)
 }
@@ -190,6 +193,7 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
         physical: Run::EMPTY,
         time_ms: 0,
         times: Times::default(),
+        restored: CommitTs(0),
     };
     // Both slots take their room now: a superblock that found the disk full would latch the database.
     data.write_at(&[0; RESERVED_UNITS as usize * limits::UNIT_BYTES], 0)?;
@@ -423,6 +427,8 @@ impl Parts {
             checkpoints,
             upkeep: Upkeep::new(options, shares.seal_bytes),
             catalog: CatalogChanges::new(last, found.next_table),
+            feeds: Feeds::default(),
+            max_changes_bytes: options.max_changes_bytes,
             max_log_bytes: options.max_log_bytes,
             max_log_records: options.max_log_records,
             merging: Merging::default(),

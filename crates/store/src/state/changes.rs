@@ -28,6 +28,11 @@ impl CatalogChanges {
         self.newest.fetch_max(ts.0, Ordering::SeqCst);
     }
 
+    /// Notes an id that another database has given to a table: later ones are after it.
+    pub fn pass_id(&self, id: TableId) {
+        self.next_table.fetch_max(id.0.saturating_add(1), Ordering::SeqCst);
+    }
+
     /// The id of the next new table. Never given twice, also not when the transaction that asked aborts.
     pub fn claim_id(&self) -> TableId {
         TableId(self.next_table.fetch_add(1, Ordering::SeqCst))

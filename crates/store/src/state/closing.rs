@@ -101,6 +101,7 @@ impl Store {
         if self.closed.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
+        self.feeds.wake();
         Lease::forget_all(self);
         // A thread inside a checkpoint, a commit or a piece of a value finishes first.
         let mut superblock = self.checkpoints.claim();

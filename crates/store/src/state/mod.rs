@@ -26,6 +26,8 @@ pub(crate) mod upkeep;
 pub(crate) mod changes;
 pub(crate) mod early;
 pub(crate) mod processes;
+pub(crate) mod names;
+pub(crate) mod feeds;
 pub mod store;
 // Of a store.
 pub(crate) mod closing;

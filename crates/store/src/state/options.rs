@@ -28,6 +28,9 @@ pub struct Options {
     /// When more of the data file than this, in bytes, waits for readers to end, the oldest expire. `None`: as much
     /// as is in use, at least 1 GiB.
     pub max_pinned_space_bytes: Option<u64>,
+    /// When the log and the data file together keep more than this for somebody who follows the changes, in bytes, the
+    /// one that is furthest behind loses its place.
+    pub max_changes_bytes: u64,
     /// Values longer than this lie in the data file before they are committed, in bytes; at most
     /// [`limits::MAX_LOGGED_VALUE_BYTES`], which is the default. Smaller for simulations.
     pub large_bytes: usize,
@@ -68,6 +71,7 @@ impl Default for Options {
             seal_bytes: None,
             max_snapshot_age: None,
             max_pinned_space_bytes: None,
+            max_changes_bytes: 1 << 30,
             large_bytes: limits::MAX_LOGGED_VALUE_BYTES,
             piece_bytes: limits::PIECE_BYTES,
             max_log_bytes: 1 << 30,

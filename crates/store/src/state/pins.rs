@@ -47,6 +47,11 @@ impl Pins {
         (newest, Arc::clone(&state.tables))
     }
 
+    /// The newest checkpoint.
+    pub fn newest(&self) -> Superblock {
+        lock(&self.state).newest
+    }
+
     pub fn unpin(&self, checkpoint: CheckpointNo) {
         let mut state = lock(&self.state);
         let at = state.pinned.iter().position(|&pinned| pinned == checkpoint);

@@ -23,6 +23,7 @@ use crate::state::checkpoints::Checkpoints;
 use crate::state::committer::Committer;
 use crate::state::early::EarlyWrites;
 use crate::state::expiry::Expiry;
+use crate::state::feeds::Feeds;
 use crate::state::latch::Latch;
 use crate::state::memory::Memory;
 use crate::state::options::Options;
@@ -73,6 +74,10 @@ pub struct Store {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) upkeep: Upkeep,
     pub(crate) catalog: CatalogChanges,
+    /// Who follows the changes.
+    pub(crate) feeds: Feeds,
+    /// What may be kept for them, in bytes.
+    pub(crate) max_changes_bytes: u64,
     pub(crate) max_log_bytes: u64,
     pub(crate) max_log_records: u64,
     pub(crate) merging: Merging,
@@ -144,6 +149,14 @@ impl Store {
     /// [`crate::beside`].
     pub fn is_beside(&self) -> bool {
         self.processes.is_beside()
+    }
+
+    /// Shows readers in other processes what they may read, and wakes who follows the changes. The caller holds the
+    /// commit lock.
+    #[inline]
+    pub(crate) fn show_readers(&self) {
+        self.processes.show(self.clocks.visible());
+        self.feeds.wake();
     }
 
     /// Whether it was opened read-only.

@@ -24,6 +24,9 @@
 //! | 520 | 8 | what the clock on the wall was believed to show then, in milliseconds since 1970 |
 //! | 528 | 8 | checksum of bytes 512-527 |
 //!
+//! | 536 | 8 | the last commit of the backup from which the database was restored; 0 if it was made here |
+//! | 544 | 8 | checksum of bytes 536-543 |
+//!
 //! The rest of the first 1,024 bytes is zero. Beyond them a slot may hold a closing note (`closing`).
 //!
 //! Bytes 512-535 lie in a sector of their own and are written again, alone, as time passes ([`crate::time`]): a lost
@@ -48,6 +51,8 @@ const CHECKSUM_BYTES: usize = 8;
 /// The second sector.
 const TIMES_AT: usize = 512;
 const TIMES_BYTES: usize = 24;
+/// In the same sector, but written with the superblock alone.
+const RESTORED_AT: usize = TIMES_AT + TIMES_BYTES;
 
 /// What a checkpoint leaves for the next opening.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,6 +81,8 @@ pub struct Superblock {
     pub time_ms: u64,
     /// The same when it was last written, and what the wall showed.
     pub times: Times,
+    /// The last commit of the backup from which the database was restored; 0 if it was made here.
+    pub restored: CommitTs,
 }
 
 /// What a slot says beside its superblock, which was written at `time_ms`.
@@ -87,6 +94,17 @@ fn later_times(slot: &[u8], time_ms: u64) -> Times {
         (sum == checksum::header(times)).then_some(Times { time_ms: later, wall_ms })
     };
     read().filter(|times| times.time_ms >= time_ms).unwrap_or(Times { time_ms, wall_ms: time_ms })
+}
+
+/// What a slot says of the backup that its database came from.
+fn restored_at(slot: &[u8]) -> CommitTs {
+    let read = || {
+        let bytes = slot.get(RESTORED_AT..RESTORED_AT + 8)?;
+        let mut reader = Reader::new(&slot[RESTORED_AT..]);
+        let (restored, sum) = (reader.u64()?, reader.u64()?);
+        (sum == checksum::header(bytes)).then_some(CommitTs(restored))
+    };
+    read().unwrap_or_default()
 }
 
 impl Superblock {
@@ -125,6 +143,8 @@ impl Superblock {
         out.put_u64(self.times.time_ms);
         out.put_u64(self.times.wall_ms);
         out.put_u64(checksum::header(&out[TIMES_AT..]));
+        out.put_u64(self.restored.0);
+        out.put_u64(checksum::header(&out[RESTORED_AT..]));
         out.resize(UNIT_BYTES, 0);
         out
     }
@@ -178,6 +198,7 @@ impl Superblock {
             physical: Run::decode(&reader.array()?).ok()?,
             time_ms: reader.u64()?,
             times: Times::default(),
+            restored: restored_at(slot),
         };
         let times = later_times(slot, superblock.time_ms);
         let superblock = Superblock { times, ..superblock };
@@ -279,6 +300,7 @@ mod tests {
             physical: Run::EMPTY,
             time_ms: 0,
             times: Times::default(),
+            restored: CommitTs(0),
         }
     }
 

@@ -110,6 +110,13 @@ pub struct Waits {
     by_cause: [Latency; Cause::COUNT],
 }
 
+impl Store {
+    /// The number of the last commit.
+    pub fn last_commit(&self) -> u64 {
+        self.clocks.applied().0
+    }
+}
+
 impl Waits {
     /// Returns the waits for `cause`.
     pub fn of(&self, cause: Cause) -> Latency {

@@ -6,4 +6,5 @@ pub(crate) mod gathered;
 mod table_changes;
 pub(crate) mod scan_mut;
 pub(crate) mod value_writer;
+pub mod repeat;
 mod bulk_load;

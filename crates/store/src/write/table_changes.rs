@@ -86,7 +86,7 @@ impl Transaction {
         Ok(table)
     }
 
-    fn put_row(&mut self, name: &str, row: TableRow) {
+    pub(crate) fn put_row(&mut self, name: &str, row: TableRow) {
         self.writes_mut().put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
     }
 

@@ -1,6 +1,7 @@
 //! The integration tests of this crate, in one program: there is one to link, and they share their fixtures.
 
 mod beside;
+mod changes;
 mod dead_stretches;
 mod full_disk;
 mod gaps;

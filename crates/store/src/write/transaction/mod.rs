@@ -8,7 +8,7 @@ mod reads;
 mod room;
 mod writes;
 
-use crate::commit::{Applied, Request};
+use crate::commit::{Applied, Repeated, Request};
 use crate::read::handle::Admitted;
 use crate::read::handle::Table;
 use crate::read::snapshot::Snapshot;
@@ -49,6 +49,8 @@ pub struct Transaction {
     range: Option<RangeToken>,
     /// The tables to which it gave a TTL, with what they had when it began.
     pub(crate) ttls_before: Vec<(TableId, Ttl)>,
+    /// The commit of another database that it repeats.
+    pub(crate) repeats: Option<Repeated>,
 }
 
 impl Transaction {
@@ -60,7 +62,18 @@ impl Transaction {
         let snapshot = Snapshot::begin(store, Purpose::Write)?;
         let (gathered, paid_bytes) = (Some(Gathered::take()), FREE_TRANSACTION_BYTES);
         let (charge, spills, range, ttls_before) = (None, None, None, Vec::new());
-        Ok(Transaction { snapshot, gathered, options, paid_bytes, charge, spills, range, ttls_before })
+        let repeats = None;
+        Ok(Transaction {
+            snapshot,
+            gathered,
+            options,
+            paid_bytes,
+            charge,
+            spills,
+            range,
+            ttls_before,
+            repeats,
+        })
     }
 
     /// The store.
@@ -156,6 +169,7 @@ impl Transaction {
             spills: self.spills.take(),
             spilled: (0, 0),
             ttls_before: &self.ttls_before,
+            repeats: self.repeats,
         };
         let applied = self.snapshot.store().apply(&mut request)?;
         if !made.get_mut().is_empty() {

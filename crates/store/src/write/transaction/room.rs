@@ -22,7 +22,7 @@ impl Transaction {
 
     /// Spills the write set if another `bytes` would take it past its bound.
     #[inline]
-    pub(super) fn make_room(&mut self, bytes: usize) -> Result<()> {
+    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<()> {
         let Footprint { used_bytes, logged_bytes, held_bytes } = self.writes().footprint();
         let is_full = used_bytes + bytes > self.store().memory.shares.write_set_bytes
             || logged_bytes + bytes > MOST_LOGGED_BYTES;

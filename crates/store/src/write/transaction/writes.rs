@@ -133,7 +133,7 @@ impl Transaction {
         Ok(CursorMut::new(self, table.clone(), span))
     }
 
-    pub(super) fn check_key(&self, key: &[u8]) -> Result<()> {
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
         let most = limits::max_key_bytes(self.store().page_bytes);
         if key.len() > most {
             let message = format!(
@@ -178,7 +178,13 @@ impl Transaction {
     }
 
     #[inline]
-    fn store_value(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
+    pub(crate) fn store_value(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        value: &[u8],
+        prior: Prior,
+    ) -> Result<()> {
         if self.store().early.is_large(value.len() as u64) {
             return self.write_large(table, key, value, prior);
         }

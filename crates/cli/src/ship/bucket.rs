@@ -1,0 +1,79 @@
+//! Restoring from a bucket, and listing what it has.
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Cell, Format, Rows};
+use indicatif::{ProgressBar, ProgressStyle};
+use ship::{Bucket, Goal, Report};
+use std::path::Path;
+
+/// Whether a restore reads from a bucket, and not from backups.
+pub fn is_bucket(source: &Path) -> bool {
+    let is_shipped = |folder: &Path| folder.join("lineage").is_file() && folder.join("epochs").is_dir();
+    source.to_str().is_some_and(|text| text.contains("://"))
+        || is_shipped(source)
+        || is_shipped(&source.join(server::DEFAULT_DATABASE))
+}
+
+/// The bucket that `source` names.
+pub fn connect(source: &Path) -> Outcome<Bucket> {
+    let url = source.to_str();
+    let url = url.ok_or_else(|| Failure::Usage(format!("{} is not UTF-8", source.display())))?;
+    Ok(Bucket::connect(url)?)
+}
+
+/// What `--at` and `--commit` say.
+pub fn goal(at: Option<&str>, commit: Option<u64>) -> Outcome<Goal> {
+    Ok(match (at, commit) {
+        (Some(at), _) => Goal::at(at)?,
+        (None, Some(commit)) => Goal::Commit(commit),
+        (None, None) => Goal::Newest,
+    })
+}
+
+/// `pando restore URL DIR`.
+pub fn restore(bucket: &Bucket, goal: Goal, target: &Path, format: Format) -> Outcome {
+    let bar = ProgressBar::no_length();
+    bar.set_style(ProgressStyle::with_template("{bytes} {bytes_per_sec}").expect("the template is right"));
+    let report = ship::restore(bucket, goal, target, &mut |bytes| bar.set_position(bytes));
+    bar.finish_and_clear();
+    write_report(&report?, format)
+}
+
+fn write_report(report: &Report, format: Format) -> Outcome {
+    let fields = [
+        ("commit", Cell::Number(report.commit)),
+        ("time_ms", Cell::Number(report.time_ms)),
+        ("base_commit", Cell::Number(report.base_commit)),
+        ("log_commits", Cell::Number(report.log_commits)),
+        ("segments", Cell::Number(report.segments)),
+        ("bytes", Cell::Number(report.bytes)),
+    ];
+    output::write_record(format, &fields)
+}
+
+/// `pando restore URL --list`: a row for each base, of one database or of all that a server has shipped there.
+pub fn list(bucket: &Bucket, format: Format) -> Outcome {
+    let columns = ["database", "commit", "time_ms", "last_commit", "last_time_ms", "epoch", "bytes"];
+    let mut rows = Rows::new(output::stdout(), format, &columns).map_err(Failure::stdout)?;
+    let databases = if bucket.is_shipped()? { vec![String::new()] } else { bucket.databases()? };
+    for name in &databases {
+        let listing = if name.is_empty() { bucket.listing()? } else { bucket.within(name)?.listing()? };
+        for reach in &listing.bases {
+            let cells = [
+                Cell::Bytes(name.as_bytes()),
+                Cell::Number(reach.commit),
+                Cell::Number(reach.time_ms),
+                Cell::Number(reach.last_commit),
+                Cell::Number(reach.last_time_ms),
+                Cell::Number(reach.epoch),
+                Cell::Number(reach.bytes),
+            ];
+            rows.row(&cells).map_err(Failure::stdout)?;
+        }
+    }
+    rows.finish().map_err(Failure::stdout)?;
+    match databases.is_empty() {
+        true => Err(Failure::Absent(format!("{bucket} holds no shipped database"))),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,171 @@
+//! `pando ship`.
+
+use super::bucket;
+use crate::failure::{Failure, Outcome};
+use crate::open::MemoryArgs;
+use crate::output::{self, Cell, FormatArgs};
+use crate::text;
+use clap::Args;
+use pando::Database;
+use ship::{Options, Shipper, State, Status};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando ship shop s3://my-bucket/shop --once
+  pando ship shop /mnt/backup/shop --status
+  pando restore s3://my-bucket/shop shop2
+
+URL is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, file:///FOLDER or the path of a folder.
+Credentials come from the environment, as for other tools: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION,
+AWS_ENDPOINT_URL, AWS_ALLOW_HTTP; GOOGLE_APPLICATION_CREDENTIALS; AZURE_STORAGE_ACCOUNT_NAME,
+AZURE_STORAGE_ACCOUNT_KEY.
+While another process writes the database, that process ships it: start it with `pando serve --ship URL`.")]
+pub struct ShipArgs {
+    /// The directory of the database
+    dir: PathBuf,
+    /// Where to ship it: a bucket or a folder, for this database alone
+    url: PathBuf,
+    /// Ship what there is, and exit
+    #[arg(long)]
+    once: bool,
+    /// Print how far the bucket is behind the database, and ship nothing
+    #[arg(long, conflicts_with = "once")]
+    status: bool,
+    #[command(flatten)]
+    shipping: ShippingArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// How to ship.
+#[derive(Args, Clone, Debug)]
+pub struct ShippingArgs {
+    /// Write a segment after TIME, as in 200ms or 5s; a shorter time loses less with the machine, and takes more
+    /// requests
+    #[arg(long, value_name = "TIME", default_value = "1s", env = "PANDO_SHIP_INTERVAL",
+          value_parser = text::parse_duration)]
+    pub ship_interval: Duration,
+    /// Write a segment earlier when its changes have SIZE bytes; at most 32M
+    #[arg(long, value_name = "SIZE", default_value = "1M", env = "PANDO_SHIP_SEGMENT",
+          value_parser = text::parse_size)]
+    pub ship_segment: usize,
+    /// Make a new base when the log since the last one has N times its bytes, and at least 16M
+    #[arg(long, value_name = "N", default_value_t = 4, env = "PANDO_SHIP_BASE_MULTIPLE",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub ship_base_multiple: u32,
+    /// Keep the newest N bases, and what is needed to restore from them
+    #[arg(long, value_name = "N", default_value_t = 2, env = "PANDO_SHIP_KEEP",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub ship_keep: u32,
+    /// Keep every state of the last TIME, as in 36h or 30d
+    #[arg(long, value_name = "TIME", default_value = "7d", env = "PANDO_SHIP_KEEP_FOR",
+          value_parser = text::parse_duration)]
+    pub ship_keep_for: Duration,
+}
+
+impl ShippingArgs {
+    /// As options of the library.
+    pub fn options(&self, sync: bool) -> Options {
+        Options {
+            interval: self.ship_interval,
+            segment_bytes: self.ship_segment,
+            sync,
+            base_multiple: self.ship_base_multiple,
+            keep_bases: self.ship_keep as usize,
+            keep_for: self.ship_keep_for,
+            ..Options::default()
+        }
+    }
+}
+
+/// How often the process looks whether it is to end, and reports errors.
+const LOOK: Duration = Duration::from_millis(100);
+/// The end ships what is left for so long.
+const LAST_TRY: Duration = Duration::from_secs(60);
+
+/// `pando ship`.
+pub fn run(args: &ShipArgs) -> Outcome {
+    let bucket = bucket::connect(&args.url)?;
+    if args.status {
+        return status(args, &bucket);
+    }
+    let db = args.memory.builder().open(&args.dir)?;
+    let options = Options { stop_within: LAST_TRY, ..args.shipping.options(false) };
+    let shipper = Shipper::start(&db, &args.dir, bucket, options)?;
+    if args.once {
+        shipper.wait(db.snapshot()?.commit_number())?;
+    } else {
+        watch(&shipper)?;
+    }
+    shipper.stop()?;
+    let status = shipper.status();
+    db.close()?;
+    write_status(&status, args)
+}
+
+/// Returns when the process is told to end, or shipping has ended.
+fn watch(shipper: &Shipper) -> Outcome {
+    let told = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, Arc::clone(&told))
+            .map_err(|cause| Failure::system("listen to signals", cause))?;
+    }
+    let mut said = None;
+    while !told.load(Ordering::SeqCst) {
+        if let Some(error) = shipper.ended() {
+            return Err(error.into());
+        }
+        let status = shipper.status();
+        if status.state == State::Retrying && status.last_error != said {
+            eprintln!("note: {}; trying again", status.last_error.as_deref().unwrap_or_default());
+            said = status.last_error;
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// `--status`: the database is read beside the process that writes it.
+fn status(args: &ShipArgs, bucket: &ship::Bucket) -> Outcome {
+    let listing = bucket.listing()?;
+    let db: Database = args.memory.builder().read_only(true).open(&args.dir)?;
+    let newest = db.snapshot()?.commit_number();
+    let oldest = listing.bases.first();
+    let fields = [
+        ("database", Cell::Bytes(listing.database.as_bytes())),
+        ("epoch", Cell::Number(listing.epoch)),
+        ("newest_commit", Cell::Number(newest)),
+        ("shipped_commit", Cell::Number(listing.newest_commit)),
+        ("lag_commits", Cell::Number(newest.saturating_sub(listing.newest_commit))),
+        ("shipped_time_ms", Cell::Number(listing.newest_time_ms)),
+        ("newest_segment", Cell::Number(listing.newest_segment)),
+        ("bases", Cell::Number(listing.bases.len() as u64)),
+        ("oldest_commit", Cell::Number(oldest.map_or(0, |base| base.commit))),
+        ("oldest_time_ms", Cell::Number(oldest.map_or(0, |base| base.time_ms))),
+    ];
+    output::write_record(args.format.format(), &fields)
+}
+
+fn write_status(status: &Status, args: &ShipArgs) -> Outcome {
+    let fields = [
+        ("shipped_commit", Cell::Number(status.shipped_commit)),
+        ("epoch", Cell::Number(status.epoch)),
+        ("segments", Cell::Number(status.segments)),
+        ("segment_bytes", Cell::Number(status.segment_bytes)),
+        ("change_bytes", Cell::Number(status.change_bytes)),
+        ("bases", Cell::Number(status.bases)),
+        ("base_bytes", Cell::Number(status.base_bytes)),
+        ("puts", Cell::Number(status.puts)),
+    ];
+    output::write_record(args.format.format(), &fields)
+}

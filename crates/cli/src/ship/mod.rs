@@ -1,0 +1,7 @@
+//! `ship`, and what else knows of buckets: `serve --ship` and `restore URL`.
+
+pub mod bucket;
+mod command;
+pub mod serving;
+
+pub use command::{ShipArgs, run};

@@ -1,0 +1,117 @@
+//! `serve --ship`: each database of a server in a folder of the bucket.
+
+use super::command::ShippingArgs;
+use clap::{Args, ValueEnum};
+use pando::{Database, Error, ErrorKind, Result};
+use server::shipping::{Ship, Shipped, Shipping};
+use ship::{Bucket, Shipper, State};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// When a write is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// When it is durable here; the bucket follows within the interval
+    Async,
+    /// When it is durable here and in the bucket
+    Sync,
+}
+
+/// Options of `serve`.
+#[derive(Args, Clone, Debug)]
+pub struct ServeShipArgs {
+    /// Ship each database to a folder of its own name below URL: s3://, gs://, az://, file:/// or the path of a folder;
+    /// `pando ship --help` names the environment variables for credentials
+    #[arg(long, value_name = "URL", env = "PANDO_SHIP")]
+    ship: Option<String>,
+    /// Answer writes when they are durable here (async), or when they are also in the bucket (sync)
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::Async, env = "PANDO_SHIP_MODE")]
+    ship_mode: Mode,
+    #[command(flatten)]
+    shipping: ShippingArgs,
+}
+
+impl ServeShipArgs {
+    /// What ships the databases of the server in `dir`, if any does.
+    pub fn shipping(&self, dir: &std::path::Path) -> Result<Option<Arc<dyn Shipping>>> {
+        let Some(url) = &self.ship else { return Ok(None) };
+        let (bucket, sync) = (Bucket::connect(url)?, self.ship_mode == Mode::Sync);
+        Ok(Some(Arc::new(All { bucket, sync, shipping: self.shipping.clone(), dir: dir.to_owned() })))
+    }
+}
+
+/// Ships all databases of a server.
+#[derive(Debug)]
+struct All {
+    bucket: Bucket,
+    sync: bool,
+    shipping: ShippingArgs,
+    dir: PathBuf,
+}
+
+impl Shipping for All {
+    fn begin(&self, name: &str, db: &Database) -> Result<Box<dyn Ship>> {
+        let (bucket, options) = (self.bucket.within(name)?, self.shipping.options(self.sync));
+        Ok(Box::new(One(Shipper::start(db, self.dir.join(name), bucket, options)?)))
+    }
+
+    fn is_sync(&self) -> bool {
+        self.sync
+    }
+}
+
+/// Ships one of them.
+#[derive(Debug)]
+struct One(Shipper);
+
+impl Ship for One {
+    fn when_shipped(&self, commit: u64, shipped: Shipped) {
+        self.0.when_shipped(commit, shipped);
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.0.ended().filter(|error| error.kind() != ErrorKind::Closed)
+    }
+
+    fn refusal(&self) -> Option<Error> {
+        // Another one writes, or has written since: what is committed here would be of no lineage.
+        let is_of_another = |error: &Error| matches!(error.kind(), ErrorKind::Fenced | ErrorKind::Mismatch);
+        self.0.ended().filter(is_of_another)
+    }
+
+    fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
+        let status = self.0.status();
+        let is = |state| f64::from(u8::from(status.state == state));
+        vec![
+            (
+                "up",
+                "1 while shipping works; 0 while it starts, retries, or after it has ended.",
+                is(State::Shipping),
+            ),
+            ("fenced", "1 if another writer has taken the lineage over.", is(State::Fenced)),
+            ("epoch", "The epoch of this writer.", status.epoch as f64),
+            ("shipped_commit", "Every commit up to this one is in the bucket.", status.shipped_commit as f64),
+            ("lag_commits", "Commits that are not in the bucket.", status.lag_commits as f64),
+            (
+                "lag_bytes",
+                "Bytes of changes that were read and are not in the bucket.",
+                status.lag_bytes as f64,
+            ),
+            (
+                "lag_seconds",
+                "Age of the oldest change that was read and is not in the bucket.",
+                status.lag_seconds,
+            ),
+            ("segments", "Segments written since the database was opened.", status.segments as f64),
+            ("bases", "Bases published since the database was opened.", status.bases as f64),
+            ("puts", "Put requests since the database was opened.", status.puts as f64),
+            ("segment_bytes", "Bytes of segments written.", status.segment_bytes as f64),
+            ("change_bytes", "Bytes of changes in the segments written.", status.change_bytes as f64),
+            ("base_bytes", "Bytes of bases published.", status.base_bytes as f64),
+        ]
+    }
+
+    fn end(&self) -> Result<()> {
+        self.0.stop()
+    }
+}

@@ -1,0 +1,158 @@
+//! `ship`, `serve --ship` and `restore`, with a folder as the bucket.
+#![cfg(feature = "ship")]
+
+use crate::common::{failure, pando, stdout, text};
+use crate::http::Server;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+fn put(db: &str, key: &str, value: &str) {
+    stdout(pando(["put", db, "t", key, value]));
+}
+
+fn scan(db: &str) -> String {
+    text(pando(["scan", db, "t", "--format", "ndjson"]))
+}
+
+fn path(dir: &Path, name: &str) -> String {
+    dir.join(name).to_str().unwrap().to_owned()
+}
+
+fn number(said: &str, name: &str) -> u64 {
+    let rows: serde_json::Value = serde_json::from_str(said).unwrap();
+    let row = if rows.is_array() { &rows[0] } else { &rows };
+    row[name].as_u64().unwrap_or_else(|| panic!("{name} in {said}"))
+}
+
+#[test]
+fn a_database_is_shipped_and_restored_as_of_each_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, bucket) = (path(dir.path(), "db"), path(dir.path(), "bucket"));
+    let mut states = Vec::new();
+    for key in ["a", "b", "c", "d"] {
+        put(&db, key, &key.repeat(3000));
+        let said = text(pando(["ship", &db, &bucket, "--once", "--json"]));
+        states.push((number(&said, "shipped_commit"), scan(&db)));
+    }
+    let said = text(pando(["ship", &db, &bucket, "--status", "--json"]));
+    assert_eq!((number(&said, "lag_commits"), number(&said, "epoch")), (0, 4), "{said}");
+    put(&db, "e", "not shipped");
+    let said = text(pando(["ship", &db, &bucket, "--status", "--json"]));
+    assert_eq!(number(&said, "lag_commits"), 1, "{said}");
+    for (commit, state) in &states {
+        let target = path(dir.path(), &format!("at-{commit}"));
+        let commit = commit.to_string();
+        stdout(pando(["restore", &bucket, &target, "--commit", &commit]));
+        assert_eq!(scan(&target), *state);
+        stdout(pando(["check", &target]));
+    }
+    let listed = text(pando(["restore", "--list", &format!("file://{bucket}"), "--format", "csv"]));
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    let target = path(dir.path(), "newest");
+    let said = text(pando(["restore", &bucket, &target, "--at", "2099-01-01T00:00:00Z", "--json"]));
+    assert_eq!(number(&said, "commit"), states[3].0);
+    // The copy goes on with the lineage, and the database that it was copied from is refused.
+    put(&target, "f", "of the copy");
+    stdout(pando(["ship", &target, &bucket, "--once"]));
+    let said = failure(pando(["ship", &db, &bucket, "--once"]), 2);
+    assert!(said.contains("another copy of this database"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_restored_or_shipped_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, bucket) = (path(dir.path(), "db"), path(dir.path(), "bucket"));
+    put(&db, "a", "1");
+    stdout(pando(["ship", &db, &bucket, "--once"]));
+    let target = path(dir.path(), "target");
+    let said = failure(pando(["restore", &bucket, &target, "--commit", "99"]), 1);
+    assert!(said.contains("commit 99 is not there"), "{said}");
+    let said = failure(pando(["restore", &bucket, &target, "--at", "yesterday"]), 2);
+    assert!(said.contains("2026-11-25T10:00:00Z"), "{said}");
+    failure(pando(["restore", &bucket, &target, "--at", "1999-01-01T00:00:00Z"]), 1);
+    failure(pando(["restore", "s3://", &target]), 2);
+    let said = failure(pando(["restore", "ftp://host/x", &target]), 2);
+    assert!(said.contains("az://"), "{said}");
+    failure(pando(["restore", &bucket, &db]), 1);
+    let other = path(dir.path(), "other");
+    put(&other, "a", "1");
+    let said = failure(pando(["ship", &other, &bucket, "--once"]), 2);
+    assert!(said.contains("of another database"), "{said}");
+    // One flipped bit in the base.
+    let parts = fs::read_dir(dir.path().join("bucket/parts/base")).unwrap();
+    let part = parts.map(|part| part.unwrap().path()).next().unwrap();
+    let mut bytes = fs::read(&part).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&part, bytes).unwrap();
+    let said = failure(pando(["restore", &bucket, &target]), 3);
+    assert!(said.contains(part.file_name().unwrap().to_str().unwrap()), "{said}");
+    assert!(!Path::new(&target).exists(), "nothing is left");
+}
+
+#[test]
+fn a_server_ships_each_database_and_is_fenced_by_its_successor() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, bucket) = (dir.path().join("data"), path(dir.path(), "bucket"));
+    let sync = ["--ship", &bucket, "--ship-mode", "sync"];
+    let server = Server::start_with(&data, &sync);
+    let ask =
+        |server: &Server, method: &str, target: &str, body: &[u8]| server.ask(method, target, body).status;
+    assert_eq!(ask(&server, "PUT", "/v1/databases/shop", b"{}"), 201);
+    assert_eq!(ask(&server, "PUT", "/v1/databases/shop/tables/t", b"{}"), 201);
+    for key in ["a", "b", "c"] {
+        let target = format!("/v1/databases/shop/tables/t/entries/{key}");
+        assert!(ask(&server, "PUT", &target, b"value") < 300);
+    }
+    let metrics = server.ask("GET", "/metrics", b"").text().to_owned();
+    assert!(metrics.contains("pando_ship_up{database=\"shop\"} 1"), "{metrics}");
+    assert!(metrics.contains("pando_ship_lag_commits{database=\"shop\"} 0"), "{metrics}");
+    // Everything acknowledged is in the bucket already.
+    let successor_data = dir.path().join("successor");
+    fs::create_dir(&successor_data).unwrap();
+    let copy = path(&successor_data, "shop");
+    stdout(pando(["restore", &format!("{bucket}/shop"), &copy]));
+    assert_eq!(scan(&copy).lines().count(), 3);
+    let listed = text(pando(["restore", "--list", &bucket, "--format", "csv"]));
+    assert!(listed.contains("\nshop,") && listed.contains("\ndefault,"), "{listed}");
+    stdout(pando(["restore", &format!("{bucket}/default"), &path(&successor_data, "default")]));
+    let successor = Server::start_with(&successor_data, &sync);
+    assert!(ask(&successor, "PUT", "/v1/databases/shop/tables/t/entries/d", b"value") < 300);
+    let refused = server.ask("PUT", "/v1/databases/shop/tables/t/entries/e", b"value");
+    assert_eq!(refused.status, 503);
+    assert!(refused.text().contains("urn:pando:problem:fenced"), "{}", refused.text());
+    // Reads go on.
+    assert_eq!(ask(&server, "GET", "/v1/databases/shop/tables/t/entries/a", b""), 200);
+    assert!(successor.terminate().success());
+    drop(server);
+    // Nor does the old one take writes when it comes back, not even in async mode.
+    let back = Server::start_with(&data, &["--ship", &bucket]);
+    let until = Instant::now() + Duration::from_secs(20);
+    let refusal = loop {
+        let answer = back.ask("PUT", "/v1/databases/shop/tables/t/entries/f", b"value");
+        if answer.status == 503 || Instant::now() > until {
+            break answer;
+        }
+    };
+    assert!(refusal.text().contains("another copy of this database"), "{}", refusal.text());
+    drop(back);
+    let last = path(dir.path(), "last");
+    stdout(pando(["restore", &format!("{bucket}/shop"), &last]));
+    assert_eq!(scan(&last).lines().count(), 4);
+}
+
+#[test]
+fn a_server_ships_its_tail_at_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, bucket) = (dir.path().join("data"), path(dir.path(), "bucket"));
+    let server = Server::start_with(&data, &["--ship", &bucket, "--ship-interval", "10m"]);
+    assert!(server.ask("PUT", "/v0/entity?id=greeting", b"hello").status < 300);
+    let begun = Instant::now();
+    assert!(server.terminate().success());
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    let copies = dir.path().join("copies");
+    fs::create_dir(&copies).unwrap();
+    stdout(pando(["restore", &format!("{bucket}/default"), &path(&copies, "default")]));
+    let copy = Server::start(&copies);
+    assert_eq!(copy.ask("GET", "/v0/entity?id=greeting", b"").text(), "hello");
+}

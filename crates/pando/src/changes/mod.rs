@@ -1,0 +1,324 @@
+//! Changes: every commit, in order, as what it did, for those who follow a database; and the other end, which applies
+//! them to a copy.
+//!
+//! `format` has the bytes of a change, `write` and `read` both directions, `apply` the other end.
+
+mod apply;
+mod filter;
+mod format;
+mod read;
+mod write;
+
+use crate::database::Database;
+use crate::workers::Bell;
+use base::{Error, Result};
+use filter::Filter;
+use std::io::Write;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+use store::changes as engine;
+use store::changes::Feed;
+
+pub use apply::Applied;
+pub use store::changes::{ChangeValue, ChangeValueReader, Operation, TableChange, TableInfo};
+
+/// Which changes to read.
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// # let db = pando::Database::builder().in_memory()?;
+/// # let orders = db.ensure_table("orders")?;
+/// let options = pando::ChangesOptions::default().after(1).table("orders").prefix(b"2026-");
+/// let mut changes = db.changes_with(options)?;
+/// db.put(&orders, b"2025-12-31", b"")?;
+/// db.put(&orders, b"2026-01-01", b"")?;
+/// assert_eq!(changes.next()?.expect("the second put").commit_number(), 3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct ChangesOptions {
+    after: u64,
+    filter: Filter,
+}
+
+impl ChangesOptions {
+    /// Begins after this commit; 0, the default: as far back as possible.
+    pub fn after(mut self, commit: u64) -> Self {
+        self.after = commit;
+        self
+    }
+
+    /// Leaves out what does not concern this table; call it again for more tables. The name is the one that the table
+    /// has after the change.
+    pub fn table(mut self, name: &str) -> Self {
+        self.filter.add_table(name);
+        self
+    }
+
+    /// Leaves out keys that do not begin with `prefix`. A range delete is cut to it.
+    pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
+        self.filter.set_prefix(prefix.as_ref());
+        self
+    }
+}
+
+/// A reader of changes: it goes from commit to commit, in order and without gaps, and never shows a commit that is not
+/// acknowledged. It is `Send`. The database keeps what it still has to read, within
+/// [`Builder::max_changes_bytes`](crate::Builder::max_changes_bytes); a reader that falls behind further fails with
+/// `TooOld`, and the writer goes on.
+#[derive(Debug)]
+#[must_use = "changes are read only when they are asked for, and are kept until then"]
+pub struct Changes {
+    feed: Feed,
+    filter: Filter,
+    bell: Arc<Bell>,
+}
+
+/// One committed transaction.
+#[derive(Debug)]
+pub struct Change<'a> {
+    inner: engine::Change<'a>,
+    filter: &'a Filter,
+}
+
+/// The operations of a change, one after the other.
+#[derive(Debug)]
+pub struct Operations<'a> {
+    inner: engine::Operations<'a>,
+    filter: &'a Filter,
+}
+
+impl Database {
+    /// Returns a reader of all changes after the commit of number `after`; 0: as far back as possible. A commit's
+    /// number is what [`Transaction::commit`](crate::Transaction::commit) returns.
+    ///
+    /// How far back that is: to the last checkpoint, or to where the reader stands that is furthest behind. A new
+    /// database has all of its changes until its first checkpoint.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// use pando::Operation;
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let mut changes = db.changes(0)?;
+    /// let fruit = db.ensure_table("fruit")?;
+    /// db.put(&fruit, b"apple", b"red")?;
+    ///
+    /// let mut seen = Vec::new();
+    /// while let Some(change) = changes.next()? {
+    ///     let mut operations = change.operations()?;
+    ///     while let Some(operation) = operations.next()? {
+    ///         if let Operation::Put { table, key, value } = operation {
+    ///             seen.push((change.commit_number(), table.name().to_owned(), key.to_vec(), value.to_vec()?));
+    ///         }
+    ///     }
+    /// }
+    /// assert_eq!(seen, [(2, "fruit".to_owned(), b"apple".to_vec(), b"red".to_vec())]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `TooOld` if the changes after `after` are no longer kept, with the oldest commit after which they are; `Invalid`
+    /// if there is no commit `after` yet; `Locked` if another process has the database open for writing; `Closed`.
+    pub fn changes(&self, after: u64) -> Result<Changes> {
+        self.changes_with(ChangesOptions::default().after(after))
+    }
+
+    /// Returns a reader of the changes that `options` ask for.
+    ///
+    /// # Errors
+    /// As for [`Database::changes`].
+    pub fn changes_with(&self, options: ChangesOptions) -> Result<Changes> {
+        let ChangesOptions { after, filter } = options;
+        let feed = self.shared.store.feed((after > 0).then_some(after))?;
+        Ok(Changes { feed, filter, bell: Arc::default() })
+    }
+
+    /// Returns the oldest commit after which [`Database::changes`] can begin now.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// db.ensure_table("t")?;
+    /// assert_eq!(db.oldest_change()?, 0);
+    /// db.checkpoint()?;
+    /// assert_eq!(db.oldest_change()?, 1);
+    /// assert_eq!(db.changes(0)?.position(), 1, "as far back as possible");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Locked` and `Closed`, as for [`Database::changes`].
+    pub fn oldest_change(&self) -> Result<u64> {
+        self.shared.store.oldest_feed()
+    }
+}
+
+impl Changes {
+    /// Returns the next change; `None` if there is none now. With a filter, changes are passed over that have nothing
+    /// of what was asked for. What the change before it needed is no longer kept.
+    ///
+    /// # Errors
+    /// `TooOld` if the reader fell behind too far, with a commit to begin again from; `Closed`; `Corruption`; those of
+    /// reading the disk.
+    #[allow(clippy::should_implement_trait)] // It lends: an iterator cannot.
+    pub fn next(&mut self) -> Result<Option<Change<'_>>> {
+        loop {
+            if !self.feed.advance()? {
+                return Ok(None);
+            }
+            if self.filter.is_all() || self.filter.has_any(self.feed.change())? {
+                break;
+            }
+        }
+        Ok(Some(Change { inner: self.feed.change(), filter: &self.filter }))
+    }
+
+    /// Returns the next change, and waits for it if there is none: at most `at_most`, after which it returns `None`.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// use std::time::Duration;
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let mut changes = db.changes(0)?;
+    /// assert!(changes.wait(Duration::from_millis(5))?.is_none());
+    /// let writer = std::thread::spawn({
+    ///     let db = db.clone();
+    ///     move || db.ensure_table("t").map(drop)
+    /// });
+    /// assert_eq!(changes.wait(Duration::from_secs(60))?.expect("the table").commit_number(), 1);
+    /// writer.join().unwrap()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Changes::next`].
+    pub fn wait(&mut self, at_most: Duration) -> Result<Option<Change<'_>>> {
+        let until = Instant::now().checked_add(at_most);
+        let waker = Waker::from(Arc::clone(&self.bell));
+        loop {
+            let is_over = until.is_some_and(|until| Instant::now() >= until);
+            if self.feed.is_ready(&waker) || is_over {
+                if self.advance()? {
+                    return Ok(Some(Change { inner: self.feed.change(), filter: &self.filter }));
+                }
+                if is_over {
+                    return Ok(None);
+                }
+                continue;
+            }
+            self.bell.wait(until.map(|until| until.saturating_duration_since(Instant::now())));
+        }
+    }
+
+    /// Goes to the next change that was asked for. Returns false if there is none now.
+    fn advance(&mut self) -> Result<bool> {
+        while self.feed.advance()? {
+            if self.filter.is_all() || self.filter.has_any(self.feed.change())? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns whether [`Changes::next`] has something to do now: another commit, or an error. If not, `waker` is woken
+    /// once when it has. For tasks that must not block; no runtime is needed.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use std::task::{Wake, Waker};
+    /// #[derive(Default)]
+    /// struct Flag(AtomicBool);
+    /// impl Wake for Flag {
+    ///     fn wake(self: Arc<Self>) {
+    ///         self.0.store(true, Ordering::SeqCst);
+    ///     }
+    /// }
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let changes = db.changes(0)?;
+    /// let flag = Arc::new(Flag::default());
+    /// assert!(!changes.is_ready(&Waker::from(flag.clone())));
+    /// db.ensure_table("t")?;
+    /// assert!(flag.0.load(Ordering::SeqCst) && changes.is_ready(Waker::noop()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_ready(&self, waker: &Waker) -> bool {
+        self.feed.is_ready(waker)
+    }
+
+    /// Returns the number of the last commit that the reader has passed: begin after it to go on from here. The change
+    /// that [`Changes::next`] returned last is not passed yet.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.feed.passed()
+    }
+}
+
+impl<'a> Change<'a> {
+    /// Returns the number of the commit. Numbers have no gaps.
+    #[must_use]
+    pub fn commit_number(&self) -> u64 {
+        self.inner.commit_number()
+    }
+
+    /// Returns when the commit was made, in milliseconds since 1970. 0: that is not known, because nobody had read
+    /// changes since the database was opened.
+    #[must_use]
+    pub fn time_ms(&self) -> u64 {
+        self.inner.time_ms()
+    }
+
+    /// Returns the operations: first the changes of tables as wholes, then, table by table, range deletes, puts and
+    /// deletes. Repeated in this order they lead to the state after the commit. A key that a large transaction wrote
+    /// several times can occur several times: the last counts.
+    ///
+    /// # Errors
+    /// `TooOld`; those of reading the disk.
+    pub fn operations(&self) -> Result<Operations<'a>> {
+        Ok(Operations { inner: self.inner.operations()?, filter: self.filter })
+    }
+
+    /// Writes the change to `out` in a form that [`Database::apply_changes`] reads, and returns how many bytes that
+    /// were. Several changes can follow each other. Memory: 128 KiB, and a piece of a long value.
+    ///
+    /// # Errors
+    /// `Invalid` if the reader has a filter: a part of a change cannot be applied; `TooOld`; errors of `out` and of
+    /// reading the disk.
+    pub fn write_to(&mut self, out: &mut dyn Write) -> Result<u64> {
+        if !self.filter.is_all() {
+            let message =
+                "a change that was filtered is not whole; read the changes without a filter to write them";
+            return Err(Error::invalid(message));
+        }
+        write::write(self.inner, out)
+    }
+}
+
+impl Operations<'_> {
+    /// Returns the next operation; `None` after the last.
+    ///
+    /// # Errors
+    /// `TooOld` if the reader fell behind too far meanwhile; `Corruption`; those of reading the disk.
+    #[allow(clippy::should_implement_trait)] // It lends: an iterator cannot.
+    pub fn next(&mut self) -> Result<Option<Operation<'_>>> {
+        let filter = self.filter;
+        while self.inner.advance()? {
+            if self.inner.operation().map(|operation| filter.limit(operation).is_some())? {
+                break;
+            }
+        }
+        match self.inner.is_at_operation() {
+            true => self.inner.operation().map(|operation| filter.limit(operation)),
+            false => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Making a base: a backup, uploaded in parts by a thread of its own while the log goes on.
+//!
+//! A base is published only when the log through its commit is in the bucket. Before that it would name commits that
+//! the lineage may never have.
+
+use crate::bucket::Bucket;
+use crate::format::{Hash, PartList};
+use crate::name;
+use crate::objects::Manifest;
+use crate::parts::PartWriter;
+use crate::source::Source;
+use base::seams::Clock;
+use base::{Error, ErrorKind, Result};
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+/// A base that was uploaded and not published.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub commit: u64,
+    pub time_ms: u64,
+    pub parts: PartList,
+}
+
+impl Draft {
+    /// The manifest of this base, which stands on segment `segment` with that hash.
+    pub fn manifest(&self, segment: u64, segment_hash: Hash, leaps_after: Option<u64>) -> Manifest {
+        let Draft { commit, time_ms, ref parts } = *self;
+        Manifest { commit, time_ms, segment, segment_hash, leaps_after, parts: parts.clone() }
+    }
+}
+
+/// The end of the log at some moment after the draft was begun.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    number: u64,
+    hash: Hash,
+    last_commit: u64,
+}
+
+/// A base that is being made.
+#[derive(Debug)]
+pub(crate) struct Drafting {
+    thread: Option<JoinHandle<Result<Draft>>>,
+    done: Option<Draft>,
+    marks: VecDeque<Mark>,
+}
+
+impl Drafting {
+    pub fn begin(source: &Arc<dyn Source>, bucket: &Bucket) -> Result<Self> {
+        let (source, bucket) = (Arc::clone(source), bucket.clone());
+        let thread =
+            Builder::new().name("pando-ship-base".to_owned()).spawn(move || draft(&*source, &bucket));
+        let thread = thread.map_err(|cause| Error::io("start a thread", cause))?;
+        Ok(Drafting { thread: Some(thread), done: None, marks: VecDeque::new() })
+    }
+
+    /// Notes where the log ends: a base of which the commit is older stands on a segment before that.
+    pub fn mark(&mut self, number: u64, hash: Hash, last_commit: u64) {
+        self.marks.push_back(Mark { number, hash, last_commit });
+    }
+
+    /// Returns the draft once it is uploaded; `None` before.
+    pub fn poll(&mut self) -> Result<Option<&Draft>> {
+        if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
+            let panicked =
+                |_| Err(Error::new(ErrorKind::Closed, "the thread that makes a base has panicked"));
+            self.done = Some(thread.join().unwrap_or_else(panicked)?);
+        }
+        Ok(self.done.as_ref())
+    }
+
+    /// Returns the draft itself once it is uploaded; `None` before.
+    pub fn take(&mut self) -> Result<Option<Draft>> {
+        self.poll()?;
+        Ok(self.done.take())
+    }
+
+    /// Returns the manifest once the draft is uploaded and the log has its commit; `None` before.
+    pub fn manifest(&mut self) -> Result<Option<Manifest>> {
+        let Some(commit) = self.poll()?.map(|draft| draft.commit) else { return Ok(None) };
+        let first = self.marks.iter().find(|mark| mark.last_commit >= commit);
+        let draft = self.done.as_ref().expect("it was polled");
+        Ok(first.map(|mark| draft.manifest(mark.number, mark.hash, None)))
+    }
+}
+
+fn draft(source: &dyn Source, bucket: &Bucket) -> Result<Draft> {
+    let mut out = Stamped { parts: PartWriter::new(bucket, name::BASE_PARTS.to_owned()), time_ms: None };
+    let done = source.backup(&mut out).map_err(|error| out.parts.failure(error));
+    let time_ms = out.time_ms.unwrap_or_else(|| Clock::default().now_ms());
+    match done {
+        Ok(commit) => Ok(Draft { commit, time_ms, parts: out.parts.finish()? }),
+        Err(error) => {
+            out.parts.delete();
+            Err(error)
+        }
+    }
+}
+
+/// Notes when the first byte came: the backup's commit was chosen before.
+struct Stamped {
+    parts: PartWriter,
+    time_ms: Option<u64>,
+}
+
+impl Write for Stamped {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.time_ms.get_or_insert_with(|| Clock::default().now_ms());
+        self.parts.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

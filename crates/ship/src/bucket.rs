@@ -1,0 +1,223 @@
+//! A bucket: a folder of an object store, called from threads that may wait.
+//!
+//! 1. An object is created by a conditional put, or not at all. Only parts, whose names are unique, are put
+//!    without a condition.
+//! 2. The outcome of a put can be unknown: a request or its answer was lost. [`Bucket::create`] then reads the object
+//!    and compares it with what it wanted to put. While the outcome is unknown it returns an error, and its caller
+//!    has to come back with the same bytes.
+//! 3. A listing is a hint: it may be late. What it shows is read before it counts, and what it does not show may exist.
+
+use crate::connect;
+use base::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use object_store::path::Path;
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::runtime::{Builder, Runtime};
+
+/// A folder of an object store, which holds one lineage.
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let bucket = pando_ship::Bucket::connect(dir.path().to_str().unwrap())?;
+/// assert!(bucket.within("orders")?.to_string().ends_with("/orders"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Bucket {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    shown: String,
+    runtime: Arc<Runtime>,
+    puts: Arc<AtomicU64>,
+}
+
+impl fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bucket").field("url", &self.shown).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+/// What became of an object that was to be created.
+#[derive(Debug)]
+pub(crate) enum Created {
+    /// It exists, with these bytes.
+    Ours,
+    /// It exists with other bytes.
+    Theirs(Bytes),
+}
+
+impl Bucket {
+    /// Connects to the bucket at `url`: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`,
+    /// `file:///FOLDER`, or the path of a folder. Credentials are those of the environment variables that the
+    /// store's own tools read, such as `AWS_ACCESS_KEY_ID`. Sends nothing yet, except that a folder is created.
+    ///
+    /// # Errors
+    /// `Invalid` for any other address, and where an environment variable has no valid value.
+    pub fn connect(url: &str) -> Result<Self> {
+        let (store, prefix) = connect::open(url)?;
+        Self::over(store, &prefix, url.trim_end_matches('/'))
+    }
+
+    /// Returns a bucket in any `store`, below `prefix`. Errors call it `shown`.
+    ///
+    /// # Errors
+    /// `Invalid` if `prefix` is no path; `Io` if the thread for requests cannot be started.
+    pub fn over(store: Arc<dyn ObjectStore>, prefix: &str, shown: &str) -> Result<Self> {
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).thread_name("pando-bucket").enable_all().build();
+        let runtime =
+            runtime.map_err(|cause| Error::io("start the thread for requests to the bucket", cause))?;
+        let (prefix, shown) = (path(prefix)?, shown.to_owned());
+        Ok(Bucket { store, prefix, shown, runtime: Arc::new(runtime), puts: Arc::default() })
+    }
+
+    /// Returns the bucket's folder `name`: for one of several databases.
+    ///
+    /// # Errors
+    /// `Invalid` if `name` is no path.
+    pub fn within(&self, name: &str) -> Result<Self> {
+        let prefix = path(&format!("{}/{name}", self.prefix))?;
+        let shown = format!("{}/{name}", self.shown);
+        Ok(Bucket { prefix, shown, puts: Arc::default(), ..self.clone() })
+    }
+
+    /// How many puts were sent.
+    pub(crate) fn puts(&self) -> u64 {
+        self.puts.load(Ordering::SeqCst)
+    }
+
+    /// Creates the object `name`; see the module's second rule.
+    pub(crate) fn create(&self, name: &str, bytes: &Bytes) -> Result<Created> {
+        let refused = match self.put_with(name, bytes, PutMode::Create) {
+            Ok(()) => return Ok(Created::Ours),
+            Err(refused) => refused,
+        };
+        match (self.get(name)?, refused) {
+            (Some(found), _) if found == bytes => Ok(Created::Ours),
+            (Some(found), _) => Ok(Created::Theirs(found)),
+            (None, refused) => Err(self.failed(name, "create", refused)),
+        }
+    }
+
+    /// Puts the object `name`, whatever is there.
+    pub(crate) fn put(&self, name: &str, bytes: &Bytes) -> Result<()> {
+        let done = self.put_with(name, bytes, PutMode::Overwrite);
+        done.map_err(|error| self.failed(name, "write", error))
+    }
+
+    fn put_with(&self, name: &str, bytes: &Bytes, mode: PutMode) -> object_store::Result<()> {
+        self.puts.fetch_add(1, Ordering::SeqCst);
+        let (path, payload) = (self.path(name), PutPayload::from(bytes.clone()));
+        let options = PutOptions::from(mode);
+        self.runtime.block_on(self.store.put_opts(&path, payload, options)).map(drop)
+    }
+
+    /// Returns the object `name`; `None` if there is none.
+    pub(crate) fn get(&self, name: &str) -> Result<Option<Bytes>> {
+        let path = self.path(name);
+        let got = self
+            .runtime
+            .block_on(async { self.store.get_opts(&path, GetOptions::default()).await?.bytes().await });
+        match got {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed(name, "read", error)),
+        }
+    }
+
+    /// Returns the first `bytes` bytes of the object `name`, which has so many; `None` if there is no such object.
+    pub(crate) fn get_start(&self, name: &str, bytes: u64) -> Result<Option<Bytes>> {
+        let path = self.path(name);
+        match self.runtime.block_on(self.store.get_range(&path, 0..bytes)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed(name, "read", error)),
+        }
+    }
+
+    /// Returns the object `name`.
+    ///
+    /// # Errors
+    /// `Corruption` if there is none.
+    pub(crate) fn expect(&self, name: &str) -> Result<Bytes> {
+        let missing = || Error::corruption(format!("{}/{name} is missing", self.shown));
+        self.get(name)?.ok_or_else(missing)
+    }
+
+    /// Returns whether the object `name` exists.
+    pub(crate) fn exists(&self, name: &str) -> Result<bool> {
+        match self.runtime.block_on(self.store.head(&self.path(name))) {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(self.failed(name, "look for", error)),
+        }
+    }
+
+    /// Deletes the object `name`, if there is one.
+    pub(crate) fn delete(&self, name: &str) -> Result<()> {
+        match self.runtime.block_on(self.store.delete(&self.path(name))) {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.failed(name, "delete", error)),
+        }
+    }
+
+    /// Lists the names in `folder`, sorted; only those after `after`, if it is given.
+    pub(crate) fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<String>> {
+        let prefix = self.path(folder);
+        let listed = match after {
+            Some(after) => self.store.list_with_offset(Some(&prefix), &self.path(after)),
+            None => self.store.list(Some(&prefix)),
+        };
+        let names = listed.map_ok(|meta| self.name_of(&meta.location)).boxed();
+        let names: object_store::Result<Vec<_>> = self.runtime.block_on(names.try_collect());
+        let mut names = names.map_err(|error| self.failed(folder, "list", error))?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Lists what lies directly in the bucket: folders, by name.
+    pub(crate) fn folders(&self) -> Result<Vec<String>> {
+        let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&self.prefix)));
+        let listed = listed.map_err(|error| self.failed("", "list", error))?;
+        Ok(listed.common_prefixes.iter().map(|path| self.name_of(path)).collect())
+    }
+
+    fn path(&self, name: &str) -> Path {
+        Path::from_iter(
+            self.prefix.parts().chain(Path::from(name).parts()).map(|part| part.as_ref().to_owned()),
+        )
+    }
+
+    fn name_of(&self, path: &Path) -> String {
+        let own = self.prefix.as_ref();
+        path.as_ref().strip_prefix(own).unwrap_or(path.as_ref()).trim_start_matches('/').to_owned()
+    }
+
+    fn failed(&self, name: &str, what: &str, error: object_store::Error) -> Error {
+        use object_store::Error as Cause;
+        let kind = match &error {
+            Cause::NotImplemented { .. } | Cause::NotSupported { .. } | Cause::InvalidPath { .. } => {
+                ErrorKind::Invalid
+            }
+            _ => ErrorKind::Io,
+        };
+        Error::new(kind, format!("cannot {what} {}/{name}", self.shown)).caused_by(error)
+    }
+}
+
+fn path(text: &str) -> Result<Path> {
+    let refused = |error| Error::invalid(format!("{text:?} is no path in a bucket")).caused_by(error);
+    Path::parse(text.trim_matches('/')).map_err(refused)
+}

@@ -1,0 +1,68 @@
+//! Addresses of buckets.
+
+use base::{Error, Result};
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::local::LocalFileSystem;
+use object_store::{BackoffConfig, ObjectStore, RetryConfig};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The store's client tries a request again for this long; then the shipper counts a failure, shows it, and waits.
+const RETRY_TIME: Duration = Duration::from_secs(10);
+
+/// The store at `url`, and the prefix within it.
+pub(crate) fn open(url: &str) -> Result<(Arc<dyn ObjectStore>, String)> {
+    let Some((scheme, rest)) = url.split_once("://") else { return folder(url) };
+    let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    let prefix = prefix.trim_matches('/').to_owned();
+    if scheme == "file" {
+        return match rest.strip_prefix('/') {
+            Some(path) => folder(&format!("/{path}")),
+            None => Err(Error::invalid(format!("{url}: write file:///FOLDER with an absolute path"))),
+        };
+    }
+    if bucket.is_empty() {
+        return Err(Error::invalid(format!("{url}: the name of the bucket is missing")));
+    }
+    // The process may have one already; then that one stays.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let base = format!("{scheme}://{bucket}");
+    let store: object_store::Result<Arc<dyn ObjectStore>> = match scheme {
+        "s3" => s3(&base),
+        "gs" => {
+            let builder = GoogleCloudStorageBuilder::from_env().with_url(base).with_retry(retry());
+            builder.build().map(|store| Arc::new(store) as _)
+        }
+        "az" => {
+            let builder = MicrosoftAzureBuilder::from_env().with_url(base).with_retry(retry());
+            builder.build().map(|store| Arc::new(store) as _)
+        }
+        _ => {
+            let known = "s3://, gs://, az://, file:/// or the path of a folder";
+            return Err(Error::invalid(format!("{url}: {scheme}:// is not supported; use {known}")));
+        }
+    };
+    let refused = |error| Error::invalid(format!("{url}: the settings do not suffice")).caused_by(error);
+    Ok((store.map_err(refused)?, prefix))
+}
+
+fn s3(base: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+    let builder = AmazonS3Builder::from_env().with_url(base).with_retry(retry());
+    Ok(Arc::new(builder.build()?))
+}
+
+fn retry() -> RetryConfig {
+    let (init_backoff, max_backoff) = (Duration::from_millis(100), Duration::from_secs(2));
+    let backoff = BackoffConfig { init_backoff, max_backoff, base: 2.0 };
+    RetryConfig { backoff, max_retries: 5, retry_timeout: RETRY_TIME }
+}
+
+/// A local folder, created if it is missing. Every object is synced, and so is its name.
+fn folder(path: &str) -> Result<(Arc<dyn ObjectStore>, String)> {
+    std::fs::create_dir_all(path).map_err(|cause| Error::io(format!("create the folder {path}"), cause))?;
+    let store = LocalFileSystem::new_with_prefix(path)
+        .map_err(|error| Error::invalid(format!("{path}: the folder cannot be used")).caused_by(error))?;
+    Ok((Arc::new(store.with_fsync(true)), String::new()))
+}

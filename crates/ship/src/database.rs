@@ -1,0 +1,227 @@
+//! A database as it is shipped, and as it is restored.
+//!
+//! # The marker
+//! A restored database is of a fork of its own. The file `lineage` in its directory says where it came from: with that
+//! it may continue the lineage, as long as nobody else has. It has 32 bytes: magic (`PANDOLIN`), the lineage's id, the
+//! commit, and the checksum of these 24 bytes.
+
+use crate::bucket::Bucket;
+use crate::handle::Shipper;
+use crate::lineage::Lineage;
+use crate::options::Options;
+use crate::restore::{self, Goal, Report};
+use crate::source::{Follow, Identity, Origin, Source, Stamp, Target};
+use base::codec::{Reader, Writer as _};
+use base::seams::Clock;
+use base::{Error, ErrorKind, Result, checksum};
+use pando::{BackupOptions, Changes, Database};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+const MARKER: &str = "lineage";
+const MAGIC: [u8; 8] = *b"PANDOLIN";
+
+impl Shipper {
+    /// Begins to ship `db`, which lies in the directory `dir`, to `bucket`, and returns at once. The bucket may be
+    /// away: the thread tries until it is there. Call it before the first commit of this process, so that commits
+    /// which the bucket has and this database has lost are noticed.
+    ///
+    /// # Errors
+    /// `Closed` if the database is closed; `Io` if `dir` cannot be read, or no thread can be started. What happens
+    /// later is in [`Shipper::status`] and [`Shipper::ended`].
+    pub fn start(db: &Database, dir: impl AsRef<Path>, bucket: Bucket, options: Options) -> Result<Self> {
+        let origin = read_marker(dir.as_ref())?;
+        Shipper::over(Arc::new(Live { db: db.clone(), origin }), bucket, options)
+    }
+}
+
+/// Restores the database of `bucket` as of `goal` into the directory `dir`, which must be empty or not exist.
+/// `progress` is called with the bytes that were read so far.
+///
+/// The database is built beside `dir`, in `.NAME.restoring`, verified, and then renamed. So whatever happens, `dir`
+/// has the whole database or nothing.
+///
+/// # Errors
+/// `Exists` if `dir` has files; `Missing` if the bucket has no database, or nothing as old or as new as `goal`;
+/// `Corruption` and `Foreign`, naming the object that is missing, damaged or not ours.
+pub fn restore(
+    bucket: &Bucket,
+    goal: Goal,
+    dir: impl AsRef<Path>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Report> {
+    let dir = dir.as_ref();
+    check_empty(dir)?;
+    let lineage = Lineage::expect(bucket)?;
+    let beside = beside(dir)?;
+    remove(&beside)?;
+    let mut target = Restored { dir: beside.clone(), db: None };
+    let done = restore::run(&lineage, goal, &mut target, progress).and_then(|report| {
+        target.finish(Origin { lineage: lineage.id, commit: report.commit })?;
+        fs::rename(&beside, dir).map_err(|cause| Error::io(format!("rename {}", beside.display()), cause))?;
+        sync_parent(dir)?;
+        Ok(report)
+    });
+    if done.is_err() {
+        drop(target);
+        remove(&beside)?;
+    }
+    done
+}
+
+/// A database that is open.
+struct Live {
+    db: Database,
+    origin: Option<Origin>,
+}
+
+impl Source for Live {
+    fn identity(&self) -> Result<Identity> {
+        let (database, fork) = self.db.identity();
+        Ok(Identity { database, fork })
+    }
+
+    fn origin(&self) -> Result<Option<Origin>> {
+        Ok(self.origin)
+    }
+
+    fn newest(&self) -> Result<u64> {
+        Ok(self.db.snapshot()?.commit_number())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.db.sync()
+    }
+
+    fn follow(&self, after: u64) -> Result<Box<dyn Follow>> {
+        // 0 means "as far back as possible", which may be later than that.
+        let changes = self.db.changes(after)?;
+        if changes.position() > after {
+            return Err(Error::new(ErrorKind::TooOld, "the first commits are no longer in the log"));
+        }
+        Ok(Box::new(Following(changes)))
+    }
+
+    fn backup(&self, out: &mut dyn Write) -> Result<u64> {
+        Ok(self.db.backup(BackupOptions::default(), out)?.commit)
+    }
+}
+
+struct Following(Changes);
+
+impl Follow for Following {
+    fn next(&mut self, wait: Duration, out: &mut dyn Write) -> Result<Option<Stamp>> {
+        let change = if wait.is_zero() { self.0.next()? } else { self.0.wait(wait)? };
+        let Some(mut change) = change else { return Ok(None) };
+        change.write_to(out)?;
+        let commit = change.commit_number();
+        // A commit from before anybody read changes has no time. This one is later, and near.
+        let time_ms = Some(change.time_ms()).filter(|&time| time > 0);
+        Ok(Some(Stamp { commit, time_ms: time_ms.unwrap_or_else(|| Clock::default().now_ms()) }))
+    }
+}
+
+/// A database that is being restored.
+struct Restored {
+    dir: PathBuf,
+    db: Option<Database>,
+}
+
+impl Restored {
+    /// Verifies everything that was written, and marks where it came from.
+    fn finish(&mut self, origin: Origin) -> Result<()> {
+        let db = self.db.take().ok_or_else(|| Error::invalid("nothing was restored"))?;
+        db.checkpoint()?;
+        db.check()?;
+        db.close()?;
+        write_marker(&self.dir, origin)
+    }
+}
+
+impl Target for Restored {
+    fn base(&mut self, backup: &mut dyn Read) -> Result<u64> {
+        let report = pando::restore_stream(backup, &self.dir)?;
+        self.db = Some(Database::open(&self.dir)?);
+        Ok(report.commit)
+    }
+
+    fn apply(&mut self, changes: &mut dyn Read) -> Result<()> {
+        let db = self.db.as_ref().ok_or_else(|| Error::invalid("there is no base yet"))?;
+        db.apply_changes_across_forks(changes).map(drop)
+    }
+}
+
+fn check_empty(dir: &Path) -> Result<()> {
+    let shown = dir.display();
+    match fs::read_dir(dir) {
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(cause) => Err(Error::io(format!("list {shown}"), cause)),
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => {
+                let message = format!("{shown} is not empty; name a new or empty directory");
+                Err(Error::new(ErrorKind::Exists, message))
+            }
+        },
+    }
+}
+
+fn beside(dir: &Path) -> Result<PathBuf> {
+    let name = dir.file_name().ok_or_else(|| Error::invalid(format!("{} has no name", dir.display())))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(".restoring");
+    Ok(dir.with_file_name(hidden))
+}
+
+/// Removes what a restore that was interrupted has left.
+fn remove(beside: &Path) -> Result<()> {
+    match fs::remove_dir_all(beside) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(format!("remove {}", beside.display()), cause))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn sync_parent(dir: &Path) -> Result<()> {
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let synced = File::open(parent).and_then(|parent| parent.sync_all());
+    synced.map_err(|cause| Error::io(format!("sync {}", parent.display()), cause))
+}
+
+fn write_marker(dir: &Path, origin: Origin) -> Result<()> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.put_u64(origin.lineage);
+    bytes.put_u64(origin.commit);
+    let sum = checksum::header(&bytes);
+    bytes.put_u64(sum);
+    let path = dir.join(MARKER);
+    let written = File::create(&path).and_then(|mut file| {
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        File::open(dir)?.sync_all()
+    });
+    written.map_err(|cause| Error::io(format!("write {}", path.display()), cause))
+}
+
+/// The marker of `dir`, if it has one.
+fn read_marker(dir: &Path) -> Result<Option<Origin>> {
+    let path = dir.join(MARKER);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(Error::io(format!("read {}", path.display()), cause)),
+    };
+    let mut reader = Reader::new(&bytes);
+    let mut read = || {
+        (reader.array()? == MAGIC).then_some(())?;
+        let origin = Origin { lineage: reader.u64()?, commit: reader.u64()? };
+        (reader.u64()? == checksum::header(&bytes[..24]) && reader.is_empty()).then_some(origin)
+    };
+    let damaged = || Error::corruption(format!("{} is damaged", path.display()));
+    read().map(Some).ok_or_else(damaged)
+}

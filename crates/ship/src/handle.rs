@@ -1,0 +1,101 @@
+//! The handle of a shipper.
+
+use crate::bucket::Bucket;
+use crate::options::Options;
+use crate::shipper::Worker;
+use crate::source::Source;
+use crate::status::{Board, State, Status};
+use base::sync::lock;
+use base::{Error, ErrorKind, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Ships a database's commits to a bucket, in a thread of its own, until it is stopped or dropped.
+pub struct Shipper {
+    source: Arc<dyn Source>,
+    board: Arc<Board>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Shipper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shipper").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+impl Shipper {
+    pub(crate) fn over(source: Arc<dyn Source>, bucket: Bucket, options: Options) -> Result<Self> {
+        let board = Arc::<Board>::default();
+        let worker = Worker::new(Arc::clone(&source), bucket, options, Arc::clone(&board))?;
+        let ending = Arc::clone(&board);
+        let work = move || {
+            if catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
+                // Those who wait are told.
+                ending.end(Some(Error::new(ErrorKind::Closed, "the thread that ships has panicked")));
+            }
+        };
+        let thread = Builder::new().name("pando-ship".to_owned()).spawn(work);
+        let thread = thread.map_err(|cause| Error::io("start a thread", cause))?;
+        Ok(Shipper { source, board, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Waits until the commit with this number, and all before it, are in the bucket. Those that wait at the same
+    /// time share one put.
+    ///
+    /// # Errors
+    /// `Fenced` if another writer has taken the lineage over: then the commit is only in this database. The error with
+    /// which shipping ended; `Closed` if it was stopped.
+    pub fn wait(&self, commit: u64) -> Result<()> {
+        self.board.wait(commit, None).map(drop)
+    }
+
+    /// Does what [`Shipper::wait`] does, for at most `time`; returns `false` if the commit is not in the bucket then.
+    ///
+    /// # Errors
+    /// As for [`Shipper::wait`].
+    pub fn wait_for(&self, commit: u64, time: Duration) -> Result<bool> {
+        self.board.wait(commit, Some(Instant::now() + time))
+    }
+
+    /// Calls `shipped` when the commit with this number, and all before it, are in the bucket, or when that will never
+    /// be: with the error of [`Shipper::wait`]. It is called by the thread that ships, or at once, and must not wait.
+    pub fn when_shipped(&self, commit: u64, shipped: impl FnOnce(Result<()>) + Send + 'static) {
+        self.board.when_shipped(commit, Box::new(shipped));
+    }
+
+    /// Returns how far shipping is.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.board.status(self.source.newest().ok())
+    }
+
+    /// Returns the error with which shipping has ended; `None` while it goes on.
+    pub fn ended(&self) -> Option<Error> {
+        self.board.ended()
+    }
+
+    /// Ships what is committed, within [`Options::stop_within`], and ends. Stopping twice has no effect.
+    ///
+    /// # Errors
+    /// What kept the last commits from the bucket; `Fenced` if another writer has taken over.
+    pub fn stop(&self) -> Result<()> {
+        self.board.stop();
+        if let Some(thread) = lock(&self.thread).take() {
+            // A panic has ended shipping with an error already.
+            let _ = thread.join();
+        }
+        match self.board.ended() {
+            Some(error) if self.board.status(None).state != State::Stopped => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Shipper {
+    fn drop(&mut self) {
+        // Nobody is left to get the error; call `stop` to get it.
+        let _ = self.stop();
+    }
+}

@@ -1,0 +1,47 @@
+//! Pando, floor 6: the commits of a database in object storage, and databases restored from there.
+//!
+//! ```text
+//!   Database ──changes──► Batch ──► Segment ──conditional put──► log/N   ─┐
+//!       └─────backup────► parts ──────────────► base/E-C                  ├─► restore, as of any commit
+//!                                                                         ┘
+//! ```
+//! A *lineage* is the history of one database in a bucket: bases, and a log of segments that has every commit between
+//! them. It has one writer at a time. Who writes is decided by conditional puts alone: see `writer`.
+//!
+//! Reading order: `name`, `format`, `segment`, `objects` (the bytes; `docs/replication.md` describes them), `connect`
+//! and `bucket` (requests whose outcome can be unknown), `parts`, `source` (what of a database is needed), `gather`,
+//! `lineage` (what a bucket has), `writer` (taking over, fencing, appending), `bases`, `options`, `retention`,
+//! `status`, `shipper` (the thread), `handle`, `restore`, `listing`, `database` (what is shipped and restored in
+//! earnest).
+#![deny(missing_docs, unsafe_code)]
+
+mod name;
+mod format;
+mod segment;
+mod objects;
+mod connect;
+mod bucket;
+mod parts;
+mod source;
+mod gather;
+mod lineage;
+mod writer;
+mod bases;
+mod options;
+mod retention;
+mod status;
+mod shipper;
+mod handle;
+mod restore;
+mod listing;
+mod database;
+#[cfg(test)]
+mod tests;
+
+pub use bucket::Bucket;
+pub use database::restore;
+pub use handle::Shipper;
+pub use listing::{Listing, Reach};
+pub use options::Options;
+pub use restore::{Goal, Report};
+pub use status::{State, Status};

@@ -1,0 +1,254 @@
+//! A lineage as its bucket has it: what readers and writers learn from it.
+//!
+//! 1. Epochs and floors are numbered without gaps from 1, and none is ever deleted.
+//! 2. Segments from the floor on are numbered without gaps. Below the floor only fences are left.
+//! 3. A base counts only with the very segment that its manifest names. See [`Lineage::stands`].
+
+use crate::bucket::Bucket;
+use crate::format::{Author, Kind};
+use crate::name;
+use crate::objects::{self, Floor, Manifest};
+use crate::segment::{self, Segment};
+use base::{Error, ErrorKind, Result};
+
+/// A lineage that exists.
+#[derive(Clone, Debug)]
+pub(crate) struct Lineage {
+    pub bucket: Bucket,
+    pub database: u64,
+    pub id: u64,
+    pub created_ms: u64,
+}
+
+/// A base whose manifest is valid.
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    pub epoch: u64,
+    pub manifest: Manifest,
+}
+
+/// A base by its name, whether its manifest is valid or not.
+#[derive(Debug)]
+pub(crate) struct NamedBase {
+    pub commit: u64,
+    pub epoch: u64,
+    pub base: Result<Base>,
+}
+
+impl NamedBase {
+    /// Whether it is not below the floor. Two bases of one commit can stand on different segments. Of a damaged
+    /// manifest only the commit is known.
+    pub fn is_kept(&self, floor: Floor) -> bool {
+        let stands_above = self.base.as_ref().map_or(true, |base| base.manifest.segment >= floor.segment);
+        self.commit >= floor.commit && stands_above
+    }
+}
+
+/// Whether a base counts.
+#[derive(Debug)]
+pub(crate) enum Standing {
+    /// It does; this is its segment.
+    Valid(Box<Segment>),
+    /// Its writer has ended, or was fenced, before it wrote the segment.
+    Unfinished,
+}
+
+impl Lineage {
+    /// Reads the lineage of `bucket`; `None` if it has none.
+    pub fn open(bucket: &Bucket) -> Result<Option<Self>> {
+        let Some(bytes) = bucket.get(name::LINEAGE)? else { return Ok(None) };
+        let decoded = objects::decode_number(name::LINEAGE, Kind::Lineage, &bytes);
+        let (author, created_ms) = decoded.map_err(|error| error.within(bucket))?;
+        let (bucket, database, id) = (bucket.clone(), author.database, author.lineage);
+        Ok(Some(Lineage { bucket, database, id, created_ms }))
+    }
+
+    /// Reads the lineage of `bucket`.
+    ///
+    /// # Errors
+    /// `Missing` if it has none.
+    pub fn expect(bucket: &Bucket) -> Result<Self> {
+        let missing = || Error::new(ErrorKind::Missing, format!("{bucket} holds no shipped database"));
+        Self::open(bucket)?.ok_or_else(missing)
+    }
+
+    /// The number of the newest object in `folder`, which is numbered without gaps; 0 if there is none.
+    pub fn newest(&self, folder: &str) -> Result<u64> {
+        let listed = self.bucket.list(folder, None)?;
+        let mut newest = listed.iter().filter_map(|name| name::number_of(folder, name)).max().unwrap_or(0);
+        while self.bucket.exists(&name::numbered(folder, newest + 1))? {
+            newest += 1;
+        }
+        Ok(newest)
+    }
+
+    /// What is kept.
+    pub fn floor(&self) -> Result<Floor> {
+        let newest = self.newest(name::FLOORS)?;
+        if newest == 0 {
+            return Ok(Floor { segment: 1, commit: 0 });
+        }
+        let name = name::numbered(name::FLOORS, newest);
+        let decoded = Floor::decode(&name, &self.bucket.expect(&name)?);
+        let (author, floor) = decoded.map_err(|error| error.within(&self.bucket))?;
+        self.check_author(&name, &author)?;
+        Ok(floor)
+    }
+
+    /// Segment `number`, verified; `None` if it does not exist.
+    pub fn segment(&self, number: u64) -> Result<Option<Segment>> {
+        let name = name::numbered(name::LOG, number);
+        let Some(bytes) = self.bucket.get(&name)? else { return Ok(None) };
+        let segment = segment::decode(number, &bytes).map_err(|error| error.within(&self.bucket))?;
+        self.check_author(&name, &segment.author)?;
+        Ok(Some(segment))
+    }
+
+    /// The newest segment; `None` if there is none yet. Reads about two times the logarithm of the log's length.
+    pub fn tail(&self) -> Result<Option<Segment>> {
+        let mut from = self.tail_hint()?;
+        loop {
+            let Some(mut last) = self.last_existing(from)? else {
+                return if from == 1 {
+                    self.nothing_after(0).map(|()| None)
+                } else {
+                    Err(self.missing(from))
+                };
+            };
+            // A writer may add more meanwhile.
+            while self.bucket.exists(&name::numbered(name::LOG, last + 1))? {
+                last += 1;
+            }
+            match self.nothing_after(last) {
+                Err(_) if self.bucket.exists(&name::numbered(name::LOG, last + 1))? => from = last,
+                Err(error) => return Err(error),
+                Ok(()) => return self.segment(last)?.map(Some).ok_or_else(|| self.missing(last)),
+            }
+        }
+    }
+
+    /// A segment that exists: where the search for the newest one begins.
+    fn tail_hint(&self) -> Result<u64> {
+        let floor = self.floor()?.segment;
+        let bases = self.all_bases()?.into_iter().filter_map(|named| named.base.ok());
+        let newest = bases.map(|base| base.manifest.segment).max().unwrap_or(1);
+        let exists = newest > floor && self.bucket.exists(&name::numbered(name::LOG, newest))?;
+        Ok(if exists { newest } else { floor })
+    }
+
+    /// The last of the segments that exist from `from` on without a gap, up to a gap that [`Lineage::nothing_after`]
+    /// finds; `None` if `from` does not exist.
+    fn last_existing(&self, from: u64) -> Result<Option<u64>> {
+        let exists = |number| self.bucket.exists(&name::numbered(name::LOG, number));
+        if !exists(from)? {
+            return Ok(None);
+        }
+        let mut step = 1;
+        while exists(from + step)? {
+            step *= 2;
+        }
+        let (mut there, mut absent) = (from + step / 2, from + step);
+        while absent - there > 1 {
+            let middle = there + (absent - there) / 2;
+            if exists(middle)? {
+                there = middle;
+            } else {
+                absent = middle;
+            }
+        }
+        Ok(Some(there))
+    }
+
+    /// # Errors
+    /// `Corruption` if a segment after `last` is listed: then `last + 1` is missing.
+    pub fn nothing_after(&self, last: u64) -> Result<()> {
+        let after = name::numbered(name::LOG, last);
+        let listed = self.bucket.list(name::LOG, Some(&after))?;
+        let later = listed.iter().filter_map(|name| name::number_of(name::LOG, name)).any(|n| n > last);
+        if later { Err(self.missing(last + 1)) } else { Ok(()) }
+    }
+
+    fn missing(&self, number: u64) -> Error {
+        let name = name::numbered(name::LOG, number);
+        Error::corruption(format!("{}/{name} is missing, although later objects need it", self.bucket))
+    }
+
+    /// All bases, oldest first: damaged ones, and those below the floor that were not deleted yet, included.
+    pub fn all_bases(&self) -> Result<Vec<NamedBase>> {
+        let mut found = Vec::new();
+        for name in self.bucket.list(name::BASES, None)? {
+            let Some((epoch, commit)) = name::base_of(&name) else { continue };
+            if let Some(bytes) = self.bucket.get(&name)? {
+                found.push(NamedBase { commit, epoch, base: self.base(&name, &bytes) });
+            }
+        }
+        found.sort_by_key(|named| (named.commit, named.epoch));
+        Ok(found)
+    }
+
+    /// The bases that are kept, oldest first, damaged ones included.
+    pub fn kept_bases(&self) -> Result<Vec<NamedBase>> {
+        let floor = self.floor()?;
+        let mut bases = self.all_bases()?;
+        bases.retain(|named| named.is_kept(floor));
+        Ok(bases)
+    }
+
+    fn base(&self, name: &str, bytes: &[u8]) -> Result<Base> {
+        let decoded = Manifest::decode(name, bytes).map_err(|error| error.within(&self.bucket));
+        let (author, manifest) = decoded?;
+        self.check_author(name, &author)?;
+        Ok(Base { epoch: author.epoch, manifest })
+    }
+
+    /// The bases that are kept, oldest first.
+    ///
+    /// # Errors
+    /// `Corruption` and `Foreign` if a manifest is not valid.
+    pub fn bases(&self) -> Result<Vec<Base>> {
+        self.kept_bases()?.into_iter().map(|named| named.base).collect()
+    }
+
+    /// Whether a base counts.
+    ///
+    /// A base that leaps over a part of the log is published *before* its segment, which decides: the manifest has
+    /// the hash of the segment that is to be written, so the writer that wins that number decides about the base, too.
+    ///
+    /// # Errors
+    /// `Corruption` naming the segment, if that is missing or damaged.
+    pub fn stands(&self, base: &Base) -> Result<Standing> {
+        let Manifest { segment: number, segment_hash, leaps_after, commit, .. } = base.manifest;
+        let found = self.segment(number)?;
+        let segment = match (found, leaps_after) {
+            (Some(segment), _) if segment.hash == segment_hash => segment,
+            (Some(_), Some(_)) => return Ok(Standing::Unfinished),
+            (None, Some(_)) if self.nothing_after(number).is_ok() => return Ok(Standing::Unfinished),
+            (None, _) => return Err(self.missing(number)),
+            (Some(_), None) => {
+                let name = name::manifest(base.epoch, commit);
+                let message = format!("{}/{name}: segment {number} is not the one it names", self.bucket);
+                return Err(Error::corruption(message));
+            }
+        };
+        if commit > segment.head.last_commit || segment.head.first_commit > commit + 1 {
+            let (name, head) = (name::manifest(base.epoch, commit), &segment.head);
+            let span = format!("commits {} to {}", head.first_commit, head.last_commit);
+            return Err(Error::corruption(format!(
+                "{}/{name}: the base is ahead of its log: it has commit {commit}, and segment {number} has \
+                 {span}",
+                self.bucket
+            )));
+        }
+        Ok(Standing::Valid(Box::new(segment)))
+    }
+
+    /// # Errors
+    /// `Foreign` if an object belongs to another database or lineage.
+    pub fn check_author(&self, name: &str, author: &Author) -> Result<()> {
+        if (author.database, author.lineage) == (self.database, self.id) {
+            return Ok(());
+        }
+        let message = format!("{}/{name} belongs to another database or lineage", self.bucket);
+        Err(Error::new(ErrorKind::Foreign, message))
+    }
+}

@@ -1,0 +1,109 @@
+//! What a bucket has, for people and programs.
+
+use crate::bucket::Bucket;
+use crate::lineage::{Lineage, Standing};
+use crate::name;
+use base::Result;
+use serde::Serialize;
+
+/// The lineage of a bucket.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Listing {
+    /// The id of the database, as hexadecimal digits.
+    pub database: String,
+    /// When the lineage was created, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// The epoch of the newest writer.
+    pub epoch: u64,
+    /// The newest commit in the bucket.
+    pub newest_commit: u64,
+    /// Its time, in milliseconds since 1970.
+    pub newest_time_ms: u64,
+    /// The number of the newest segment.
+    pub newest_segment: u64,
+    /// The states that can be restored, oldest first.
+    pub bases: Vec<Reach>,
+}
+
+/// A base, and the states that can be restored from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Reach {
+    /// The commit of the base: the first that can be restored.
+    pub commit: u64,
+    /// A time at which that commit was the newest, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// The last commit that can be restored.
+    pub last_commit: u64,
+    /// A time at which that commit was the newest.
+    pub last_time_ms: u64,
+    /// The epoch of the base's writer.
+    pub epoch: u64,
+    /// How many bytes the base has in the bucket.
+    pub bytes: u64,
+}
+
+impl Bucket {
+    /// Lists the states that can be restored, without reading the bases or the log.
+    ///
+    /// # Errors
+    /// `Missing` if the bucket holds no shipped database; `Corruption` and `Foreign`, naming the object.
+    pub fn listing(&self) -> Result<Listing> {
+        let lineage = Lineage::expect(self)?;
+        let head = lineage.tail()?.map(|tail| tail.head);
+        let (newest_commit, newest_time_ms) =
+            head.map_or((0, 0), |head| (head.last_commit, head.last_time_ms));
+        let mut bases: Vec<Reach> = Vec::new();
+        for base in lineage.bases()? {
+            if matches!(lineage.stands(&base)?, Standing::Unfinished) {
+                continue;
+            }
+            let manifest = &base.manifest;
+            if let Some(after) = manifest.leaps_after {
+                for earlier in bases.iter_mut().filter(|earlier| earlier.last_commit > after) {
+                    (earlier.last_commit, earlier.last_time_ms) = (after, manifest.time_ms);
+                }
+            }
+            bases.push(Reach {
+                commit: manifest.commit,
+                time_ms: manifest.time_ms,
+                last_commit: newest_commit,
+                last_time_ms: newest_time_ms.max(manifest.time_ms),
+                epoch: base.epoch,
+                bytes: manifest.parts.stored_bytes(),
+            });
+        }
+        Ok(Listing {
+            database: format!("{:016x}", lineage.database),
+            created_ms: lineage.created_ms,
+            epoch: lineage.newest(name::EPOCHS)?,
+            newest_commit,
+            newest_time_ms,
+            newest_segment: head.map_or(0, |head| head.number),
+            bases,
+        })
+    }
+
+    /// Returns whether the bucket holds a shipped database.
+    ///
+    /// # Errors
+    /// `Io` if the bucket cannot be reached.
+    pub fn is_shipped(&self) -> Result<bool> {
+        self.exists(name::LINEAGE)
+    }
+
+    /// Lists the folders of the bucket that hold a shipped database, as a server fills it.
+    ///
+    /// # Errors
+    /// `Io` if the bucket cannot be reached.
+    pub fn databases(&self) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for folder in self.folders()? {
+            if self.within(&folder)?.is_shipped()? {
+                found.push(folder);
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,73 @@
+//! The names of objects below a lineage's prefix. Numbers have a fixed width, so that names sort as numbers do.
+
+use std::fmt::Write as _;
+
+pub(crate) const LINEAGE: &str = "lineage";
+pub(crate) const EPOCHS: &str = "epochs";
+pub(crate) const FLOORS: &str = "floors";
+pub(crate) const BASES: &str = "base";
+pub(crate) const LOG: &str = "log";
+/// The parts of bases.
+pub(crate) const BASE_PARTS: &str = "parts/base";
+/// The parts of long changes, in a folder for each segment.
+pub(crate) const CHANGE_PARTS: &str = "parts/log";
+
+/// The name of a numbered object: `log/00000000000000000007`.
+pub(crate) fn numbered(folder: &str, number: u64) -> String {
+    format!("{folder}/{number:020}")
+}
+
+/// The number of an object of `folder`; `None` for any other name.
+pub(crate) fn number_of(folder: &str, name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(folder)?.strip_prefix('/')?;
+    (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+}
+
+/// The name of a base's manifest: `base/0000000002-00000000000000000123`.
+pub(crate) fn manifest(epoch: u64, commit: u64) -> String {
+    format!("{BASES}/{epoch:010}-{commit:020}")
+}
+
+/// The epoch and commit of the base whose manifest `name` is.
+pub(crate) fn base_of(name: &str) -> Option<(u64, u64)> {
+    let (epoch, commit) = name.strip_prefix(BASES)?.strip_prefix('/')?.split_once('-')?;
+    Some((epoch.parse().ok()?, commit.parse().ok()?))
+}
+
+/// The folder of the parts of long changes in a segment.
+pub(crate) fn change(segment: u64) -> String {
+    numbered(CHANGE_PARTS, segment)
+}
+
+/// The segment to which the part of a long change belongs.
+pub(crate) fn segment_of(part: &str) -> Option<u64> {
+    number_of(CHANGE_PARTS, part.rsplit_once('/')?.0)
+}
+
+/// The name of a part within `folder`.
+pub(crate) fn part(folder: &str, attempt: u64, index: usize) -> String {
+    format!("{folder}/{attempt:016x}-{index:06}")
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_give_their_numbers_back() {
+        assert_eq!(number_of(LOG, &numbered(LOG, 7)), Some(7));
+        assert_eq!(number_of(LOG, &numbered(EPOCHS, 7)), None);
+        assert_eq!(number_of(LOG, "log/7"), None);
+        assert_eq!(base_of(&manifest(2, 123)), Some((2, 123)));
+        assert_eq!(segment_of(&part(&change(7), 9, 1)), Some(7));
+        assert!(numbered(LOG, 9) < numbered(LOG, 10));
+    }
+}

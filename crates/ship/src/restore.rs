@@ -1,0 +1,277 @@
+//! Restoring: the newest base that is not too new, and the log after it up to the goal.
+//!
+//! 1. Nothing is believed before it was verified: each object has its hash, and each segment names its predecessor's.
+//! 2. Commits have no gap. Where the log has one, a base leaps over it; without that base the restore ends there.
+//! 3. A listing is used to notice that an object is missing, never to conclude that there is no more.
+
+use crate::bucket::Bucket;
+use crate::format::Hash;
+use crate::lineage::{Base, Lineage, NamedBase, Standing};
+use crate::name;
+use crate::parts::PartReader;
+use crate::segment::{Change, Content, Segment};
+use crate::source::Target;
+use base::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+/// How far a database is restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// To the newest commit in the bucket.
+    Newest,
+    /// To this commit.
+    Commit(u64),
+    /// To the last commit before the first one whose time is after this, in milliseconds since 1970.
+    Time(u64),
+}
+
+/// The result of a restore.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// The last commit of the restored database.
+    pub commit: u64,
+    /// When it was made, in milliseconds since 1970; of a base, a time at which it was the newest.
+    pub time_ms: u64,
+    /// The commit of the base.
+    pub base_commit: u64,
+    /// How many commits of the log were applied.
+    pub log_commits: u64,
+    /// How many segments were read.
+    pub segments: u64,
+    /// How many bytes were read from the bucket.
+    pub bytes: u64,
+}
+
+impl Goal {
+    /// Returns the goal of a moment in the form of RFC 3339, as in `2026-11-25T10:00:00Z`.
+    ///
+    /// ```
+    /// use pando_ship::Goal;
+    /// assert_eq!(Goal::at("1970-01-01T01:00:00.5+01:00").unwrap(), Goal::Time(500));
+    /// assert!(Goal::at("yesterday").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` for anything else.
+    pub fn at(moment: &str) -> Result<Self> {
+        let parsed = chrono::DateTime::parse_from_rfc3339(moment).ok();
+        let time_ms = parsed.and_then(|moment| u64::try_from(moment.timestamp_millis()).ok());
+        let refused =
+            || Error::invalid(format!("{moment:?} is no moment; write it as in 2026-11-25T10:00:00Z"));
+        time_ms.map(Goal::Time).ok_or_else(refused)
+    }
+
+    /// Whether a base is not beyond the goal.
+    fn admits(self, base: &Base) -> bool {
+        match self {
+            Goal::Newest => true,
+            Goal::Commit(commit) => base.manifest.commit <= commit,
+            Goal::Time(time_ms) => base.manifest.time_ms <= time_ms,
+        }
+    }
+
+    /// Whether a change is beyond the goal.
+    fn excludes(self, change: &Change<'_>) -> bool {
+        match self {
+            Goal::Newest => false,
+            Goal::Commit(commit) => change.commit > commit,
+            Goal::Time(time_ms) => change.time_ms > time_ms,
+        }
+    }
+}
+
+/// Restores `lineage` into `target`. `progress` is called with the bytes that were read so far.
+pub(crate) fn run(
+    lineage: &Lineage,
+    goal: Goal,
+    target: &mut dyn Target,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Report> {
+    let (base, first) = choose(lineage, goal)?;
+    let mut restoring = Restoring { lineage, goal, target, progress, report: Report::default() };
+    restoring.base(&base)?;
+    restoring.log(first)
+}
+
+/// The newest valid base that the goal admits, and its segment.
+fn choose(lineage: &Lineage, goal: Goal) -> Result<(Base, Segment)> {
+    let mut oldest = None;
+    for NamedBase { commit, base, .. } in lineage.kept_bases()?.into_iter().rev() {
+        // The commit of a damaged manifest is known from its name.
+        let base = match (base, goal) {
+            (Err(_), Goal::Commit(last)) if commit > last => continue,
+            (base, _) => base?,
+        };
+        if goal.admits(&base)
+            && let Standing::Valid(segment) = lineage.stands(&base)?
+        {
+            return Ok((base, *segment));
+        }
+        oldest = Some((base.manifest.commit, base.manifest.time_ms));
+    }
+    let said = match oldest {
+        None => "there is no base yet: nothing can be restored".to_owned(),
+        Some((commit, time_ms)) => {
+            format!("the oldest state that can be reached is commit {commit}, at {time_ms} ms since 1970")
+        }
+    };
+    Err(Error::new(ErrorKind::Missing, format!("{}: {said}", lineage.bucket)))
+}
+
+struct Restoring<'a> {
+    lineage: &'a Lineage,
+    goal: Goal,
+    target: &'a mut dyn Target,
+    progress: &'a mut dyn FnMut(u64),
+    report: Report,
+}
+
+impl Restoring<'_> {
+    fn bucket(&self) -> &Bucket {
+        &self.lineage.bucket
+    }
+
+    fn base(&mut self, base: &Base) -> Result<()> {
+        let (commit, time_ms) = (base.manifest.commit, base.manifest.time_ms);
+        let (report, progress) = (&mut self.report, &mut *self.progress);
+        let mut count = |bytes| {
+            report.bytes += bytes;
+            progress(report.bytes);
+        };
+        let parts = &base.manifest.parts;
+        let folder = name::BASE_PARTS.to_owned();
+        let mut reader = PartReader::new(&self.lineage.bucket, folder, parts, &mut count);
+        let restored = self.target.base(&mut reader).map_err(|error| reader.failure(error))?;
+        if restored != commit {
+            let name = name::manifest(base.epoch, commit);
+            let message = format!("{}/{name}: the base has commit {restored}", self.bucket());
+            return Err(Error::corruption(message));
+        }
+        (self.report.base_commit, self.report.commit, self.report.time_ms) = (commit, commit, time_ms);
+        Ok(())
+    }
+
+    /// Applies segments from `first`, on which the base stands, to the goal.
+    fn log(mut self, first: Segment) -> Result<Report> {
+        let mut segment = first;
+        loop {
+            self.check_next(&segment)?;
+            if self.apply(&segment)? {
+                return Ok(self.report);
+            }
+            let (before, epoch) = (segment.hash, segment.author.epoch);
+            let number = segment.head.number + 1;
+            match self.lineage.segment(number)? {
+                Some(next) => segment = next,
+                None => break,
+            }
+            self.check_chain(&segment, before, epoch)?;
+        }
+        self.lineage.nothing_after(segment.head.number)?;
+        match self.goal {
+            Goal::Commit(commit) if self.report.commit < commit => {
+                let newest = self.report.commit;
+                let message =
+                    format!("{}: commit {commit} is not there; the newest is {newest}", self.bucket());
+                Err(Error::new(ErrorKind::Missing, message))
+            }
+            _ => Ok(self.report),
+        }
+    }
+
+    fn check_chain(&self, segment: &Segment, before: Hash, epoch: u64) -> Result<()> {
+        let named = |what: String| {
+            let name = name::numbered(name::LOG, segment.head.number);
+            Err(Error::corruption(format!("{}/{name}: {what}", self.bucket())))
+        };
+        if segment.head.previous != before {
+            let (expected, found) = (name::hex(&before), name::hex(&segment.head.previous));
+            return named(format!("expected {expected} as the hash of its predecessor, found {found}"));
+        }
+        if segment.author.epoch < epoch {
+            return named(format!("epoch {} comes after epoch {epoch}", segment.author.epoch));
+        }
+        Ok(())
+    }
+
+    /// Whether the segment goes on where the database is.
+    fn check_next(&self, segment: &Segment) -> Result<()> {
+        let (at, head) = (self.report.commit, &segment.head);
+        if head.first_commit <= at + 1 {
+            return Ok(());
+        }
+        let name = name::numbered(name::LOG, head.number);
+        let gap = format!("commits {} to {}", at + 1, head.first_commit - 1);
+        let goal_is_inside = match self.goal {
+            Goal::Newest => false,
+            Goal::Commit(commit) => commit < head.first_commit - 1,
+            Goal::Time(time_ms) => time_ms < head.first_time_ms,
+        };
+        if head.is_rebase && goal_is_inside {
+            let message = format!(
+                "{}: the log leaps over {gap}, so this state cannot be reached; name commit {at} or {}",
+                self.bucket(),
+                head.first_commit - 1
+            );
+            return Err(Error::new(ErrorKind::Missing, message));
+        }
+        let from = if head.is_rebase {
+            format!(
+                "; they were in {}, which is missing",
+                name::manifest(segment.author.epoch, head.last_commit)
+            )
+        } else {
+            String::new()
+        };
+        Err(Error::corruption(format!("{}/{name}: the log lacks {gap}{from}", self.bucket())))
+    }
+
+    /// Applies what the database lacks of a segment. Returns whether the goal is reached.
+    fn apply(&mut self, segment: &Segment) -> Result<bool> {
+        self.report.segments += 1;
+        let mut together = Vec::new();
+        let mut is_reached = false;
+        let from = self.report.commit;
+        for change in segment.changes().filter(|change| change.commit > from) {
+            if self.goal.excludes(&change) {
+                is_reached = true;
+                break;
+            }
+            match &change.content {
+                Content::Here(bytes) => together.extend_from_slice(bytes),
+                Content::Parts(_) => {
+                    self.apply_bytes(&mut together)?;
+                    self.apply_parts(segment, &change)?;
+                }
+            }
+            self.report.log_commits += 1;
+            (self.report.commit, self.report.time_ms) = (change.commit, change.time_ms);
+        }
+        self.apply_bytes(&mut together)?;
+        self.report.bytes += segment.body.len() as u64;
+        (self.progress)(self.report.bytes);
+        Ok(is_reached || self.goal == Goal::Commit(self.report.commit))
+    }
+
+    fn apply_bytes(&mut self, together: &mut Vec<u8>) -> Result<()> {
+        if together.is_empty() {
+            return Ok(());
+        }
+        self.target.apply(&mut &together[..])?;
+        together.clear();
+        Ok(())
+    }
+
+    fn apply_parts(&mut self, segment: &Segment, change: &Change<'_>) -> Result<()> {
+        let Content::Parts(parts) = &change.content else { return Ok(()) };
+        let (report, progress) = (&mut self.report, &mut *self.progress);
+        let mut count = |bytes| {
+            report.bytes += bytes;
+            progress(report.bytes);
+        };
+        let folder = name::change(segment.head.number);
+        let mut reader = PartReader::new(&self.lineage.bucket, folder, parts, &mut count);
+        self.target.apply(&mut reader).map_err(|error| reader.failure(error))
+    }
+}

@@ -1,0 +1,140 @@
+//! Giving up old bases, and what only they need.
+//!
+//! 1. The newest bases are kept, by count, and the newest base that is older than the stretch of time that has to stay
+//!    reachable, with all after it.
+//! 2. First the floor is raised: readers stop using what is below it, and a writer that takes over knows that a free
+//!    number below it means nothing. Then objects are deleted, in any order; a crash leaves some, for the next time.
+//! 3. Fences are never deleted: each blocks the next put of a writer that was replaced, which may come any time.
+
+use crate::lineage::{Base, NamedBase, Standing};
+use crate::name;
+use crate::objects::Floor;
+use crate::options::Options;
+use crate::segment;
+use crate::writer::Writer;
+use base::Result;
+use std::collections::{HashSet, VecDeque};
+
+/// One step deletes so many objects.
+const STEP_OBJECTS: usize = 4;
+
+/// Deletes what is no longer needed.
+#[derive(Debug, Default)]
+pub(crate) struct Retention {
+    /// What is to be deleted, in this order.
+    names: VecDeque<String>,
+    /// Fences below the floor, which need not be looked at again.
+    fences: HashSet<u64>,
+}
+
+/// The oldest base that is kept; `None` if all are.
+pub(crate) fn oldest_kept<'b>(bases: &'b [Base], options: &Options, now_ms: u64) -> Option<&'b Base> {
+    let by_count = bases.len().saturating_sub(options.keep_bases.max(1));
+    let since_ms = now_ms.saturating_sub(options.keep_for.as_millis().try_into().unwrap_or(u64::MAX));
+    let by_age = bases.iter().rposition(|base| base.manifest.time_ms <= since_ms).unwrap_or(0);
+    let oldest = by_count.min(by_age);
+    (oldest > 0).then(|| &bases[oldest])
+}
+
+impl Retention {
+    /// Looks for what can go. [`Retention::step`] deletes it.
+    pub fn begin(&mut self, writer: &Writer, options: &Options, now_ms: u64) -> Result<()> {
+        let mut bases = Vec::new();
+        for base in writer.lineage.bases()? {
+            // One that was never finished is kept in place of none.
+            if let Standing::Valid(_) = writer.lineage.stands(&base)? {
+                bases.push(base);
+            }
+        }
+        if let Some(oldest) = oldest_kept(&bases, options, now_ms) {
+            let (segment, commit) = (oldest.manifest.segment, oldest.manifest.commit);
+            writer.raise_floor(Floor { segment, commit })?;
+        }
+        let floor = writer.lineage.floor()?;
+        self.names.clear();
+        self.add_bases(writer, floor)?;
+        self.add_segments(writer, floor)
+    }
+
+    /// Parts first: their names are in the manifest.
+    fn add_bases(&mut self, writer: &Writer, floor: Floor) -> Result<()> {
+        for named in writer.lineage.all_bases()? {
+            if named.is_kept(floor) {
+                continue;
+            }
+            let NamedBase { commit, epoch, base } = named;
+            // Of a damaged manifest nobody knows the parts.
+            if let Ok(base) = base {
+                let parts = &base.manifest.parts;
+                let names =
+                    (0..parts.entries.len()).map(|at| name::part(name::BASE_PARTS, parts.attempt, at));
+                self.names.extend(names);
+            }
+            self.names.push_back(name::manifest(epoch, commit));
+        }
+        Ok(())
+    }
+
+    fn add_segments(&mut self, writer: &Writer, floor: Floor) -> Result<()> {
+        let bucket = &writer.lineage.bucket;
+        let is_below = |number: Option<u64>| number.is_some_and(|number| number < floor.segment);
+        for name in bucket.list(name::LOG, None)? {
+            let number = name::number_of(name::LOG, &name);
+            if is_below(number) && number.is_none_or(|number| !self.fences.contains(&number)) {
+                self.names.push_back(name);
+            }
+        }
+        let parts = bucket.list(name::CHANGE_PARTS, None)?;
+        self.names.extend(parts.into_iter().filter(|name| is_below(name::segment_of(name))));
+        Ok(())
+    }
+
+    /// Deletes a few objects, so that commits never wait for many. Returns whether there are more.
+    pub fn step(&mut self, writer: &Writer) -> Result<bool> {
+        let bucket = &writer.lineage.bucket;
+        for _ in 0..STEP_OBJECTS {
+            let Some(name) = self.names.pop_front() else { return Ok(false) };
+            let Some(number) = name::number_of(name::LOG, &name) else {
+                bucket.delete(&name)?;
+                continue;
+            };
+            let Some(start) = bucket.get_start(&name, segment::START_BYTES)? else { continue };
+            if segment::is_fence(&start) {
+                self.fences.insert(number);
+            } else {
+                bucket.delete(&name)?;
+            }
+        }
+        Ok(!self.names.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::PartList;
+    use crate::objects::Manifest;
+    use std::time::Duration;
+
+    #[test]
+    fn bases_are_kept_by_count_and_by_age() {
+        let base = |at: u64| {
+            let (segment_hash, parts) = ([0; 32], PartList::default());
+            let manifest =
+                Manifest { commit: at, time_ms: at, segment: at, segment_hash, leaps_after: None, parts };
+            Base { epoch: 1, manifest }
+        };
+        let bases: Vec<_> = [10, 20, 30, 40].map(base).into();
+        let kept = |keep_bases, keep_ms, now_ms| {
+            let keep_for = Duration::from_millis(keep_ms);
+            let options = Options { keep_bases, keep_for, ..Options::default() };
+            oldest_kept(&bases, &options, now_ms).map_or(10, |base| base.manifest.commit)
+        };
+        assert_eq!(kept(2, 0, 100), 30, "the newest two");
+        assert_eq!(kept(0, 0, 100), 40, "at least one");
+        assert_eq!(kept(9, 0, 100), 10, "all of them");
+        assert_eq!(kept(1, 75, 100), 20, "the state of 25 needs the base of 20");
+        assert_eq!(kept(1, 95, 100), 10, "nothing is older");
+        assert_eq!(kept(3, 60, 100), 20, "both rules");
+    }
+}

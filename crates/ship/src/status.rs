@@ -1,0 +1,226 @@
+//! What shipping has reached, and who waits for it.
+
+use base::sync::lock;
+use base::{Error, ErrorKind, Result};
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// What shipping does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum State {
+    /// It takes the lineage over.
+    #[default]
+    Starting,
+    /// It ships.
+    Shipping,
+    /// A request failed; it tries again. [`Status::last_error`] says what failed.
+    Retrying,
+    /// Another writer has taken the lineage over. It has ended.
+    Fenced,
+    /// It has ended with an error.
+    Failed,
+    /// It was stopped.
+    Stopped,
+}
+
+/// The state of shipping.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct Status {
+    /// What it does.
+    pub state: State,
+    /// The epoch of this writer; 0 before it has taken over.
+    pub epoch: u64,
+    /// Every commit up to this number is in the bucket.
+    pub shipped_commit: u64,
+    /// The newest commit of the database.
+    pub newest_commit: u64,
+    /// How many commits are not in the bucket yet.
+    pub lag_commits: u64,
+    /// How many bytes of changes were read from the database and are not in the bucket yet.
+    pub lag_bytes: u64,
+    /// For how long the oldest change that was read has not been in the bucket, in seconds; 0 if none waits.
+    pub lag_seconds: f64,
+    /// How many segments were written.
+    pub segments: u64,
+    /// How many bases were published.
+    pub bases: u64,
+    /// How many put requests were sent, counting those that failed.
+    pub puts: u64,
+    /// How many bytes of changes are in the segments that were written.
+    pub change_bytes: u64,
+    /// How many bytes the segments have in the bucket.
+    pub segment_bytes: u64,
+    /// How many bytes the bases have in the bucket.
+    pub base_bytes: u64,
+    /// The last error, as text; it stays after a success.
+    pub last_error: Option<String>,
+}
+
+/// Shared by the shipper's thread, its waiters, and those who ask for its status.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+    stopping: AtomicBool,
+    /// The newest commit that somebody waits for.
+    wanted: AtomicU64,
+}
+
+/// Called once, when a commit is in the bucket or never will be.
+type Waiter = Box<dyn FnOnce(Result<()>) + Send>;
+
+#[derive(Default)]
+struct Inner {
+    status: Status,
+    waiting_since: Option<Instant>,
+    ended: Option<Error>,
+    /// Each with its commit.
+    waiters: Vec<(u64, Waiter)>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Inner { status, ended, waiters, .. } = self;
+        let waiters = waiters.len();
+        f.debug_struct("Inner")
+            .field("status", status)
+            .field("ended", ended)
+            .field("waiters", &waiters)
+            .finish()
+    }
+}
+
+impl Inner {
+    /// Takes the waiters that can be called now.
+    fn take_ready(&mut self) -> Vec<Waiter> {
+        let (shipped, is_over) = (self.status.shipped_commit, self.ended.is_some());
+        let ready = self.waiters.extract_if(.., |(commit, _)| is_over || *commit <= shipped);
+        ready.map(|(_, waiter)| waiter).collect()
+    }
+}
+
+impl Board {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+
+    pub fn update(&self, change: impl FnOnce(&mut Status)) {
+        let ready = {
+            let mut inner = self.inner();
+            change(&mut inner.status);
+            inner.take_ready()
+        };
+        self.changed.notify_all();
+        ready.into_iter().for_each(|waiter| waiter(Ok(())));
+    }
+
+    /// Notes how many bytes wait, and since when.
+    pub fn set_waiting(&self, bytes: u64, since: Option<Instant>) {
+        let mut inner = self.inner();
+        inner.status.lag_bytes = bytes;
+        inner.waiting_since = since;
+    }
+
+    pub fn status(&self, newest: Option<u64>) -> Status {
+        let inner = self.inner();
+        let mut status = inner.status.clone();
+        status.newest_commit = newest.unwrap_or(status.newest_commit).max(status.shipped_commit);
+        status.lag_commits = status.newest_commit - status.shipped_commit;
+        status.lag_seconds = inner.waiting_since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+        status
+    }
+
+    /// Ends everything with `error`; `None` if it was stopped.
+    pub fn end(&self, error: Option<Error>) {
+        let mut inner = self.inner();
+        inner.status.state = match &error {
+            None => State::Stopped,
+            Some(error) if error.kind() == ErrorKind::Fenced => State::Fenced,
+            Some(_) => State::Failed,
+        };
+        if let Some(error) = &error {
+            inner.status.last_error = Some(error.to_string());
+        }
+        let stopped = || Error::new(ErrorKind::Closed, "shipping was stopped");
+        let error = error.unwrap_or_else(stopped);
+        inner.ended = Some(error.duplicate());
+        let ready = inner.take_ready();
+        drop(inner);
+        self.changed.notify_all();
+        ready.into_iter().for_each(|waiter| waiter(Err(error.duplicate())));
+    }
+
+    /// Calls `waiter` when `commit` is in the bucket, or never will be.
+    pub fn when_shipped(&self, commit: u64, waiter: Waiter) {
+        self.wanted.fetch_max(commit, Ordering::SeqCst);
+        let outcome = {
+            let mut inner = self.inner();
+            if inner.status.shipped_commit < commit && inner.ended.is_none() {
+                inner.waiters.push((commit, waiter));
+                return;
+            }
+            match &inner.ended {
+                Some(error) if inner.status.shipped_commit < commit => Err(error.duplicate()),
+                _ => Ok(()),
+            }
+        };
+        waiter(outcome);
+    }
+
+    /// The error with which shipping ended, if it has.
+    pub fn ended(&self) -> Option<Error> {
+        self.inner().ended.as_ref().map(Error::duplicate)
+    }
+
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.changed.notify_all();
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    pub fn wanted(&self) -> u64 {
+        self.wanted.load(Ordering::SeqCst)
+    }
+
+    /// Waits until `commit` is in the bucket, or `until`; `false` if that came first.
+    pub fn wait(&self, commit: u64, until: Option<Instant>) -> Result<bool> {
+        self.wanted.fetch_max(commit, Ordering::SeqCst);
+        let mut inner = self.inner();
+        loop {
+            if inner.status.shipped_commit >= commit {
+                return Ok(true);
+            }
+            if let Some(error) = &inner.ended {
+                return Err(error.duplicate());
+            }
+            // A second at most, as a safety net.
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(false);
+            }
+            let pause = left.unwrap_or(Duration::MAX).min(Duration::from_secs(1));
+            inner = self.changed.wait_timeout(inner, pause).unwrap_or_else(|error| error.into_inner()).0;
+        }
+    }
+
+    /// Sleeps for `pause`, or until shipping is stopped.
+    pub fn sleep(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        let mut inner = self.inner();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.is_stopping() {
+                return;
+            }
+            inner = self.changed.wait_timeout(inner, left).unwrap_or_else(|error| error.into_inner()).0;
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The one writer of a lineage.
+//!
+//! # Taking over
+//! 1. Read the newest segment, and check that the database continues it. One that does not is refused here, before
+//!    anybody is disturbed.
+//! 2. Raise the epoch: create `epochs/E+1`. Two that do so at once get different epochs.
+//! 3. Write a *fence*, an empty segment of the new epoch, at the first free number. If that number is taken, go back
+//!    to 1 for the next one; if it was taken in a higher epoch, end as `Fenced`.
+//! 4. Read the floor. A number below it may have been free only because its segment was deleted: go back to 1.
+//!
+//! # Why no acknowledged commit is lost
+//! Numbers are dense, and each is created by a conditional put. So a writer's next number is the first free one, or it
+//! belongs to a fence of a writer that took over; fences are never deleted, so the put fails, however late it comes.
+//! The order of segments, and nothing else, says who wrote when. No clock is read.
+//!
+//! # One segment, one content
+//! A put whose outcome is unknown may still arrive. The bytes for a number are therefore kept until the number is
+//! known to be ours or another's, and nothing else is ever put there.
+
+use crate::bucket::{Bucket, Created};
+use crate::format::{Author, Hash, Kind};
+use crate::gather::Batch;
+use crate::lineage::Lineage;
+use crate::name;
+use crate::objects::{self, Floor, Manifest};
+use crate::segment::{self, Head, Segment};
+use crate::source::{Identity, Origin};
+use base::seams::{Clock, Random};
+use base::{Error, ErrorKind, Result};
+use bytes::Bytes;
+
+/// The end of the log, as its writer knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub number: u64,
+    pub hash: Hash,
+    pub last_commit: u64,
+    pub last_time_ms: u64,
+    last_change: u64,
+    /// The commit of the newest base that was published before.
+    pub base_commit: u64,
+    /// Bytes of the segments since that base.
+    pub log_bytes: u64,
+}
+
+impl Tail {
+    const NONE: Tail = Tail {
+        number: 0,
+        hash: [0; 32],
+        last_commit: 0,
+        last_time_ms: 0,
+        last_change: 0,
+        base_commit: 0,
+        log_bytes: 0,
+    };
+
+    fn of(segment: &Segment) -> Self {
+        let Head { number, last_commit, last_time_ms, last_change, base_commit, log_bytes, .. } =
+            segment.head;
+        Tail { number, hash: segment.hash, last_commit, last_time_ms, last_change, base_commit, log_bytes }
+    }
+}
+
+/// What a database says about itself to be allowed to continue a lineage.
+pub(crate) struct Candidate<'a> {
+    pub identity: Identity,
+    pub origin: Option<Origin>,
+    pub newest: u64,
+    /// The checksum of the database's change with this number, if it still has it.
+    pub checksum: &'a dyn Fn(u64) -> Result<Option<u64>>,
+}
+
+/// Writes a lineage's log.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub lineage: Lineage,
+    author: Author,
+    tail: Tail,
+    pending: Option<Pending>,
+}
+
+/// A segment whose bytes are final, and that is not known to be in the bucket yet.
+#[derive(Debug)]
+struct Pending {
+    bytes: Bytes,
+    tail: Tail,
+}
+
+/// The error of a writer that another one has replaced.
+fn fenced(bucket: &Bucket, epoch: u64, by: u64) -> Error {
+    let message = format!(
+        "{bucket}: another writer has taken over (epoch {by}, this one has {epoch}); stop writing here, and \
+         restore from the bucket into a new directory"
+    );
+    Error::new(ErrorKind::Fenced, message)
+}
+
+impl Writer {
+    /// Takes the lineage of `bucket` over, and creates it if there is none.
+    ///
+    /// # Errors
+    /// `Mismatch` if the database does not continue the lineage; `Fenced` if another writer takes over meanwhile;
+    /// `Io` if the bucket cannot be reached: try again.
+    pub fn take_over(bucket: &Bucket, candidate: &Candidate<'_>) -> Result<Self> {
+        let writer = Random::from_entropy().next_u64();
+        let lineage = match Lineage::open(bucket)? {
+            Some(lineage) => lineage,
+            None => create_lineage(bucket, candidate.identity, writer)?,
+        };
+        check_conditional_puts(bucket, writer)?;
+        check_continues(&lineage, lineage.tail()?.as_ref(), candidate)?;
+        let (database, fork) = (lineage.database, candidate.identity.fork);
+        let mut author = Author { database, lineage: lineage.id, writer, epoch: 0, fork };
+        author.epoch = raise_epoch(&lineage, author)?;
+        let mut this = Writer { lineage, author, tail: Tail::NONE, pending: None };
+        this.fence(candidate)?;
+        Ok(this)
+    }
+
+    /// Steps 3 and 4.
+    fn fence(&mut self, candidate: &Candidate<'_>) -> Result<()> {
+        loop {
+            let tail = self.lineage.tail()?;
+            check_continues(&self.lineage, tail.as_ref(), candidate)?;
+            if let Some(tail) = tail.as_ref().filter(|tail| tail.author.epoch >= self.author.epoch) {
+                return Err(fenced(&self.lineage.bucket, self.author.epoch, tail.author.epoch));
+            }
+            self.tail = tail.as_ref().map_or(Tail::NONE, Tail::of);
+            self.seal(Head { is_fence: true, ..self.next_head() }, Vec::new());
+            let (number, bytes) =
+                self.pending.as_ref().map(|p| (p.tail.number, p.bytes.clone())).expect("sealed");
+            let created = self.lineage.bucket.create(&name::numbered(name::LOG, number), &bytes)?;
+            let pending = self.pending.take().expect("sealed");
+            if matches!(created, Created::Ours) && self.lineage.floor()?.segment <= number {
+                self.tail = pending.tail;
+                return Ok(());
+            }
+        }
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.author.epoch
+    }
+
+    pub fn tail(&self) -> &Tail {
+        &self.tail
+    }
+
+    /// The number of the segment that is written next.
+    pub fn next_number(&self) -> u64 {
+        self.tail.number + 1
+    }
+
+    /// Whether a segment waits for [`Writer::settle`].
+    pub fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    fn next_head(&self) -> Head {
+        let tail = &self.tail;
+        Head {
+            number: tail.number + 1,
+            is_fence: false,
+            is_rebase: false,
+            first_commit: tail.last_commit + 1,
+            last_commit: tail.last_commit,
+            first_time_ms: tail.last_time_ms,
+            last_time_ms: tail.last_time_ms,
+            count: 0,
+            previous: tail.hash,
+            last_change: tail.last_change,
+            base_commit: tail.base_commit,
+            log_bytes: tail.log_bytes,
+        }
+    }
+
+    /// Makes `batch` the next segment. Call [`Writer::settle`] to write it.
+    ///
+    /// # Errors
+    /// `Corruption` if its first commit is not the successor of the last one: the log never has a gap.
+    pub fn prepare(&mut self, batch: Batch) -> Result<()> {
+        let expected = self.tail.last_commit + 1;
+        if batch.first.commit != expected {
+            let found = batch.first.commit;
+            let message = format!("the change feed has a gap: expected commit {expected}, found {found}");
+            return Err(Error::corruption(message));
+        }
+        let head = Head {
+            last_commit: batch.last.commit,
+            first_time_ms: batch.first.time_ms,
+            last_time_ms: batch.last.time_ms,
+            count: batch.count,
+            last_change: batch.last_change,
+            ..self.next_head()
+        };
+        self.seal(head, batch.body);
+        Ok(())
+    }
+
+    /// Makes an empty segment the next one that begins after a base with `commit`, newest at `time_ms`. Returns its
+    /// number and hash, which the base's manifest has to name before [`Writer::settle`].
+    pub fn prepare_rebase(&mut self, commit: u64, time_ms: u64) -> (u64, Hash) {
+        let head = Head {
+            is_rebase: true,
+            first_commit: commit + 1,
+            last_commit: commit,
+            first_time_ms: time_ms,
+            last_time_ms: time_ms,
+            last_change: 0,
+            base_commit: commit,
+            log_bytes: 0,
+            ..self.next_head()
+        };
+        self.seal(head, Vec::new());
+        let tail = self.pending.as_ref().expect("sealed").tail;
+        (tail.number, tail.hash)
+    }
+
+    fn seal(&mut self, head: Head, body: Vec<u8>) {
+        let bytes = segment::encode(&self.author, &head, body);
+        // The object's own hash is its last 32 bytes.
+        let hash = bytes[bytes.len() - 32..].try_into().expect("32 bytes");
+        let Head { number, last_commit, last_time_ms, last_change, base_commit, log_bytes, .. } = head;
+        let tail = Tail { number, hash, last_commit, last_time_ms, last_change, base_commit, log_bytes };
+        self.pending = Some(Pending { bytes: Bytes::from(bytes), tail });
+    }
+
+    /// Writes the segment that waits. Returns the bytes that it has in the bucket.
+    ///
+    /// # Errors
+    /// `Fenced` if another writer has its number: nothing of it is in the lineage. `Io` while the outcome is unknown:
+    /// call again.
+    pub fn settle(&mut self) -> Result<u64> {
+        let Some(pending) = &self.pending else { return Ok(0) };
+        let number = pending.tail.number;
+        match self.lineage.bucket.create(&name::numbered(name::LOG, number), &pending.bytes)? {
+            Created::Ours => {
+                let pending = self.pending.take().expect("it is there");
+                let stored = pending.bytes.len() as u64;
+                self.tail = Tail { log_bytes: pending.tail.log_bytes + stored, ..pending.tail };
+                Ok(stored)
+            }
+            Created::Theirs(found) => {
+                let theirs = segment::decode(number, &found)?;
+                if theirs.author.epoch > self.author.epoch {
+                    return Err(fenced(&self.lineage.bucket, self.author.epoch, theirs.author.epoch));
+                }
+                let name = name::numbered(name::LOG, number);
+                let (ours, theirs) = (self.author.epoch, theirs.author.epoch);
+                let bucket = &self.lineage.bucket;
+                Err(Error::corruption(format!(
+                    "{bucket}/{name}: expected epoch {ours}, found epoch {theirs}"
+                )))
+            }
+        }
+    }
+
+    /// Publishes a base. Idempotent.
+    ///
+    /// # Errors
+    /// `Invalid` if the base is ahead of the log, which may never get its commits.
+    pub fn publish(&mut self, manifest: &Manifest) -> Result<()> {
+        if manifest.leaps_after.is_none() && manifest.commit > self.tail.last_commit {
+            let (commit, last) = (manifest.commit, self.tail.last_commit);
+            return Err(Error::invalid(format!(
+                "a base of commit {commit} is ahead of the log, which ends at {last}"
+            )));
+        }
+        let (name, bytes) = (manifest.name(self.author.epoch), Bytes::from(manifest.encode(&self.author)));
+        match self.lineage.bucket.create(&name, &bytes)? {
+            Created::Ours => {
+                self.tail.base_commit = self.tail.base_commit.max(manifest.commit);
+                self.tail.log_bytes = 0;
+                Ok(())
+            }
+            Created::Theirs(_) => {
+                Err(Error::corruption(format!("{}/{name} exists with other contents", self.lineage.bucket)))
+            }
+        }
+    }
+
+    /// Raises the floor. From then on no reader needs what is below it.
+    pub fn raise_floor(&self, floor: Floor) -> Result<()> {
+        loop {
+            let newest = self.lineage.newest(name::FLOORS)?;
+            if self.lineage.floor()?.segment >= floor.segment {
+                return Ok(());
+            }
+            let name = name::numbered(name::FLOORS, newest + 1);
+            let bytes = Bytes::from(floor.encode(&self.author));
+            self.lineage.bucket.create(&name, &bytes)?;
+        }
+    }
+}
+
+fn create_lineage(bucket: &Bucket, identity: Identity, writer: u64) -> Result<Lineage> {
+    let lineage = Random::from_entropy().next_u64();
+    let Identity { database, fork } = identity;
+    let author = Author { database, lineage, writer, epoch: 0, fork };
+    let bytes = objects::encode_number(Kind::Lineage, &author, Clock::default().now_ms());
+    bucket.create(name::LINEAGE, &Bytes::from(bytes))?;
+    // Somebody else's may be there by now, which is as good.
+    Lineage::expect(bucket)
+}
+
+/// Everything rests on conditional puts, so a store that ignores the condition is refused.
+fn check_conditional_puts(bucket: &Bucket, writer: u64) -> Result<()> {
+    let name = format!("probe/{writer:016x}");
+    let put = |text: &'static [u8]| bucket.create(&name, &Bytes::from_static(text));
+    put(b"first")?;
+    let second = put(b"second")?;
+    bucket.delete(&name)?;
+    match second {
+        Created::Theirs(found) if found == b"first"[..] => Ok(()),
+        _ => Err(Error::invalid(format!(
+            "{bucket}: the store ignores the condition of a put (If-None-Match), so it cannot keep two \
+             writers apart"
+        ))),
+    }
+}
+
+fn raise_epoch(lineage: &Lineage, author: Author) -> Result<u64> {
+    let mut epoch = lineage.newest(name::EPOCHS)? + 1;
+    loop {
+        let author = Author { epoch, ..author };
+        let bytes = Bytes::from(objects::encode_number(Kind::Epoch, &author, Clock::default().now_ms()));
+        match lineage.bucket.create(&name::numbered(name::EPOCHS, epoch), &bytes)? {
+            Created::Ours => return Ok(epoch),
+            Created::Theirs(_) => epoch += 1,
+        }
+    }
+}
+
+/// Whether the database has everything that the lineage has, and nothing else in its place.
+fn check_continues(lineage: &Lineage, tail: Option<&Segment>, candidate: &Candidate<'_>) -> Result<()> {
+    let Candidate { identity, origin, newest, checksum } = candidate;
+    let refuse = |what: String| {
+        let advice = "restore from the bucket into a new directory, or ship to another prefix";
+        Err(Error::new(ErrorKind::Mismatch, format!("{}: {what}; {advice}", lineage.bucket)))
+    };
+    if lineage.database != identity.database {
+        return refuse("the lineage is of another database".to_owned());
+    }
+    let Some(tail) = tail else { return Ok(()) };
+    let last = tail.head.last_commit;
+    if last > *newest {
+        return refuse(format!("the lineage has commit {last}, but this database ends at {newest}"));
+    }
+    if tail.author.fork != identity.fork {
+        return match origin {
+            Some(origin) if (origin.lineage, origin.commit) == (lineage.id, last) => Ok(()),
+            Some(origin) if origin.lineage == lineage.id => refuse(format!(
+                "this database was restored from commit {}, and the lineage went on to {last}",
+                origin.commit
+            )),
+            _ => refuse("another copy of this database has taken the lineage over".to_owned()),
+        };
+    }
+    match tail.head.last_change {
+        0 => Ok(()),
+        expected if checksum(last)?.is_none_or(|found| found == expected) => Ok(()),
+        _ => refuse(format!("commit {last} of this database is another one than the lineage's")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_hash_of_an_object_is_its_end() {
+        use super::*;
+        let author = Author { database: 1, lineage: 2, writer: 3, epoch: 4, fork: 5 };
+        let bytes = objects::encode_number(Kind::Epoch, &author, 7);
+        let rest = bytes.len() - 32;
+        assert_eq!(crate::format::hash(&bytes[..rest])[..], bytes[rest..]);
+    }
+}

@@ -1,0 +1,281 @@
+//! A place in the log of a live database, which goes from visible commit to visible commit.
+//!
+//! Where it can begin: at the newest checkpoint, whose trees have the names of tables; and where any other feed
+//! stands, as what that one needs is kept. From the best of these places it passes over the commits that its owner has
+//! already.
+//!
+//! While it stands at a commit it has passed only the one before: so what the record names is there until the next
+//! call of [`Feed::advance`].
+
+use super::change::Change;
+use crate::open::pinned::following;
+use crate::state::catalog::TableRow;
+use crate::state::feeds::{Held, Hold};
+use crate::state::names::{Names, TableChange, TableInfo, changes_in, name_of};
+use crate::state::store::Store;
+use crate::state::tables::Tables;
+use base::op::Decoder;
+use base::{CommitTs, Error, ErrorKind, Result, TableId};
+use log::Follow;
+use page::Value;
+use run::Cursor;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Feed {
+    store: Arc<Store>,
+    hold: Arc<Hold>,
+    follow: Follow,
+    /// What it has passed.
+    held: Held,
+    /// What its owner has already.
+    after: CommitTs,
+    fork: u32,
+    current: Option<Current>,
+}
+
+/// The commit that a feed stands at.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub number: CommitTs,
+    pub time_ms: u64,
+    pub tables: Vec<TableChange>,
+    /// As of this commit.
+    pub names: Arc<Names>,
+}
+
+impl Store {
+    /// Follows the changes after commit `after`; `None`: as far back as possible. From this call on commits say when
+    /// they were made.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use pando_store::{Transaction, TransactionOptions, WantedLayout, changes::Operation};
+    /// # let options = pando_store::Options { memory_bytes: 2 << 20, ..pando_store::Options::default() };
+    /// let store = pando_store::open_or_create(Arc::new(io::MemDir::new()), &options)?;
+    /// let mut feed = store.feed(None)?;
+    /// let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
+    /// let table = tx.create_table("fruit", WantedLayout::BTree)?;
+    /// tx.put(&table, b"apple", b"red")?;
+    /// store.acknowledge(tx.apply()?)?;
+    ///
+    /// assert!(feed.advance()?);
+    /// let mut operations = feed.change().operations()?;
+    /// assert!(matches!(operations.next()?, Some(Operation::Table(_))));
+    /// assert!(matches!(operations.next()?, Some(Operation::Put { key: b"apple", .. })));
+    /// assert!(operations.next()?.is_none());
+    /// assert!(!feed.advance()?);
+    /// # base::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TooOld`](ErrorKind::TooOld) if the commit after `after` is no longer kept, with the oldest commit after which
+    /// changes are; [`Invalid`](ErrorKind::Invalid) if `after` is not made yet; [`Locked`](ErrorKind::Locked) where
+    /// another process writes.
+    pub fn feed(self: &Arc<Self>, after: Option<u64>) -> Result<Feed> {
+        self.check_open()?;
+        self.processes.check_not_beside("following the changes", "Database::changes")?;
+        let visible = self.clocks.visible();
+        if let Some(after) = after.filter(|&after| after > visible.0) {
+            let message = format!("there is no commit {after} yet: the newest one is {}", visible.0);
+            return Err(Error::invalid(message));
+        }
+        let joined = Joined { store: self, hold: self.feeds.join() };
+        let (begin, fork) = joined.begin(after.map(CommitTs))?;
+        let follow = self.log.follow(begin.at)?;
+        joined.hold.pass(begin.clone());
+        let hold = Arc::clone(&joined.hold);
+        std::mem::forget(joined);
+        let after = after.map_or(begin.last, CommitTs);
+        Ok(Feed { store: Arc::clone(self), hold, follow, held: begin, after, fork, current: None })
+    }
+
+    /// The oldest commit after which a feed can begin now.
+    ///
+    /// # Errors
+    /// As [`Store::feed`].
+    pub fn oldest_feed(self: &Arc<Self>) -> Result<u64> {
+        self.feed(None).map(|feed| feed.held.last.0)
+    }
+
+    /// The tables of a checkpoint.
+    fn tables_of(&self, tables: &Tables) -> Result<Names> {
+        let full = || Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
+        let reader = self.slots.claim().ok_or_else(full)?;
+        let mut names = Names::new();
+        let mut cursor = Cursor::new(tables.layers(TableId::CATALOG).1);
+        cursor.seek_first(&self.pool, &reader)?;
+        while let Some((key, value)) = cursor.entry() {
+            let Value::Inline(value) = value else {
+                return Err(Error::corruption("the catalog holds a large value"));
+            };
+            let row = TableRow::decode(key, value)?;
+            names.insert(row.id, TableInfo { name: name_of(key)?.into(), row });
+            cursor.next(&self.pool, &reader)?;
+        }
+        Ok(names)
+    }
+}
+
+/// A hold that ends if no feed comes of it.
+struct Joined<'s> {
+    store: &'s Store,
+    hold: Arc<Hold>,
+}
+
+impl Drop for Joined<'_> {
+    fn drop(&mut self) {
+        self.store.feeds.leave(&self.hold);
+    }
+}
+
+impl Joined<'_> {
+    /// Where to begin, and the fork of the database.
+    fn begin(&self, after: Option<CommitTs>) -> Result<(Held, u32)> {
+        let mut places = self.store.feeds.others(&self.hold);
+        // Its catalog is read before a later checkpoint frees it.
+        let (superblock, tables) = self.store.checkpoints.pins.pin();
+        let names = self.store.tables_of(&tables);
+        self.store.checkpoints.pins.unpin(superblock.checkpoint);
+        let at = superblock.replay_from;
+        places.push(Held { last: superblock.absorbed, at, names: Arc::new(names?) });
+        let oldest = places.iter().map(|place| place.last).min().expect("there is one at least");
+        let place = match after {
+            None => places.into_iter().min_by_key(|place| place.last),
+            Some(after) => {
+                places.into_iter().filter(|place| place.last <= after).max_by_key(|place| place.last)
+            }
+        };
+        let after = after.map_or(0, |after| after.0);
+        let place = place.ok_or_else(|| {
+            let message = format!(
+                "the changes after commit {after} are no longer kept; the oldest commit after which they are \
+                 is {}",
+                oldest.0
+            );
+            Error::new(ErrorKind::TooOld, message)
+        })?;
+        Ok((place, superblock.fork))
+    }
+}
+
+impl Feed {
+    /// Goes to the next visible commit. Returns false if there is none now.
+    ///
+    /// # Errors
+    /// [`TooOld`](ErrorKind::TooOld) if more was kept for this feed than `Options::max_changes_bytes`;
+    /// [`Closed`](ErrorKind::Closed); [`Corruption`](ErrorKind::Corruption); those of reading the log.
+    pub fn advance(&mut self) -> Result<bool> {
+        let advanced = self.go_on();
+        self.judge(advanced)
+    }
+
+    /// Returns the commit that it went to.
+    ///
+    /// # Panics
+    /// Before the first [`Feed::advance`] that returned true, and after one that did not.
+    pub fn change(&self) -> Change<'_> {
+        Change { feed: self, current: self.current.as_ref().expect("the feed stands at a commit") }
+    }
+
+    /// Returns the number of the last commit that it has passed, or that its owner had before.
+    pub fn passed(&self) -> u64 {
+        self.held.last.max(self.after).0
+    }
+
+    /// Returns whether [`Feed::advance`] has something to show, or fails, now; if not, `waker` is woken once when it
+    /// does.
+    pub fn is_ready(&self, waker: &Waker) -> bool {
+        self.store.feeds.wake_next(waker);
+        self.has_news()
+    }
+
+    /// Whether [`Feed::advance`] has something to show, or fails.
+    pub fn has_news(&self) -> bool {
+        let last = self.current.as_ref().map_or(self.passed(), |current| current.number.0);
+        self.store.clocks.visible().0 > last || self.hold.is_revoked() || self.store.is_closed()
+    }
+
+    fn go_on(&mut self) -> Result<bool> {
+        loop {
+            self.pass();
+            self.check()?;
+            if self.store.clocks.visible() <= self.held.last {
+                return Ok(false);
+            }
+            if !self.follow.advance()? {
+                self.store.log.extend(&mut self.follow);
+                if !self.follow.advance()? {
+                    return Err(self.ends_early());
+                }
+            }
+            let record = self.follow.payload();
+            let number = following(self.held.last, record)?;
+            let time_ms = Decoder::begin(record).and_then(|decoder| decoder.time_ms()).unwrap_or(0);
+            let (tables, names) = changes_in(record, &self.held.names)?;
+            self.current = Some(Current { number, time_ms, tables, names });
+            if number > self.after {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// It is done with the commit that it stands at.
+    fn pass(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.held = Held { last: current.number, at: self.follow.end(), names: current.names };
+            self.hold.pass(self.held.clone());
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.store.check_open()?;
+        if self.hold.is_revoked() { Err(self.too_old()) } else { Ok(()) }
+    }
+
+    /// What was read means nothing if it may have been replaced meanwhile.
+    pub(super) fn judge<T>(&self, read: Result<T>) -> Result<T> {
+        if read.is_err() {
+            self.check()?;
+        }
+        read
+    }
+
+    pub(super) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    pub(super) fn fork(&self) -> u32 {
+        self.fork
+    }
+
+    pub(super) fn record(&self) -> &[u8] {
+        self.follow.payload()
+    }
+
+    #[cold]
+    fn too_old(&self) -> Error {
+        let most = self.store.max_changes_bytes;
+        let oldest = self.store.oldest_feed().map_or_else(|_| String::new(), |oldest| format!(" {oldest}"));
+        let message = format!(
+            "the changes after commit {} are no longer kept: more than {most} bytes waited for this reader; \
+             begin again at commit{oldest}, the oldest after which they are, with a copy of the database",
+            self.passed()
+        );
+        Error::new(ErrorKind::TooOld, message)
+    }
+
+    #[cold]
+    fn ends_early(&self) -> Error {
+        let (last, visible) = (self.held.last.0, self.store.clocks.visible().0);
+        Error::corruption(format!("the log ends at commit {last}, but commit {visible} was visible"))
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.store.feeds.leave(&self.hold);
+    }
+}

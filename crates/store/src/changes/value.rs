@@ -1,0 +1,173 @@
+//! A value that a change put: in the record, in a page of an attached run, or in extents of the data file.
+
+use super::feed::Feed;
+use crate::state::ttl::DATE_BYTES;
+use base::limits::UNIT_BYTES;
+use base::{Error, LargeRef, Result};
+use page::Value;
+use run::Pieces;
+use std::io::{self, Read};
+
+/// A value that a change put. It can be read whole, or a piece at a time if it is long.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeValue<'a> {
+    feed: &'a Feed,
+    stored: Stored<'a>,
+    /// Bytes of the date in front of it, of a table with a TTL.
+    front_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stored<'a> {
+    Inline(&'a [u8]),
+    Large(LargeRef),
+}
+
+impl<'a> ChangeValue<'a> {
+    /// `None`: the record is a delete.
+    pub(super) fn of(feed: &'a Feed, value: Value<'a>, is_dated: bool) -> Result<Option<ChangeValue<'a>>> {
+        let stored = match value {
+            Value::Inline(bytes) => Stored::Inline(bytes),
+            Value::Large(large) => Stored::Large(large),
+            Value::Deleted => return Ok(None),
+        };
+        let front_bytes = if is_dated { DATE_BYTES } else { 0 };
+        let value = ChangeValue { feed, stored, front_bytes };
+        if value.stored_len() < front_bytes as u64 {
+            return Err(Error::corruption("a value of a table with a TTL is too short for its date"));
+        }
+        Ok(Some(value))
+    }
+
+    /// Returns the length of the value in bytes.
+    pub fn len_bytes(&self) -> u64 {
+        self.stored_len() - self.front_bytes as u64
+    }
+
+    /// Returns when the value was put, in milliseconds since 1970, if its table has a TTL.
+    pub fn put_ms(&self) -> Option<u64> {
+        if self.front_bytes == 0 {
+            return None;
+        }
+        Some(match self.stored {
+            Stored::Inline(bytes) => u64::from_le_bytes(*bytes.first_chunk()?),
+            Stored::Large(large) => u64::from_le_bytes(large.head),
+        })
+    }
+
+    /// Returns the value, if it does not lie in extents of its own.
+    pub fn inline(&self) -> Option<&'a [u8]> {
+        self.stored_inline().map(|bytes| &bytes[self.front_bytes..])
+    }
+
+    /// Returns a copy of the value. For a long value use [`ChangeValue::reader`].
+    ///
+    /// # Errors
+    /// Those of reading; `Full` if there is no memory for it.
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        match self.stored {
+            Stored::Inline(bytes) => Ok(bytes[self.front_bytes..].to_vec()),
+            Stored::Large(large) => {
+                let read = self.feed.store().read_large(large);
+                let mut value = self.feed.judge(read)?;
+                value.drain(..self.front_bytes);
+                Ok(value)
+            }
+        }
+    }
+
+    /// Returns a reader of the value. Memory: one piece, 256 KiB as a rule and at most 1 MiB.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn reader(&self) -> Result<ChangeValueReader<'a>> {
+        self.reader_from(self.front_bytes as u64)
+    }
+
+    /// Returns the length as it is stored, with the date.
+    #[doc(hidden)]
+    pub fn stored_len(&self) -> u64 {
+        match self.stored {
+            Stored::Inline(bytes) => bytes.len() as u64,
+            Stored::Large(large) => large.len_bytes,
+        }
+    }
+
+    /// Returns the value as it is stored, with the date, if it does not lie in extents of its own.
+    #[doc(hidden)]
+    pub fn stored_inline(&self) -> Option<&'a [u8]> {
+        match self.stored {
+            Stored::Inline(bytes) => Some(bytes),
+            Stored::Large(_) => None,
+        }
+    }
+
+    /// Returns a reader of the value as it is stored, with the date.
+    #[doc(hidden)]
+    pub fn stored_reader(&self) -> Result<ChangeValueReader<'a>> {
+        self.reader_from(0)
+    }
+
+    fn reader_from(&self, position: u64) -> Result<ChangeValueReader<'a>> {
+        let source = match self.stored {
+            Stored::Inline(bytes) => Source::Inline(bytes),
+            Stored::Large(large) => {
+                let opened = Pieces::open(&self.feed.store().pool, large);
+                Source::Large { pieces: Box::new(self.feed.judge(opened)?), read: None, buffer: Vec::new() }
+            }
+        };
+        Ok(ChangeValueReader { feed: self.feed, source, position, len_bytes: self.stored_len() })
+    }
+}
+
+/// A reader of a value that a change put: [`Read`]. Every piece is verified before a byte of it is returned.
+#[derive(Debug)]
+pub struct ChangeValueReader<'a> {
+    feed: &'a Feed,
+    source: Source<'a>,
+    position: u64,
+    len_bytes: u64,
+}
+
+#[derive(Debug)]
+enum Source<'a> {
+    Inline(&'a [u8]),
+    Large { pieces: Box<Pieces>, read: Option<usize>, buffer: Vec<u8> },
+}
+
+impl ChangeValueReader<'_> {
+    fn at_hand(&mut self) -> Result<&[u8]> {
+        let position = self.position;
+        if position >= self.len_bytes {
+            return Ok(&[]);
+        }
+        match &mut self.source {
+            Source::Inline(bytes) => Ok(&bytes[position as usize..]),
+            Source::Large { pieces, read, buffer } => {
+                let (piece, from) = pieces.place_of(position);
+                if *read != Some(piece) {
+                    *read = None;
+                    let done = pieces.read(&self.feed.store().pool, piece, buffer);
+                    self.feed.judge(done)?;
+                    *read = Some(piece);
+                }
+                Ok(&buffer[from..])
+            }
+        }
+    }
+}
+
+impl Read for ChangeValueReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let ready = self.at_hand().map_err(io::Error::other)?;
+        let count = ready.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&ready[..count]);
+        self.position += count as u64;
+        Ok(count)
+    }
+}
+
+const _: () = assert!(DATE_BYTES < UNIT_BYTES, "a value in extents has room for its date");

@@ -1,0 +1,204 @@
+//! Who follows the changes, and what is kept for them.
+//!
+//! A feed reads the log behind a moving position (`crate::changes`). What its next commits need must stay:
+//!
+//! 1. *The log* from its position on: `Store::drop_log` asks for the first segment that any feed needs.
+//! 2. *What its records name* in the data file: the extents of large values and of attached runs. A checkpoint that
+//!    absorbs a record makes them its own, and a later one may retire them. The space map remembers which extents the
+//!    records that each checkpoint absorbed have named, and keeps them while some feed still has to pass that
+//!    checkpoint's last commit ([`space::Space::need_named`]).
+//! 3. *The names of tables* as of its position, because a record names tables by id.
+//!
+//! Both 1 and 2 are bounded together (`Options::max_changes_bytes`). Past the bound the oldest feed is revoked: it fails
+//! with [`TooOld`](base::ErrorKind::TooOld) from its next call on. So a reader that is late never stops the writer.
+//!
+//! A database that nobody follows pays two loads for each commit.
+
+use crate::state::names::Names;
+use base::CommitTs;
+use base::sync::lock;
+use log::Position;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+/// Where a feed stands: it has passed `last`, and the next record begins at `at`.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub last: CommitTs,
+    pub at: Position,
+    /// As of `last`.
+    pub names: Arc<Names>,
+}
+
+/// What one feed holds back.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    held: Mutex<Held>,
+    is_revoked: AtomicBool,
+}
+
+impl Hold {
+    /// Whether what it needs may be gone.
+    pub fn is_revoked(&self) -> bool {
+        self.is_revoked.load(Ordering::SeqCst)
+    }
+
+    /// Where it stands.
+    pub fn held(&self) -> Held {
+        lock(&self.held).clone()
+    }
+
+    /// It has passed more.
+    pub fn pass(&self, held: Held) {
+        *lock(&self.held) = held;
+    }
+}
+
+/// Everybody who follows.
+#[derive(Debug, Default)]
+pub(crate) struct Feeds {
+    holds: Mutex<Vec<Arc<Hold>>>,
+    /// Whether commits say when they were made: from the first feed on.
+    records_time: AtomicBool,
+    /// Who waits for the next visible commit; each is woken once.
+    waiting: Mutex<Vec<Waker>>,
+    /// How many `waiting` has.
+    waiters: AtomicUsize,
+}
+
+/// What all feeds together need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// Commits after this one.
+    pub after: CommitTs,
+    /// The log from this segment on.
+    pub segment: u64,
+}
+
+impl Need {
+    const NOTHING: Need = Need { after: CommitTs::MAX, segment: u64::MAX };
+}
+
+impl Feeds {
+    /// Adds a feed that needs everything until it has found its place with [`Hold::pass`].
+    pub fn join(&self) -> Arc<Hold> {
+        self.records_time.store(true, Ordering::SeqCst);
+        let at = Position { segment: 0, generation: 0, lsn: base::Lsn(0) };
+        let held = Held { last: CommitTs(0), at, names: Arc::default() };
+        let hold = Arc::new(Hold { held: Mutex::new(held), is_revoked: AtomicBool::new(false) });
+        lock(&self.holds).push(Arc::clone(&hold));
+        hold
+    }
+
+    /// Removes a feed. What it kept goes with the next checkpoint.
+    pub fn leave(&self, hold: &Arc<Hold>) {
+        lock(&self.holds).retain(|other| !Arc::ptr_eq(other, hold));
+    }
+
+    /// Where the feeds stand that are not revoked, but for `own`.
+    pub fn others(&self, own: &Arc<Hold>) -> Vec<Held> {
+        let holds = lock(&self.holds);
+        let others = holds.iter().filter(|other| !Arc::ptr_eq(other, own) && !other.is_revoked());
+        // One that has not found its place yet has none to share.
+        others.map(|other| other.held()).filter(|held| held.at.segment > 0).collect()
+    }
+
+    /// What must be kept.
+    pub fn need(&self) -> Need {
+        let holds = lock(&self.holds);
+        holds.iter().filter(|hold| !hold.is_revoked()).fold(Need::NOTHING, |need, hold| {
+            let held = lock(&hold.held);
+            Need { after: need.after.min(held.last), segment: need.segment.min(held.at.segment) }
+        })
+    }
+
+    /// Revokes the oldest feed if the log that it needs, from its position to `log_end`, and `kept_bytes` of the data
+    /// file are more than `most_bytes`. Returns whether it did.
+    pub fn revoke_late(&self, log_end: base::Lsn, kept_bytes: u64, most_bytes: u64) -> bool {
+        let holds = lock(&self.holds);
+        let placed = |hold: &&Arc<Hold>| !hold.is_revoked() && lock(&hold.held).at.segment > 0;
+        let oldest = holds.iter().filter(placed).min_by_key(|hold| lock(&hold.held).at.lsn);
+        let Some(oldest) = oldest else { return false };
+        let log_bytes = log_end.0.saturating_sub(lock(&oldest.held).at.lsn.0);
+        let is_late = log_bytes.saturating_add(kept_bytes) > most_bytes;
+        if is_late {
+            oldest.is_revoked.store(true, Ordering::SeqCst);
+        }
+        is_late
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        lock(&self.holds).len()
+    }
+
+    /// Whether commits are to say when they were made.
+    #[inline]
+    pub fn records_time(&self) -> bool {
+        // Relaxed: it orders nothing. A commit that misses it has no time.
+        self.records_time.load(Ordering::Relaxed)
+    }
+
+    /// Has `waker` woken by the next commit that becomes visible. The caller looks once more afterwards, for one that
+    /// has come meanwhile.
+    pub fn wake_next(&self, waker: &Waker) {
+        let mut waiting = lock(&self.waiting);
+        if !waiting.iter().any(|other| other.will_wake(waker)) {
+            waiting.push(waker.clone());
+        }
+        self.waiters.store(waiting.len(), Ordering::SeqCst);
+    }
+
+    /// Wakes those who wait: something has become visible, or the database is closed.
+    #[inline]
+    pub fn wake(&self) {
+        // SeqCst, partner `wake_next`: who is not seen here sees the commit when it looks once more.
+        if self.waiters.load(Ordering::SeqCst) > 0 {
+            self.wake_all();
+        }
+    }
+
+    #[cold]
+    fn wake_all(&self) {
+        let waiting = {
+            let mut waiting = lock(&self.waiting);
+            self.waiters.store(0, Ordering::SeqCst);
+            std::mem::take(&mut *waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Lsn;
+
+    fn at(segment: u64, lsn: u64) -> Position {
+        Position { segment, generation: 1, lsn: Lsn(lsn) }
+    }
+
+    fn pass(hold: &Hold, last: u64, at: Position) {
+        hold.pass(Held { last: CommitTs(last), at, names: Arc::default() });
+    }
+
+    #[test]
+    fn the_oldest_feed_says_what_is_kept_until_it_is_revoked() {
+        let feeds = Feeds::default();
+        assert_eq!(feeds.need(), Need::NOTHING);
+        let (old, young) = (feeds.join(), feeds.join());
+        assert_eq!(feeds.need(), Need { after: CommitTs(0), segment: 0 });
+        assert!(!feeds.revoke_late(Lsn(9_000), 0, 1), "one that looks for its place is not late");
+        pass(&old, 7, at(2, 100));
+        pass(&young, 9, at(3, 5_000));
+        assert_eq!(feeds.need(), Need { after: CommitTs(7), segment: 2 });
+        assert!(!feeds.revoke_late(Lsn(6_000), 100, 6_000));
+        assert!(feeds.revoke_late(Lsn(6_000), 101, 6_000));
+        assert!(old.is_revoked() && !young.is_revoked());
+        assert_eq!(feeds.need(), Need { after: CommitTs(9), segment: 3 });
+        assert!(!feeds.revoke_late(Lsn(6_000), 101, 6_000));
+        feeds.leave(&young);
+        assert_eq!(feeds.need(), Need::NOTHING);
+    }
+}

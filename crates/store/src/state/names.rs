@@ -1,0 +1,185 @@
+//! The names of tables by id, and what a commit does to tables as wholes: read from the catalog's rows in its record.
+
+use crate::state::catalog::{Compression, TableRow, WantedLayout};
+use base::op::{Decoder, Op};
+use base::{Error, Result, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A table after a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableInfo {
+    pub(crate) name: Arc<str>,
+    pub(crate) row: TableRow,
+}
+
+impl TableInfo {
+    /// Returns the name of the table.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the id of the table, which is never reused.
+    pub fn id(&self) -> TableId {
+        self.row.id
+    }
+
+    /// Returns the layout that its owner asked for.
+    pub fn layout(&self) -> WantedLayout {
+        self.row.layout
+    }
+
+    /// Returns whether each of its values has a date: the table has a TTL, or had one.
+    pub fn is_dated(&self) -> bool {
+        self.row.ttl.is_some()
+    }
+
+    /// Returns how long entries live; `None`: until they are deleted.
+    pub fn ttl(&self) -> Option<Duration> {
+        self.row.ttl?.duration()
+    }
+
+    /// Returns how merges compress its leaves.
+    pub fn compression(&self) -> Compression {
+        self.row.compression
+    }
+
+    /// Returns the row of the catalog, for [`TableInfo::decode`].
+    pub fn encode_row(&self) -> Vec<u8> {
+        self.row.encode()
+    }
+
+    /// Reads a row of the catalog.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) if it cannot be read.
+    pub fn decode(name: &[u8], row: &[u8]) -> Result<TableInfo> {
+        Ok(TableInfo { name: name_of(name)?.into(), row: TableRow::decode(name, row)? })
+    }
+}
+
+/// What became of a table as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableChange {
+    /// The table was created.
+    Created(TableInfo),
+    /// The table was dropped, with all that it held.
+    Dropped {
+        /// Its id.
+        id: TableId,
+        /// The name that it had.
+        name: Arc<str>,
+    },
+    /// The table has another name, and perhaps other options.
+    Renamed {
+        /// The name that it had.
+        from: Arc<str>,
+        /// The table now.
+        table: TableInfo,
+    },
+    /// The table has other options: layout, TTL or compression.
+    Altered(TableInfo),
+}
+
+/// The tables of one moment, by id.
+pub(crate) type Names = BTreeMap<TableId, TableInfo>;
+
+/// The operations on the catalog in a record; attached runs come before them.
+fn catalog_ops(record: &[u8]) -> impl Iterator<Item = Op<'_>> {
+    let ops = Decoder::begin(record).into_iter().flatten();
+    let ops = ops.skip_while(|(_, op)| matches!(op, Op::Attach { .. }));
+    ops.take_while(|(table, _)| *table == TableId::CATALOG).map(|(_, op)| op)
+}
+
+/// What `record` did to the tables `before` it, and the tables after it. In this order: dropped, renamed, altered and
+/// created ones.
+///
+/// # Errors
+/// [`Corruption`](base::ErrorKind::Corruption) for a row that cannot be read.
+pub(crate) fn changes_in(record: &[u8], before: &Arc<Names>) -> Result<(Vec<TableChange>, Arc<Names>)> {
+    if catalog_ops(record).next().is_none() {
+        return Ok((Vec::new(), Arc::clone(before)));
+    }
+    let (mut freed, mut rows) = (BTreeSet::new(), BTreeMap::new());
+    for op in catalog_ops(record) {
+        match op {
+            Op::Put { key, value } => {
+                let row = TableRow::decode(key, value)?;
+                freed.insert(name_of(key)?);
+                rows.insert(row.id, TableInfo { name: name_of(key)?.into(), row });
+            }
+            Op::Delete { key } => {
+                freed.insert(name_of(key)?);
+            }
+            _ => return Err(Error::corruption("a commit changed the catalog by more than single rows")),
+        }
+    }
+    let mut after = Names::clone(before);
+    let (mut changes, mut renamed, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for (&id, old) in before.iter().filter(|(id, old)| freed.contains(&*old.name) && !rows.contains_key(id)) {
+        after.remove(&id);
+        changes.push(TableChange::Dropped { id, name: Arc::clone(&old.name) });
+    }
+    for (id, table) in rows {
+        after.insert(id, table.clone());
+        match before.get(&id) {
+            Some(old) if old.name == table.name => others.push(TableChange::Altered(table)),
+            Some(old) => renamed.push(TableChange::Renamed { from: Arc::clone(&old.name), table }),
+            None => others.push(TableChange::Created(table)),
+        }
+    }
+    changes.append(&mut renamed);
+    changes.append(&mut others);
+    Ok((changes, Arc::new(after)))
+}
+
+/// A catalog row's key, as the name that it is.
+pub(crate) fn name_of(key: &[u8]) -> Result<&str> {
+    std::str::from_utf8(key)
+        .map_err(|_| Error::corruption(format!("a table's name is not UTF-8: \"{}\"", key.escape_ascii())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::CommitTs;
+    use base::op::Encoder;
+
+    fn row(id: u32) -> TableRow {
+        let (layout, compression) = (WantedLayout::BTree, Compression::None);
+        TableRow { id: TableId(id), layout, ttl: None, compression }
+    }
+
+    /// A record that deletes rows and puts others, by name.
+    fn record(deletes: &[&str], puts: &[(&str, u32)]) -> Vec<u8> {
+        let rows: Vec<_> = puts.iter().map(|(name, id)| (*name, row(*id).encode())).collect();
+        let mut record = Vec::new();
+        let mut encoder = Encoder::begin(&mut record, CommitTs(1), (deletes.len() + puts.len()) as u64);
+        for name in deletes {
+            encoder.push(TableId::CATALOG, Op::Delete { key: name.as_bytes() });
+        }
+        for (name, row) in &rows {
+            encoder.push(TableId::CATALOG, Op::Put { key: name.as_bytes(), value: row });
+        }
+        record
+    }
+
+    #[test]
+    fn tables_are_made_renamed_swapped_and_dropped() -> Result<()> {
+        let info = |name: &str, id| TableInfo { name: name.into(), row: row(id) };
+        let (made, names) = changes_in(&record(&[], &[("a", 16), ("b", 17)]), &Arc::default())?;
+        assert_eq!(made, [TableChange::Created(info("a", 16)), TableChange::Created(info("b", 17))]);
+        let (swapped, names) = changes_in(&record(&[], &[("b", 16), ("a", 17)]), &names)?;
+        let renamed = |from: &str, to, id| TableChange::Renamed { from: from.into(), table: info(to, id) };
+        assert_eq!(swapped, [renamed("a", "b", 16), renamed("b", "a", 17)]);
+        // Dropped and made anew under its name; the other one moves.
+        let (mixed, names) = changes_in(&record(&["b"], &[("a", 18), ("c", 16)]), &names)?;
+        let dropped = TableChange::Dropped { id: TableId(17), name: "a".into() };
+        assert_eq!(mixed, [dropped, renamed("b", "c", 16), TableChange::Created(info("a", 18))]);
+        assert_eq!(names.keys().copied().collect::<Vec<_>>(), [TableId(16), TableId(18)]);
+        // Made and dropped by one transaction.
+        assert_eq!(changes_in(&record(&["never"], &[]), &names)?, (vec![], names));
+        Ok(())
+    }
+}
