@@ -37,3 +37,4 @@ mod sql;
 mod transfer;
 mod ttl;
 mod typed;
+mod watch;
