@@ -12,9 +12,10 @@
 //!
 //! Memory: 16 bytes for each extent, and those of a tree.
 
-use crate::map::Space;
+use crate::map::{Retired, Space};
 use crate::root::Extent;
-use base::CommitTs;
+use base::limits::UNIT_BYTES;
+use base::{CommitTs, Result};
 use std::collections::BTreeMap;
 
 /// Extents, by unit.
@@ -54,6 +55,32 @@ impl Space {
     pub fn need_named(&mut self, after: CommitTs) {
         self.named.needed_after = after;
         self.named.forget();
+    }
+
+    /// Keeps an extent that a commit up to `absorbed` has named, when a map was loaded: what of it is free waits as if it
+    /// had been retired, and the rest is kept when it is.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) if it lies past the file's end.
+    pub fn keep_named(&mut self, unit: u64, units: u64, absorbed: CommitTs) -> Result<()> {
+        let file_units = self.file.len()? / UNIT_BYTES as u64;
+        if unit < self.reserved || units == 0 || unit.checked_add(units).is_none_or(|end| end > file_units) {
+            return Err(self.corrupt(format!("the log refers to units {unit}+{units} of {file_units}")));
+        }
+        if unit + units > self.units {
+            self.cover(unit + units);
+        }
+        for unit in unit..unit + units {
+            let one = Extent { unit, units: 1 };
+            if self.is_free(one) {
+                self.set_used(one);
+                self.set_held(one);
+                let (at, birth) = self.newest_reached();
+                self.retired.entry(at).or_default().push(Retired { extent: one, birth });
+            }
+        }
+        self.named.lists.entry(absorbed).or_default().insert(unit, units);
+        Ok(())
     }
 
     /// Units that the last [`Space::release`] kept because a needed commit has named them.

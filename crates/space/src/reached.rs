@@ -63,6 +63,12 @@ impl Space {
         self.reached.births.remove(&unit);
     }
 
+    /// The newest checkpoint, twice: when what nobody reaches was retired, and when it came.
+    pub(crate) fn newest_reached(&self) -> (CheckpointNo, CheckpointNo) {
+        let newest = self.reached.maps.last_key_value().map_or(CheckpointNo(0), |(at, _)| *at);
+        (newest, newest)
+    }
+
     /// Rule 2.
     pub(crate) fn reach_adopted(&mut self, extent: Extent) {
         let birth = self.reached.births.get(&extent.unit).copied().unwrap_or(CheckpointNo(0));

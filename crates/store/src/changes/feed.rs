@@ -198,6 +198,22 @@ impl Feed {
         self.store.clocks.visible().0 > last || self.hold.is_revoked() || self.store.is_closed()
     }
 
+    /// Goes on until it has passed commit `number`, which is visible.
+    pub(super) fn pass_through(&mut self, number: u64) -> Result<()> {
+        while self.held.last.0 < number {
+            if !self.advance()? {
+                return Err(self.ends_early());
+            }
+            self.pass();
+        }
+        Ok(())
+    }
+
+    /// What it has passed.
+    pub(super) fn held(&self) -> &Held {
+        &self.held
+    }
+
     fn go_on(&mut self) -> Result<bool> {
         loop {
             self.pass();

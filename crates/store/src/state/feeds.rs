@@ -44,6 +44,11 @@ impl Hold {
         self.is_revoked.load(Ordering::SeqCst)
     }
 
+    /// What it needs is not kept any more.
+    pub fn revoke(&self) {
+        self.is_revoked.store(true, Ordering::SeqCst);
+    }
+
     /// Where it stands.
     pub fn held(&self) -> Held {
         lock(&self.held).clone()
@@ -123,7 +128,7 @@ impl Feeds {
         let log_bytes = log_end.0.saturating_sub(lock(&oldest.held).at.lsn.0);
         let is_late = log_bytes.saturating_add(kept_bytes) > most_bytes;
         if is_late {
-            oldest.is_revoked.store(true, Ordering::SeqCst);
+            oldest.revoke();
         }
         is_late
     }

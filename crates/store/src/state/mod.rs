@@ -23,6 +23,7 @@ pub(crate) mod committer;
 pub(crate) mod pins;
 pub(crate) mod names;
 pub(crate) mod feeds;
+pub(crate) mod consumers;
 pub(crate) mod rounds;
 pub mod store;
 // Of a store.

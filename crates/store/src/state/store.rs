@@ -6,6 +6,7 @@
 
 use crate::state::board::Board;
 use crate::state::committer::Committer;
+use crate::state::consumers::Consumers;
 use crate::state::expiry::Expiry;
 use crate::state::feeds::Feeds;
 use crate::state::latch::Latch;
@@ -93,6 +94,8 @@ pub struct Store {
     pub(crate) pins: Pins,
     /// Who follows the changes.
     pub(crate) feeds: Feeds,
+    /// Those of them whose places outlive the process.
+    pub(crate) consumers: Mutex<Consumers>,
     /// What may be kept for them, in bytes.
     pub(crate) max_changes_bytes: u64,
     /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.
