@@ -21,6 +21,8 @@ pub struct Consume {
     open: Option<Open>,
     /// The last commit that was acknowledged, once there was one.
     acknowledged: Option<u64>,
+    /// What it has last tried to acknowledge: an acknowledgement that failed may be written all the same.
+    attempted: Option<u64>,
     /// Commits that it was given.
     pub given: u64,
 }
@@ -37,7 +39,7 @@ impl Consume {
     pub fn new(seed: u64) -> Self {
         let mut random = Random::seeded(seed ^ 0x636f_6e73_756d_6572);
         let is_on = random.chance(2, 3);
-        Consume { random, is_on, open: None, acknowledged: None, given: 0 }
+        Consume { random, is_on, open: None, acknowledged: None, attempted: None, given: 0 }
     }
 
     /// What one turn does: nothing, open, read, acknowledge, or let go.
@@ -72,8 +74,8 @@ impl Consume {
     fn begin(&mut self, store: &Arc<Store>, state_at: impl Fn(u64) -> Option<State>) -> Result<(), Trouble> {
         let consumer = store.consumer(NAME)?;
         let position = consumer.position();
-        // An acknowledgement that failed may have been written all the same.
-        if self.acknowledged.is_some_and(|acknowledged| position < acknowledged) {
+        let places = [self.acknowledged, self.attempted];
+        if self.acknowledged.is_some() && !places.contains(&Some(position)) {
             let message = format!(
                 "a consumer is at commit {position} after it had acknowledged {:?}",
                 self.acknowledged
@@ -124,6 +126,7 @@ impl Consume {
             self.given += 1;
         }
         if self.random.chance(1, 5) {
+            self.attempted = Some(open.last);
             open.consumer.acknowledge(open.last)?;
             self.acknowledged = Some(open.last);
         }
