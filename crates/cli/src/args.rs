@@ -21,7 +21,8 @@ Exit codes:
 Servers:
   `pando --url http://HOST:PORT/DATABASE get TABLE KEY` runs the command on a server. These commands can do that: get,
   put, delete, scan, tables, rename, layout, ttl, compression, advise, stats, options, check, checkpoint, compact,
-  import, export, backup, watch, sql, and explain with get and scan. The environment variable PANDO_TOKEN holds the token.
+  import, export, backup, watch, sql, and explain with get and scan. The environment variable PANDO_TOKEN holds the
+  token.
 
 Output:
   Data goes to standard output. Errors go to standard error, and so does progress if it is a terminal.

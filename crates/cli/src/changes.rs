@@ -56,8 +56,8 @@ pub fn run(args: &WatchArgs) -> Outcome {
 fn print_all(args: &WatchArgs) -> Outcome {
     let db = args.database.open()?;
     if db.is_beside_writer() {
-        let message = "another process has the database open for writing, and its changes can be watched only through \
-                       it; if it is a server, run `pando watch http://HOST:PORT/DATABASE`";
+        let message = "another process has the database open for writing, and its changes can be \
+                       watched only through it; if it is a server, run `pando watch http://HOST:PORT/DATABASE`";
         return Err(Error::new(ErrorKind::Locked, message).into());
     }
     let mut options = ChangesOptions::default().after(args.from);
@@ -138,7 +138,8 @@ mod tests {
         let mut after = 3;
         let mut print = |lines: &str| print_lines(lines.as_bytes(), &mut after, &never);
         assert!(!print("{\"position\":5}\n").unwrap());
-        assert!(print("{\"commit\":7,\"op\":\"put\"}\n{\"commit\":7,\"op\":\"commit\"}\n{\"commit\":8,\"op\":\"put\"}\n").unwrap());
+        let whole = "{\"commit\":7,\"op\":\"put\"}\n{\"commit\":7,\"op\":\"commit\"}\n";
+        assert!(print(&format!("{whole}{{\"commit\":8,\"op\":\"put\"}}\n")).unwrap());
         assert!(print("{\"error\":{\"detail\":\"it is gone\"}}\n").is_err());
         assert_eq!(after, 7, "commit 8 is not whole");
     }

@@ -8,8 +8,8 @@
 //! 2. [`remote`]: a server in the place of a directory; [`watch`]: what it does, as it does it.
 //! 3. [`records`]: put, get, delete, scan; [`inspect`]: tables, rename, layout, stats, check, checkpoint; [`advise`];
 //!    [`explain`]; [`options`]: what each option is set to; [`compact`].
-//! 4. [`changes`]: watch. [`import`]; [`export`] and [`export_typed`], which use each other; [`backup`]: backup and restore; [`salvage`],
-//!    when a directory is damaged; `sql`.
+//! 4. [`changes`]: watch. [`import`]; [`export`] and [`export_typed`], which use each other; [`backup`]: backup and
+//!    restore; [`salvage`], when a directory is damaged; `sql`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill; [`demo`].
 //! 6. [`token`]. [`serve`] and [`profile`], which watches any other command, use [`args`] (what can be typed), which
 //!    lists their arguments.

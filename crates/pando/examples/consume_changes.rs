@@ -1,5 +1,6 @@
-//! A consumer in the shape of Debezium's: each change of a table becomes an event with `before` and `after`, in batches,
-//! and the place moves after a batch was delivered. Here the events go to a list; a program would send them elsewhere.
+//! A consumer in the shape of Debezium's: each change of a table becomes an event with `before` and `after`, in
+//! batches, and the place moves after a batch was delivered. Here the events go to a list; a program would send them
+//! elsewhere.
 //!
 //! Run it with `cargo run --example consume_changes`.
 

@@ -189,8 +189,8 @@ impl Database {
 /// database's directory; what comes after that is kept, across restarts too, within
 /// [`Builder::max_changes_bytes`](crate::Builder::max_changes_bytes).
 ///
-/// Read with [`Consumer::changes`], do the work, then [`Consumer::acknowledge`]. After a crash the changes that were not
-/// acknowledged come again: work that is safe to repeat, or that notes the commit's number with its result, loses
+/// Read with [`Consumer::changes`], do the work, then [`Consumer::acknowledge`]. After a crash the changes that were
+/// not acknowledged come again: work that is safe to repeat, or that notes the commit's number with its result, loses
 /// nothing and does nothing twice.
 ///
 /// ```

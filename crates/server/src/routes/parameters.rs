@@ -240,8 +240,8 @@ fn of_changes(name: &str) -> Value {
             let words = json!({ "type": "string", "enum": ["ndjson", "sse", "binary"] });
             query(
                 "format",
-                "The format: lines, server-sent events, or the bytes that a copy applies; the default follows \
-                 the header `accept`",
+                "The format: lines, server-sent events, or the bytes that a copy applies; the default \
+                 follows the header `accept`",
                 words,
             )
         }

@@ -1,7 +1,7 @@
 //! Named consumers: who follows, and goes on after a restart where it has acknowledged.
 //!
-//! A consumer's hold stands at what it has acknowledged last. It moves when more is acknowledged: a feed of its own goes
-//! there, which knows where in the log that is and which tables there were; then the place is written and synced
+//! A consumer's hold stands at what it has acknowledged last. It moves when more is acknowledged: a feed of its own
+//! goes there, which knows where in the log that is and which tables there were; then the place is written and synced
 //! (`state/consumers.rs`); only then is what lies before no longer kept.
 
 use super::feed::Feed;
@@ -68,8 +68,8 @@ impl Store {
     fn feed_of(self: &Arc<Self>, name: &str, known: &Known) -> Result<Feed> {
         if known.hold.is_revoked() {
             let message = format!(
-                "consumer {name:?} has lost its place after commit {}: what it still had to read is no longer \
-                 kept; drop it, and begin again with a copy of the database",
+                "consumer {name:?} has lost its place after commit {}: what it still had to read is no \
+                 longer kept; drop it, and begin again with a copy of the database",
                 known.hold.held().last.0
             );
             return Err(Error::new(ErrorKind::TooOld, message));

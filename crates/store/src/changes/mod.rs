@@ -14,6 +14,7 @@
 mod change;
 mod consumer;
 mod feed;
+mod guard;
 mod operations;
 mod value;
 
