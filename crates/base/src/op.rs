@@ -186,7 +186,8 @@ pub fn stamp(record: &mut [u8], ts: CommitTs) {
 pub fn stamp_time(record: &mut [u8], time_ms: u64) {
     let time_at = || {
         let mut reader = Reader::new(record);
-        (reader.u64()?, reader.varint()?);
+        reader.u64()?;
+        reader.varint()?;
         (reader.u8()? == kind::TIME).then(|| record.len() - reader.rest().len())
     };
     if let Some(place) = time_at().and_then(|at| record.get_mut(at..at + 8)) {

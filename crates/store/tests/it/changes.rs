@@ -10,6 +10,7 @@ use pando_store::{
     Compression, Options, Repeat, Span, Store, Table, Transaction, TransactionOptions, WantedLayout,
 };
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,7 @@ fn commit(store: &Store, tx: Transaction) -> u64 {
 
 /// A database, and what it should hold.
 struct Bed {
+    seed: u64,
     dir: Arc<MemDir>,
     store: Arc<Store>,
     random: Random,
@@ -68,7 +70,7 @@ impl Bed {
         let (dir, random) = (Arc::new(MemDir::new()), Random::seeded(seed));
         let store = pando_store::open_or_create(Arc::clone(&dir) as Arc<dyn Dir>, &options()).unwrap();
         let (model, past) = (Model::new(), BTreeMap::from([(0, Model::new())]));
-        Bed { dir, store, random, model, past, last: 0, named: 0 }
+        Bed { seed, dir, store, random, model, past, last: 0, named: 0 }
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -229,11 +231,11 @@ impl Bed {
     fn catch_up(&self, feed: &mut Feed, model: &mut Model) -> u64 {
         let mut count = 0;
         let mut last = feed.passed();
-        while feed.advance().unwrap() {
+        while sound(feed.advance(), self.seed) {
             let change = feed.change();
             assert_eq!(change.commit_number(), last + 1, "in order, without gaps");
             last = change.commit_number();
-            apply(model, change);
+            apply(model, change, self.seed);
             if let Some(expected) = self.past.get(&last) {
                 assert_eq!(names(model), names(expected), "tables after commit {last}");
                 assert!(model == expected, "records after commit {last}");
@@ -248,12 +250,17 @@ fn names(model: &Model) -> Vec<(&str, usize)> {
     model.iter().map(|(name, records)| (&name[..], records.len())).collect()
 }
 
+/// What was read, which must be there.
+fn sound<T, E: Debug>(read: Result<T, E>, seed: u64) -> T {
+    read.unwrap_or_else(|error| panic!("seed {seed}: {error:?}"))
+}
+
 /// Repeats a change in a model.
-fn apply(model: &mut Model, change: Change<'_>) {
-    let mut operations = change.operations().unwrap();
+fn apply(model: &mut Model, change: Change<'_>, seed: u64) {
+    let mut operations = sound(change.operations(), seed);
     let mut renamed: Vec<(String, Records)> = Vec::new();
     let mut placed = false;
-    while let Some(operation) = operations.next().unwrap() {
+    while let Some(operation) = sound(operations.next(), seed) {
         if !matches!(operation, Operation::Table(_)) && !placed {
             model.extend(std::mem::take(&mut renamed));
             placed = true;
@@ -272,9 +279,9 @@ fn apply(model: &mut Model, change: Change<'_>) {
             Operation::Table(TableChange::Altered(table)) => assert!(model.contains_key(table.name())),
             Operation::Put { table, key, value } => {
                 let mut read = Vec::new();
-                value.reader().unwrap().read_to_end(&mut read).unwrap();
+                sound(sound(value.reader(), seed).read_to_end(&mut read), seed);
                 assert_eq!(value.len_bytes(), read.len() as u64);
-                assert_eq!(value.to_vec().unwrap(), read);
+                assert_eq!(sound(value.to_vec(), seed), read);
                 assert!(value.inline().is_none_or(|inline| inline == read));
                 assert_eq!(value.put_ms().is_some(), table.is_dated());
                 model.get_mut(table.name()).unwrap().insert(key.to_vec(), read);
@@ -491,7 +498,7 @@ fn a_consumer_goes_on_where_it_acknowledged() {
                 if !feed.advance().unwrap() {
                     break;
                 }
-                apply(&mut model, feed.change());
+                apply(&mut model, feed.change(), seed);
                 last = feed.change().commit_number();
                 if bed.random.chance(1, 4) {
                     consumer.acknowledge(last).unwrap();
