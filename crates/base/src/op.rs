@@ -111,8 +111,8 @@ impl<'a, W: Writer> Encoder<'a, W> {
         Encoder { out, table: None }
     }
 
-    /// Appends operations without the head of a record, for [`Decoder::of_operations`]. The operation before them was on
-    /// `table`, if there was one.
+    /// Appends operations without the head of a record, for [`Decoder::of_operations`]. The operation before them was
+    /// on `table`, if there was one.
     pub fn of_operations(out: &'a mut W, table: Option<TableId>) -> Self {
         Encoder { out, table }
     }

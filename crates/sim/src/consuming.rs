@@ -1,6 +1,6 @@
 //! A named consumer that follows the changes of every session: what it is given is repeated in a state of its own,
-//! which must be the model's after each commit. What it has acknowledged survives kills and crashes, and no more than that
-//! is missing or given again.
+//! which must be the model's after each commit. What it has acknowledged survives kills and crashes, and no more than
+//! that is missing or given again.
 
 use crate::model::{Bytes, Change, State};
 use crate::workload::TABLES;

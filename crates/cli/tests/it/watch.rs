@@ -3,7 +3,7 @@
 use crate::common::{failure, pando, text};
 use crate::http::Server;
 use pando::{Database, Durability};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -87,8 +87,9 @@ fn events_have_the_numbers_of_whole_commits() {
     let dir = tempfile::tempdir().unwrap();
     let (server, _) = started(dir.path());
     let mut client = server.connect();
-    let batch = br#"{"operations": [{"op": "put", "table": "t", "key": "a", "value": "1"}, {"op": "put", "table": "t", "key": "b", "value": "2"}]}"#;
-    let answer = client.ask("POST", "/v1/databases/d/batch", &[], batch);
+    let put = |key: &str| json!({ "op": "put", "table": "t", "key": key, "value": "1" });
+    let batch = json!({ "operations": [put("a"), put("b")] }).to_string();
+    let answer = client.ask("POST", "/v1/databases/d/batch", &[], batch.as_bytes());
     assert!(answer.status < 300, "{answer:?}");
     let path = "/v1/databases/d/changes?wait=0";
     let events = client.ask("GET", path, &[("accept", "text/event-stream"), ("last-event-id", "1")], b"");

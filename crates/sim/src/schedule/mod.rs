@@ -53,8 +53,8 @@ pub fn run(seed: u64) -> Result<Run, String> {
         looks: 0,
         given: 0,
     };
-    let mut copier = Copier::new(seed, run.options.clone());
-    let mut consume = Consume::new(seed);
+    let copier = Copier::new(seed, run.options.clone());
+    let mut companions = Companions { copier, consume: Consume::new(seed) };
     let mut disk = SimDisk::new();
     disk.set_maps(random.chance(3, 4));
     let mut promise = Promise::default();
@@ -66,21 +66,13 @@ pub fn run(seed: u64) -> Result<Run, String> {
             }
             return Err(format!("{MAX_SESSIONS} sessions crossed no more than {:?}", run.crossed));
         }
-        let (session, next) = run_session(
-            seed,
-            &disk,
-            promise,
-            &mut run,
-            &mut workload,
-            &mut random,
-            &mut copier,
-            &mut consume,
-        )?;
+        let (session, next) =
+            run_session(seed, &disk, promise, &mut run, &mut workload, &mut random, &mut companions)?;
         promise = session.promise(session.last);
         run.sessions.push(session);
         disk = next;
     }
-    (run.copies, run.given) = (copier.copies, consume.given);
+    (run.copies, run.given) = (companions.copier.copies, companions.consume.given);
     Ok(run)
 }
 
@@ -88,6 +80,12 @@ impl Crossed {
     fn is_enough(self) -> bool {
         self.seals >= LEAST.seals && self.checkpoints >= LEAST.checkpoints && self.switches >= LEAST.switches
     }
+}
+
+/// Who goes along from session to session.
+struct Companions {
+    copier: Copier,
+    consume: Consume,
 }
 
 /// Opens, takes turns for a while, and ends. Returns the session and the disk that the next process finds.
@@ -98,8 +96,7 @@ fn run_session(
     run: &mut Run,
     workload: &mut Workload,
     random: &mut Random,
-    copier: &mut Copier,
-    consume: &mut Consume,
+    companions: &mut Companions,
 ) -> Result<(Session, SimDisk), String> {
     let first = disk.event_count();
     let mut session = Session {
@@ -137,8 +134,8 @@ fn run_session(
         crossed: &mut run.crossed,
         workload,
         random,
-        copier,
-        consume,
+        copier: &mut companions.copier,
+        consume: &mut companions.consume,
         clients,
         checkpoint: None,
         compaction: Compaction::new(),

@@ -32,8 +32,9 @@ impl Guard {
         let (most, last) = (self.store.max_changes_bytes, self.hold.held().last.0);
         let oldest = self.store.oldest_feed().map_or_else(|_| String::new(), |oldest| format!(" {oldest}"));
         let message = format!(
-            "the changes after commit {last} are no longer kept: more than {most} bytes waited for this reader; \
-             begin again at commit{oldest}, the oldest after which they are, with a copy of the database"
+            "the changes after commit {last} are no longer kept: more than {most} bytes waited for this \
+             reader; begin again at commit{oldest}, the oldest after which they are, with a copy of the \
+             database"
         );
         Error::new(ErrorKind::TooOld, message)
     }

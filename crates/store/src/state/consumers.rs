@@ -19,8 +19,8 @@
 //! All numbers are little-endian.
 //!
 //! *Across a reopening.* The log from the oldest place on is kept when a database is opened, and what its records name
-//! in the data file is taken back before anything is allocated: while the last process lived it was kept, so it is still
-//! there (`crate::open::kept`). Where that fails, the consumer has lost its place, and says so.
+//! in the data file is taken back before anything is allocated: while the last process lived it was kept, so it is
+//! still there (`crate::open::kept`). Where that fails, the consumer has lost its place, and says so.
 
 use crate::state::feeds::{Held, Hold};
 use crate::state::names::{Names, TableInfo};

@@ -10,7 +10,8 @@
 //! 3. *The names of tables* as of its position, because a record names tables by id.
 //!
 //! Both 1 and 2 are bounded together (`Options::max_changes_bytes`). Past the bound the oldest feed is revoked: it
-//! fails with [`TooOld`](base::ErrorKind::TooOld) from its next call on. So a reader that is late never stops the writer.
+//! fails with [`TooOld`](base::ErrorKind::TooOld) from its next call on. So a reader that is late never stops the
+//! writer.
 //!
 //! A database that nobody follows pays two loads for each commit.
 

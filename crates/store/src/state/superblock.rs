@@ -300,6 +300,7 @@ mod tests {
             physical: Run::EMPTY,
             time_ms: 0,
             times: Times::default(),
+            restored: CommitTs(41),
         }
     }
 
