@@ -268,15 +268,8 @@ impl Changes {
     /// reading the disk.
     #[allow(clippy::should_implement_trait)] // It lends: an iterator cannot.
     pub fn next(&mut self) -> Result<Option<Change<'_>>> {
-        loop {
-            if !self.feed.advance()? {
-                return Ok(None);
-            }
-            if self.filter.is_all() || self.filter.has_any(self.feed.change())? {
-                break;
-            }
-        }
-        Ok(Some(Change { inner: self.feed.change(), filter: &self.filter }))
+        let has_advanced = self.advance()?;
+        Ok(has_advanced.then(|| Change { inner: self.feed.change(), filter: &self.filter }))
     }
 
     /// Returns the next change, and waits for it if there is none: at most `at_most`, after which it returns `None`.

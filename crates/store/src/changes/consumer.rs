@@ -30,7 +30,7 @@ pub struct Consumer {
     store: Arc<Store>,
     name: String,
     known: Arc<Known>,
-    /// Stands behind the last commit acknowledged.
+    /// Stands after the last commit acknowledged.
     trail: Feed,
 }
 
