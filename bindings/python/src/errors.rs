@@ -10,6 +10,7 @@ fn class_of(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Conflict => "ConflictError",
         ErrorKind::SnapshotTooOld => "SnapshotTooOldError",
+        ErrorKind::TooOld => "TooOldError",
         ErrorKind::Full => "FullError",
         ErrorKind::Exists => "ExistsError",
         ErrorKind::Missing => "MissingError",

@@ -111,8 +111,8 @@ impl<'a, W: Writer> Encoder<'a, W> {
         Encoder { out, table: None }
     }
 
-    /// Appends operations without the head of a record, for [`Decoder::of_operations`], behind others whose last one was
-    /// on `table`.
+    /// Appends operations without the head of a record, for [`Decoder::of_operations`]. The operation before them was
+    /// on `table`, if there was one.
     pub fn of_operations(out: &'a mut W, table: Option<TableId>) -> Self {
         Encoder { out, table }
     }
@@ -186,7 +186,8 @@ pub fn stamp(record: &mut [u8], ts: CommitTs) {
 pub fn stamp_time(record: &mut [u8], time_ms: u64) {
     let time_at = || {
         let mut reader = Reader::new(record);
-        (reader.u64()?, reader.varint()?);
+        reader.u64()?;
+        reader.varint()?;
         (reader.u8()? == kind::TIME).then(|| record.len() - reader.rest().len())
     };
     if let Some(place) = time_at().and_then(|at| record.get_mut(at..at + 8)) {

@@ -5,8 +5,8 @@ use crate::ship;
 #[cfg(feature = "sql")]
 use crate::sql;
 use crate::{
-    advise, backup, compact, crash, demo, explain, export, import, inspect, options, profile, records,
-    salvage, serve, token,
+    advise, backup, changes, compact, crash, demo, explain, export, import, inspect, options, profile,
+    records, salvage, serve, token,
 };
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -23,7 +23,8 @@ Exit codes:
 Servers:
   `pando --url http://HOST:PORT/DATABASE get TABLE KEY` runs the command on a server. These commands can do that: get,
   put, delete, scan, tables, rename, layout, ttl, compression, advise, stats, options, check, checkpoint, compact,
-  import, export, backup, sql, and explain with get and scan. The environment variable PANDO_TOKEN holds the token.
+  import, export, backup, watch, sql, and explain with get and scan. The environment variable PANDO_TOKEN holds the
+  token.
 
 Output:
   Data goes to standard output. Errors go to standard error, and so does progress if it is a terminal.
@@ -78,6 +79,8 @@ pub enum Command {
     Import(import::ImportArgs),
     /// Export records as CSV, NDJSON or a directory tree that `import` can read
     Export(export::ExportArgs),
+    /// Print every commit as it comes, a line of JSON for each operation
+    Watch(changes::WatchArgs),
     /// Run SQL statements, a script, or an interactive prompt
     #[cfg(feature = "sql")]
     Sql(sql::SqlArgs),

@@ -8,8 +8,8 @@
 //! 2. [`remote`]: a server in the place of a directory; [`watch`]: what it does, as it does it.
 //! 3. [`records`]: put, get, delete, scan; [`inspect`]: tables, rename, layout, stats, check, checkpoint; [`advise`];
 //!    [`explain`]; [`options`]: what each option is set to; [`compact`].
-//! 4. [`import`]; [`export`] and [`export_typed`], which use each other; `ship`: buckets; [`backup`]: backup and
-//!    restore; [`salvage`], when a directory is damaged; `sql`; `mcp`.
+//! 4. [`changes`]: watch. [`import`]; [`export`] and [`export_typed`], which use each other; `ship`: buckets;
+//!    [`backup`]: backup and restore; [`salvage`], when a directory is damaged; `sql`; `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill; [`demo`].
 //! 6. [`token`]. [`serve`] and [`profile`], which watches any other command, use [`args`] (what can be typed), which
 //!    lists their arguments.
@@ -34,6 +34,7 @@ mod advise;
 mod explain;
 mod options;
 mod compact;
+mod changes;
 mod import;
 mod export;
 mod export_typed;
@@ -125,6 +126,7 @@ fn dispatch(cli: Cli) -> ExitCode {
              which is on by default"
                 .into(),
         )),
+        Command::Watch(args) => changes::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
         // It reports its failures itself, with the same exit codes.

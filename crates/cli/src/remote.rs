@@ -14,7 +14,7 @@ use ureq::http::{HeaderName, Request, Response, header};
 use ureq::{Agent, Body, SendBody};
 
 /// The commands that a server can do.
-pub const COMMANDS: [&str; 20] = [
+pub const COMMANDS: [&str; 21] = [
     "put",
     "get",
     "delete",
@@ -34,6 +34,7 @@ pub const COMMANDS: [&str; 20] = [
     "import",
     "export",
     "backup",
+    "watch",
     "sql",
 ];
 
@@ -213,6 +214,7 @@ fn refused(response: Response<Body>) -> Failure {
         (409, "mismatch") => ErrorKind::Mismatch,
         (409, "snapshot-too-old") => ErrorKind::SnapshotTooOld,
         (409, _) => ErrorKind::Conflict,
+        (410, _) => ErrorKind::TooOld,
         (500, "corruption") => ErrorKind::Corruption,
         (500, "indeterminate") => ErrorKind::Indeterminate,
         (503, "locked") => ErrorKind::Locked,

@@ -10,6 +10,7 @@
 
 use crate::format::{BLOCK_HEADER_BYTES, Kind, Position, SegmentHeader, block_bytes};
 use crate::handle::Log;
+use crate::scan::Tail;
 use crate::window::{Found, READ_BYTES, Window};
 use base::sync::lock;
 use base::{Error, Lsn, Result};
@@ -45,6 +46,58 @@ pub struct Follow {
     payload: (u64, usize),
 }
 
+impl Tail {
+    /// Keeps the segments from that of `from` on, which lies before the position from which the scan went: they are the
+    /// log's, too, once it is resumed.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) if one of them is not there. The tail is as before then.
+    pub fn keep_from(&mut self, from: Position) -> Result<()> {
+        let mut before = Vec::new();
+        let mut first = *self.chain.first().expect("a tail has a segment");
+        while first.number > from.segment {
+            let previous = self.survey.named(first.previous, &first.name())?;
+            if previous.generation != first.previous_generation || previous.number >= first.number {
+                let name = first.name();
+                return Err(Error::corruption(format!(
+                    "{name}: its predecessor is another one, {previous:?}"
+                )));
+            }
+            before.push(previous);
+            first = previous;
+        }
+        before.reverse();
+        self.chain.splice(0..0, before);
+        Ok(())
+    }
+
+    /// A reader of what was found, from `from` on, to the end.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) if there is no such position.
+    pub fn follow(&self, dir: &Arc<dyn Dir>, from: Position) -> Result<Follow> {
+        let later = self.chain.iter().filter(|header| header.number >= from.segment).copied().collect();
+        follow_over(dir, later, from, self.end.lsn)
+    }
+}
+
+/// A reader of the segments of `later` from `from`, which lies in the first one, up to `end`.
+fn follow_over(
+    dir: &Arc<dyn Dir>,
+    mut later: VecDeque<SegmentHeader>,
+    from: Position,
+    end: Lsn,
+) -> Result<Follow> {
+    let first = later.pop_front().filter(|first| {
+        (first.number, first.generation) == (from.segment, from.generation) && first.first_lsn <= from.lsn
+    });
+    let Some(first) = first else {
+        return Err(Error::corruption(format!("the log has no segment that begins at {from:?}")));
+    };
+    let window = Window::open(dir, first)?;
+    Ok(Follow { dir: Arc::clone(dir), later, window, at: from.lsn, end, payload: (0, 0) })
+}
+
 impl Log {
     /// Keeps the segments from that of `from` on until [`Log::let_go`]. The caller sees to it that nobody drops
     /// them before this returns.
@@ -63,20 +116,13 @@ impl Log {
     /// [`Corruption`](base::ErrorKind::Corruption) if there is no such position.
     pub fn follow(&self, from: Position) -> Result<Follow> {
         let dir = Arc::clone(lock(&self.stock).dir());
-        let (mut later, end) = {
+        let (later, end) = {
             let appender = lock(&self.appender);
             let all = appender.older.iter().chain([&appender.segment.header]);
             let later: VecDeque<_> = all.filter(|header| header.number >= from.segment).copied().collect();
             (later, appender.end)
         };
-        let first = later.pop_front().filter(|first| {
-            (first.number, first.generation) == (from.segment, from.generation) && first.first_lsn <= from.lsn
-        });
-        let Some(first) = first else {
-            return Err(Error::corruption(format!("the log has no segment that begins at {from:?}")));
-        };
-        let window = Window::open(&dir, first)?;
-        Ok(Follow { dir, later, window, at: from.lsn, end, payload: (0, 0) })
+        follow_over(&dir, later, from, end)
     }
 
     /// Lets `follow`, a reader of this log, go on to what was appended since. The caller holds its position still.

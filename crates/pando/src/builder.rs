@@ -255,8 +255,8 @@ impl Builder {
     /// next commits refer to in the data file. Beyond that the reader that is furthest behind fails with `TooOld`, and
     /// begins again with a copy of the database. See [`Database::changes`](crate::Database::changes).
     ///
-    /// Default: 1 GiB. Range: 64 KiB and more. A low value makes late readers of changes begin again; a high value lets
-    /// them take more disk space.
+    /// Default: 1 GiB. Range: 64 KiB and more. A low value makes late readers of changes begin again; a high one takes
+    /// disk space.
     pub fn max_changes_bytes(mut self, bytes: u64) -> Self {
         self.options.max_changes_bytes = bytes;
         self.given.note(Id::MaxChangesBytes);

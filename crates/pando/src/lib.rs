@@ -68,7 +68,7 @@ pub use base::latency::{Cause as WaitCause, Latency};
 pub use base::seams::Clock;
 pub use base::{Error, ErrorKind, Result, keys, limits};
 pub use builder::Builder;
-pub use changes::{Applied, Change, Changes, ChangesOptions, Operation};
+pub use changes::{Applied, Change, Changes, ChangesOptions, Consumer, Operation};
 pub use compact::Compacted;
 pub use cursor::{Cursor, Range, Span};
 pub use database::{Database, TableOptions};

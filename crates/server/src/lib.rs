@@ -45,4 +45,5 @@ mod serving;
 pub use access::auth::{self, Scope, Token, TokenFile};
 pub use config::{Config, Limits};
 pub use data::databases::DEFAULT_DATABASE;
+pub use send::changes::{Ended, change_lines};
 pub use serving::serve::Server;

@@ -172,6 +172,7 @@ impl Explorer<'_> {
         tally.switches += run.crossed.switches;
         tally.copies += run.copies;
         tally.looks += run.looks;
+        tally.given += run.given;
         Ok(())
     }
 

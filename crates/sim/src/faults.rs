@@ -169,6 +169,7 @@ impl Start {
             crossed: Crossed::default(),
             copies: Copies::default(),
             looks: 0,
+            given: 0,
         };
         Start { disk: SimDisk::new(), run, promise: Promise::default(), workload }
     }
@@ -184,6 +185,7 @@ impl Start {
             crossed: Crossed::default(),
             copies: Copies::default(),
             looks: 0,
+            given: 0,
         };
         let mut workload = self.workload.clone();
         workload.hand = hand;

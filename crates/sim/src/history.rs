@@ -67,4 +67,6 @@ pub struct Run {
     pub copies: Copies,
     /// How often a reader in another process looked.
     pub looks: u64,
+    /// Commits that a consumer was given.
+    pub given: u64,
 }

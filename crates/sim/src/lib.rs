@@ -5,11 +5,13 @@
 //!   (clients)             (turns, faults)  └── model (oracle) ──────┴───────────────┘ └► report
 //! ```
 //! Reading order: [`workload`], [`model`], [`perform`], [`phase`], [`history`], [`schedule`], [`explore`], [`verify`],
-//! [`report`]; [`copying`], backups taken meanwhile; [`beside`], readers in another process; also [`faults`], which
+//! [`report`]; [`copying`], backups taken meanwhile; [`beside`], readers in another process; [`consuming`], a
+//! consumer of changes; also [`faults`], which
 //! makes every single call fail in turn, and [`rot`], which flips single bytes.
 #![deny(missing_docs)]
 
 pub mod beside;
+pub mod consuming;
 pub mod copying;
 pub mod explore;
 pub mod faults;

@@ -97,6 +97,8 @@ pub struct Tally {
     pub copies: Copies,
     /// How often a reader in another process looked.
     pub looks: u64,
+    /// Commits that a consumer was given.
+    pub given: u64,
     distinct: HashMap<u64, Place, ByFingerprint>,
 }
 
@@ -129,6 +131,7 @@ impl Default for Tally {
             switches: 0,
             copies: Copies::default(),
             looks: 0,
+            given: 0,
             distinct: HashMap::default(),
         }
     }
@@ -156,6 +159,7 @@ impl Tally {
         self.switches += other.switches;
         self.copies += other.copies;
         self.looks += other.looks;
+        self.given += other.given;
         for (fingerprint, place) in other.distinct {
             self.distinct.entry(fingerprint).or_insert(place);
         }
@@ -281,6 +285,7 @@ impl fmt::Display for Tally {
              of rebuildings"
         )?;
         writeln!(f, "{} looks of a reader in another process", self.looks)?;
+        writeln!(f, "{} commits given to a consumer", self.given)?;
         write!(f, "{seconds:.1} s, {:.0} distinct images/s", distinct as f64 / seconds)
     }
 }

@@ -55,6 +55,10 @@ pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> 
     }
     drop(snapshot);
     check_exactly(&store)?;
+    let consumers = store.consumers().map_err(|error| format!("consumers: {error:?}"))?;
+    if let Some(wrong) = consumers.iter().find(|consumer| consumer.is_lost || consumer.position > commits) {
+        return Err(format!("{commits} commits recovered, and {wrong:?}"));
+    }
     Ok(Recovered { store, commits, opened_at, checkpoints })
 }
 

@@ -12,7 +12,6 @@
 //!
 //! Memory: 16 bytes for each extent, and those of a tree.
 
-use crate::map::Space;
 use crate::root::Extent;
 use base::CommitTs;
 use std::collections::BTreeMap;
@@ -25,9 +24,9 @@ type Extents = BTreeMap<u64, u64>;
 pub(crate) struct Named {
     /// What the last save has adopted.
     pub saved: Extents,
-    lists: BTreeMap<CommitTs, Extents>,
+    pub lists: BTreeMap<CommitTs, Extents>,
     /// Commits after this one are needed.
-    needed_after: CommitTs,
+    pub needed_after: CommitTs,
     /// Units that the last release kept for this reason alone.
     pub kept_units: u64,
 }
@@ -39,31 +38,9 @@ impl Default for Named {
     }
 }
 
-impl Space {
-    /// What was adopted by the checkpoint that was just saved is named by commits up to `absorbed`.
-    pub fn note_named(&mut self, absorbed: CommitTs) {
-        let saved = std::mem::take(&mut self.named.saved);
-        if !saved.is_empty() {
-            self.named.lists.entry(absorbed).or_default().extend(saved);
-        }
-        self.named.forget();
-    }
-
-    /// What commits after `after` have named is not released from now on; what only older ones named is.
-    /// [`CommitTs::MAX`]: nobody needs any.
-    pub fn need_named(&mut self, after: CommitTs) {
-        self.named.needed_after = after;
-        self.named.forget();
-    }
-
-    /// Units that the last [`Space::release`] kept because a needed commit has named them.
-    pub fn named_units(&self) -> u64 {
-        self.named.kept_units
-    }
-}
-
 impl Named {
-    fn forget(&mut self) {
+    /// Forgets the lists that nobody needs.
+    pub fn forget(&mut self) {
         let (needed, newest) = (self.needed_after, self.lists.last_key_value().map(|(newest, _)| *newest));
         self.lists.retain(|absorbed, _| *absorbed > needed || Some(*absorbed) == newest);
     }

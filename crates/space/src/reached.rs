@@ -15,7 +15,8 @@
 use crate::chunk::{Bits, CHUNK_UNITS};
 use crate::map::{Retired, Space};
 use crate::root::Extent;
-use base::CheckpointNo;
+use base::limits::UNIT_BYTES;
+use base::{CheckpointNo, CommitTs, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -61,6 +62,12 @@ impl Space {
     /// It is nobody's any more.
     pub(crate) fn forget_logged(&mut self, unit: u64) {
         self.reached.births.remove(&unit);
+    }
+
+    /// The newest checkpoint, twice: when what nobody reaches was retired, and when it came.
+    pub(crate) fn newest_reached(&self) -> (CheckpointNo, CheckpointNo) {
+        let newest = self.reached.maps.last_key_value().map_or(CheckpointNo(0), |(at, _)| *at);
+        (newest, newest)
     }
 
     /// Rule 2.
@@ -116,6 +123,56 @@ impl Space {
         self.readers = readers.to_vec();
         let recent = self.reached.maps.keys().rev().nth(RECENT - 1).copied().unwrap_or(CheckpointNo(0));
         self.reached.maps.retain(|at, _| *at >= recent || readers.binary_search(at).is_ok());
+    }
+}
+
+/// What the log names: see `named`.
+impl Space {
+    /// What was adopted by the checkpoint that was just saved is named by commits up to `absorbed`.
+    pub fn note_named(&mut self, absorbed: CommitTs) {
+        let saved = std::mem::take(&mut self.named.saved);
+        if !saved.is_empty() {
+            self.named.lists.entry(absorbed).or_default().extend(saved);
+        }
+        self.named.forget();
+    }
+
+    /// What commits after `after` have named is not released from now on; what only older ones named is.
+    /// [`CommitTs::MAX`]: nobody needs any.
+    pub fn need_named(&mut self, after: CommitTs) {
+        self.named.needed_after = after;
+        self.named.forget();
+    }
+
+    /// Keeps an extent that a commit up to `absorbed` has named, when a map was loaded: what of it is free waits as if
+    /// it had been retired, and the rest is kept when it is.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) if it lies past the file's end.
+    pub fn keep_named(&mut self, unit: u64, units: u64, absorbed: CommitTs) -> Result<()> {
+        let file_units = self.file.len()? / UNIT_BYTES as u64;
+        if unit < self.reserved || units == 0 || unit.checked_add(units).is_none_or(|end| end > file_units) {
+            return Err(self.corrupt(format!("the log refers to units {unit}+{units} of {file_units}")));
+        }
+        if unit + units > self.units {
+            self.cover(unit + units);
+        }
+        for unit in unit..unit + units {
+            let one = Extent { unit, units: 1 };
+            if self.is_free(one) {
+                self.set_used(one);
+                self.set_held(one);
+                let (at, birth) = self.newest_reached();
+                self.retired.entry(at).or_default().push(Retired { extent: one, birth });
+            }
+        }
+        self.named.lists.entry(absorbed).or_default().insert(unit, units);
+        Ok(())
+    }
+
+    /// Units that the last [`Space::release`] kept because a needed commit has named them.
+    pub fn named_units(&self) -> u64 {
+        self.named.kept_units
     }
 }
 

@@ -44,6 +44,7 @@ from ._errors import (
     MissingError,
     ReadOnlyError,
     SnapshotTooOldError,
+    TooOldError,
     ThreadError,
     WouldWaitError,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "Snapshot",
     "SnapshotTable",
     "SnapshotTooOldError",
+    "TooOldError",
     "Table",
     "ThreadError",
     "Transaction",

@@ -45,6 +45,12 @@ class SnapshotTooOldError(Error):
     kind = "snapshot too old"
 
 
+class TooOldError(Error):
+    """The changes after the asked commit are no longer kept. Begin again from a copy of the database."""
+
+    kind = "too old"
+
+
 class FullError(Error):
     """The disk, a quota or the memory budget is full. Nothing was written."""
 

@@ -40,3 +40,4 @@ mod sql;
 mod transfer;
 mod ttl;
 mod typed;
+mod watch;

@@ -9,7 +9,7 @@ use store::changes::{Change, Operation, TableChange};
 pub(super) struct Filter {
     tables: Vec<String>,
     prefix: Vec<u8>,
-    /// The first key behind the prefix.
+    /// The first key after all that begin with the prefix.
     prefix_end: Option<Vec<u8>>,
 }
 

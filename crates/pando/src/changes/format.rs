@@ -11,7 +11,7 @@
 //! | kind | payload | how many, in this order |
 //! |---:|---|---|
 //! | 1 begin | see below | 1 |
-//! | 2 tables | changes of tables as wholes, one behind the other | any |
+//! | 2 tables | changes of tables as wholes, one after the other | any |
 //! | 3 table | id (4), the name that it has after the commit | any; kinds 3 to 6 mix |
 //! | 4 operations | how many (varint), puts and deletes as in a commit record | any |
 //! | 5 value | table id (4), length (8), key: a value that follows in pieces | any |

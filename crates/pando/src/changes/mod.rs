@@ -21,7 +21,7 @@ use store::changes as engine;
 use store::changes::Feed;
 
 pub use apply::Applied;
-pub use store::changes::{ChangeValue, ChangeValueReader, Operation, TableChange, TableInfo};
+pub use store::changes::{ChangeValue, ChangeValueReader, ConsumerInfo, Operation, TableChange, TableInfo};
 
 /// Which changes to read.
 ///
@@ -137,6 +137,33 @@ impl Database {
         Ok(Changes { feed, filter, bell: Arc::default() })
     }
 
+    /// Opens the consumer of this name, and creates it if there is none: it begins after the newest commit then. One
+    /// handle can be open at a time. To begin with a copy of the data, create the consumer first, then take a backup or
+    /// a snapshot: its commit is in the consumer's changes.
+    ///
+    /// # Errors
+    /// `TooOld` if the consumer has fallen behind too far: drop it, and begin again; `Locked` if it is open; `Invalid`
+    /// for a name that is empty or longer than 100 bytes; `ReadOnly`; errors of writing.
+    pub fn consumer(&self, name: &str) -> Result<Consumer> {
+        Ok(Consumer { inner: self.shared.store.consumer(name)? })
+    }
+
+    /// Returns all consumers, by name.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn consumers(&self) -> Result<Vec<ConsumerInfo>> {
+        self.shared.store.consumers()
+    }
+
+    /// Removes a consumer. What was kept for it is freed by later checkpoints.
+    ///
+    /// # Errors
+    /// `Missing` if there is none of this name; `Locked` if it is open; errors of removing its file.
+    pub fn drop_consumer(&self, name: &str) -> Result<()> {
+        self.shared.store.drop_consumer(name)
+    }
+
     /// Returns the oldest commit after which [`Database::changes`] can begin now.
     ///
     /// ```
@@ -158,6 +185,80 @@ impl Database {
     }
 }
 
+/// A named consumer of changes, whose place outlives the process. Up to where it has acknowledged is written to the
+/// database's directory; what comes after that is kept, across restarts too, within
+/// [`Builder::max_changes_bytes`](crate::Builder::max_changes_bytes).
+///
+/// Read with [`Consumer::changes`], do the work, then [`Consumer::acknowledge`]. After a crash the changes that were
+/// not acknowledged come again: work that is safe to repeat, or that notes the commit's number with its result, loses
+/// nothing and does nothing twice.
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = pando::Database::create(dir.path())?;
+/// let orders = db.ensure_table("orders")?;
+/// let mut mails = db.consumer("mails")?;
+/// db.put(&orders, b"1", b"two books")?;
+/// db.put(&orders, b"2", b"a pen")?;
+///
+/// let mut changes = mails.changes()?;
+/// let first = changes.next()?.expect("the first order").commit_number();
+/// mails.acknowledge(first)?;
+/// drop((changes, mails, db));
+///
+/// let db = pando::Database::open(dir.path())?;
+/// let mails = db.consumer("mails")?;
+/// assert_eq!(mails.changes()?.next()?.expect("the second order").commit_number(), first + 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a consumer keeps what it has not acknowledged, and does nothing by itself"]
+pub struct Consumer {
+    inner: engine::Consumer,
+}
+
+impl Consumer {
+    /// Returns its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// Returns the number of the last commit that it has acknowledged.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.inner.position()
+    }
+
+    /// Returns a reader of the changes after the last commit that it has acknowledged.
+    ///
+    /// # Errors
+    /// As for [`Database::changes`].
+    pub fn changes(&self) -> Result<Changes> {
+        self.changes_with(ChangesOptions::default())
+    }
+
+    /// Returns a reader of those changes that `options` ask for; where they begin has no effect.
+    ///
+    /// # Errors
+    /// As for [`Database::changes`].
+    pub fn changes_with(&self, options: ChangesOptions) -> Result<Changes> {
+        Ok(Changes { feed: self.inner.feed()?, filter: options.filter, bell: Arc::default() })
+    }
+
+    /// Notes durably that everything through the commit of number `commit` is done. It takes two flushes and one of the
+    /// log, so call it for many changes at once: each second, say. An older commit has no effect.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such commit yet; `TooOld` if the consumer has fallen behind too far; errors of writing.
+    /// The place stays what it was then.
+    pub fn acknowledge(&mut self, commit: u64) -> Result<()> {
+        self.inner.acknowledge(commit)
+    }
+}
+
 impl Changes {
     /// Returns the next change; `None` if there is none now. With a filter, changes are passed over that have nothing
     /// of what was asked for. What the change before it needed is no longer kept.
@@ -167,15 +268,8 @@ impl Changes {
     /// reading the disk.
     #[allow(clippy::should_implement_trait)] // It lends: an iterator cannot.
     pub fn next(&mut self) -> Result<Option<Change<'_>>> {
-        loop {
-            if !self.feed.advance()? {
-                return Ok(None);
-            }
-            if self.filter.is_all() || self.filter.has_any(self.feed.change())? {
-                break;
-            }
-        }
-        Ok(Some(Change { inner: self.feed.change(), filter: &self.filter }))
+        let has_advanced = self.advance()?;
+        Ok(has_advanced.then(|| Change { inner: self.feed.change(), filter: &self.filter }))
     }
 
     /// Returns the next change, and waits for it if there is none: at most `at_most`, after which it returns `None`.

@@ -53,7 +53,7 @@ impl Frames<'_> {
     fn frame(&mut self, kind: Kind, payload: &[u8]) -> Result<()> {
         let head = Head::of(kind, payload, self.commit, self.sequence);
         for part in [&head[..], payload] {
-            self.out.write_all(part).map_err(|cause| written(cause))?;
+            self.out.write_all(part).map_err(written)?;
             self.hash.update(part);
         }
         self.sequence += 1;

@@ -119,7 +119,7 @@ pub const ALL: [Spec; 14] = [
         unit: Unit::Bytes,
         default: "1 GiB",
         range: Range::Numbers(64 * KIB, u64::MAX),
-        cost: "A low value makes late readers of changes begin again; a high value lets them take more disk space.",
+        cost: "A low value makes late readers of changes begin again; a high one takes disk space.",
     },
     Spec {
         name: "page_bytes",

@@ -9,6 +9,8 @@ mod backup;
 mod bulk_load;
 #[path = "../../examples/change_layout.rs"]
 mod change_layout;
+#[path = "../../examples/consume_changes.rs"]
+mod consume_changes;
 #[path = "../../examples/inverted_index.rs"]
 mod inverted_index;
 #[path = "../../examples/ttl_cache.rs"]
@@ -27,6 +29,11 @@ fn a_backup_is_restored_as_of_either_time() {
 #[test]
 fn a_bulk_load_is_all_or_nothing() {
     bulk_load::main().unwrap();
+}
+
+#[test]
+fn a_consumer_goes_on_after_a_restart() {
+    consume_changes::main().unwrap();
 }
 
 #[test]

@@ -75,6 +75,7 @@ fn with(name: &str, number: u64) -> Builder {
         "max_log_records" => builder.max_log_records(number),
         "max_snapshot_age" => builder.max_snapshot_age(time),
         "max_pinned_space_bytes" => builder.max_pinned_space_bytes(number),
+        "max_changes_bytes" => builder.max_changes_bytes(number),
         "page_bytes" => builder.page_bytes(number as usize),
         _ => panic!("{name} is no option with numbers"),
     }

@@ -1,8 +1,8 @@
 //! The handlers, each with its entry for the table of operations.
 //!
 //! `v0`: the contract of one table; `entries`: single records; `ranges`: many, and `upload`: imports; `batch`;
-//! `transaction`; `documents`; `statements` and `sql`; `tables`; `databases`; `maintenance` and `backup`; `explain`;
-//! `advise`; `health`, `metrics` and `debug` for operators; `pages`.
+//! `transaction`; `documents`; `statements` and `sql`; `tables`; `databases`; `maintenance` and `backup`; `changes`;
+//! `explain`; `advise`; `health`, `metrics` and `debug` for operators; `pages`.
 //!
 //! Every handler looks its database and table up with one look into a map where they are known, and hands everything
 //! else to threads that may wait.
@@ -10,6 +10,7 @@
 pub mod advise;
 pub mod backup;
 pub mod batch;
+pub mod changes;
 pub mod databases;
 pub mod debug;
 pub mod documents;

@@ -127,6 +127,12 @@ pub fn parameter(name: &str) -> Value {
         "reads" | "scanned" | "writes" => of_advice(name),
         "kind" | "seconds" | "last" | "form" => of_profile(name),
         "since" | "rate" => of_backup(name),
+        "after" | "changed" | "wait" | "change_format" => of_changes(name),
+        "last-event-id" => header(
+            "last-event-id",
+            "Continue after this commit, as a client of server-sent events says by itself; replaces `after`",
+            json!({ "type": "string", "pattern": "^[0-9]+$" }),
+        ),
         "lines" | "delimiter" | "insert" | "schema" | "made" | "unique" | "layout" | "ttl_ms"
         | "compression" | "chunk" => of_rows(name),
         "if-match" => {
@@ -211,6 +217,33 @@ fn of_backup(name: &str) -> Value {
         _ => {
             let bytes = json!({ "type": "integer", "minimum": LEAST_RATE_BYTES, "maximum": u64::MAX });
             query("rate", "Send at most this many bytes a second", bytes)
+        }
+    }
+}
+
+/// Parameters of a stream of changes.
+fn of_changes(name: &str) -> Value {
+    match name {
+        "after" => {
+            let number = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
+            query("after", "Begin after the commit of this number; 0: as far back as possible", number)
+        }
+        "changed" => {
+            let several = json!({ "type": "array", "items": { "type": "string" } });
+            query("table", "Only changes of these tables", several)
+        }
+        "wait" => {
+            let seconds = json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX });
+            query("wait", "End after this many seconds without a change; without it, never", seconds)
+        }
+        _ => {
+            let words = json!({ "type": "string", "enum": ["ndjson", "sse", "binary"] });
+            query(
+                "format",
+                "The format: lines, server-sent events, or the bytes that a copy applies; the default \
+                 follows the header `accept`",
+                words,
+            )
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::calls::operation::Operation;
 use crate::operations::{
-    advise, backup, batch, databases, debug, documents, entries, explain, health, maintenance, pages, ranges,
-    statements, tables, transaction, v0,
+    advise, backup, batch, changes, databases, debug, documents, entries, explain, health, maintenance,
+    pages, ranges, statements, tables, transaction, v0,
 };
 
 /// The entries, in the order in which the OpenAPI document has them.
@@ -16,6 +16,7 @@ const TABLE: &[&[Operation]] = &[
     advise::OPERATIONS,
     maintenance::OPERATIONS,
     backup::OPERATIONS,
+    changes::OPERATIONS,
     batch::OPERATIONS,
     statements::OPERATIONS,
     transaction::OPERATIONS,

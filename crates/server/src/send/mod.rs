@@ -1,5 +1,6 @@
 //! Records and values as bodies of responses.
 
+pub mod changes;
 pub mod long_record;
 pub mod long_value;
 pub mod records;

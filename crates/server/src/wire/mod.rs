@@ -7,5 +7,4 @@ pub mod gate;
 pub mod problem;
 pub mod response;
 pub mod target;
-#[cfg(feature = "sql")]
 pub mod pipe;

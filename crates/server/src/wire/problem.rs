@@ -127,6 +127,7 @@ impl From<Error> for Problem {
         let (status, kind) = match error.kind() {
             ErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
             ErrorKind::SnapshotTooOld => (StatusCode::CONFLICT, "snapshot-too-old"),
+            ErrorKind::TooOld => (StatusCode::GONE, "too-old"),
             ErrorKind::Exists => (StatusCode::CONFLICT, "exists"),
             ErrorKind::Mismatch => (StatusCode::CONFLICT, "mismatch"),
             // A file that is gone is no key or table that is absent.

@@ -14,6 +14,7 @@
 mod turns;
 
 use crate::beside::Follow;
+use crate::consuming::Consume;
 use crate::copying::{Copier, Copies};
 use crate::history::{Crossed, Promise, Run, Session};
 use crate::model::{Draft, Model, State};
@@ -50,8 +51,10 @@ pub fn run(seed: u64) -> Result<Run, String> {
         crossed: Crossed::default(),
         copies: Copies::default(),
         looks: 0,
+        given: 0,
     };
-    let mut copier = Copier::new(seed, run.options.clone());
+    let copier = Copier::new(seed, run.options.clone());
+    let mut companions = Companions { copier, consume: Consume::new(seed) };
     let mut disk = SimDisk::new();
     disk.set_maps(random.chance(3, 4));
     let mut promise = Promise::default();
@@ -64,12 +67,12 @@ pub fn run(seed: u64) -> Result<Run, String> {
             return Err(format!("{MAX_SESSIONS} sessions crossed no more than {:?}", run.crossed));
         }
         let (session, next) =
-            run_session(seed, &disk, promise, &mut run, &mut workload, &mut random, &mut copier)?;
+            run_session(seed, &disk, promise, &mut run, &mut workload, &mut random, &mut companions)?;
         promise = session.promise(session.last);
         run.sessions.push(session);
         disk = next;
     }
-    run.copies = copier.copies;
+    (run.copies, run.given) = (companions.copier.copies, companions.consume.given);
     Ok(run)
 }
 
@@ -77,6 +80,12 @@ impl Crossed {
     fn is_enough(self) -> bool {
         self.seals >= LEAST.seals && self.checkpoints >= LEAST.checkpoints && self.switches >= LEAST.switches
     }
+}
+
+/// Who goes along from session to session.
+struct Companions {
+    copier: Copier,
+    consume: Consume,
 }
 
 /// Opens, takes turns for a while, and ends. Returns the session and the disk that the next process finds.
@@ -87,7 +96,7 @@ fn run_session(
     run: &mut Run,
     workload: &mut Workload,
     random: &mut Random,
-    copier: &mut Copier,
+    companions: &mut Companions,
 ) -> Result<(Session, SimDisk), String> {
     let first = disk.event_count();
     let mut session = Session {
@@ -125,7 +134,8 @@ fn run_session(
         crossed: &mut run.crossed,
         workload,
         random,
-        copier,
+        copier: &mut companions.copier,
+        consume: &mut companions.consume,
         clients,
         checkpoint: None,
         compaction: Compaction::new(),
@@ -184,6 +194,7 @@ struct Driver<'s> {
     workload: &'s mut Workload,
     random: &'s mut Random,
     copier: &'s mut Copier,
+    consume: &'s mut Consume,
     clients: Vec<Client>,
     checkpoint: Option<Checkpoint<'s>>,
     compaction: Compaction,
@@ -224,6 +235,7 @@ impl<'s> Driver<'s> {
         let next = self.session.disk.after_kill();
         self.copier.give_up();
         self.follow.give_up();
+        self.consume.give_up();
         // The lock on the checkpoint goes first: closing waits for it.
         self.checkpoint = None;
         self.clients.clear();
@@ -298,6 +310,7 @@ impl<'s> Driver<'s> {
             let model = &*self.model;
             let state_at = |commits| model.at(commits).cloned();
             self.follow.turn(&self.session.disk, self.store, self.turns, state_at)?;
+            self.consume.turn(&self.session.disk, self.store, state_at)?;
         }
         self.observe()
     }

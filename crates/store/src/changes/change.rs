@@ -1,14 +1,27 @@
 //! One commit, as those who follow the changes see it.
 
-use super::feed::{Current, Feed};
+use super::guard::Guard;
 use super::operations::Operations;
-use crate::state::names::TableChange;
-use base::DatabaseId;
+use crate::state::names::{Names, TableChange};
+use base::{CommitTs, DatabaseId};
+use std::sync::Arc;
 
-/// One committed transaction, which its [`Feed`] stands at.
+/// What is known of a commit besides its record.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub number: CommitTs,
+    pub time_ms: u64,
+    pub tables: Vec<TableChange>,
+    /// As of this commit.
+    pub names: Arc<Names>,
+}
+
+/// One committed transaction, at which a [`Feed`](super::Feed) stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'f> {
-    pub(super) feed: &'f Feed,
+    pub(super) guard: &'f Guard,
+    pub(super) fork: u32,
+    pub(super) record: &'f [u8],
     pub(super) current: &'f Current,
 }
 
@@ -26,12 +39,12 @@ impl<'f> Change<'f> {
 
     /// Returns the id of the database.
     pub fn database(&self) -> DatabaseId {
-        self.feed.store().database
+        self.guard.store.database
     }
 
     /// Returns the fork of the database: 0 until it was restored from a backup, and then another with each restore.
     pub fn fork(&self) -> u32 {
-        self.feed.fork()
+        self.fork
     }
 
     /// Returns what the commit did to tables as a whole.
@@ -47,9 +60,5 @@ impl<'f> Change<'f> {
     /// Those of reading what the record names.
     pub fn operations(&self) -> base::Result<Operations<'f>> {
         Operations::begin(*self)
-    }
-
-    pub(super) fn record(&self) -> &'f [u8] {
-        self.feed.record()
     }
 }

@@ -7,11 +7,12 @@
 //! While it stands at a commit it has passed only the one before: so what the record names is there until the next
 //! call of [`Feed::advance`].
 
-use super::change::Change;
+use super::change::{Change, Current};
+use super::guard::Guard;
 use crate::open::pinned::following;
 use crate::state::catalog::TableRow;
 use crate::state::feeds::{Held, Hold};
-use crate::state::names::{Names, TableChange, TableInfo, changes_in, name_of};
+use crate::state::names::{Names, TableInfo, changes_in, name_of};
 use crate::state::store::Store;
 use crate::state::tables::Tables;
 use base::op::Decoder;
@@ -25,8 +26,7 @@ use std::task::Waker;
 /// See the module.
 #[derive(Debug)]
 pub struct Feed {
-    store: Arc<Store>,
-    hold: Arc<Hold>,
+    guard: Guard,
     follow: Follow,
     /// What it has passed.
     held: Held,
@@ -34,16 +34,6 @@ pub struct Feed {
     after: CommitTs,
     fork: u32,
     current: Option<Current>,
-}
-
-/// The commit that a feed stands at.
-#[derive(Debug)]
-pub(super) struct Current {
-    pub number: CommitTs,
-    pub time_ms: u64,
-    pub tables: Vec<TableChange>,
-    /// As of this commit.
-    pub names: Arc<Names>,
 }
 
 impl Store {
@@ -82,14 +72,12 @@ impl Store {
             let message = format!("there is no commit {after} yet: the newest one is {}", visible.0);
             return Err(Error::invalid(message));
         }
-        let joined = Joined { store: self, hold: self.feeds.join() };
-        let (begin, fork) = joined.begin(after.map(CommitTs))?;
-        let follow = self.log.follow(begin.at)?;
-        joined.hold.pass(begin.clone());
-        let hold = Arc::clone(&joined.hold);
-        std::mem::forget(joined);
-        let after = after.map_or(begin.last, CommitTs);
-        Ok(Feed { store: Arc::clone(self), hold, follow, held: begin, after, fork, current: None })
+        let guard = Guard { store: Arc::clone(self), hold: self.feeds.join() };
+        let (held, fork) = self.place_for(&guard.hold, after.map(CommitTs))?;
+        let follow = self.log.follow(held.at)?;
+        guard.hold.pass(held.clone());
+        let after = after.map_or(held.last, CommitTs);
+        Ok(Feed { guard, follow, held, after, fork, current: None })
     }
 
     /// The oldest commit after which a feed can begin now.
@@ -119,26 +107,14 @@ impl Store {
     }
 }
 
-/// A hold that ends if no feed comes of it.
-struct Joined<'s> {
-    store: &'s Store,
-    hold: Arc<Hold>,
-}
-
-impl Drop for Joined<'_> {
-    fn drop(&mut self) {
-        self.store.feeds.leave(&self.hold);
-    }
-}
-
-impl Joined<'_> {
+impl Store {
     /// Where to begin, and the fork of the database.
-    fn begin(&self, after: Option<CommitTs>) -> Result<(Held, u32)> {
-        let mut places = self.store.feeds.others(&self.hold);
+    fn place_for(&self, own: &Arc<Hold>, after: Option<CommitTs>) -> Result<(Held, u32)> {
+        let mut places = self.feeds.others(own);
         // Its catalog is read before a later checkpoint frees it.
-        let (superblock, tables) = self.store.checkpoints.pins.pin();
-        let names = self.store.tables_of(&tables);
-        self.store.checkpoints.pins.unpin(superblock.checkpoint);
+        let (superblock, tables) = self.checkpoints.pins.pin();
+        let names = self.tables_of(&tables);
+        self.checkpoints.pins.unpin(superblock.checkpoint);
         let at = superblock.replay_from;
         places.push(Held { last: superblock.absorbed, at, names: Arc::new(names?) });
         let oldest = places.iter().map(|place| place.last).min().expect("there is one at least");
@@ -169,7 +145,7 @@ impl Feed {
     /// [`Closed`](ErrorKind::Closed); [`Corruption`](ErrorKind::Corruption); those of reading the log.
     pub fn advance(&mut self) -> Result<bool> {
         let advanced = self.go_on();
-        self.judge(advanced)
+        self.guard.judge(advanced)
     }
 
     /// Returns the commit that it went to.
@@ -177,7 +153,8 @@ impl Feed {
     /// # Panics
     /// Before the first [`Feed::advance`] that returned true, and after one that did not.
     pub fn change(&self) -> Change<'_> {
-        Change { feed: self, current: self.current.as_ref().expect("the feed stands at a commit") }
+        let current = self.current.as_ref().expect("the feed stands at a commit");
+        Change { guard: &self.guard, fork: self.fork, record: self.follow.payload(), current }
     }
 
     /// Returns the number of the last commit that it has passed, or that its owner had before.
@@ -188,25 +165,43 @@ impl Feed {
     /// Returns whether [`Feed::advance`] has something to show, or fails, now; if not, `waker` is woken once when it
     /// does.
     pub fn is_ready(&self, waker: &Waker) -> bool {
-        self.store.feeds.wake_next(waker);
+        self.guard.store.feeds.wake_next(waker);
         self.has_news()
     }
 
     /// Whether [`Feed::advance`] has something to show, or fails.
     pub fn has_news(&self) -> bool {
         let last = self.current.as_ref().map_or(self.passed(), |current| current.number.0);
-        self.store.clocks.visible().0 > last || self.hold.is_revoked() || self.store.is_closed()
+        self.guard.store.clocks.visible().0 > last
+            || self.guard.hold.is_revoked()
+            || self.guard.store.is_closed()
+    }
+
+    /// Goes on until it has passed commit `number`, which is visible.
+    pub(super) fn pass_through(&mut self, number: u64) -> Result<()> {
+        while self.held.last.0 < number {
+            if !self.advance()? {
+                return Err(self.ends_early());
+            }
+            self.pass();
+        }
+        Ok(())
+    }
+
+    /// What it has passed.
+    pub(super) fn held(&self) -> &Held {
+        &self.held
     }
 
     fn go_on(&mut self) -> Result<bool> {
         loop {
             self.pass();
-            self.check()?;
-            if self.store.clocks.visible() <= self.held.last {
+            self.guard.check()?;
+            if self.guard.store.clocks.visible() <= self.held.last {
                 return Ok(false);
             }
             if !self.follow.advance()? {
-                self.store.log.extend(&mut self.follow);
+                self.guard.store.log.extend(&mut self.follow);
                 if !self.follow.advance()? {
                     return Err(self.ends_early());
                 }
@@ -226,56 +221,13 @@ impl Feed {
     fn pass(&mut self) {
         if let Some(current) = self.current.take() {
             self.held = Held { last: current.number, at: self.follow.end(), names: current.names };
-            self.hold.pass(self.held.clone());
+            self.guard.hold.pass(self.held.clone());
         }
-    }
-
-    fn check(&self) -> Result<()> {
-        self.store.check_open()?;
-        if self.hold.is_revoked() { Err(self.too_old()) } else { Ok(()) }
-    }
-
-    /// What was read means nothing if it may have been replaced meanwhile.
-    pub(super) fn judge<T>(&self, read: Result<T>) -> Result<T> {
-        if read.is_err() {
-            self.check()?;
-        }
-        read
-    }
-
-    pub(super) fn store(&self) -> &Arc<Store> {
-        &self.store
-    }
-
-    pub(super) fn fork(&self) -> u32 {
-        self.fork
-    }
-
-    pub(super) fn record(&self) -> &[u8] {
-        self.follow.payload()
-    }
-
-    #[cold]
-    fn too_old(&self) -> Error {
-        let most = self.store.max_changes_bytes;
-        let oldest = self.store.oldest_feed().map_or_else(|_| String::new(), |oldest| format!(" {oldest}"));
-        let message = format!(
-            "the changes after commit {} are no longer kept: more than {most} bytes waited for this reader; \
-             begin again at commit{oldest}, the oldest after which they are, with a copy of the database",
-            self.passed()
-        );
-        Error::new(ErrorKind::TooOld, message)
     }
 
     #[cold]
     fn ends_early(&self) -> Error {
-        let (last, visible) = (self.held.last.0, self.store.clocks.visible().0);
+        let (last, visible) = (self.held.last.0, self.guard.store.clocks.visible().0);
         Error::corruption(format!("the log ends at commit {last}, but commit {visible} was visible"))
-    }
-}
-
-impl Drop for Feed {
-    fn drop(&mut self) {
-        self.store.feeds.leave(&self.hold);
     }
 }

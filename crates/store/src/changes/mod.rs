@@ -7,15 +7,20 @@
 //! 3. [`Operations`] are read one after the other. Memory: the record, a page for each level of a tree, and a piece of
 //!    a large value while it is read.
 //!
+//! 4. A [`Consumer`] has a name, and a place that outlives the process.
+//!
 //! `crate::write::repeat` is the other end: a transaction that repeats a change in another database.
 
 mod change;
+mod consumer;
 mod feed;
+mod guard;
 mod operations;
 mod value;
 
 pub use crate::state::names::{TableChange, TableInfo};
 pub use change::Change;
+pub use consumer::{Consumer, ConsumerInfo};
 pub use feed::Feed;
 pub use operations::{Operation, Operations};
 pub use value::{ChangeValue, ChangeValueReader};

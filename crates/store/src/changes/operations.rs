@@ -92,7 +92,7 @@ impl fmt::Debug for Operations<'_> {
 
 impl<'f> Operations<'f> {
     pub(super) fn begin(change: Change<'f>) -> Result<Self> {
-        let mut rest = Decoder::begin(change.record()).ok_or_else(no_record)?;
+        let mut rest = Decoder::begin(change.record).ok_or_else(no_record)?;
         let mut attached = VecDeque::new();
         while let Some((table, Op::Attach { delta, .. })) = rest.clone().next() {
             attached.push_back((table, delta));
@@ -100,7 +100,7 @@ impl<'f> Operations<'f> {
         }
         let reader = match attached.is_empty() {
             true => None,
-            false => Some(change.feed.store().slots.claim().ok_or_else(no_slot)?),
+            false => Some(change.guard.store.slots.claim().ok_or_else(no_slot)?),
         };
         let (run, table, at) = (None, None, At::Nothing);
         Ok(Operations { change, reader, next_table: 0, attached, run, rest, table, at })
@@ -124,7 +124,7 @@ impl<'f> Operations<'f> {
     /// As [`Operations::next`].
     pub fn advance(&mut self) -> Result<bool> {
         let advanced = self.go_on();
-        self.change.feed.judge(advanced)
+        self.change.guard.judge(advanced)
     }
 
     /// Whether it is at an operation.
@@ -159,7 +159,7 @@ impl<'f> Operations<'f> {
     /// Goes on in the run that is read, or opens the next one. Returns whether it is at an operation.
     fn advance_in_run(&mut self) -> Result<bool> {
         let (pool, reader) =
-            (&self.change.feed.store().pool, self.reader.as_ref().expect("claimed for attached runs"));
+            (&self.change.guard.store.pool, self.reader.as_ref().expect("claimed for attached runs"));
         let Some(run) = &mut self.run else {
             let Some((table, delta)) = self.attached.pop_front() else { return Ok(false) };
             if !self.enter(table) {
@@ -239,7 +239,7 @@ impl<'f> Operations<'f> {
         key: &'a [u8],
         value: Value<'a>,
     ) -> Result<Operation<'a>> {
-        Ok(match ChangeValue::of(self.change.feed, value, table.row.ttl.is_some())? {
+        Ok(match ChangeValue::of(self.change.guard, value, table.row.ttl.is_some())? {
             Some(value) => Operation::Put { table, key, value },
             None => Operation::Delete { table, key },
         })

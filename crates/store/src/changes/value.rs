@@ -1,6 +1,6 @@
 //! A value that a change put: in the record, in a page of an attached run, or in extents of the data file.
 
-use super::feed::Feed;
+use super::guard::Guard;
 use crate::state::ttl::DATE_BYTES;
 use base::limits::UNIT_BYTES;
 use base::{Error, LargeRef, Result};
@@ -11,7 +11,7 @@ use std::io::{self, Read};
 /// A value that a change put. It can be read whole, or a piece at a time if it is long.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangeValue<'a> {
-    feed: &'a Feed,
+    guard: &'a Guard,
     stored: Stored<'a>,
     /// Bytes of the date in front of it, of a table with a TTL.
     front_bytes: usize,
@@ -25,14 +25,14 @@ enum Stored<'a> {
 
 impl<'a> ChangeValue<'a> {
     /// `None`: the record is a delete.
-    pub(super) fn of(feed: &'a Feed, value: Value<'a>, is_dated: bool) -> Result<Option<ChangeValue<'a>>> {
+    pub(super) fn of(guard: &'a Guard, value: Value<'a>, is_dated: bool) -> Result<Option<ChangeValue<'a>>> {
         let stored = match value {
             Value::Inline(bytes) => Stored::Inline(bytes),
             Value::Large(large) => Stored::Large(large),
             Value::Deleted => return Ok(None),
         };
         let front_bytes = if is_dated { DATE_BYTES } else { 0 };
-        let value = ChangeValue { feed, stored, front_bytes };
+        let value = ChangeValue { guard, stored, front_bytes };
         if value.stored_len() < front_bytes as u64 {
             return Err(Error::corruption("a value of a table with a TTL is too short for its date"));
         }
@@ -68,8 +68,8 @@ impl<'a> ChangeValue<'a> {
         match self.stored {
             Stored::Inline(bytes) => Ok(bytes[self.front_bytes..].to_vec()),
             Stored::Large(large) => {
-                let read = self.feed.store().read_large(large);
-                let mut value = self.feed.judge(read)?;
+                let read = self.guard.store.read_large(large);
+                let mut value = self.guard.judge(read)?;
                 value.drain(..self.front_bytes);
                 Ok(value)
             }
@@ -112,18 +112,18 @@ impl<'a> ChangeValue<'a> {
         let source = match self.stored {
             Stored::Inline(bytes) => Source::Inline(bytes),
             Stored::Large(large) => {
-                let opened = Pieces::open(&self.feed.store().pool, large);
-                Source::Large { pieces: Box::new(self.feed.judge(opened)?), read: None, buffer: Vec::new() }
+                let opened = Pieces::open(&self.guard.store.pool, large);
+                Source::Large { pieces: Box::new(self.guard.judge(opened)?), read: None, buffer: Vec::new() }
             }
         };
-        Ok(ChangeValueReader { feed: self.feed, source, position, len_bytes: self.stored_len() })
+        Ok(ChangeValueReader { guard: self.guard, source, position, len_bytes: self.stored_len() })
     }
 }
 
 /// A reader of a value that a change put: [`Read`]. Every piece is verified before a byte of it is returned.
 #[derive(Debug)]
 pub struct ChangeValueReader<'a> {
-    feed: &'a Feed,
+    guard: &'a Guard,
     source: Source<'a>,
     position: u64,
     len_bytes: u64,
@@ -147,8 +147,8 @@ impl ChangeValueReader<'_> {
                 let (piece, from) = pieces.place_of(position);
                 if *read != Some(piece) {
                     *read = None;
-                    let done = pieces.read(&self.feed.store().pool, piece, buffer);
-                    self.feed.judge(done)?;
+                    let done = pieces.read(&self.guard.store.pool, piece, buffer);
+                    self.guard.judge(done)?;
                     *read = Some(piece);
                 }
                 Ok(&buffer[from..])

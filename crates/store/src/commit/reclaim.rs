@@ -243,6 +243,25 @@ mod tests {
     }
 
     #[test]
+    fn a_feed_keeps_the_log_from_its_place_on() -> Result<()> {
+        let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+        let store = crate::open_or_create(
+            Arc::clone(&dir),
+            &Options { memory_bytes: 8 << 20, ..Options::default() },
+        )?;
+        let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+        let first = store.log.end().segment;
+        let is_there = || dir.list().unwrap().contains(&format!("log-{first:016x}"));
+        let feed = store.feed(None)?;
+        (0..20).try_for_each(|round| put_all(&store, &table, round))?;
+        assert!(is_there(), "the feed has not read it yet (seed 1)");
+        drop(feed);
+        (0..20).try_for_each(|round| put_all(&store, &table, round))?;
+        assert!(!is_there());
+        Ok(())
+    }
+
+    #[test]
     fn a_copy_pins_its_checkpoint_and_nothing_after_it() -> Result<()> {
         for layout in [WantedLayout::BTree, WantedLayout::Lsm] {
             let store = store()?;

@@ -464,7 +464,8 @@ pub(crate) fn next_stamp(committer: &Committer, request: &Request<'_>) -> Result
 #[cold]
 fn out_of_order(number: CommitTs, next: CommitTs) -> Error {
     let message = format!(
-        "commit {} cannot be repeated here: the next commit of this database is {}, as it made commits of its own",
+        "commit {} cannot be repeated here: the next commit of this database is {}, as it made commits of \
+         its own",
         number.0, next.0
     );
     Error::new(ErrorKind::Mismatch, message)

@@ -117,7 +117,7 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
     let Superblock { checkpoint, replay_from, absorbed, next_table, time_ms, .. } = superblock;
     let parts = Parts::read(Arc::clone(&dir), data, superblock, options)?;
     let log = Log::detached(Arc::clone(&dir), database, replay_from, checkpoint, options.log())?;
-    let found = Found { last: absorbed, next_table, time_ms };
+    let found = Found { last: absorbed, next_table, time_ms, consumers: Vec::new() };
     let store = Arc::new(parts.assemble(found, log, options, Hold::Seat(seat))?);
     let member: Arc<dyn Member> = store.clone();
     store.memory.account.set_member(Arc::downgrade(&member));

@@ -3,6 +3,7 @@
 pub mod recovery;
 pub(crate) mod replay;
 pub(crate) mod claims;
+mod kept;
 pub(crate) mod read_only;
 pub mod beside;
 pub mod pinned;

@@ -15,6 +15,7 @@
 //! a `data` file is a database, one with `data.new` alone is an interrupted creation and starts over, and one with
 //! log segments alone has lost its data file and is refused. So is one with a `data.restore` ([`crate::rebuild`]).
 
+use crate::open::kept::{join, keep_for_consumers};
 use crate::open::read_only::Ceiling;
 use crate::open::replay::Survey;
 use crate::state::board::{BOARD, Board};
@@ -22,9 +23,10 @@ use crate::state::changes::CatalogChanges;
 use crate::state::checkpoints::Checkpoints;
 use crate::state::closing::known_durable;
 use crate::state::committer::Committer;
+use crate::state::consumers::CONSUMER_PREFIX;
 use crate::state::early::EarlyWrites;
 use crate::state::expiry::Expiry;
-use crate::state::feeds::Feeds;
+use crate::state::feeds::{Feeds, Held};
 use crate::state::latch::Latch;
 use crate::state::memory::{Memory, least_budget_bytes, reserve_bytes};
 use crate::state::options::Options;
@@ -162,6 +164,7 @@ pub fn is_database_file(name: &str) -> bool {
     matches!(name, DATA | NEW_DATA | REBUILT_DATA | LOCK | BOARD | MARKER)
         || name.starts_with(LOG_PREFIX)
         || name.starts_with(SEAT_PREFIX)
+        || name.starts_with(CONSUMER_PREFIX)
 }
 
 /// Leaves a directory with an empty database, or, after any crash, something that creation starts over from.
@@ -243,6 +246,8 @@ pub(super) struct Found {
     pub next_table: TableId,
     /// How far the time had come at least, by the log.
     pub time_ms: u64,
+    /// Named consumers, and whether what each needs is there.
+    pub consumers: Vec<(String, Held, bool)>,
 }
 
 impl Parts {
@@ -283,8 +288,10 @@ impl Parts {
             time_ms: 0,
         };
         let from = superblock.replay_from;
-        let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| survey.block(&block))?;
-        let found = Found { last: survey.last, next_table: survey.next_table, time_ms: survey.time_ms };
+        let mut tail = Log::scan(&self.dir, superblock.database, from, &mut |block| survey.block(&block))?;
+        let (last, next_table, time_ms) = (survey.last, survey.next_table, survey.time_ms);
+        let consumers = keep_for_consumers(&self.dir, &superblock, &mut tail, &self.pool, &mut self.space)?;
+        let found = Found { last, next_table, time_ms, consumers };
         let durable = known_durable(&*self.data, &superblock)?;
         if tail.end.lsn < durable {
             return Err(Error::corruption(format!(
@@ -407,6 +414,7 @@ impl Parts {
         let opened_at = self.superblock.replay_from.lsn;
         let checkpoints = Checkpoints::new(self.superblock, Arc::clone(&view.tables));
         let known = Known::new(&memory.account);
+        let feeds = Feeds::default();
         Ok(Store {
             dir: self.dir,
             data: self.data,
@@ -427,7 +435,8 @@ impl Parts {
             checkpoints,
             upkeep: Upkeep::new(options, shares.seal_bytes),
             catalog: CatalogChanges::new(last, found.next_table),
-            feeds: Feeds::default(),
+            consumers: Mutex::new(join(&feeds, found.consumers)),
+            feeds,
             max_changes_bytes: options.max_changes_bytes,
             max_log_bytes: options.max_log_bytes,
             max_log_records: options.max_log_records,

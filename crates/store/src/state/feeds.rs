@@ -9,8 +9,9 @@
 //!    checkpoint's last commit ([`space::Space::need_named`]).
 //! 3. *The names of tables* as of its position, because a record names tables by id.
 //!
-//! Both 1 and 2 are bounded together (`Options::max_changes_bytes`). Past the bound the oldest feed is revoked: it fails
-//! with [`TooOld`](base::ErrorKind::TooOld) from its next call on. So a reader that is late never stops the writer.
+//! Both 1 and 2 are bounded together (`Options::max_changes_bytes`). Past the bound the oldest feed is revoked: it
+//! fails with [`TooOld`](base::ErrorKind::TooOld) from its next call on. So a reader that is late never stops the
+//! writer.
 //!
 //! A database that nobody follows pays two loads for each commit.
 
@@ -42,6 +43,11 @@ impl Hold {
     /// Whether what it needs may be gone.
     pub fn is_revoked(&self) -> bool {
         self.is_revoked.load(Ordering::SeqCst)
+    }
+
+    /// What it needs is not kept any more.
+    pub fn revoke(&self) {
+        self.is_revoked.store(true, Ordering::SeqCst);
     }
 
     /// Where it stands.
@@ -123,7 +129,7 @@ impl Feeds {
         let log_bytes = log_end.0.saturating_sub(lock(&oldest.held).at.lsn.0);
         let is_late = log_bytes.saturating_add(kept_bytes) > most_bytes;
         if is_late {
-            oldest.is_revoked.store(true, Ordering::SeqCst);
+            oldest.revoke();
         }
         is_late
     }

@@ -28,6 +28,7 @@ pub(crate) mod early;
 pub(crate) mod processes;
 pub(crate) mod names;
 pub(crate) mod feeds;
+pub(crate) mod consumers;
 pub mod store;
 // Of a store.
 pub(crate) mod closing;

@@ -21,6 +21,7 @@
 use crate::state::changes::CatalogChanges;
 use crate::state::checkpoints::Checkpoints;
 use crate::state::committer::Committer;
+use crate::state::consumers::Consumers;
 use crate::state::early::EarlyWrites;
 use crate::state::expiry::Expiry;
 use crate::state::feeds::Feeds;
@@ -76,6 +77,8 @@ pub struct Store {
     pub(crate) catalog: CatalogChanges,
     /// Who follows the changes.
     pub(crate) feeds: Feeds,
+    /// Those of them whose places outlive the process.
+    pub(crate) consumers: Mutex<Consumers>,
     /// What may be kept for them, in bytes.
     pub(crate) max_changes_bytes: u64,
     pub(crate) max_log_bytes: u64,

@@ -300,7 +300,7 @@ mod tests {
             physical: Run::EMPTY,
             time_ms: 0,
             times: Times::default(),
-            restored: CommitTs(0),
+            restored: CommitTs(41),
         }
     }
 

@@ -4,12 +4,13 @@
 
 use base::ErrorKind;
 use base::seams::Random;
-use io::MemDir;
+use io::{Dir, MemDir};
 use pando_store::changes::{Change, Feed, Operation, TableChange};
 use pando_store::{
     Compression, Forks, Options, Repeat, Span, Store, Table, Transaction, TransactionOptions, WantedLayout,
 };
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,8 @@ fn commit(store: &Store, tx: Transaction) -> u64 {
 
 /// A database, and what it should hold.
 struct Bed {
+    seed: u64,
+    dir: Arc<MemDir>,
     store: Arc<Store>,
     random: Random,
     model: Model,
@@ -64,9 +67,10 @@ struct Bed {
 
 impl Bed {
     fn new(seed: u64) -> Bed {
-        let (store, random) = (open(&options()), Random::seeded(seed));
+        let (dir, random) = (Arc::new(MemDir::new()), Random::seeded(seed));
+        let store = pando_store::open_or_create(Arc::clone(&dir) as Arc<dyn Dir>, &options()).unwrap();
         let (model, past) = (Model::new(), BTreeMap::from([(0, Model::new())]));
-        Bed { store, random, model, past, last: 0, named: 0 }
+        Bed { seed, dir, store, random, model, past, last: 0, named: 0 }
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -218,14 +222,20 @@ impl Bed {
         self.past.insert(self.last, self.model.clone());
     }
 
+    /// The process is killed, and another one opens the files.
+    fn kill(&mut self) {
+        self.dir = Arc::new(MemDir::from(self.dir.files()));
+        self.store = pando_store::open(Arc::clone(&self.dir) as Arc<dyn Dir>, &options()).unwrap();
+    }
+
     fn catch_up(&self, feed: &mut Feed, model: &mut Model) -> u64 {
         let mut count = 0;
         let mut last = feed.passed();
-        while feed.advance().unwrap() {
+        while sound(feed.advance(), self.seed) {
             let change = feed.change();
             assert_eq!(change.commit_number(), last + 1, "in order, without gaps");
             last = change.commit_number();
-            apply(model, change);
+            apply(model, change, self.seed);
             if let Some(expected) = self.past.get(&last) {
                 assert_eq!(names(model), names(expected), "tables after commit {last}");
                 assert!(model == expected, "records after commit {last}");
@@ -240,12 +250,17 @@ fn names(model: &Model) -> Vec<(&str, usize)> {
     model.iter().map(|(name, records)| (&name[..], records.len())).collect()
 }
 
+/// What was read, which must be there.
+fn sound<T, E: Debug>(read: Result<T, E>, seed: u64) -> T {
+    read.unwrap_or_else(|error| panic!("seed {seed}: {error:?}"))
+}
+
 /// Repeats a change in a model.
-fn apply(model: &mut Model, change: Change<'_>) {
-    let mut operations = change.operations().unwrap();
+fn apply(model: &mut Model, change: Change<'_>, seed: u64) {
+    let mut operations = sound(change.operations(), seed);
     let mut renamed: Vec<(String, Records)> = Vec::new();
     let mut placed = false;
-    while let Some(operation) = operations.next().unwrap() {
+    while let Some(operation) = sound(operations.next(), seed) {
         if !matches!(operation, Operation::Table(_)) && !placed {
             model.extend(std::mem::take(&mut renamed));
             placed = true;
@@ -264,9 +279,9 @@ fn apply(model: &mut Model, change: Change<'_>) {
             Operation::Table(TableChange::Altered(table)) => assert!(model.contains_key(table.name())),
             Operation::Put { table, key, value } => {
                 let mut read = Vec::new();
-                value.reader().unwrap().read_to_end(&mut read).unwrap();
+                sound(sound(value.reader(), seed).read_to_end(&mut read), seed);
                 assert_eq!(value.len_bytes(), read.len() as u64);
-                assert_eq!(value.to_vec().unwrap(), read);
+                assert_eq!(sound(value.to_vec(), seed), read);
                 assert!(value.inline().is_none_or(|inline| inline == read));
                 assert_eq!(value.put_ms().is_some(), table.is_dated());
                 model.get_mut(table.name()).unwrap().insert(key.to_vec(), read);
@@ -465,4 +480,95 @@ fn repeat(store: &Arc<Store>, change: Change<'_>) -> base::Result<()> {
     let applied = repeat.apply()?;
     assert_eq!(store.acknowledge(applied)?.0, number);
     Ok(())
+}
+
+#[test]
+fn a_consumer_goes_on_where_it_acknowledged() {
+    for seed in 0..6 {
+        let mut bed = Bed::new(100 + seed);
+        bed.run(20);
+        let mut consumer = bed.store.consumer("mail").unwrap();
+        assert_eq!(consumer.position(), bed.last);
+        let mut acknowledged = bed.model.clone();
+        for round in 0..8 {
+            bed.run(25);
+            // It reads some, acknowledges less, and is killed with the database.
+            let mut feed = consumer.feed().unwrap();
+            let (mut model, mut last) = (acknowledged.clone(), consumer.position());
+            let some = bed.random.below(30);
+            for _ in 0..some {
+                if !feed.advance().unwrap() {
+                    break;
+                }
+                apply(&mut model, feed.change(), seed);
+                last = feed.change().commit_number();
+                if bed.random.chance(1, 4) {
+                    consumer.acknowledge(last).unwrap();
+                    acknowledged = model.clone();
+                }
+            }
+            let position = consumer.position();
+            assert!(position <= last);
+            drop((feed, consumer));
+            if round % 2 == 0 {
+                bed.kill();
+            } else {
+                bed.store.close().unwrap();
+                bed.kill();
+            }
+            // What is freed now, if anything, is written over.
+            let reached = bed.last;
+            bed.run(10);
+            consumer = bed.store.consumer("mail").unwrap();
+            assert_eq!(consumer.position(), position);
+            let (mut feed, mut model) = (consumer.feed().unwrap(), acknowledged.clone());
+            assert_eq!(
+                bed.catch_up(&mut feed, &mut model),
+                bed.last - position,
+                "seed {seed}, round {round}"
+            );
+            assert!(model == bed.model && bed.last >= reached);
+            bed.store.check().unwrap();
+        }
+    }
+}
+
+#[test]
+fn consumers_are_listed_held_and_removed() {
+    let mut bed = Bed::new(9);
+    bed.run(5);
+    let consumer = bed.store.consumer("a").unwrap();
+    assert_eq!(bed.store.consumer("a").unwrap_err().kind(), ErrorKind::Locked);
+    assert_eq!(bed.store.drop_consumer("a").unwrap_err().kind(), ErrorKind::Locked);
+    assert_eq!(bed.store.consumer("").unwrap_err().kind(), ErrorKind::Invalid);
+    let first = bed.last;
+    bed.run(40);
+    drop(bed.store.consumer("b").unwrap());
+    drop(consumer);
+    bed.kill();
+    let all = |store: &Arc<Store>| -> Vec<(String, u64, bool)> {
+        let all = store.consumers().unwrap().into_iter();
+        all.map(|consumer| (consumer.name, consumer.position, consumer.is_lost)).collect()
+    };
+    assert_eq!(all(&bed.store), [("a".to_owned(), first, false), ("b".to_owned(), bed.last, false)]);
+    assert_eq!(bed.store.oldest_feed().unwrap(), first);
+    let mut b = bed.store.consumer("b").unwrap();
+    assert_eq!(b.acknowledge(bed.last + 1).unwrap_err().kind(), ErrorKind::Invalid);
+    b.acknowledge(first).unwrap();
+    assert_eq!(b.position(), bed.last);
+    // The log of the oldest is gone, as if by an older program: it has lost its place, and says so.
+    bed.store.checkpoint().unwrap();
+    drop(b);
+    bed.store.close().unwrap();
+    let mut files = bed.dir.files();
+    let oldest = files.keys().filter(|name| name.starts_with("log-")).min().unwrap().clone();
+    files.remove(&oldest);
+    bed.dir = Arc::new(MemDir::from(files));
+    bed.kill();
+    assert_eq!(all(&bed.store)[0], ("a".to_owned(), first, true));
+    assert_eq!(bed.store.consumer("a").unwrap_err().kind(), ErrorKind::TooOld);
+    bed.store.drop_consumer("a").unwrap();
+    assert_eq!(bed.store.drop_consumer("a").unwrap_err().kind(), ErrorKind::Missing);
+    bed.kill();
+    assert_eq!(all(&bed.store).len(), 1);
 }

@@ -1,0 +1,146 @@
+//! `watch`: every commit as it comes, a line for each operation.
+//!
+//! A server is asked again and again for what comes within a second, so that Ctrl-C ends the command between two lines,
+//! and a server that starts anew is found again at the commit where it was left.
+
+use crate::failure::{Failure, Outcome};
+use crate::open::Existing;
+use crate::output;
+use crate::remote::{Remote, escape};
+use crate::signals;
+use clap::Args;
+use pando::{ChangesOptions, Error, ErrorKind};
+use serde_json::Value;
+use server::Ended;
+use std::io::{BufRead, BufReader, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A server is followed until Ctrl-C, which ends the command after a whole line. From a directory, the changes since its
+last checkpoint are printed; a directory that another process has open for writing must be watched through its server.
+
+Examples:
+  pando watch http://127.0.0.1:8080/shop
+  pando watch http://127.0.0.1:8080/shop orders --from 1207 --prefix 2026-
+  pando watch shop | jq 'select(.op == \"put\") | .key'")]
+pub struct WatchArgs {
+    #[command(flatten)]
+    database: Existing,
+    /// Print only changes of these tables [default: all]
+    tables: Vec<String>,
+    /// Begin after the commit of this number; 0: as far back as possible
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    from: u64,
+    /// Print only keys that begin with PREFIX
+    #[arg(long, value_name = "PREFIX")]
+    prefix: Option<String>,
+    /// End after this many seconds without a change [default: never]
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u32>,
+}
+
+/// How long a server may have nothing before it is asked anew, in seconds.
+const ASK_SECONDS: u32 = 1;
+
+/// `pando watch`.
+pub fn run(args: &WatchArgs) -> Outcome {
+    match Remote::of(&args.database.dir)? {
+        Some(remote) => follow(&remote, args),
+        None => print_all(args),
+    }
+}
+
+/// What a directory's log holds.
+fn print_all(args: &WatchArgs) -> Outcome {
+    let db = args.database.open()?;
+    if db.is_beside_writer() {
+        let message = "another process has the database open for writing, and its changes can be \
+                       watched only through it; if it is a server, run `pando watch http://HOST:PORT/DATABASE`";
+        return Err(Error::new(ErrorKind::Locked, message).into());
+    }
+    let mut options = ChangesOptions::default().after(args.from);
+    for table in &args.tables {
+        options = options.table(table);
+    }
+    if let Some(prefix) = &args.prefix {
+        options = options.prefix(prefix);
+    }
+    let mut changes = db.changes_with(options)?;
+    let mut out = output::stdout();
+    while let Some(change) = changes.next()? {
+        let print = |line: &[u8], _| out.write_all(line).and_then(|()| out.write_all(b"\n"));
+        server::change_lines(&change, print).map_err(|ended| match ended {
+            Ended::Unread(error) => Failure::from(error),
+            Ended::Unwritten(error) => Failure::stdout(error),
+        })?;
+    }
+    out.flush().map_err(Failure::stdout)
+}
+
+/// What a server has, and what comes, until Ctrl-C.
+fn follow(remote: &Remote, args: &WatchArgs) -> Outcome {
+    let is_over = Arc::new(AtomicBool::new(false));
+    signals::end_in_order(&is_over).map_err(|cause| Failure::system("handle signals", cause))?;
+    let mut filter = String::new();
+    for table in &args.tables {
+        filter += &format!("&table={}", escape(table.as_bytes()));
+    }
+    if let Some(prefix) = &args.prefix {
+        filter += &format!("&prefix={}", escape(prefix.as_bytes()));
+    }
+    let (mut after, mut idle_seconds) = (args.from, 0);
+    while !is_over.load(Ordering::SeqCst) && args.wait.is_none_or(|wait| idle_seconds <= wait) {
+        let path = format!("/changes?after={after}&wait={ASK_SECONDS}{filter}");
+        let response = remote.ask("GET", &path, None)?;
+        let printed = print_lines(BufReader::new(response.into_body().into_reader()), &mut after, &is_over)?;
+        idle_seconds = if printed { 0 } else { idle_seconds + ASK_SECONDS };
+    }
+    Ok(())
+}
+
+/// Prints lines as they come, whole commits, and notes in `after` up to which one. Returns whether there were any.
+fn print_lines(lines: impl BufRead, after: &mut u64, is_over: &AtomicBool) -> Outcome<bool> {
+    let (mut out, mut has_printed) = (output::stdout(), false);
+    for line in lines.lines() {
+        let line = line.map_err(|cause| Failure::system("read the server's response", cause))?;
+        let parsed: Value = serde_json::from_str(&line)
+            .map_err(|error| Failure::Failed(format!("cannot read the server's response: {error}")))?;
+        if let Some(position) = parsed["position"].as_u64() {
+            *after = position;
+            continue;
+        }
+        if let Some(detail) = parsed["error"]["detail"].as_str() {
+            return Err(Failure::Failed(detail.to_owned()));
+        }
+        has_printed = true;
+        writeln!(out, "{line}").map_err(Failure::stdout)?;
+        if parsed["op"] == "commit" {
+            out.flush().map_err(Failure::stdout)?;
+            *after = parsed["commit"].as_u64().unwrap_or(*after);
+            if is_over.load(Ordering::SeqCst) {
+                break;
+            }
+        }
+    }
+    out.flush().map_err(Failure::stdout)?;
+    Ok(has_printed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_moves_with_whole_commits() {
+        let never = AtomicBool::new(false);
+        let mut after = 3;
+        let mut print = |lines: &str| print_lines(lines.as_bytes(), &mut after, &never);
+        assert!(!print("{\"position\":5}\n").unwrap());
+        let whole = "{\"commit\":7,\"op\":\"put\"}\n{\"commit\":7,\"op\":\"commit\"}\n";
+        assert!(print(&format!("{whole}{{\"commit\":8,\"op\":\"put\"}}\n")).unwrap());
+        assert!(print("{\"error\":{\"detail\":\"it is gone\"}}\n").is_err());
+        assert_eq!(after, 7, "commit 8 is not whole");
+    }
+}

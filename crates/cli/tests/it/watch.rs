@@ -1,0 +1,133 @@
+//! `watch`, and the stream of changes of a server.
+
+use crate::common::{failure, pando, text};
+use crate::http::Server;
+use pando::{Database, Durability};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A server with the database `d` and the table `t`, and its address.
+fn started(dir: &Path) -> (Server, String) {
+    let server = Server::start(dir);
+    let mut client = server.connect();
+    assert_eq!(client.ask("PUT", "/v1/databases/d", &[], b"").status, 201);
+    assert_eq!(client.ask("PUT", "/v1/databases/d/tables/t", &[], b"").status, 201);
+    let address = format!("http://{}/d", server.address);
+    (server, address)
+}
+
+#[test]
+fn a_directory_shows_what_its_log_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    for (table, key) in [("t", "a1"), ("t", "b1"), ("u", "a2")] {
+        text(pando(["put", path, table, key, "v"]));
+    }
+    let all = lines(&text(pando(["watch", path])));
+    let puts: Vec<_> =
+        all.iter().filter(|line| line["op"] == "put").map(|line| line["key"].as_str()).collect();
+    assert_eq!(puts, [Some("a1"), Some("b1"), Some("a2")]);
+    let some = lines(&text(pando(["watch", path, "t", "--prefix", "a"])));
+    assert_eq!(some.iter().filter(|line| line["op"] == "put").count(), 1);
+    let last = all.last().unwrap()["commit"].as_u64().unwrap().to_string();
+    assert_eq!(text(pando(["watch", path, "--from", &last])), "");
+    assert!(failure(pando(["watch", path, "--from", "1000"]), 2).contains("newest one is"));
+    let db = Database::builder().open(path).unwrap();
+    db.checkpoint().unwrap();
+    let refused = failure(pando(["watch", path]), 4);
+    assert!(refused.contains("pando watch http://"), "{refused}");
+    drop(db);
+    assert!(failure(pando(["watch", path, "--from", "1"]), 1).contains(&format!("is {last}")));
+}
+
+#[test]
+fn a_server_is_followed_until_it_is_interrupted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, address) = started(dir.path());
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_pando"))
+        .args(["watch", &address, "t", "--from", "1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut shown = BufReader::new(watch.stdout.take().unwrap());
+    let mut client = server.connect();
+    for key in ["a", "b", "c"] {
+        let path = format!("/v1/databases/d/tables/t/entries/{key}");
+        assert_eq!(client.ask("PUT", &path, &[], b"value").status, 204);
+        let mut line = String::new();
+        shown.read_line(&mut line).unwrap();
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            (&line["op"], &line["key"], &line["value"]),
+            (&"put".into(), &key.into(), &"value".into())
+        );
+        let mut end = String::new();
+        shown.read_line(&mut end).unwrap();
+        let end: Value = serde_json::from_str(&end).unwrap();
+        assert_eq!((&end["op"], &end["commit"]), (&"commit".into(), &line["commit"]));
+        // The first one may have come before anybody followed.
+        assert!(key == "a" || end["time_ms"].as_u64() > Some(1_600_000_000_000));
+    }
+    let killed = Command::new("kill").args(["-INT", &watch.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+    let mut rest = String::new();
+    shown.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "");
+}
+
+#[test]
+fn events_have_the_numbers_of_whole_commits() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, _) = started(dir.path());
+    let mut client = server.connect();
+    let put = |key: &str| json!({ "op": "put", "table": "t", "key": key, "value": "1" });
+    let batch = json!({ "operations": [put("a"), put("b")] }).to_string();
+    let answer = client.ask("POST", "/v1/databases/d/batch", &[], batch.as_bytes());
+    assert!(answer.status < 300, "{answer:?}");
+    let path = "/v1/databases/d/changes?wait=0";
+    let events = client.ask("GET", path, &[("accept", "text/event-stream"), ("last-event-id", "1")], b"");
+    assert_eq!(events.status, 200);
+    let text = events.text().to_owned();
+    let parts: Vec<&str> = text.trim_end().split("\n\n").collect();
+    assert_eq!(parts.len(), 3, "{text}");
+    assert!(parts[..2].iter().all(|part| part.starts_with("data: {") && !part.contains("\nid:")), "{text}");
+    assert!(parts[2].ends_with("\nid: 2"), "{text}");
+    let status = |client: &mut crate::http::Client, path: &str| client.ask("GET", path, &[], b"").status;
+    assert_eq!(status(&mut client, "/v1/databases/d/changes?after=x"), 400);
+    assert_eq!(status(&mut client, "/v1/databases/d/changes?after=99"), 400);
+    assert_eq!(status(&mut client, "/v1/databases/d/changes?format=xml"), 400);
+    assert_eq!(status(&mut client, "/v1/databases/none/changes"), 404);
+    assert_eq!(client.ask("POST", "/v1/databases/d/checkpoint", &[], b"").status, 204);
+    assert_eq!(status(&mut client, "/v1/databases/d/changes?after=1&wait=0"), 410);
+    let end = client.ask("GET", "/v1/databases/d/changes?after=2&wait=0", &[], b"");
+    assert_eq!(end.text(), "{\"position\":2}\n");
+}
+
+#[test]
+fn the_bytes_of_a_server_feed_a_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, _) = started(dir.path());
+    let mut client = server.connect();
+    let follower = Database::builder().durability(Durability::Buffered).in_memory().unwrap();
+    for round in 0..5_u8 {
+        for key in 0..20_u8 {
+            let path = format!("/v1/databases/d/tables/t/entries/{round}-{key}");
+            assert_eq!(client.ask("PUT", &path, &[], &[round; 3000]).status, 204);
+        }
+        let after = follower.stats().unwrap().last_commit;
+        let path = format!("/v1/databases/d/changes?after={after}&wait=0&format=binary");
+        let changes = client.ask("GET", &path, &[], b"");
+        assert_eq!(changes.status, 200);
+        follower.apply_changes(&mut &changes.body[..]).unwrap();
+    }
+    let table = follower.table("t").unwrap().unwrap();
+    assert_eq!(follower.snapshot().unwrap().range(&table, ..).unwrap().count(), 100);
+    assert_eq!(follower.get(&table, b"4-19").unwrap(), Some(vec![4; 3000]));
+}

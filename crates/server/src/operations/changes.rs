@@ -1,0 +1,276 @@
+//! `/v1/databases/{database}/changes`: every commit as it comes, for those who follow the database.
+//!
+//! 1. A thread reads the changes and writes pieces into a pipe, which holds few. A client that takes its time makes the
+//!    thread wait, and the database keeps what is not read yet, up to its bound; past that the stream ends with
+//!    `too-old`.
+//! 2. A stream ends when its client goes, when the database closes, or when nothing came for as long as `wait` says.
+//! 3. A failure to begin is a problem as of any request. After that it is the last line or event, or the bytes break
+//!    off.
+
+use crate::access::auth::Scope;
+use crate::calls::call::Call;
+use crate::calls::meanings::MISSING;
+use crate::calls::operation::{Access, Operation};
+use crate::data::held::Data;
+use crate::data::open::Open;
+use crate::limits::handoff::hand_off;
+use crate::limits::room::Room;
+use crate::limits::streams::StreamPermit;
+use crate::send::changes::{Ended, change_lines};
+use crate::watch::observe::Kind;
+use crate::wire::pipe::{Stopped, Writer, pipe};
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::{NDJSON, streamed};
+use crate::wire::target::{parameter, raw_parameter, raw_parameters};
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
+use bytes::Bytes;
+use pando::{Change, Changes, ChangesOptions};
+use std::io::Write as _;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[Operation::new(
+    "GET",
+    "/v1/databases/{database}/changes",
+    Access::Database(Scope::Read),
+    Kind::Other,
+    "Follow the commits of a database: NDJSON, server-sent events, or bytes for a copy",
+    |parts, call, _| Box::pin(changes(parts.data(), parts.room(), call)),
+)
+.takes(&["after", "last-event-id", "changed", "prefix", "wait", "change_format"])
+.answers(&[(200, "The changes"), MISSING, (410, "The changes after `after` are no longer kept")])
+.sends(&["application/x-ndjson", "text/event-stream", "application/octet-stream"])
+.ending_with_client()
+.timed()];
+
+/// Changes as `Database::apply_changes` reads them.
+const BYTES: &str = "application/octet-stream";
+const EVENTS: &str = "text/event-stream";
+/// The thread looks so often whether its client is there.
+const LOOK: Duration = Duration::from_millis(250);
+/// Events that are no events keep proxies from closing a connection on which nothing happens.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// A piece of the body.
+const PIECE_BYTES: usize = 64 << 10;
+/// A stream may be open for so long.
+const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+
+/// How changes are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Ndjson,
+    Events,
+    Bytes,
+}
+
+impl Format {
+    fn of(query: Option<&str>, headers: &HeaderMap) -> Answer<Format> {
+        let accepts = |kind: &str| {
+            let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+            accepted.flat_map(|value| value.split(',')).any(|asked| asked.trim().starts_with(kind))
+        };
+        match raw_parameter(query, "format") {
+            Some("ndjson") => Ok(Format::Ndjson),
+            Some("sse") => Ok(Format::Events),
+            Some("binary") => Ok(Format::Bytes),
+            Some(_) => Err(Problem::bad_request("`format` must be ndjson, sse or binary")),
+            None if accepts(EVENTS) => Ok(Format::Events),
+            None if accepts(BYTES) => Ok(Format::Bytes),
+            None => Ok(Format::Ndjson),
+        }
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Format::Ndjson => NDJSON,
+            Format::Events => EVENTS,
+            Format::Bytes => BYTES,
+        }
+    }
+}
+
+/// GET.
+async fn changes(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+    let target = call.target();
+    let query = target.query();
+    let format = Format::of(query, &call.headers)?;
+    let wait = wait(query)?;
+    let options = options(query, &call.headers)?;
+    let open = data.database(target.database()).await?;
+    let permit = room.stream_permit().await?;
+    let begin = {
+        let db = open.db.clone();
+        move || Ok(db.changes_with(options)?)
+    };
+    let changes = hand_off(begin).await?;
+    let (writer, reader) = pipe(Instant::now() + LONGEST);
+    let following = Following { changes, format, wait, writer, piece: Vec::new(), _held: (open, permit) };
+    tokio::task::spawn_blocking(move || following.run());
+    let mut response = streamed(format.content_type(), axum::body::Body::new(reader));
+    // Nothing on the way may gather what is to come at once.
+    response.headers_mut().insert("cache-control", axum::http::HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// How long nothing may come before the stream ends; `None`: for ever.
+fn wait(query: Option<&str>) -> Answer<Option<Duration>> {
+    let wrong = || Problem::bad_request("`wait` must be a number of seconds");
+    let seconds = raw_parameter(query, "wait").map(|digits| digits.parse::<u32>().map_err(|_| wrong()));
+    Ok(seconds.transpose()?.map(|seconds| Duration::from_secs(seconds.into())))
+}
+
+fn options(query: Option<&str>, headers: &HeaderMap) -> Answer<ChangesOptions> {
+    let wrong = |name: &str| Problem::bad_request(format!("`{name}` must be the number of a commit"));
+    let number = |name: &str, digits: &str| digits.parse::<u64>().map_err(|_| wrong(name));
+    // A client that connects again says where it was; its address is the one that it began with.
+    let last = headers.get("last-event-id").map(|value| {
+        let digits = value.to_str().map_err(|_| wrong("last-event-id"))?;
+        number("last-event-id", digits)
+    });
+    let after = match (last.transpose()?, raw_parameter(query, "after")) {
+        (Some(last), _) => last,
+        (None, Some(digits)) => number("after", digits)?,
+        (None, None) => 0,
+    };
+    let mut options = ChangesOptions::default().after(after);
+    for name in raw_parameters(query, "table") {
+        let name = crate::calls::target::table_name(name)?;
+        options = options.table(&name);
+    }
+    let escaped = |_| Problem::bad_request("`prefix` has a wrong percent escape");
+    if let Some(prefix) = parameter(query, "prefix").map_err(escaped)? {
+        options = options.prefix(prefix);
+    }
+    Ok(options)
+}
+
+/// A stream under way.
+struct Following {
+    changes: Changes,
+    format: Format,
+    wait: Option<Duration>,
+    writer: Writer,
+    piece: Vec<u8>,
+    /// The database stays open, and the stream has its place.
+    _held: (Arc<Open>, StreamPermit),
+}
+
+impl Following {
+    fn run(mut self) {
+        match self.follow() {
+            Ok(()) => {
+                if self.format == Format::Ndjson {
+                    // With a filter, further than the last commit that was shown.
+                    let _ = writeln!(self.piece, "{{\"position\":{}}}", self.changes.position());
+                }
+                self.writer.finish(Bytes::from(self.piece));
+            }
+            Err(Ended::Unwritten(Stopped)) => {}
+            Err(Ended::Unread(error)) => self.fail(error.into()),
+        }
+    }
+
+    /// Writes changes until there is nobody to read them, or nothing comes.
+    fn follow(&mut self) -> Result<(), Ended<Stopped>> {
+        let watch = self.writer.watch();
+        let (mut came, mut sent) = (Instant::now(), Instant::now());
+        loop {
+            if watch.is_over() {
+                return Err(Ended::Unwritten(Stopped));
+            }
+            let left = self.wait.map_or(LOOK, |wait| wait.saturating_sub(came.elapsed()).min(LOOK));
+            let (format, piece, writer) = (self.format, &mut self.piece, &self.writer);
+            if let Some(change) = self.changes.wait(left)? {
+                write_change(change, format, &mut Pieces { piece, writer })?;
+                came = Instant::now();
+                // More may follow at once, and go with it.
+                if self.changes.is_ready(Waker::noop()) {
+                    continue;
+                }
+            } else if self.wait.is_some_and(|wait| came.elapsed() >= wait) {
+                return Ok(());
+            } else if format == Format::Events && sent.elapsed() >= HEARTBEAT {
+                self.piece.extend_from_slice(b":\n\n");
+            }
+            if !self.piece.is_empty() {
+                Pieces { piece: &mut self.piece, writer: &self.writer }
+                    .hand_on()
+                    .map_err(Ended::Unwritten)?;
+                sent = Instant::now();
+            }
+        }
+    }
+
+    /// Says why it ends, where that can be said.
+    fn fail(mut self, problem: Problem) {
+        match self.format {
+            Format::Ndjson => {
+                let _ = writeln!(self.piece, "{{\"error\":{}}}", problem.to_json());
+                self.writer.finish(Bytes::from(self.piece));
+            }
+            Format::Events => {
+                let _ = write!(self.piece, "event: error\ndata: {}\n\n", problem.to_json());
+                self.writer.finish(Bytes::from(self.piece));
+            }
+            Format::Bytes => self.writer.fail(problem),
+        }
+    }
+}
+
+fn write_change(mut change: Change<'_>, format: Format, out: &mut Pieces<'_>) -> Result<(), Ended<Stopped>> {
+    let number = change.commit_number();
+    match format {
+        Format::Ndjson => change_lines(&change, |line, _| {
+            out.piece.extend_from_slice(line);
+            out.piece.push(b'\n');
+            out.hand_on_full()
+        }),
+        Format::Events => change_lines(&change, |line, is_last| {
+            out.piece.extend_from_slice(b"data: ");
+            out.piece.extend_from_slice(line);
+            // Only the last event of a commit has a number: a client that connects again goes on after whole commits.
+            if is_last {
+                let _ = write!(out.piece, "\nid: {number}");
+            }
+            out.piece.extend_from_slice(b"\n\n");
+            out.hand_on_full()
+        }),
+        Format::Bytes => match change.write_to(out) {
+            Ok(_) => Ok(()),
+            Err(_) if out.writer.watch().is_over() => Err(Ended::Unwritten(Stopped)),
+            Err(error) => Err(Ended::Unread(error)),
+        },
+    }
+}
+
+/// The body, gathered into pieces.
+struct Pieces<'f> {
+    piece: &'f mut Vec<u8>,
+    writer: &'f Writer,
+}
+
+impl Pieces<'_> {
+    fn hand_on(&mut self) -> Result<(), Stopped> {
+        self.writer.write(Bytes::from(std::mem::take(self.piece)))
+    }
+
+    fn hand_on_full(&mut self) -> Result<(), Stopped> {
+        if self.piece.len() >= PIECE_BYTES { self.hand_on() } else { Ok(()) }
+    }
+}
+
+impl std::io::Write for Pieces<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.piece.extend_from_slice(bytes);
+        let stopped = |Stopped| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        self.hand_on_full().map_err(stopped)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! Changes as lines of JSON, one for each operation, and one for the end of each commit.
+//!
+//! ```json
+//! {"commit":7,"op":"put","table":"fruit","key":"apple","value":"red"}
+//! {"commit":7,"op":"commit","time_ms":1767225600000,"operations":1}
+//! ```
+//! Keys and values that are not text stand under their name with `_hex` behind it. A value of more than
+//! [`LONGEST_BYTES`] is left out: `value_bytes` says how long it is. So a line fits into bounded memory.
+
+use crate::wire::digits::write_digits;
+use crate::wire::form::write_escaped;
+use pando::changes::{ChangeValue, TableChange, TableInfo};
+use pando::{Change, Operation};
+use std::io::Write as _;
+
+/// The longest value that a line holds, in bytes.
+pub const LONGEST_BYTES: u64 = 1 << 20;
+
+/// Why lines ended before their change did.
+#[derive(Debug)]
+pub enum Ended<E> {
+    /// The change could not be read.
+    Unread(pando::Error),
+    /// The lines could not be written.
+    Unwritten(E),
+}
+
+impl<E> From<pando::Error> for Ended<E> {
+    fn from(error: pando::Error) -> Self {
+        Ended::Unread(error)
+    }
+}
+
+/// Calls `write` on each line of `change`, without its line feed, and with whether it is the last one, which is that of
+/// the commit.
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// let db = pando::Database::builder().in_memory()?;
+/// let mut changes = db.changes(0)?;
+/// let fruit = db.ensure_table("fruit")?;
+/// db.put(&fruit, b"apple", b"red")?;
+/// changes.next()?;
+/// let change = changes.next()?.expect("the put");
+/// let mut lines = Vec::new();
+/// pando_server::change_lines(&change, |line, _is_last| -> Result<(), ()> {
+///     lines.push(String::from_utf8_lossy(line).into_owned());
+///     Ok(())
+/// })
+/// .unwrap();
+/// assert_eq!(lines[0], r#"{"commit":2,"op":"put","table":"fruit","key":"apple","value":"red"}"#);
+/// assert!(lines[1].starts_with(r#"{"commit":2,"op":"commit","time_ms":"#));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Those of reading the change, and of `write`.
+pub fn change_lines<E>(
+    change: &Change<'_>,
+    mut write: impl FnMut(&[u8], bool) -> Result<(), E>,
+) -> Result<(), Ended<E>> {
+    let (mut line, mut count) = (Vec::new(), 0_u64);
+    let mut operations = change.operations()?;
+    while let Some(operation) = operations.next()? {
+        line.clear();
+        let _ = write!(line, "{{\"commit\":{},\"op\":", change.commit_number());
+        write_operation(operation, &mut line)?;
+        line.push(b'}');
+        count += 1;
+        write(&line, false).map_err(Ended::Unwritten)?;
+    }
+    line.clear();
+    let (commit, time_ms) = (change.commit_number(), change.time_ms());
+    let _ = write!(line, "{{\"commit\":{commit},\"op\":\"commit\"");
+    if time_ms > 0 {
+        let _ = write!(line, ",\"time_ms\":{time_ms}");
+    }
+    let _ = write!(line, ",\"operations\":{count}}}");
+    write(&line, true).map_err(Ended::Unwritten)
+}
+
+fn write_operation(operation: Operation<'_>, line: &mut Vec<u8>) -> pando::Result<()> {
+    match operation {
+        Operation::Table(change) => write_table_change(change, line),
+        Operation::Put { table, key, value } => {
+            begin("put", table.name(), line);
+            member("key", key, line);
+            write_value(value, line)?;
+        }
+        Operation::Delete { table, key } => {
+            begin("delete", table.name(), line);
+            member("key", key, line);
+        }
+        Operation::DeleteRange { table, start, end } => {
+            begin("delete_range", table.name(), line);
+            member("start", start, line);
+            if let Some(end) = end {
+                member("end", end, line);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_value(value: ChangeValue<'_>, line: &mut Vec<u8>) -> pando::Result<()> {
+    if let Some(put_ms) = value.put_ms() {
+        let _ = write!(line, ",\"put_ms\":{put_ms}");
+    }
+    match value.inline() {
+        _ if value.len_bytes() > LONGEST_BYTES => {
+            let _ = write!(line, ",\"value_bytes\":{}", value.len_bytes());
+        }
+        Some(value) => member("value", value, line),
+        None => member("value", &value.to_vec()?, line),
+    }
+    Ok(())
+}
+
+fn write_table_change(change: &TableChange, line: &mut Vec<u8>) {
+    match change {
+        TableChange::Created(table) => {
+            begin("create_table", table.name(), line);
+            write_options(table, line);
+        }
+        TableChange::Dropped { name, .. } => begin("drop_table", name, line),
+        TableChange::Renamed { from, table } => {
+            begin("rename_table", table.name(), line);
+            member("from", from.as_bytes(), line);
+            write_options(table, line);
+        }
+        TableChange::Altered(table) => {
+            begin("alter_table", table.name(), line);
+            write_options(table, line);
+        }
+    }
+}
+
+fn write_options(table: &TableInfo, line: &mut Vec<u8>) {
+    let _ = write!(line, ",\"layout\":\"{}\",\"compression\":\"{}\"", table.layout(), table.compression());
+    if let Some(ttl) = table.ttl() {
+        let _ = write!(line, ",\"ttl_ms\":{}", ttl.as_millis());
+    }
+}
+
+fn begin(op: &str, table: &str, line: &mut Vec<u8>) {
+    let _ = write!(line, "\"{op}\"");
+    member("table", table.as_bytes(), line);
+}
+
+/// A member that holds text, or digits under another name.
+fn member(name: &str, bytes: &[u8], line: &mut Vec<u8>) {
+    if std::str::from_utf8(bytes).is_ok() {
+        let _ = write!(line, ",\"{name}\":\"");
+        write_escaped(bytes, line);
+    } else {
+        let _ = write!(line, ",\"{name}_hex\":\"");
+        write_digits(bytes, line);
+    }
+    line.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pando::{Database, Layout, TableOptions};
+    use std::time::Duration;
+
+    #[test]
+    fn every_line_is_an_object_that_says_what_was_done() -> pando::Result<()> {
+        let db = Database::builder().in_memory()?;
+        let mut changes = db.changes(0)?;
+        let options = TableOptions::with_layout(Layout::Lsm).ttl(Duration::from_secs(9));
+        let table = db.create_table("a \"b\"", &options)?;
+        db.write(|tx| {
+            tx.put(&table, b"k\n", b"\xff\x00")?;
+            tx.put(&table, b"long", vec![7; (1 << 20) + 1])?;
+            tx.delete(&table, b"\xfe")?;
+            tx.delete_range(&table, "x"..)
+        })?;
+        db.write(|tx| tx.rename_table(&table, "t").map(drop))?;
+        let mut lines = Vec::new();
+        while let Some(change) = changes.next()? {
+            let keep =
+                |line: &[u8], _| serde_json::from_slice(line).map(|line: serde_json::Value| lines.push(line));
+            change_lines(&change, keep).expect("every line is JSON");
+        }
+        let ops: Vec<_> = lines.iter().map(|line| line["op"].as_str().unwrap()).collect();
+        let expected = [
+            "create_table",
+            "commit",
+            "delete_range",
+            "put",
+            "put",
+            "delete",
+            "commit",
+            "rename_table",
+            "commit",
+        ];
+        assert_eq!(ops, expected);
+        assert_eq!((&lines[0]["table"], &lines[0]["ttl_ms"]), (&"a \"b\"".into(), &9000.into()));
+        assert_eq!((&lines[2]["start"], lines[2].get("end")), (&"x".into(), None));
+        assert_eq!((&lines[3]["key"], &lines[3]["value_hex"]), (&"k\n".into(), &"ff00".into()));
+        assert!(lines[3]["put_ms"].as_u64() > Some(1_600_000_000_000));
+        assert_eq!((&lines[4]["value_bytes"], lines[4].get("value")), (&((1 << 20) + 1).into(), None));
+        assert_eq!(lines[5]["key_hex"], "fe");
+        assert_eq!((&lines[6]["operations"], &lines[6]["commit"]), (&4.into(), &2.into()));
+        assert_eq!((&lines[7]["from"], &lines[7]["table"]), (&"a \"b\"".into(), &"t".into()));
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! Named consumers: who follows, and goes on after a restart where it has acknowledged.
+//!
+//! A consumer's hold stands at what it has acknowledged last. It moves when more is acknowledged: a feed of its own
+//! goes there, which knows where in the log that is and which tables there were; then the place is written and synced
+//! (`state/consumers.rs`); only then is what lies before no longer kept.
+
+use super::feed::Feed;
+use crate::state::consumers::{self, Known};
+use crate::state::store::Store;
+use base::sync::lock;
+use base::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What is known of a consumer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConsumerInfo {
+    /// The name.
+    pub name: String,
+    /// The last commit that it has acknowledged.
+    pub position: u64,
+    /// Whether it has lost its place: it fell behind too far.
+    pub is_lost: bool,
+}
+
+/// A named consumer. One at a time can be open; dropped, it can be opened again.
+#[derive(Debug)]
+pub struct Consumer {
+    store: Arc<Store>,
+    name: String,
+    known: Arc<Known>,
+    /// Stands after the last commit acknowledged.
+    trail: Feed,
+}
+
+impl Store {
+    /// Opens consumer `name`, and makes it if there is none: it begins after the newest visible commit then.
+    ///
+    /// # Errors
+    /// [`TooOld`](ErrorKind::TooOld) if it has lost its place; [`Locked`](ErrorKind::Locked) if it is open;
+    /// [`Invalid`](ErrorKind::Invalid) for a name that is empty or longer than 100 bytes;
+    /// [`ReadOnly`](ErrorKind::ReadOnly); those of writing its file.
+    pub fn consumer(self: &Arc<Self>, name: &str) -> Result<Consumer> {
+        consumers::check_name(name)?;
+        self.check_open()?;
+        self.latch.check()?;
+        let known = lock(&self.consumers).get(name).cloned();
+        let known = match known {
+            Some(known) => known,
+            None => self.make_consumer(name)?,
+        };
+        if known.is_open.swap(true, Ordering::SeqCst) {
+            return Err(Error::new(
+                ErrorKind::Locked,
+                format!("consumer {name:?} is open already; drop the other handle"),
+            ));
+        }
+        match self.feed_of(name, &known) {
+            Ok(trail) => Ok(Consumer { store: Arc::clone(self), name: name.to_owned(), known, trail }),
+            Err(error) => {
+                known.is_open.store(false, Ordering::SeqCst);
+                Err(error)
+            }
+        }
+    }
+
+    fn feed_of(self: &Arc<Self>, name: &str, known: &Known) -> Result<Feed> {
+        if known.hold.is_revoked() {
+            let message = format!(
+                "consumer {name:?} has lost its place after commit {}: what it still had to read is no \
+                 longer kept; drop it, and begin again with a copy of the database",
+                known.hold.held().last.0
+            );
+            return Err(Error::new(ErrorKind::TooOld, message));
+        }
+        self.feed(Some(known.hold.held().last.0))
+    }
+
+    fn make_consumer(self: &Arc<Self>, name: &str) -> Result<Arc<Known>> {
+        self.sync()?;
+        let mut feed = self.feed(None)?;
+        feed.pass_through(self.clocks.visible().0)?;
+        let held = feed.held().clone();
+        let hold = self.feeds.join();
+        hold.pass(held.clone());
+        let known = Arc::new(Known { hold, is_open: AtomicBool::new(false) });
+        let mut all = lock(&self.consumers);
+        if let Some(other) = all.get(name) {
+            self.feeds.leave(&known.hold);
+            return Ok(Arc::clone(other));
+        }
+        if let Err(error) = consumers::write(&*self.dir, self.database, name, &held) {
+            self.feeds.leave(&known.hold);
+            return Err(error);
+        }
+        all.insert(name.to_owned(), Arc::clone(&known));
+        Ok(known)
+    }
+
+    /// The consumers, by name.
+    ///
+    /// # Errors
+    /// [`Closed`](ErrorKind::Closed).
+    pub fn consumers(&self) -> Result<Vec<ConsumerInfo>> {
+        self.check_open()?;
+        let all = lock(&self.consumers);
+        let info = |(name, known): (&String, &Arc<Known>)| ConsumerInfo {
+            name: name.clone(),
+            position: known.hold.held().last.0,
+            is_lost: known.hold.is_revoked(),
+        };
+        Ok(all.iter().map(info).collect())
+    }
+
+    /// Removes a consumer; nothing is kept for it any more.
+    ///
+    /// # Errors
+    /// [`Missing`](ErrorKind::Missing) if there is none; [`Locked`](ErrorKind::Locked) if it is open; those of removing
+    /// its file.
+    pub fn drop_consumer(&self, name: &str) -> Result<()> {
+        self.check_open()?;
+        self.latch.check()?;
+        let mut all = lock(&self.consumers);
+        let missing = || Error::new(ErrorKind::Missing, format!("there is no consumer {name:?}"));
+        let known = all.get(name).ok_or_else(missing)?;
+        if known.is_open.load(Ordering::SeqCst) {
+            return Err(Error::new(
+                ErrorKind::Locked,
+                format!("consumer {name:?} is open; drop its handle first"),
+            ));
+        }
+        consumers::remove(&*self.dir, name)?;
+        self.feeds.leave(&known.hold);
+        all.remove(name);
+        Ok(())
+    }
+}
+
+impl Consumer {
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the last commit that it has acknowledged.
+    pub fn position(&self) -> u64 {
+        self.known.hold.held().last.0
+    }
+
+    /// Returns a feed of the commits after the last one that it has acknowledged.
+    ///
+    /// # Errors
+    /// As [`Store::feed`].
+    pub fn feed(&self) -> Result<Feed> {
+        self.store.feed_of(&self.name, &self.known)
+    }
+
+    /// Notes durably that everything through commit `number` is done. What that needed is no longer kept. Two syncs,
+    /// and what was not yet synced of the log. An older commit has no effect.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) if there is no such commit yet; [`TooOld`](ErrorKind::TooOld); those of writing.
+    /// The place stays what it was.
+    pub fn acknowledge(&mut self, number: u64) -> Result<()> {
+        if number <= self.position() {
+            return Ok(());
+        }
+        let visible = self.store.clocks.visible().0;
+        if number > visible {
+            return Err(Error::invalid(format!(
+                "there is no commit {number} yet: the newest one is {visible}"
+            )));
+        }
+        // A place must not name a commit that a crash can undo.
+        self.store.sync()?;
+        self.trail.pass_through(number)?;
+        let held = self.trail.held().clone();
+        consumers::write(&*self.store.dir, self.store.database, &self.name, &held)?;
+        self.known.hold.pass(held);
+        Ok(())
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.known.is_open.store(false, Ordering::SeqCst);
+    }
+}

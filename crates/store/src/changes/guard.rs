@@ -1,0 +1,47 @@
+//! Whether what a feed reads is still kept for it.
+
+use crate::state::feeds::Hold;
+use crate::state::store::Store;
+use base::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+/// The store that is read, and what keeps it as it is.
+#[derive(Debug)]
+pub(super) struct Guard {
+    pub store: Arc<Store>,
+    pub hold: Arc<Hold>,
+}
+
+impl Guard {
+    /// Refuses to go on with what may be gone.
+    pub fn check(&self) -> Result<()> {
+        self.store.check_open()?;
+        if self.hold.is_revoked() { Err(self.too_old()) } else { Ok(()) }
+    }
+
+    /// What was read means nothing if it may have been replaced meanwhile.
+    pub fn judge<T>(&self, read: Result<T>) -> Result<T> {
+        if read.is_err() {
+            self.check()?;
+        }
+        read
+    }
+
+    #[cold]
+    fn too_old(&self) -> Error {
+        let (most, last) = (self.store.max_changes_bytes, self.hold.held().last.0);
+        let oldest = self.store.oldest_feed().map_or_else(|_| String::new(), |oldest| format!(" {oldest}"));
+        let message = format!(
+            "the changes after commit {last} are no longer kept: more than {most} bytes waited for this \
+             reader; begin again at commit{oldest}, the oldest after which they are, with a copy of the \
+             database"
+        );
+        Error::new(ErrorKind::TooOld, message)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.store.feeds.leave(&self.hold);
+    }
+}

@@ -1,0 +1,97 @@
+//! What consumers still have to read, kept when a database is opened.
+//!
+//! Recovery needs the log from the superblock's position on. Consumers may need older records, and what those name in
+//! the data file: the superblock's map has it as free, if a checkpoint has replaced it. Before anything is allocated:
+//! 1. The tail gets the older segments, as far as the oldest place.
+//! 2. Their records are read, and what they name is kept as the process before has kept it: out of what can be handed
+//!    out, until the consumers have passed.
+//!
+//! Where one of these is not there, those consumers have lost their places, and nothing is kept for them.
+
+use crate::open::claims::{Reference, references};
+use crate::open::pinned::following;
+use crate::state::consumers::{self, Consumers, Known};
+use crate::state::feeds::{Feeds, Held};
+use crate::state::superblock::Superblock;
+use base::op::decode_extents;
+use base::{CommitTs, Error, Result};
+use io::Dir;
+use log::Tail;
+use pool::Pool;
+use run::Pieces;
+use space::Space;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The consumers, each with whether what it needs is there: steps 1 and 2.
+pub(super) fn keep_for_consumers(
+    dir: &Arc<dyn Dir>,
+    superblock: &Superblock,
+    tail: &mut Tail,
+    pool: &Pool,
+    space: &mut Space,
+) -> Result<Vec<(String, Held, bool)>> {
+    let mut places = consumers::read_all(&**dir, superblock.database)?;
+    places.sort_by_key(|(_, held)| held.last);
+    let mut kept = Vec::new();
+    // From the oldest that can be kept on, all can.
+    let mut has_all = false;
+    for (name, held) in places {
+        if !has_all {
+            has_all = held.last >= superblock.absorbed
+                || keep_from(dir, superblock, &held, tail, pool, space).is_ok();
+        }
+        kept.push((name, held, has_all));
+    }
+    Ok(kept)
+}
+
+fn keep_from(
+    dir: &Arc<dyn Dir>,
+    superblock: &Superblock,
+    held: &Held,
+    tail: &mut Tail,
+    pool: &Pool,
+    space: &mut Space,
+) -> Result<()> {
+    tail.keep_from(held.at)?;
+    let mut follow = tail.follow(dir, held.at)?;
+    let mut last = held.last;
+    while last < superblock.absorbed {
+        if !follow.advance()? {
+            return Err(Error::corruption("the log ends before the superblock's position"));
+        }
+        last = following(last, follow.payload())?;
+        for reference in references(follow.payload()) {
+            keep_named(&reference, superblock.absorbed, pool, space)?;
+        }
+    }
+    Ok(())
+}
+
+fn keep_named(reference: &Reference, absorbed: CommitTs, pool: &Pool, space: &mut Space) -> Result<()> {
+    match reference {
+        Reference::Large(large) => {
+            let pieces = Pieces::open(pool, *large)?;
+            pieces.extents().try_for_each(|ptr| space.keep_named(ptr.unit(), ptr.units(), absorbed))
+        }
+        Reference::Attached(attached) => {
+            let extents = decode_extents(&attached.extents)
+                .ok_or_else(|| Error::corruption("the extents of an attached run cannot be decoded"))?;
+            extents.into_iter().try_for_each(|(unit, units)| space.keep_named(unit, units, absorbed))
+        }
+    }
+}
+
+/// Has the store's feeds hold what consumers need.
+pub(super) fn join(feeds: &Feeds, kept: Vec<(String, Held, bool)>) -> Consumers {
+    let known = |(name, held, is_kept): (String, Held, bool)| {
+        let hold = feeds.join();
+        hold.pass(held);
+        if !is_kept {
+            hold.revoke();
+        }
+        (name, Arc::new(Known { hold, is_open: AtomicBool::new(false) }))
+    };
+    kept.into_iter().map(known).collect()
+}

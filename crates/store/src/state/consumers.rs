@@ -1,0 +1,183 @@
+//! Named consumers: places in the log that outlive the process.
+//!
+//! A consumer is a file `consumer-<name in hexadecimal>`. It says up to which commit everything was acknowledged, and
+//! what a feed needs to go on from there. A new file is written beside it, synced, and renamed over it, so that a crash
+//! leaves the old place or the new one. The log is synced first: a place never names a commit that a crash can undo.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 8 | magic, `PANDOCON` |
+//! | 4 | format version, 1 |
+//! | 8 | database id |
+//! | 8 | the last commit that was acknowledged |
+//! | 24 | where in the log the next record begins: segment, generation, LSN |
+//! | varint, bytes | the consumer's name |
+//! | varint | how many tables there were as of that commit |
+//! | for each: varint, bytes, varint, bytes | its name, and its row of the catalog |
+//! | 8 | checksum of everything before |
+//!
+//! All numbers are little-endian.
+//!
+//! *Across a reopening.* The log from the oldest place on is kept when a database is opened, and what its records name
+//! in the data file is taken back before anything is allocated: while the last process lived it was kept, so it is
+//! still there (`crate::open::kept`). Where that fails, the consumer has lost its place, and says so.
+
+use crate::state::feeds::{Held, Hold};
+use crate::state::names::{Names, TableInfo};
+use base::codec::{Reader, Writer};
+use base::{CommitTs, DatabaseId, Error, Result, checksum};
+use io::Dir;
+use log::Position;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What the names of these files begin with.
+pub(crate) const CONSUMER_PREFIX: &str = "consumer-";
+/// A file that is being written.
+const NEW_SUFFIX: &str = ".new";
+const MAGIC: [u8; 8] = *b"PANDOCON";
+const FORMAT: u32 = 1;
+/// The longest name, in bytes: file names have at most 255.
+const MAX_NAME_BYTES: usize = 100;
+
+/// A consumer that the store knows.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub hold: Arc<Hold>,
+    /// Whether somebody has it open.
+    pub is_open: AtomicBool,
+}
+
+/// All consumers, by name.
+pub(crate) type Consumers = BTreeMap<String, Arc<Known>>;
+
+/// Refuses a name that no consumer can have.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        let length = name.len();
+        return Err(Error::invalid(format!(
+            "the name of a consumer must have 1 to {MAX_NAME_BYTES} bytes, not {length}"
+        )));
+    }
+    Ok(())
+}
+
+fn file_name(name: &str) -> String {
+    let digits: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
+    format!("{CONSUMER_PREFIX}{digits}")
+}
+
+/// Writes the place of consumer `name`, durably.
+pub(crate) fn write(dir: &dyn Dir, database: DatabaseId, name: &str, held: &Held) -> Result<()> {
+    let (path, new) = (file_name(name), file_name(name) + NEW_SUFFIX);
+    if dir.list()?.contains(&new) {
+        dir.remove(&new)?;
+    }
+    let file = dir.create(&new)?;
+    file.write_at(&encode(database, name, held), 0)?;
+    file.sync()?;
+    dir.rename(&new, &path)?;
+    dir.sync()
+}
+
+/// Removes consumer `name`, durably.
+pub(crate) fn remove(dir: &dyn Dir, name: &str) -> Result<()> {
+    dir.remove(&file_name(name))?;
+    dir.sync()
+}
+
+/// The consumers of `database`. A file that cannot be read as one is an error: it holds nothing back, and that nobody
+/// may find out late.
+pub(crate) fn read_all(dir: &dyn Dir, database: DatabaseId) -> Result<Vec<(String, Held)>> {
+    let mut found = Vec::new();
+    for name in dir.list()?.iter().filter(|name| name.starts_with(CONSUMER_PREFIX)) {
+        if name.ends_with(NEW_SUFFIX) {
+            continue;
+        }
+        let file = dir.open(name)?;
+        let mut bytes = vec![0; file.len()? as usize];
+        file.read_exact_at(&mut bytes, 0)?;
+        let read = decode(&bytes, database).filter(|(consumer, _)| file_name(consumer) == *name);
+        found.push(read.ok_or_else(|| {
+            Error::corruption(format!(
+                "{name}: the place of a consumer cannot be read; remove the file to give it up"
+            ))
+        })?);
+    }
+    Ok(found)
+}
+
+fn encode(database: DatabaseId, name: &str, held: &Held) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put(&MAGIC);
+    out.put_u32(FORMAT);
+    out.put_u64(database.0);
+    out.put_u64(held.last.0);
+    out.put(&held.at.encode());
+    out.put_bytes(name.as_bytes());
+    out.put_varint(held.names.len() as u64);
+    for table in held.names.values() {
+        out.put_bytes(table.name().as_bytes());
+        out.put_bytes(&table.encode_row());
+    }
+    out.put_u64(checksum::header(&out));
+    out
+}
+
+fn decode(bytes: &[u8], database: DatabaseId) -> Option<(String, Held)> {
+    let (body, sum) = bytes.split_last_chunk()?;
+    if checksum::header(body) != u64::from_le_bytes(*sum) {
+        return None;
+    }
+    let mut reader = Reader::new(body);
+    let is_ours = reader.array()? == MAGIC && reader.u32()? == FORMAT && reader.u64()? == database.0;
+    let (last, at) = (CommitTs(reader.u64()?), Position::decode(&reader.array()?));
+    let name = std::str::from_utf8(reader.bytes()?).ok()?.to_owned();
+    let mut names = Names::new();
+    for _ in 0..reader.varint()? {
+        let table = TableInfo::decode(reader.bytes()?, reader.bytes()?).ok()?;
+        names.insert(table.id(), table);
+    }
+    (is_ours && reader.is_empty()).then(|| (name, Held { last, at, names: Arc::new(names) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io::MemDir;
+
+    #[test]
+    fn a_place_comes_back_and_a_damaged_one_is_found() -> Result<()> {
+        let (dir, database) = (MemDir::new(), DatabaseId(7));
+        let row = crate::catalog::TableRow {
+            id: base::TableId(16),
+            layout: crate::WantedLayout::Lsm,
+            ttl: None,
+            compression: crate::Compression::None,
+        };
+        let table = TableInfo::decode(b"t", &row.encode())?;
+        let at = Position { segment: 3, generation: 2, lsn: base::Lsn(40) };
+        let held = Held { last: CommitTs(9), at, names: Arc::new(Names::from([(table.id(), table)])) };
+        write(&dir, database, "mail", &held)?;
+        write(&dir, database, "a/b", &Held { last: CommitTs(1), ..held.clone() })?;
+        write(&dir, database, "mail", &Held { last: CommitTs(10), ..held.clone() })?;
+        let mut found = read_all(&dir, database)?;
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        let shown: Vec<_> = found.iter().map(|(name, held)| (&name[..], held.last.0, held.at)).collect();
+        assert_eq!(shown, [("a/b", 1, at), ("mail", 10, at)]);
+        assert_eq!(found[1].1.names, held.names);
+        remove(&dir, "a/b")?;
+        assert_eq!(read_all(&dir, database)?.len(), 1);
+        assert!(read_all(&dir, DatabaseId(8)).is_err(), "another database");
+        let file = dir.open(&file_name("mail"))?;
+        for byte in 0..file.len()? {
+            let mut old = [0];
+            file.read_exact_at(&mut old, byte)?;
+            file.write_at(&[old[0] ^ 4], byte)?;
+            assert!(read_all(&dir, database).is_err(), "byte {byte}");
+            file.write_at(&old, byte)?;
+        }
+        Ok(())
+    }
+}
