@@ -40,6 +40,8 @@ const SCOPES: &[Scope] = &[
     Scope { under: "scripts/", ending: "", part: Part::Page },
     Scope { under: "bindings/", ending: ".py", part: Part::Page },
     Scope { under: "bindings/", ending: ".pyi", part: Part::Page },
+    Scope { under: "bindings/", ending: ".h", part: Part::Page },
+    Scope { under: "bindings/", ending: ".go", part: Part::Page },
     Scope { under: "bindings/", ending: ".rs", part: Part::Documentation },
     Scope { under: "bindings/", ending: ".rs", part: Part::Literals },
     Scope { under: "crates/", ending: ".rs", part: Part::Documentation },
