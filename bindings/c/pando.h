@@ -10,7 +10,7 @@
 // Arguments. A handle must come from this library and must not have been freed; NULL gives PANDO_MISUSE, and a handle
 // of another type gives PANDO_MISUSE as well. A pointer to bytes may be NULL if its length is 0. Bytes and strings must
 // be readable for the length of the call, and are copied. A string ends with a zero byte and is UTF-8; a path may be any
-// bytes. An output must be writable; it is set to NULL or 0 if the call fails.
+// bytes. An output must be writable, and overlap with nothing else; it is set to NULL or 0 if the call fails.
 //
 // Objects. Every object is freed with its own function, in any order: an object keeps what it depends on. To free
 // NULL has no effect. pando_db_close, pando_tx_commit and pando_tx_rollback end an object without freeing it: later
@@ -215,7 +215,7 @@ pando_options *pando_options_new(void);
 // Sets an option by its name, as docs/options.md lists it: a number in the option's unit, or a word. For example
 // "memory_bytes" to "67108864", "durability" to "lazy", "read_only" to "yes". pando_open checks the range. Fails
 // with PANDO_INVALID if there is no such option. Threads: one call at a time for these options.
-pando_code pando_options_set(const pando_options *options,
+pando_code pando_options_set(pando_options *options,
                              const char *name,
                              const char *value,
                              pando_error **error);
@@ -244,7 +244,7 @@ pando_code pando_in_memory(const pando_options *options,
 
 // Closes a database: syncs its log, stops its threads and unlocks its directory. Later calls on every object of the
 // database return PANDO_CLOSED. A second call has no effect. The handle remains to be freed. Threads: any.
-pando_code pando_db_close(const pando_db *db,
+pando_code pando_db_close(pando_db *db,
                           pando_error **error);
 
 // Frees a database. It is closed when the last object that depends on it is freed; the error of that is lost, so
@@ -253,7 +253,7 @@ void pando_db_free(pando_db *db);
 
 // Copies the newest value of `key` to a new block, which the caller frees with pando_free, and stores its length.
 // Returns PANDO_ABSENT if the key does not exist. Threads: any number at the same time.
-pando_code pando_db_get(const pando_db *db,
+pando_code pando_db_get(pando_db *db,
                         const pando_table *table,
                         const void *key,
                         size_t key_len,
@@ -264,7 +264,7 @@ pando_code pando_db_get(const pando_db *db,
 // Copies the newest value of `key` to the caller's buffer and stores its length. If the buffer is too short, nothing
 // is copied, the length is stored all the same, and the result is PANDO_TOO_SMALL. Returns PANDO_ABSENT if the key
 // does not exist. Threads: any number at the same time.
-pando_code pando_db_get_into(const pando_db *db,
+pando_code pando_db_get_into(pando_db *db,
                              const pando_table *table,
                              const void *key,
                              size_t key_len,
@@ -275,7 +275,7 @@ pando_code pando_db_get_into(const pando_db *db,
 
 // Sets `key` to `value`, in a transaction of its own that runs again after conflicts. Threads: any number at the
 // same time; those that wait for the disk at the same time share a flush.
-pando_code pando_db_put(const pando_db *db,
+pando_code pando_db_put(pando_db *db,
                         const pando_table *table,
                         const void *key,
                         size_t key_len,
@@ -285,7 +285,7 @@ pando_code pando_db_put(const pando_db *db,
 
 // Deletes `key`, whether or not it exists, in a transaction of its own that runs again after conflicts. Threads: any
 // number at the same time.
-pando_code pando_db_delete(const pando_db *db,
+pando_code pando_db_delete(pando_db *db,
                            const pando_table *table,
                            const void *key,
                            size_t key_len,
@@ -293,36 +293,36 @@ pando_code pando_db_delete(const pando_db *db,
 
 // Returns whether the database is read-only: 1 or 0; 0 also if `db` is no database. Threads: any number at the same
 // time.
-int pando_db_is_read_only(const pando_db *db);
+int pando_db_is_read_only(pando_db *db);
 
 // Makes a checkpoint now: writes what is in memory to the data file, so that the next opening has little to replay.
 // Threads: any; checkpoints wait for each other.
-pando_code pando_db_checkpoint(const pando_db *db,
+pando_code pando_db_checkpoint(pando_db *db,
                                pando_error **error);
 
 // Makes everything committed so far durable. Threads: any number at the same time.
-pando_code pando_db_sync(const pando_db *db, pando_error **error);
+pando_code pando_db_sync(pando_db *db, pando_error **error);
 
 // Waits until a database that is read beside its writer shows what the writer has acknowledged. It has no effect on
 // other databases. Threads: any number at the same time.
-pando_code pando_db_catch_up(const pando_db *db,
+pando_code pando_db_catch_up(pando_db *db,
                              pando_error **error);
 
 // Stores counters and sizes as a JSON object of numbers, such as {"commits": 12, ...}, in a string that the caller
 // frees with pando_free. Threads: any number at the same time.
-pando_code pando_db_stats(const pando_db *db,
+pando_code pando_db_stats(pando_db *db,
                           char **json,
                           pando_error **error);
 
 // Reads everything and verifies it. Fails with the first problem that was found, as PANDO_CORRUPT. It takes as long
 // as reading the whole data file. Threads: any.
-pando_code pando_db_check(const pando_db *db,
+pando_code pando_db_check(pando_db *db,
                           pando_error **error);
 
 // Adds a backup of the database to the directory `folder`, which is created if it does not exist, while the database
 // is in use. Not 0 for `incremental` stores only what changed since the newest backup there, if there is one. Stores
 // the name of the backup in a string that the caller frees with pando_free; `name` may be NULL. Threads: any.
-pando_code pando_db_backup(const pando_db *db,
+pando_code pando_db_backup(pando_db *db,
                            const char *folder,
                            int incremental,
                            char **name,
@@ -336,7 +336,7 @@ pando_code pando_restore(const char *folder,
                          pando_error **error);
 
 // Opens the table `name`. Fails with PANDO_MISSING if it does not exist. Threads: any number at the same time.
-pando_code pando_table_open(const pando_db *db,
+pando_code pando_table_open(pando_db *db,
                             const char *name,
                             pando_table **table,
                             pando_error **error);
@@ -344,7 +344,7 @@ pando_code pando_table_open(const pando_db *db,
 // Creates the table `name`. Fails with PANDO_EXISTS if it exists. `layout` is PANDO_BTREE or PANDO_LSM,
 // `compression` is PANDO_UNCOMPRESSED or PANDO_LZ4, and PANDO_DEFAULT is possible for both. Entries expire `ttl_ms`
 // milliseconds after they were put; 0 means never. Threads: any number at the same time.
-pando_code pando_table_create(const pando_db *db,
+pando_code pando_table_create(pando_db *db,
                               const char *name,
                               int layout,
                               int compression,
@@ -355,7 +355,7 @@ pando_code pando_table_create(const pando_db *db,
 // Opens the table `name`, or creates it with these options, which are those of pando_table_create. Fails with
 // PANDO_MISMATCH if it exists with other ones; if all three are 0, it may have any. Threads: any number at the same
 // time.
-pando_code pando_table_ensure(const pando_db *db,
+pando_code pando_table_ensure(pando_db *db,
                               const char *name,
                               int layout,
                               int compression,
@@ -365,13 +365,13 @@ pando_code pando_table_ensure(const pando_db *db,
 
 // Drops the table `name` and everything in it. Fails with PANDO_MISSING if it does not exist. Threads: any number at
 // the same time.
-pando_code pando_table_drop(const pando_db *db,
+pando_code pando_table_drop(pando_db *db,
                             const char *name,
                             pando_error **error);
 
 // Stores the names of all tables, in order, and how many there are. The strings and the array that points to them
 // are one block: the caller frees `*names` with pando_free. Threads: any number at the same time.
-pando_code pando_table_list(const pando_db *db,
+pando_code pando_table_list(pando_db *db,
                             char ***names,
                             size_t *count,
                             pando_error **error);
@@ -389,7 +389,7 @@ void pando_table_free(pando_table *table);
 
 // Takes a snapshot of everything that was acknowledged so far. It takes some ten nanoseconds, allocates little and
 // locks nothing. Threads: any number at the same time.
-pando_code pando_snapshot_take(const pando_db *db,
+pando_code pando_snapshot_take(pando_db *db,
                                pando_snapshot **snapshot,
                                pando_error **error);
 
@@ -453,7 +453,7 @@ void pando_snapshot_free(pando_snapshot *snapshot);
 // Begins a transaction. `durability` is PANDO_SYNC, PANDO_BUFFERED or PANDO_LAZY, `isolation` is PANDO_SERIALIZABLE
 // or PANDO_SNAPSHOT_ISOLATION, and PANDO_DEFAULT means what the database was opened with. Threads: any number at the
 // same time.
-pando_code pando_tx_begin(const pando_db *db,
+pando_code pando_tx_begin(pando_db *db,
                           int durability,
                           int isolation,
                           pando_tx **tx,
@@ -468,7 +468,7 @@ pando_code pando_tx_begin(const pando_db *db,
 // of the `count` elements of `values` where the value of its key is; `data` is NULL if the key does not exist. The
 // Opens a cursor over the keys of `range` in the transaction, its own writes included; NULL means every key. The
 // Sets `key` to `value`. Threads: one call at a time for each transaction.
-pando_code pando_tx_put(const pando_tx *tx,
+pando_code pando_tx_put(pando_tx *tx,
                         const pando_table *table,
                         const void *key,
                         size_t key_len,
@@ -478,7 +478,7 @@ pando_code pando_tx_put(const pando_tx *tx,
 
 // Sets `key` to `value` if the key does not exist. Fails with PANDO_EXISTS if it does; the transaction goes on.
 // Threads: one call at a time for each transaction.
-pando_code pando_tx_insert(const pando_tx *tx,
+pando_code pando_tx_insert(pando_tx *tx,
                            const pando_table *table,
                            const void *key,
                            size_t key_len,
@@ -487,7 +487,7 @@ pando_code pando_tx_insert(const pando_tx *tx,
                            pando_error **error);
 
 // Deletes `key`, whether or not it exists. Threads: one call at a time for each transaction.
-pando_code pando_tx_delete(const pando_tx *tx,
+pando_code pando_tx_delete(pando_tx *tx,
                            const pando_table *table,
                            const void *key,
                            size_t key_len,
@@ -496,7 +496,7 @@ pando_code pando_tx_delete(const pando_tx *tx,
 // Sets `key` to `new_value` if its value is `expected`, and stores in `*swapped` whether it did: 1 or 0. If the data
 // of `expected` is NULL, the key must not exist; if that of `new_value` is NULL, the key is deleted. Threads: one
 // call at a time for each transaction.
-pando_code pando_tx_compare_and_swap(const pando_tx *tx,
+pando_code pando_tx_compare_and_swap(pando_tx *tx,
                                      const pando_table *table,
                                      const void *key,
                                      size_t key_len,
@@ -509,21 +509,21 @@ pando_code pando_tx_compare_and_swap(const pando_tx *tx,
 
 // Deletes every key of `range` without reading it; NULL means every key. The cost does not depend on how many there
 // are. Threads: one call at a time for each transaction.
-pando_code pando_tx_delete_range(const pando_tx *tx,
+pando_code pando_tx_delete_range(pando_tx *tx,
                                  const pando_table *table,
                                  const pando_range *range,
                                  pando_error **error);
 
 // Opens the table `name` as the transaction sees it. Fails with PANDO_MISSING if it does not exist. Threads: one
 // call at a time for each transaction.
-pando_code pando_tx_table_open(const pando_tx *tx,
+pando_code pando_tx_table_open(pando_tx *tx,
                                const char *name,
                                pando_table **table,
                                pando_error **error);
 
 // Creates a table together with the transaction's other changes. The options are those of pando_table_create.
 // Threads: one call at a time for each transaction.
-pando_code pando_tx_table_create(const pando_tx *tx,
+pando_code pando_tx_table_create(pando_tx *tx,
                                  const char *name,
                                  int layout,
                                  int compression,
@@ -533,25 +533,25 @@ pando_code pando_tx_table_create(const pando_tx *tx,
 
 // Drops a table together with the transaction's other changes. The handle remains to be freed. Threads: one call at
 // a time for each transaction.
-pando_code pando_tx_table_drop(const pando_tx *tx,
+pando_code pando_tx_table_drop(pando_tx *tx,
                                const pando_table *table,
                                pando_error **error);
 
 // Marks a point to which the transaction can be rolled back, and stores its number. Savepoints nest. Threads: one
 // call at a time for each transaction.
-pando_code pando_tx_savepoint(const pando_tx *tx,
+pando_code pando_tx_savepoint(pando_tx *tx,
                               uint64_t *savepoint,
                               pando_error **error);
 
 // Undoes every write since the savepoint, which remains; later savepoints end. Fails with PANDO_INVALID if the
 // transaction has no such savepoint. Threads: one call at a time for each transaction.
-pando_code pando_tx_rollback_to(const pando_tx *tx,
+pando_code pando_tx_rollback_to(pando_tx *tx,
                                 uint64_t savepoint,
                                 pando_error **error);
 
 // Forgets the savepoint and all later ones; their writes remain. Fails with PANDO_INVALID if the transaction has no
 // such savepoint. Threads: one call at a time for each transaction.
-pando_code pando_tx_release(const pando_tx *tx,
+pando_code pando_tx_release(pando_tx *tx,
                             uint64_t savepoint,
                             pando_error **error);
 
@@ -559,13 +559,13 @@ pando_code pando_tx_release(const pando_tx *tx,
 // `number` may be NULL. With PANDO_SYNC the call returns when the disk has the commit. Fails with PANDO_CONFLICT if
 // another transaction changed what this one has read; the error names table and key, and the work can be done again
 // in a new transaction. Threads: one call at a time for each transaction.
-pando_code pando_tx_commit(const pando_tx *tx,
+pando_code pando_tx_commit(pando_tx *tx,
                            uint64_t *number,
                            pando_error **error);
 
 // Undoes all changes and ends the transaction. It has no effect on a transaction that has ended. Threads: one call
 // at a time for each transaction.
-pando_code pando_tx_rollback(const pando_tx *tx,
+pando_code pando_tx_rollback(pando_tx *tx,
                              pando_error **error);
 
 // Frees a transaction, and rolls it back if it has not ended.
@@ -616,14 +616,14 @@ pando_code pando_tx_cursor(const pando_tx *tx,
 // Goes to the next record, at first to the first one. Stores where its key and value are; each of the outputs may be
 // NULL. The bytes live until the next call with this cursor. Returns PANDO_ABSENT after the last record; a step back
 // then goes to the last record. Threads: one call at a time for each cursor.
-pando_code pando_cursor_next(const pando_cursor *cursor,
+pando_code pando_cursor_next(pando_cursor *cursor,
                              pando_bytes *key,
                              pando_bytes *value,
                              pando_error **error);
 
 // Goes to the record before, at first to the last one. The rest is as for pando_cursor_next; PANDO_ABSENT means that
 // there is no record before. Threads: one call at a time for each cursor.
-pando_code pando_cursor_prev(const pando_cursor *cursor,
+pando_code pando_cursor_prev(pando_cursor *cursor,
                              pando_bytes *key,
                              pando_bytes *value,
                              pando_error **error);
@@ -631,7 +631,7 @@ pando_code pando_cursor_prev(const pando_cursor *cursor,
 // Goes to a place between records: pando_cursor_next then returns the first record at or after `key`,
 // pando_cursor_prev the last one before it, both within the range. Reads nothing. Threads: one call at a time for
 // each cursor.
-pando_code pando_cursor_seek(const pando_cursor *cursor,
+pando_code pando_cursor_seek(pando_cursor *cursor,
                              const void *key,
                              size_t key_len,
                              pando_error **error);

@@ -47,14 +47,14 @@ fn step(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_cursor_next(
-    cursor: *const pando_cursor,
+    cursor: *mut pando_cursor,
     key: *mut pando_bytes,
     value: *mut pando_bytes,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (cursor, key, value, error) =
-        unsafe { (Ref::new(cursor), Out::new(key), Out::new(value), Out::new(error)) };
+        unsafe { (Ref::of_mut(cursor), Out::new(key), Out::new(value), Out::new(error)) };
     step(cursor, Direction::Forward, (key, value), error)
 }
 
@@ -63,14 +63,14 @@ pub unsafe extern "C" fn pando_cursor_next(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_cursor_prev(
-    cursor: *const pando_cursor,
+    cursor: *mut pando_cursor,
     key: *mut pando_bytes,
     value: *mut pando_bytes,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (cursor, key, value, error) =
-        unsafe { (Ref::new(cursor), Out::new(key), Out::new(value), Out::new(error)) };
+        unsafe { (Ref::of_mut(cursor), Out::new(key), Out::new(value), Out::new(error)) };
     step(cursor, Direction::Backward, (key, value), error)
 }
 
@@ -80,13 +80,13 @@ pub unsafe extern "C" fn pando_cursor_prev(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_cursor_seek(
-    cursor: *const pando_cursor,
+    cursor: *mut pando_cursor,
     key: *const c_void,
     key_len: usize,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (cursor, key, error) = unsafe { (Ref::new(cursor), Bytes::new(key, key_len), Out::new(error)) };
+    let (cursor, key, error) = unsafe { (Ref::of_mut(cursor), Bytes::new(key, key_len), Out::new(error)) };
     call(error, || {
         let key = key.key()?;
         cursor.get()?.try_lock().map_err(|_| Failure::in_use("the cursor"))?.seek(key);

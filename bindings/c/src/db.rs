@@ -39,14 +39,14 @@ pub extern "C" fn pando_options_new() -> *mut pando_options {
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_options_set(
-    options: *const pando_options,
+    options: *mut pando_options,
     name: *const c_char,
     value: *const c_char,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (options, name, value, error) =
-        unsafe { (Ref::new(options), Text::new(name), Text::new(value), Out::new(error)) };
+        unsafe { (Ref::of_mut(options), Text::new(name), Text::new(value), Out::new(error)) };
     call(error, || {
         let (name, value) = (name.get("the name")?, value.get("the value")?);
         let mut builder = options.get()?.try_lock().map_err(|_| Failure::in_use("the options object"))?;
@@ -139,9 +139,9 @@ pub unsafe extern "C" fn pando_in_memory(
 /// database return PANDO_CLOSED. A second call has no effect. The handle remains to be freed. Threads: any.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_db_close(db: *const pando_db, error: *mut *mut pando_error) -> pando_code {
+pub unsafe extern "C" fn pando_db_close(db: *mut pando_db, error: *mut *mut pando_error) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (db, error) = unsafe { (Ref::new(db), Out::new(error)) };
+    let (db, error) = unsafe { (Ref::of_mut(db), Out::new(error)) };
     call(error, || {
         db.get()?.close()?;
         Ok(pando_code::PANDO_OK)
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn pando_db_free(db: *mut pando_db) {
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_db_get(
-    db: *const pando_db,
+    db: *mut pando_db,
     table: *const pando_table,
     key: *const c_void,
     key_len: usize,
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn pando_db_get(
     // SAFETY: as the header demands of its arguments.
     let (db, table, key, value, value_len, error) = unsafe {
         (
-            Ref::new(db),
+            Ref::of_mut(db),
             Ref::new(table),
             Bytes::new(key, key_len),
             Out::new(value),
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn pando_db_get(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_db_get_into(
-    db: *const pando_db,
+    db: *mut pando_db,
     table: *const pando_table,
     key: *const c_void,
     key_len: usize,
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn pando_db_get_into(
     // SAFETY: as the header demands of its arguments.
     let (db, table, key, buffer, value_len, error) = unsafe {
         (
-            Ref::new(db),
+            Ref::of_mut(db),
             Ref::new(table),
             Bytes::new(key, key_len),
             Buffer::new(buffer, buffer_len),
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn pando_db_get_into(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_db_put(
-    db: *const pando_db,
+    db: *mut pando_db,
     table: *const pando_table,
     key: *const c_void,
     key_len: usize,
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn pando_db_put(
     // SAFETY: as the header demands of its arguments.
     let (db, table, key, value, error) = unsafe {
         (
-            Ref::new(db),
+            Ref::of_mut(db),
             Ref::new(table),
             Bytes::new(key, key_len),
             Bytes::new(value, value_len),
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn pando_db_put(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_db_delete(
-    db: *const pando_db,
+    db: *mut pando_db,
     table: *const pando_table,
     key: *const c_void,
     key_len: usize,
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn pando_db_delete(
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (db, table, key, error) =
-        unsafe { (Ref::new(db), Ref::new(table), Bytes::new(key, key_len), Out::new(error)) };
+        unsafe { (Ref::of_mut(db), Ref::new(table), Bytes::new(key, key_len), Out::new(error)) };
     call(error, || {
         let (db, table) = (db.get()?, table.get()?);
         db.open()?.delete(&table.table, key.key()?)?;

@@ -58,7 +58,7 @@ pub(crate) fn handle<H: Handle>(object: H::Object) -> *mut H {
 /// `given` is NULL, or came from [`handle`] and was not freed. No call uses it.
 pub(crate) unsafe fn free<H: Handle>(given: *mut H) {
     // SAFETY: as the caller promises.
-    if unsafe { Ref::new(given.cast_const()) }.get().is_ok() {
+    if unsafe { Ref::of_mut(given) }.get().is_ok() {
         // SAFETY: the tag says that `handle` made it of such a box; the caller says that this happens once.
         let freed = unsafe { Box::from_raw(given.cast::<Tagged<H::Object>>()) };
         let _ = binding::guard(|| {
@@ -77,6 +77,12 @@ impl<'a, H: Handle> Ref<'a, H> {
     /// `given` is NULL, or came from [`handle`] for some type, and is not freed during `'a`.
     pub unsafe fn new(given: *const H) -> Self {
         Ref(given, PhantomData)
+    }
+
+    /// # Safety
+    /// As for [`Ref::new`]. The header says with `const` what a function does not change.
+    pub unsafe fn of_mut(given: *mut H) -> Self {
+        Ref(given.cast_const(), PhantomData)
     }
 
     /// The object.

@@ -120,9 +120,10 @@ pub(crate) fn multi_get(
     (values, block): (Outs<pando_bytes>, Out<*mut c_void>),
 ) -> Outcome<pando_code> {
     let block = block.required("block", ptr::null_mut())?;
-    let keys = keys.get("the array of keys")?;
+    // All of the array is read before the first value is written, as the two may be one array.
+    let keys =
+        keys.get("the array of keys")?.iter().map(|key| named(key).key()).collect::<Outcome<Vec<_>>>()?;
     let values = values.required("the array of values", NONE)?;
-    let keys = keys.iter().map(|key| named(key).key()).collect::<Outcome<Vec<_>>>()?;
     let mut bytes = Vec::new();
     let mut ends = Vec::with_capacity(keys.len());
     source.read(|reads| {

@@ -26,12 +26,12 @@ handles! {
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_snapshot_take(
-    db: *const pando_db,
+    db: *mut pando_db,
     snapshot: *mut *mut pando_snapshot,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (db, snapshot, error) = unsafe { (Ref::new(db), Out::new(snapshot), Out::new(error)) };
+    let (db, snapshot, error) = unsafe { (Ref::of_mut(db), Out::new(snapshot), Out::new(error)) };
     call(error, || {
         let snapshot = snapshot.required("snapshot", ptr::null_mut())?;
         snapshot.set(handle(Held::take(db.get()?)?));

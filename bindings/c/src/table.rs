@@ -50,14 +50,14 @@ pub(crate) fn missing(name: &str) -> Failure {
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_table_open(
-    db: *const pando_db,
+    db: *mut pando_db,
     name: *const c_char,
     table: *mut *mut pando_table,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (db, name, table, error) =
-        unsafe { (Ref::new(db), Text::new(name), Out::new(table), Out::new(error)) };
+        unsafe { (Ref::of_mut(db), Text::new(name), Out::new(table), Out::new(error)) };
     call(error, || {
         let table = table.required("table", ptr::null_mut())?;
         let name = name.get("the name")?;
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn pando_table_open(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_table_create(
-    db: *const pando_db,
+    db: *mut pando_db,
     name: *const c_char,
     layout: c_int,
     compression: c_int,
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn pando_table_create(
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (db, name, table, error) =
-        unsafe { (Ref::new(db), Text::new(name), Out::new(table), Out::new(error)) };
+        unsafe { (Ref::of_mut(db), Text::new(name), Out::new(table), Out::new(error)) };
     call(error, || {
         let table = table.required("table", ptr::null_mut())?;
         let options = options(layout, compression, ttl_ms)?;
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn pando_table_create(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_table_ensure(
-    db: *const pando_db,
+    db: *mut pando_db,
     name: *const c_char,
     layout: c_int,
     compression: c_int,
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn pando_table_ensure(
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (db, name, table, error) =
-        unsafe { (Ref::new(db), Text::new(name), Out::new(table), Out::new(error)) };
+        unsafe { (Ref::of_mut(db), Text::new(name), Out::new(table), Out::new(error)) };
     call(error, || {
         let table = table.required("table", ptr::null_mut())?;
         let (db, name) = (db.get()?.open()?, name.get("the name")?);
@@ -126,12 +126,12 @@ pub unsafe extern "C" fn pando_table_ensure(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_table_drop(
-    db: *const pando_db,
+    db: *mut pando_db,
     name: *const c_char,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (db, name, error) = unsafe { (Ref::new(db), Text::new(name), Out::new(error)) };
+    let (db, name, error) = unsafe { (Ref::of_mut(db), Text::new(name), Out::new(error)) };
     call(error, || {
         db.get()?.open()?.drop_table(name.get("the name")?)?;
         Ok(pando_code::PANDO_OK)
@@ -143,14 +143,14 @@ pub unsafe extern "C" fn pando_table_drop(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_table_list(
-    db: *const pando_db,
+    db: *mut pando_db,
     names: *mut *mut *mut c_char,
     count: *mut usize,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (db, names, count, error) =
-        unsafe { (Ref::new(db), Out::new(names), Out::new(count), Out::new(error)) };
+        unsafe { (Ref::of_mut(db), Out::new(names), Out::new(count), Out::new(error)) };
     call(error, || {
         let names = names.required("names", ptr::null_mut())?;
         let count = count.required("count", 0)?;

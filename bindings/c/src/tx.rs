@@ -56,14 +56,14 @@ impl Savepoints {
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_begin(
-    db: *const pando_db,
+    db: *mut pando_db,
     durability: c_int,
     isolation: c_int,
     tx: *mut *mut pando_tx,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (db, tx, error) = unsafe { (Ref::new(db), Out::new(tx), Out::new(error)) };
+    let (db, tx, error) = unsafe { (Ref::of_mut(db), Out::new(tx), Out::new(error)) };
     call(error, || {
         let tx = tx.required("tx", ptr::null_mut())?;
         let db = db.get()?;
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn pando_tx_begin(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_put(
-    tx: *const pando_tx,
+    tx: *mut pando_tx,
     table: *const pando_table,
     key: *const c_void,
     key_len: usize,
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn pando_tx_put(
     // SAFETY: as the header demands of its arguments.
     let (tx, table, key, value, error) = unsafe {
         (
-            Ref::new(tx),
+            Ref::of_mut(tx),
             Ref::new(table),
             Bytes::new(key, key_len),
             Bytes::new(value, value_len),
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn pando_tx_put(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_insert(
-    tx: *const pando_tx,
+    tx: *mut pando_tx,
     table: *const pando_table,
     key: *const c_void,
     key_len: usize,
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn pando_tx_insert(
     // SAFETY: as the header demands of its arguments.
     let (tx, table, key, value, error) = unsafe {
         (
-            Ref::new(tx),
+            Ref::of_mut(tx),
             Ref::new(table),
             Bytes::new(key, key_len),
             Bytes::new(value, value_len),
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn pando_tx_insert(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_delete(
-    tx: *const pando_tx,
+    tx: *mut pando_tx,
     table: *const pando_table,
     key: *const c_void,
     key_len: usize,
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn pando_tx_delete(
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (tx, table, key, error) =
-        unsafe { (Ref::new(tx), Ref::new(table), Bytes::new(key, key_len), Out::new(error)) };
+        unsafe { (Ref::of_mut(tx), Ref::new(table), Bytes::new(key, key_len), Out::new(error)) };
     call(error, || {
         let table = table.get()?;
         let key = key.key()?;
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn pando_tx_delete(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_compare_and_swap(
-    tx: *const pando_tx,
+    tx: *mut pando_tx,
     table: *const pando_table,
     key: *const c_void,
     key_len: usize,
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn pando_tx_compare_and_swap(
     // SAFETY: as the header demands of its arguments.
     let (tx, table, key, expected, new_value, swapped, error) = unsafe {
         (
-            Ref::new(tx),
+            Ref::of_mut(tx),
             Ref::new(table),
             Bytes::new(key, key_len),
             Bytes::new(expected, expected_len),
@@ -212,14 +212,14 @@ pub unsafe extern "C" fn pando_tx_compare_and_swap(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_delete_range(
-    tx: *const pando_tx,
+    tx: *mut pando_tx,
     table: *const pando_table,
     range: *const pando_range,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (tx, table, range, error) =
-        unsafe { (Ref::new(tx), Ref::new(table), Array::new(range, 1), Out::new(error)) };
+        unsafe { (Ref::of_mut(tx), Ref::new(table), Array::new(range, 1), Out::new(error)) };
     call(error, || {
         let (table, span) = (table.get()?, reads::span(range)?);
         tx.get()?.begun.write(|tx| tx.delete_range(&table.table, span))?;
@@ -232,14 +232,14 @@ pub unsafe extern "C" fn pando_tx_delete_range(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_table_open(
-    tx: *const pando_tx,
+    tx: *mut pando_tx,
     name: *const c_char,
     table: *mut *mut pando_table,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (tx, name, table, error) =
-        unsafe { (Ref::new(tx), Text::new(name), Out::new(table), Out::new(error)) };
+        unsafe { (Ref::of_mut(tx), Text::new(name), Out::new(table), Out::new(error)) };
     call(error, || {
         let table = table.required("table", ptr::null_mut())?;
         let name = name.get("the name")?;
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn pando_tx_table_open(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_table_create(
-    tx: *const pando_tx,
+    tx: *mut pando_tx,
     name: *const c_char,
     layout: c_int,
     compression: c_int,
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn pando_tx_table_create(
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (tx, name, table, error) =
-        unsafe { (Ref::new(tx), Text::new(name), Out::new(table), Out::new(error)) };
+        unsafe { (Ref::of_mut(tx), Text::new(name), Out::new(table), Out::new(error)) };
     call(error, || {
         let table = table.required("table", ptr::null_mut())?;
         let (name, options) = (name.get("the name")?, table::options(layout, compression, ttl_ms)?);
@@ -278,12 +278,12 @@ pub unsafe extern "C" fn pando_tx_table_create(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_table_drop(
-    tx: *const pando_tx,
+    tx: *mut pando_tx,
     table: *const pando_table,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (tx, table, error) = unsafe { (Ref::new(tx), Ref::new(table), Out::new(error)) };
+    let (tx, table, error) = unsafe { (Ref::of_mut(tx), Ref::new(table), Out::new(error)) };
     call(error, || {
         let table = table.get()?;
         tx.get()?.begun.write(|tx| tx.drop_table(&table.table))?;
@@ -296,12 +296,12 @@ pub unsafe extern "C" fn pando_tx_table_drop(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_savepoint(
-    tx: *const pando_tx,
+    tx: *mut pando_tx,
     savepoint: *mut u64,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (tx, savepoint, error) = unsafe { (Ref::new(tx), Out::new(savepoint), Out::new(error)) };
+    let (tx, savepoint, error) = unsafe { (Ref::of_mut(tx), Out::new(savepoint), Out::new(error)) };
     call(error, || {
         let savepoint = savepoint.required("savepoint", 0)?;
         let tx = tx.get()?;
@@ -320,12 +320,12 @@ pub unsafe extern "C" fn pando_tx_savepoint(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_rollback_to(
-    tx: *const pando_tx,
+    tx: *mut pando_tx,
     savepoint: u64,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (tx, error) = unsafe { (Ref::new(tx), Out::new(error)) };
+    let (tx, error) = unsafe { (Ref::of_mut(tx), Out::new(error)) };
     call(error, || {
         let tx = tx.get()?;
         let mut savepoints = tx.savepoints()?;
@@ -341,12 +341,12 @@ pub unsafe extern "C" fn pando_tx_rollback_to(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_release(
-    tx: *const pando_tx,
+    tx: *mut pando_tx,
     savepoint: u64,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (tx, error) = unsafe { (Ref::new(tx), Out::new(error)) };
+    let (tx, error) = unsafe { (Ref::of_mut(tx), Out::new(error)) };
     call(error, || {
         let tx = tx.get()?;
         let mut savepoints = tx.savepoints()?;
@@ -364,12 +364,12 @@ pub unsafe extern "C" fn pando_tx_release(
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_commit(
-    tx: *const pando_tx,
+    tx: *mut pando_tx,
     number: *mut u64,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (tx, number, error) = unsafe { (Ref::new(tx), Out::new(number), Out::new(error)) };
+    let (tx, number, error) = unsafe { (Ref::of_mut(tx), Out::new(number), Out::new(error)) };
     call(error, || {
         number.set(0);
         number.set(tx.get()?.begun.commit()?);
@@ -381,9 +381,9 @@ pub unsafe extern "C" fn pando_tx_commit(
 /// at a time for each transaction.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_tx_rollback(tx: *const pando_tx, error: *mut *mut pando_error) -> pando_code {
+pub unsafe extern "C" fn pando_tx_rollback(tx: *mut pando_tx, error: *mut *mut pando_error) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (tx, error) = unsafe { (Ref::new(tx), Out::new(error)) };
+    let (tx, error) = unsafe { (Ref::of_mut(tx), Out::new(error)) };
     call(error, || {
         tx.get()?.begun.roll_back()?;
         Ok(pando_code::PANDO_OK)
@@ -395,7 +395,7 @@ pub unsafe extern "C" fn pando_tx_rollback(tx: *const pando_tx, error: *mut *mut
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_free(tx: *mut pando_tx) {
     // SAFETY: as the header demands of its arguments.
-    let given = unsafe { Ref::new(tx.cast_const()) };
+    let given = unsafe { Ref::of_mut(tx) };
     // Cursors over the transaction keep it, and would keep what it holds.
     let _ = binding::guard(|| given.get()?.begun.roll_back());
     // SAFETY: as the header demands of its arguments.

@@ -12,9 +12,9 @@ use std::ptr;
 /// time.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_db_is_read_only(db: *const pando_db) -> c_int {
+pub unsafe extern "C" fn pando_db_is_read_only(db: *mut pando_db) -> c_int {
     // SAFETY: as the header demands of its arguments.
-    let db = unsafe { Ref::new(db) };
+    let db = unsafe { Ref::of_mut(db) };
     let is_read_only = db.get().and_then(|db| Ok(db.open()?.is_read_only()));
     c_int::from(is_read_only.unwrap_or(false))
 }
@@ -23,12 +23,9 @@ pub unsafe extern "C" fn pando_db_is_read_only(db: *const pando_db) -> c_int {
 /// Threads: any; checkpoints wait for each other.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_db_checkpoint(
-    db: *const pando_db,
-    error: *mut *mut pando_error,
-) -> pando_code {
+pub unsafe extern "C" fn pando_db_checkpoint(db: *mut pando_db, error: *mut *mut pando_error) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (db, error) = unsafe { (Ref::new(db), Out::new(error)) };
+    let (db, error) = unsafe { (Ref::of_mut(db), Out::new(error)) };
     call(error, || {
         db.get()?.open()?.checkpoint()?;
         Ok(pando_code::PANDO_OK)
@@ -38,9 +35,9 @@ pub unsafe extern "C" fn pando_db_checkpoint(
 /// Makes everything committed so far durable. Threads: any number at the same time.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_db_sync(db: *const pando_db, error: *mut *mut pando_error) -> pando_code {
+pub unsafe extern "C" fn pando_db_sync(db: *mut pando_db, error: *mut *mut pando_error) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (db, error) = unsafe { (Ref::new(db), Out::new(error)) };
+    let (db, error) = unsafe { (Ref::of_mut(db), Out::new(error)) };
     call(error, || {
         db.get()?.open()?.sync()?;
         Ok(pando_code::PANDO_OK)
@@ -51,9 +48,9 @@ pub unsafe extern "C" fn pando_db_sync(db: *const pando_db, error: *mut *mut pan
 /// other databases. Threads: any number at the same time.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_db_catch_up(db: *const pando_db, error: *mut *mut pando_error) -> pando_code {
+pub unsafe extern "C" fn pando_db_catch_up(db: *mut pando_db, error: *mut *mut pando_error) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (db, error) = unsafe { (Ref::new(db), Out::new(error)) };
+    let (db, error) = unsafe { (Ref::of_mut(db), Out::new(error)) };
     call(error, || {
         db.get()?.open()?.catch_up()?;
         Ok(pando_code::PANDO_OK)
@@ -65,12 +62,12 @@ pub unsafe extern "C" fn pando_db_catch_up(db: *const pando_db, error: *mut *mut
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_db_stats(
-    db: *const pando_db,
+    db: *mut pando_db,
     json: *mut *mut c_char,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (db, json, error) = unsafe { (Ref::new(db), Out::new(json), Out::new(error)) };
+    let (db, json, error) = unsafe { (Ref::of_mut(db), Out::new(json), Out::new(error)) };
     call(error, || {
         let json = json.required("json", ptr::null_mut())?;
         let numbers = db.get()?.open()?.stats()?.numbers();
@@ -85,9 +82,9 @@ pub unsafe extern "C" fn pando_db_stats(
 /// as reading the whole data file. Threads: any.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_db_check(db: *const pando_db, error: *mut *mut pando_error) -> pando_code {
+pub unsafe extern "C" fn pando_db_check(db: *mut pando_db, error: *mut *mut pando_error) -> pando_code {
     // SAFETY: as the header demands of its arguments.
-    let (db, error) = unsafe { (Ref::new(db), Out::new(error)) };
+    let (db, error) = unsafe { (Ref::of_mut(db), Out::new(error)) };
     call(error, || {
         db.get()?.open()?.check()?;
         Ok(pando_code::PANDO_OK)
@@ -100,7 +97,7 @@ pub unsafe extern "C" fn pando_db_check(db: *const pando_db, error: *mut *mut pa
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_db_backup(
-    db: *const pando_db,
+    db: *mut pando_db,
     folder: *const c_char,
     incremental: c_int,
     name: *mut *mut c_char,
@@ -108,7 +105,7 @@ pub unsafe extern "C" fn pando_db_backup(
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (db, folder, name, error) =
-        unsafe { (Ref::new(db), Text::new(folder), Out::new(name), Out::new(error)) };
+        unsafe { (Ref::of_mut(db), Text::new(folder), Out::new(name), Out::new(error)) };
     call(error, || {
         name.set(ptr::null_mut());
         let backups = Backups::create(folder.path("the folder")?)?;

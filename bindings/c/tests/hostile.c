@@ -203,6 +203,12 @@ static void lengths(void) {
   OK(pando_db_delete(db, table, NULL, 0, &error));
   OK(pando_snapshot_multi_get(snapshot, table, NULL, 0, NULL, &value, &error));
   pando_free(value);
+  // One array for keys and values.
+  OK(pando_tx_put(tx, table, "one", 3, "two", 3, &error));
+  bytes = (pando_bytes){"one", 3};
+  OK(pando_tx_multi_get(tx, table, &bytes, 1, &bytes, &value, &error));
+  CHECK(is(bytes.data, bytes.len, "two"));
+  pando_free(value);
 }
 
 static void names_and_choices(void) {
