@@ -42,6 +42,8 @@ const SCOPES: &[Scope] = &[
     Scope { under: "bindings/", ending: ".pyi", part: Part::Page },
     Scope { under: "bindings/", ending: ".h", part: Part::Page },
     Scope { under: "bindings/", ending: ".go", part: Part::Page },
+    Scope { under: "bindings/", ending: ".js", part: Part::Page },
+    Scope { under: "bindings/", ending: ".d.ts", part: Part::Page },
     Scope { under: "bindings/", ending: ".rs", part: Part::Documentation },
     Scope { under: "bindings/", ending: ".rs", part: Part::Literals },
     Scope { under: "crates/", ending: ".rs", part: Part::Documentation },

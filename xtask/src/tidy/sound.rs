@@ -15,6 +15,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("bindings/c/src/table.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/tx.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/tx_reads.rs", "functions of C, which take its pointers"),
+    ("bindings/node/src/bytes.rs", "values of Node-API, made by its own rules"),
     ("bindings/c/src/upkeep.rs", "functions of C, which take its pointers"),
     ("crates/bench/src/alloc.rs", "an allocator that counts what it hands on"),
     ("crates/base/src/prefetch.rs", "the processor's hint, which is an intrinsic"),
