@@ -9,8 +9,8 @@
 //
 // Arguments. A handle must come from this library and must not have been freed; NULL gives PANDO_MISUSE, and a handle
 // of another type gives PANDO_MISUSE as well. A pointer to bytes may be NULL if its length is 0. Bytes and strings must
-// be readable for the length of the call, and are copied. A string ends with a zero byte and is UTF-8; a path may be any
-// bytes. An output must be writable, and overlap with nothing else; it is set to NULL or 0 if the call fails.
+// be readable for the length of the call, and are copied. A string ends with a zero byte and is UTF-8; a path may be
+// any bytes. An output must be writable, and overlap with nothing else; it is set to NULL or 0 if the call fails.
 //
 // Objects. Every object is freed with its own function, in any order: an object keeps what it depends on. To free
 // NULL has no effect. pando_db_close, pando_tx_commit and pando_tx_rollback end an object without freeing it: later
@@ -387,8 +387,8 @@ int pando_table_layout(const pando_table *table);
 // Frees a handle on a table; the table remains.
 void pando_table_free(pando_table *table);
 
-// Takes a snapshot of everything that was acknowledged so far. It takes some ten nanoseconds, allocates little and
-// locks nothing. Threads: any number at the same time.
+// Takes a snapshot of everything that was acknowledged so far. It copies nothing and waits for nobody. Threads: any
+// number at the same time.
 pando_code pando_snapshot_take(pando_db *db,
                                pando_snapshot **snapshot,
                                pando_error **error);
@@ -459,14 +459,6 @@ pando_code pando_tx_begin(pando_db *db,
                           pando_tx **tx,
                           pando_error **error);
 
-// Copies the value of `key` in the transaction, its own writes included to a new block, which the caller frees with
-// pando_free, and stores its length. Returns PANDO_ABSENT if the key does not exist. Threads: one call at a time for
-// Copies the value of `key` in the transaction, its own writes included to the caller's buffer and stores its
-// length. If the buffer is too short, nothing is copied, the length is stored all the same, and the result is
-// Returns PANDO_OK if `key` exists in the transaction, its own writes included, PANDO_ABSENT if it does not.
-// Copies the values of `count` keys in the transaction, its own writes included to one new block, and stores in each
-// of the `count` elements of `values` where the value of its key is; `data` is NULL if the key does not exist. The
-// Opens a cursor over the keys of `range` in the transaction, its own writes included; NULL means every key. The
 // Sets `key` to `value`. Threads: one call at a time for each transaction.
 pando_code pando_tx_put(pando_tx *tx,
                         const pando_table *table,
@@ -571,7 +563,9 @@ pando_code pando_tx_rollback(pando_tx *tx,
 // Frees a transaction, and rolls it back if it has not ended.
 void pando_tx_free(pando_tx *tx);
 
-// each transaction.
+// Copies the value of `key` as the transaction sees it, with its own writes, to a new block, which the caller frees
+// with pando_free, and stores its length. Returns PANDO_ABSENT if the key does not exist. Threads: one call at a
+// time for each transaction.
 pando_code pando_tx_get(const pando_tx *tx,
                         const pando_table *table,
                         const void *key,
@@ -580,7 +574,9 @@ pando_code pando_tx_get(const pando_tx *tx,
                         size_t *value_len,
                         pando_error **error);
 
-// PANDO_TOO_SMALL. Returns PANDO_ABSENT if the key does not exist. Threads: one call at a time for each transaction.
+// Copies the value of `key` as the transaction sees it to the caller's buffer and stores its length. If the buffer
+// is too short, nothing is copied, the length is stored all the same, and the result is PANDO_TOO_SMALL. Returns
+// PANDO_ABSENT if the key does not exist. Threads: one call at a time for each transaction.
 pando_code pando_tx_get_into(const pando_tx *tx,
                              const pando_table *table,
                              const void *key,
@@ -590,14 +586,17 @@ pando_code pando_tx_get_into(const pando_tx *tx,
                              size_t *value_len,
                              pando_error **error);
 
-// Threads: one call at a time for each transaction.
+// Returns PANDO_OK if `key` exists as the transaction sees it, PANDO_ABSENT if it does not. Threads: one call at a
+// time for each transaction.
 pando_code pando_tx_exists(const pando_tx *tx,
                            const pando_table *table,
                            const void *key,
                            size_t key_len,
                            pando_error **error);
 
-// caller frees `*block` with pando_free. Threads: one call at a time for each transaction.
+// Copies the values of `count` keys as the transaction sees them to one new block, and stores in each of the `count`
+// elements of `values` where the value of its key is; `data` is NULL if the key does not exist. The caller frees
+// `*block` with pando_free. Threads: one call at a time for each transaction.
 pando_code pando_tx_multi_get(const pando_tx *tx,
                               const pando_table *table,
                               const pando_bytes *keys,
@@ -606,7 +605,8 @@ pando_code pando_tx_multi_get(const pando_tx *tx,
                               void **block,
                               pando_error **error);
 
-// caller frees it with pando_cursor_free. Threads: one call at a time for each transaction.
+// Opens a cursor over the keys of `range` as the transaction sees them; NULL means every key. The caller frees it
+// with pando_cursor_free. Threads: one call at a time for each transaction.
 pando_code pando_tx_cursor(const pando_tx *tx,
                            const pando_table *table,
                            const pando_range *range,

@@ -21,8 +21,8 @@ handles! {
     pando_snapshot = Arc<Held>, "the snapshot", b"pandosna";
 }
 
-/// Takes a snapshot of everything that was acknowledged so far. It takes some ten nanoseconds, allocates little and
-/// locks nothing. Threads: any number at the same time.
+/// Takes a snapshot of everything that was acknowledged so far. It copies nothing and waits for nobody. Threads: any
+/// number at the same time.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_snapshot_take(

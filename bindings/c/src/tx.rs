@@ -78,14 +78,6 @@ pub unsafe extern "C" fn pando_tx_begin(
     })
 }
 
-/// Copies the value of `key` in the transaction, its own writes included to a new block, which the caller frees with
-/// pando_free, and stores its length. Returns PANDO_ABSENT if the key does not exist. Threads: one call at a time for
-/// Copies the value of `key` in the transaction, its own writes included to the caller's buffer and stores its
-/// length. If the buffer is too short, nothing is copied, the length is stored all the same, and the result is
-/// Returns PANDO_OK if `key` exists in the transaction, its own writes included, PANDO_ABSENT if it does not.
-/// Copies the values of `count` keys in the transaction, its own writes included to one new block, and stores in each
-/// of the `count` elements of `values` where the value of its key is; `data` is NULL if the key does not exist. The
-/// Opens a cursor over the keys of `range` in the transaction, its own writes included; NULL means every key. The
 /// Sets `key` to `value`. Threads: one call at a time for each transaction.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]

@@ -12,7 +12,9 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
-/// each transaction.
+/// Copies the value of `key` as the transaction sees it, with its own writes, to a new block, which the caller frees
+/// with pando_free, and stores its length. Returns PANDO_ABSENT if the key does not exist. Threads: one call at a
+/// time for each transaction.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_get(
@@ -45,7 +47,9 @@ pub unsafe extern "C" fn pando_tx_get(
     })
 }
 
-/// PANDO_TOO_SMALL. Returns PANDO_ABSENT if the key does not exist. Threads: one call at a time for each transaction.
+/// Copies the value of `key` as the transaction sees it to the caller's buffer and stores its length. If the buffer
+/// is too short, nothing is copied, the length is stored all the same, and the result is PANDO_TOO_SMALL. Returns
+/// PANDO_ABSENT if the key does not exist. Threads: one call at a time for each transaction.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_get_into(
@@ -79,7 +83,8 @@ pub unsafe extern "C" fn pando_tx_get_into(
     })
 }
 
-/// Threads: one call at a time for each transaction.
+/// Returns PANDO_OK if `key` exists as the transaction sees it, PANDO_ABSENT if it does not. Threads: one call at a
+/// time for each transaction.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_exists(
@@ -97,7 +102,9 @@ pub unsafe extern "C" fn pando_tx_exists(
     })
 }
 
-/// caller frees `*block` with pando_free. Threads: one call at a time for each transaction.
+/// Copies the values of `count` keys as the transaction sees them to one new block, and stores in each of the `count`
+/// elements of `values` where the value of its key is; `data` is NULL if the key does not exist. The caller frees
+/// `*block` with pando_free. Threads: one call at a time for each transaction.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_multi_get(
@@ -130,7 +137,8 @@ pub unsafe extern "C" fn pando_tx_multi_get(
     })
 }
 
-/// caller frees it with pando_cursor_free. Threads: one call at a time for each transaction.
+/// Opens a cursor over the keys of `range` as the transaction sees them; NULL means every key. The caller frees it
+/// with pando_cursor_free. Threads: one call at a time for each transaction.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_cursor(

@@ -40,9 +40,20 @@ pub fn run(job: impl FnOnce() + Send + 'static) {
         drop(state);
         let started = thread::Builder::new().name("pando-node".to_owned()).spawn(work);
         if started.is_err() {
-            // Another thread takes the job; without any, it waits for the next call.
-            lock().threads -= 1;
+            without_thread();
         }
+    }
+}
+
+/// No thread could be started. Another one takes the job; without any, it runs here, as a promise must be settled.
+#[cold]
+fn without_thread() {
+    let mut state = lock();
+    state.threads -= 1;
+    let job = if state.threads == 0 { state.jobs.pop_front() } else { None };
+    drop(state);
+    if let Some(job) = job {
+        job();
     }
 }
 

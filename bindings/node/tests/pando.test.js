@@ -134,6 +134,10 @@ test('a snapshot is one moment', async () => {
   assert.deepEqual(many.map(text), ['1', undefined])
   assert.equal(has, false)
   assert.equal(await list(then.range()), 'k=1')
+  // Reads at the same time wait for each other.
+  const keys = Array.from({ length: 200 }, (_, i) => String(i))
+  await Promise.all(Array.from({ length: 50 }, () => then.getMany(keys)))
+  await db.transact(tx => Promise.all(Array.from({ length: 50 }, () => tx.table(table).getMany(keys))))
   assert.equal(text(await table.get('k')), '2')
   await snapshot.close()
   await snapshot.close()
