@@ -16,6 +16,7 @@ mod patches;
 mod prose;
 mod size;
 mod sound;
+mod versions;
 mod words;
 
 use std::io;
@@ -37,6 +38,7 @@ pub fn check(root: &Path) -> io::Result<Vec<Finding>> {
         names::check,
         prose::check,
         patches::check,
+        versions::check,
     ];
     let mut findings: Vec<_> = checks.iter().flat_map(|check| check(&tree)).collect();
     findings.sort();

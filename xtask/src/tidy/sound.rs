@@ -5,6 +5,18 @@ use crate::source::{Line, Source, find_word};
 
 /// The files that may hold `unsafe`, each with the reason why it cannot do without.
 const UNSAFE_FILES: &[(&str, &str)] = &[
+    ("bindings/c/src/code.rs", "functions that C finds by their names"),
+    ("bindings/c/src/cursor.rs", "functions of C, which take its pointers"),
+    ("bindings/c/src/db.rs", "functions of C, which take its pointers"),
+    ("bindings/c/src/error.rs", "functions of C, which take its pointers"),
+    ("bindings/c/src/memory.rs", "pointers of C, checked as far as they can be, and memory of malloc"),
+    ("bindings/c/src/reads.rs", "pointers inside of arrays and ranges of C"),
+    ("bindings/c/src/snapshot.rs", "functions of C, which take its pointers"),
+    ("bindings/c/src/table.rs", "functions of C, which take its pointers"),
+    ("bindings/c/src/tx.rs", "functions of C, which take its pointers"),
+    ("bindings/c/src/tx_reads.rs", "functions of C, which take its pointers"),
+    ("bindings/node/src/bytes.rs", "values of Node-API, made by its own rules"),
+    ("bindings/c/src/upkeep.rs", "functions of C, which take its pointers"),
     ("crates/bench/src/alloc.rs", "an allocator that counts what it hands on"),
     ("crates/base/src/prefetch.rs", "the processor's hint, which is an intrinsic"),
     (

@@ -1,0 +1,646 @@
+// Pando: an embedded, transactional storage engine. This is its C interface.
+//
+// scripts/c generates this file from bindings/c/src with cbindgen. Do not edit it.
+//
+// Results. A function that can fail returns a pando_code. Its last argument, `error`, may be NULL. Otherwise the
+// function sets `*error`: to NULL, or to an error that says more, which the caller frees with pando_error_free.
+// PANDO_ABSENT has no error, since it is an ordinary result. The low byte of a code is the exit code that the command
+// `pando` has for the same kind of failure.
+//
+// Arguments. A handle must come from this library and must not have been freed; NULL gives PANDO_MISUSE, and a handle
+// of another type gives PANDO_MISUSE as well. A pointer to bytes may be NULL if its length is 0. Bytes and strings must
+// be readable for the length of the call, and are copied. A string ends with a zero byte and is UTF-8; a path may be
+// any bytes. An output must be writable, and overlap with nothing else; it is set to NULL or 0 if the call fails.
+//
+// Objects. Every object is freed with its own function, in any order: an object keeps what it depends on. To free
+// NULL has no effect. pando_db_close, pando_tx_commit and pando_tx_rollback end an object without freeing it: later
+// calls return PANDO_CLOSED. Memory that the library hands out as plain pointers is freed with pando_free.
+//
+// Threads. Databases and tables can be used by any number of threads at the same time. Snapshots, transactions and
+// cursors can be used by any thread, but by one call at a time: a second call at the same time returns PANDO_IN_USE.
+// Options and errors are plain data: do not change or free one while another thread uses it. No object may be freed
+// while a call uses it. The library keeps no state outside of its objects. It installs one signal handler, for SIGBUS,
+// which passes on what is not its own.
+//
+// After fork(), the child must not use objects of its parent: calls return PANDO_FORKED.
+
+
+#ifndef PANDO_H
+#define PANDO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// The version of this header.
+#define PANDO_VERSION "0.1.0"
+
+// Returns the exit code that the command `pando` has for this kind of failure: 0 to 5.
+#define PANDO_EXIT_CODE(code) ((int)(code) & 0xff)
+
+
+// Leaves a choice to the default: of the database for transactions, of Pando for tables.
+#define PANDO_DEFAULT 0
+
+// Durability: a commit survives a loss of power.
+#define PANDO_SYNC 1
+
+// Durability: a commit survives a killed process, but not a loss of power.
+#define PANDO_BUFFERED 2
+
+// Durability: a commit is synced within an interval, and can be lost until then.
+#define PANDO_LAZY 3
+
+// Isolation: the result is that of some order of the transactions, one after another.
+#define PANDO_SERIALIZABLE 1
+
+// Isolation: reads see one moment, and only writes conflict.
+#define PANDO_SNAPSHOT_ISOLATION 2
+
+// Layout: one B+tree, for fast reads and scans. It is the default.
+#define PANDO_BTREE 1
+
+// Layout: a log-structured merge tree, for writes far larger than memory.
+#define PANDO_LSM 2
+
+// Compression: none. It is the default.
+#define PANDO_UNCOMPRESSED 1
+
+// Compression: LZ4, for LSM tables.
+#define PANDO_LZ4 2
+
+// What a call returns. The low byte is the exit code of the command `pando` for this kind of failure.
+typedef enum {
+  // The call succeeded.
+  PANDO_OK = 0,
+  // The key does not exist, or a cursor is at its end. There is no error object.
+  PANDO_ABSENT = 1,
+  // The disk, a quota or the memory budget is full. Nothing was written; free space or memory and try again.
+  PANDO_FULL = 257,
+  // The key, table or database already exists.
+  PANDO_EXISTS = 513,
+  // The table or database does not exist.
+  PANDO_MISSING = 769,
+  // A call that must not wait needs something that is not in memory.
+  PANDO_WOULD_WAIT = 1025,
+  // The database is read-only, and the call would write. Open it for writing.
+  PANDO_READ_ONLY = 1281,
+  // A call of the operating system failed.
+  PANDO_IO = 1537,
+  // An earlier failure stopped all writing; reads go on. Close the database, fix the cause, and open it again.
+  PANDO_LATCHED = 1793,
+  // The commit may or may not survive: it was written, but its sync failed. Open the database again to find out.
+  PANDO_INDETERMINATE = 2049,
+  // The object has ended: the database was closed, or the transaction was committed or rolled back.
+  PANDO_CLOSED = 2305,
+  // The object was inherited through a fork. Open the database in the child after the parent has closed it.
+  PANDO_FORKED = 2561,
+  // A defect in Pando was caught. Please report its message.
+  PANDO_INTERNAL = 2817,
+  // A failure of a kind that this version of the interface does not know.
+  PANDO_FAILED = 3073,
+  // An argument is out of range, or a call does not fit its object.
+  PANDO_INVALID = 2,
+  // The options contradict the stored ones.
+  PANDO_MISMATCH = 258,
+  // The arguments are ones that no correct program gives: NULL where a handle or an output is needed, or a handle
+  // of another type.
+  PANDO_MISUSE = 514,
+  // Another call uses the object at this moment. Use one object for each thread.
+  PANDO_IN_USE = 770,
+  // The buffer is too short. The length that is needed was stored.
+  PANDO_TOO_SMALL = 1026,
+  // Bytes differ from what was written. Restore a backup, or salvage the database.
+  PANDO_CORRUPT = 3,
+  // The files are not a Pando database, belong to another one, or have a version that this library does not know.
+  PANDO_FOREIGN = 259,
+  // Another process has the database open.
+  PANDO_LOCKED = 4,
+  // Another transaction changed what this one has read. Nothing was written; run the transaction again.
+  PANDO_CONFLICT = 5,
+  // The snapshot or transaction was open for so long that it has expired. Nothing was written; begin a new one.
+  PANDO_SNAPSHOT_TOO_OLD = 261,
+} pando_code;
+
+// A cursor over the records of a range. It stands before the first record, on one, or after the last. Free it with
+// pando_cursor_free.
+//
+// A cursor over a transaction sees the transaction's writes up to the last step. It reads ahead by a chunk of at
+// most 2048 records: a change of a record that was read ahead is a conflict, too.
+typedef struct pando_cursor pando_cursor;
+
+// An open database. Free it with pando_db_free.
+typedef struct pando_db pando_db;
+
+// Why a call has failed. Free it with pando_error_free.
+typedef struct pando_error pando_error;
+
+// Options with which databases are opened. Free them with pando_options_free.
+typedef struct pando_options pando_options;
+
+// A read-only view of one moment. What it sees is kept until it is freed. Free it with pando_snapshot_free.
+typedef struct pando_snapshot pando_snapshot;
+
+// A table. It is valid until the table is dropped or renamed; then calls return PANDO_MISSING. Free it with
+// pando_table_free.
+typedef struct pando_table pando_table;
+
+// A read-write transaction. It ends with pando_tx_commit or pando_tx_rollback. Free it with pando_tx_free, which
+// rolls back what was not committed.
+typedef struct pando_tx pando_tx;
+
+// Bytes somewhere in memory.
+typedef struct {
+  // Where they begin. NULL: there are none.
+  const void *data;
+  // How many there are.
+  size_t len;
+} pando_bytes;
+
+// Which keys: those that begin with `prefix`, from `start` on and before `end`. A part whose `data` is NULL sets no
+// limit. `{0}` means every key.
+typedef struct {
+  // The beginning that all keys have in common.
+  pando_bytes prefix;
+  // The first key.
+  pando_bytes start;
+  // The key to stop before.
+  pando_bytes end;
+  // Not 0: `start` itself is left out.
+  int excludes_start;
+  // Not 0: `end` itself is taken in.
+  int includes_end;
+} pando_range;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Returns the name of a code, for messages, such as "conflict"; "unknown" for a number that is no code. The string
+// lives as long as the program. Threads: any.
+const char *pando_code_name(int code);
+
+// Returns whether the same transaction can succeed if it runs again: after PANDO_CONFLICT and
+// PANDO_SNAPSHOT_TOO_OLD. Threads: any.
+bool pando_code_is_retryable(int code);
+
+// Returns the version of the library, such as "0.1.0". The string lives as long as the program. Threads: any.
+const char *pando_version(void);
+
+// Frees memory that a function of this library returned as a plain pointer. Threads: any.
+void pando_free(void *memory);
+
+// Returns the code of an error; PANDO_MISUSE if `error` is NULL or no error. Threads: any, see the top.
+pando_code pando_error_code(const pando_error *error);
+
+// Returns what happened, where, and what to do. The string lives as long as the error. It is never NULL: without an
+// error it is empty. Threads: any, see the top.
+const char *pando_error_message(const pando_error *error);
+
+// Returns the name of the table of a conflict; NULL if the error is no conflict, or its table is not known. The
+// string lives as long as the error. Threads: any, see the top.
+const char *pando_error_table(const pando_error *error);
+
+// Returns the key of a conflict and stores its length in bytes; NULL and 0 if the error is no conflict, or is one
+// about a table itself. The bytes live as long as the error. Threads: any, see the top.
+const void *pando_error_key(const pando_error *error,
+                            size_t *key_len);
+
+// Frees an error. Threads: any, see the top.
+void pando_error_free(pando_error *error);
+
+// Returns new options, all with their defaults. Threads: any.
+pando_options *pando_options_new(void);
+
+// Sets an option by its name, as docs/options.md lists it: a number in the option's unit, or a word. For example
+// "memory_bytes" to "67108864", "durability" to "lazy", "read_only" to "yes". pando_open checks the range. Fails
+// with PANDO_INVALID if there is no such option. Threads: one call at a time for these options.
+pando_code pando_options_set(pando_options *options,
+                             const char *name,
+                             const char *value,
+                             pando_error **error);
+
+// Frees options.
+void pando_options_free(pando_options *options);
+
+// Opens the database in the directory `path`. `options` may be NULL. Fails with PANDO_MISSING if there is none, and
+// with PANDO_LOCKED if another process has it open for writing. With the option "read_only" it is then read beside
+// that process. The call replays the log since the last checkpoint. Threads: any.
+pando_code pando_open(const char *path,
+                      const pando_options *options,
+                      pando_db **db,
+                      pando_error **error);
+
+// Opens the database in the directory `path`, or creates it. The rest is as for pando_open. Threads: any.
+pando_code pando_create(const char *path,
+                        const pando_options *options,
+                        pando_db **db,
+                        pando_error **error);
+
+// Creates a database in memory, which is gone when its last object is freed. `options` may be NULL. Threads: any.
+pando_code pando_in_memory(const pando_options *options,
+                           pando_db **db,
+                           pando_error **error);
+
+// Closes a database: syncs its log, stops its threads and unlocks its directory. Later calls on every object of the
+// database return PANDO_CLOSED. A second call has no effect. The handle remains to be freed. Threads: any.
+pando_code pando_db_close(pando_db *db,
+                          pando_error **error);
+
+// Frees a database. It is closed when the last object that depends on it is freed; the error of that is lost, so
+// call pando_db_close before.
+void pando_db_free(pando_db *db);
+
+// Copies the newest value of `key` to a new block, which the caller frees with pando_free, and stores its length.
+// Returns PANDO_ABSENT if the key does not exist. Threads: any number at the same time.
+pando_code pando_db_get(pando_db *db,
+                        const pando_table *table,
+                        const void *key,
+                        size_t key_len,
+                        void **value,
+                        size_t *value_len,
+                        pando_error **error);
+
+// Copies the newest value of `key` to the caller's buffer and stores its length. If the buffer is too short, nothing
+// is copied, the length is stored all the same, and the result is PANDO_TOO_SMALL. Returns PANDO_ABSENT if the key
+// does not exist. Threads: any number at the same time.
+pando_code pando_db_get_into(pando_db *db,
+                             const pando_table *table,
+                             const void *key,
+                             size_t key_len,
+                             void *buffer,
+                             size_t buffer_len,
+                             size_t *value_len,
+                             pando_error **error);
+
+// Sets `key` to `value`, in a transaction of its own that runs again after conflicts. Threads: any number at the
+// same time; those that wait for the disk at the same time share a flush.
+pando_code pando_db_put(pando_db *db,
+                        const pando_table *table,
+                        const void *key,
+                        size_t key_len,
+                        const void *value,
+                        size_t value_len,
+                        pando_error **error);
+
+// Deletes `key`, whether or not it exists, in a transaction of its own that runs again after conflicts. Threads: any
+// number at the same time.
+pando_code pando_db_delete(pando_db *db,
+                           const pando_table *table,
+                           const void *key,
+                           size_t key_len,
+                           pando_error **error);
+
+// Returns whether the database is read-only: 1 or 0; 0 also if `db` is no database. Threads: any number at the same
+// time.
+int pando_db_is_read_only(pando_db *db);
+
+// Makes a checkpoint now: writes what is in memory to the data file, so that the next opening has little to replay.
+// Threads: any; checkpoints wait for each other.
+pando_code pando_db_checkpoint(pando_db *db,
+                               pando_error **error);
+
+// Makes everything committed so far durable. Threads: any number at the same time.
+pando_code pando_db_sync(pando_db *db, pando_error **error);
+
+// Waits until a database that is read beside its writer shows what the writer has acknowledged. It has no effect on
+// other databases. Threads: any number at the same time.
+pando_code pando_db_catch_up(pando_db *db,
+                             pando_error **error);
+
+// Stores counters and sizes as a JSON object of numbers, such as {"commits": 12, ...}, in a string that the caller
+// frees with pando_free. Threads: any number at the same time.
+pando_code pando_db_stats(pando_db *db,
+                          char **json,
+                          pando_error **error);
+
+// Reads everything and verifies it. Fails with the first problem that was found, as PANDO_CORRUPT. It takes as long
+// as reading the whole data file. Threads: any.
+pando_code pando_db_check(pando_db *db,
+                          pando_error **error);
+
+// Adds a backup of the database to the directory `folder`, which is created if it does not exist, while the database
+// is in use. Not 0 for `incremental` stores only what changed since the newest backup there, if there is one. Stores
+// the name of the backup in a string that the caller frees with pando_free; `name` may be NULL. Threads: any.
+pando_code pando_db_backup(pando_db *db,
+                           const char *folder,
+                           int incremental,
+                           char **name,
+                           pando_error **error);
+
+// Restores a backup from the directory `folder` into the directory `target`, which must be empty or not exist. `at`
+// is the name of the backup; NULL means the newest. Threads: any.
+pando_code pando_restore(const char *folder,
+                         const char *at,
+                         const char *target,
+                         pando_error **error);
+
+// Opens the table `name`. Fails with PANDO_MISSING if it does not exist. Threads: any number at the same time.
+pando_code pando_table_open(pando_db *db,
+                            const char *name,
+                            pando_table **table,
+                            pando_error **error);
+
+// Creates the table `name`. Fails with PANDO_EXISTS if it exists. `layout` is PANDO_BTREE or PANDO_LSM,
+// `compression` is PANDO_UNCOMPRESSED or PANDO_LZ4, and PANDO_DEFAULT is possible for both. Entries expire `ttl_ms`
+// milliseconds after they were put; 0 means never. Threads: any number at the same time.
+pando_code pando_table_create(pando_db *db,
+                              const char *name,
+                              int layout,
+                              int compression,
+                              uint64_t ttl_ms,
+                              pando_table **table,
+                              pando_error **error);
+
+// Opens the table `name`, or creates it with these options, which are those of pando_table_create. Fails with
+// PANDO_MISMATCH if it exists with other ones; if all three are 0, it may have any. Threads: any number at the same
+// time.
+pando_code pando_table_ensure(pando_db *db,
+                              const char *name,
+                              int layout,
+                              int compression,
+                              uint64_t ttl_ms,
+                              pando_table **table,
+                              pando_error **error);
+
+// Drops the table `name` and everything in it. Fails with PANDO_MISSING if it does not exist. Threads: any number at
+// the same time.
+pando_code pando_table_drop(pando_db *db,
+                            const char *name,
+                            pando_error **error);
+
+// Stores the names of all tables, in order, and how many there are. The strings and the array that points to them
+// are one block: the caller frees `*names` with pando_free. Threads: any number at the same time.
+pando_code pando_table_list(pando_db *db,
+                            char ***names,
+                            size_t *count,
+                            pando_error **error);
+
+// Returns the name of a table, which lives as long as the handle; NULL if `table` is none. Threads: any number at
+// the same time.
+const char *pando_table_name(const pando_table *table);
+
+// Returns the layout that the table had when the handle was made, PANDO_BTREE or PANDO_LSM; 0 if `table` is none.
+// Threads: any number at the same time.
+int pando_table_layout(const pando_table *table);
+
+// Frees a handle on a table; the table remains.
+void pando_table_free(pando_table *table);
+
+// Takes a snapshot of everything that was acknowledged so far. It copies nothing and waits for nobody. Threads: any
+// number at the same time.
+pando_code pando_snapshot_take(pando_db *db,
+                               pando_snapshot **snapshot,
+                               pando_error **error);
+
+// Copies the value of `key` in the snapshot to a new block, which the caller frees with pando_free, and stores its
+// length. Returns PANDO_ABSENT if the key does not exist. Threads: one call at a time for each snapshot.
+pando_code pando_snapshot_get(const pando_snapshot *snapshot,
+                              const pando_table *table,
+                              const void *key,
+                              size_t key_len,
+                              void **value,
+                              size_t *value_len,
+                              pando_error **error);
+
+// Copies the value of `key` in the snapshot to the caller's buffer and stores its length. If the buffer is too
+// short, nothing is copied, the length is stored all the same, and the result is PANDO_TOO_SMALL. Returns
+// PANDO_ABSENT if the key does not exist. Threads: one call at a time for each snapshot.
+pando_code pando_snapshot_get_into(const pando_snapshot *snapshot,
+                                   const pando_table *table,
+                                   const void *key,
+                                   size_t key_len,
+                                   void *buffer,
+                                   size_t buffer_len,
+                                   size_t *value_len,
+                                   pando_error **error);
+
+// Returns PANDO_OK if `key` exists in the snapshot, PANDO_ABSENT if it does not. Threads: one call at a time for
+// each snapshot.
+pando_code pando_snapshot_exists(const pando_snapshot *snapshot,
+                                 const pando_table *table,
+                                 const void *key,
+                                 size_t key_len,
+                                 pando_error **error);
+
+// Copies the values of `count` keys in the snapshot to one new block, and stores in each of the `count` elements of
+// `values` where the value of its key is; `data` is NULL if the key does not exist. The caller frees `*block` with
+// pando_free. Threads: one call at a time for each snapshot.
+pando_code pando_snapshot_multi_get(const pando_snapshot *snapshot,
+                                    const pando_table *table,
+                                    const pando_bytes *keys,
+                                    size_t count,
+                                    pando_bytes *values,
+                                    void **block,
+                                    pando_error **error);
+
+// Opens a cursor over the keys of `range` in the snapshot; NULL means every key. The caller frees it with
+// pando_cursor_free. Threads: one call at a time for each snapshot.
+pando_code pando_snapshot_cursor(const pando_snapshot *snapshot,
+                                 const pando_table *table,
+                                 const pando_range *range,
+                                 pando_cursor **cursor,
+                                 pando_error **error);
+
+// Stores the number of the last commit that the snapshot sees. Threads: one call at a time for each snapshot.
+pando_code pando_snapshot_commit_number(const pando_snapshot *snapshot,
+                                        uint64_t *number,
+                                        pando_error **error);
+
+// Frees a snapshot. Cursors over it keep what it sees until they are freed, too.
+void pando_snapshot_free(pando_snapshot *snapshot);
+
+// Begins a transaction. `durability` is PANDO_SYNC, PANDO_BUFFERED or PANDO_LAZY, `isolation` is PANDO_SERIALIZABLE
+// or PANDO_SNAPSHOT_ISOLATION, and PANDO_DEFAULT means what the database was opened with. Threads: any number at the
+// same time.
+pando_code pando_tx_begin(pando_db *db,
+                          int durability,
+                          int isolation,
+                          pando_tx **tx,
+                          pando_error **error);
+
+// Sets `key` to `value`. Threads: one call at a time for each transaction.
+pando_code pando_tx_put(pando_tx *tx,
+                        const pando_table *table,
+                        const void *key,
+                        size_t key_len,
+                        const void *value,
+                        size_t value_len,
+                        pando_error **error);
+
+// Sets `key` to `value` if the key does not exist. Fails with PANDO_EXISTS if it does; the transaction goes on.
+// Threads: one call at a time for each transaction.
+pando_code pando_tx_insert(pando_tx *tx,
+                           const pando_table *table,
+                           const void *key,
+                           size_t key_len,
+                           const void *value,
+                           size_t value_len,
+                           pando_error **error);
+
+// Deletes `key`, whether or not it exists. Threads: one call at a time for each transaction.
+pando_code pando_tx_delete(pando_tx *tx,
+                           const pando_table *table,
+                           const void *key,
+                           size_t key_len,
+                           pando_error **error);
+
+// Sets `key` to `new_value` if its value is `expected`, and stores in `*swapped` whether it did: 1 or 0. If the data
+// of `expected` is NULL, the key must not exist; if that of `new_value` is NULL, the key is deleted. Threads: one
+// call at a time for each transaction.
+pando_code pando_tx_compare_and_swap(pando_tx *tx,
+                                     const pando_table *table,
+                                     const void *key,
+                                     size_t key_len,
+                                     const void *expected,
+                                     size_t expected_len,
+                                     const void *new_value,
+                                     size_t new_value_len,
+                                     int *swapped,
+                                     pando_error **error);
+
+// Deletes every key of `range` without reading it; NULL means every key. The cost does not depend on how many there
+// are. Threads: one call at a time for each transaction.
+pando_code pando_tx_delete_range(pando_tx *tx,
+                                 const pando_table *table,
+                                 const pando_range *range,
+                                 pando_error **error);
+
+// Opens the table `name` as the transaction sees it. Fails with PANDO_MISSING if it does not exist. Threads: one
+// call at a time for each transaction.
+pando_code pando_tx_table_open(pando_tx *tx,
+                               const char *name,
+                               pando_table **table,
+                               pando_error **error);
+
+// Creates a table together with the transaction's other changes. The options are those of pando_table_create.
+// Threads: one call at a time for each transaction.
+pando_code pando_tx_table_create(pando_tx *tx,
+                                 const char *name,
+                                 int layout,
+                                 int compression,
+                                 uint64_t ttl_ms,
+                                 pando_table **table,
+                                 pando_error **error);
+
+// Drops a table together with the transaction's other changes. The handle remains to be freed. Threads: one call at
+// a time for each transaction.
+pando_code pando_tx_table_drop(pando_tx *tx,
+                               const pando_table *table,
+                               pando_error **error);
+
+// Marks a point to which the transaction can be rolled back, and stores its number. Savepoints nest. Threads: one
+// call at a time for each transaction.
+pando_code pando_tx_savepoint(pando_tx *tx,
+                              uint64_t *savepoint,
+                              pando_error **error);
+
+// Undoes every write since the savepoint, which remains; later savepoints end. Fails with PANDO_INVALID if the
+// transaction has no such savepoint. Threads: one call at a time for each transaction.
+pando_code pando_tx_rollback_to(pando_tx *tx,
+                                uint64_t savepoint,
+                                pando_error **error);
+
+// Forgets the savepoint and all later ones; their writes remain. Fails with PANDO_INVALID if the transaction has no
+// such savepoint. Threads: one call at a time for each transaction.
+pando_code pando_tx_release(pando_tx *tx,
+                            uint64_t savepoint,
+                            pando_error **error);
+
+// Commits all changes or none, and ends the transaction whatever the result is. Stores the number of the commit;
+// `number` may be NULL. With PANDO_SYNC the call returns when the disk has the commit. Fails with PANDO_CONFLICT if
+// another transaction changed what this one has read; the error names table and key, and the work can be done again
+// in a new transaction. Threads: one call at a time for each transaction.
+pando_code pando_tx_commit(pando_tx *tx,
+                           uint64_t *number,
+                           pando_error **error);
+
+// Undoes all changes and ends the transaction. It has no effect on a transaction that has ended. Threads: one call
+// at a time for each transaction.
+pando_code pando_tx_rollback(pando_tx *tx,
+                             pando_error **error);
+
+// Frees a transaction, and rolls it back if it has not ended.
+void pando_tx_free(pando_tx *tx);
+
+// Copies the value of `key` as the transaction sees it, with its own writes, to a new block, which the caller frees
+// with pando_free, and stores its length. Returns PANDO_ABSENT if the key does not exist. Threads: one call at a
+// time for each transaction.
+pando_code pando_tx_get(const pando_tx *tx,
+                        const pando_table *table,
+                        const void *key,
+                        size_t key_len,
+                        void **value,
+                        size_t *value_len,
+                        pando_error **error);
+
+// Copies the value of `key` as the transaction sees it to the caller's buffer and stores its length. If the buffer
+// is too short, nothing is copied, the length is stored all the same, and the result is PANDO_TOO_SMALL. Returns
+// PANDO_ABSENT if the key does not exist. Threads: one call at a time for each transaction.
+pando_code pando_tx_get_into(const pando_tx *tx,
+                             const pando_table *table,
+                             const void *key,
+                             size_t key_len,
+                             void *buffer,
+                             size_t buffer_len,
+                             size_t *value_len,
+                             pando_error **error);
+
+// Returns PANDO_OK if `key` exists as the transaction sees it, PANDO_ABSENT if it does not. Threads: one call at a
+// time for each transaction.
+pando_code pando_tx_exists(const pando_tx *tx,
+                           const pando_table *table,
+                           const void *key,
+                           size_t key_len,
+                           pando_error **error);
+
+// Copies the values of `count` keys as the transaction sees them to one new block, and stores in each of the `count`
+// elements of `values` where the value of its key is; `data` is NULL if the key does not exist. The caller frees
+// `*block` with pando_free. Threads: one call at a time for each transaction.
+pando_code pando_tx_multi_get(const pando_tx *tx,
+                              const pando_table *table,
+                              const pando_bytes *keys,
+                              size_t count,
+                              pando_bytes *values,
+                              void **block,
+                              pando_error **error);
+
+// Opens a cursor over the keys of `range` as the transaction sees them; NULL means every key. The caller frees it
+// with pando_cursor_free. Threads: one call at a time for each transaction.
+pando_code pando_tx_cursor(const pando_tx *tx,
+                           const pando_table *table,
+                           const pando_range *range,
+                           pando_cursor **cursor,
+                           pando_error **error);
+
+// Goes to the next record, at first to the first one. Stores where its key and value are; each of the outputs may be
+// NULL. The bytes live until the next call with this cursor. Returns PANDO_ABSENT after the last record; a step back
+// then goes to the last record. Threads: one call at a time for each cursor.
+pando_code pando_cursor_next(pando_cursor *cursor,
+                             pando_bytes *key,
+                             pando_bytes *value,
+                             pando_error **error);
+
+// Goes to the record before, at first to the last one. The rest is as for pando_cursor_next; PANDO_ABSENT means that
+// there is no record before. Threads: one call at a time for each cursor.
+pando_code pando_cursor_prev(pando_cursor *cursor,
+                             pando_bytes *key,
+                             pando_bytes *value,
+                             pando_error **error);
+
+// Goes to a place between records: pando_cursor_next then returns the first record at or after `key`,
+// pando_cursor_prev the last one before it, both within the range. Reads nothing. Threads: one call at a time for
+// each cursor.
+pando_code pando_cursor_seek(pando_cursor *cursor,
+                             const void *key,
+                             size_t key_len,
+                             pando_error **error);
+
+// Frees a cursor.
+void pando_cursor_free(pando_cursor *cursor);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* PANDO_H */

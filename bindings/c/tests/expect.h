@@ -1,0 +1,43 @@
+// What the test programs have in common.
+
+#ifndef EXPECT_H
+#define EXPECT_H
+
+#include <pando.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pando_error *error;
+
+// The code of the last call, whose error was looked at.
+static inline void expect(pando_code wanted, pando_code got, const char *call, int line) {
+  int has_error = wanted != PANDO_OK && wanted != PANDO_ABSENT;
+  int is_right = got == wanted && (error != NULL) == has_error;
+  if (is_right && has_error)
+    is_right = pando_error_code(error) == got && strlen(pando_error_message(error)) > 8;
+  if (!is_right) {
+    fprintf(stderr, "line %d: %s\n  %s instead of %s: %s\n", line, call, pando_code_name(got),
+            pando_code_name(wanted), pando_error_message(error));
+    exit(1);
+  }
+  pando_error_free(error);
+  error = NULL;
+}
+
+#define EXPECT(wanted, call) expect(wanted, call, #call, __LINE__)
+#define OK(call) EXPECT(PANDO_OK, call)
+#define CHECK(condition)                                            \
+  do {                                                              \
+    if (!(condition)) {                                             \
+      fprintf(stderr, "line %d: not so: %s\n", __LINE__, #condition); \
+      exit(1);                                                      \
+    }                                                               \
+  } while (0)
+
+// Bytes are these.
+static inline int is(const void *data, size_t len, const char *text) {
+  return len == strlen(text) && (len == 0 || memcmp(data, text, len) == 0);
+}
+
+#endif

@@ -1,0 +1,101 @@
+package pando
+
+// The flags name where scripts/go installs the library: CGO_CFLAGS and CGO_LDFLAGS add to them.
+
+/*
+#cgo CFLAGS: -std=c11
+#cgo linux LDFLAGS: -lpando -lpthread -ldl -lm
+#cgo darwin LDFLAGS: -lpando
+#include <pando.h>
+#include <stdlib.h>
+*/
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// call runs a function of the library, and makes an error of its failure. A key that is absent is not one.
+func call(do func(failure **C.pando_error) C.pando_code) (C.pando_code, error) {
+	// The pointer is of C's memory, because C stores a pointer to its own memory in it.
+	var failure *C.pando_error
+	code := do(&failure)
+	if code == C.PANDO_OK || code == C.PANDO_ABSENT {
+		return code, nil
+	}
+	defer C.pando_error_free(failure)
+	return code, errorOf(code, failure)
+}
+
+// errorOf copies an error of C.
+func errorOf(code C.pando_code, failure *C.pando_error) error {
+	kind, known := kinds[code]
+	if !known {
+		kind = ErrFailed
+	}
+	made := &Error{Kind: kind, Message: C.GoString(C.pando_error_message(failure))}
+	if kind != ErrConflict {
+		return made
+	}
+	conflict := &ConflictError{Err: made}
+	if table := C.pando_error_table(failure); table != nil {
+		conflict.Table = C.GoString(table)
+	}
+	var length C.size_t
+	if key := C.pando_error_key(failure, &length); key != nil {
+		conflict.Key = C.GoBytes(key, C.int(length))
+	}
+	return conflict
+}
+
+// address is where bytes begin, and their length. C copies what it keeps. An empty slice has no address.
+func address(bytes []byte) (unsafe.Pointer, C.size_t) {
+	if len(bytes) == 0 {
+		return nil, 0
+	}
+	return unsafe.Pointer(&bytes[0]), C.size_t(len(bytes))
+}
+
+// goBytes copies bytes of C, of any length.
+func goBytes(data unsafe.Pointer, length C.size_t) []byte {
+	return append(make([]byte, 0, int(length)), unsafe.Slice((*byte)(data), int(length))...)
+}
+
+// pinned holds bytes in place while structures of C point to them.
+type pinned struct{ runtime.Pinner }
+
+// bytes makes a structure of C that points to bytes. Those of an empty slice that is not nil have an address, too: NULL
+// means that there are none.
+func (p *pinned) bytes(bytes []byte) C.pando_bytes {
+	if bytes == nil {
+		return C.pando_bytes{}
+	}
+	if len(bytes) == 0 {
+		bytes = emptyBytes[:]
+		p.Pin(&bytes[0])
+		return C.pando_bytes{data: unsafe.Pointer(&bytes[0])}
+	}
+	p.Pin(&bytes[0])
+	return C.pando_bytes{data: unsafe.Pointer(&bytes[0]), len: C.size_t(len(bytes))}
+}
+
+var emptyBytes [1]byte
+
+// bounds makes a range of C. It lives until unpin is called.
+func (p *pinned) bounds(r Range) *C.pando_range {
+	made := &C.pando_range{prefix: p.bytes(r.Prefix), start: p.bytes(r.Start), end: p.bytes(r.End)}
+	p.Pin(made)
+	return made
+}
+
+// cString makes a string of C. A zero byte in it would end it early, so it is refused.
+func cString(text string) (*C.char, func(), error) {
+	for i := range len(text) {
+		if text[i] == 0 {
+			return nil, func() {}, &Error{Kind: ErrInvalid, Message: "a name or path has a zero byte"}
+		}
+	}
+	made := C.CString(text)
+	return made, func() { C.free(unsafe.Pointer(made)) }, nil
+}

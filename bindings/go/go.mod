@@ -1,0 +1,3 @@
+module github.com/pando-db/pando/bindings/go
+
+go 1.23

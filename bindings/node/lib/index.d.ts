@@ -1,0 +1,169 @@
+/** Keys and values: text is stored as UTF-8. */
+export type Bytes = string | Uint8Array
+
+export type Durability = 'sync' | 'buffered' | 'lazy'
+export type Isolation = 'serializable' | 'snapshot'
+export type Layout = 'btree' | 'lsm'
+
+/** Options of a database. Sizes are in bytes; docs/options.md of Pando has their defaults and ranges. */
+export interface DatabaseOptions {
+  memoryBytes?: number
+  durability?: Durability
+  isolation?: Isolation
+  lazyIntervalMs?: number
+  maxSegmentBytes?: number
+  checkpointBytes?: number
+  checkpointRecords?: number
+  maxLogBytes?: number
+  maxLogRecords?: number
+  maxSnapshotAgeMs?: number
+  maxPinnedSpaceBytes?: number
+  pageBytes?: number
+}
+
+export interface OpenOptions extends DatabaseOptions {
+  /** Whether a database that does not exist is created. Default: true. */
+  create?: boolean
+  /** Opens an existing database for reading, beside the process that writes to it. Default: false. */
+  readOnly?: boolean
+}
+
+export interface TableOptions {
+  /** Whether a table that does not exist is created. Default: true. */
+  create?: boolean
+  layout?: Layout
+  compression?: 'none' | 'lz4'
+  /** How long entries live after their put. */
+  ttlMs?: number
+}
+
+export interface TransactionOptions {
+  durability?: Durability
+  isolation?: Isolation
+}
+
+/** Which keys: those that begin with `prefix` and lie between the ends. */
+export interface Range {
+  prefix?: Bytes
+  gte?: Bytes
+  gt?: Bytes
+  lt?: Bytes
+  lte?: Bytes
+}
+
+export interface RangeOptions extends Range {
+  /** Whether the largest key comes first. Default: false. */
+  reverse?: boolean
+  /** At most so many records. */
+  limit?: number
+}
+
+export type Operation = { type: 'put', key: Bytes, value: Bytes } | { type: 'del', key: Bytes }
+
+export type ErrorCode =
+  | 'PANDO_CONFLICT' | 'PANDO_SNAPSHOT_TOO_OLD' | 'PANDO_FULL' | 'PANDO_EXISTS' | 'PANDO_MISSING' | 'PANDO_WOULD_WAIT'
+  | 'PANDO_INVALID' | 'PANDO_MISMATCH' | 'PANDO_LOCKED' | 'PANDO_READ_ONLY' | 'PANDO_FOREIGN' | 'PANDO_CORRUPT'
+  | 'PANDO_IO' | 'PANDO_LATCHED' | 'PANDO_INDETERMINATE' | 'PANDO_CLOSED' | 'PANDO_FORKED' | 'PANDO_IN_USE'
+  | 'PANDO_INTERNAL' | 'PANDO_FAILED'
+
+/** An error of the library. */
+export class PandoError extends Error {
+  /** What the caller can do. */
+  readonly code: ErrorCode
+  /** The table of a conflict. */
+  readonly table?: string
+  /** The key that another transaction changed. */
+  readonly key?: Buffer
+  /** Whether the same transaction can succeed if it runs again. */
+  readonly isRetryable: boolean
+}
+
+/** The reads of a table. Buffers that are returned belong to the caller; some share memory with each other. */
+export interface Reads {
+  readonly name: string
+  readonly layout: Layout
+  /** Returns a value. One that is in memory costs no thread. */
+  get(key: Bytes): Promise<Buffer | undefined>
+  /** Returns a value without a promise. It blocks the event loop for a read of the disk if it is not in memory. */
+  getSync(key: Bytes): Buffer | undefined
+  /** Returns the values of one moment, in the order of the keys. */
+  getMany(keys: Iterable<Bytes>): Promise<Array<Buffer | undefined>>
+  has(key: Bytes): Promise<boolean>
+  /** Iterates over the records of one moment in the order of their keys. */
+  range(options?: RangeOptions): AsyncGenerator<[Buffer, Buffer], void, undefined>
+  keys(options?: RangeOptions): AsyncGenerator<Buffer, void, undefined>
+  values(options?: RangeOptions): AsyncGenerator<Buffer, void, undefined>
+  /** Iterates over what each read has found: fewer promises than `range`. */
+  chunks(options?: RangeOptions): AsyncGenerator<Array<[Buffer, Buffer]>, void, undefined>
+}
+
+/** A table of the newest state. Each write is a transaction by itself. */
+export interface Table extends Reads {
+  put(key: Bytes, value: Bytes, options?: { durability?: Durability }): Promise<void>
+  del(key: Bytes, options?: { durability?: Durability }): Promise<void>
+  /** Applies writes together, in their order. */
+  batch(operations: readonly Operation[], options?: { durability?: Durability }): Promise<void>
+  /** Deletes the keys of a range without reading them. */
+  deleteRange(range?: Range, options?: TransactionOptions): Promise<void>
+}
+
+/** A table within a transaction. */
+export interface TransactionTable extends Omit<Reads, 'getSync'> {
+  /**
+   * Sets a key. The write is handed over before the next read, and at the commit, whose promises report its error. If
+   * there is a promise, await it before further writes.
+   */
+  put(key: Bytes, value: Bytes): Promise<void> | undefined
+  /** Deletes a key, as `put` sets one. */
+  del(key: Bytes): Promise<void> | undefined
+  /** Sets a key that must not exist; PANDO_EXISTS if it does. */
+  insert(key: Bytes, value: Bytes): Promise<void>
+  /** Deletes a key and returns the value that it had. */
+  remove(key: Bytes): Promise<Buffer | undefined>
+  deleteRange(range?: Range): Promise<void>
+}
+
+export interface Transaction {
+  table(table: Table): TransactionTable
+  /** Runs `work`, and undoes only its writes if it fails. */
+  savepoint<T>(work: () => Promise<T>): Promise<T>
+  /** Commits all changes or none. Returns the number of the commit. */
+  commit(): Promise<number>
+  /** Undoes all changes. It has no effect on a transaction that has ended. */
+  rollback(): Promise<void>
+}
+
+/** A view of one moment. */
+export interface Snapshot {
+  table(table: Table): Reads
+  close(): Promise<void>
+}
+
+export interface Database {
+  readonly path: string | undefined
+  readonly isClosed: boolean
+  close(): Promise<void>
+  tables(): Promise<string[]>
+  table(name: string, options?: TableOptions): Promise<Table>
+  dropTable(name: string): Promise<void>
+  snapshot(): Snapshot
+  begin(options?: TransactionOptions): Promise<Transaction>
+  /** Runs `work(tx)` and commits; runs it again after a conflict, up to 24 times. Returns what `work` returns. */
+  transact<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>
+  checkpoint(): Promise<void>
+  sync(): Promise<void>
+  /** Waits until a database that is read beside its writer shows what the writer has acknowledged. */
+  catchUp(): Promise<void>
+  /** Reads and verifies everything. */
+  check(): Promise<void>
+  stats(): Promise<Record<string, number>>
+  /** Adds a backup to a folder. Returns its name. */
+  backup(folder: string, options?: { incremental?: boolean }): Promise<string>
+}
+
+/** Opens a database, or creates it. */
+export function open(path: string, options?: OpenOptions): Promise<Database>
+/** Creates a database in memory. */
+export function inMemory(options?: DatabaseOptions): Promise<Database>
+/** Restores a backup of a folder into a directory that is empty or does not exist. Returns the last commit's number. */
+export function restore(folder: string, target: string, options?: { at?: string }): Promise<number>

@@ -1,0 +1,327 @@
+'use strict'
+
+const native = require('./native')
+const { PandoError, awaited, immediate, closed } = require('./errors')
+const { bytesOf, packWrites } = require('./packed')
+const { Reads, Queue, rangeOf } = require('./reads')
+
+/** How often `transact` runs its function. */
+const MOST_ATTEMPTS = 24
+/** A transaction hands its writes over when so many bytes are waiting. */
+const MOST_WAITING_BYTES = 256 << 10
+
+const NAMES = {
+  memoryBytes: 'memory_bytes',
+  durability: 'durability',
+  isolation: 'isolation',
+  lazyIntervalMs: 'lazy_interval',
+  maxSegmentBytes: 'max_segment_bytes',
+  checkpointBytes: 'checkpoint_bytes',
+  checkpointRecords: 'checkpoint_records',
+  maxLogBytes: 'max_log_bytes',
+  maxLogRecords: 'max_log_records',
+  maxSnapshotAgeMs: 'max_snapshot_age',
+  maxPinnedSpaceBytes: 'max_pinned_space_bytes',
+  pageBytes: 'page_bytes'
+}
+
+function optionsOf ({ readOnly = false, ...given }) {
+  const named = readOnly ? { read_only: 'yes' } : {}
+  for (const [name, value] of Object.entries(given)) {
+    if (!Object.hasOwn(NAMES, name)) throw new TypeError(`there is no option ${name}`)
+    if (value !== undefined) named[NAMES[name]] = String(value)
+  }
+  return named
+}
+
+/** Opens the database in a directory, and creates it if there is none and `create` is not false. */
+async function open (path, { create = true, ...options } = {}) {
+  if (typeof path !== 'string') throw new TypeError('the path must be a string')
+  const named = optionsOf(options)
+  const handle = await awaited(() => native.open(path, create && !options.readOnly, named))
+  return new Database(handle, path)
+}
+
+/** Creates a database in memory. */
+async function inMemory (options = {}) {
+  return new Database(await awaited(() => native.open(null, true, optionsOf(options))), undefined)
+}
+
+/** Restores a backup. */
+async function restore (folder, target, { at } = {}) {
+  return awaited(() => native.restore(String(folder), String(target), at))
+}
+
+class Database {
+  #native
+  #path
+
+  constructor (handle, path) {
+    this.#native = handle
+    this.#path = path
+  }
+
+  get path () {
+    return this.#path
+  }
+
+  get isClosed () {
+    return this.#native.isClosed
+  }
+
+  async close () {
+    return awaited(() => this.#native.close())
+  }
+
+  async [Symbol.asyncDispose ?? Symbol('asyncDispose')] () {
+    return this.close()
+  }
+
+  async tables () {
+    return awaited(() => this.#native.tables())
+  }
+
+  /** Opens a table, and creates it if there is none and `create` is not false. */
+  async table (name, { create = true, ...options } = {}) {
+    const given = Object.values(options).some(value => value !== undefined) ? options : undefined
+    return new Table(await awaited(() => this.#native.table(String(name), create, given)), this.#native)
+  }
+
+  async dropTable (name) {
+    return awaited(() => this.#native.dropTable(String(name)))
+  }
+
+  /** A view of this moment. */
+  snapshot () {
+    return new Snapshot(immediate(() => this.#native.snapshot()))
+  }
+
+  /** Begins a transaction. `transact` is easier to use well. */
+  async begin ({ durability, isolation } = {}) {
+    return new Transaction(await awaited(() => this.#native.begin(durability, isolation)))
+  }
+
+  /** Runs `work(tx)` in a transaction and commits it; runs it again after a conflict. Returns what `work` returns. */
+  async transact (work, options = {}) {
+    for (let attempt = 1; ; attempt++) {
+      const tx = await this.begin(options)
+      try {
+        const result = await work(tx)
+        await tx.commit()
+        return result
+      } catch (error) {
+        await tx.rollback()
+        if (!(error instanceof PandoError && error.isRetryable) || attempt === MOST_ATTEMPTS) throw error
+      }
+      await new Promise(resolve => setTimeout(resolve, Math.random() * Math.min(2 ** attempt / 4, 50)))
+    }
+  }
+
+  async checkpoint () {
+    return awaited(() => this.#native.checkpoint())
+  }
+
+  async sync () {
+    return awaited(() => this.#native.sync())
+  }
+
+  async catchUp () {
+    return awaited(() => this.#native.catchUp())
+  }
+
+  async check () {
+    return awaited(() => this.#native.check())
+  }
+
+  async stats () {
+    return awaited(() => this.#native.stats())
+  }
+
+  async backup (folder, { incremental = false } = {}) {
+    return awaited(() => this.#native.backup(String(folder), incremental))
+  }
+}
+
+const natives = new WeakMap()
+
+/** A table of the newest state: each call is a transaction by itself. */
+class Table extends Reads {
+  #native
+  #db
+
+  constructor (handle, db) {
+    super(handle, db.reader())
+    this.#native = handle
+    this.#db = db
+    natives.set(this, handle)
+  }
+
+  async put (key, value, options) {
+    return this.batch([{ type: 'put', key, value }], options)
+  }
+
+  async del (key, options) {
+    return this.batch([{ type: 'del', key }], options)
+  }
+
+  /** Applies puts and deletes together, in their order. */
+  async batch (operations, { durability } = {}) {
+    const packed = packWrites(operations.map(({ type, key, value }) => ({
+      key: bytesOf(key, 'the key'),
+      value: type === 'del' ? undefined : bytesOf(value, 'the value')
+    })))
+    return awaited(() => this.#db.write(this.#native, packed, durability))
+  }
+
+  /** Deletes the keys of a range without reading them. */
+  async deleteRange (range = {}, { durability, isolation } = {}) {
+    const tx = await awaited(() => this.#db.begin(durability, isolation))
+    try {
+      await awaited(() => tx.deleteRange(this.#native, rangeOf(range)))
+      await awaited(() => tx.commit())
+    } finally {
+      await tx.rollback()
+    }
+  }
+}
+
+function nativeOf (table) {
+  const handle = natives.get(table)
+  if (handle === undefined) throw new TypeError('a table of db.table(…) is needed')
+  return handle
+}
+
+/** A view of one moment. */
+class Snapshot {
+  #reader
+  #queue = new Queue()
+
+  constructor (reader) {
+    this.#reader = reader
+  }
+
+  /** A table at this moment. */
+  table (table) {
+    if (this.#reader === undefined) throw closed('the snapshot')
+    return new Reads(nativeOf(table), this.#reader, this.#queue)
+  }
+
+  /** Ends the snapshot, when the reads that were begun are done. */
+  async close () {
+    const reader = this.#reader
+    if (reader === undefined) return
+    this.#reader = undefined
+    return this.#queue.run(async () => reader.close())
+  }
+}
+
+/** A transaction. Its writes are handed over before its next read, and when it commits. */
+class Transaction {
+  #native
+  #reader
+  #queue = new Queue()
+  #waiting = []
+  #waitingBytes = 0
+
+  constructor (handle) {
+    this.#native = handle
+    this.#reader = handle.reader()
+  }
+
+  /** A table as the transaction sees it. */
+  table (table) {
+    const handle = nativeOf(table)
+    return new TransactionTable(handle, this.#reader, this.#queue, () => this.#handOver(), {
+      write: (key, value) => this.#write(handle, key, value),
+      run: call => this.#run(() => call(this.#native))
+    })
+  }
+
+  #write (handle, key, value) {
+    // The caller may change its bytes before they are handed over.
+    this.#waiting.push({ handle, key: Buffer.from(key), value: value && Buffer.from(value) })
+    this.#waitingBytes += key.length + (value === undefined ? 0 : value.length)
+    return this.#waitingBytes > MOST_WAITING_BYTES ? this.#queue.run(() => this.#handOver()) : undefined
+  }
+
+  /** Hands the waiting writes over, those of one table together. */
+  async #handOver () {
+    while (this.#waiting.length > 0) {
+      const { handle } = this.#waiting[0]
+      const other = this.#waiting.findIndex(write => write.handle !== handle)
+      const writes = this.#waiting.splice(0, other < 0 ? this.#waiting.length : other)
+      this.#waitingBytes = 0
+      await this.#native.write(handle, packWrites(writes))
+    }
+  }
+
+  #run (call) {
+    return this.#queue.run(() => this.#handOver().then(call))
+  }
+
+  /** Commits all changes or none. Returns the number of the commit. */
+  async commit () {
+    return this.#run(() => this.#native.commit())
+  }
+
+  /** Undoes all changes. It has no effect on a transaction that has ended. */
+  async rollback () {
+    return this.#queue.run(() => {
+      this.#waiting = []
+      return this.#native.rollback()
+    })
+  }
+
+  /** Runs `work`, and undoes only its writes if it fails. */
+  async savepoint (work) {
+    await this.#run(() => this.#native.savepoint())
+    let keep = false
+    try {
+      const result = await work()
+      keep = true
+      return result
+    } finally {
+      await this.#run(() => this.#native.endSavepoint(keep))
+    }
+  }
+}
+
+/** A table within a transaction. */
+class TransactionTable extends Reads {
+  #native
+  #of
+
+  constructor (handle, reader, queue, ready, of) {
+    super(handle, reader, queue, ready)
+    this.#native = handle
+    this.#of = of
+  }
+
+  /** Sets a key. The promise, if there is one, is fulfilled when there is room for more. */
+  put (key, value) {
+    return this.#of.write(bytesOf(key, 'the key'), bytesOf(value, 'the value'))
+  }
+
+  del (key) {
+    return this.#of.write(bytesOf(key, 'the key'), undefined)
+  }
+
+  /** Sets a key that must not exist; PANDO_EXISTS if it does. */
+  async insert (key, value) {
+    const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
+    return this.#of.run(tx => tx.insert(this.#native, k, v))
+  }
+
+  /** Deletes a key and returns the value that it had. */
+  async remove (key) {
+    const bytes = bytesOf(key, 'the key')
+    return (await this.#of.run(tx => tx.remove(this.#native, bytes))) ?? undefined
+  }
+
+  async deleteRange (range = {}) {
+    const ends = rangeOf(range)
+    return this.#of.run(tx => tx.deleteRange(this.#native, ends))
+  }
+}
+
+module.exports = { open, inMemory, restore, Database, Table, Snapshot, Transaction, PandoError }

@@ -1,0 +1,247 @@
+//! Databases and their tables.
+
+use crate::packed;
+use crate::promise::{now, promise};
+use crate::reader::Reader;
+use crate::transaction::Tx;
+use binding::{Begun, Failure, Handle, Held, Kind, Outcome, Source, options};
+use napi::bindgen_prelude::{BufferSlice, Object};
+use napi::{Env, Result};
+use napi_derive::napi;
+use pando::{BackupOptions, Backups, ErrorKind, TableOptions, TransactionOptions};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An open database.
+#[napi]
+pub struct NativeDatabase {
+    handle: Arc<Handle>,
+}
+
+/// A table.
+#[napi]
+pub struct NativeTable {
+    pub(crate) table: pando::Table,
+}
+
+/// Opens the database in `path`, or one in memory.
+#[napi]
+pub fn open<'e>(
+    env: &'e Env,
+    path: Option<String>,
+    create: bool,
+    given: HashMap<String, String>,
+) -> Result<Object<'e>> {
+    promise(env, move || {
+        let mut builder = pando::Database::builder();
+        for (name, value) in &given {
+            builder = options::set(builder, name, value)?;
+        }
+        let db = match path.map(PathBuf::from) {
+            Some(path) if create => builder.create(path)?,
+            Some(path) => builder.open(path)?,
+            None => builder.in_memory()?,
+        };
+        Ok(NativeDatabase { handle: Handle::new(db) })
+    })
+}
+
+/// Restores a backup of a folder into the directory `target`.
+#[napi]
+pub fn restore<'e>(env: &'e Env, folder: String, target: String, at: Option<String>) -> Result<Object<'e>> {
+    promise(env, move || Ok(pando::restore(&Backups::open(folder)?, at.as_deref(), target)?.commit as f64))
+}
+
+#[napi]
+impl NativeDatabase {
+    /// Runs `work` on a thread of the pool.
+    fn run<'e, T: napi::bindgen_prelude::ToNapiValue + Send + 'static>(
+        &self,
+        env: &'e Env,
+        work: impl FnOnce(&pando::Database) -> Outcome<T> + Send + 'static,
+    ) -> Result<Object<'e>> {
+        let handle = Arc::clone(&self.handle);
+        promise(env, move || work(handle.open()?))
+    }
+
+    #[napi]
+    pub fn close<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+        let handle = Arc::clone(&self.handle);
+        promise(env, move || handle.close())
+    }
+
+    #[napi(getter)]
+    pub fn is_closed(&self) -> bool {
+        self.handle.is_closed()
+    }
+
+    #[napi]
+    pub fn checkpoint<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+        self.run(env, |db| Ok(db.checkpoint()?))
+    }
+
+    #[napi]
+    pub fn sync<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+        self.run(env, |db| Ok(db.sync()?))
+    }
+
+    #[napi]
+    pub fn catch_up<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+        self.run(env, |db| Ok(db.catch_up()?))
+    }
+
+    #[napi]
+    pub fn check<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+        self.run(env, |db| Ok(db.check().map(drop)?))
+    }
+
+    #[napi]
+    pub fn stats<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+        self.run(env, |db| {
+            let numbers = db.stats()?.numbers();
+            Ok(numbers.into_iter().map(|(name, number)| (name, number as f64)).collect::<HashMap<_, _>>())
+        })
+    }
+
+    #[napi]
+    pub fn backup<'e>(&self, env: &'e Env, folder: String, incremental: bool) -> Result<Object<'e>> {
+        self.run(env, move |db| {
+            let backups = Backups::create(folder)?;
+            let mut options = BackupOptions::default();
+            if let Some(newest) = backups.newest()?.filter(|_| incremental) {
+                options = options.since(&newest);
+            }
+            Ok(db.backup_to(&backups, options)?.name.unwrap_or_default())
+        })
+    }
+
+    #[napi]
+    pub fn tables<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+        self.run(env, |db| Ok(db.tables()?.iter().map(|table| table.name().to_owned()).collect::<Vec<_>>()))
+    }
+
+    #[napi]
+    pub fn drop_table<'e>(&self, env: &'e Env, name: String) -> Result<Object<'e>> {
+        self.run(env, move |db| Ok(db.drop_table(&name)?))
+    }
+
+    /// Opens a table; without options as it is, or as a new one by default.
+    #[napi]
+    pub fn table<'e>(
+        &self,
+        env: &'e Env,
+        name: String,
+        create: bool,
+        given: Option<NativeTableOptions>,
+    ) -> Result<Object<'e>> {
+        self.run(env, move |db| {
+            let table = match (create, given) {
+                (false, _) => db.table(&name)?.ok_or_else(|| {
+                    let message = format!("there is no table {name:?}");
+                    Failure::new(Kind::Engine(ErrorKind::Missing), message)
+                })?,
+                (true, None) => db.ensure_table(&name)?,
+                (true, Some(given)) => db.ensure_table_with(&name, &given.read()?)?,
+            };
+            Ok(NativeTable { table })
+        })
+    }
+
+    /// What reads the newest state.
+    #[napi]
+    pub fn reader(&self) -> Reader {
+        Reader::new(Source::Database(Arc::clone(&self.handle)))
+    }
+
+    /// What reads this moment.
+    #[napi]
+    pub fn snapshot(&self) -> Result<Reader> {
+        now(|| Ok(Reader::new(Source::Snapshot(Held::take(&self.handle)?))))
+    }
+
+    /// Applies packed writes in a transaction of their own.
+    #[napi]
+    pub fn write<'e>(
+        &self,
+        env: &'e Env,
+        table: &NativeTable,
+        packed: BufferSlice<'_>,
+        durability: Option<String>,
+    ) -> Result<Object<'e>> {
+        let (table, packed) = (table.table.clone(), packed.to_vec());
+        self.run(env, move |db| {
+            let (options, writes) = (transaction_options(db, durability, None)?, packed::writes(&packed)?);
+            Ok(db.write_with(&options, |tx| packed::apply(tx, &table, &writes))?)
+        })
+    }
+
+    /// Begins a transaction.
+    #[napi]
+    pub fn begin<'e>(
+        &self,
+        env: &'e Env,
+        durability: Option<String>,
+        isolation: Option<String>,
+    ) -> Result<Object<'e>> {
+        let handle = Arc::clone(&self.handle);
+        promise(env, move || {
+            let options = transaction_options(handle.open()?, durability, isolation)?;
+            Ok(Tx::new(Begun::begin(&handle, &options)?))
+        })
+    }
+}
+
+fn transaction_options(
+    db: &pando::Database,
+    durability: Option<String>,
+    isolation: Option<String>,
+) -> Outcome<TransactionOptions> {
+    let mut given = db.transaction_options();
+    if let Some(word) = durability {
+        given.durability = options::durability(&word)?;
+    }
+    if let Some(word) = isolation {
+        given.isolation = options::isolation(&word)?;
+    }
+    Ok(given)
+}
+
+/// The options of a table.
+#[napi(object)]
+pub struct NativeTableOptions {
+    pub layout: Option<String>,
+    pub compression: Option<String>,
+    pub ttl_ms: Option<f64>,
+}
+
+impl NativeTableOptions {
+    fn read(self) -> Outcome<TableOptions> {
+        let mut options = TableOptions::default();
+        if let Some(word) = self.layout {
+            options.layout = word.parse()?;
+        }
+        if let Some(word) = self.compression {
+            options.compression = word.parse()?;
+        }
+        if let Some(ttl_ms) = self.ttl_ms {
+            let ttl = Duration::try_from_secs_f64(ttl_ms / 1e3);
+            options.ttl = Some(ttl.map_err(|_| Failure::invalid(format!("ttl is {ttl_ms} ms")))?);
+        }
+        Ok(options)
+    }
+}
+
+#[napi]
+impl NativeTable {
+    #[napi(getter)]
+    pub fn name(&self) -> String {
+        self.table.name().to_owned()
+    }
+
+    #[napi(getter)]
+    pub fn layout(&self) -> String {
+        self.table.layout().to_string()
+    }
+}

@@ -1,0 +1,121 @@
+//! Transactions.
+
+use crate::bytes::Bytes;
+use crate::database::NativeTable;
+use crate::packed;
+use crate::promise::promise;
+use crate::reader::{NativeRange, Reader};
+use binding::{Begun, Failure, Source};
+use napi::bindgen_prelude::{BufferSlice, Object};
+use napi::{Env, Result};
+use napi_derive::napi;
+use pando::Savepoint;
+use std::sync::{Arc, Mutex};
+
+/// A transaction.
+#[napi]
+pub struct Tx {
+    begun: Arc<Begun>,
+    /// Its savepoints, the oldest first.
+    savepoints: Arc<Mutex<Vec<Savepoint>>>,
+}
+
+impl Tx {
+    pub(crate) fn new(begun: Arc<Begun>) -> Self {
+        Tx { begun, savepoints: Arc::default() }
+    }
+}
+
+#[napi]
+impl Tx {
+    /// What reads within the transaction.
+    #[napi]
+    pub fn reader(&self) -> Reader {
+        Reader::new(Source::Transaction(Arc::clone(&self.begun)))
+    }
+
+    /// Applies packed writes.
+    #[napi]
+    pub fn write<'e>(
+        &self,
+        env: &'e Env,
+        table: &NativeTable,
+        packed: BufferSlice<'_>,
+    ) -> Result<Object<'e>> {
+        let (begun, table, packed) = (Arc::clone(&self.begun), table.table.clone(), packed.to_vec());
+        promise(env, move || {
+            let writes = packed::writes(&packed)?;
+            begun.write(|tx| packed::apply(tx, &table, &writes))
+        })
+    }
+
+    #[napi]
+    pub fn insert<'e>(
+        &self,
+        env: &'e Env,
+        table: &NativeTable,
+        key: BufferSlice<'_>,
+        value: BufferSlice<'_>,
+    ) -> Result<Object<'e>> {
+        let (begun, table) = (Arc::clone(&self.begun), table.table.clone());
+        let (key, value) = (key.to_vec(), value.to_vec());
+        promise(env, move || begun.write(|tx| tx.insert(&table, &key, &value)))
+    }
+
+    #[napi]
+    pub fn delete_range<'e>(
+        &self,
+        env: &'e Env,
+        table: &NativeTable,
+        range: NativeRange<'_>,
+    ) -> Result<Object<'e>> {
+        let (begun, table, span) = (Arc::clone(&self.begun), table.table.clone(), range.span());
+        promise(env, move || begun.write(|tx| tx.delete_range(&table, span)))
+    }
+
+    /// Deletes a key and returns the value that it had.
+    #[napi]
+    pub fn remove<'e>(&self, env: &'e Env, table: &NativeTable, key: BufferSlice<'_>) -> Result<Object<'e>> {
+        let (begun, table, key) = (Arc::clone(&self.begun), table.table.clone(), key.to_vec());
+        promise(env, move || Ok(begun.write(|tx| tx.remove(&table, &key))?.map(Bytes)))
+    }
+
+    #[napi]
+    pub fn savepoint<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+        let (begun, savepoints) = (Arc::clone(&self.begun), Arc::clone(&self.savepoints));
+        promise(env, move || {
+            let mut savepoints = savepoints.try_lock().map_err(|_| Failure::in_use("the transaction"))?;
+            savepoints.push(begun.write(|tx| Ok(tx.savepoint()))?);
+            Ok(())
+        })
+    }
+
+    /// Ends the newest savepoint; its writes are kept or undone.
+    #[napi]
+    pub fn end_savepoint<'e>(&self, env: &'e Env, keep: bool) -> Result<Object<'e>> {
+        let (begun, savepoints) = (Arc::clone(&self.begun), Arc::clone(&self.savepoints));
+        promise(env, move || {
+            let mut savepoints = savepoints.try_lock().map_err(|_| Failure::in_use("the transaction"))?;
+            let newest = savepoints.pop().ok_or_else(|| Failure::invalid("there is no savepoint"))?;
+            begun.write(|tx| {
+                if !keep {
+                    tx.rollback_to(&newest)?;
+                }
+                tx.release(&newest)
+            })
+        })
+    }
+
+    /// Commits; returns the number of the commit.
+    #[napi]
+    pub fn commit<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+        let begun = Arc::clone(&self.begun);
+        promise(env, move || Ok(begun.commit()? as f64))
+    }
+
+    #[napi]
+    pub fn rollback<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
+        let begun = Arc::clone(&self.begun);
+        promise(env, move || begun.roll_back())
+    }
+}

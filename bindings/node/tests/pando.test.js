@@ -1,0 +1,233 @@
+'use strict'
+
+const assert = require('node:assert/strict')
+const { mkdtempSync, rmSync } = require('node:fs')
+const { tmpdir } = require('node:os')
+const { join } = require('node:path')
+const { test, after } = require('node:test')
+const pando = require('pando-db')
+
+const root = mkdtempSync(join(tmpdir(), 'pando-node-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+
+const text = bytes => bytes?.toString()
+
+async function list (records) {
+  const found = []
+  for await (const [key, value] of records) found.push(`${key}=${value}`)
+  return found.join(' ')
+}
+
+async function inMemory () {
+  const db = await pando.inMemory({ memoryBytes: 16 << 20 })
+  return [db, await db.table('t')]
+}
+
+test('a database is there after reopening', async () => {
+  const path = join(root, 'reopened')
+  await assert.rejects(pando.open(path, { create: false }), { code: 'PANDO_MISSING', name: 'PandoError' })
+  const db = await pando.open(path, { memoryBytes: 16 << 20, durability: 'buffered' })
+  const table = await db.table('t', { layout: 'lsm', compression: 'lz4', ttlMs: 60000 })
+  assert.equal(table.name, 't')
+  assert.equal(table.layout, 'lsm')
+  await table.put('k', 'v')
+  await table.put(Buffer.from('large'), Buffer.alloc(3 << 20, 'L'))
+  await assert.rejects(pando.open(path), { code: 'PANDO_LOCKED' })
+  const beside = await pando.open(path, { readOnly: true, memoryBytes: 16 << 20 })
+  await beside.catchUp()
+  const other = await beside.table('t', { create: false })
+  assert.equal(text(await other.get('k')), 'v')
+  await assert.rejects(other.put('k', 'w'), { code: 'PANDO_READ_ONLY' })
+  await beside.close()
+  await db.backup(join(root, 'backups'))
+  await db.checkpoint()
+  await db.sync()
+  await db.check()
+  assert.ok((await db.stats()).last_commit > 0)
+  await db.close()
+  await db.close()
+  assert.ok(db.isClosed)
+  await assert.rejects(table.get('k'), { code: 'PANDO_CLOSED' })
+  assert.throws(() => table.getSync('k'), { code: 'PANDO_CLOSED' })
+  await pando.restore(join(root, 'backups'), join(root, 'restored'))
+  for (const place of [path, join(root, 'restored')]) {
+    const again = await pando.open(place, { create: false, memoryBytes: 16 << 20 })
+    const table = await again.table('t')
+    await assert.rejects(again.table('t', { layout: 'btree' }), { code: 'PANDO_MISMATCH' })
+    assert.equal(text(await table.get('k')), 'v')
+    assert.equal((await table.get('large')).length, 3 << 20)
+    assert.equal(table.getSync('large')[0], 'L'.charCodeAt(0))
+    await again.close()
+  }
+})
+
+test('a table has keys of text and bytes', async () => {
+  const [db, table] = await inMemory()
+  await table.put('text', new Uint8Array([1, 2, 3]))
+  await table.put(new Uint8Array([255]), 'bytes')
+  await table.put('', '')
+  assert.deepEqual([...await table.get('text')], [1, 2, 3])
+  assert.equal(text(table.getSync(Buffer.from([255]))), 'bytes')
+  assert.equal(text(await table.get('')), '')
+  assert.equal(await table.get('none'), undefined)
+  assert.equal(table.getSync('none'), undefined)
+  assert.deepEqual((await table.getMany(['text', 'none', ''])).map(text), ['\x01\x02\x03', undefined, ''])
+  assert.equal(await table.has('text'), true)
+  assert.equal(await table.has('none'), false)
+  await table.batch([{ type: 'put', key: 'a', value: '1' }, { type: 'del', key: 'text' }, { type: 'del', key: 'a' }])
+  assert.equal(await list(table.range({ lt: 'z' })), '=')
+  await table.deleteRange()
+  assert.equal(await list(table.range()), '')
+  for (const wrong of [undefined, null, 1, {}]) {
+    await assert.rejects(table.get(wrong), TypeError)
+    await assert.rejects(table.put('k', wrong), TypeError)
+  }
+  await assert.rejects(table.put('k'.repeat(1 << 16), 'v'), { code: 'PANDO_INVALID' })
+  await assert.rejects(pando.open({}), TypeError)
+  await assert.rejects(pando.inMemory({ noSuchOption: 1 }), TypeError)
+  await assert.rejects(pando.inMemory({ pageBytes: 5000 }), { code: 'PANDO_INVALID' })
+  await db.dropTable('t')
+  await assert.rejects(db.dropTable('t'), { code: 'PANDO_MISSING' })
+  assert.deepEqual(await db.tables(), [])
+  await db.close()
+})
+
+test('ranges have ends, directions and limits', async () => {
+  const [db, table] = await inMemory()
+  await table.batch(['a', 'ab', 'b', 'ba', 'c'].map(key => ({ type: 'put', key, value: key })))
+  const keys = async range => (await list(table.range(range))).replace(/=\w+/g, '')
+  assert.equal(await keys(), 'a ab b ba c')
+  assert.equal(await keys({ reverse: true }), 'c ba b ab a')
+  assert.equal(await keys({ gte: 'ab', lt: 'c' }), 'ab b ba')
+  assert.equal(await keys({ gt: 'ab', lte: 'c', reverse: true }), 'c ba b')
+  assert.equal(await keys({ prefix: 'b' }), 'b ba')
+  assert.equal(await keys({ limit: 2, reverse: true }), 'c ba')
+  assert.equal(await keys({ limit: 0 }), '')
+  assert.equal(await keys({ gt: 'b', lt: 'a' }), '')
+  const many = 5000
+  const key = number => String(number).padStart(6, '0')
+  await table.deleteRange()
+  await table.batch(Array.from({ length: many }, (_, i) => ({ type: 'put', key: key(i), value: String(i) })))
+  for (const reverse of [false, true]) {
+    let count = 0
+    for await (const [found, value] of table.range({ reverse })) {
+      const number = reverse ? many - 1 - count : count
+      assert.equal(text(found), key(number))
+      assert.equal(text(value), String(number))
+      count++
+    }
+    assert.equal(count, many)
+  }
+  for await (const found of table.keys({ limit: 1 })) assert.equal(text(found), key(0))
+  for await (const found of table.values({ limit: 1, reverse: true })) assert.equal(text(found), String(many - 1))
+  await db.close()
+})
+
+test('a snapshot is one moment', async () => {
+  const [db, table] = await inMemory()
+  await table.put('k', '1')
+  const snapshot = db.snapshot()
+  await table.put('k', '2')
+  const then = snapshot.table(table)
+  const [one, many, has] = await Promise.all([then.get('k'), then.getMany(['k', 'l']), then.has('l')])
+  assert.equal(text(one), '1')
+  assert.deepEqual(many.map(text), ['1', undefined])
+  assert.equal(has, false)
+  assert.equal(await list(then.range()), 'k=1')
+  // Reads at the same time wait for each other.
+  const keys = Array.from({ length: 200 }, (_, i) => String(i))
+  await Promise.all(Array.from({ length: 50 }, () => then.getMany(keys)))
+  await db.transact(tx => Promise.all(Array.from({ length: 50 }, () => tx.table(table).getMany(keys))))
+  assert.equal(text(await table.get('k')), '2')
+  await snapshot.close()
+  await snapshot.close()
+  await assert.rejects(then.get('k'), { code: 'PANDO_CLOSED' })
+  assert.throws(() => snapshot.table(table), { code: 'PANDO_CLOSED' })
+  await db.close()
+})
+
+test('a transaction is all or nothing', async () => {
+  const [db, table] = await inMemory()
+  const other = await db.table('other')
+  const result = await db.transact(async tx => {
+    const [t, o] = [tx.table(table), tx.table(other)]
+    const value = Buffer.from('1')
+    t.put('a', value)
+    value[0] = 0 // The transaction has its own copy.
+    o.put('x', 'y')
+    t.put('b', '2')
+    t.del('b')
+    assert.equal(text(await t.get('a')), '1')
+    assert.equal(await list(t.range()), 'a=1')
+    await t.insert('c', '3')
+    await assert.rejects(t.insert('c', '4'), { code: 'PANDO_EXISTS' })
+    assert.equal(text(await t.remove('c')), '3')
+    assert.equal(await t.remove('c'), undefined)
+    await assert.rejects(tx.savepoint(async () => {
+      t.put('d', '5')
+      await t.deleteRange({ lt: 'b' })
+      assert.equal(await list(t.range()), 'd=5')
+      throw new Error('planned')
+    }), { message: 'planned' })
+    await tx.savepoint(async () => { t.put('e', '6') })
+    assert.equal(await table.get('a'), undefined)
+    return 'result'
+  }, { durability: 'buffered' })
+  assert.equal(result, 'result')
+  assert.equal(await list(table.range()), 'a=1 e=6')
+  assert.equal(await list(other.range()), 'x=y')
+  let kept
+  await assert.rejects(db.transact(async tx => {
+    kept = tx
+    await tx.table(table).deleteRange()
+    throw new Error('planned')
+  }), { message: 'planned' })
+  assert.equal(await list(table.range()), 'a=1 e=6')
+  await assert.rejects(kept.commit(), { code: 'PANDO_CLOSED' })
+  await db.close()
+})
+
+test('a transaction of many writes hands them over on the way', async () => {
+  const [db, table] = await inMemory()
+  const count = 3000
+  await db.transact(async tx => {
+    const t = tx.table(table)
+    for (let i = 0; i < count; i++) await t.put(`k${i}`, Buffer.alloc(500))
+  })
+  let found = 0
+  for await (const chunk of table.chunks()) found += chunk.length
+  assert.equal(found, count)
+  await db.close()
+})
+
+test('a conflict names table and key, and transact runs again', async () => {
+  const [db, table] = await inMemory()
+  await table.put('k', '0')
+  let attempts = 0
+  await db.transact(async tx => {
+    const t = tx.table(table)
+    const number = Number(await t.get('k'))
+    if (++attempts === 1) await table.put('k', '10')
+    t.put('k', String(number + 1))
+  })
+  assert.equal(attempts, 2)
+  assert.equal(text(await table.get('k')), '11')
+  const tx = await db.begin()
+  await tx.table(table).get('k')
+  await table.put('k', '12')
+  tx.table(table).put('l', '')
+  await assert.rejects(tx.commit(), error => {
+    assert.equal(error.code, 'PANDO_CONFLICT')
+    assert.equal(error.table, 't')
+    assert.equal(text(error.key), 'k')
+    assert.ok(error.isRetryable && error instanceof pando.PandoError)
+    return true
+  })
+  // Counters that many tasks count up lose nothing.
+  await Promise.all(Array.from({ length: 20 }, () => db.transact(async tx => {
+    const t = tx.table(table)
+    t.put('n', String(Number(await t.get('n') ?? 0) + 1))
+  }, { durability: 'buffered' })))
+  assert.equal(text(await table.get('n')), '20')
+  await db.close()
+})

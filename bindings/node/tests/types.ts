@@ -1,0 +1,36 @@
+// What the types allow, and what they refuse. It is compiled, and not run.
+
+import { inMemory, open, PandoError, Table } from 'pando-db'
+import { PandoLevel } from 'pando-db/level'
+import { KeyvPando } from 'pando-db/keyv'
+import Keyv from 'keyv'
+
+export async function uses(): Promise<number> {
+  const db = await open('x', { memoryBytes: 1 << 25, durability: 'lazy', readOnly: false })
+  const table: Table = await db.table('t', { layout: 'lsm' })
+  await table.put('k', new Uint8Array(1))
+  const value: Buffer | undefined = await table.get(Buffer.from('k'))
+  for await (const [key, found] of table.range({ gte: 'a', reverse: true, limit: 3 })) key.compare(found)
+  const length: number = await db.transact(async tx => {
+    const t = tx.table(table)
+    t.put('a', 'b')
+    return (await t.get('a'))?.length ?? 0
+  })
+  try {
+    await table.batch([{ type: 'put', key: 'a', value: 'b' }, { type: 'del', key: 'a' }])
+  } catch (error) {
+    if (error instanceof PandoError && error.code === 'PANDO_CONFLICT') console.log(error.table, error.key?.length)
+  }
+  // @ts-expect-error A number is no key.
+  await table.get(1)
+  // @ts-expect-error There is no such durability.
+  await inMemory({ durability: 'none' })
+  // @ts-expect-error A put has a value.
+  await table.batch([{ type: 'put', key: 'a' }])
+
+  const level = new PandoLevel<string, { n: number }>('x', { valueEncoding: 'json', pando: { memoryBytes: 1 << 25 } })
+  const got: { n: number } | undefined = await level.get('k')
+  const keyv = new Keyv({ store: new KeyvPando(db) })
+  await keyv.set('k', got)
+  return length + (value?.length ?? 0)
+}

@@ -1,0 +1,151 @@
+//! Databases, snapshots and transactions that can be closed before they are freed.
+
+use crate::failure::{Failure, Outcome};
+use pando::{Database, Snapshot, Transaction, TransactionOptions};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+/// An open database.
+#[derive(Debug)]
+pub struct Handle {
+    db: Database,
+    is_closed: AtomicBool,
+}
+
+impl Handle {
+    /// Of a database that was just opened.
+    pub fn new(db: Database) -> Arc<Self> {
+        Arc::new(Handle { db, is_closed: AtomicBool::new(false) })
+    }
+
+    /// The database, if it may be used.
+    pub fn open(&self) -> Outcome<&Database> {
+        if self.is_closed() {
+            return Err(Failure::closed("the database"));
+        }
+        Ok(&self.db)
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Closes the database for all that share it. A second time has no effect.
+    pub fn close(&self) -> Outcome<()> {
+        if self.is_closed.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        Ok(self.db.close()?)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Nobody is left to get the error; `close` returns it.
+        let _ = self.close();
+    }
+}
+
+/// A snapshot, which one call at a time reads.
+#[derive(Debug)]
+pub struct Held {
+    handle: Arc<Handle>,
+    inner: Mutex<Option<Snapshot>>,
+}
+
+impl Held {
+    /// Takes a snapshot.
+    pub fn take(handle: &Arc<Handle>) -> Outcome<Arc<Self>> {
+        let snapshot = handle.open()?.snapshot()?;
+        Ok(Arc::new(Held { handle: Arc::clone(handle), inner: Mutex::new(Some(snapshot)) }))
+    }
+
+    /// Runs `read` on the snapshot.
+    pub fn read<T>(&self, read: impl FnOnce(&Snapshot) -> pando::Result<T>) -> Outcome<T> {
+        self.handle.open()?;
+        let held = try_lock(&self.inner, "the snapshot")?;
+        let snapshot = held.as_ref().ok_or_else(|| Failure::closed("the snapshot"))?;
+        Ok(read(snapshot)?)
+    }
+
+    /// The database.
+    pub fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// Ends the snapshot. A second time has no effect.
+    pub fn close(&self) -> Outcome<()> {
+        drop(try_lock(&self.inner, "the snapshot")?.take());
+        Ok(())
+    }
+}
+
+/// A transaction, which one call at a time uses.
+#[derive(Debug)]
+pub struct Begun {
+    handle: Arc<Handle>,
+    inner: Mutex<Option<Transaction>>,
+    /// How often something was written or undone: what was read before may differ.
+    changes: AtomicU64,
+}
+
+impl Begun {
+    /// Begins a transaction.
+    pub fn begin(handle: &Arc<Handle>, options: &TransactionOptions) -> Outcome<Arc<Self>> {
+        let inner = Mutex::new(Some(handle.open()?.begin_with(options)?));
+        Ok(Arc::new(Begun { handle: Arc::clone(handle), inner, changes: AtomicU64::new(0) }))
+    }
+
+    /// The database.
+    pub fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// Runs `read` on the transaction.
+    pub fn read<T>(&self, read: impl FnOnce(&Transaction) -> pando::Result<T>) -> Outcome<T> {
+        self.handle.open()?;
+        let guard = try_lock(&self.inner, "the transaction")?;
+        Ok(read(guard.as_ref().ok_or_else(ended)?)?)
+    }
+
+    /// Runs `write` on the transaction.
+    pub fn write<T>(&self, write: impl FnOnce(&mut Transaction) -> pando::Result<T>) -> Outcome<T> {
+        self.handle.open()?;
+        let mut guard = try_lock(&self.inner, "the transaction")?;
+        let transaction = guard.as_mut().ok_or_else(ended)?;
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        Ok(write(transaction)?)
+    }
+
+    /// How often something was written or undone so far.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Commits all changes or none, and ends the transaction. Returns the number of the commit.
+    pub fn commit(&self) -> Outcome<u64> {
+        self.handle.open()?;
+        let transaction = try_lock(&self.inner, "the transaction")?.take().ok_or_else(ended)?;
+        Ok(transaction.commit()?)
+    }
+
+    /// Undoes all changes and ends the transaction. It has no effect on one that has ended.
+    pub fn roll_back(&self) -> Outcome<()> {
+        drop(try_lock(&self.inner, "the transaction")?.take());
+        Ok(())
+    }
+}
+
+#[cold]
+fn ended() -> Failure {
+    Failure::closed("the transaction")
+}
+
+/// The lock, if no other call has it. A poisoned one counts as closed.
+fn try_lock<'a, T>(mutex: &'a Mutex<T>, what: &str) -> Outcome<MutexGuard<'a, T>> {
+    mutex.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => Failure::in_use(what),
+        TryLockError::Poisoned(_) => Failure::closed(what),
+    })
+}

@@ -1,0 +1,21 @@
+//! What the bindings for C and Node have in common: objects that can be closed before they are freed, errors with a
+//! name for each kind, options by name, and steps over records that keep no borrow between two calls.
+//!
+//! 1. No call waits for a lock of this crate: an object that another call uses gives [`Kind::InUse`]. A child of a fork
+//!    can therefore call everything, and gets the engine's `Forked`.
+//! 2. No panic leaves [`guard`].
+//! 3. Objects hold what they depend on, so that they can be freed in any order.
+//!
+//! Reading order: `failure.rs`, `handle.rs`, `source.rs`, `steps.rs` (records in order), `options.rs`.
+#![deny(missing_docs, unsafe_code)]
+
+mod failure;
+mod handle;
+pub mod options;
+mod source;
+mod steps;
+
+pub use failure::{Failure, Kind, Outcome, guard};
+pub use handle::{Begun, Handle, Held};
+pub use source::{Reads, Source};
+pub use steps::{Direction, Steps};
