@@ -195,12 +195,13 @@ impl Builder {
     /// properly is replayed into memory and left as it is. This works on a read-only file system; no process
     /// can open the database for writing then. Elsewhere one can, and this one follows it.
     ///
-    /// If another process opens it for writing, before this one or after it, this one follows it: within a few milliseconds snapshots show what
-    /// that process has acknowledged, and [`Database::catch_up`](crate::Database::catch_up) waits for it. The pages and
-    /// the log that its open snapshots need are kept by the writer, within the writer's bounds for readers. A snapshot
-    /// past them fails with `SnapshotTooOld`, and so does one that is still open when a third process takes over
-    /// writing. The reader keeps a small file in the directory, which it must be allowed to create. A process
-    /// that does not admit readers cannot open the database for writing meanwhile. Works on Linux.
+    /// If another process opens it for writing, before this one or after it, this one follows it: within a few
+    /// milliseconds snapshots show what that process has acknowledged, and
+    /// [`Database::catch_up`](crate::Database::catch_up) waits for it. The pages and the log that its open snapshots
+    /// need are kept by the writer, within the writer's bounds for readers. A snapshot past them fails with
+    /// `SnapshotTooOld`, and so does one that is still open when a third process takes over writing. The reader keeps a
+    /// small file in the directory, which it must be allowed to create. A process that does not admit readers cannot
+    /// open the database for writing meanwhile. Works on Linux.
     ///
     /// Default: no. Range: no, yes. Set it when several processes must read the same database; a read-only database
     /// rejects every write.

@@ -380,8 +380,8 @@ impl Parts {
         Board::remove(&*self.dir)?;
         // Who keeps no board looks at no seats.
         if seats::needed(&*self.dir, database)? != Needed::NOTHING {
-            let message = "another process has the database open for reading, and this one cannot write beside it; \
-                           wait until that process closes the database";
+            let message = "another process has the database open for reading, and this one cannot write \
+                           beside it; wait until that process closes the database";
             return Err(Error::new(ErrorKind::Locked, message));
         }
         Ok(None)

@@ -300,8 +300,8 @@ fn what_only_the_writer_can_do_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// A reader that came first keeps no writer out. It shows what there was, and then what the writers show, whether the one
-/// before it closed the database or was killed.
+/// A reader that came first keeps no writer out. It shows what there was, and then what the writers show, whether the
+/// one before it closed the database or was killed.
 #[test]
 fn a_reader_that_came_first_follows_the_writer_that_comes() -> Result<()> {
     for seed in 0..8 {
