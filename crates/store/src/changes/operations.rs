@@ -227,7 +227,7 @@ impl<'f> Operations<'f> {
                 Op::Delete { key } => Ok(Operation::Delete { table, key }),
                 Op::DeleteRange { start, end } => Ok(Operation::DeleteRange { table, start, end }),
                 Op::Attach { .. } => {
-                    Err(Error::corruption("a commit attached a run behind other operations"))
+                    Err(Error::corruption("a commit attached a run after other operations"))
                 }
             },
         }
