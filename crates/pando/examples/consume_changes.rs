@@ -55,6 +55,7 @@ fn consume(consumer: &mut Consumer, seen: &mut Seen, deliver: &mut Vec<Event>) -
     last.map_or(Ok(()), |last| consumer.acknowledge(last))
 }
 
+/// Changes some records, consumes the changes, and goes on after a restart.
 pub fn main() -> Result<()> {
     let dir = std::env::temp_dir().join(format!("pando-consume-{}", std::process::id()));
     let (mut seen, mut delivered) = (Seen::new(), Vec::new());

@@ -176,7 +176,7 @@ mod tests {
             tx.put(&table, b"k\n", b"\xff\x00")?;
             tx.put(&table, b"long", vec![7; (1 << 20) + 1])?;
             tx.delete(&table, b"\xfe")?;
-            tx.delete_range(&table, "x"..)
+            tx.delete_range(&table, "x".."y")
         })?;
         db.write(|tx| tx.rename_table(&table, "t").map(drop))?;
         let mut lines = Vec::new();
@@ -199,7 +199,7 @@ mod tests {
         ];
         assert_eq!(ops, expected);
         assert_eq!((&lines[0]["table"], &lines[0]["ttl_ms"]), (&"a \"b\"".into(), &9000.into()));
-        assert_eq!((&lines[2]["start"], lines[2].get("end")), (&"x".into(), None));
+        assert_eq!((&lines[2]["start"], &lines[2]["end"]), (&"x".into(), &"y".into()));
         assert_eq!((&lines[3]["key"], &lines[3]["value_hex"]), (&"k\n".into(), &"ff00".into()));
         assert!(lines[3]["put_ms"].as_u64() > Some(1_600_000_000_000));
         assert_eq!((&lines[4]["value_bytes"], lines[4].get("value")), (&((1 << 20) + 1).into(), None));

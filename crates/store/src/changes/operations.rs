@@ -226,9 +226,7 @@ impl<'f> Operations<'f> {
                 Op::PutLarge { key, large } => self.put_or_delete(table, key, Value::Large(large)),
                 Op::Delete { key } => Ok(Operation::Delete { table, key }),
                 Op::DeleteRange { start, end } => Ok(Operation::DeleteRange { table, start, end }),
-                Op::Attach { .. } => {
-                    Err(Error::corruption("a commit attached a run behind other operations"))
-                }
+                Op::Attach { .. } => Err(Error::corruption("a commit attached a run after other operations")),
             },
         }
     }

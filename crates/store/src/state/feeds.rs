@@ -1,6 +1,6 @@
 //! Who follows the changes, and what is kept for them.
 //!
-//! A feed reads the log behind a moving position (`crate::changes`). What its next commits need must stay:
+//! A feed reads the log after a moving position (`crate::changes`). What its next commits need must stay:
 //!
 //! 1. *The log* from its position on: `Store::drop_log` asks for the first segment that any feed needs.
 //! 2. *What its records name* in the data file: the extents of large values and of attached runs. A checkpoint that
