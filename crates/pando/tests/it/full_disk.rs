@@ -82,7 +82,7 @@ fn what_was_deleted_is_written_to_again() {
         let (layout, value_bytes) = (Layout::ALL[seed as usize % 2], if seed < 2 { 20_000 } else { 100 });
         let disk = SimDisk::new();
         let (db, table) = small(&disk, 8 * MIB, layout);
-        let taken = fill(&db, &table, scattered, value_bytes);
+        let taken = fill(&db, &table, |at| scattered(at + (seed << 32)), value_bytes);
         assert!(taken * value_bytes as u64 > 2 * MIB, "seed {seed}: {taken} records of {value_bytes} bytes");
         waits_for("not short", || db.short_of_room().is_some());
         delete_half(&db, &table).unwrap();

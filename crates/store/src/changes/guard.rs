@@ -16,6 +16,8 @@ impl Guard {
     /// Refuses to go on with what may be gone.
     pub fn check(&self) -> Result<()> {
         self.store.check_open()?;
+        // A writer may have come since: what it writes is not in the log of this process.
+        self.store.processes.check_not_beside("following the changes", "Database::changes")?;
         if self.hold.is_revoked() { Err(self.too_old()) } else { Ok(()) }
     }
 

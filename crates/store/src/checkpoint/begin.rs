@@ -60,7 +60,7 @@ impl Store {
         self.latch.check()?;
         let (sealed, tables) =
             self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
-        if !self.is_compaction_due(&tables, wholly)? {
+        if !self.is_compaction_due(&tables, wholly)? || !self.rooms.may_merge() {
             return Ok(None);
         }
         let base = sealed.first().map(|newest| (newest.sealed_at, newest.log_end));

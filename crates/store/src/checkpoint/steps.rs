@@ -234,6 +234,7 @@ impl Checkpoint<'_> {
             Step::SyncSuperblock => store.sync_data()?,
             Step::Switch => {
                 self.switch();
+                store.rooms.note_made(self.care, !self.sealed.is_empty());
                 // Their memory is what writers may be waiting for: the note's flush can take as long as the data's.
                 self.sealed.clear();
                 store.free_memtables();
@@ -255,7 +256,10 @@ impl Checkpoint<'_> {
     fn careful_quota(&self) -> u64 {
         match self.care {
             Care::None => self.quota.bytes,
-            Care::Firm => self.quota.bytes.min(self.store.reserve_room_bytes() / 4),
+            Care::Firm => {
+                let room_bytes = self.store.reserve_room_bytes();
+                self.quota.bytes.min(self.store.rooms.careful_slice_bytes(room_bytes))
+            }
             Care::Bare => 0,
         }
     }

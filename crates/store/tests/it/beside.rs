@@ -360,6 +360,26 @@ fn a_reader_that_came_first_follows_the_writer_that_comes() -> Result<()> {
     Ok(())
 }
 
+/// What a writer that comes later commits is not in the log of the process that follows the changes.
+#[test]
+fn a_feed_ends_by_name_when_a_writer_comes() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = writer(&dir)?;
+    write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+    store.close()?;
+    let options = Options { read_only: true, ..options(8 << 20) };
+    let reader = pando_store::open(Arc::clone(&dir), &options)?;
+    let mut follower = beside::stand_by(&reader, Arc::clone(&dir), &options)?.expect("files can be created");
+    let mut feed = reader.feed(None)?;
+    assert!(feed.advance()? && !feed.advance()?);
+    let store = writer(&dir)?;
+    write(&store, |tx| tx.create_table("u", WantedLayout::BTree))?;
+    follower.catch_up()?;
+    assert_eq!(feed.advance().expect_err("another process writes").kind(), ErrorKind::Locked);
+    assert_eq!(reader.feed(None).expect_err("another process writes").kind(), ErrorKind::Locked);
+    Ok(())
+}
+
 /// A writer that keeps no board would not look at the seats of readers: it does not come while there are some.
 #[test]
 fn a_writer_without_a_board_does_not_come_while_somebody_reads() -> Result<()> {

@@ -3,6 +3,7 @@
 
 use base::Result;
 use base::budget::Holder;
+use base::seams::Random;
 use io::{Dir, MemDir};
 use pando_store::checkpoint::Step;
 use pando_store::{Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
@@ -113,5 +114,47 @@ fn memtables_come_back_at_the_switch_and_what_it_keeps_is_no_debt() -> Result<()
     store.reclaim();
     // What is paid in advance for the next commits is less than half of a memtable.
     assert!(held(&store)? < 300_000, "{}", held(&store)?);
+    Ok(())
+}
+
+/// A large value that lies in no checkpoint yet is in no map of its time. A snapshot that reaches it through a memtable
+/// keeps it all the same.
+#[test]
+fn a_value_that_is_reached_through_a_memtable_stays() -> Result<()> {
+    for seed in 0..6 {
+        let mut random = Random::seeded(seed);
+        let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+        let (page_bytes, large_bytes) = (Some(4096), 2 << 10);
+        let options = Options { page_bytes, large_bytes, memory_bytes: 8 << 20, ..Options::default() };
+        let store = pando_store::open_or_create(dir, &options)?;
+        let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
+        let table = tx.create_table("t", WantedLayout::ALL[seed as usize % 2])?;
+        store.acknowledge(tx.apply()?)?;
+        store.checkpoint()?;
+        let value = |round: u8, key: u8| vec![round ^ key.wrapping_mul(31); 9_000];
+        let put_all = |round: u8| -> Result<()> {
+            let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
+            (0..20).try_for_each(|key| tx.put(&table, &[key], &value(round, key)))?;
+            store.acknowledge(tx.apply()?).map(drop)
+        };
+        let mut snapshots = Vec::new();
+        for round in 0..12 {
+            put_all(round)?;
+            snapshots.push((store.snapshot()?, round));
+            if random.chance(2, 3) {
+                store.checkpoint()?;
+            }
+            if snapshots.len() > 4 {
+                snapshots.remove(random.below(5) as usize);
+            }
+            for (snapshot, round) in &snapshots {
+                for key in 0..20 {
+                    let found = snapshot.get(&table, &[key]);
+                    let found = found.unwrap_or_else(|error| panic!("seed {seed}, round {round}: {error}"));
+                    assert!(found == Some(value(*round, key)), "seed {seed}, round {round}, key {key}");
+                }
+            }
+        }
+    }
     Ok(())
 }

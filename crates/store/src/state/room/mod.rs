@@ -12,7 +12,8 @@
 //! 3. *Deletes.* Some units more are kept, which only commits that delete and nothing else may count on. If these find
 //!    no room in the log, some of the reserve is given back to the file system, as much as a short segment takes.
 //! 4. *Care.* A checkpoint that meets a full disk nevertheless is made again with firm units alone, and without what it
-//!    need not do; then with nothing but what it must.
+//!    need not do; then with nothing but what it must. One that only merges, so that what was deleted gives its room
+//!    back, has nothing that it must do: it is made again with half as much to merge, down to a page's worth.
 //!
 //! A database of [`TINY_BYTES`] keeps nothing: its reserve would be larger than itself. Where the file system does not
 //! set room aside (a copy-on-write one), or there is none (memory), none of this is done.
@@ -28,7 +29,7 @@ use base::sync::lock;
 use base::{Error, Lsn};
 use run::Run;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// So much of a database, data file and log that is not absorbed, takes no reserve.
 const TINY_BYTES: u64 = 64 << 10;
@@ -54,6 +55,11 @@ const LEAST_CREDIT: Credit = Credit { records: 32, bytes: 4 << 10 };
 /// A commit that is refused counts as one of at most this size, when it is looked whether there is room again.
 const MOST_ASKED: Credit = Credit { records: 1000, bytes: 1 << 20 };
 
+/// A careful checkpoint merges at least so many bytes,
+const LEAST_SLICE_BYTES: u64 = 4 << 10;
+/// and is given up after so many halvings.
+const MOST_HALVINGS: u32 = 8;
+
 /// How careful checkpoints are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Care {
@@ -69,6 +75,8 @@ pub(crate) enum Care {
 #[derive(Debug)]
 pub(crate) struct Rooms {
     care: AtomicU8,
+    /// How often what a careful checkpoint merges was halved: each that found no room adds one.
+    halvings: AtomicU32,
     /// Checkpoints that were as careful as can be, and failed for want of room.
     failures: AtomicU64,
     /// One credit is given at a time. Before the space map's lock and the commit lock.
@@ -94,6 +102,7 @@ impl Default for Rooms {
     fn default() -> Self {
         Rooms {
             care: AtomicU8::new(Care::None as u8),
+            halvings: AtomicU32::new(0),
             failures: AtomicU64::new(0),
             granting: Mutex::default(),
             is_supported: AtomicBool::new(true),
@@ -179,12 +188,44 @@ impl Rooms {
     pub fn note_failure(&self, care: Care) {
         match care {
             Care::None => self.care.fetch_max(Care::Firm as u8, Ordering::SeqCst),
-            Care::Firm => self.care.fetch_max(Care::Bare as u8, Ordering::SeqCst),
+            Care::Firm => {
+                self.halvings.fetch_add(1, Ordering::SeqCst);
+                self.care.fetch_max(Care::Bare as u8, Ordering::SeqCst)
+            }
             Care::Bare => {
                 self.failures.fetch_add(1, Ordering::SeqCst);
                 Care::Bare as u8
             }
         };
+    }
+
+    /// A checkpoint of such care was made. If it absorbed something, there may be more room, and more to merge.
+    pub fn note_made(&self, care: Care, absorbs: bool) {
+        if absorbs {
+            self.halvings.store(0, Ordering::SeqCst);
+        } else if care == Care::Firm {
+            // One checkpoint is made at a time: nobody else changes it.
+            let before = self.halvings.load(Ordering::SeqCst);
+            self.halvings.store(before.saturating_sub(1), Ordering::SeqCst);
+        }
+    }
+
+    /// Whether a checkpoint that only merges may be made. With nothing but what it must do it would merge nothing.
+    pub fn may_merge(&self) -> bool {
+        if self.care() != Care::Bare {
+            return true;
+        }
+        let is_worth_it = self.halvings.load(Ordering::SeqCst) <= MOST_HALVINGS;
+        if is_worth_it {
+            self.care.store(Care::Firm as u8, Ordering::SeqCst);
+        }
+        is_worth_it
+    }
+
+    /// What a careful checkpoint may merge, in bytes, of `room_bytes` that are certain.
+    pub fn careful_slice_bytes(&self, room_bytes: u64) -> u64 {
+        let halvings = self.halvings.load(Ordering::SeqCst).min(MOST_HALVINGS);
+        (room_bytes / 4 >> halvings).max(LEAST_SLICE_BYTES)
     }
 
     /// Recovery went on at `end`, behind `bytes` LSNs that nobody uses.
