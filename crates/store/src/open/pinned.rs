@@ -146,16 +146,18 @@ impl Pinned {
         self.runs.iter().map(|run| run.bytes).sum()
     }
 
-    /// Goes to the next part; false behind the last.
+    /// Goes to the next part. Returns false after the last.
     ///
     /// # Errors
     /// [`Corruption`](base::ErrorKind::Corruption) naming what is not as it was written;
     /// [`Closed`](base::ErrorKind::Closed) if the database was closed, as its files may then be another process's;
-    /// those of reading.
+    /// [`Locked`](base::ErrorKind::Locked) if another process came to write what this one had open for reading; those
+    /// of reading.
     pub fn advance(&mut self) -> Result<bool> {
         let advanced = self.go_on();
         // A process that opened the files since may have changed them: then what was read means nothing, good or bad.
         self.store.check_open()?;
+        self.store.processes.check_not_beside("a backup", "Database::backup")?;
         advanced
     }
 

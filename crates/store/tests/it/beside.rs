@@ -360,6 +360,25 @@ fn a_reader_that_came_first_follows_the_writer_that_comes() -> Result<()> {
     Ok(())
 }
 
+/// What a copy has still to read is the reader's only until a writer comes.
+#[test]
+fn a_backup_ends_by_name_when_a_writer_comes() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = writer(&dir)?;
+    write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+    store.close()?;
+    let options = Options { read_only: true, ..options(8 << 20) };
+    let reader = pando_store::open(Arc::clone(&dir), &options)?;
+    let mut follower = beside::stand_by(&reader, Arc::clone(&dir), &options)?.expect("files can be created");
+    let mut pinned = reader.pin(None)?;
+    assert!(pinned.advance()?);
+    let store = writer(&dir)?;
+    follower.catch_up()?;
+    assert_eq!(pinned.advance().expect_err("another process writes").kind(), ErrorKind::Locked);
+    assert_eq!(reader.pin(None).expect_err("another process writes").kind(), ErrorKind::Locked);
+    store.close()
+}
+
 /// What a writer that comes later commits is not in the log of the process that follows the changes.
 #[test]
 fn a_feed_ends_by_name_when_a_writer_comes() -> Result<()> {
