@@ -1,23 +1,23 @@
-//! How much memory this process may use: the machine's, or less if a control group says so.
+//! The memory that this process may use: the machine's, or less if a control group limits it.
 //!
-//! A control group's limit binds all groups below it, so that the least on the way up to the root counts. Of version 2
-//! there is one hierarchy (`0::/path` in `/proc/self/cgroup`), of version 1 one for memory (`N:memory:/path`). Inside a
-//! container the path may be that of the host, while what is mounted begins with the container's own group: a directory
-//! that is not there is passed over, and the root of what is mounted is looked at in any case.
+//! A control group's limit applies to all groups below it, so the smallest limit on the path up to the root counts.
+//! Version 2 has one hierarchy (`0::/path` in `/proc/self/cgroup`); version 1 has one for memory (`N:memory:/path`).
+//! Inside a container the path may be that of the host, while the mounted tree begins at the container's own group.
+//! Therefore a directory that does not exist is skipped, and the root of the mounted tree is always read.
 
 use std::path::Path;
 
-/// What to assume where nothing can be found out.
+/// The memory that is assumed if the machine's cannot be found out.
 const UNKNOWN_BYTES: usize = 1 << 30;
 
-/// The bytes that this process may use, and who says so.
+/// The bytes that this process may use, and the source of that figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Available {
     pub bytes: usize,
     pub from: &'static str,
 }
 
-/// What this process may use.
+/// Returns the memory that this process may use.
 pub(crate) fn available() -> Available {
     available_below(Path::new("/"))
 }
@@ -38,7 +38,7 @@ fn machine_bytes(root: &Path) -> Option<usize> {
     line.split_whitespace().nth(1)?.parse::<usize>().ok()?.checked_mul(1024)
 }
 
-/// The least limit of the control groups that this process is in.
+/// Returns the smallest limit of the control groups that this process is in.
 fn group_bytes(root: &Path) -> Option<usize> {
     let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let limits = groups.lines().filter_map(|line| {
@@ -55,7 +55,8 @@ fn group_bytes(root: &Path) -> Option<usize> {
     limits.min()
 }
 
-/// The least limit from the group at `path` up to the root of the hierarchy. `max`, for none, is no number.
+/// Returns the smallest limit from the group at `path` up to the root of the hierarchy. The word `max`, which means no
+/// limit, does not parse as a number.
 fn least_limit(mount: &Path, path: &str, file: &str) -> Option<usize> {
     let limit = |group: &Path| {
         std::fs::read_to_string(mount.join(group).join(file)).ok()?.trim().parse::<usize>().ok()
@@ -67,7 +68,7 @@ fn least_limit(mount: &Path, path: &str, file: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A tree of files with these contents, and what is found available in it.
+    /// Makes a tree of files with these contents, and returns the memory that is found available in it.
     fn available_in(files: &[(&str, &str)]) -> usize {
         let root = tempfile::tempdir().unwrap();
         for (name, content) in files {

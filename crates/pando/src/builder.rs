@@ -1,5 +1,4 @@
-//! How a database is to be opened: the options, one after another. [`crate::options`] lists them, and
-//! `database::open` opens.
+//! A builder with the options for opening a database. [`crate::options`] lists them; `database::open` opens.
 
 mod settings;
 
@@ -35,16 +34,16 @@ pub struct Builder {
     pub(crate) lazy_interval: Duration,
     pub(crate) transactions: TransactionOptions,
     pub(crate) watch: ReaderWatch,
-    /// Which options were set.
+    /// The options that were set.
     pub(crate) given: Given,
-    /// What the default of the memory follows from.
+    /// The source of the memory's default.
     pub(crate) memory_from: &'static str,
 }
 
 impl Default for Builder {
     fn default() -> Self {
         let Available { bytes, from } = available();
-        // Whatever the pages: the least that the largest of them take.
+        // The least memory that the largest pages need, whatever the size of this database's pages.
         let memory_bytes = (bytes / 4).max(limits::MAX_PAGE_BYTES * 64);
         Builder {
             options: Options { memory_bytes, ..Options::default() },

@@ -1,4 +1,4 @@
-//! `Database::compact`: as small as it gets, while it is in use.
+//! `Database::compact`, which makes the files as small as possible while the database is in use.
 
 use crate::database::Database;
 use base::Result;
@@ -13,15 +13,15 @@ pub struct Compacted {
     pub data_file_bytes_before: u64,
     /// The size of the data file in bytes now.
     pub data_file_bytes: u64,
-    /// How many of those bytes are in use or kept for readers. The file cannot become smaller than this.
+    /// The number of those bytes that are in use or kept for readers. The file cannot become smaller than this.
     pub data_used_bytes: u64,
     /// The size of the log's files in bytes at the beginning.
     pub log_file_bytes_before: u64,
     /// The size of the log's files in bytes now.
     pub log_file_bytes: u64,
-    /// How many passes over all tables were made.
+    /// The number of passes over all tables.
     pub passes: u32,
-    /// How many checkpoints were made.
+    /// The number of checkpoints.
     pub checkpoints: u64,
 }
 
@@ -101,7 +101,7 @@ impl Database {
             let care = store.care_taken();
             let Some(round) = compaction.next_round(store)? else { break };
             match round.finish() {
-                // The disk is full: again, in pieces for which there is room.
+                // The disk is full: try again, in pieces for which there is room.
                 Err(error) if store.is_worth_more_care(&error, care) => continue,
                 done => done?,
             }

@@ -24,7 +24,7 @@ impl<'a> Range<'a> {
         Ok(Range { front, back, done: false })
     }
 
-    /// Hands out what one end has moved to. An end that found nothing, or met the other, ends both.
+    /// Returns the record that one end has moved to. An end that found nothing, or met the other, ends both.
     fn take(&mut self, moved: Result<Option<Record>>) -> Option<Result<Record>> {
         self.done = !matches!(moved, Ok(Some(_)));
         moved.transpose()

@@ -1,4 +1,4 @@
-//! Operations that say what they did.
+//! Operations that return a description of their steps.
 
 use crate::cursor::Span;
 use crate::database::Database;
@@ -66,7 +66,7 @@ impl Database {
         Ok(explanation)
     }
 
-    /// What of a commit's time went where: parts of the step before.
+    /// Adds the parts of the commit's time as details of the step before.
     fn note_commit(&self, before: &Stats, explanation: &mut Explanation) -> Result<()> {
         let after = self.stats()?;
         explanation.step("of it: log", |step| {

@@ -28,14 +28,15 @@
 //!
 //! In the code, each module uses those before it; only `database` and `transaction` use each other:
 //!
-//! 1. `available` (memory of the machine), [`options`], `builder`: what a database is opened with.
-//! 2. `pacer` (delays writers) and `workers` (the two threads, and what throttles them).
-//! 3. `cursor` and `snapshot`: reads. `database` and `transaction`: handles, retries and writes. `traits`: what these
-//!    have in common.
-//! 4. `backup`, `compact`, [`explain`], `prometheus`, [`salvage`], [`changes`]: what else a database can do.
+//! 1. `available` (memory of the machine), [`options`], `builder`: the options with which a database is opened.
+//! 2. `pacer` (delays writers) and `workers` (the two threads, and their throttle).
+//! 3. `cursor` and `snapshot`: reads. `database` and `transaction`: handles, retries and writes. `traits`: the methods
+//!    that these share.
+//! 4. `backup`, `compact`, [`explain`], `prometheus`, [`salvage`], [`changes`]: other operations on a database.
 //!
-//! What a commit survives is its [`Durability`], what it is protected from its [`Isolation`]. The defaults are the
-//! strongest of both: serializable, and on the disk when the call returns.
+//! The [`Durability`] of a commit states which failures it survives; the [`Isolation`] of a transaction states which
+//! effects of others it is protected from. The defaults are the strongest of both: serializable, and on the disk when
+//! the call returns.
 #![deny(missing_docs, unsafe_code)]
 
 mod available;

@@ -1,11 +1,11 @@
-//! Makes writers keep the pace that the store asks for: a little from each commit, after it was acknowledged and
-//! outside any lock.
+//! The pacer makes writers keep to the pace that the store asks for: each commit waits a little after it was
+//! acknowledged, outside any lock.
 //!
-//! A leaky bucket for the database: each commit moves the time at which its bytes are due, and a commit that finds that
-//! time ahead sleeps until then, in slices of at most a millisecond and [`MOST_SLICES`] of them. Less than
-//! [`QUANTUM_NS`] ahead nobody sleeps: the kernel would not wake him in time. One writer at a time stays awake instead,
-//! and yields, if there is a second processor to merge on: a sleep for each microsecond would come to as many cycles.
-//! As long as there is no debt, a commit looks at one flag.
+//! It is a leaky bucket for the database: each commit moves the time at which its bytes are due. A commit that finds
+//! that time in the future sleeps until then, in at most [`MOST_SLICES`] slices of at most a millisecond. If the time
+//! is less than [`QUANTUM_NS`] away, no writer sleeps, because the kernel would wake it too late. Instead one writer at
+//! a time stays awake and yields, if there is a second processor to merge on: a sleep for each microsecond would cost
+//! as many cycles. As long as there is no debt, a commit reads one flag.
 
 use base::latency::{self, Latencies};
 use base::sync::lock;
@@ -17,31 +17,30 @@ use std::time::{Duration, Instant};
 use store::Store;
 use store::pacing::{Cause, Delays, PacingStats};
 
-/// How often the pace is looked at again.
+/// The interval at which the pace is computed again.
 const LOOK_NS: u64 = 1_000_000;
-/// The longest sleep at once.
+/// The longest single sleep.
 const SLICE_NS: u64 = 1_000_000;
-/// A commit sleeps at most so often; what is left is the next one's.
+/// The greatest number of sleeps of one commit. The rest is left to the next commit.
 const MOST_SLICES: u32 = 4;
-/// What is not slept for: shorter sleeps take almost as long.
+/// The shortest sleep: shorter ones take almost as long.
 const QUANTUM_NS: u64 = 50_000;
-/// What passes between the end of a sleep and the thread's next instruction, at most as a rule: a sleep asks for as
-/// much less.
+/// The usual greatest time between the end of a sleep and the thread's next instruction. A sleep is shortened by it.
 const WAKING_NS: u64 = 45_000;
 
-/// See the module.
+/// The pacer of a database; see the module.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     started: Instant,
-    /// Whether commits have to look at all.
+    /// Whether commits have to look at the pace at all.
     active: AtomicBool,
-    /// When the pace was last looked at, and what it was. In nanoseconds since the start; picoseconds.
+    /// The time at which the pace was computed last, in nanoseconds since the start; and the pace, in picoseconds.
     looked_ns: AtomicU64,
     ps_per_byte: AtomicU64,
     cause: AtomicU64,
-    /// Whether a writer is staying awake, or none may.
+    /// Whether a writer stays awake, or none may.
     is_awake: AtomicBool,
-    /// When all that was committed is due.
+    /// The time at which everything committed is due.
     due_ns: AtomicU64,
     merged: Mutex<Merged>,
     absorbed_bytes_per_s: AtomicU64,
@@ -49,8 +48,8 @@ pub(crate) struct Pacer {
     latencies: Arc<Latencies>,
 }
 
-/// Bytes of memtables merged, and the time that this took, of all checkpoints: each counts three quarters of the next.
-/// Bytes and time apart: a mean of rates would be that of the quick ones.
+/// The bytes of merged memtables, and the time that this took, over all checkpoints; each checkpoint weighs three
+/// quarters of the next. Bytes and time are kept apart, because a mean of rates would favor the fast checkpoints.
 #[derive(Debug, Default)]
 struct Merged {
     bytes: u64,
@@ -79,17 +78,17 @@ impl Pacer {
         self.started.elapsed().as_nanos() as u64
     }
 
-    /// Something was sealed: there may be debt from now on.
+    /// Notes that a memtable was sealed, so that there may be debt from now on.
     pub fn activate(&self) {
         self.active.store(true, Ordering::SeqCst);
     }
 
-    /// Whether commits pay anything, as far as was seen when somebody last looked.
+    /// Returns whether commits wait at all, according to the last computation of the pace.
     pub fn is_owed(&self) -> bool {
         self.active.load(Ordering::SeqCst) && self.ps_per_byte.load(Ordering::SeqCst) > 0
     }
 
-    /// Notes that `bytes` of memtables were merged in `took`; none where runs alone were, while memtables waited.
+    /// Notes that `bytes` of memtables were merged in `took`; 0 bytes if only runs were merged while memtables waited.
     pub fn absorbed(&self, bytes: u64, took: Duration) {
         let mut merged = lock(&self.merged);
         if bytes == 0 && merged.bytes == 0 {
@@ -101,8 +100,8 @@ impl Pacer {
         self.absorbed_bytes_per_s.store((rate as u64).max(1), Ordering::SeqCst);
     }
 
-    /// A commit of `bytes` pays what it has to. Answers whether the ceiling is reached, when this call was the one that
-    /// looked.
+    /// Waits as long as a commit of `bytes` has to. Returns true if this call computed the pace and the debt is at its
+    /// ceiling.
     #[inline]
     pub fn pay(&self, store: &Store, bytes: u64) -> bool {
         self.active.load(Ordering::SeqCst) && self.pay_now(store, bytes)
@@ -116,7 +115,7 @@ impl Pacer {
             return is_full;
         }
         let begun = self.now_ns();
-        // What was not used in a slice's time is forgotten: no bursts after a pause.
+        // Time that was not used within a slice is forfeited: there are no bursts after a pause.
         let due = |due: u64| Some(due.max(begun.saturating_sub(SLICE_NS)).saturating_add(cost_ns));
         let before = self.due_ns.fetch_update(Ordering::SeqCst, Ordering::SeqCst, due);
         let mine = due(before.unwrap_or(begun)).unwrap_or(begun);
@@ -130,14 +129,14 @@ impl Pacer {
         }
         if now > begun {
             self.count(latency::Cause::Debt, self.cause(), now - begun);
-            // What nobody slept for is not heaped up: the rate is what counts, not the sum.
+            // Time that no commit slept for does not accumulate: the rate counts, not the sum.
             self.due_ns.fetch_min(now + u64::from(MOST_SLICES) * SLICE_NS, Ordering::SeqCst);
         }
         is_full
     }
 
-    /// Lets the time from `now` to `due_ns` pass, if it is too short for a sleep and nobody else does this. Answers
-    /// what time it is.
+    /// Spins until `due_ns` if the time from `now` is too short for a sleep and no other writer spins. Returns the
+    /// current time.
     fn stay_awake(&self, mut now: u64, due_ns: u64) -> u64 {
         if due_ns <= now || due_ns > now + QUANTUM_NS || self.is_awake.swap(true, Ordering::SeqCst) {
             return now;
@@ -150,12 +149,12 @@ impl Pacer {
         now
     }
 
-    /// What debt is greatest, when it was last looked at.
+    /// Returns the cause of the greatest debt, as of the last computation.
     fn cause(&self) -> Cause {
         Cause::ALL[self.cause.load(Ordering::SeqCst) as usize]
     }
 
-    /// Looks at the debt, if nobody did in the last millisecond. Answers whether it is at the ceiling.
+    /// Computes the pace, unless that was done within the last millisecond. Returns whether the debt is at its ceiling.
     fn look(&self, store: &Store) -> bool {
         let (now, looked) = (self.now_ns(), self.looked_ns.load(Ordering::SeqCst));
         let is_due = now >= looked + LOOK_NS;
@@ -175,7 +174,7 @@ impl Pacer {
         pressure.is_full()
     }
 
-    /// Counts what a writer who found the memory full waited for.
+    /// Counts the time that a writer waited because the memory was full.
     pub fn count_full(&self, ns: u64) {
         self.count(latency::Cause::MemoryFull, self.cause(), ns);
     }
@@ -187,14 +186,14 @@ impl Pacer {
         delays.total_ns += ns;
     }
 
-    /// Adds what is known here.
+    /// Adds the pacer's figures.
     pub fn fill(&self, stats: &mut PacingStats) {
         stats.absorbed_bytes_per_s = self.absorbed_bytes_per_s.load(Ordering::SeqCst);
         stats.delays = *lock(&self.delays);
     }
 }
 
-/// Asked once: the answer takes reading files.
+/// Returns whether there is only one processor. The result is computed once, because that reads files.
 fn has_one_processor() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| thread::available_parallelism().is_ok_and(|processors| processors.get() == 1))

@@ -1,4 +1,4 @@
-//! Counts and sizes in the text format that Prometheus and its kin read (version 0.0.4).
+//! Counters and sizes in the text format that Prometheus and compatible programs read (version 0.0.4).
 //!
 //! A family is a `# HELP` line, a `# TYPE` line and its samples. Counters end in `_total`; times are in seconds, sizes
 //! in bytes; waits are summaries, with quantiles since the database was opened.
@@ -81,15 +81,15 @@ pub fn prometheus_of_top_tables<'d>(
     Ok(page.text())
 }
 
-/// The families, in the order in which they first came. The format wants all samples of one in one place.
+/// A page of families, in the order in which they first occur. The format requires all samples of a family together.
 #[derive(Default)]
 struct Page {
     families: Vec<Family>,
-    /// The family that samples belong to.
+    /// The family to which samples are added.
     current: usize,
-    /// What every sample says first.
+    /// The first label of every sample.
     label: String,
-    /// Of so many tables of a database there are samples.
+    /// The number of tables of a database that have samples of their own.
     most_tables: usize,
 }
 
@@ -129,7 +129,7 @@ impl Page {
         self.labelled(name, &own, value);
     }
 
-    /// With labels that are written already.
+    /// Adds a sample with labels that are already formatted.
     fn labelled(&mut self, name: &str, labels: &str, value: impl Display) {
         let samples = &mut self.families[self.current].samples;
         let _ = match (&self.label[..], labels) {
@@ -139,7 +139,7 @@ impl Page {
         };
     }
 
-    /// What has no labels of its own.
+    /// Adds the samples without labels of their own.
     fn figures(&mut self, stats: &Stats) {
         for Figure { name, is_count, meaning, value, .. } in stats.figures() {
             let (name, kind) =
@@ -225,7 +225,7 @@ impl Page {
             }
             let figures = rest.iter().map(figure);
             if !rest.is_empty() {
-                // Of a height no sum makes sense.
+                // A sum of heights has no meaning.
                 let all = if name == "table_get_pages" { figures.max().unwrap_or(0) } else { figures.sum() };
                 self.sample(name, Some(("rest", "true")), all);
             }
@@ -233,7 +233,7 @@ impl Page {
     }
 }
 
-/// The tables beyond so many, those that were used least. The others stay in their order.
+/// Splits off all tables except the `most` that were used most. The others stay in their order.
 fn split_off_rest(tables: &mut Vec<TableStats>, most: usize) -> Vec<TableStats> {
     if tables.len() <= most {
         return Vec::new();
@@ -242,7 +242,7 @@ fn split_off_rest(tables: &mut Vec<TableStats>, most: usize) -> Vec<TableStats> 
     let mut by_use: Vec<u64> = tables.iter().map(uses).collect();
     by_use.sort_unstable_by(|one, other| other.cmp(one));
     let least = by_use.get(most.saturating_sub(1)).copied().unwrap_or(u64::MAX);
-    // Of those that were used as much as the last one, so many are shown.
+    // The number of tables to keep of those that were used as much as the last one.
     let mut ties = most - by_use.iter().take_while(|uses| **uses > least).count().min(most);
     let (shown, rest) = std::mem::take(tables).into_iter().partition(|table| match uses(table) {
         used if used == least && ties > 0 => {
@@ -255,7 +255,7 @@ fn split_off_rest(tables: &mut Vec<TableStats>, most: usize) -> Vec<TableStats> 
     rest
 }
 
-/// A label's value between its quotes.
+/// Escapes a label's value for its quotes.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -1,4 +1,4 @@
-//! Exporting what can still be read of a damaged directory.
+//! Exporting everything readable from a damaged directory.
 //!
 //! ```
 //! # use pando::salvage::{self, Sink, Trust};
@@ -42,13 +42,13 @@ use std::sync::Arc;
 
 pub use store::salvage::{Lost, Report, Sink, TableReport, Trust};
 
-/// Exports everything readable in the directory `path` to `sink`. Writes nothing to the directory. Reads the trees
-/// once, and if anything is missing the whole data file. Needs memory for the changes in the log, and, if the data
-/// file is searched, for the first and last key of each of its leaves.
+/// Exports everything readable in the directory `path` to `sink`. Writes nothing to the directory. Reads the trees once
+/// and, if anything is missing, the whole data file. Needs memory for the changes in the log, and, if the data file is
+/// searched, for the first and last key of each of its leaves.
 ///
 /// # Errors
 /// `Missing` if there is no database; `Locked` if another process writes to it; `Foreign` if nothing in the directory
-/// states which database it was; errors of `sink`. Damage is not an error: the report lists it.
+/// identifies the database; errors of `sink`. Damage is not an error: the report lists it.
 pub fn salvage(path: impl AsRef<Path>, sink: &mut dyn Sink) -> Result<Report> {
     store::salvage::salvage(Arc::new(OsDir::open(path)?), sink)
 }

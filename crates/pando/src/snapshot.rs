@@ -1,4 +1,4 @@
-//! Reads of one moment.
+//! Reads from a snapshot: the state of one moment.
 
 use crate::cursor::{Cursor, Range, Span};
 use base::Result;
@@ -44,11 +44,11 @@ impl Snapshot {
         self.inner.get(table, key.as_ref())
     }
 
-    /// Returns the value of `key` where it lies, without a copy and without an allocation, or `None` if the key does
-    /// not exist. O(log n).
+    /// Returns the value of `key` in place, without a copy and without an allocation, or `None` if the key does not
+    /// exist. O(log n).
     ///
-    /// [`Snapshot::get`] returns a vector that you can keep and send. It costs as much for a value of 100 bytes, and
-    /// more the longer the value is. [`ValueRef`] says what it keeps while you hold it.
+    /// [`Snapshot::get`] returns a vector that you can keep and send. It costs the same for a value of 100 bytes, and
+    /// more for longer values. [`ValueRef`] documents what it keeps while you hold it.
     ///
     /// # Errors
     /// As for [`Snapshot::get`].
@@ -183,9 +183,9 @@ impl Snapshot {
         self.inner.approximate_len(table)
     }
 
-    /// Returns a key that no record of the table comes after: the last key, a deleted key that is not forgotten yet,
-    /// or a key that was added in the meantime. Use it to continue a sequence of numbers: a cursor that moves back
-    /// from the end passes over all deleted keys, but this looks once into each layer. O(log n).
+    /// Returns a key that is at or after every key of the table: the last key, a deleted key that is not purged yet, or
+    /// a key that was added in the meantime. Use it to continue a sequence of numbers: a cursor that moves back from
+    /// the end passes over all deleted keys, but this looks once into each layer. O(log n).
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

@@ -7,15 +7,15 @@
 //! | `seal` | debug | |
 //! | `log_flush` | trace | |
 //!
-//! All with the target `pando`. What they cost while nobody subscribes: a comparison with the process's greatest level
-//! ([why here](https://github.com/pando-db/pando/blob/main/docs/decisions/0025-tracing.md)).
+//! The target of all spans is `pando`. While nothing subscribes, a span costs a comparison with the process's greatest
+//! level ([why here](https://github.com/pando-db/pando/blob/main/docs/decisions/0025-tracing.md)).
 
 use base::phases::{self, Phase};
 use tracing::{debug_span, info_span, trace_span};
 
-/// Makes spans from now on. The first database that is opened does it.
+/// Starts to make spans. The first database that is opened calls it.
 pub(crate) fn begin() {
-    // Another hook stays: it was there first.
+    // An existing hook stays.
     let _ = phases::listen(spanned);
 }
 

@@ -1,4 +1,4 @@
-//! What snapshots and transactions have in common, as traits: a function that takes `&impl ReadTables` reads from
+//! The methods that snapshots and transactions share, as traits: a function that takes `&impl ReadTables` reads from
 //! either.
 //!
 //! The names say what is read and written. The plain names `Read` and `Write` would hide those of [`std::io`] wherever
@@ -21,7 +21,7 @@ mod sealed {
     impl Sealed for crate::transaction::Transaction {}
 }
 
-/// A [`Snapshot`] or a [`Transaction`]: what tables can be read from. A transaction reads its own writes, too.
+/// A source of reads from tables: a [`Snapshot`] or a [`Transaction`]. A transaction reads its own writes, too.
 ///
 /// Take `&impl ReadTables` in functions that read. The methods are those of the two types, and cost the same. The
 /// trait cannot be implemented outside of this crate.
@@ -53,7 +53,7 @@ pub trait ReadTables: sealed::Sealed {
     /// Returns a copy of the value of `key`, or `None` if the key does not exist; see [`Snapshot::get`].
     fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>>;
 
-    /// Returns the value of `key` where it lies, without a copy; see [`Snapshot::get_ref`].
+    /// Returns the value of `key` in place, without a copy; see [`Snapshot::get_ref`].
     fn get_ref(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueRef<'_>>>;
 
     /// Calls `with` on the value of `key` in place, without a copy; see [`Snapshot::get_with`].
@@ -89,7 +89,7 @@ pub trait ReadTables: sealed::Sealed {
     fn table(&self, name: &str) -> Result<Option<Table>>;
 }
 
-/// A [`Transaction`]: what tables can be written through, and read.
+/// A [`Transaction`], through which tables can be read and written.
 ///
 /// Take `&mut impl WriteTables` in functions that change records or tables and leave it to their caller to begin, to
 /// commit and to retry: the trait has none of these. It cannot be implemented outside of this crate.
@@ -137,7 +137,7 @@ pub trait WriteTables: ReadTables {
     /// Undoes everything that was written after `savepoint`; see [`Transaction::rollback_to`].
     fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()>;
 
-    /// Gives a savepoint up, and keeps what was written after it; see [`Transaction::release`].
+    /// Releases a savepoint and keeps what was written after it; see [`Transaction::release`].
     fn release(&mut self, savepoint: &Savepoint) -> Result<()>;
 
     /// Creates a table; see [`Transaction::create_table`].
@@ -150,7 +150,7 @@ pub trait WriteTables: ReadTables {
     fn drop_table(&mut self, table: &Table) -> Result<()>;
 }
 
-/// Reads are the type's own methods, called by path, so that none can call itself.
+/// The reads call the type's own methods by path, so that none can call itself.
 macro_rules! read_tables {
     ($type:ty) => {
         impl ReadTables for $type {

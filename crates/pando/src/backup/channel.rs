@@ -1,4 +1,4 @@
-//! Where a backup's bytes go to and come from: a file in a directory, or a stream that cannot seek.
+//! The source and the target of a backup's bytes: a file in a directory, or a stream that cannot seek.
 
 use base::{Error, ErrorKind, Result};
 use io::{Dir, File, OsDir};
@@ -6,16 +6,16 @@ use std::io::{ErrorKind as IoErrorKind, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Takes bytes, in order.
+/// A target that takes bytes in order.
 pub(super) trait Sink {
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
 }
 
-/// Gives bytes, in order.
+/// A source that yields bytes in order.
 pub(super) trait Source {
-    /// As many as there are, at most as many as fit; 0 at the end alone.
+    /// Reads at least one byte and at most what fits into `buffer`. Returns 0 only at the end.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize>;
-    /// What messages call it.
+    /// Returns the name of the source in messages.
     fn name(&self) -> &str;
 }
 
@@ -43,7 +43,7 @@ impl<T: Read + ?Sized> Source for Stream<'_, T> {
     }
 }
 
-/// A file, from its beginning.
+/// A file that is read or written from its beginning.
 #[derive(Debug)]
 pub(super) struct InFile {
     file: Arc<dyn File>,
@@ -80,7 +80,7 @@ impl Source for InFile {
     }
 }
 
-/// Opens a file anywhere. [`ErrorKind::Missing`] if there is none.
+/// Opens a file at any path. Returns [`ErrorKind::Missing`] if it does not exist.
 pub(super) fn open_file(path: &Path) -> Result<Arc<dyn File>> {
     if !path.exists() {
         let message = format!("there is no file {}", path.display());

@@ -1,9 +1,10 @@
 //! A folder of backups: files `backup-<number>-full` and `backup-<number>-incremental`, numbered from 1 in the order in
 //! which they were taken.
 //!
-//! A backup is written as `backup-<number>.partial`, synced, and only then given its name, which is then synced as
-//! well: a file with a backup's name is complete. Who adds one holds `backups.lock`; what an addition that was killed
-//! left behind is removed by the next. A chain is found by what the headers say of each other, not by names or numbers.
+//! A backup is written as `backup-<number>.partial` and synced; then it is renamed, and the rename is synced as well.
+//! So a file with a backup's name is complete. A process that adds a backup holds `backups.lock`; the next addition
+//! removes what a killed one left. A chain is found by what the headers state about each other, not by names or
+//! numbers.
 
 use super::channel::{InFile, open_file};
 use super::format::{Base, END_BYTES, HEADER_BYTES, Header, Kind, RECORD_BYTES, RecordHead, Totals};
@@ -18,7 +19,7 @@ const PARTIAL: &str = ".partial";
 const PREFIX: &str = "backup-";
 const FULL: &str = "-full";
 const INCREMENTAL: &str = "-incremental";
-/// No file's name is longer.
+/// The longest file name.
 const MOST_NAME_BYTES: usize = 255;
 
 /// A folder of backups, each in a file of its own whose name contains its number.
@@ -38,8 +39,7 @@ pub struct BackupEntry {
     pub name: String,
     /// The length of the file in bytes.
     pub bytes: u64,
-    /// What the first and the last record state, or the error in them. The rest is verified when the backup is
-    /// restored.
+    /// The statements of the first and the last record, or the error in them. A restore verifies the rest.
     pub info: Result<BackupInfo>,
 }
 
@@ -179,7 +179,7 @@ impl Backups {
             let Some(number) = number_of(&name) else { continue };
             let file = self.dir.open_to_read(&name)?;
             let (bytes, info) = (file.len()?, BackupInfo::of_file(&*file));
-            // What could not be read is not known to be damaged.
+            // An I/O error does not mean that the backup is damaged.
             if let Err(error) = &info
                 && matches!(error.kind(), ErrorKind::Io)
             {
@@ -261,14 +261,14 @@ fn missing(message: String) -> Error {
     Error::new(ErrorKind::Missing, message)
 }
 
-/// The number in a backup's name.
+/// Returns the number in a backup's name.
 fn number_of(name: &str) -> Option<u64> {
     let rest = name.strip_prefix(PREFIX)?;
     let digits = rest.strip_suffix(FULL).or_else(|| rest.strip_suffix(INCREMENTAL))?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// A backup that is being added to a folder. Given up, it takes its file away.
+/// A backup that is being added to a folder. Its partial file is removed if it is dropped before it is published.
 #[derive(Debug)]
 pub(super) struct Addition {
     dir: Arc<dyn Dir>,
@@ -284,7 +284,7 @@ impl Addition {
         Arc::clone(&self.file)
     }
 
-    /// Makes the file durable, then gives it its name. Answers that.
+    /// Makes the file durable, then renames it to its final name. Returns that name.
     pub fn publish(mut self) -> Result<String> {
         self.file.sync()?;
         self.dir.rename(&self.partial, &self.name)?;

@@ -1,5 +1,5 @@
-//! The bytes of a backup file: a header, records, and an end record; each with its encoder and its decoder. All numbers
-//! are little-endian.
+//! The bytes of a backup file: a header, records and an end record. Each has an encoder and a decoder. All numbers are
+//! little-endian.
 //!
 //! # Header, 104 bytes
 //! | offset | bytes | field |
@@ -36,7 +36,7 @@
 //! | 4 extent | page pointer (16), length of what it covers (8), offset of this piece (8), the piece | any |
 //! | 5 end | five words: records before it, commits, pages, bytes before it, hash of those bytes, unseeded | 1 |
 //!
-//! Nothing follows the end record but, in a stream, the next backup of the chain.
+//! Nothing follows the end record, except that in a stream the next backup of the chain follows.
 
 use base::checksum::{self, Running};
 use base::codec::{Reader, Writer};
@@ -45,16 +45,16 @@ use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result};
 const MAGIC: [u8; 8] = *b"PANDOBAK";
 const FORMAT: u32 = 1;
 
-/// Bytes of the header.
+/// The length of the header in bytes.
 pub(super) const HEADER_BYTES: usize = 104;
-/// Bytes of a record without its payload.
+/// The length of a record without its payload, in bytes.
 pub(super) const RECORD_BYTES: usize = 24;
-/// Bytes of an end record's payload.
+/// The length of an end record's payload in bytes.
 pub(super) const END_BYTES: usize = 40;
-/// The longest payload: that of the longest commit record, 65 MiB.
+/// The length of the longest payload: that of the longest commit record, 65 MiB.
 pub(super) const MAX_PAYLOAD_BYTES: usize = 65 << 20;
 
-/// What a backup is, and of what.
+/// The kind of a backup, its database and its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub id: u64,
@@ -67,7 +67,7 @@ pub(super) struct Header {
     pub created_s: u64,
 }
 
-/// The backup to which another is the difference.
+/// The older backup that an incremental backup builds on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Base {
     pub id: u64,
@@ -95,7 +95,8 @@ impl Header {
     }
 
     /// # Errors
-    /// [`ErrorKind::Foreign`] if the bytes begin no backup, or one of another format; [`ErrorKind::Corruption`].
+    /// [`ErrorKind::Foreign`] if the bytes are not the header of a backup, or of one in another format;
+    /// [`ErrorKind::Corruption`].
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header> {
         let mut reader = Reader::new(bytes);
         let mut word = || reader.u64().expect("104 bytes hold the fields");
@@ -125,7 +126,7 @@ impl Header {
     }
 }
 
-/// What a record holds.
+/// The contents of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     State = 1,
@@ -135,7 +136,7 @@ pub(super) enum Kind {
     End = 5,
 }
 
-/// A record's first bytes, less the checksum.
+/// The first bytes of a record, without the checksum.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordHead {
     pub kind: Kind,
@@ -144,7 +145,7 @@ pub(super) struct RecordHead {
 }
 
 impl RecordHead {
-    /// The 24 bytes in front of a payload that consists of `parts`.
+    /// Returns the 24 bytes before a payload that consists of `parts`.
     pub fn seal(&self, backup: u64, parts: &[&[u8]]) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
         bytes[8..12].copy_from_slice(&(self.payload_bytes as u32).to_le_bytes());
@@ -162,7 +163,7 @@ impl RecordHead {
         running.finish()
     }
 
-    /// Reads the front of record `sequence`. Says nothing about the checksum.
+    /// Reads the head of record `sequence`. It does not verify the checksum.
     pub fn decode(bytes: &[u8; RECORD_BYTES], sequence: u64) -> Result<RecordHead> {
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         let kind = match number(12) {
@@ -185,7 +186,7 @@ impl RecordHead {
         Ok(RecordHead { kind, payload_bytes, sequence })
     }
 
-    /// Holds the record's checksum, in `bytes`, against the payload.
+    /// Verifies the record's checksum, in `bytes`, against the payload.
     pub fn verify(&self, bytes: &[u8; RECORD_BYTES], backup: u64, payload: &[u8]) -> Result<()> {
         let found = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
         match Self::checksum(bytes, backup, self.sequence, &[payload]) {
@@ -197,7 +198,7 @@ impl RecordHead {
     }
 }
 
-/// What the end record says of all that came before it.
+/// The totals that the end record states of everything before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub records: u64,

@@ -1,20 +1,20 @@
-//! Backup: one commit's state as a file, while everything goes on; and a database made of it again.
+//! Backups: the state of one commit as a file, taken while the database is in use, and a database restored from it.
 //!
 //! ```text
 //!   store::Pinned ──parts──► writer ──records──► a file of a folder, or a stream
 //!   store::Rebuild ◄──parts── reader ◄──records──┘   (a chain: a full backup, then differences)
 //! ```
-//! Reading order: `format` (the bytes), `writer`, `reader` (nothing is believed unchecked), `channel` (files and
-//! streams), `take` (one backup, paced), `folder` (chains in a directory), `receive` (one from elsewhere),
-//! `restore`.
+//! Reading order: `format` (the bytes), `writer`, `reader` (which verifies everything before use), `channel` (files and
+//! streams), `take` (one backup, at a limited rate), `folder` (chains in a directory), `receive` (a backup from
+//! elsewhere), `restore`.
 //!
-//! # What holds
-//! 1. A backup holds every commit at or before the one that it names, each whole, and none after it.
-//! 2. A file under its own name in a folder is complete and synced.
-//! 3. A backup with any byte changed, cut, added or left out is refused before a restored database is visible; so is a
-//!    chain with a member missing, swapped or of another database.
-//! 4. A restored database was read back whole, and is of a fork of its own: its own backups never join the chain that
-//!    it came from.
+//! # Invariants
+//! 1. A backup holds exactly the commits up to the one that it names, each of them whole.
+//! 2. A file with a backup's name in a folder is complete and synced.
+//! 3. A backup with any byte changed, cut, added or left out is rejected before a restored database becomes visible.
+//!    The same holds for a chain with a member that is missing, swapped or from another database.
+//! 4. A restored database has been read back completely and has a fork of its own: its backups never join the chain
+//!    that it came from.
 
 mod channel;
 mod folder;

@@ -1,4 +1,5 @@
-//! Reading a backup: nothing is believed before its checksum was, and nothing is allocated before it is there.
+//! A reader of backups: it uses no byte before its checksum is verified, and allocates memory only for bytes that
+//! exist.
 
 use super::channel::Source;
 use super::format::{HEADER_BYTES, Header, Kind, RECORD_BYTES, RecordHead, Totals};
@@ -8,21 +9,21 @@ use base::{Error, ErrorKind, PagePtr, Result};
 use store::superblock::Superblock;
 use store::{Part, Piece};
 
-/// A payload grows by so much at a time, so that a length is believed only as far as bytes come.
+/// The step in which a payload's buffer grows. A stated length is trusted only as far as bytes arrive.
 const STEP_BYTES: usize = 1 << 20;
 
-/// What comes next in a backup.
+/// The next item of a backup.
 #[derive(Debug)]
 pub(super) enum Next<'a> {
-    /// The state begins.
+    /// The superblock, with which the state begins.
     State(Superblock),
-    /// A part of it.
+    /// A part of the state.
     Part(Part<'a>),
-    /// The backup is complete.
+    /// The end: the backup is complete.
     End(Totals),
 }
 
-/// Reads one backup.
+/// A reader of one backup.
 pub(super) struct Reader<'a> {
     source: &'a mut dyn Source,
     header: Header,
@@ -33,7 +34,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the header; `None` if the source has ended.
+    /// Reads the header. Returns `None` if the source has ended.
     pub fn begin(source: &'a mut dyn Source) -> Result<Option<Self>> {
         let mut bytes = [0; HEADER_BYTES];
         let read = fill(source, &mut bytes)?;
@@ -51,12 +52,12 @@ impl<'a> Reader<'a> {
         Ok(Some(Reader { source, header, totals, running, last: None, payload: Vec::new() }))
     }
 
-    /// What kind of backup this is.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Goes to the next record. Not to be called behind the end.
+    /// Reads the next record. It must not be called after the end.
     ///
     /// # Errors
     /// [`ErrorKind::Corruption`] naming the source, the place, what was expected and what was found.
@@ -139,7 +140,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The superblock, which has to agree with the header.
+    /// Returns the superblock, which must agree with the header.
     fn state(&self) -> Result<Superblock> {
         let superblock = Superblock::from_bytes(&self.payload)?;
         let header = &self.header;

@@ -1,4 +1,4 @@
-//! A backup that was taken elsewhere, added to a folder: a server's, say, which came over the network.
+//! Adding a backup to a folder that was taken elsewhere, for example one that a server sent over the network.
 
 use super::channel::{InFile, Sink};
 use super::folder::{Addition, BackupInfo, Backups};
@@ -7,7 +7,7 @@ use super::take::BackupReport;
 use base::{Error, ErrorKind, Result};
 use std::io::Read;
 
-/// Read at a time.
+/// The number of bytes that are read at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
 impl Backups {

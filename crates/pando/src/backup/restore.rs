@@ -1,7 +1,7 @@
-//! Restoring: a chain of backups, read once from its beginning to its end, becomes a database in an empty directory.
+//! Restoring: a chain of backups is read once from beginning to end and becomes a database in an empty directory.
 //!
-//! The parts go to `store::Rebuild` as they come, which makes nothing visible before its end. A stream cannot seek, so
-//! it is read in the same way: a chain in a stream is its members one behind the other.
+//! The parts go to `store::Rebuild` as they arrive; it makes nothing visible before its end. A stream cannot seek, so
+//! it is read in the same way: a chain in a stream is its members one after the other.
 
 use super::channel::{InFile, Source, Stream};
 use super::folder::Backups;
@@ -19,15 +19,15 @@ use store::{Part, Rebuild};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RestoreReport {
-    /// How many backups the chain had.
+    /// The number of backups in the chain.
     pub backups: u64,
     /// The number of the last commit in the restored database.
     pub commit: u64,
-    /// How many commits its first opening replays from the log.
+    /// The number of commits that the first opening replays from the log.
     pub log_commits: u64,
-    /// How many pages were written, counting a page again each time that a later backup replaced it.
+    /// The number of pages written. A page counts again each time that a later backup replaces it.
     pub pages: u64,
-    /// How many bytes of backups were read.
+    /// The number of bytes of backups that were read.
     pub bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct RestoreReport {
 /// `Foreign`, `Mismatch` and `Corruption` if a backup is not valid. After an error the target holds no database, and
 /// opening it fails.
 pub fn restore(backups: &Backups, at: Option<&str>, target: impl AsRef<Path>) -> Result<RestoreReport> {
-    // Before anything is made.
+    // A broken chain is rejected before anything is created.
     backups.chain(at)?;
     restore_in(backups, at, empty_dir(target.as_ref())?)
 }
@@ -59,7 +59,7 @@ pub fn restore_files(files: &[impl AsRef<Path>], target: impl AsRef<Path>) -> Re
     restore_sources(sources, empty_dir(target.as_ref())?)
 }
 
-/// Takes one backup from each of `sources`, which end behind it.
+/// Restores one backup from each of `sources`. Each source must end after its backup.
 fn restore_sources(sources: Vec<InFile>, target: Arc<dyn Dir>) -> Result<RestoreReport> {
     let mut restoring = Restoring::begin(target)?;
     for mut source in sources {
@@ -91,7 +91,8 @@ fn not_complete(name: &str) -> Error {
     Error::corruption(format!("{name}: expected a backup, found nothing"))
 }
 
-/// The directory `path`, made if it is missing, with nothing in it (an unlocked lock file is nothing).
+/// Returns the directory `path`, which is created if it does not exist. It must be empty; an unlocked lock file does
+/// not count.
 fn empty_dir(path: &Path) -> Result<Arc<dyn Dir>> {
     let dir = OsDir::create(path)?;
     let listed =
@@ -106,11 +107,11 @@ fn empty_dir(path: &Path) -> Result<Arc<dyn Dir>> {
     }
 }
 
-/// A restore under way.
+/// A restore in progress.
 struct Restoring {
     rebuild: Rebuild,
     report: RestoreReport,
-    /// The member taken last, as its successor has to name it, and whose it was.
+    /// The last restored member: how its successor refers to it, and its header.
     last: Option<(Base, Header)>,
 }
 
@@ -120,7 +121,7 @@ impl Restoring {
         Ok(Restoring { rebuild: Rebuild::begin(target)?, report, last: None })
     }
 
-    /// Takes in the next backup of `source`; `None` if it has ended.
+    /// Restores the next backup of `source`. Returns `None` if the source has ended.
     fn take(&mut self, source: &mut dyn Source) -> Result<Option<()>> {
         let name = source.name().to_owned();
         let Some(mut reader) = Reader::begin(source)? else { return Ok(None) };
@@ -144,7 +145,7 @@ impl Restoring {
         Ok(Some(()))
     }
 
-    /// Whether `next` is the difference to what was taken last.
+    /// Checks that `next` builds on the last restored backup.
     fn expect_next(&self, next: &Header) -> Result<()> {
         let mismatch = |message: String| Err(Error::new(ErrorKind::Mismatch, message));
         let Some((expected, before)) = &self.last else {
@@ -169,7 +170,7 @@ impl Restoring {
     }
 
     fn finish(self) -> Result<RestoreReport> {
-        // Chance 0 is what a database has that was never restored.
+        // The fork 0 belongs to databases that were never restored.
         let fork = (Random::from_entropy().next_u64() as u32).max(1);
         self.rebuild.finish(fork)?;
         Ok(self.report)

@@ -1,9 +1,8 @@
 //! Taking a backup: pin, copy part by part, unpin.
 //!
-//! No lock is held while anything is read, written or waited for, so that a slow target and a low rate cost the
-//! database no more than what is pinned: the log until its commits are copied, which is first, and the pages that
-//! checkpoints replace meanwhile, until the end. Memory: a page for each level of a tree, the longest commit record,
-//! and 400 KiB.
+//! No lock is held during reads, writes and waits. So a slow target or a low rate costs the database only what is
+//! pinned: the log until its commits are copied, which happens first, and the pages that checkpoints replace meanwhile,
+//! until the end. The memory is one page for each level of a tree, the longest commit record, and 400 KiB.
 
 use super::channel::{InFile, Sink, Stream};
 use super::folder::{BackupInfo, Backups};
@@ -60,9 +59,9 @@ impl<'a> BackupOptions<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct BackupProgress {
-    /// How many bytes were written so far.
+    /// The number of bytes written so far.
     pub bytes: u64,
-    /// About how many bytes a full backup has.
+    /// The approximate length of a full backup in bytes.
     pub expected_bytes: u64,
 }
 
@@ -78,9 +77,9 @@ pub struct BackupReport {
     pub commit: u64,
     /// The number of the checkpoint whose pages the backup holds.
     pub checkpoint: u64,
-    /// How many commits after the checkpoint were copied from the log.
+    /// The number of commits after the checkpoint that were copied from the log.
     pub log_commits: u64,
-    /// How many pages were copied.
+    /// The number of pages that were copied.
     pub pages: u64,
     /// The length of the backup in bytes.
     pub bytes: u64,
@@ -201,7 +200,7 @@ fn header_of(pinned: &Pinned, base: Option<Base>) -> Header {
     }
 }
 
-/// A difference needs a base of this very database, on the way that it went.
+/// Checks that the base of an incremental backup belongs to this database and to this fork of it.
 fn check_base(since: &BackupInfo, superblock: &Superblock) -> Result<()> {
     let problem = if since.header.database != superblock.database {
         "is of another database"
@@ -216,7 +215,7 @@ fn check_base(since: &BackupInfo, superblock: &Superblock) -> Result<()> {
     Err(Error::new(ErrorKind::Mismatch, message))
 }
 
-/// A sink that keeps to a rate and tells how far it is.
+/// A sink that limits the rate and reports progress.
 struct Paced<'s, 'p> {
     sink: &'s mut dyn Sink,
     pace: Option<Pace>,
@@ -239,8 +238,8 @@ impl Sink for Paced<'_, '_> {
     }
 }
 
-/// Keeps to a rate: what was written lies before the moment that the rate allows for it. A pause is made up for, but
-/// no more than a moment's worth of it.
+/// A rate limit: no byte is written before the moment at which the rate allows it. After a pause the writer may catch
+/// up by a moment's worth of bytes, but no more.
 #[derive(Debug)]
 struct Pace {
     bytes_a_second: u64,
@@ -254,7 +253,7 @@ impl Pace {
         Pace { bytes_a_second: bytes_a_second.max(1), allowed_from: Instant::now() }
     }
 
-    /// How long to wait at `now`, after `bytes` were written.
+    /// Returns how long to wait at `now`, after `bytes` were written.
     fn after(&mut self, bytes: u64, now: Instant) -> Duration {
         let earliest = now.checked_sub(Self::CREDIT).unwrap_or(now);
         let taken = Duration::from_secs_f64(bytes as f64 / self.bytes_a_second as f64);

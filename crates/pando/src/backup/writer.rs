@@ -1,14 +1,14 @@
-//! Writing a backup: records one after the other, through one buffer, under a running hash of everything.
+//! A writer of backups: records one after the other, through one buffer, with a running hash of everything.
 
 use super::channel::Sink;
 use super::format::{Header, Kind, RecordHead, Totals};
 use base::Result;
 use base::checksum::Running;
 
-/// Handed on at this size at the latest.
+/// The size at which the buffer is written to the sink.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// Writes one backup.
+/// A writer of one backup.
 pub(super) struct Writer<'a> {
     sink: &'a mut dyn Sink,
     backup: u64,
@@ -39,7 +39,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes the end record, and answers what it says.
+    /// Writes the end record, and returns the totals in it.
     pub fn end(mut self) -> Result<Totals> {
         self.totals.hash = self.running.finish();
         let totals = self.totals;

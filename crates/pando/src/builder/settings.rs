@@ -1,4 +1,4 @@
-//! What each option is set to, and whether it may be.
+//! The value of each option, and the check of its range.
 
 use super::Builder;
 use crate::options::{ALL, Id, Origin, Range, Setting, Spec, Value};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use store::stats::Stats;
 use txn::{Durability, Isolation};
 
-/// Refuses what is out of its range.
+/// Rejects an option that is out of its range.
 pub(crate) fn check(builder: &Builder) -> Result<()> {
     ALL.iter().filter(|spec| builder.given.has(spec.id)).try_for_each(|spec| check_one(builder, spec))
 }
@@ -21,7 +21,7 @@ fn check_one(builder: &Builder, spec: &Spec) -> Result<()> {
             number >= least.max(store::memory::least_budget_bytes(page_bytes) as u64)
         }
         (Range::OneOf(numbers), Value::Number(number)) => numbers.contains(&number),
-        // A type has no other values than the words.
+        // The type has only the values in the range.
         _ => true,
     };
     if fits {
@@ -33,7 +33,7 @@ fn check_one(builder: &Builder, spec: &Spec) -> Result<()> {
 }
 
 impl Builder {
-    /// What each option is set to; `stats` are those of the open database, if there is one.
+    /// Returns the value of each option; `stats` are those of the open database, if there is one.
     pub(crate) fn settings_with(&self, stats: Option<&Stats>) -> Vec<Setting> {
         let setting = |spec: &'static Spec| {
             let (value, origin) = self.setting(spec.id, stats);
@@ -81,7 +81,7 @@ impl Builder {
         }
     }
 
-    /// What an option was set to, or would be by default, whatever else limits it.
+    /// Returns the value that was set or the default, without the limits of other options.
     fn asked(&self, id: Id) -> Value {
         let options = &self.options;
         let or_unlimited = |number: Option<u64>| number.map_or(Value::Unlimited, Value::Number);

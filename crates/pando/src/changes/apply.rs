@@ -14,22 +14,22 @@ use txn::{Durability, Isolation};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Applied {
-    /// How many changes were applied.
+    /// The number of changes that were applied.
     pub applied: u64,
-    /// How many the database had already.
+    /// The number of changes that the database had already.
     pub skipped: u64,
     /// The number of the last commit of the database.
     pub last_commit: u64,
 }
 
-/// Changes of tables that are gathered until all have come, at most: as many as a commit record holds.
+/// The greatest number of table changes that are collected for one commit: as many as a commit record can hold.
 const MOST_TABLE_CHANGES: usize = 1 << 20;
 
 impl Database {
     /// Applies changes of another database, in the form that [`Change::write_to`](crate::Change::write_to) writes, each
     /// as one transaction under its own commit number and time. The database must be a *follower*: restored from a
     /// backup of the other one, or empty, and without commits of its own. Changes that it has already are skipped, so
-    /// that what was interrupted can be repeated from any earlier commit on. Returns at the end of `input`; all that
+    /// you can repeat an interrupted call from any earlier commit on. Returns at the end of `input`; everything that
     /// was applied is durable then.
     ///
     /// Memory is bounded as for any other transaction, whatever the length of a change.
@@ -56,17 +56,17 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Missing` if changes between the last commit and the next one in `input` are missing, with both numbers;
-    /// `Mismatch` if the database made commits of its own, or follows another database; `Foreign` and `Corruption` for
-    /// bytes that are no changes, or end in the middle of one; those of a commit. The changes before the one that
-    /// failed are applied, that one not at all.
+    /// `Missing` if changes between the last commit and the next one in `input` are missing; the message has both
+    /// numbers. `Mismatch` if the database made commits of its own, or follows another database; `Foreign` and
+    /// `Corruption` if the bytes are not changes, or end in the middle of one; errors of a commit. The changes before
+    /// the failed one are applied; the failed one is not applied at all.
     pub fn apply_changes(&self, input: &mut dyn Read) -> Result<Applied> {
         self.apply_changes_of(Forks::One, input)
     }
 
     /// Does what [`Database::apply_changes`] does with changes of several copies of one database, each of which was
-    /// restored where the one before it ended. You must know that they follow each other in that way, as those of a
-    /// lineage in a bucket do: changes of copies that went different ways are not told apart.
+    /// restored where the one before it ended. The copies must follow each other in that way, as those of a lineage in
+    /// a bucket do: the call cannot detect changes of copies that diverged.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -101,7 +101,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::apply_changes`], except that changes of another copy are no `Mismatch`.
+    /// As for [`Database::apply_changes`], except that changes of another copy do not return `Mismatch`.
     pub fn apply_changes_across_forks(&self, input: &mut dyn Read) -> Result<Applied> {
         self.apply_changes_of(Forks::Any, input)
     }
@@ -126,7 +126,7 @@ impl Database {
         Ok(done)
     }
 
-    /// Applies one change. Returns whether it was new; `None`: there is none.
+    /// Applies one change. Returns whether it was new, or `None` at the end of the input.
     fn apply_next(&self, forks: Forks, reader: &mut Reader<'_>) -> Result<Option<bool>> {
         let Some(begin) = reader.begin()? else { return Ok(None) };
         self.apply_change(forks, begin, reader)
@@ -139,10 +139,10 @@ impl Database {
         store.check_process()?;
         self.shared.signals.wait_for_room()?;
         if store.has_waiting_runs() {
-            // Another large transaction may be refused before they are absorbed, and input cannot be read again.
+            // A large transaction may be rejected until the changes are merged, and the input cannot be read again.
             store.checkpoint()?;
         }
-        // One sync for all of them, at the end.
+        // One sync at the end covers all of them.
         let options =
             TransactionOptions { isolation: Isolation::Serializable, durability: Durability::Buffered };
         let repeat = Repeat::begin(store, begin.lineage, begin.commit, begin.time_ms, forks, options)?;
@@ -159,7 +159,7 @@ impl Database {
     }
 }
 
-/// Does what the change in `reader` says, up to its end.
+/// Applies the operations of the change in `reader` up to its end.
 fn fill(mut repeat: Repeat, reader: &mut Reader<'_>) -> Result<Repeat> {
     let mut tables: Option<Vec<TableChange>> = Some(Vec::new());
     loop {

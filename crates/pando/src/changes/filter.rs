@@ -1,15 +1,15 @@
-//! Which operations of a change its reader asked for.
+//! The filter of a reader of changes: which operations of a change it returns.
 
 use base::Result;
 use base::keys::prefix_end;
 use store::changes::{Change, Operation, TableChange};
 
-/// All, or those on some tables and keys.
+/// All operations, or those on some tables and keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
     tables: Vec<String>,
     prefix: Vec<u8>,
-    /// The first key after all that begin with the prefix.
+    /// The first key after all keys that begin with the prefix.
     prefix_end: Option<Vec<u8>>,
 }
 
@@ -22,7 +22,7 @@ impl Filter {
         (self.prefix, self.prefix_end) = (prefix.to_vec(), prefix_end(prefix));
     }
 
-    /// Whether it leaves nothing out.
+    /// Returns whether the filter excludes nothing.
     pub fn is_all(&self) -> bool {
         self.tables.is_empty() && self.prefix.is_empty()
     }
@@ -31,7 +31,7 @@ impl Filter {
         self.tables.is_empty() || self.tables.iter().any(|table| table == name)
     }
 
-    /// Whether a change has an operation that was asked for.
+    /// Returns whether a change has an operation that passes the filter.
     pub fn has_any(&self, change: Change<'_>) -> Result<bool> {
         let mut operations = change.operations()?;
         while let Some(operation) = operations.next()? {
@@ -42,7 +42,7 @@ impl Filter {
         Ok(false)
     }
 
-    /// As much of `operation` as was asked for. A range delete is cut to the prefix.
+    /// Returns the part of `operation` that passes the filter. A range delete is cut to the prefix.
     pub fn limit<'a>(&'a self, operation: Operation<'a>) -> Option<Operation<'a>> {
         match operation {
             Operation::Table(change) => {

@@ -1,5 +1,5 @@
 //! The bytes of changes: frames, each with its encoder and its decoder. All numbers are little-endian. Changes follow
-//! each other without anything in between; `docs/changes.md` shows one byte by byte.
+//! each other without separators; `docs/changes.md` shows one byte by byte.
 //!
 //! # Frame, 16 bytes and a payload
 //! | offset | bytes | field |
@@ -40,19 +40,19 @@ use store::changes::{TableChange, TableInfo};
 const MAGIC: [u8; 8] = *b"PANDOCHG";
 const FORMAT: u32 = 1;
 
-/// Bytes of a frame without its payload.
+/// The length of a frame without its payload, in bytes.
 pub(super) const FRAME_BYTES: usize = 16;
-/// The longest payload that is believed.
+/// The length of the longest payload that a reader accepts.
 pub(super) const MAX_PAYLOAD_BYTES: usize = 256 << 10;
-/// Values up to this length lie among the operations; longer ones follow in pieces of it. Operations are gathered up to
-/// it, so that a payload has at most twice as much, and two keys.
+/// The longest value that is stored among the operations; longer values follow in pieces of this length. Operations are
+/// collected up to this size, so a payload is at most twice as long, plus two keys.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 const BEGIN_BYTES: usize = 40;
 const END_BYTES: usize = 16;
 
 const _: () = assert!(2 * PIECE_BYTES + 2 * base::limits::MAX_PAGE_BYTES <= MAX_PAYLOAD_BYTES);
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Begin = 1,
@@ -80,7 +80,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// The head of a frame with `payload`, number `sequence` of commit `commit`.
+    /// Returns the head of a frame with `payload`, number `sequence` of commit `commit`.
     pub fn of(kind: Kind, payload: &[u8], commit: u64, sequence: u64) -> [u8; FRAME_BYTES] {
         let rest = rest_of_head(kind, payload.len());
         let mut out = [0; FRAME_BYTES];
@@ -90,7 +90,7 @@ impl Head {
     }
 
     /// # Errors
-    /// [`ErrorKind::Corruption`] for what no frame begins with.
+    /// [`ErrorKind::Corruption`] if the bytes are not the head of a frame.
     pub fn decode(bytes: &[u8; FRAME_BYTES]) -> Result<Head> {
         let mut reader = Reader::new(bytes);
         let read = (reader.u64(), reader.u32(), reader.u32());
@@ -134,7 +134,7 @@ fn checksum(rest: &[u8], payload: &[u8], commit: u64, sequence: u64) -> u64 {
     running.finish()
 }
 
-/// What a begin frame says.
+/// The contents of a begin frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Begin {
     pub lineage: Lineage,
@@ -155,7 +155,8 @@ impl Begin {
     }
 
     /// # Errors
-    /// [`ErrorKind::Foreign`] if the bytes begin no change, or one of another format; [`ErrorKind::Corruption`].
+    /// [`ErrorKind::Foreign`] if the bytes are not the beginning of a change, or of one in another format;
+    /// [`ErrorKind::Corruption`].
     pub fn decode(payload: &[u8]) -> Result<Begin> {
         let mut reader = Reader::new(payload);
         if reader.array() != Some(MAGIC) {
@@ -180,7 +181,7 @@ impl Begin {
     }
 }
 
-/// What an end frame says.
+/// The contents of an end frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub frames: u64,
@@ -225,7 +226,7 @@ impl<'a> LongValue<'a> {
     }
 }
 
-/// The payload of a table frame.
+/// Returns the payload of a table frame.
 pub(super) fn encode_table(id: TableId, name: &str) -> Vec<u8> {
     [&id.0.to_le_bytes()[..], name.as_bytes()].concat()
 }

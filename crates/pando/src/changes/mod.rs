@@ -1,7 +1,6 @@
-//! Changes: every commit, in order, as what it did, for those who follow a database; and the other end, which applies
-//! them to a copy.
+//! Changes: every commit in order, as the operations that it made; and their application to a copy of the database.
 //!
-//! `format` has the bytes of a change, `write` and `read` both directions, `apply` the other end.
+//! `format` defines the bytes of a change, `write` and `read` encode and decode them, and `apply` applies them.
 
 mod apply;
 mod filter;
@@ -45,14 +44,14 @@ pub struct ChangesOptions {
 }
 
 impl ChangesOptions {
-    /// Begins after this commit; 0, the default: as far back as possible.
+    /// Begins after this commit. The default, 0, means as far back as possible.
     pub fn after(mut self, commit: u64) -> Self {
         self.after = commit;
         self
     }
 
-    /// Leaves out what does not concern this table; call it again for more tables. The name is the one that the table
-    /// has after the change.
+    /// Leaves out operations on other tables; call it again for more tables. The name is the one that the table has
+    /// after the change.
     pub fn table(mut self, name: &str) -> Self {
         self.filter.add_table(name);
         self
@@ -65,10 +64,10 @@ impl ChangesOptions {
     }
 }
 
-/// A reader of changes: it goes from commit to commit, in order and without gaps, and never shows a commit that is not
-/// acknowledged. It is `Send`. The database keeps what it still has to read, within
-/// [`Builder::max_changes_bytes`](crate::Builder::max_changes_bytes); a reader that falls behind further fails with
-/// `TooOld`, and the writer goes on.
+/// A reader of changes: it goes from commit to commit, in order and without gaps, and returns only acknowledged
+/// commits. It is `Send`. The database keeps what the reader still has to read, within
+/// [`Builder::max_changes_bytes`](crate::Builder::max_changes_bytes). A reader that is later than that fails with
+/// `TooOld`; writers do not wait for it.
 #[derive(Debug)]
 #[must_use = "changes are read only when they are asked for, and are kept until then"]
 pub struct Changes {
@@ -92,10 +91,10 @@ pub struct Operations<'a> {
 }
 
 impl Database {
-    /// Returns a reader of all changes after the commit of number `after`; 0: as far back as possible. A commit's
-    /// number is what [`Transaction::commit`](crate::Transaction::commit) returns.
+    /// Returns a reader of all changes after the commit of number `after`; 0 means as far back as possible.
+    /// [`Transaction::commit`](crate::Transaction::commit) returns the number of a commit.
     ///
-    /// How far back that is: to the last checkpoint, or to where the reader stands that is furthest behind. A new
+    /// Changes are kept back to the last checkpoint, or to the position of the reader that is furthest behind. A new
     /// database has all of its changes until its first checkpoint.
     ///
     /// ```
@@ -121,13 +120,14 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `TooOld` if the changes after `after` are no longer kept, with the oldest commit after which they are; `Invalid`
-    /// if there is no commit `after` yet; `Locked` if another process has the database open for writing; `Closed`.
+    /// `TooOld` if the changes after `after` are no longer kept; the message names the oldest commit after which they
+    /// are. `Invalid` if there is no commit `after` yet; `Locked` if another process has the database open for writing;
+    /// `Closed`.
     pub fn changes(&self, after: u64) -> Result<Changes> {
         self.changes_with(ChangesOptions::default().after(after))
     }
 
-    /// Returns a reader of the changes that `options` ask for.
+    /// Returns a reader of the changes that `options` select.
     ///
     /// # Errors
     /// As for [`Database::changes`].
@@ -137,9 +137,9 @@ impl Database {
         Ok(Changes { feed, filter, bell: Arc::default() })
     }
 
-    /// Opens the consumer of this name, and creates it if there is none: it begins after the newest commit then. One
-    /// handle can be open at a time. To begin with a copy of the data, create the consumer first, then take a backup or
-    /// a snapshot: its commit is in the consumer's changes.
+    /// Opens the consumer of this name, or creates it after the newest commit if it does not exist. One handle can be
+    /// open at a time. To begin with a copy of the data, create the consumer first, then take a backup or a snapshot:
+    /// the commit of the copy is then among the consumer's changes.
     ///
     /// # Errors
     /// `TooOld` if the consumer has fallen behind too far: drop it, and begin again; `Locked` if it is open; `Invalid`
@@ -156,7 +156,7 @@ impl Database {
         self.shared.store.consumers()
     }
 
-    /// Removes a consumer. What was kept for it is freed by later checkpoints.
+    /// Removes a consumer. Later checkpoints free what was kept for it.
     ///
     /// # Errors
     /// `Missing` if there is none of this name; `Locked` if it is open; errors of removing its file.
@@ -185,12 +185,13 @@ impl Database {
     }
 }
 
-/// A named consumer of changes, whose place outlives the process. Up to where it has acknowledged is written to the
-/// database's directory; what comes after that is kept, across restarts too, within
+/// A named consumer of changes, whose position outlives the process. The position that it has acknowledged is written
+/// to the database's directory. Changes after the position are kept, also across restarts, within
 /// [`Builder::max_changes_bytes`](crate::Builder::max_changes_bytes).
 ///
-/// Read with [`Consumer::changes`], do the work, then [`Consumer::acknowledge`]. After a crash the changes that were
-/// not acknowledged come again: work that is safe to repeat, or that notes the commit's number with its result, loses
+/// Read with [`Consumer::changes`], do the work, then call [`Consumer::acknowledge`]. After a crash the changes that
+/// were not acknowledged are returned again. Work that is safe to repeat, or that stores the commit's number with its
+/// result, loses nothing and is effective once.
 /// nothing and does nothing twice.
 ///
 /// ```
@@ -220,19 +221,19 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Returns its name.
+    /// Returns the name of the consumer.
     #[must_use]
     pub fn name(&self) -> &str {
         self.inner.name()
     }
 
-    /// Returns the number of the last commit that it has acknowledged.
+    /// Returns the number of the last commit that the consumer has acknowledged.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.inner.position()
     }
 
-    /// Returns a reader of the changes after the last commit that it has acknowledged.
+    /// Returns a reader of the changes after the last acknowledged commit.
     ///
     /// # Errors
     /// As for [`Database::changes`].
@@ -240,7 +241,7 @@ impl Consumer {
         self.changes_with(ChangesOptions::default())
     }
 
-    /// Returns a reader of those changes that `options` ask for; where they begin has no effect.
+    /// Returns a reader of the changes that `options` select. [`ChangesOptions::after`] has no effect.
     ///
     /// # Errors
     /// As for [`Database::changes`].
@@ -248,31 +249,31 @@ impl Consumer {
         Ok(Changes { feed: self.inner.feed()?, filter: options.filter, bell: Arc::default() })
     }
 
-    /// Notes durably that everything through the commit of number `commit` is done. It takes two flushes and one of the
-    /// log, so call it for many changes at once: each second, say. An older commit has no effect.
+    /// Records durably that everything through the commit of number `commit` is done. It takes two flushes, and one of
+    /// the log, so call it for many changes at once, for example once a second. An older commit has no effect.
     ///
     /// # Errors
     /// `Invalid` if there is no such commit yet; `TooOld` if the consumer has fallen behind too far; errors of writing.
-    /// The place stays what it was then.
+    /// After an error the position is unchanged.
     pub fn acknowledge(&mut self, commit: u64) -> Result<()> {
         self.inner.acknowledge(commit)
     }
 }
 
 impl Changes {
-    /// Returns the next change; `None` if there is none now. With a filter, changes are passed over that have nothing
-    /// of what was asked for. What the change before it needed is no longer kept.
+    /// Returns the next change, or `None` if there is none now. With a filter, the reader skips changes that have no
+    /// selected operation. What the previous change needed is no longer kept.
     ///
     /// # Errors
-    /// `TooOld` if the reader fell behind too far, with a commit to begin again from; `Closed`; `Corruption`; those of
-    /// reading the disk.
+    /// `TooOld` if the reader fell behind too far; the message names a commit from which it can begin again. `Closed`;
+    /// `Corruption`; errors of reading the disk.
     #[allow(clippy::should_implement_trait)] // It lends: an iterator cannot.
     pub fn next(&mut self) -> Result<Option<Change<'_>>> {
         let has_advanced = self.advance()?;
         Ok(has_advanced.then(|| Change { inner: self.feed.change(), filter: &self.filter }))
     }
 
-    /// Returns the next change, and waits for it if there is none: at most `at_most`, after which it returns `None`.
+    /// Returns the next change. Waits for it for at most `at_most`, and returns `None` after that.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -310,7 +311,7 @@ impl Changes {
         }
     }
 
-    /// Goes to the next change that was asked for. Returns false if there is none now.
+    /// Moves to the next selected change. Returns false if there is none now.
     fn advance(&mut self) -> Result<bool> {
         while self.feed.advance()? {
             if self.filter.is_all() || self.filter.has_any(self.feed.change())? {
@@ -320,8 +321,8 @@ impl Changes {
         Ok(false)
     }
 
-    /// Returns whether [`Changes::next`] has something to do now: another commit, or an error. If not, `waker` is woken
-    /// once when it has. For tasks that must not block; no runtime is needed.
+    /// Returns whether [`Changes::next`] has something to return now: another commit, or an error. If not, `waker` is
+    /// woken once when it has. Use it for tasks that must not block; it needs no runtime.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -349,8 +350,8 @@ impl Changes {
         self.feed.is_ready(waker)
     }
 
-    /// Returns the number of the last commit that the reader has passed: begin after it to go on from here. The change
-    /// that [`Changes::next`] returned last is not passed yet.
+    /// Returns the number of the last commit that the reader has passed: begin after it to continue from here. The
+    /// change that [`Changes::next`] returned last is not passed yet.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.feed.passed()
@@ -364,25 +365,25 @@ impl<'a> Change<'a> {
         self.inner.commit_number()
     }
 
-    /// Returns when the commit was made, in milliseconds since 1970. 0: that is not known, because nobody had read
-    /// changes since the database was opened.
+    /// Returns when the commit was made, in milliseconds since 1970. 0 means that the time is unknown, because nothing
+    /// had read changes since the database was opened.
     #[must_use]
     pub fn time_ms(&self) -> u64 {
         self.inner.time_ms()
     }
 
-    /// Returns the operations: first the changes of tables as wholes, then, table by table, range deletes, puts and
-    /// deletes. Repeated in this order they lead to the state after the commit. A key that a large transaction wrote
-    /// several times can occur several times: the last counts.
+    /// Returns the operations: first the changes of whole tables, then, table by table, range deletes, puts and
+    /// deletes. Applied in this order they lead to the state after the commit. A key that a large transaction wrote
+    /// several times can occur several times: the last operation counts.
     ///
     /// # Errors
-    /// `TooOld`; those of reading the disk.
+    /// `TooOld`; errors of reading the disk.
     pub fn operations(&self) -> Result<Operations<'a>> {
         Ok(Operations { inner: self.inner.operations()?, filter: self.filter })
     }
 
-    /// Writes the change to `out` in a form that [`Database::apply_changes`] reads, and returns how many bytes that
-    /// were. Several changes can follow each other. Memory: 128 KiB, and a piece of a long value.
+    /// Writes the change to `out` in a form that [`Database::apply_changes`] reads, and returns the number of bytes.
+    /// Several changes can follow each other. The memory is 128 KiB, and a piece of a long value.
     ///
     /// # Errors
     /// `Invalid` if the reader has a filter: a part of a change cannot be applied; `TooOld`; errors of `out` and of
@@ -398,10 +399,10 @@ impl<'a> Change<'a> {
 }
 
 impl Operations<'_> {
-    /// Returns the next operation; `None` after the last.
+    /// Returns the next operation, or `None` after the last.
     ///
     /// # Errors
-    /// `TooOld` if the reader fell behind too far meanwhile; `Corruption`; those of reading the disk.
+    /// `TooOld` if the reader fell behind too far meanwhile; `Corruption`; errors of reading the disk.
     #[allow(clippy::should_implement_trait)] // It lends: an iterator cannot.
     pub fn next(&mut self) -> Result<Option<Operation<'_>>> {
         let filter = self.filter;

@@ -1,5 +1,5 @@
-//! Changes read from bytes that nobody vouches for: every frame is verified before it is used, and memory is bounded by
-//! the longest frame.
+//! A reader of changes from untrusted bytes: it verifies every frame before use, and its memory is bounded by the
+//! longest frame.
 
 use super::format::{
     Begin, End, FRAME_BYTES, Head, Kind, LongValue, MAX_PAYLOAD_BYTES, decode_changes, decode_table,
@@ -11,7 +11,7 @@ use base::{Error, Result, TableId};
 use std::io::{self, Read};
 use store::changes::TableChange;
 
-/// What comes next in a change.
+/// The next part of a change.
 #[derive(Debug)]
 pub(super) enum Part<'a> {
     Tables(Vec<TableChange>),
@@ -19,11 +19,11 @@ pub(super) enum Part<'a> {
     Operations(Decoder<'a>),
     Value(LongValue<'a>),
     Piece(&'a [u8]),
-    /// Everything before is what was written.
+    /// The end: all frames of the change have been read.
     End,
 }
 
-/// Reads changes, frame by frame.
+/// A reader of changes, frame by frame.
 pub(super) struct Reader<'i> {
     input: &'i mut dyn Read,
     payload: Vec<u8>,
@@ -37,10 +37,10 @@ impl<'i> Reader<'i> {
         Reader { input, payload: Vec::new(), commit: 0, sequence: 0, hash: Running::unseeded() }
     }
 
-    /// The beginning of the next change; `None` at the end of the input.
+    /// Reads the beginning of the next change. Returns `None` at the end of the input.
     ///
     /// # Errors
-    /// `Foreign` and `Corruption` if that is not what comes.
+    /// `Foreign` and `Corruption` if the bytes are not the beginning of a change.
     pub fn begin(&mut self) -> Result<Option<Begin>> {
         let Some(head) = self.head()? else { return Ok(None) };
         let head = Head::decode(&head)?;
@@ -54,7 +54,7 @@ impl<'i> Reader<'i> {
         Ok(Some(begin))
     }
 
-    /// The next part of the change that was begun.
+    /// Reads the next part of the change that was begun.
     ///
     /// # Errors
     /// `Corruption` if the input ends, or holds something else.
@@ -89,7 +89,7 @@ impl<'i> Reader<'i> {
         })
     }
 
-    /// A frame's head; `None` if the input ends before it.
+    /// Reads a frame's head. Returns `None` if the input ends before it.
     fn head(&mut self) -> Result<Option<[u8; FRAME_BYTES]>> {
         let mut head = [0; FRAME_BYTES];
         match self.fill(&mut head)? {

@@ -1,4 +1,4 @@
-//! A change as bytes: frames, as `format` has them.
+//! A writer of changes as frames; see `format`.
 
 use super::format::{
     Begin, End, FRAME_BYTES, Head, Kind, LongValue, PIECE_BYTES, encode_change, encode_table,
@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use store::Lineage;
 use store::changes::{Change, ChangeValue, Operation, TableInfo};
 
-/// Writes `change` whole to `out`, and returns how many bytes that were.
+/// Writes the whole `change` to `out`, and returns the number of bytes.
 pub(super) fn write(change: Change<'_>, out: &mut dyn Write) -> Result<u64> {
     let lineage = Lineage { database: change.database(), fork: change.fork() };
     let begin = Begin { lineage, commit: change.commit_number(), time_ms: change.time_ms() };
@@ -40,7 +40,7 @@ pub(super) fn write(change: Change<'_>, out: &mut dyn Write) -> Result<u64> {
     Ok(frames.bytes)
 }
 
-/// Writes frames.
+/// A writer of frames.
 struct Frames<'o> {
     out: &'o mut dyn Write,
     commit: u64,
@@ -67,14 +67,14 @@ fn written(cause: io::Error) -> Error {
     Error::io("write the changes", cause)
 }
 
-/// Gathers operations for a frame.
+/// The operations that are collected for a frame.
 struct Batch<'o> {
     frames: Frames<'o>,
     ops: Vec<u8>,
     count: u64,
-    /// Of the last operation gathered.
+    /// The table of the last collected operation.
     table: Option<TableId>,
-    /// The last table that was named.
+    /// The table of the last table frame.
     named: Option<TableId>,
 }
 
@@ -138,7 +138,7 @@ impl Batch<'_> {
     }
 }
 
-/// Fills `piece` as far as there is something.
+/// Fills `piece` as far as `reader` has bytes.
 fn read_piece(reader: &mut impl Read, piece: &mut [u8]) -> Result<usize> {
     let mut filled = 0;
     while filled < piece.len() {

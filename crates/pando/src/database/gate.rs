@@ -1,28 +1,28 @@
-//! What lets a transaction that met too many conflicts commit before the others.
+//! The gate that lets a transaction with too many conflicts commit before the others.
 
 use base::sync::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
-/// Holds back all commits but those of its holder's thread, so that a commit inside a gated closure does not wait for
-/// the gate that its own caller holds.
+/// A lock that holds back the commits of all threads except its holder's. So a commit inside a gated closure does not
+/// wait for the gate that its own caller holds.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     turn: Mutex<()>,
     holder: Mutex<Option<ThreadId>>,
-    /// A copy of whether there is a holder, read by commits without the lock.
+    /// A copy of whether there is a holder, which commits read without the lock.
     is_held: AtomicBool,
 }
 
-/// The gate, held; opened when dropped.
+/// The held gate. Dropping it opens the gate.
 pub(super) struct Held<'a> {
     gate: &'a Gate,
     _turn: MutexGuard<'a, ()>,
 }
 
 impl Gate {
-    /// Takes the gate; `None` if this thread has it already, further out.
+    /// Takes the gate. Returns `None` if a caller further out in this thread has it already.
     pub fn hold(&self) -> Option<Held<'_>> {
         let this = thread::current().id();
         if *lock(&self.holder) == Some(this) {
@@ -34,7 +34,7 @@ impl Gate {
         Some(Held { gate: self, _turn: turn })
     }
 
-    /// Whether commits are held back.
+    /// Returns whether commits are held back.
     pub fn is_held(&self) -> bool {
         self.is_held.load(Ordering::SeqCst)
     }

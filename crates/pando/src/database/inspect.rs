@@ -1,4 +1,4 @@
-//! What can be asked about an open database: whether it is whole, what it is set to, what it did, who reads.
+//! Inspection of an open database: checks, settings, statistics and open readers.
 
 use super::Database;
 use crate::options::Setting;
@@ -49,7 +49,7 @@ impl Database {
         (lineage.database.0, lineage.fork)
     }
 
-    /// Returns the value of each option and where it was set; see [`crate::options`].
+    /// Returns the value of each option and its origin; see [`crate::options`].
     pub fn settings(&self) -> Result<Vec<Setting>> {
         self.shared.builder.settings(Some(self))
     }

@@ -1,4 +1,4 @@
-//! A database: opened, shared by its clones, closed once.
+//! A database, which is opened, shared by its clones, and closed once.
 
 mod gate;
 mod inspect;
@@ -41,21 +41,21 @@ pub struct Database {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What the handles share.
+/// The state that the handles share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub store: Arc<Store>,
     pub signals: Arc<Signals>,
     workers: Mutex<Option<Workers>>,
-    /// Where another process writes.
+    /// The follower, if another process writes the database.
     following: Option<Following>,
     builder: Builder,
     gate: Gate,
 }
 
-/// The attempts of [`Database::write`] before the one that holds the gate.
+/// The number of attempts of [`Database::write`] without the gate.
 const OPEN_ATTEMPTS: u32 = 7;
-/// Attempts with the gate held: only commits that were past it already can still conflict.
+/// The number of attempts with the gate held. Only commits that had already passed the gate can still conflict.
 const GATED_ATTEMPTS: u32 = 4;
 
 impl Database {
@@ -82,7 +82,7 @@ impl Database {
         Builder::default()
     }
 
-    /// A handle on `store`, which `builder` opened.
+    /// Returns a handle on `store`, which `builder` opened.
     pub(crate) fn start(store: Arc<Store>, builder: Builder) -> Result<Self> {
         let signals = Arc::new(Signals::new(builder.lazy_interval, builder.watch.clone(), store.latencies()));
         let workers = if store.is_read_only() { None } else { Some(Workers::start(&store, &signals)?) };
@@ -91,7 +91,7 @@ impl Database {
         Ok(Database { shared: Arc::new(Shared { store, signals, workers, following: None, builder, gate }) })
     }
 
-    /// A handle on `store`, which another process writes.
+    /// Returns a handle on `store`, which another process writes.
     pub(crate) fn follow(store: Arc<Store>, follower: Follower, builder: Builder) -> Result<Self> {
         let signals = Arc::new(Signals::new(builder.lazy_interval, builder.watch.clone(), store.latencies()));
         let following = Some(Following::start(follower, &signals)?);
@@ -99,17 +99,18 @@ impl Database {
         Ok(Database { shared: Arc::new(Shared { store, signals, workers, following, builder, gate }) })
     }
 
-    /// Returns whether another process has the database open for writing, and this one reads beside it; see
+    /// Returns whether another process has the database open for writing, and this process follows it; see
     /// [`Builder::read_only`].
     pub fn is_beside_writer(&self) -> bool {
         self.shared.store.is_beside()
     }
 
-    /// Returns after later snapshots show at least what the writing process had acknowledged when this was called.
-    /// Without it they do so a few milliseconds later. Does nothing unless the database is read beside a writer.
+    /// Waits until later snapshots show at least what the writing process had acknowledged when this was called.
+    /// Without this call they do so a few milliseconds later. It does nothing unless another process writes the
+    /// database.
     ///
     /// # Errors
-    /// What keeps this process from following the writer. Snapshots go on showing what they showed before.
+    /// The error that keeps this process from following the writer. Snapshots then still show what they showed before.
     pub fn catch_up(&self) -> Result<()> {
         self.shared.store.check_process()?;
         self.shared.following.as_ref().map_or(Ok(()), Following::catch_up)
@@ -144,7 +145,7 @@ impl Database {
     /// ```
     #[track_caller]
     pub fn begin_with(&self, options: &TransactionOptions) -> Result<Transaction> {
-        // Before the first lock: another thread of the parent may have held it.
+        // This check comes before the first lock, which another thread of the parent process may have held at the fork.
         self.shared.store.check_process()?;
         self.shared.signals.wait_for_room()?;
         Transaction::begin(&self.shared, *options)
@@ -213,7 +214,7 @@ impl Database {
         done
     }
 
-    /// After a first conflict.
+    /// Runs the attempts after a first conflict.
     #[track_caller]
     fn write_again<T>(
         &self,
@@ -322,7 +323,7 @@ impl Database {
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.store.checkpoint()?;
         self.shared.signals.set_full(self.shared.store.pressure().is_full());
-        // The worker looks after what readers still hold of the state before.
+        // The worker releases what readers still hold of the previous state.
         self.shared.signals.checkpoint.ring();
         Ok(())
     }
@@ -364,7 +365,7 @@ fn pause(attempt: u32) {
 impl Shared {
     fn close(&self) -> Result<()> {
         if let Err(forked) = self.store.check_process() {
-            // The threads are the parent's; there is nothing here to stop or to wait for.
+            // The threads belong to the parent process; a forked child has none to stop or to wait for.
             std::mem::forget(lock(&self.workers).take());
             self.following.as_ref().inspect(|following| following.forget());
             return Err(forked);
@@ -374,7 +375,7 @@ impl Shared {
         self.store.close()
     }
 
-    /// Waits while another transaction holds the gate. One load when none does.
+    /// Waits while another transaction holds the gate. It costs one load if there is no holder.
     #[inline]
     pub fn pass_gate(&self) {
         self.gate.pass();
@@ -383,7 +384,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Nobody is left to get the error; call `close` to get it.
+        // Nobody can receive the error here; call `close` to get it.
         let _ = self.close();
     }
 }

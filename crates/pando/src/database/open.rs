@@ -71,7 +71,7 @@ impl Builder {
             }
             opened => {
                 let store = opened?;
-                // Where it cannot stand by, it keeps writers out.
+                // A reader that cannot register with a writer keeps writers out.
                 let stands_by = self.options.read_only && self.options.admits_readers;
                 let follower = match stands_by {
                     true => store::beside::stand_by(&store, dir, &self.options)?,
@@ -86,8 +86,8 @@ impl Builder {
     }
 
     /// Returns the value that each option would have if `db`'s directory were opened with this builder, or, with
-    /// `None`, if a new database were created with it. A value is the one that was set, the one that is stored, or
-    /// follows from this machine and other options.
+    /// `None`, if a new database were created with it. A value was set, is stored, or is computed from this machine and
+    /// other options.
     ///
     /// # Errors
     /// `Invalid` if an option is out of its range; those of [`Database::stats`].

@@ -1,4 +1,4 @@
-//! A database's tables: made, opened, changed and dropped, each in a transaction of its own.
+//! A database's tables: created, opened, changed and dropped, each in a transaction of its own.
 
 use super::Database;
 use base::{Error, ErrorKind, Result};
@@ -11,7 +11,7 @@ use store::{Compression, Table, WantedLayout as Layout};
 pub struct TableOptions {
     /// The layout of the table on disk.
     pub layout: Layout,
-    /// How long an entry lives after its put; `None`: until it is deleted.
+    /// The time that an entry lives after its put; `None`: until it is deleted.
     pub ttl: Option<Duration>,
     /// How the pages of an LSM table are compressed.
     pub compression: Compression,
@@ -36,8 +36,8 @@ impl TableOptions {
     /// Sets how long entries live: `ttl`, at least 1 ms, after their put. From then on the entry does not exist for a
     /// snapshot or transaction whose first read of a table with a TTL comes later, and later merges free its space.
     /// Another put of the key starts the time again. The time is the clock's, in milliseconds; if the clock goes back,
-    /// time stands still until the clock has caught up. A TTL costs 8 bytes for each entry; a table without a TTL pays
-    /// nothing.
+    /// time stands still until the clock has caught up. A TTL costs 8 bytes for each entry; a table without a TTL has
+    /// no such cost.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -234,7 +234,7 @@ impl Database {
             Some(table) => tx.set_layout(&table, layout),
             None => Err(Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))),
         })?;
-        // The worker learns of it from the catalog that a checkpoint writes.
+        // The worker finds the new layout in the catalog that a checkpoint writes.
         self.checkpoint()
     }
 

@@ -1,9 +1,9 @@
-//! Every option of a database in one table, and what each is set to.
+//! Every option of a database in one table, and the value of each.
 //!
-//! [`ALL`] is the one place that says which options there are, their units, defaults and ranges, and what a wrong
-//! value costs. [`Builder`](crate::Builder) refuses what is out of its range by it, `pando options` prints it, and a
-//! test compares the Builder's documentation and `docs/options.md` with it. What is no value has no row: a
-//! [budget](crate::Builder::budget) that databases share takes the place of `memory_bytes`, and
+//! [`ALL`] is the one definition of all options, their units, defaults and ranges, and the cost of a wrong value.
+//! [`Builder`](crate::Builder) rejects values outside these ranges, `pando options` prints the table, and a test
+//! compares the Builder's documentation and `docs/options.md` with it. Options without a value have no row: a
+//! [budget](crate::Builder::budget) that databases share replaces `memory_bytes`, and
 //! [`on_long_reader`](crate::Builder::on_long_reader) is a function to call.
 //!
 //! ```
@@ -30,18 +30,18 @@ pub use table::ALL;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Spec {
-    /// The name of the [`Builder`](crate::Builder)'s method.
+    /// The name of the option, which is also the name of the [`Builder`](crate::Builder)'s method.
     pub name: &'static str,
     pub(crate) id: Id,
     /// The group that the option belongs to.
     pub group: Group,
-    /// The unit of its numbers.
+    /// The unit of the option's numbers.
     pub unit: Unit,
-    /// Its default, in words.
+    /// The default, in words.
     pub default: &'static str,
-    /// The values that it can have.
+    /// The range of its values.
     pub range: Range,
-    /// What a wrong value costs, in words.
+    /// The cost of a wrong value, in words.
     pub cost: &'static str,
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum Id {
     ReadOnly,
 }
 
-/// Which options were set, whatever to.
+/// The set of options that were set, whatever their values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Given(u32);
 
@@ -84,11 +84,11 @@ impl Given {
 pub enum Group {
     /// The use of memory.
     Memory,
-    /// What a commit survives.
+    /// The failures that a commit survives.
     Durability,
     /// The length of the log, and the time that opening takes after a crash.
     Log,
-    /// What transactions are protected from, and how much readers may keep.
+    /// The isolation of transactions, and the limits on what readers keep.
     Readers,
     /// The layout of the files, and how they are opened.
     Storage,
@@ -104,7 +104,7 @@ pub enum Unit {
     Records,
     /// Milliseconds.
     Milliseconds,
-    /// None: the value is a word.
+    /// No unit: the value is a word.
     Word,
 }
 
@@ -126,9 +126,9 @@ pub enum Range {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Value {
-    /// A number of its [`Unit`].
+    /// A number in the option's [`Unit`].
     Number(u64),
-    /// One of the words in its range.
+    /// One of the words in the option's range.
     Word(&'static str),
     /// No limit.
     Unlimited,
@@ -154,9 +154,9 @@ pub enum Origin {
 pub struct Setting {
     /// The option.
     pub spec: &'static Spec,
-    /// Its value: the one in force, if something else limits it.
+    /// The value of the option: the effective one, if something else limits it.
     pub value: Value,
-    /// Where the value was set.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
@@ -174,7 +174,7 @@ impl Spec {
     }
 }
 
-/// A number with its unit, as large a one as it is a multiple of.
+/// Returns a number with the largest unit that it is a multiple of.
 fn amount(number: u64, unit: Unit) -> String {
     let scale: &[(u64, &str)] = match unit {
         Unit::Bytes => &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")],

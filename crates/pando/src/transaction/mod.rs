@@ -15,8 +15,9 @@ use txn::Durability;
 /// A read-write transaction. It sees the database as of its beginning, and its own writes. If it is dropped without
 /// [`Transaction::commit`], it has no effect. It is `Send`, but not `Sync`.
 ///
-/// Many transactions run at once, and none waits for another. The commit checks that all of them could have happened
-/// one after another; one that could not fails with `Conflict`. [`crate::Database::write`] then runs it again.
+/// Many transactions run at once, and none waits for another. The commit checks that the transactions could have
+/// happened one after another, and otherwise fails with `Conflict`. [`crate::Database::write`] then runs the
+/// transaction again.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -36,15 +37,15 @@ use txn::Durability;
 pub struct Transaction {
     inner: store::Transaction,
     shared: Arc<Shared>,
-    /// Bytes of keys and values written so far.
+    /// The number of bytes of keys and values written so far.
     written_bytes: usize,
-    /// How often the log was asked for room ahead of the commit: the next step of [`LOG_ASKS`].
+    /// The number of times that the log was asked for room before the commit: the next step of [`LOG_ASKS`].
     log_asks: usize,
 }
 
-/// When so many bytes are written, the log is asked to have room for so many: a new database's log has segments of
-/// 16 KiB, and a commit that finds none to fit makes one itself, which takes three syncs. Beyond the last step that
-/// is little beside what the commit writes, and each step may be a file in vain.
+/// Steps of (bytes written, bytes of room to ask the log for). A new database's log has segments of 16 KiB, and a
+/// commit that finds no segment large enough makes one itself, which takes three syncs. Beyond the last step that is
+/// little compared with what the commit writes, and each step may make a file in vain.
 const LOG_ASKS: [(usize, u64); 2] = [(8 << 10, 64 << 10), (64 << 10, 512 << 10)];
 
 impl Transaction {
@@ -54,7 +55,7 @@ impl Transaction {
         Ok(Transaction { inner, shared: Arc::clone(shared), written_bytes: 0, log_asks: 0 })
     }
 
-    /// Notes that so many bytes more will be in the commit record.
+    /// Notes that the commit record will have so many more bytes.
     #[inline]
     fn wrote(&mut self, bytes: usize) {
         self.written_bytes += bytes;
@@ -103,8 +104,8 @@ impl Transaction {
         self.inner.get(table, key.as_ref())
     }
 
-    /// Returns the value of `key` where it lies, without a copy; see [`crate::Snapshot::get_ref`]. While the value is
-    /// borrowed, the transaction cannot write: copy it with `to_vec` before.
+    /// Returns the value of `key` in place, without a copy; see [`crate::Snapshot::get_ref`]. While the value is
+    /// borrowed, the transaction cannot write: copy it with `to_vec` first.
     #[inline]
     pub fn get_ref(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueRef<'_>>> {
         self.inner.get_ref(table, key.as_ref())
@@ -267,7 +268,7 @@ impl Transaction {
     }
 
     /// Sets `key` to `new` if its value is `expected`; in both, `None` means that the key does not exist. Returns
-    /// whether it did.
+    /// whether the value was `expected`.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -392,12 +393,12 @@ impl Transaction {
         shared.finish_commit(applied, durability, bytes)
     }
 
-    /// Rolls the transaction back. The same as dropping it, but explicit.
+    /// Rolls the transaction back. It does the same as dropping it, but explicitly.
     pub fn abort(self) {}
 }
 
 impl Shared {
-    /// Acknowledges a commit of about `bytes`, and has the workers look after what it left to do.
+    /// Acknowledges a commit of about `bytes`, and wakes the workers for the work that it left.
     pub(crate) fn finish_commit(&self, applied: Applied, durability: Durability, bytes: u64) -> Result<u64> {
         if applied.sealed() {
             self.signals.pacer.activate();
@@ -413,17 +414,18 @@ impl Shared {
         let ts = self.store.acknowledge(applied)?;
         if bytes > 0 && self.signals.pacer.pay(&self.store, bytes) {
             self.signals.set_full(true);
-            // The worker may have come to its end meanwhile, and would not say again that there is room.
+            // The worker may have ended meanwhile, and would not announce again that there is room.
             self.signals.checkpoint.ring();
         }
         Ok(ts.0)
     }
 }
 
-/// How much is taken from a reader at once.
+/// The number of bytes that are read from a reader at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What a value was to be read from has failed. An error of ours inside, as from a `ValueReader`, is passed on.
+/// Converts the error of the reader of a value. An error of this crate inside it, for example from a `ValueReader`, is
+/// returned as it is.
 #[cold]
 fn reading_failed(error: io::Error) -> Error {
     match error.downcast::<Error>() {

@@ -1,4 +1,5 @@
-//! The tables that a transaction sees: looked up, created, changed and dropped, with its other changes or not at all.
+//! The tables that a transaction sees: it looks them up, creates, changes and drops them, atomically with its other
+//! changes.
 
 use super::Transaction;
 use crate::database::TableOptions;

@@ -1,4 +1,4 @@
-//! The thread that keeps a database up to date which another process writes.
+//! The thread that keeps a database up to date while another process writes it.
 
 use super::signals::Signals;
 use base::sync::lock;
@@ -8,14 +8,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use store::Follower;
 
-/// How long the thread waits after it found something new, and how long at most when nothing happens. Each look is a
-/// system call.
+/// The wait after a look that found something new, and the longest wait when nothing happens. Each look is a system
+/// call.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 const MOST_WAIT: Duration = Duration::from_millis(8);
-/// How often it looks whether its place was taken away, and how long it waits after an error.
+/// The interval at which the thread checks whether its slot was taken away, and the wait after an error.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A follower, and the thread that has it catch up.
+/// A follower, and the thread that makes it catch up.
 #[derive(Debug)]
 pub(crate) struct Following {
     follower: Arc<Mutex<Option<Follower>>>,
@@ -35,7 +35,7 @@ impl Following {
         Ok(Following { follower, signals: Arc::clone(signals), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Returns after everything is shown that the writer showed when this was called.
+    /// Waits until everything is visible that the writer showed when this was called.
     pub fn catch_up(&self) -> Result<()> {
         match &mut *lock(&self.follower) {
             Some(follower) => follower.catch_up().map(drop),
@@ -43,7 +43,7 @@ impl Following {
         }
     }
 
-    /// Ends the thread, and lets the writer free what was kept for this database.
+    /// Ends the thread, and lets the writer free what it kept for this database.
     pub fn stop(&self) {
         self.signals.stop_waiting();
         if let Some(thread) = lock(&self.thread).take() {
@@ -52,7 +52,7 @@ impl Following {
         drop(lock(&self.follower).take());
     }
 
-    /// In a forked child there is no thread to end, and the files are the parent's.
+    /// Forgets the thread in a forked child: it has no thread to end, and the files are the parent's.
     pub fn forget(&self) {
         std::mem::forget(lock(&self.thread).take());
         std::mem::forget(lock(&self.follower).take());
@@ -71,7 +71,7 @@ fn run(follower: &Mutex<Option<Follower>>, signals: &Signals) {
             }
             follower.catch_up()
         };
-        // After an error the database goes on showing what it showed, and `Database::catch_up` says why.
+        // After an error the visible state stays as it was, and `Database::catch_up` returns the error.
         wait = match step() {
             Ok(true) => LEAST_WAIT,
             Ok(false) if follower.is_alone() => TICK,

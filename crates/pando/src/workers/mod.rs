@@ -1,16 +1,16 @@
 //! The two threads of an open database.
 //!
-//! * *checkpoint* merges sealed memtables when a commit has sealed one, and runs of LSM tables in between, a
-//!   slice at a time;
-//! * *log* readies the next segment before it is needed and syncs `Lazy` commits within their interval. It is also the
-//!   store's clock: four times a second it says what time it is, and looks after readers that have been open long and
-//!   after files that the log needs no more, now that nobody writes.
+//! * *checkpoint* merges sealed memtables after a commit has sealed one, and runs of LSM tables in between, a slice at
+//!   a time.
+//! * *log* prepares the next segment before it is needed, and syncs `Lazy` commits within their interval. It is also
+//!   the store's clock: four times a second it sets the time, checks readers that have been open long, and removes
+//!   files that the log no longer needs if nothing is written.
 //!
-//! Each sleeps until rung; an idle database uses no processor but for the clock's few microseconds a second. While
-//! readers hold back what a checkpoint replaced, the first looks twice a second whether they have ended. Both are
-//! joined when the database closes.
+//! Each thread sleeps until its bell rings. An idle database uses no processor time except the clock's few microseconds
+//! a second. While readers hold back what a checkpoint replaced, the first thread checks twice a second whether they
+//! have ended. Both are joined when the database closes.
 //!
-//! A database that another process writes has one thread instead, which `follow`s that process.
+//! A database that another process writes has one thread instead, which follows that process (`follow`).
 
 mod follow;
 mod signals;
@@ -28,10 +28,10 @@ use std::time::{Duration, Instant};
 use store::Store;
 use store::checkpoint::{Checkpoint, Step};
 
-/// How long a checkpoint that failed waits before it is tried again.
+/// The wait before a failed checkpoint is tried again.
 const RETRY: Duration = Duration::from_millis(500);
-/// How often it is looked whether a reader has ended that held back memory or space. Ending readers ring no bell: they
-/// are to cost nothing.
+/// The interval at which the worker checks whether a reader that held back memory or space has ended. Ending a reader
+/// rings no bell, so that it costs nothing.
 const RECLAIM: Duration = Duration::from_millis(500);
 
 /// The running threads.
@@ -61,11 +61,11 @@ impl Workers {
 }
 
 impl Drop for Workers {
-    /// Stops the threads and waits for them: a checkpoint under way is finished first.
+    /// Stops the threads and waits for them. A checkpoint in progress is finished first.
     fn drop(&mut self) {
         self.signals.stop_waiting();
         for thread in self.threads.drain(..) {
-            // A callback that drops the last handle closes the database on the log thread, which ends by itself then.
+            // A callback that drops the last handle closes the database on the log thread, which then ends by itself.
             if thread.thread().id() != thread::current().id() {
                 let _ = thread.join();
             }
@@ -73,7 +73,7 @@ impl Drop for Workers {
     }
 }
 
-/// Runs a worker. One that panics may have left work half done: the store stops writing, and later commits return the
+/// Runs a worker. If it panics, it may have left work half done: the store stops writing, and later commits return the
 /// reason.
 fn attend(name: &str, store: &Arc<Store>, signals: &Arc<Signals>, run: fn(&Arc<Store>, &Arc<Signals>)) {
     let ended = panic::catch_unwind(AssertUnwindSafe(|| run(store, signals)));
@@ -88,7 +88,7 @@ fn attend(name: &str, store: &Arc<Store>, signals: &Arc<Signals>, run: fn(&Arc<S
 }
 
 fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
-    // However this ends, nobody goes on waiting for it.
+    // However the worker ends, no thread must go on waiting for it.
     struct Leaving<'a>(&'a Signals);
     impl Drop for Leaving<'_> {
         fn drop(&mut self) {
@@ -117,9 +117,9 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
             }
             // The next write gets the error from the store. There is nothing left to do here.
             Err(error) if matches!(error.kind(), ErrorKind::Latched | ErrorKind::Closed) => break,
-            // The disk is full, and a checkpoint that takes what is kept for it has not been tried yet.
+            // The disk is full, and a checkpoint that uses the reserve has not been tried yet.
             Err(error) if store.is_worth_more_care(&error, care) => {}
-            // The sealed memtables are still there. A full disk, or a page that cannot be read, may mend.
+            // The sealed memtables are still there. A full disk, or a page that cannot be read, may recover.
             Err(error) => {
                 signals.set_room(if full { Room::Stuck(error) } else { Room::Free });
                 signals.checkpoint.wait(Some(RETRY));
@@ -128,7 +128,8 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
     }
 }
 
-/// The checkpoint that is due: of what is sealed; else a slice of an LSM table, if one is due, or if there is no room.
+/// Returns the checkpoint that is due: of the sealed memtables, or else a slice of an LSM table, if one is due or there
+/// is no room.
 fn next_checkpoint(store: &Arc<Store>) -> Result<Option<Checkpoint<'_>>> {
     if let Some(pending) = store.begin_pending_checkpoint()? {
         return Ok(Some(pending));
@@ -139,9 +140,9 @@ fn next_checkpoint(store: &Arc<Store>) -> Result<Option<Checkpoint<'_>>> {
     }
 }
 
-/// Makes a checkpoint, and notes for the pace what it took. It pauses while it merges and moves pages, while memtables
-/// are freed, and while room and files of the log go: in between there is little, under locks that writers may wait
-/// for.
+/// Makes a checkpoint, and records for the pacer how long it took. It pauses while it merges and moves pages, while
+/// memtables are freed, and while space and files of the log are freed. The steps in between are short, and hold locks
+/// that writers may wait for.
 fn make(mut checkpoint: Checkpoint<'_>, store: &Arc<Store>, signals: &Arc<Signals>) -> Result<()> {
     let (begun, bytes) = (Instant::now(), checkpoint.merging_bytes());
     let mut paused = Duration::ZERO;
@@ -162,7 +163,7 @@ fn make(mut checkpoint: Checkpoint<'_>, store: &Arc<Store>, signals: &Arc<Signal
     step_to(Step::SyncSuperblock)?;
     let worked = with_pauses(&mut || step_to(Step::Switch))?;
     store.note_checkpoint(records.as_nanos() as u64, (worked - records).as_nanos() as u64);
-    // The memory is back already; what is left takes another flush.
+    // The memory is free already; the remaining work takes another flush.
     signals.set_full(store.pressure().is_full());
     step_to(Step::Note)?;
     let worked = with_pauses(&mut || step_to(Step::DropLog))?;
@@ -180,7 +181,8 @@ fn run_log(store: &Arc<Store>, signals: &Arc<Signals>) {
         ready_log(store, signals);
         while signals.lazy_waits.load(Ordering::SeqCst) && !signals.stopping() {
             wait_lazily(store, signals, &mut ticked);
-            // Before the sync: a commit that comes after this asks for the next one, those before are in this one.
+            // The flag is cleared before the sync: a later commit asks for the next sync, and earlier commits are in
+            // this one.
             signals.lazy_waits.store(false, Ordering::SeqCst);
             // A failed sync latches; the next write gets the error.
             let _ = store.sync();
@@ -188,7 +190,7 @@ fn run_log(store: &Arc<Store>, signals: &Arc<Signals>) {
     }
 }
 
-/// Lets the lazy interval pass, readying segments meanwhile. `lazy_waits` stays set, so that the commits of the
+/// Waits for the lazy interval and prepares segments meanwhile. `lazy_waits` stays set, so that the commits of the
 /// interval do not ring: all wait for one sync.
 fn wait_lazily(store: &Store, signals: &Signals, ticked: &mut Instant) {
     let due = Instant::now() + signals.lazy_interval;
@@ -203,12 +205,12 @@ fn wait_lazily(store: &Store, signals: &Signals, ticked: &mut Instant) {
     }
 }
 
-/// Readies a segment if one is due or asked for. A failure shows again, to the caller whom it concerns, when the
+/// Prepares a segment if one is due or was asked for. A failure occurs again, for the caller whom it concerns, when the
 /// segment is needed.
 fn ready_log(store: &Store, signals: &Signals) {
     let _ = match signals.expected_bytes.swap(0, Ordering::SeqCst) {
         0 => store.prepare_log(&|time| {
-            // A sync that is due is not to come late, and closing not to wait.
+            // A due sync must not be late, and closing must not wait.
             let has_time = !signals.stopping() && !signals.lazy_waits.load(Ordering::SeqCst);
             if has_time {
                 thread::sleep(time);

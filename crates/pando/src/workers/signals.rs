@@ -1,4 +1,4 @@
-//! What the two threads of a database and its callers tell each other.
+//! The signals between the two threads of a database and its callers.
 
 use crate::pacer::Pacer;
 use base::latency::Latencies;
@@ -13,13 +13,12 @@ use std::time::{Duration, Instant};
 use store::memory::Attendant;
 use store::{OpenReader, Store};
 
-/// How exactly the age of a reader is known. Reading a clock when a snapshot begins would cost more than all the rest
-/// of its life.
+/// The precision of a reader's age. Reading a clock when a snapshot begins would cost more than the rest of its life.
 pub(super) const TICK: Duration = Duration::from_millis(250);
-/// How long a thread that finds no memory waits before it tries again.
+/// The wait of a thread that finds no memory before it tries again.
 const MEMORY_WAIT: Duration = Duration::from_millis(1);
 
-/// Wakes a sleeper: rung any number of times before the sleeper looks, it wakes once.
+/// A bell that wakes a sleeper: however often it rings before the sleeper looks, the sleeper wakes once.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     rung: Mutex<bool>,
@@ -38,7 +37,7 @@ impl Bell {
         self.changed.notify_all();
     }
 
-    /// Returns when the bell was rung, or after `at_most`.
+    /// Waits until the bell rings, or for `at_most`.
     pub fn wait(&self, at_most: Option<Duration>) {
         let mut rung = base::sync::lock(&self.rung);
         while !*rung {
@@ -67,29 +66,29 @@ impl fmt::Debug for ReaderWatch {
     }
 }
 
-/// How writers find the memory for memtables.
+/// The state of the memory for memtables, as writers see it.
 #[derive(Debug)]
 pub(crate) enum Room {
-    /// There is some.
+    /// There is memory.
     Free,
-    /// There is none until the checkpoint under way is done: writers wait.
+    /// There is none until the checkpoint in progress is done: writers wait.
     Full,
     /// There is none, and the last checkpoint failed for this reason. Writes return it until a checkpoint succeeds.
     Stuck(Error),
-    /// No checkpoint comes any more: nobody waits for one. Final.
+    /// No checkpoint will come, and nobody waits for one. This state is final.
     Unattended,
 }
 
-/// What workers and callers tell each other.
+/// The signals between workers and callers.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    /// Rung when a memtable was sealed.
+    /// The bell that rings when a memtable was sealed.
     pub checkpoint: Bell,
-    /// Rung when the log wants its next segment, or a lazy commit waits for its sync.
+    /// The bell that rings when the log wants its next segment, or a lazy commit waits for its sync.
     pub log: Bell,
-    /// The longest commit record that some transaction expects to write; 0: none since the log thread looked.
+    /// The longest commit record that a transaction expects to write; 0: none since the log thread looked.
     pub expected_bytes: AtomicU64,
-    /// Set by a `Lazy` commit, cleared by the log thread just before it syncs.
+    /// A flag that a `Lazy` commit sets, and the log thread clears just before it syncs.
     pub lazy_waits: AtomicBool,
     room: Mutex<Room>,
     room_changed: Condvar,
@@ -99,9 +98,9 @@ pub(crate) struct Signals {
     pub lazy_interval: Duration,
     started: Instant,
     watch: ReaderWatch,
-    /// Set while somebody waits for the memory that checkpoints give back, until there is nothing more to merge.
+    /// A flag that is set while a thread waits for memory that checkpoints free, until there is nothing more to merge.
     pub memory_wanted: AtomicBool,
-    /// Slows writers when merging does not keep up.
+    /// The pacer, which slows writers when merging does not keep up.
     pub pacer: Pacer,
 }
 
@@ -124,7 +123,7 @@ impl Signals {
         }
     }
 
-    /// Says what time it is, looks after readers if the last time was a while ago, and tells of them.
+    /// Sets the store's time; if the last check was a while ago, checks the readers and reports them.
     pub fn tick(&self, store: &Store, last: &mut Instant) {
         if last.elapsed() < TICK {
             return;
@@ -134,7 +133,7 @@ impl Signals {
         store.look_after_readers();
         store.rest_log();
         store.look_after_room();
-        // What it finds latches: the next commit returns it, or closing does.
+        // An error here latches: the next commit or the close returns it.
         let _ = store.check_in_place();
         store.keep_time();
         let notices = store.take_notices();
@@ -146,7 +145,7 @@ impl Signals {
         }
     }
 
-    /// Has the log thread make room for a commit record of about `bytes`.
+    /// Asks the log thread to make room for a commit record of about `bytes`.
     pub fn expect_record(&self, bytes: u64) {
         self.expected_bytes.fetch_max(bytes, Ordering::SeqCst);
         self.log.ring();
@@ -166,21 +165,21 @@ impl Signals {
         self.room_changed.notify_all();
     }
 
-    /// Returns when a writer may begin: at once, unless the memtables are at their limit. One load.
+    /// Waits until a writer may begin: not at all, unless the memtables are at their limit. It costs one load.
     ///
     /// # Errors
-    /// The last checkpoint's, if they are at their limit because it failed.
+    /// The error of the last checkpoint, if the memtables are at their limit because it failed.
     #[inline]
     pub fn wait_for_room(&self) -> Result<()> {
         if self.is_full.load(Ordering::SeqCst) { self.wait_until_room() } else { Ok(()) }
     }
 
-    /// Whether a writer would wait before it begins, or pay for debt afterwards.
+    /// Returns whether a writer would wait before it begins, or pay for debt afterwards.
     pub fn holds_writers(&self) -> bool {
         self.is_full.load(Ordering::SeqCst) || self.pacer.is_owed()
     }
 
-    /// Whether the checkpoint under way is to take no time off.
+    /// Returns whether the checkpoint in progress should not pause.
     pub fn wants_checkpoints_soon(&self) -> bool {
         self.stopping() || self.memory_wanted.load(Ordering::SeqCst) || self.holds_writers()
     }
@@ -215,7 +214,7 @@ impl Signals {
         self.stopping()
     }
 
-    /// Has the threads end that wait.
+    /// Ends the waits of the threads.
     pub fn stop_waiting(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.checkpoint.ring();
@@ -227,7 +226,7 @@ impl Signals {
     }
 }
 
-/// The store's way to wake its workers.
+/// The way in which the store wakes its workers.
 #[derive(Debug)]
 pub(crate) struct Foreman(pub Arc<Signals>);
 
@@ -239,7 +238,7 @@ impl Attendant for Foreman {
 
     fn wait_a_moment(&self) -> bool {
         thread::sleep(MEMORY_WAIT);
-        // Without a worker the database is about to be closed, or has latched: waiters get that error in a moment.
+        // Without a worker the database is closing or has latched, so the waiters get that error in a moment.
         !matches!(*base::sync::lock(&self.0.room), Room::Stuck(_))
     }
 }

@@ -1,4 +1,4 @@
-//! How a checkpoint that no thread waits for is throttled: it pauses after each piece of its work, so that processors
+//! The throttle of a checkpoint that no thread waits for: it pauses after each piece of its work, so that processors
 //! and the disk are free for threads that wait for a commit.
 //!
 //! The store derives the length of a pause from its debt ([`store::store::Pressure`]): pauses are shorter as more waits
@@ -17,7 +17,7 @@ use store::Store;
 /// The least length of a piece of work. Shorter pieces delay other threads less; sleeping and waking takes about a
 /// twentieth of this.
 const PIECE: Duration = Duration::from_micros(250);
-/// The longest sleep at once: after it the throttle looks again whether to go on pausing.
+/// The longest single sleep, after which the throttle checks whether to continue the pause.
 const SLICE: Duration = Duration::from_millis(2);
 
 /// The work of one thread, and its pauses.
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::Database;
 
-    /// The sum of the pauses after a hundred pieces of work.
+    /// Returns the sum of the pauses after a hundred pieces of work.
     fn paused(db: &Database) -> Duration {
         let work = || {
             for _ in 0..100 {
