@@ -1,5 +1,5 @@
-//! Making, changing and dropping typed tables: each in the caller's transaction, each a new version of the schema,
-//! none reads or writes a row unless it says so.
+//! Creating, changing and dropping typed tables. Each call runs in the caller's transaction and makes a new version of
+//! the schema; none reads or writes a row unless its documentation says so.
 
 use crate::catalog;
 use crate::cause::Cause;
@@ -8,7 +8,7 @@ use crate::schema::Schema;
 use crate::table::{DynamicTable, atomically};
 use pando::{Error, ErrorKind, Result, Table, TableOptions, Transaction};
 
-/// Why [`Definition::ttl`] says so.
+/// The message for an index on a table with a TTL; [`Definition::ttl`] explains it.
 const NO_INDEXES: &str = "a table with a TTL has no indexes";
 
 impl DynamicTable {
@@ -21,7 +21,7 @@ impl DynamicTable {
         if catalog::find(tx, definition.name())?.is_some() {
             return Err(exists(definition.name()));
         }
-        // Before an id is claimed: a definition that is wrong writes nothing.
+        // The definition is checked before an id is claimed, so that an invalid one writes nothing.
         Schema::of(definition, 0)?;
         atomically(tx, |tx| {
             let schema = Schema::of(definition, catalog::claim_id(tx)?)?;
@@ -132,7 +132,7 @@ impl DynamicTable {
     /// Does what [`DynamicTable::create_index`] does, and calls `go_on` about every thousand rows.
     ///
     /// # Errors
-    /// As for [`DynamicTable::create_index`], and those of `go_on`: after one nothing remains of the index.
+    /// As for [`DynamicTable::create_index`], and those of `go_on`. After an error nothing remains of the index.
     pub fn create_index_while(
         self,
         tx: &mut Transaction,
@@ -161,7 +161,8 @@ impl DynamicTable {
             }
             schema.push_index(index, building);
             let added = schema.indexes.last().expect("it was just pushed");
-            // Before there is a table under the name: a name that is too long is refused in the schema's words.
+            // The schema is checked before the engine's table is created, so that a name that is too long is rejected
+            // in the schema's words.
             schema.check().map_err(|message| schema.refused(&message))?;
             tx.create_table(&catalog::index_name(schema, added), &options)?;
             Ok(())
@@ -183,9 +184,10 @@ impl DynamicTable {
         })
     }
 
-    /// That the handle is of the newest version, as the transaction sees it.
+    /// Checks that the handle has the newest version of the schema, as the transaction sees it.
     pub(crate) fn current(&self, tx: &Transaction) -> Result<()> {
-        // Its version may be another schema's, if it was made by a transaction that came to nothing.
+        // The version alone is not enough: it may belong to another schema if a transaction made it that was rolled
+        // back.
         self.check_handle(tx)?;
         match catalog::find(tx, self.name())? {
             Some(found) if (found.id, found.version) == (self.schema().id, self.schema().version) => Ok(()),
@@ -200,7 +202,7 @@ impl DynamicTable {
         }
     }
 
-    /// The next version of the schema, which `change` makes of the present one.
+    /// Returns the next version of the schema, which `change` makes from the present one.
     pub(crate) fn altered(
         self,
         tx: &mut Transaction,
@@ -215,7 +217,7 @@ impl DynamicTable {
             })?;
             change(tx, &mut schema)?;
             schema.check().map_err(|message| schema.refused(&message))?;
-            // This is what tells every other handle: see `catalog.rs`.
+            // The rename invalidates every other handle: see `catalog.rs`.
             let data = tx.rename_table(&self.inner.data, &catalog::data_name(&schema))?;
             catalog::put(tx, &schema)?;
             let mut indexes = Vec::with_capacity(schema.indexes().len());
@@ -228,7 +230,7 @@ impl DynamicTable {
     }
 }
 
-/// The options of an index's table: it lies as its rows do.
+/// Returns the options of an index's table: its layout and compression are those of the rows.
 fn of_indexes(data: &Table) -> TableOptions {
     TableOptions::with_layout(data.layout()).compression(data.compression())
 }

@@ -1,8 +1,8 @@
-//! Scans that are read a batch at a time, and hold nothing of the database between: what SQL is made of.
+//! Scans that read a batch at a time and hold nothing of the database between batches. SQL is built on them.
 //!
-//! A scan goes through the primary key or an index, from one end of its bounds to the other. It remembers the key that
-//! it came to, not a cursor, so that rows may be written, and transactions begin and end, between two batches. Each
-//! batch is read from one snapshot or transaction, index entries and their rows together.
+//! A scan goes through the primary key or an index, from one end of its bounds to the other. It stores the key that it
+//! reached, not a cursor, so rows may be written, and transactions may begin and end, between two batches. Each batch
+//! is read from one snapshot or transaction, index entries and their rows together.
 
 use crate::key;
 use crate::key::{Parts, Shape};
@@ -11,7 +11,7 @@ use crate::value::Value;
 use pando::{Cursor, Error, ReadTables, Result, Snapshot, Span};
 use std::ops::Bound;
 
-/// Bounds on the parts of the primary key or of an index: the first parts are equal to values, the next one lies
+/// Bounds on the parts of the primary key or of an index: the first parts are equal to values, and the next one lies
 /// between two values.
 #[derive(Clone, Debug)]
 pub struct Bounds<'v> {
@@ -29,7 +29,7 @@ impl Default for Bounds<'_> {
     }
 }
 
-/// A batch takes no more rows once it holds so many bytes.
+/// The size in bytes at which a batch takes no more rows.
 const BATCH_BYTES: usize = 256 << 10;
 
 /// A scan of a table in batches.
@@ -37,18 +37,18 @@ const BATCH_BYTES: usize = 256 << 10;
 #[must_use = "a scan reads rows only as it fills batches"]
 pub struct BatchScan {
     table: DynamicTable,
-    /// Its place among the table's indexes; `None`: the primary key.
+    /// The place of the index among the table's indexes; `None`: the primary key.
     index: Option<usize>,
-    /// What is still to be read: from the first of these keys, up to but for the second.
+    /// The first key that is still to be read, and the key before which the scan ends.
     start: Vec<u8>,
     end: Option<Vec<u8>>,
     backwards: bool,
-    /// Whether entries alone are read, and not the rows that they lead to; of the primary key, keys without values.
+    /// Whether only entries are read, not their rows; for the primary key, keys without values.
     keys_only: bool,
     is_done: bool,
-    /// Whether it is known that the handle is not out of date.
+    /// Whether the handle is known not to be stale.
     is_checked: bool,
-    /// Whether `start` is all of a key that has one row at most: it is got, without a cursor.
+    /// Whether `start` is a whole key with at most one row, which is read with a get and not with a cursor.
     is_point: bool,
 }
 
@@ -57,13 +57,14 @@ pub struct BatchScan {
 pub struct Batch {
     bytes: Vec<u8>,
     rows: Vec<Stretch>,
-    /// Where values of the row that was looked at last begin: [`Layout::value`](crate::row::Layout::value).
+    /// The starts of values of the row that was looked at last: see [`Layout::value`](crate::row::Layout::value).
     starts: Vec<usize>,
-    /// Which one that was.
+    /// The row that was looked at last.
     looked_at: usize,
 }
 
-/// Where a row lies in a batch: its primary key, or the index's entry if that alone was read; behind it, its value.
+/// The position of a row in a batch: its primary key, or the index's entry if only that was read, followed by its
+/// value.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     start: usize,
@@ -83,7 +84,7 @@ impl Batch {
         self.rows.is_empty()
     }
 
-    /// A row whose key is `front` with `rest` behind it.
+    /// Adds a row whose key is `front` followed by `rest`.
     #[inline]
     fn push(&mut self, front: &[u8], rest: &[u8], value: &[u8]) {
         let start = self.bytes.len();
@@ -95,7 +96,7 @@ impl Batch {
         self.rows.push(Stretch { start, middle, end: self.bytes.len() });
     }
 
-    /// A row's key and value, and what is remembered of its values' places.
+    /// Returns a row's key and value, and the known positions of its values.
     #[inline]
     fn look_at(&mut self, row: usize) -> (&[u8], &[u8], &mut Vec<usize>) {
         let Batch { bytes, rows, starts, looked_at } = self;
@@ -144,7 +145,7 @@ impl BatchScan {
         let open = index.map(|name| table.open_index(name)).transpose()?;
         let prefix = table.prefix_bytes(open, &bounds.equal)?;
         let shape = shape(table, open, bounds.equal.len());
-        // Entries of a unique index with a null in it have the primary key behind them.
+        // Entries of a unique index with a null in them end with the primary key.
         let is_whole = shape.is_none() && open.is_none_or(|open| open.index.unique);
         let is_point = is_whole && !bounds.equal.iter().any(Value::is_null);
         let span = match shape {
@@ -188,8 +189,8 @@ impl BatchScan {
         if self.is_done {
             return Ok(());
         }
-        // An index has no version in its name: the rows' table knows whether the handle is out of date. Who reads a row
-        // has asked it.
+        // An index has no version in its name: only the table of the rows shows whether the handle is stale. A scan
+        // that reads a row has checked it.
         let is_unsure = self.index.is_some() && !self.is_checked;
         if is_unsure && self.keys_only {
             self.table.check_handle(reader)?;
@@ -207,7 +208,7 @@ impl BatchScan {
         Ok(())
     }
 
-    /// Reads the one row there can be.
+    /// Reads the only row that can exist.
     fn get(&self, reader: &impl ReadTables, batch: &mut Batch) -> Result<()> {
         let open = self.open();
         let entries = open.map_or(self.table.data(), |open| &open.table);
@@ -278,14 +279,14 @@ impl BatchScan {
         if self.backwards {
             self.end = Some(last);
         } else {
-            // The next key that there can be.
+            // The scan continues at the next possible key.
             last.push(0);
             self.start = last;
         }
         Ok(())
     }
 
-    /// The next record; its value only if that is asked for.
+    /// Moves to the next record. Its value is read only if it is needed.
     #[inline]
     fn step<'c>(&self, cursor: &'c mut Cursor<'_>, is_unread: bool) -> Result<Option<(&'c [u8], &'c [u8])>> {
         if is_unread {
@@ -295,7 +296,7 @@ impl BatchScan {
         if self.backwards { cursor.prev() } else { cursor.next() }
     }
 
-    /// The row that an entry leads to.
+    /// Adds the row that an entry leads to.
     fn push_row(
         &self,
         reader: &impl ReadTables,
@@ -312,8 +313,8 @@ impl BatchScan {
         }
     }
 
-    /// Returns what [`BatchScan::value`] would, if that is an integer that can be decoded quickly, as most can.
-    /// `None` means that you must call [`BatchScan::value`].
+    /// Returns the value that [`BatchScan::value`] returns, if it is an integer that can be decoded quickly, as most
+    /// can. `None` means that you must call [`BatchScan::value`].
     ///
     /// # Panics
     /// If there is no such row.
@@ -384,15 +385,15 @@ impl BatchScan {
     }
 }
 
-/// The part numbered `number` of the primary key or of an index.
+/// Returns the part numbered `number` of the primary key or of an index.
 fn shape(table: &DynamicTable, open: Option<&OpenIndex>, number: usize) -> Option<Shape> {
     let parts = open.map_or(&table.inner.key, |open| &open.parts);
     parts.get(number).map(|(_, shape)| *shape)
 }
 
 impl DynamicTable {
-    /// Returns the values of a primary key that no row comes after: the key of the last row, or of a deleted row that
-    /// is not forgotten yet ([`Snapshot::last_key_bound`]). O(log n).
+    /// Returns the values of a primary key that is at or after the key of every row: the key of the last row, or of a
+    /// deleted row that is not purged yet ([`Snapshot::last_key_bound`]). O(log n).
     ///
     /// # Errors
     /// `Invalid` if a part of the key cannot be decoded into its value: one of type any, or text with a collation
@@ -420,10 +421,10 @@ impl DynamicTable {
     }
 }
 
-/// From the first key, up to but for the second.
+/// The first key of a range, and the key before which it ends.
 type Keys = (Vec<u8>, Option<Vec<u8>>);
 
-/// The keys that begin with `prefix` and then have a part within bounds; `None`: there can be none.
+/// Returns the keys that begin with `prefix` followed by a part within bounds, or `None` if there can be none.
 fn within(
     prefix: &[u8],
     shape: Shape,

@@ -1,22 +1,23 @@
-//! Filling an index with the rows that are there, at once or beside writers.
+//! Filling an index with the existing rows, at once or while others write.
 //!
 //! Online:
-//! 1. *Declare* it, as being built, in a transaction of its own. As with every change of a schema, a transaction that
-//!    wrote by the older one conflicts; from here on all writers keep its entries.
-//! 2. *Fill* it, a chunk of rows a transaction, in the order of the primary key. A chunk reads its rows and puts their
-//!    entries, and notes how far it came. A writer that changes one of those rows meanwhile conflicts with the chunk:
-//!    by what was read, and under snapshot isolation because it removes the entry that the chunk puts. One of the two
-//!    runs again; a chunk then has half as many rows.
+//! 1. *Declare* the index, as being built, in a transaction of its own. As with every change of a schema, a transaction
+//!    that wrote by the older one conflicts; from here on all writers maintain its entries.
+//! 2. *Fill* the index, a chunk of rows in each transaction, in the order of the primary key. A chunk reads its rows,
+//!    puts their entries, and records how far it came. A writer that changes one of those rows meanwhile conflicts with
+//!    the chunk: under serializable isolation because of what was read, and under snapshot isolation because it removes
+//!    the entry that the chunk puts. One of the two runs again; a chunk then has half as many rows.
 //! 3. When no row is left, the index is *ready*: one more version of the schema.
 //!
-//! A process that dies in between leaves the index declared: it is kept up, not read, and listed by
-//! [`unfinished_indexes`]; [`finish_index`] goes on from the last chunk.
+//! A process that dies in between leaves the index declared: writers maintain it, no read uses it, and
+//! [`unfinished_indexes`] lists it. [`finish_index`] continues from the last chunk.
 //!
 //! The callback for progress can stop the build: [`build_index`] then drops what it has declared.
 //!
-//! A row that the index cannot hold, as one that is too long, ends the build, and the index is dropped.
-//! In a unique index, while it is built, two rows of the same value are found when the second of them comes to it,
-//! whether by a writer, who is refused, or by a chunk: then the index is dropped, and the build says why.
+//! A row that the index cannot hold, for example because its values are too long, ends the build, and the index is
+//! dropped. While a unique index is built, two rows with the same value are detected when the second of them is
+//! entered. A writer of such a row gets an error; a chunk with such a row ends the build with the reason, and the index
+//! is dropped.
 
 use crate::catalog;
 use crate::cause::Cause;
@@ -26,11 +27,11 @@ use crate::value::Value;
 use pando::{Database, Error, ErrorKind, Result, Snapshot, Span, Transaction};
 use std::ops::Bound;
 
-/// Rows whose entries are made together.
+/// The number of rows whose entries are made together.
 const CHUNK_ROWS: usize = 1000;
-/// Fewer, where they are long: a chunk is also what is done before somebody is asked whether to go on.
+/// The size in bytes at which a chunk ends if rows are long. It also bounds the work between two calls of the callback.
 const CHUNK_BYTES: usize = 4 << 20;
-/// The fewest, after conflicts.
+/// The smallest chunk after conflicts, in rows.
 const LEAST_CHUNK_ROWS: usize = 16;
 
 /// The progress of building an index.
@@ -93,7 +94,7 @@ pub fn build_index_in_chunks(
     let built = finish(db, table, &name, chunk_rows.max(1), report);
     if is_stopped {
         match drop_index(db, table, &name) {
-            // Somebody else was faster.
+            // Another thread or process has dropped the index already.
             Err(error) if error.kind() == ErrorKind::Missing => {}
             dropped => dropped?,
         }
@@ -152,7 +153,7 @@ fn finish(
     }
 }
 
-/// Whether a row that is there cannot have an entry, however often it is tried.
+/// Returns whether an existing row can never have an entry, however often the build tries.
 fn is_for_good(error: &Error) -> bool {
     let is_rows_fault = matches!(Cause::of(error), Some(Cause::TooLong { .. } | Cause::WrongType { .. }));
     is_rows_fault || error.kind() == ErrorKind::Exists
@@ -168,11 +169,11 @@ pub fn unfinished_indexes(snapshot: &Snapshot) -> Result<Vec<(String, String)>> 
     Ok(found)
 }
 
-/// What a transaction of a build did.
+/// The result of one transaction of a build.
 enum Step {
-    /// It entered so many rows.
+    /// The number of rows that were entered.
     Filled(usize),
-    /// No row was left.
+    /// The table with the ready index: no row was left.
     Ready(DynamicTable),
 }
 
@@ -198,15 +199,15 @@ fn step(tx: &mut Transaction, table: &str, index: &str, rows: usize) -> Result<S
     Ok(Step::Ready(ready))
 }
 
-/// What [`DynamicTable::fill_chunk`] did.
+/// The result of [`DynamicTable::fill_chunk`].
 pub(crate) struct Filled {
     rows: usize,
-    /// The key of the last row; `None`: there was no row left.
+    /// The key of the last row; `None`: no row was left.
     last: Option<Vec<u8>>,
 }
 
 impl DynamicTable {
-    /// Makes the entries of all rows in index number `place`. `go_on` is asked after each chunk.
+    /// Makes the entries of all rows in index number `place`. Calls `go_on` after each chunk.
     pub(crate) fn fill(
         &self,
         tx: &mut Transaction,
@@ -221,7 +222,7 @@ impl DynamicTable {
         Ok(())
     }
 
-    /// Makes the entries of at most `most` rows behind the key `after` in index number `place`.
+    /// Makes the entries of at most `most` rows after the key `after` in index number `place`.
     ///
     /// # Errors
     /// `Exists` with [`crate::Cause::Duplicate`] if a unique index has the entry for another row.
@@ -240,7 +241,7 @@ impl DynamicTable {
                 continue;
             }
             match tx.insert(&open.table, &entry.key, &entry.value) {
-                // The row's own entry may be there: a write since the index was declared made one.
+                // The row's own entry may exist: a write after the index was declared made one.
                 Err(error) if error.kind() == ErrorKind::Exists => {
                     if tx.get(&open.table, &entry.key)?.as_deref() != Some(&entry.value[..]) {
                         let row = self.get_bytes(tx, primary, |row| self.duplicate(Some(open), &row))?;
@@ -253,7 +254,7 @@ impl DynamicTable {
         Ok(Filled { rows: entries.len(), last: entries.into_iter().next_back().map(|(primary, _)| primary) })
     }
 
-    /// The keys of the next rows, and their entries.
+    /// Returns the keys of the next rows, and their entries.
     fn next_entries(
         &self,
         tx: &Transaction,

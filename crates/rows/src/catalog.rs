@@ -6,10 +6,11 @@
 //! | `t`, then a name | the schema: `codec.rs` |
 //! | `b`, a table's id, an index's id, 4 bytes each, big-endian | being built: the key of the last row that is in it |
 //!
-//! Rows lie in the engine's table `rows/ID.VERSION/NAME`, an index in `rows/ID/INDEX/NAME`. The engine checks at every
-//! use, by two comparisons, that a handle's table is still there under its name, and a commit conflicts if that was
-//! dropped or renamed meanwhile. So **every change of a schema renames the table of its rows**: a transaction that
-//! works by an older schema fails, at the next call or at commit, whatever the isolation, and nobody pays for it.
+//! The engine's table `rows/ID.VERSION/NAME` holds the rows, and `rows/ID/INDEX/NAME` holds an index. The engine checks
+//! at every use, by two comparisons, that a handle's table still exists under its name, and a commit conflicts if the
+//! table was dropped or renamed meanwhile. So **every change of a schema renames the table of its rows**: a transaction
+//! that uses an older schema fails, at the next call or at commit, at every isolation level, and no other call pays for
+//! that.
 
 use crate::codec;
 use crate::schema::{Index, Schema};
@@ -21,12 +22,12 @@ const NEXT_ID: &[u8] = b"n";
 const SCHEMA: u8 = b't';
 const BUILD: u8 = b'b';
 
-/// The engine's name for the rows of a schema.
+/// Returns the engine's name for the rows of a schema.
 pub(crate) fn data_name(schema: &Schema) -> String {
     format!("rows/{}.{}/{}", schema.id, schema.version, schema.name)
 }
 
-/// The engine's name for an index.
+/// Returns the engine's name for an index.
 pub(crate) fn index_name(schema: &Schema, index: &Index) -> String {
     format!("rows/{}/{}/{}", schema.id, index.id, index.name)
 }
@@ -39,7 +40,7 @@ fn build_key(schema: &Schema, index: &Index) -> Vec<u8> {
     [&[BUILD][..], &schema.id.to_be_bytes(), &index.id.to_be_bytes()].concat()
 }
 
-/// The catalog's table, made if this is the first typed table.
+/// Returns the catalog's table, and creates it with the first typed table.
 fn made(tx: &mut Transaction) -> Result<Table> {
     tx.ensure_table(NAME)
 }
@@ -50,7 +51,7 @@ fn existing(reader: &impl ReadTables) -> Result<Table> {
     reader.table(NAME)?.ok_or_else(missing)
 }
 
-/// An id that no typed table has had.
+/// Returns an id that no typed table has had.
 pub(crate) fn claim_id(tx: &mut Transaction) -> Result<u32> {
     let table = made(tx)?;
     let next = tx.get_with(&table, NEXT_ID, |bytes| {
@@ -65,23 +66,23 @@ pub(crate) fn claim_id(tx: &mut Transaction) -> Result<u32> {
     Ok(id)
 }
 
-/// The schema of the table of that name.
+/// Returns the schema of the table of that name.
 pub(crate) fn find(reader: &impl ReadTables, name: &str) -> Result<Option<Schema>> {
     let Some(table) = reader.table(NAME)? else { return Ok(None) };
     reader.get_with(&table, &schema_key(name), |bytes| codec::decode(name, bytes))?.transpose()
 }
 
-/// What a record of the catalog is.
+/// The kind of a record of the catalog.
 pub(crate) enum Record {
-    /// `None`: its value is damaged.
+    /// The next table's id; `None`: the value is damaged.
     NextId(Option<u64>),
     Schema,
-    /// Of the table and the index with these ids.
+    /// The progress of a build, with the ids of the table and the index.
     Build(u32, u32),
     Unknown,
 }
 
-/// What the record at `key` is.
+/// Returns the kind of the record at `key`.
 pub(crate) fn record(key: &[u8], value: &[u8]) -> Record {
     let id = |bytes: &[u8]| bytes.try_into().map(u32::from_be_bytes);
     match key {
@@ -98,7 +99,7 @@ pub(crate) fn record(key: &[u8], value: &[u8]) -> Record {
     }
 }
 
-/// The names of all typed tables, in order; an error for one that is no text.
+/// Returns the names of all typed tables in order, with an error for each that is not valid text.
 pub(crate) fn names(reader: &impl ReadTables) -> Result<Vec<Result<String>>> {
     let Some(table) = reader.table(NAME)? else { return Ok(Vec::new()) };
     let mut names = Vec::new();
@@ -111,7 +112,7 @@ pub(crate) fn names(reader: &impl ReadTables) -> Result<Vec<Result<String>>> {
     Ok(names)
 }
 
-/// All schemas, by name.
+/// Returns all schemas, ordered by name.
 pub(crate) fn all(reader: &impl ReadTables) -> Result<Vec<Schema>> {
     let schema =
         |name: Result<String>| Ok(find(reader, &name?)?.expect("the same reader has just listed it"));
@@ -128,7 +129,7 @@ pub(crate) fn delete(tx: &mut Transaction, name: &str) -> Result<()> {
     tx.delete(&table, &schema_key(name))
 }
 
-/// How far an index has been built: the key of the last row that is in it.
+/// Returns how far an index has been built: the key of the last row that is in it.
 pub(crate) fn built_through(tx: &Transaction, schema: &Schema, index: &Index) -> Result<Option<Vec<u8>>> {
     tx.get(&existing(tx)?, &build_key(schema, index))
 }

@@ -1,4 +1,5 @@
-//! Why a row was refused, for programs: the source of the [`pando::Error`] that says it to people.
+//! The causes for which a row is rejected, for programs: the source of the [`pando::Error`] that describes it to
+//! people.
 
 use pando::{Error, ErrorKind};
 use std::fmt;
@@ -82,7 +83,7 @@ impl Cause {
         }
     }
 
-    /// An error whose message goes before what the cause says of itself.
+    /// Returns an error with a message that precedes the description of the cause.
     #[cold]
     pub(crate) fn error(self, message: impl Into<String>) -> Error {
         Error::new(self.kind(), message).caused_by(self)

@@ -44,7 +44,7 @@ fn flags(set: &[(bool, u8)]) -> u8 {
     set.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
 }
 
-/// The bytes of a schema; its name is the record's key.
+/// Encodes a schema. Its name is the record's key, and is not in the bytes.
 pub(crate) fn encode(schema: &Schema) -> Vec<u8> {
     let mut out = vec![FORMAT];
     for number in [schema.id, schema.version, schema.next_index] {
@@ -98,7 +98,7 @@ fn put_parts(out: &mut Vec<u8>, parts: &[Part]) {
 /// Reads the schema of table `name`.
 ///
 /// # Errors
-/// `Corruption` if the bytes are no schema, or one that cannot be.
+/// `Corruption` if the bytes are not a schema, or are an impossible one.
 pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Schema> {
     let damaged = |what: &str| {
         let bytes = bytes.len();
@@ -134,7 +134,7 @@ fn number(reader: &mut Reader<'_>) -> Option<u32> {
     u32::try_from(reader.varint()?).ok()
 }
 
-/// A count and so many things. No memory is taken for a count that the bytes do not bear out.
+/// Reads a count and so many items. It allocates no more memory than the bytes can justify.
 fn many<'a, T>(
     reader: &mut Reader<'a>,
     mut read: impl FnMut(&mut Reader<'a>) -> Option<T>,

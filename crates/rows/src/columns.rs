@@ -1,4 +1,4 @@
-//! Where the values of a row that is written come from.
+//! The source of the values of a row that is written.
 
 use crate::value::Value;
 
@@ -15,7 +15,7 @@ pub trait Columns {
     }
 }
 
-/// Values in their order, however they are held.
+/// Implements [`Columns`] for values in their order, whatever their container.
 macro_rules! values_in_order {
     ([$($generics:tt)*] $of:ty) => {
         impl<$($generics)*> Columns for $of {

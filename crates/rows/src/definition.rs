@@ -1,4 +1,4 @@
-//! What a table is asked for with: columns, parts of keys, indexes. Whether it holds together is `schema.rs`'s to say.
+//! The definition of a table: columns, parts of keys, indexes. `schema.rs` checks that it is consistent.
 
 use crate::value::{ColumnType, Value};
 use pando::{Compression, Error, Layout, Result, TableOptions};
@@ -47,9 +47,9 @@ pub struct Column {
     pub(crate) nullable: bool,
     pub(crate) default: Option<Value<'static>>,
     pub(crate) note: String,
-    /// The version of the schema that has it first.
+    /// The first version of the schema that has the column.
     pub(crate) added: u32,
-    /// The version that has it no more.
+    /// The first version of the schema that lacks the column, if it was dropped.
     pub(crate) dropped: Option<u32>,
 }
 
@@ -149,7 +149,7 @@ impl Part {
         Part { path: Some(pointer.into()), ..self }
     }
 
-    /// A part in words. What is no such word stays in the column's name, and is refused with it.
+    /// Parses a part. A word that is not known stays in the column's name, and is rejected with it.
     pub(crate) fn of(words: &str) -> Self {
         let (mut rest, mut part) = (words.trim(), Part::new(""));
         while let Some((before, word)) = rest.rsplit_once(' ') {
@@ -265,7 +265,7 @@ pub struct Definition {
     pub(crate) key: Vec<Part>,
     pub(crate) indexes: Vec<IndexDefinition>,
     pub(crate) note: String,
-    /// Of the rows' table.
+    /// The options of the rows' table.
     pub(crate) options: TableOptions,
 }
 

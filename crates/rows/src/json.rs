@@ -1,10 +1,10 @@
-//! Documents: the value at a path, as an index has it.
+//! The value at a path of a JSON document, as an index stores it.
 
 use crate::value::Value;
 use std::borrow::Cow;
 
-/// The value at a JSON pointer of a document: null where there is none, or an array or object. `None`: `document` is
-/// not JSON.
+/// Returns the value at a JSON pointer of a document: null if there is none, or if it is an array or object. Returns
+/// `None` if `document` is not JSON.
 pub(crate) fn at_path(document: &Value<'_>, pointer: &str) -> Option<Value<'static>> {
     let Value::Json(text) = document else { return Some(Value::Null) };
     let document: serde_json::Value = serde_json::from_str(text).ok()?;

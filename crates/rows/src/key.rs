@@ -1,6 +1,6 @@
-//! Keys: values in an order that bytes have.
+//! Keys: an encoding of values whose bytes have the order of the values.
 //!
-//! A key is a sequence of parts, each of which says where it ends, so that no key is a prefix of another of the same
+//! A key is a sequence of parts, each of which marks its own end. So no key is a prefix of another one of the same
 //! shape, and the bytes of some first parts are a prefix of exactly the keys that begin with those values.
 //!
 //! | part | bytes |
@@ -12,8 +12,8 @@
 //! | uuid | 16 |
 //! | text, bytes | each 0x00 as 0x00 0xFF, then 0x00 0x00 |
 //! | any | a tag: null 0, bool 1, number 2, timestamp 3, text 4, uuid 5, bytes 6; then as above |
-//! | number of `any` | the nearest float as above; 2 bytes, as an int has them: what is to be added to it |
-//! | what may be null | 0: null; 1: then the value as above |
+//! | number of `any` | the nearest float as above; then the difference to it, 2 bytes, encoded as an int |
+//! | nullable part | 0: null; 1: then the value as above |
 //! | descending | all bytes of the part inverted |
 
 use crate::definition::Collation;
@@ -21,23 +21,23 @@ use crate::value::{ColumnType, Number, Value, from_ordered_bits, ordered_bits};
 use pando::{Error, Result};
 use std::borrow::Cow;
 
-/// How one part of a key is written.
+/// The encoding of one part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub kind: ColumnType,
-    /// Whether a byte says if it is null. Parts of `any` have their tag for that.
+    /// Whether a byte marks a null. Parts of type `any` have their tag for that.
     pub nullable: bool,
     pub descending: bool,
     pub collation: Collation,
 }
 
 impl Shape {
-    /// Whether the value can be read back from its part.
+    /// Returns whether the value can be decoded from its part.
     pub fn is_recoverable(self) -> bool {
         self.kind != ColumnType::Any && self.collation == Collation::Binary
     }
 
-    /// The bytes of every part of this shape, if they are always as many.
+    /// Returns the length of every part of this shape in bytes, if it is fixed.
     pub fn width(self) -> Option<usize> {
         match self.kind {
             _ if self.nullable => None,
@@ -57,17 +57,17 @@ mod tag {
     pub const TEXT: u8 = 4;
     pub const UUID: u8 = 5;
     pub const BYTES: u8 = 6;
-    /// Of a part that has one type: not null.
+    /// The mark of a part with one type that is not null.
     pub const PRESENT: u8 = 1;
 }
 
 /// Appends `value` as a part of `shape`.
 ///
 /// # Errors
-/// `Invalid` if the part cannot hold it.
+/// `Invalid` if the part cannot hold the value.
 #[inline]
 pub(crate) fn push(out: &mut Vec<u8>, shape: Shape, value: &Value<'_>) -> Result<()> {
-    // What most keys are.
+    // Most keys take this path.
     if let (Value::Int(value), ColumnType::Int, false, false) =
         (value, shape.kind, shape.nullable, shape.descending)
     {
@@ -140,7 +140,7 @@ fn push_bare(out: &mut Vec<u8>, value: &Value<'_>, collation: Collation) -> Resu
     Ok(())
 }
 
-/// Reads parts back from the front of a key. Any bytes may come: what is no part is `None`.
+/// A decoder of parts from the front of a key. It accepts any bytes, and returns `None` for what is not a part.
 pub(crate) struct Parts<'a> {
     rest: &'a [u8],
 }
@@ -150,12 +150,12 @@ impl<'a> Parts<'a> {
         Parts { rest: key }
     }
 
-    /// What has not been read.
+    /// Returns the bytes that have not been read.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The next part, as far as it can be read back: see [`Shape::is_recoverable`].
+    /// Reads the next part, as far as it can be decoded: see [`Shape::is_recoverable`].
     #[inline]
     pub fn next(&mut self, shape: Shape) -> Option<Value<'a>> {
         let mask = if shape.descending { 0xff } else { 0 };
@@ -178,7 +178,7 @@ impl<'a> Parts<'a> {
         self.bare(kind, mask)
     }
 
-    /// The next part, if it is an integer, ascending and not null; `None`: [`Parts::next`] tells what it is.
+    /// Reads the next part if it is an integer, ascending and not null. `None`: call [`Parts::next`].
     #[inline]
     pub fn integer(&mut self, shape: Shape) -> Option<i64> {
         if shape.kind != ColumnType::Int || shape.descending {
@@ -190,7 +190,7 @@ impl<'a> Parts<'a> {
         self.i64(0)
     }
 
-    /// Passes over parts: what they hold is looked at no further than it tells where they end.
+    /// Skips parts. It reads their contents only as far as needed to find their ends.
     pub fn skip(&mut self, shapes: impl IntoIterator<Item = Shape>) -> Option<()> {
         shapes.into_iter().try_for_each(|shape| self.pass(shape))
     }
@@ -218,7 +218,7 @@ impl<'a> Parts<'a> {
         Some(())
     }
 
-    /// Passes over what [`Parts::escaped`] reads.
+    /// Skips what [`Parts::escaped`] reads.
     fn pass_escaped(&mut self, mask: u8) -> Option<()> {
         let (zero, escape) = (mask, !mask);
         let mut at = 0;
@@ -259,7 +259,7 @@ impl<'a> Parts<'a> {
     fn number(&mut self, mask: u8) -> Option<Value<'a>> {
         let float = from_ordered_bits(u64::from_be_bytes(self.array(mask)?));
         let rest = (u16::from_be_bytes(self.array(mask)?) ^ 1 << 15) as i16;
-        // An integer that no float is must come back as one; otherwise which of the two it was is not known.
+        // An integer that no float equals must be decoded as an integer; otherwise its original type is unknown.
         match rest {
             0 => Some(Value::Float(float)),
             _ => {
@@ -282,7 +282,7 @@ impl<'a> Parts<'a> {
         Some(head.map(|byte| byte ^ mask))
     }
 
-    /// What [`pando::keys::push_part`] wrote; lent if nothing in it is escaped or inverted.
+    /// Reads what [`pando::keys::push_part`] wrote; borrowed if nothing in it is escaped or inverted.
     fn escaped(&mut self, mask: u8) -> Option<Cow<'a, [u8]>> {
         let (zero, escape) = (mask, !mask);
         let end_of_plain = self.rest.iter().position(|&byte| byte == zero)?;
@@ -346,7 +346,7 @@ mod tests {
         key
     }
 
-    /// The order that two tuples have under `shapes`.
+    /// Returns the order that two tuples must have under `shapes`.
     fn expected(shapes: &[Shape], a: &[Value<'_>], b: &[Value<'_>]) -> std::cmp::Ordering {
         let by_part = shapes.iter().zip(a.iter().zip(b)).map(|(shape, (a, b))| {
             let order = a.cmp(b);

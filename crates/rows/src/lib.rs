@@ -25,13 +25,12 @@
 //! ```
 //!
 //! # By struct
-//! A struct that derives [`Row`](trait@Row) is a row of a [`Table`], with typed keys; the table is made, and extended,
-//! as the struct says.
+//! A struct that derives [`Row`](trait@Row) is a row of a [`Table`], with typed keys. [`Table::ensure`] creates and
+//! extends the table according to the struct.
 //!
 //! # By schema
-//! [`DynamicTable`] is a handle on a table as one version of its [`Schema`] has it, and holds nothing else: every
-//! call is given the [`pando::Transaction`], or, to read, any
-//! [`pando::ReadTables`] (a transaction or a [`pando::Snapshot`]).
+//! [`DynamicTable`] is a handle on a table with one version of its [`Schema`], and holds nothing else: every call takes
+//! the [`pando::Transaction`], or, to read, any [`pando::ReadTables`] (a transaction or a [`pando::Snapshot`]).
 //!
 //! | to | call |
 //! |---|---|
@@ -40,15 +39,16 @@
 //! | write | [`DynamicTable::insert`], `upsert`, `update`, `replace`, `delete`, `remove`, `clear` |
 //! | read | [`DynamicTable::get`], `get_with`, `contains`; `scan`, `scan_index`, `count` over a [`KeyRange`] |
 //!
-//! What changes a schema takes the handle and returns the next one. [`build_index`] makes an index of a table in use,
-//! beside its writers; [`check()`] compares each index with its table.
+//! A call that changes a schema takes the handle and returns the next one. [`build_index`] builds an index of a table
+//! while others write to it; [`check()`] compares each index with its table.
 //!
-//! A row is anything that is [`Columns`]: a slice or vector of [`Value`]s in the order of the columns. What is read
-//! comes as `Vec<Value>`, owned or lent. A call that writes does all of it or nothing, index entries included, and
-//! the transaction goes on; an error has a [`Cause`]. A handle of an older version answers [`Cause::SchemaChanged`]
-//! (kind `Missing`), and a transaction that has used one conflicts with the change at commit, under every isolation.
+//! A row is anything that implements [`Columns`]: a slice or vector of [`Value`]s in the order of the columns. Rows
+//! that are read are `Vec<Value>`, owned or borrowed. A call that writes does all of it or nothing, index entries
+//! included, and the transaction can continue; an error has a [`Cause`]. A handle of an older version returns
+//! [`Cause::SchemaChanged`] (kind `Missing`), and a transaction that has used one conflicts with the change at commit,
+//! at every isolation level.
 //!
-//! [`Import`] puts rows of CSV or NDJSON into a table, all or none; [`RowWriter`] writes them down.
+//! [`Import`] puts rows of CSV or NDJSON into a table, all or none; [`RowWriter`] writes rows.
 //!
 //! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
 //! `reserved.rs`, `spot.rs`, `table.rs`, `columns.rs`, `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`,
@@ -56,7 +56,7 @@
 //! `field.rs`, `typed.rs`; `text.rs`, `files/`.
 #![deny(missing_docs, unsafe_code)]
 
-// What the macro writes calls the crate by its published name, here too.
+// The code that the macro generates refers to the crate by its published name, also in this crate.
 extern crate self as pando_rows;
 
 mod alter;
@@ -92,7 +92,7 @@ pub use definition::{Collation, Column, Definition, IndexDefinition, Part};
 pub use field::{Field, Key, KeyPart, Timestamp};
 #[doc(hidden)]
 pub use field::{field_from, wrong_count};
-// So that what the macro writes needs no name but this crate's.
+// With these, generated code needs no other crate's name.
 pub use files::{
     Import, ImportError, ImportFailure, Imported, Kept, Quotes, Refused, RowFormat, RowReader, RowWriter,
     Storage, Text, check_beginning, json_problem, other_delimiter,
@@ -107,7 +107,7 @@ pub use table::{DynamicRow, DynamicTable};
 pub use typed::{Row, Rows, Table};
 pub use value::{ColumnType, Value};
 
-/// The examples of the package's page, compiled and run.
+/// Compiles and runs the examples of the package's page.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct PackagePage;

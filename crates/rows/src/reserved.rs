@@ -1,13 +1,13 @@
 //! Names of the engine's tables that belong to typed tables.
 //!
-//! Rows, index entries and schemas lie in tables of the engine whose names begin with [`PREFIX`] (`catalog.rs`). A
-//! write of a single record there bypasses types, keys and indexes, and nothing that follows is right. So every door
-//! that writes records by the name of a table, of the command and of the server, asks [`refuse_reserved`] first. The
-//! library itself lets a program write what it wants.
+//! The tables of the engine that store rows, index entries and schemas have names that begin with [`PREFIX`]
+//! (`catalog.rs`). A write of a single record there bypasses types, keys and indexes, and makes them inconsistent. So
+//! every part of the command and of the server that writes records by the name of a table calls [`refuse_reserved`]
+//! first. The library itself lets a program write what it wants.
 
 use pando::{Error, Result};
 
-/// What every reserved name begins with.
+/// The prefix of every reserved name.
 pub(crate) const PREFIX: &str = "rows/";
 
 /// Returns whether a table of the engine with this name belongs to typed tables.

@@ -1,4 +1,4 @@
-//! Rows as values of records: what the key does not tell, compactly, and readable by every later schema.
+//! Rows as values of records: the columns that the key does not contain, compact, and readable with every later schema.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | varint, bytes | text, bytes, json |
 //! | 1, then as above | any: the type's number in [`ColumnType::ALL`] first |
 //!
-//! Columns that the key gives back are left out. Which columns a version had is in the schema, so a new column costs
-//! old rows nothing: they lack it, and it reads as its default.
+//! Columns that can be decoded from the key are left out. The schema records which columns a version had, so a new
+//! column costs old rows nothing: they lack it, and it reads as its default.
 
 use crate::columns::Columns;
 use crate::value::{ColumnType, Value};
@@ -24,23 +24,24 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub kind: ColumnType,
-    /// The bit that says whether it is null; `None`: it never is.
+    /// The bit that marks a null; `None`: the column is never null.
     null_bit: Option<usize>,
-    /// Its place in rows of the present schema; `None`: it was dropped.
+    /// The place of the column in rows of the present schema; `None`: it was dropped.
     place: Option<usize>,
 }
 
-/// What rows of one version store, in their order.
+/// The columns that rows of one version store, in their order.
 #[derive(Debug)]
 pub(crate) struct Layout {
     columns: Vec<Stored>,
     null_bytes: usize,
-    /// Of each place of the present schema: which of the columns is there.
+    /// For each place of the present schema, the number of the stored column there.
     by_place: Vec<Option<usize>>,
 }
 
 impl Layout {
-    /// Of columns by their type, whether they may be null, and their place in rows of the present schema.
+    /// Creates the layout of columns with their type, whether they may be null, and their place in rows of the present
+    /// schema.
     pub fn new(columns: impl IntoIterator<Item = (ColumnType, bool, Option<usize>)>) -> Self {
         let (mut bits, mut by_place) = (0, Vec::new());
         let columns = columns.into_iter().enumerate().map(|(at, (kind, nullable, place))| {
@@ -55,15 +56,16 @@ impl Layout {
         Layout { columns: columns.collect(), null_bytes: bits.div_ceil(8), by_place }
     }
 
-    /// Which of the columns is at a place; `None`: none, its value is in the key or was not there yet.
+    /// Returns the number of the stored column at a place; `None`: its value is in the key, or the version lacks the
+    /// column.
     #[inline]
     pub fn at(&self, place: usize) -> Option<usize> {
         self.by_place.get(place).copied().flatten()
     }
 
-    /// The value of the column numbered `at` of a row of this version: those before it are passed over. Where each
-    /// began is left in `starts`, from where the next call for the same row goes on; empty at first. `None`: the bytes
-    /// are no such row.
+    /// Returns the value of the column numbered `at` of a row of this version. It skips the columns before it, and
+    /// stores the start of each in `starts`, which must be empty for a new row; the next call for the same row
+    /// continues from there. Returns `None` if the bytes are not such a row.
     #[inline]
     pub fn value<'a>(&self, row: &'a [u8], at: usize, starts: &mut Vec<usize>) -> Option<Value<'a>> {
         let start = self.start(row, at, starts)?;
@@ -73,17 +75,18 @@ impl Layout {
         read_value(&mut Reader::new(row.get(start..)?), self.columns[at].kind)
     }
 
-    /// The same, if it is an integer and not null. `None`: [`Layout::value`] tells what it is.
+    /// Does the same for an integer that is not null. `None`: call [`Layout::value`].
     #[inline]
     pub fn integer(&self, row: &[u8], at: usize, starts: &mut Vec<usize>) -> Option<i64> {
         if self.columns[at].kind != ColumnType::Int {
             return None;
         }
-        // Where a null would begin, with its mark, is behind every row.
+        // The start of a null includes its mark, so it is after the end of every row.
         varint_at(row, self.start(row, at, starts)?).map(|(value, _)| from_zigzag(value))
     }
 
-    /// Where the column numbered `at` begins, or would begin, with [`NULL`].
+    /// Returns the start of the column numbered `at`; if the column is null, the place where it would start, with
+    /// [`NULL`].
     #[inline]
     fn start(&self, row: &[u8], at: usize, starts: &mut Vec<usize>) -> Option<usize> {
         match starts.get(at) {
@@ -92,7 +95,7 @@ impl Layout {
         }
     }
 
-    /// Goes on from the last of `starts` to the column numbered `to`, and answers where that begins.
+    /// Continues from the last of `starts` to the column numbered `to`, and returns its start.
     fn walk(&self, row: &[u8], to: usize, starts: &mut Vec<usize>) -> Option<usize> {
         let first = match starts.first() {
             Some(first) => first & !NULL,
@@ -113,11 +116,11 @@ impl Layout {
     }
 }
 
-/// Beside where a column would begin: it is null. No row is so long.
+/// The mark, in the start of a column, that the column is null. No row is so long.
 const NULL: usize = 1 << (usize::BITS - 1);
 
-/// The varint that begins at `at`, and where it ends: as [`Reader::varint`], for whom numbers of several bytes are
-/// rare.
+/// Returns the varint at `at` and its end. It does the same as [`Reader::varint`], which is made for numbers of one
+/// byte.
 #[inline]
 fn varint_at(row: &[u8], at: usize) -> Option<(u64, usize)> {
     let first = *row.get(at)?;
@@ -132,7 +135,7 @@ fn varint_at(row: &[u8], at: usize) -> Option<(u64, usize)> {
     long_varint_at(row, at)
 }
 
-/// One of up to eight bytes is read at once, if the row goes on so far.
+/// Reads a varint of up to eight bytes at once, if the row is long enough.
 fn long_varint_at(row: &[u8], at: usize) -> Option<(u64, usize)> {
     let word = row.get(at..).and_then(<[u8]>::first_chunk).map(|bytes| u64::from_le_bytes(*bytes));
     let Some(word) = word else { return varint_near_the_end(row, at) };
@@ -158,13 +161,14 @@ fn varint_near_the_end(row: &[u8], at: usize) -> Option<(u64, usize)> {
 }
 
 impl Stored {
-    /// Whether `bits`, as many as its row has, say that it is null.
+    /// Returns whether `bits`, those of its row, mark the column as null.
     #[inline]
     fn is_null(&self, bits: &[u8]) -> bool {
         self.null_bit.is_some_and(|bit| bits[bit / 8] >> (bit % 8) & 1 == 1)
     }
 
-    /// Where a value of this column, not null, that begins at `start` ends: what it holds is not looked at.
+    /// Returns the end of a value of this column that is not null and begins at `start`. It does not validate the
+    /// contents.
     #[inline]
     fn end(&self, row: &[u8], start: usize) -> Option<usize> {
         let end = match self.kind {
@@ -183,7 +187,7 @@ impl Stored {
     }
 }
 
-/// Appends what `layout` says of a row whose values have been checked.
+/// Appends the columns of `layout` of a row whose values have been checked.
 pub(crate) fn encode(out: &mut Vec<u8>, version: u32, layout: &Layout, row: &(impl Columns + ?Sized)) {
     out.put_varint(u64::from(version));
     let bits_at = out.len();
@@ -198,14 +202,14 @@ pub(crate) fn encode(out: &mut Vec<u8>, version: u32, layout: &Layout, row: &(im
     }
 }
 
-/// The version of the schema that a row was written by.
+/// Returns the version of the schema with which a row was written.
 #[inline]
 pub(crate) fn version_of(row: &[u8]) -> Option<u32> {
     u32::try_from(Reader::new(row).varint()?).ok()
 }
 
-/// Reads all of a row of the version that `layout` is of, and hands out the values of the columns that still are.
-/// `None`: the bytes are no such row.
+/// Reads a whole row of the version of `layout`, and passes on the values of the columns that still exist. Returns
+/// `None` if the bytes are not such a row.
 #[inline]
 pub(crate) fn decode<'a>(
     row: &'a [u8],
@@ -247,7 +251,7 @@ pub(crate) fn push_value(out: &mut Vec<u8>, kind: ColumnType, value: &Value<'_>)
     }
 }
 
-/// The number of a type on disk.
+/// Returns the number of a type on disk.
 pub(crate) fn number_of(kind: ColumnType) -> u8 {
     ColumnType::ALL.iter().position(|known| *known == kind).expect("ALL has all") as u8
 }
@@ -257,7 +261,7 @@ fn from_zigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Reads a value, not null, of a column of type `kind`. What is not there, or means nothing, is `None`.
+/// Reads a value, not null, of a column of type `kind`. Returns `None` if the bytes are missing or invalid.
 #[inline]
 pub(crate) fn read_value<'a>(reader: &mut Reader<'a>, kind: ColumnType) -> Option<Value<'a>> {
     let kind = if kind == ColumnType::Any { own_type(reader)? } else { kind };
@@ -279,13 +283,13 @@ pub(crate) fn read_value<'a>(reader: &mut Reader<'a>, kind: ColumnType) -> Optio
     })
 }
 
-/// The type of a value of an `any` column.
+/// Reads the type of a value of an `any` column.
 fn own_type(reader: &mut Reader<'_>) -> Option<ColumnType> {
     let own = *ColumnType::ALL.get(usize::from(reader.u8()?))?;
     (!matches!(own, ColumnType::Any | ColumnType::Json)).then_some(own)
 }
 
-/// Passes over a value, not null, of a column of type `kind`: what it holds is not looked at.
+/// Skips a value, not null, of a column of type `kind`. It does not validate the contents.
 #[inline]
 fn pass_over(reader: &mut Reader<'_>, kind: ColumnType) -> Option<()> {
     let kind = if kind == ColumnType::Any { own_type(reader)? } else { kind };
@@ -332,7 +336,7 @@ mod tests {
             prop_assert_eq!(version_of(&row), Some(version));
             let mut back = vec![None; values.len()];
             decode(&row, &columns, |place, value| back[place] = Some(value)).unwrap();
-            // One by one, in any order: what was passed over before does not matter.
+            // The columns are read one by one in any order: earlier skips must not matter.
             let mut starts = Vec::new();
             for one in asked {
                 let place = one % values.len();

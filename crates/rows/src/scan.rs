@@ -1,4 +1,4 @@
-//! Reading rows: by key, in the order of the primary key, in the order of an index.
+//! Reading rows: by key, in the order of the primary key, or in the order of an index.
 
 use crate::table::{DynamicRow, DynamicTable, OpenIndex};
 use crate::value::Value;
@@ -150,7 +150,7 @@ impl DynamicTable {
         self.scan_in(reader, None, range)
     }
 
-    /// That the handle is not out of date, as the engine says of a look for a key; no row has this one.
+    /// Checks that the handle is not stale. The engine checks it with a look-up; no row has this key.
     pub(crate) fn check_handle(&self, reader: &impl ReadTables) -> Result<()> {
         let checked = reader.get_with(&self.inner.data, b"", |_| ());
         checked.map(drop).map_err(|error| self.with_table(error, None))
@@ -167,8 +167,8 @@ impl DynamicTable {
         index: &str,
         range: &KeyRange<'_>,
     ) -> Result<Scan<'r, R>> {
-        // An index has no version in its name: it is the rows' table that knows whether the handle is out of date, and
-        // that it may not know the index for that.
+        // An index has no version in its name: only the table of the rows shows whether the handle is stale, which may
+        // also be the reason why it does not know the index.
         self.check_handle(reader)?;
         self.open_index(index)?;
         let place = self.inner.indexes.iter().position(|open| open.index.name == index);
@@ -211,11 +211,11 @@ pub struct Scan<'r, R: ReadTables> {
     reader: &'r R,
     /// The end that `next` takes from.
     near: Cursor<'r>,
-    /// The other end, from its first use on.
+    /// The other end, after its first use.
     far: Option<Cursor<'r>>,
     index: Option<usize>,
     backwards: bool,
-    /// Whether an end has found nothing, or has met the other.
+    /// Whether an end has found nothing, or has met the other end.
     is_over: bool,
 }
 
@@ -230,7 +230,7 @@ impl<'r, R: ReadTables> Scan<'r, R> {
         self.take(true, with)
     }
 
-    /// Moves one end to its next row, unless the other end has come as far, and calls `with` on the row.
+    /// Moves one end to its next row, unless it meets the other end, and calls `with` on the row.
     fn take<T>(&mut self, far: bool, with: impl FnOnce(Vec<Value<'_>>) -> T) -> Result<Option<T>> {
         if self.is_over {
             return Ok(None);
@@ -272,7 +272,7 @@ impl<'r, R: ReadTables> Scan<'r, R> {
         self.next_with(|row| row.into_iter().map(Value::into_owned).collect())
     }
 
-    /// Moves on without reading a row. Answers whether there is one.
+    /// Moves on without reading a row. Returns whether there is one.
     fn step(&mut self) -> Result<bool> {
         if self.backwards { self.near.retreat() } else { self.near.advance() }
     }

@@ -1,13 +1,14 @@
 //! The schema of a typed table: its columns, primary key and indexes.
 //!
-//! What must hold of every schema, whether it was just asked for or read from the catalog ([`Schema::check`]):
-//! 1. There is a column, and a primary key of one or more of them, none of which may be null, be a document or lie at
+//! Every schema, from a definition or from the catalog, must have these properties ([`Schema::check`]):
+//! 1. It has at least one column, and a primary key of one or more columns, none of which is nullable, a document or at
 //!    a path.
-//! 2. Names of columns that are, and of indexes, differ. Parts of keys and indexes are columns that are.
-//! 3. A part with a collation is of text or any; one with a path is of a document, and no document is a part without.
-//! 4. A default is of its column's type. A column added after the table was made may be null or has a default.
+//! 2. The names of present columns differ, and so do those of indexes. Parts of keys and indexes are present columns.
+//! 3. A part with a collation has type text or any. A part with a path is of a document, and a part without one is not.
+//! 4. A default has its column's type. A column that was added after the table was created is nullable or has a
+//!    default.
 //!
-//! A column that was dropped stays, nameless, so that rows from before can be read. `codec.rs` has the bytes.
+//! A dropped column stays, without a name, so that older rows can be read. `codec.rs` defines the bytes.
 
 use crate::definition::{Collation, Column, Definition, IndexDefinition, Part};
 use crate::key::Shape;
@@ -63,7 +64,7 @@ pub struct Schema {
     pub(crate) version: u32,
     pub(crate) name: String,
     pub(crate) note: String,
-    /// Those that were dropped included; in the order in which they were added.
+    /// The columns in the order in which they were added, including dropped ones.
     pub(crate) columns: Vec<Column>,
     pub(crate) key: Vec<Part>,
     pub(crate) indexes: Vec<Index>,
@@ -71,7 +72,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The first version of what is asked for.
+    /// Returns the first version of a definition's schema.
     pub(crate) fn of(definition: &Definition, id: u32) -> Result<Self> {
         let Definition { name, columns, key, indexes, note, options: _ } = definition.clone();
         let mut schema =
@@ -142,12 +143,12 @@ impl Schema {
         self.columns().find(|column| column.name == name)
     }
 
-    /// How the primary key is written. Of a schema that was checked.
+    /// Returns the encoding of the primary key. The schema must have been checked.
     pub(crate) fn key_shapes(&self) -> Vec<Shape> {
         self.shapes(&self.key, false)
     }
 
-    /// How an index's parts are written: each may be null, so that a column may become so.
+    /// Returns the encoding of an index's parts. Each part may be null, so that a column can become nullable.
     pub(crate) fn shapes(&self, parts: &[Part], nullable: bool) -> Vec<Shape> {
         let shape = |part: &Part| {
             let kind = match &part.path {
@@ -159,13 +160,13 @@ impl Schema {
         parts.iter().map(shape).collect()
     }
 
-    /// Whether the key gives back the column's value.
+    /// Returns whether the column's value can be decoded from the key.
     fn is_in_key(&self, column: &Column) -> bool {
         let part = self.key.iter().find(|part| part.column == column.name && column.is_live());
         part.is_some_and(|part| part.collation == Collation::Binary && column.kind != ColumnType::Any)
     }
 
-    /// What rows of `version` store.
+    /// Returns the columns that rows of `version` store.
     pub(crate) fn layout(&self, version: u32) -> Layout {
         let mut place = 0;
         let mut stored = Vec::new();
@@ -178,7 +179,7 @@ impl Schema {
         Layout::new(stored)
     }
 
-    /// Checks what must hold: see above. The message says what does not.
+    /// Checks the properties that the module lists. The message says which one fails.
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
         check_name("table", &self.name)?;
         let count = self.columns.len();

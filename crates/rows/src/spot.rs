@@ -1,20 +1,21 @@
-//! Where a column's value lies in a key, found once for a table and not for each row: at an offset, if all parts before
-//! it have one length; else the parts before it are passed over.
+//! The position of a column's value in a key, computed once for a table and not for each row. It is an offset if all
+//! parts before it have a fixed length; otherwise the parts before it are skipped.
 
 use crate::key::{Parts, Shape};
 use crate::value::Value;
 
-/// The place of a part in keys of one shape.
+/// The position of a part in keys of one shape.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     part: usize,
-    /// Where it begins; `None`: that depends on the parts before.
+    /// The offset of the part; `None`: it depends on the parts before.
     offset: Option<usize>,
     shape: Shape,
 }
 
 impl Spot {
-    /// That of the part numbered `part` of keys that begin with `shapes`; `None` if it does not give back its value.
+    /// Returns the position of the part numbered `part` of keys that begin with `shapes`; `None` if its value cannot be
+    /// decoded.
     pub fn of(shapes: impl Iterator<Item = Shape>, part: usize) -> Option<Self> {
         let mut offset = Some(0);
         for (number, shape) in shapes.enumerate() {
@@ -26,14 +27,14 @@ impl Spot {
         None
     }
 
-    /// The value of the part in `key`, if it is an integer where such a one always is; `None`: [`Spot::read`] tells.
+    /// Returns the value of the part in `key` if it is an integer at a fixed offset. `None`: call [`Spot::read`].
     #[inline]
     pub fn integer(&self, key: &[u8]) -> Option<i64> {
         Parts::new(key.get(self.offset?..)?).integer(self.shape)
     }
 
-    /// The value of the part in `key`, which begins with parts of `shapes`. `None`: it is no such key, as far as it was
-    /// looked at.
+    /// Returns the value of the part in `key`, which begins with parts of `shapes`. Returns `None` if the bytes that it
+    /// reads are not such a key.
     #[inline]
     pub fn read<'a>(&self, key: &'a [u8], shapes: impl Iterator<Item = Shape>) -> Option<Value<'a>> {
         match self.offset {

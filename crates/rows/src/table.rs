@@ -1,7 +1,7 @@
-//! A typed table by its schema: [`DynamicTable`], and how its rows and index entries are made of values.
+//! A typed table with its schema: [`DynamicTable`], and the encoding of rows and index entries.
 //!
-//! A row is a record of the engine's table: its primary key as `key.rs` has it, the rest as `row.rs` has it. An index
-//! is a table of its own with an entry for each row:
+//! A row is a record of the engine's table: `key.rs` encodes its primary key, and `row.rs` the rest. An index is a
+//! table of its own with an entry for each row:
 //!
 //! | index | key | value |
 //! |---|---|---|
@@ -33,34 +33,35 @@ pub struct DynamicTable {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub schema: Schema,
-    /// The rows.
+    /// The engine's table of the rows.
     pub data: Table,
     /// The places in rows and the shapes of the primary key's parts.
     pub key: Vec<(usize, Shape)>,
-    /// By place, where the key has its value; `None`: it has not, the row has.
+    /// For each place, the position of its value in the key; `None`: the value is in the row.
     pub spots: Vec<Option<Spot>>,
     pub indexes: Vec<OpenIndex>,
     /// Names and types of the present columns, for checks.
     columns: Vec<crate::Column>,
     /// What rows of the present version store.
     stored: Layout,
-    /// The same of the versions before, made as rows of them are met: by the first version that has these columns.
+    /// The layouts of older versions, each created when a row of it is first read, by the first version with these
+    /// columns.
     older: BTreeMap<u32, OnceLock<Layout>>,
 }
 
-/// An index, ready to be written.
+/// An index that is ready for writing.
 #[derive(Debug)]
 pub(crate) struct OpenIndex {
     pub index: Index,
     pub table: Table,
-    /// Place of the column and shape of each part.
+    /// The place of the column and the shape of each part.
     pub parts: Vec<(usize, Shape)>,
     pub shapes: Vec<Shape>,
-    /// By place, where an entry has its value among its own parts; `None`: nowhere.
+    /// For each place, the position of its value among an entry's own parts; `None`: an entry does not have it.
     pub spots: Vec<Option<Spot>>,
 }
 
-/// What a row is in an index.
+/// The entry of a row in an index.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub key: Vec<u8>,
@@ -106,7 +107,7 @@ impl DynamicTable {
         Ok(Self::assemble(schema, data, indexes))
     }
 
-    /// A handle on a table whose parts are known.
+    /// Returns a handle on a table whose parts are known.
     pub(crate) fn assemble(schema: Schema, data: Table, indexes: Vec<Table>) -> Self {
         let places = |parts: &[crate::Part], shapes: &[Shape]| {
             let place = |part: &crate::Part| schema.place(&part.column).expect("parts were checked");
@@ -117,7 +118,7 @@ impl DynamicTable {
         let open = |(index, table): (&Index, Table)| {
             let shapes = schema.shapes(&index.parts, true);
             let parts = places(&index.parts, &shapes);
-            // Parts from a path on are not their column's value.
+            // The value of a part with a path is not that of its column.
             let plain = index.parts.iter().take_while(|part| part.pointer().is_none()).count();
             let spots = spots(count, &parts[..plain]);
             OpenIndex { index: index.clone(), table, parts, shapes, spots }
@@ -190,7 +191,7 @@ impl DynamicTable {
         }
     }
 
-    /// The primary key of a row that was checked.
+    /// Returns the primary key of a row that was checked.
     pub(crate) fn key_of(&self, row: &(impl Columns + ?Sized)) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(16);
         self.push_key(&mut out, row)?;
@@ -219,7 +220,7 @@ impl DynamicTable {
         self.prefix_bytes(None, key)
     }
 
-    /// The bytes of the first parts of the primary key, or of an index.
+    /// Returns the bytes of the first parts of the primary key, or of an index.
     pub(crate) fn prefix_bytes(&self, index: Option<&OpenIndex>, key: &[Value<'_>]) -> Result<Vec<u8>> {
         let parts = index.map_or(&self.inner.key, |index| &index.parts);
         if key.len() > parts.len() {
@@ -236,24 +237,24 @@ impl DynamicTable {
         Ok(out)
     }
 
-    /// What the key of a row that was checked does not tell.
+    /// Returns the stored part of a row that was checked: what its key does not contain.
     pub(crate) fn row_bytes(&self, row: &(impl Columns + ?Sized)) -> Vec<u8> {
         let mut out = Vec::with_capacity(32);
         self.push_row(&mut out, row);
         out
     }
 
-    /// Appends what the key of a row that was checked does not tell.
+    /// Appends the stored part of a row that was checked.
     pub(crate) fn push_row(&self, out: &mut Vec<u8>, row: &(impl Columns + ?Sized)) {
         row::encode(out, self.inner.schema.version, &self.inner.stored, row);
     }
 
-    /// Reads a row back.
+    /// Decodes a row.
     pub(crate) fn decode<'a>(&self, key: &'a [u8], bytes: &'a [u8]) -> Result<Vec<Value<'a>>> {
         let mut row: Vec<Value<'a>> = vec![Value::Null; self.inner.columns.len()];
         let layout = self.layout_of(key, bytes)?;
         if !std::ptr::eq(layout, &self.inner.stored) {
-            // What the row itself lacks has its default.
+            // A column that the row lacks has its default.
             for (place, column) in self.inner.columns.iter().enumerate() {
                 row[place] = column.default.clone().unwrap_or(Value::Null);
             }
@@ -273,7 +274,8 @@ impl DynamicTable {
         }
     }
 
-    /// The value of a row at `place`, if it is an integer that is soon read. `None`: [`DynamicTable::value_at`] tells.
+    /// Returns the value of a row at `place` if it is an integer that can be decoded quickly. `None`: call
+    /// [`DynamicTable::value_at`].
     #[inline]
     pub(crate) fn integer_at(
         &self,
@@ -291,10 +293,10 @@ impl DynamicTable {
         inner.stored.integer(bytes, at, starts)
     }
 
-    /// The value of a row at `place`, read alone. `starts` is for [`Layout::value`].
+    /// Returns the value of a row at `place`, decoded alone. `starts` is for [`Layout::value`].
     ///
     /// # Errors
-    /// `Corruption` if its bytes are no row, as far as they are looked at.
+    /// `Corruption` if the bytes that it reads are not those of a row.
     #[inline]
     pub(crate) fn value_at<'a>(
         &'a self,
@@ -317,7 +319,7 @@ impl DynamicTable {
         }
     }
 
-    /// What a row stores, by its version.
+    /// Returns the layout of a row by its version.
     #[inline]
     fn layout_of(&self, key: &[u8], bytes: &[u8]) -> Result<&Layout> {
         match row::version_of(bytes) {
@@ -326,7 +328,7 @@ impl DynamicTable {
         }
     }
 
-    /// What rows of an older version store.
+    /// Returns the layout of rows of an older version.
     #[cold]
     fn older_layout(&self, key: &[u8], version: Option<u32>) -> Result<&Layout> {
         let inner = &*self.inner;
@@ -352,7 +354,7 @@ impl DynamicTable {
         Error::corruption(format!("typed table {table:?}, the row at key \"{key}\": {what}"))
     }
 
-    /// The entry of a row in an index.
+    /// Returns the entry of a row in an index.
     pub(crate) fn entry(
         &self,
         open: &OpenIndex,
@@ -381,7 +383,7 @@ impl DynamicTable {
         Ok(Entry { key, value: Vec::new() })
     }
 
-    /// The primary key that an entry of an index leads to.
+    /// Returns the primary key that an entry of an index leads to.
     pub(crate) fn primary_of<'e>(
         &self,
         open: &OpenIndex,
@@ -402,7 +404,7 @@ impl DynamicTable {
         Error::corruption(format!("typed table {table:?}, index {index:?}: the entry \"{key}\" {what}"))
     }
 
-    /// The index of that name, for reading.
+    /// Returns the index of that name, for reading.
     pub(crate) fn open_index(&self, name: &str) -> Result<&OpenIndex> {
         let (table, indexes) = (self.name(), &self.inner.indexes);
         match indexes.iter().find(|open| open.index.name == name) {
@@ -435,7 +437,7 @@ impl DynamicTable {
         }
     }
 
-    /// That a row's key, or its entry in a unique index, is there already.
+    /// Returns the error that a row's key, or its entry in a unique index, exists already.
     #[cold]
     pub(crate) fn duplicate(&self, index: Option<&OpenIndex>, row: &(impl Columns + ?Sized)) -> Error {
         let parts = index.map_or(&self.inner.key, |open| &open.parts);
@@ -448,7 +450,7 @@ impl DynamicTable {
     }
 }
 
-/// By place, where a key of these parts has the value.
+/// Returns, for each place, the position of its value in a key of these parts.
 fn spots(count: usize, parts: &[(usize, Shape)]) -> Vec<Option<Spot>> {
     let mut spots = vec![None; count];
     for (number, (place, _)) in parts.iter().enumerate() {
@@ -458,7 +460,7 @@ fn spots(count: usize, parts: &[(usize, Shape)]) -> Vec<Option<Spot>> {
     spots
 }
 
-/// Runs `work`; if it fails, what it wrote is undone and the rest of the transaction stays as it was.
+/// Runs `work`. If it fails, its writes are undone and the rest of the transaction stays as it was.
 pub(crate) fn atomically<T>(
     tx: &mut Transaction,
     work: impl FnOnce(&mut Transaction) -> Result<T>,

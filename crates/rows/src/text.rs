@@ -1,15 +1,16 @@
-//! Values as text and as JSON, for import, export and people. What one function writes, its counterpart reads back.
+//! Values as text and as JSON, for import, export and display. A value that one function writes is read back by its
+//! counterpart.
 //!
 //! | type | text | JSON |
 //! |---|---|---|
-//! | null | `\N`; where no text can be, also nothing | `null` |
+//! | null | `\N`; an empty text too, except in columns of type text or bytes | `null` |
 //! | bool, int, uint | `true`, `-7` | `true`, `-7` |
 //! | float | `0.1`, `NaN`, `inf` | a number; `"NaN"`, `"inf"` |
-//! | text | as it is; one that is `\N` behind any backslashes gets one more of them | a string |
+//! | text | as it is; `\N` after any number of backslashes gets one more backslash | a string |
 //! | timestamp | `2024-02-29T12:00:00.5Z`, also with an offset; or microseconds | a string, or a number |
 //! | uuid | `00112233-4455-6677-8899-aabbccddeeff`, hyphens optional | a string |
 //! | bytes | hexadecimal | a string, hexadecimal |
-//! | json | as it is | as it is, but that a document `null` alone comes back as null |
+//! | json | as it is | as it is, except that a document that is only `null` is read back as null |
 //! | any | number or bool if it reads as one, else text | bool, number, string |
 //! | | `"12"`, as in JSON, for a text that reads as one | |
 //! | | `bytes'00ff'`, in the same way `timestamp` and `uuid` | `{"bytes": "00ff"}`, in the same way |
@@ -17,7 +18,7 @@
 use crate::value::{ColumnType, Value};
 use serde_json::{Value as Json, json};
 
-/// How a null is written in text.
+/// The text of a null.
 const NULL: &str = "\\N";
 
 impl ColumnType {
@@ -66,7 +67,7 @@ impl ColumnType {
     pub fn parse_json(self, json: &Json) -> Result<Value<'static>, String> {
         let mismatch = || format!("{json} is no {self}");
         match (self, json) {
-            // Before documents: a field that is null says that there is no document.
+            // This comes before documents: a field that is null means that there is no document.
             (_, Json::Null) => Ok(Value::Null),
             (ColumnType::Json, json) => Ok(Value::json(json)),
             (ColumnType::Any | ColumnType::Text, Json::String(text)) => Ok(Value::from(text.clone())),
@@ -155,7 +156,7 @@ impl Value<'_> {
     }
 }
 
-/// Whether a text is what a null looks like, behind any number of backslashes.
+/// Returns whether a text is that of a null after any number of backslashes.
 fn is_escaped(text: &str) -> bool {
     text.ends_with(NULL) && text[..text.len() - 1].bytes().all(|byte| byte == b'\\')
 }
@@ -208,7 +209,8 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// RFC 3339 in UTC, with as many digits behind the second as there are; years beyond 9999 as microseconds.
+/// Formats a timestamp as RFC 3339 in UTC, with as many decimals of the second as needed. Years beyond 9999 are
+/// formatted as microseconds.
 fn timestamp(micros: i64) -> String {
     let (year, month, day) = date_of(micros.div_euclid(DAY_MICROS));
     if !(0..=9999).contains(&year) {
@@ -257,7 +259,7 @@ fn digits(text: &str, count: std::ops::RangeInclusive<usize>) -> Option<i64> {
         .then(|| text.parse().ok())?
 }
 
-/// Year, month and day of a day since 1970-01-01 in the Gregorian calendar. After Howard Hinnant,
+/// Returns year, month and day of a day since 1970-01-01 in the Gregorian calendar. The algorithm is Howard Hinnant's,
 /// "chrono-Compatible Low-Level Date Algorithms": years begin in March, so that the leap day is their last.
 fn date_of(day: i64) -> (i64, i64, i64) {
     let shifted = day + 719_468;
@@ -270,7 +272,7 @@ fn date_of(day: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
-/// The inverse of [`date_of`]; `None` if there is no such date.
+/// Returns the inverse of [`date_of`], or `None` if there is no such date.
 fn days_to(year: i64, month: i64, day: i64) -> Option<i64> {
     let from_march = year - i64::from(month <= 2);
     let (era, year_of_era) = (from_march.div_euclid(400), from_march.rem_euclid(400));

@@ -80,7 +80,7 @@ pub trait Row: Columns + Sized + 'static {
 /// calls then looks into the catalog; opening the table again avoids that.
 pub struct Table<R> {
     opened: DynamicTable,
-    /// The newest that a call has found since.
+    /// The newest version of the schema that a call has found.
     newest: Mutex<Option<DynamicTable>>,
     rows: PhantomData<fn() -> R>,
 }
@@ -324,7 +324,7 @@ impl<R: Row> Table<R> {
         }
     }
 
-    /// The table as `reader` sees it.
+    /// Returns the table as `reader` sees it.
     #[cold]
     fn renewed(&self, reader: &impl ReadTables) -> Result<DynamicTable> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -344,7 +344,7 @@ fn is_changed(error: &Error) -> bool {
     error.kind() == ErrorKind::Missing && matches!(Cause::of(error), Some(Cause::SchemaChanged { .. }))
 }
 
-/// That the table is the one of the program.
+/// Checks that the table matches the program's struct.
 fn fit<R: Row>(definition: &Definition, schema: &Schema) -> Result<()> {
     let differs = |what: String| {
         let message = format!("table {:?} differs from the row type in this program: {what}", R::TABLE);

@@ -1,7 +1,7 @@
-//! Values: what a column of a row can hold.
+//! Values: the contents of a column of a row.
 //!
-//! One enum for both what is owned and what is lent: texts, bytes and documents are [`Cow`]s, so that a row is encoded
-//! from borrowed parts, and decoded without copies until somebody wants to keep it ([`Value::into_owned`]).
+//! One enum serves owned and borrowed values: texts, bytes and documents are [`Cow`]s. So a row is encoded from
+//! borrowed parts, and decoded without copies until the caller keeps it ([`Value::into_owned`]).
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -103,7 +103,7 @@ impl ColumnType {
         ColumnType::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Whether a column of this type may hold `value`, which is not null.
+    /// Returns whether a column of this type may hold `value`, which is not null.
     #[inline]
     pub(crate) fn holds(self, value: &Value<'_>) -> bool {
         match (self, value) {
@@ -181,7 +181,7 @@ impl<'a> Value<'a> {
         Value::Json(Cow::Owned(document.to_string()))
     }
 
-    /// Its place among the types, and as a number if it is one.
+    /// Returns the place of the value's class in the order of types, and the value as a number if it is one.
     fn class(&self) -> (u8, Option<Number>) {
         match *self {
             Value::Null => (0, None),
@@ -198,9 +198,8 @@ impl<'a> Value<'a> {
     }
 }
 
-/// An integer or a float, exactly: the float nearest to it, as a number that compares as the float does, and what
-/// must be added to that. Rounding is monotone, so comparing the two in turn is comparing the numbers; and 1 and 1.0
-/// are the same.
+/// An integer or a float, exactly: the nearest float, as a number that compares as the float does, and the difference
+/// to it. Rounding is monotone, so comparing the two in turn compares the numbers; 1 and 1.0 are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Number {
     pub float_bits: u64,
@@ -212,15 +211,15 @@ impl Number {
         Number { float_bits: ordered_bits(value), rest: 0 }
     }
 
-    /// Of a value that fits 64 bits, signed or not: the nearest float is at most 1024 away.
+    /// Converts a value that fits 64 bits, signed or not. The nearest float is at most 1024 away.
     pub fn from_integer(value: i128) -> Self {
         let float = value as f64;
         Number { float_bits: ordered_bits(float), rest: (value - float as i128) as i16 }
     }
 }
 
-/// Bits of a float that compare as unsigned integers the way the floats do; -0.0 is 0.0, and every NaN one number
-/// behind infinity.
+/// Returns the bits of a float, changed so that they compare as unsigned integers in the order of the floats. -0.0 is
+/// 0.0, and every NaN is the same number after infinity.
 pub(crate) fn ordered_bits(value: f64) -> u64 {
     if value.is_nan() {
         return u64::MAX;
@@ -229,7 +228,7 @@ pub(crate) fn ordered_bits(value: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// The float that [`ordered_bits`] made into these bits.
+/// Returns the float from which [`ordered_bits`] made these bits.
 pub(crate) fn from_ordered_bits(bits: u64) -> f64 {
     if bits == u64::MAX {
         return f64::NAN;
@@ -237,7 +236,7 @@ pub(crate) fn from_ordered_bits(bits: u64) -> f64 {
     f64::from_bits(if bits >> 63 == 1 { bits & !(1 << 63) } else { !bits })
 }
 
-/// The order of keys, ascending: as [`ColumnType::Any`] describes.
+/// The ascending order of keys, which [`ColumnType::Any`] describes.
 impl Ord for Value<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let (own, others) = (self.class(), other.class());
@@ -266,7 +265,7 @@ impl PartialEq for Value<'_> {
 
 impl Eq for Value<'_> {}
 
-/// As in messages: texts quoted, bytes in hexadecimal, long ones cut.
+/// Formats a value for messages: texts quoted, bytes in hexadecimal, long ones cut.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MOST_CHARS: usize = 60;

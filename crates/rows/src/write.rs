@@ -1,4 +1,4 @@
-//! Writing rows, their index entries with them. Each call does all of it or nothing.
+//! Writing rows together with their index entries. Each call does all of it or nothing.
 
 use crate::cause::Cause;
 use crate::columns::Columns;
@@ -9,17 +9,17 @@ use pando::{ErrorKind, Result, Span, Transaction};
 use std::cell::Cell;
 use std::ops::Bound;
 
-/// A row as a record. Its memory is kept by the thread from one to the next.
+/// A row as a record. The thread keeps its memory from one row to the next.
 #[derive(Default)]
 struct Record {
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// Memory of longer values is not kept.
+/// The length of the longest value whose memory is kept.
 const KEPT_VALUE_BYTES: usize = 16 << 10;
-/// Keys of rows to be deleted that are gathered at a time: what a range's rows take in memory does not depend on how
-/// many they are.
+/// The number of keys that a delete of rows collects at a time, so that its memory does not depend on the number of
+/// rows in the range.
 const GATHERED_KEYS: usize = 256;
 
 thread_local! {
@@ -27,7 +27,7 @@ thread_local! {
 }
 
 impl Record {
-    /// An empty one.
+    /// Returns an empty record.
     #[inline]
     fn take() -> Self {
         EMPTIED.try_with(Cell::take).unwrap_or_default()
@@ -38,7 +38,7 @@ impl Record {
         self.key.clear();
         self.value.clear();
         if self.value.capacity() <= KEPT_VALUE_BYTES {
-            // A thread that ends keeps nothing.
+            // A thread that is ending keeps nothing.
             let _ = EMPTIED.try_with(|kept| kept.set(self));
         }
     }
@@ -181,14 +181,14 @@ impl DynamicTable {
             loop {
                 let keys = self.first_keys(tx, Span::between(Bound::Included(&start), end))?;
                 let Some(last) = keys.last() else { return Ok(()) };
-                // The next key that there can be.
+                // The next round begins at the next possible key.
                 start = [&last[..], &[0]].concat();
                 keys.iter().try_for_each(|key| self.remove_bytes(tx, key).map(drop))?;
             }
         })
     }
 
-    /// The keys of the first rows of `span`: at most as many as one round gathers.
+    /// Returns the keys of the first rows of `span`: at most as many as one round collects.
     fn first_keys(&self, tx: &Transaction, span: Span) -> Result<Vec<Vec<u8>>> {
         let mut keys = Vec::new();
         let mut cursor = tx.cursor(&self.inner.data, span).map_err(|error| self.with_table(error, None))?;
@@ -211,7 +211,7 @@ impl DynamicTable {
         Ok(removed)
     }
 
-    /// Sets the row at `key`, whose entries are replaced, if there is one.
+    /// Sets the row at `key`. If it exists, its entries are replaced.
     fn overwrite(&self, tx: &mut Transaction, key: &[u8], row: &(impl Columns + ?Sized)) -> Result<bool> {
         let data = &self.inner.data;
         let Some(old) = tx.get(data, key).map_err(|error| self.with_table(error, None))? else {
@@ -232,7 +232,7 @@ impl DynamicTable {
         Ok(true)
     }
 
-    /// Makes a row's entries in all indexes.
+    /// Puts a row's entries into all indexes.
     fn enter(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized), key: &[u8]) -> Result<()> {
         for open in &self.inner.indexes {
             let entry = self.entry(open, row, key)?;
@@ -241,8 +241,8 @@ impl DynamicTable {
         Ok(())
     }
 
-    /// Removes a row's entry. While a unique index is being built the entry may be missing, and another row's in its
-    /// place: that one stays.
+    /// Removes a row's entry. While a unique index is being built, the entry may be missing and another row's entry may
+    /// be in its place; that one stays.
     fn leave(&self, tx: &mut Transaction, open: &OpenIndex, entry: &Entry) -> Result<()> {
         let may_be_others = open.index.building && !entry.value.is_empty();
         if may_be_others && tx.get(&open.table, &entry.key)?.as_deref() != Some(&entry.value[..]) {
@@ -251,7 +251,7 @@ impl DynamicTable {
         tx.delete(&open.table, &entry.key)
     }
 
-    /// Makes an entry; one in a unique index, which has a value, must not be there.
+    /// Puts an entry. If it is an entry of a unique index without a null, it must not exist.
     fn enter_one(
         &self,
         tx: &mut Transaction,

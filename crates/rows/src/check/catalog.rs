@@ -1,7 +1,7 @@
-//! What the catalog says, against which tables of the engine there are.
+//! A comparison of the catalog with the tables of the engine.
 //!
-//! 1. Every record of `rows/catalog` is one that this crate writes (`catalog.rs` has them), the number of the next
-//!    table is above all that were given, and the progress of a build belongs to an index that is being built.
+//! 1. Every record of `rows/catalog` is one that this crate writes (see `catalog.rs`). The number of the next table is
+//!    above all that are in use, and the progress of a build belongs to an index that is being built.
 //! 2. Every table of the engine with a reserved name is the catalog, or is named by a schema.
 
 use super::CheckReport;
@@ -11,7 +11,7 @@ use crate::schema::Schema;
 use pando::{Result, Snapshot, Span};
 use std::collections::BTreeSet;
 
-/// Notes what is wrong with the catalog's records, `schemas` being all that can be read.
+/// Reports problems in the catalog's records; `schemas` are all that can be read.
 pub(super) fn records(snapshot: &Snapshot, schemas: &[Schema], report: &mut CheckReport) -> Result<()> {
     let Some(table) = snapshot.table(catalog::NAME)? else { return Ok(()) };
     let (mut next_id, mut noted_next) = (None, false);
@@ -57,7 +57,7 @@ fn is_building(schemas: &[Schema], id: u32, index: u32) -> bool {
     of_table.flat_map(Schema::indexes).any(|known| known.id == index && known.building)
 }
 
-/// Notes the tables of the engine that belong to typed tables by their names, and to none by any schema.
+/// Reports the tables of the engine that have a typed table's name but belong to no schema.
 pub(super) fn orphans(snapshot: &Snapshot, schemas: &[Schema], report: &mut CheckReport) -> Result<()> {
     let mut claimed = BTreeSet::from([catalog::NAME.to_owned()]);
     for schema in schemas {

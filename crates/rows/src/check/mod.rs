@@ -1,12 +1,12 @@
-//! Whether schemas, tables and indexes agree.
+//! The check that schemas, tables and indexes agree.
 //!
 //! 1. Every record of the catalog is read (`catalog.rs`), and the tables that a schema names are opened.
-//! 2. Every row of every typed table is read, held against its key and its columns' types, and its entry looked up in
-//!    every index that is ready.
-//! 3. Every entry is read, the row it leads to looked up, and the entry that this row should have compared with it.
-//! 4. Tables of the engine that belong to typed tables by name must belong to a schema.
+//! 2. Every row of every typed table is read and compared with its key and its columns' types, and its entry is looked
+//!    up in every index that is ready.
+//! 3. Every entry is read, its row is looked up, and the entry that this row should have is compared with it.
+//! 4. Tables of the engine with a typed table's name must belong to a schema.
 //!
-//! An index that is being built may lack entries, so that step 2 passes over it; those it has must be right.
+//! An index that is being built may lack entries, so step 2 skips it; the entries that it has must be right.
 
 mod catalog;
 
@@ -56,7 +56,7 @@ impl CheckReport {
             return;
         }
         let what = what.into();
-        // The problem names its table itself.
+        // The problem's text already names its table.
         let of_index = index.map(|index| format!("typed table {table:?}, index {index:?}: "));
         let prefixes =
             [of_index, Some(format!("typed table {table:?}, ")), Some(format!("table {table:?}: "))];
@@ -111,7 +111,7 @@ pub fn check(snapshot: &Snapshot, mut progress: impl FnMut(&CheckReport)) -> Res
             passing(&mut report, schema.name(), None, DynamicTable::expect(snapshot, schema.name()))?;
         let Some(table) = opened else { continue };
         options(&table, &mut report);
-        // Pages that cannot be read end the look at one table, not at the others.
+        // Pages that cannot be read end the check of this table, but not of the others.
         let read = rows(snapshot, &table, &mut report, &mut progress);
         passing(&mut report, table.name(), None, read)?;
         for open in &table.inner.indexes {
@@ -123,7 +123,7 @@ pub fn check(snapshot: &Snapshot, mut progress: impl FnMut(&CheckReport)) -> Res
     Ok(report)
 }
 
-/// Notes what was set of a table of the engine so that indexes cannot agree for long.
+/// Reports options of a table of the engine under which its indexes cannot stay consistent.
 fn options(table: &DynamicTable, report: &mut CheckReport) {
     let indexes = &table.inner.indexes;
     if table.inner.data.ttl().is_some() && !indexes.is_empty() {
@@ -134,10 +134,10 @@ fn options(table: &DynamicTable, report: &mut CheckReport) {
     }
 }
 
-/// Counts between two calls of `progress`.
+/// The number of rows between two calls of `progress`.
 const PROGRESS_EVERY: u64 = 4096;
 
-/// Makes damage a problem; other errors are passed on.
+/// Turns damage into a problem. Other errors are returned.
 fn passing<T>(
     report: &mut CheckReport,
     table: &str,
@@ -189,7 +189,7 @@ fn rows(
     Ok(())
 }
 
-/// The row, if it is one that the table can hold, under the key that it should have.
+/// Returns the row if the table can hold it, under the key that it should have.
 fn sound_row<'r>(table: &DynamicTable, key: &'r [u8], bytes: &'r [u8]) -> Result<Vec<Value<'r>>> {
     let row = table.decode(key, bytes)?;
     let at_key = |error: Error| error.within(format_args!("the row at key \"{}\"", key.escape_ascii()));
@@ -225,7 +225,7 @@ fn entries(
         let found: Option<Result<bool>> = snapshot.get_with(&table.inner.data, primary, own)?;
         let wrong = match found {
             Some(Ok(true)) => continue,
-            // The row itself was found damaged above.
+            // The damaged row itself was reported above.
             Some(Err(error)) if is_damage(&error) => continue,
             Some(Err(error)) => return Err(error),
             Some(Ok(false)) => "does not match the row that it leads to",

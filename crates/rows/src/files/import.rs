@@ -1,5 +1,5 @@
-//! Rows of a file into a typed table: all in one transaction, with the making of the table if that is asked for, or in
-//! chunks. After a failure, which names line and column, nothing of the transaction is there.
+//! Importing the rows of a file into a typed table: all in one transaction, which can also create the table, or in
+//! chunks. After a failure, which names line and column, nothing of the failed transaction remains.
 
 use super::{RowFormat, RowReader, Storage};
 use crate::cause::Cause;
@@ -9,7 +9,7 @@ use pando::{Database, Error, Transaction, TransactionOptions};
 use std::fmt;
 use std::io::{self, Read};
 
-/// How often progress is reported, in rows.
+/// The number of rows between two reports of progress.
 const REPORT_ROWS: u64 = 1000;
 
 /// An import of rows into a table.
@@ -160,7 +160,7 @@ impl<'a> Import<'a> {
     }
 }
 
-/// What the engine says of a row: that the row is wrong is the input's fault, the rest is not.
+/// Converts an error of the engine for a row. An invalid row is the fault of the input; other errors are not.
 fn refused<R: Read>(error: Error, input: &RowReader<R>) -> ImportError {
     let is_wrong = Cause::of(&error).is_some();
     let error = error.within(input.place());

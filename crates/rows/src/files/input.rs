@@ -1,10 +1,9 @@
-//! Text of a file before its records are read: what it is, and whether its quotes are closed.
+//! The text of a file before its records are read: its encoding, and whether its quotes are closed.
 //!
-//! 1. [`Text`] skips the byte order mark of UTF-8, and refuses by name what is no such text: UTF-16, and files that are
-//!    compressed.
-//! 2. [`Quotes`] follows the quotes of CSV as the parser does. A quoted field that is still open at the end, or that
-//!    goes on behind its closing quote, is refused with the place where it was opened: a parser would take all that
-//!    follows for one value.
+//! 1. [`Text`] skips the byte order mark of UTF-8, and rejects other input by name: UTF-16, and compressed files.
+//! 2. [`Quotes`] follows the quotes of CSV as the parser does. It rejects a quoted field that is still open at the end,
+//!    or that continues after its closing quote, and names the place where the field was opened. A parser would take
+//!    everything after it for one value.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -13,7 +12,7 @@ use std::io::{self, Read};
 #[derive(Debug)]
 pub struct Text<R> {
     inner: R,
-    /// What was read to see what it is, and how much of that was handed on.
+    /// The bytes that were read to detect the encoding, and how many of them were returned.
     start: Vec<u8>,
     handed_on: usize,
     is_known: bool,
@@ -22,7 +21,7 @@ pub struct Text<R> {
 /// The byte order mark of UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Beginnings of files that are no text: what they are, and what to do.
+/// The beginnings of files that are not text: what they are, and what to do.
 const OTHERS: &[(&[u8], &str)] = &[
     (b"\xff\xfe", "UTF-16: convert it first, as with `iconv -f UTF-16 -t UTF-8`"),
     (b"\xfe\xff", "UTF-16: convert it first, as with `iconv -f UTF-16 -t UTF-8`"),
@@ -73,7 +72,7 @@ impl<R: Read> Text<R> {
 /// What the input seems to be, if it is not UTF-8.
 pub fn check_beginning(start: &mut Vec<u8>) -> Result<(), String> {
     let known = OTHERS.iter().find(|(beginning, _)| start.starts_with(beginning));
-    // Every other byte of ASCII in UTF-16 is zero.
+    // In UTF-16, every other byte of ASCII text is zero.
     let is_utf_16 = start.first_chunk::<4>().is_some_and(|first| {
         matches!(first.map(|byte| byte == 0), [true, false, true, false] | [false, true, false, true])
     });
@@ -121,16 +120,16 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Where in a field the next byte is.
+/// The place of the next byte in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Before its first byte.
+    /// The start: before the field's first byte.
     Start,
-    /// Within one without quotes.
+    /// Inside a field without quotes.
     Plain,
-    /// Between quotes.
+    /// Inside quotes.
     Quoted,
-    /// Behind a quote that closes the field, or is the first of two that stand for one.
+    /// After a quote that closes the field, or is the first of two that stand for one.
     Closing,
 }
 
@@ -141,11 +140,11 @@ pub struct Quotes<R> {
     delimiter: u8,
     place: Place,
     line: u64,
-    /// Rows and fields begun, and bytes of the line before this one.
+    /// The number of rows and fields begun, and of bytes of the line before this one.
     row: u64,
     field: u64,
     column: u64,
-    /// Line, row, field and column of the quote that was opened last.
+    /// The line, row, field and column of the quote that was opened last.
     opened: [u64; 4],
     is_empty_line: bool,
 }
@@ -252,7 +251,7 @@ pub fn other_delimiter(header: &[&str], delimiter: u8) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A reader of so many bytes at a time.
+    /// A reader that returns so many bytes at a time.
     struct Pieces<'b>(&'b [u8], usize);
 
     impl Read for Pieces<'_> {

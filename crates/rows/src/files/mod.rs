@@ -1,8 +1,8 @@
-//! Rows of typed tables as files have them: CSV with a header, or NDJSON, an object a line.
+//! Rows of typed tables in files: CSV with a header, or NDJSON, one object on each line.
 //!
-//! `input.rs` looks what the text is, `reader.rs` reads rows, `import.rs` puts them into a table, stored as
-//! `storage.rs` says, `writer.rs` writes them down. Values are as `text.rs` has them, so that what was written is
-//! read back as the same rows.
+//! `input.rs` detects the encoding of the text, `reader.rs` reads rows, `import.rs` puts them into a table with the
+//! options of `storage.rs`, and `writer.rs` writes rows. Values have the form that `text.rs` defines, so that written
+//! rows are read back as the same rows.
 
 mod import;
 mod input;

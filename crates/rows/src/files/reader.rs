@@ -1,9 +1,10 @@
-//! Rows of an input, one after the other.
+//! A reader of the rows of an input, one after the other.
 //!
-//! 1. The columns that the input names must be the table's. One that it lacks is null or its default, if it may be.
+//! 1. The columns that the input names must be the table's. A column that the input lacks is null or its default, if
+//!    the column allows that.
 //! 2. Each field is read as a value of its column's type: see [`ColumnType::parse`](crate::ColumnType::parse).
 //! 3. An error names its line and column.
-//! 4. One record is in memory at a time, and a bound on it holds before it is there.
+//! 4. One record is in memory at a time, and its length is limited before it is read.
 
 use super::input::{Quotes, Refused, Text, other_delimiter};
 use super::{ImportError, RowFormat};
@@ -67,19 +68,19 @@ impl<R: Read> RowReader<R> {
         self.line
     }
 
-    /// That line, for people.
+    /// Returns that line in words.
     pub(super) fn place(&self) -> String {
         format!("{} line {}", self.format(), self.line)
     }
 
-    /// Finds the columns of a CSV header in the table: before the first row.
+    /// Finds the columns of a CSV header in the table, before the first row.
     pub(super) fn match_columns(&mut self, table: &DynamicTable) -> Outcome<()> {
         let Source::Csv { reader, .. } = &mut self.source else { return Ok(()) };
         self.line = 1;
         let header = reader.headers().cloned();
         let header = header.map_err(|error| self.csv_failure(error))?;
         if let Some(hint) = other_delimiter(&header.iter().collect::<Vec<_>>(), self.delimiter) {
-            // The table may have such a column.
+            // The table may have a column of this name.
             if table.schema().place(&header[0]).is_none() {
                 return Err(ImportError::Wrong(hint));
             }
@@ -100,7 +101,7 @@ impl<R: Read> RowReader<R> {
         Ok(())
     }
 
-    /// The next row; `None` at the end.
+    /// Reads the next row. Returns `None` at the end.
     pub(super) fn next(&mut self, table: &DynamicTable) -> Outcome<Option<DynamicRow>> {
         let mut row: Vec<Option<Value<'static>>> = vec![None; table.schema().columns().count()];
         let found = match self.format() {
@@ -182,7 +183,7 @@ impl<R: Read> RowReader<R> {
         }
     }
 
-    /// What a read said: the bound, or the input.
+    /// Converts an error of reading: the record is too long, or the input failed.
     fn unreadable(&self, cause: io::Error) -> ImportError {
         let is_spent = match &self.source {
             Source::Csv { reader, .. } => reader.get_ref().inner().inner().is_spent,
@@ -209,12 +210,12 @@ pub fn json_problem(error: &serde_json::Error) -> String {
     }
 }
 
-/// An input of which no more is read for one record than may be.
+/// An input with a limit on the bytes that are read for one record.
 struct Metered<R> {
     inner: R,
-    /// What may still be read for the record.
+    /// The bytes that may still be read for the record.
     left: u64,
-    /// It was not enough.
+    /// Whether the limit was reached.
     is_spent: bool,
 }
 
@@ -231,7 +232,7 @@ impl<R: Read> Read for Metered<R> {
     }
 }
 
-/// What a column has that the input lacks.
+/// Returns the value of a column that the input lacks.
 fn absent(column: &Column) -> Option<Value<'static>> {
     column.default_value().cloned().or(column.is_nullable().then_some(Value::Null))
 }

@@ -1,4 +1,4 @@
-//! How the rows of an import are stored: as a table is made, or as one that is there has to be.
+//! The storage of the rows of an import: the options of a new table, or the required ones of an existing table.
 
 use crate::definition::Definition;
 use crate::table::DynamicTable;
@@ -10,14 +10,14 @@ use std::time::Duration;
 pub struct Storage {
     /// The layout.
     pub layout: Option<Layout>,
-    /// How long rows live.
+    /// The time that rows live.
     pub ttl: Option<Duration>,
     /// The compression of the pages of an LSM table.
     pub compression: Option<Compression>,
 }
 
 impl Storage {
-    /// The definition with what is said here.
+    /// Returns the definition with these options.
     pub(super) fn applied_to(self, mut definition: Definition) -> Definition {
         if let Some(layout) = self.layout {
             definition = definition.layout(layout);
@@ -31,7 +31,7 @@ impl Storage {
         }
     }
 
-    /// That a table which is there is as it is said here: `Mismatch` if not.
+    /// Checks that an existing table has these options; returns `Mismatch` if not.
     pub(super) fn check(self, table: &DynamicTable) -> Result<()> {
         let data = table.data();
         let differs = |what: &str, there: String, asked: String| {

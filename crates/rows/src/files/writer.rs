@@ -1,4 +1,4 @@
-//! Rows written down.
+//! A writer of rows to a file.
 
 use super::RowFormat;
 use crate::definition::Column;
@@ -93,7 +93,7 @@ impl<W: Write> RowWriter<W> {
     }
 }
 
-/// What the output said; a pipe that is closed stays that.
+/// Converts an error of the output. A closed pipe keeps its error kind.
 fn cause(error: csv::Error) -> io::Error {
     let message = error.to_string();
     match error.into_kind() {
