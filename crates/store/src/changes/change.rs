@@ -1,4 +1,4 @@
-//! One commit, as those who follow the changes see it.
+//! One commit, as a reader of changes sees it.
 
 use super::guard::Guard;
 use super::operations::Operations;
@@ -6,17 +6,17 @@ use crate::state::names::{Names, TableChange};
 use base::{CommitTs, DatabaseId};
 use std::sync::Arc;
 
-/// What is known of a commit besides its record.
+/// The facts about a commit besides its record.
 #[derive(Debug)]
 pub(super) struct Current {
     pub number: CommitTs,
     pub time_ms: u64,
     pub tables: Vec<TableChange>,
-    /// As of this commit.
+    /// The names of tables as of this commit.
     pub names: Arc<Names>,
 }
 
-/// One committed transaction, at which a [`Feed`](super::Feed) stands.
+/// The committed transaction at which a [`Feed`](super::Feed) stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'f> {
     pub(super) guard: &'f Guard,
@@ -31,8 +31,8 @@ impl<'f> Change<'f> {
         self.current.number.0
     }
 
-    /// Returns when the commit was made, in milliseconds since 1970, by the time of the database. 0: that is not known,
-    /// because nobody had followed the changes since the database was opened.
+    /// Returns when the commit was made, in milliseconds since 1970, by the database's time. 0 means that the time is
+    /// unknown, because nothing had followed the changes since the database was opened.
     pub fn time_ms(&self) -> u64 {
         self.current.time_ms
     }
@@ -42,22 +42,22 @@ impl<'f> Change<'f> {
         self.guard.store.database
     }
 
-    /// Returns the fork of the database: 0 until it was restored from a backup, and then another with each restore.
+    /// Returns the fork of the database: 0 until it is restored from a backup, and another number after each restore.
     pub fn fork(&self) -> u32 {
         self.fork
     }
 
-    /// Returns what the commit did to tables as a whole.
+    /// Returns the changes that the commit made to whole tables.
     pub fn tables(&self) -> &'f [TableChange] {
         &self.current.tables
     }
 
-    /// Returns the operations: first the changes of tables as wholes, then, table by table, range deletes, puts and
-    /// deletes. Repeated in this order they lead to the state after the commit. A key that a large transaction wrote
-    /// several times can occur several times: the last counts.
+    /// Returns the operations: first the changes of whole tables, then, table by table, range deletes, puts and
+    /// deletes. Applied in this order they lead to the state after the commit. A key that a large transaction wrote
+    /// several times can occur several times: the last operation counts.
     ///
     /// # Errors
-    /// Those of reading what the record names.
+    /// Those of reading what the record refers to.
     pub fn operations(&self) -> base::Result<Operations<'f>> {
         Operations::begin(*self)
     }

@@ -1,8 +1,8 @@
-//! Named consumers: who follows, and goes on after a restart where it has acknowledged.
+//! Named consumers: readers of changes that continue after a restart where they have acknowledged.
 //!
-//! A consumer's hold stands at what it has acknowledged last. It moves when more is acknowledged: a feed of its own
-//! goes there, which knows where in the log that is and which tables there were; then the place is written and synced
-//! (`state/consumers.rs`); only then is what lies before no longer kept.
+//! A consumer's hold stands at the last commit that it has acknowledged. When it acknowledges more, a feed of its own
+//! moves there, which knows the position in the log and the tables as of it. Then the position is written and synced
+//! (`state/consumers.rs`). Only after that is the log before it released.
 
 use super::feed::Feed;
 use crate::state::consumers::{self, Known};
@@ -12,35 +12,35 @@ use base::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is known of a consumer.
+/// The state of a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConsumerInfo {
-    /// The name.
+    /// The name of the consumer.
     pub name: String,
-    /// The last commit that it has acknowledged.
+    /// The last commit that the consumer has acknowledged.
     pub position: u64,
-    /// Whether it has lost its place: it fell behind too far.
+    /// Whether the consumer has lost its position because it fell behind too far.
     pub is_lost: bool,
 }
 
-/// A named consumer. One at a time can be open; dropped, it can be opened again.
+/// A named consumer. Only one handle can be open at a time; after it is dropped, the consumer can be opened again.
 #[derive(Debug)]
 pub struct Consumer {
     store: Arc<Store>,
     name: String,
     known: Arc<Known>,
-    /// Stands after the last commit acknowledged.
+    /// A feed that stands after the last acknowledged commit.
     trail: Feed,
 }
 
 impl Store {
-    /// Opens consumer `name`, and makes it if there is none: it begins after the newest visible commit then.
+    /// Opens consumer `name`, or creates it after the newest visible commit if it does not exist.
     ///
     /// # Errors
-    /// [`TooOld`](ErrorKind::TooOld) if it has lost its place; [`Locked`](ErrorKind::Locked) if it is open;
-    /// [`Invalid`](ErrorKind::Invalid) for a name that is empty or longer than 100 bytes;
-    /// [`ReadOnly`](ErrorKind::ReadOnly); those of writing its file.
+    /// [`TooOld`](ErrorKind::TooOld) if the consumer has lost its position; [`Locked`](ErrorKind::Locked) if it is
+    /// open; [`Invalid`](ErrorKind::Invalid) for a name that is empty or longer than 100 bytes;
+    /// [`ReadOnly`](ErrorKind::ReadOnly); errors of writing its file.
     pub fn consumer(self: &Arc<Self>, name: &str) -> Result<Consumer> {
         consumers::check_name(name)?;
         self.check_open()?;
@@ -98,7 +98,7 @@ impl Store {
         Ok(known)
     }
 
-    /// The consumers, by name.
+    /// Returns the consumers, ordered by name.
     ///
     /// # Errors
     /// [`Closed`](ErrorKind::Closed).
@@ -113,11 +113,11 @@ impl Store {
         Ok(all.iter().map(info).collect())
     }
 
-    /// Removes a consumer; nothing is kept for it any more.
+    /// Removes a consumer and releases what was kept for it.
     ///
     /// # Errors
-    /// [`Missing`](ErrorKind::Missing) if there is none; [`Locked`](ErrorKind::Locked) if it is open; those of removing
-    /// its file.
+    /// [`Missing`](ErrorKind::Missing) if it does not exist; [`Locked`](ErrorKind::Locked) if it is open; errors of
+    /// removing its file.
     pub fn drop_consumer(&self, name: &str) -> Result<()> {
         self.check_open()?;
         self.latch.check()?;
@@ -138,17 +138,17 @@ impl Store {
 }
 
 impl Consumer {
-    /// Returns its name.
+    /// Returns the name of the consumer.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the last commit that it has acknowledged.
+    /// Returns the last commit that the consumer has acknowledged.
     pub fn position(&self) -> u64 {
         self.known.hold.held().last.0
     }
 
-    /// Returns a feed of the commits after the last one that it has acknowledged.
+    /// Returns a feed of the commits after the last acknowledged one.
     ///
     /// # Errors
     /// As [`Store::feed`].
@@ -156,12 +156,12 @@ impl Consumer {
         self.store.feed_of(&self.name, &self.known)
     }
 
-    /// Notes durably that everything through commit `number` is done. What that needed is no longer kept. Two syncs,
-    /// and what was not yet synced of the log. An older commit has no effect.
+    /// Records durably that everything through commit `number` is done, and releases what that needed. It takes two
+    /// syncs, and one of the log's unsynced part. An older commit has no effect.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) if there is no such commit yet; [`TooOld`](ErrorKind::TooOld); those of writing.
-    /// The place stays what it was.
+    /// [`Invalid`](ErrorKind::Invalid) if there is no such commit yet; [`TooOld`](ErrorKind::TooOld); errors of
+    /// writing. After an error the position is unchanged.
     pub fn acknowledge(&mut self, number: u64) -> Result<()> {
         if number <= self.position() {
             return Ok(());
@@ -172,7 +172,7 @@ impl Consumer {
                 "there is no commit {number} yet: the newest one is {visible}"
             )));
         }
-        // A place must not name a commit that a crash can undo.
+        // A stored position must not name a commit that a crash can undo.
         self.store.sync()?;
         self.trail.pass_through(number)?;
         let held = self.trail.held().clone();

@@ -1,11 +1,11 @@
-//! A place in the log of a live database, which goes from visible commit to visible commit.
+//! A position in the log of a live database that moves from visible commit to visible commit.
 //!
-//! Where it can begin: at the newest checkpoint, whose trees have the names of tables; and where any other feed
-//! stands, as what that one needs is kept. From the best of these places it passes over the commits that its owner has
-//! already.
+//! A feed can begin at the newest checkpoint, whose trees contain the names of tables, and at the position of any other
+//! feed, because what that one needs is kept. From the best of these positions it skips the commits that its owner
+//! already has.
 //!
-//! While it stands at a commit it has passed only the one before: so what the record names is there until the next
-//! call of [`Feed::advance`].
+//! While the feed stands at a commit, it has passed only the one before. So what the record refers to is kept until the
+//! next call of [`Feed::advance`].
 
 use super::change::{Change, Current};
 use super::guard::Guard;
@@ -23,22 +23,22 @@ use run::Cursor;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// See the module.
+/// A position in the log; see the module.
 #[derive(Debug)]
 pub struct Feed {
     guard: Guard,
     follow: Follow,
-    /// What it has passed.
+    /// The position that the feed has passed.
     held: Held,
-    /// What its owner has already.
+    /// The last commit that the owner already has.
     after: CommitTs,
     fork: u32,
     current: Option<Current>,
 }
 
 impl Store {
-    /// Follows the changes after commit `after`; `None`: as far back as possible. From this call on commits say when
-    /// they were made.
+    /// Returns a feed of the changes after commit `after`; `None` means as far back as possible. From this call on
+    /// commits record when they were made.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -61,9 +61,9 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`TooOld`](ErrorKind::TooOld) if the commit after `after` is no longer kept, with the oldest commit after which
-    /// changes are; [`Invalid`](ErrorKind::Invalid) if `after` is not made yet; [`Locked`](ErrorKind::Locked) where
-    /// another process writes.
+    /// [`TooOld`](ErrorKind::TooOld) if the commit after `after` is no longer kept; the message names the oldest commit
+    /// after which changes are kept. [`Invalid`](ErrorKind::Invalid) if there is no commit `after` yet;
+    /// [`Locked`](ErrorKind::Locked) if another process writes.
     pub fn feed(self: &Arc<Self>, after: Option<u64>) -> Result<Feed> {
         self.check_open()?;
         self.processes.check_not_beside("following the changes", "Database::changes")?;
@@ -80,7 +80,7 @@ impl Store {
         Ok(Feed { guard, follow, held, after, fork, current: None })
     }
 
-    /// The oldest commit after which a feed can begin now.
+    /// Returns the oldest commit after which a feed can begin now.
     ///
     /// # Errors
     /// As [`Store::feed`].
@@ -88,7 +88,7 @@ impl Store {
         self.feed(None).map(|feed| feed.held.last.0)
     }
 
-    /// The tables of a checkpoint.
+    /// Returns the names of the tables of a checkpoint.
     fn tables_of(&self, tables: &Tables) -> Result<Names> {
         let full = || Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
         let reader = self.slots.claim().ok_or_else(full)?;
@@ -108,10 +108,10 @@ impl Store {
 }
 
 impl Store {
-    /// Where to begin, and the fork of the database.
+    /// Returns the position at which to begin, and the fork of the database.
     fn place_for(&self, own: &Arc<Hold>, after: Option<CommitTs>) -> Result<(Held, u32)> {
         let mut places = self.feeds.others(own);
-        // Its catalog is read before a later checkpoint frees it.
+        // The checkpoint's catalog is read before a later checkpoint frees it.
         let (superblock, tables) = self.checkpoints.pins.pin();
         let names = self.tables_of(&tables);
         self.checkpoints.pins.unpin(superblock.checkpoint);
@@ -138,17 +138,17 @@ impl Store {
 }
 
 impl Feed {
-    /// Goes to the next visible commit. Returns false if there is none now.
+    /// Moves to the next visible commit. Returns false if there is none now.
     ///
     /// # Errors
     /// [`TooOld`](ErrorKind::TooOld) if more was kept for this feed than `Options::max_changes_bytes`;
-    /// [`Closed`](ErrorKind::Closed); [`Corruption`](ErrorKind::Corruption); those of reading the log.
+    /// [`Closed`](ErrorKind::Closed); [`Corruption`](ErrorKind::Corruption); errors of reading the log.
     pub fn advance(&mut self) -> Result<bool> {
         let advanced = self.go_on();
         self.guard.judge(advanced)
     }
 
-    /// Returns the commit that it went to.
+    /// Returns the commit at which the feed stands.
     ///
     /// # Panics
     /// Before the first [`Feed::advance`] that returned true, and after one that did not.
@@ -157,19 +157,18 @@ impl Feed {
         Change { guard: &self.guard, fork: self.fork, record: self.follow.payload(), current }
     }
 
-    /// Returns the number of the last commit that it has passed, or that its owner had before.
+    /// Returns the number of the last commit that the feed has passed, or that its owner had before.
     pub fn passed(&self) -> u64 {
         self.held.last.max(self.after).0
     }
 
-    /// Returns whether [`Feed::advance`] has something to show, or fails, now; if not, `waker` is woken once when it
-    /// does.
+    /// Returns whether [`Feed::advance`] would now find a commit or fail. If not, `waker` is woken once when it would.
     pub fn is_ready(&self, waker: &Waker) -> bool {
         self.guard.store.feeds.wake_next(waker);
         self.has_news()
     }
 
-    /// Whether [`Feed::advance`] has something to show, or fails.
+    /// Returns whether [`Feed::advance`] would find a commit or fail.
     pub fn has_news(&self) -> bool {
         let last = self.current.as_ref().map_or(self.passed(), |current| current.number.0);
         self.guard.store.clocks.visible().0 > last
@@ -177,7 +176,7 @@ impl Feed {
             || self.guard.store.is_closed()
     }
 
-    /// Goes on until it has passed commit `number`, which is visible.
+    /// Moves on until it has passed commit `number`, which is visible.
     pub(super) fn pass_through(&mut self, number: u64) -> Result<()> {
         while self.held.last.0 < number {
             if !self.advance()? {
@@ -188,7 +187,7 @@ impl Feed {
         Ok(())
     }
 
-    /// What it has passed.
+    /// Returns the position that the feed has passed.
     pub(super) fn held(&self) -> &Held {
         &self.held
     }
@@ -217,7 +216,7 @@ impl Feed {
         }
     }
 
-    /// It is done with the commit that it stands at.
+    /// Marks the commit at which the feed stands as passed.
     fn pass(&mut self) {
         if let Some(current) = self.current.take() {
             self.held = Held { last: current.number, at: self.follow.end(), names: current.names };

@@ -1,11 +1,11 @@
-//! Whether what a feed reads is still kept for it.
+//! The check that what a feed reads is still kept for it.
 
 use crate::state::feeds::Hold;
 use crate::state::store::Store;
 use base::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// The store that is read, and what keeps it as it is.
+/// The store that is read, and the hold that keeps its data.
 #[derive(Debug)]
 pub(super) struct Guard {
     pub store: Arc<Store>,
@@ -13,15 +13,15 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Refuses to go on with what may be gone.
+    /// Returns an error if the data may have been freed.
     pub fn check(&self) -> Result<()> {
         self.store.check_open()?;
-        // A writer may have come since: what it writes is not in the log of this process.
+        // A writer in another process may have come since: this process's log does not contain what it writes.
         self.store.processes.check_not_beside("following the changes", "Database::changes")?;
         if self.hold.is_revoked() { Err(self.too_old()) } else { Ok(()) }
     }
 
-    /// What was read means nothing if it may have been replaced meanwhile.
+    /// Discards the result of a read if the data may have been replaced meanwhile.
     pub fn judge<T>(&self, read: Result<T>) -> Result<T> {
         if read.is_err() {
             self.check()?;

@@ -1,12 +1,12 @@
 //! The operations of a commit, one after the other.
 //!
-//! A record holds, in its order: the runs that a large transaction attached; rows of the catalog; table by table, range
-//! deletes and then puts and deletes by key. They are shown in an order in which they can be repeated:
-//! 1. Changes of tables as wholes, so that a table exists before anything is put into it.
+//! A record holds, in this order: the runs that a large transaction attached; rows of the catalog; and, table by table,
+//! range deletes, then puts and deletes by key. They are returned in an order in which they can be applied:
+//! 1. Changes of whole tables, so that a table exists before anything is put into it.
 //! 2. The attached runs, oldest first in each table: the range deletes of each, then its records.
 //! 3. The rest of the record.
 //!
-//! What a commit wrote to a table that it dropped is left out.
+//! Operations on a table that the same commit dropped are left out.
 
 use super::change::Change;
 use super::value::ChangeValue;
@@ -19,12 +19,12 @@ use run::{Cursor, Delta};
 use std::collections::VecDeque;
 use std::fmt;
 
-/// One operation of a commit. Keys are borrowed until the next one is asked for.
+/// One operation of a commit. Its keys are borrowed until the next call.
 #[derive(Clone, Debug)]
 pub enum Operation<'a> {
-    /// A table as a whole changed.
+    /// A change of a whole table.
     Table(&'a TableChange),
-    /// `key` has this value.
+    /// A put: `key` now has this value.
     Put {
         /// The table.
         table: &'a TableInfo,
@@ -33,20 +33,20 @@ pub enum Operation<'a> {
         /// The value.
         value: ChangeValue<'a>,
     },
-    /// `key` is absent.
+    /// A delete: `key` is now absent.
     Delete {
         /// The table.
         table: &'a TableInfo,
         /// The key.
         key: &'a [u8],
     },
-    /// All keys from `start` on and before `end` are absent.
+    /// A range delete: all keys at or after `start` and before `end` are now absent.
     DeleteRange {
         /// The table.
         table: &'a TableInfo,
         /// The first key.
         start: &'a [u8],
-        /// The first key that stays; `None`: to the end of the table.
+        /// The first key after the range; `None`: the range extends to the end of the table.
         end: Option<&'a [u8]>,
     },
 }
@@ -57,7 +57,7 @@ pub struct Operations<'f> {
     reader: Option<Reader>,
     /// The next change of a table.
     next_table: usize,
-    /// Runs that come, oldest first.
+    /// The runs that are still to be read, oldest first.
     attached: VecDeque<(TableId, &'f [u8; DELTA_BYTES])>,
     run: Option<Attached>,
     rest: Decoder<'f>,
@@ -66,7 +66,7 @@ pub struct Operations<'f> {
     at: At<'f>,
 }
 
-/// A run that is being read.
+/// The run that is being read.
 struct Attached {
     delta: Delta,
     cursor: Cursor,
@@ -106,10 +106,10 @@ impl<'f> Operations<'f> {
         Ok(Operations { change, reader, next_table: 0, attached, run, rest, table, at })
     }
 
-    /// Returns the next operation; `None` after the last.
+    /// Returns the next operation, or `None` after the last.
     ///
     /// # Errors
-    /// [`TooOld`](ErrorKind::TooOld) if the feed has lost its place; `Corruption`; those of reading.
+    /// [`TooOld`](ErrorKind::TooOld) if the feed has lost its position; `Corruption`; errors of reading.
     #[allow(clippy::should_implement_trait)] // It lends: an iterator cannot.
     pub fn next(&mut self) -> Result<Option<Operation<'_>>> {
         match self.advance()? {
@@ -118,7 +118,7 @@ impl<'f> Operations<'f> {
         }
     }
 
-    /// Goes to the next operation. Returns false after the last.
+    /// Moves to the next operation. Returns false after the last.
     ///
     /// # Errors
     /// As [`Operations::next`].
@@ -127,7 +127,7 @@ impl<'f> Operations<'f> {
         self.change.guard.judge(advanced)
     }
 
-    /// Whether it is at an operation.
+    /// Returns whether there is a current operation.
     pub fn is_at_operation(&self) -> bool {
         !matches!(self.at, At::Nothing)
     }
@@ -156,7 +156,7 @@ impl<'f> Operations<'f> {
         }
     }
 
-    /// Goes on in the run that is read, or opens the next one. Returns whether it is at an operation.
+    /// Continues in the current run, or opens the next one. Returns whether there is a current operation.
     fn advance_in_run(&mut self) -> Result<bool> {
         let (pool, reader) =
             (&self.change.guard.store.pool, self.reader.as_ref().expect("claimed for attached runs"));
@@ -198,13 +198,13 @@ impl<'f> Operations<'f> {
         true
     }
 
-    /// The operation that it is at.
+    /// Returns the current operation.
     ///
     /// # Errors
-    /// [`Corruption`](ErrorKind::Corruption) if it makes no sense.
+    /// [`Corruption`](ErrorKind::Corruption) if the operation is not valid.
     ///
     /// # Panics
-    /// If it is at none.
+    /// If there is no current operation.
     pub fn operation(&self) -> Result<Operation<'_>> {
         if let At::Table(at) = self.at {
             return Ok(Operation::Table(&self.change.tables()[at]));

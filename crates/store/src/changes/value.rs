@@ -8,12 +8,12 @@ use page::Value;
 use run::Pieces;
 use std::io::{self, Read};
 
-/// A value that a change put. It can be read whole, or a piece at a time if it is long.
+/// A value that a change put. It can be read as a whole, or a piece at a time if it is long.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangeValue<'a> {
     guard: &'a Guard,
     stored: Stored<'a>,
-    /// Bytes of the date in front of it, of a table with a TTL.
+    /// The length of the date before the value, in a table with a TTL.
     front_bytes: usize,
 }
 
@@ -24,7 +24,7 @@ enum Stored<'a> {
 }
 
 impl<'a> ChangeValue<'a> {
-    /// `None`: the record is a delete.
+    /// Returns the value, or `None` if the record is a delete.
     pub(super) fn of(guard: &'a Guard, value: Value<'a>, is_dated: bool) -> Result<Option<ChangeValue<'a>>> {
         let stored = match value {
             Value::Inline(bytes) => Stored::Inline(bytes),
@@ -55,7 +55,7 @@ impl<'a> ChangeValue<'a> {
         })
     }
 
-    /// Returns the value, if it does not lie in extents of its own.
+    /// Returns the value, unless it is stored in extents of its own.
     pub fn inline(&self) -> Option<&'a [u8]> {
         self.stored_inline().map(|bytes| &bytes[self.front_bytes..])
     }
@@ -63,7 +63,7 @@ impl<'a> ChangeValue<'a> {
     /// Returns a copy of the value. For a long value use [`ChangeValue::reader`].
     ///
     /// # Errors
-    /// Those of reading; `Full` if there is no memory for it.
+    /// Those of reading; `Full` if there is not enough memory for the value.
     pub fn to_vec(&self) -> Result<Vec<u8>> {
         match self.stored {
             Stored::Inline(bytes) => Ok(bytes[self.front_bytes..].to_vec()),
@@ -76,7 +76,7 @@ impl<'a> ChangeValue<'a> {
         }
     }
 
-    /// Returns a reader of the value. Memory: one piece, 256 KiB as a rule and at most 1 MiB.
+    /// Returns a reader of the value. Its memory is one piece: usually 256 KiB, and at most 1 MiB.
     ///
     /// # Errors
     /// Those of reading.
@@ -84,7 +84,7 @@ impl<'a> ChangeValue<'a> {
         self.reader_from(self.front_bytes as u64)
     }
 
-    /// Returns the length as it is stored, with the date.
+    /// Returns the stored length, which includes the date.
     #[doc(hidden)]
     pub fn stored_len(&self) -> u64 {
         match self.stored {
@@ -93,7 +93,7 @@ impl<'a> ChangeValue<'a> {
         }
     }
 
-    /// Returns the value as it is stored, with the date, if it does not lie in extents of its own.
+    /// Returns the stored value, which includes the date, unless it is stored in extents of its own.
     #[doc(hidden)]
     pub fn stored_inline(&self) -> Option<&'a [u8]> {
         match self.stored {
@@ -102,7 +102,7 @@ impl<'a> ChangeValue<'a> {
         }
     }
 
-    /// Returns a reader of the value as it is stored, with the date.
+    /// Returns a reader of the stored value, which includes the date.
     #[doc(hidden)]
     pub fn stored_reader(&self) -> Result<ChangeValueReader<'a>> {
         self.reader_from(0)
@@ -120,7 +120,8 @@ impl<'a> ChangeValue<'a> {
     }
 }
 
-/// A reader of a value that a change put: [`Read`]. Every piece is verified before a byte of it is returned.
+/// A reader of a value that a change put. It implements [`Read`], and verifies every piece before it returns a byte of
+/// it.
 #[derive(Debug)]
 pub struct ChangeValueReader<'a> {
     guard: &'a Guard,
