@@ -1,4 +1,4 @@
-//! A table's share of the sealed memtables becomes part of its runs, as its layout says.
+//! Merging a table's part of the sealed memtables into its runs, according to its layout.
 
 use super::{Checkpoint, PROGRESS_RECORDS};
 use crate::state::attach::{Absorb, attached_since};
@@ -31,7 +31,8 @@ impl Checkpoint<'_> {
         Ok(())
     }
 
-    /// Oldest first: memtables in one session of the editor, until attached runs lie between.
+    /// Merges the memtables, oldest first: all of them in one session of the editor, unless attached runs are between
+    /// them.
     fn absorb_in_run(&self, mut run: Run, table: TableId) -> Result<Run> {
         let store = self.store;
         let reading = self.reading(table)?;
@@ -73,7 +74,7 @@ fn absorb_memtable(
     for (start, end) in memtable.ranges(table, CommitTs::MAX).spans(CommitTs(0)) {
         editor.remove_range(start, end)?;
     }
-    // Large values are named by their first unit.
+    // A large value is identified by its first unit.
     let mut kept = HashSet::new();
     let mut cursor = memtable.cursor(table, CommitTs::MAX);
     cursor.seek_first();
@@ -94,7 +95,7 @@ fn absorb_memtable(
             progress.advance(PROGRESS_RECORDS);
         }
     }
-    // Replaced, deleted or expired before any checkpoint came.
+    // These values were replaced, deleted or expired before a checkpoint.
     for large in memtable.large_refs(table) {
         if !kept.contains(&large.ptr.unit()) {
             editor.retire_large(large)?;

@@ -1,13 +1,14 @@
-//! What a table costs beside what is put into it: written, looked at, stored.
+//! The amplification of a table: how much more is written, read and stored than was put into it.
 //!
-//! * *Write*: bytes that checkpoints wrote to the data file for a table, over bytes that commits put into it. The log
-//!   is one more.
-//! * *Read*: pages that a get looks at, if nothing is in memtables: those of the lowest run, and two of each filter
-//!   above, attached runs included.
-//! * *Space*: bytes of leaf pages and filters, over bytes of the records in them, which may be of one key several
-//!   times.
+//! * *Write*: the bytes that checkpoints wrote to the data file for a table, divided by the bytes that commits put into
+//!   it. The log adds one more.
+//! * *Read*: the pages that a get reads if the key is not in a memtable: those of the lowest run, and two of each
+//!   filter above it, attached runs included.
+//! * *Space*: the bytes of leaf pages and filters, divided by the bytes of the records in them, which can include
+//!   several versions of a key.
 //!
-//! Counted where a checkpoint turns to a table and leaves it, a lock each: nothing on the way of a commit or a read.
+//! The counters change when a checkpoint begins and ends its work on a table, with one lock each. Commits and reads do
+//! not pay for them.
 
 use crate::checkpoint::Checkpoint;
 use crate::state::store::Store;
@@ -17,10 +18,10 @@ use base::sync::lock;
 use base::{Result, TableId};
 use run::{Delta, Run};
 
-/// Pages of a filter that a get looks at: its root and a leaf.
+/// The pages of a filter that a get reads: its root and a leaf.
 const FILTER_PAGES: u64 = 2;
 
-/// What of a table lies in pages, merged or not.
+/// The part of a table that is in pages, merged or not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InPages {
     pub runs: u64,
@@ -31,7 +32,7 @@ pub(crate) struct InPages {
 }
 
 impl InPages {
-    /// `attached`: runs of its that wait for a checkpoint, newest first.
+    /// Returns the part for `layout` and for `attached`, the table's runs that wait for a checkpoint, newest first.
     pub fn of<'a>(
         tables: &'a Tables,
         attached: impl Iterator<Item = &'a Delta>,
@@ -66,8 +67,8 @@ impl InPages {
 }
 
 impl Checkpoint<'_> {
-    /// Does `work` on `table`, and counts what it takes of the data file as written for it. What a transaction spills
-    /// meanwhile is counted in.
+    /// Runs `work` on `table`, and counts the data file bytes that it takes as written for the table. They include what
+    /// a transaction spills meanwhile.
     pub(crate) fn work_on<T>(
         &mut self,
         table: TableId,

@@ -1,4 +1,4 @@
-//! What a checkpoint begins with: which memtables it absorbs, and from where on the log is needed after it.
+//! The beginning of a checkpoint: which memtables it merges, and from which position the log is needed after it.
 
 use super::{Checkpoint, Step};
 use crate::checkpoint::besides::Moves;
@@ -18,8 +18,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 impl Store {
-    /// Seals, and begins a checkpoint of everything committed so far. `None`: there is nothing to absorb. With as many
-    /// memtables sealed as may wait (checkpoints failed, or came too late), it is of those alone.
+    /// Seals the memtable, and begins a checkpoint of everything committed so far. Returns `None` if there is nothing
+    /// to merge. If as many sealed memtables wait as may (because checkpoints failed, or came too late), the checkpoint
+    /// merges only these.
     ///
     /// # Errors
     /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
@@ -34,7 +35,7 @@ impl Store {
         self.checkpoint_of_sealed(last)
     }
 
-    /// Begins a checkpoint of what is sealed already. `None`: nothing is.
+    /// Begins a checkpoint of the sealed memtables. Returns `None` if there are none.
     pub fn begin_pending_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
         self.check_process()?;
         let last = self.checkpoints.claim();
@@ -43,7 +44,7 @@ impl Store {
         self.checkpoint_of_sealed(last)
     }
 
-    /// Begins a checkpoint that merges a slice of an LSM table, and absorbs what is sealed already. `None`: no table is
+    /// Begins a checkpoint that merges a slice of an LSM table, and the sealed memtables. Returns `None` if no table is
     /// due.
     ///
     /// # Errors
@@ -52,7 +53,7 @@ impl Store {
         self.begin_merging(false)
     }
 
-    /// As [`Store::begin_compaction`]; `wholly`: until each LSM table is one run.
+    /// Does what [`Store::begin_compaction`] does; with `wholly`, a table is due until it is one run.
     pub(crate) fn begin_merging(&self, wholly: bool) -> Result<Option<Checkpoint<'_>>> {
         self.check_process()?;
         let last = self.checkpoints.claim();
@@ -64,7 +65,7 @@ impl Store {
             return Ok(None);
         }
         let base = sealed.first().map(|newest| (newest.sealed_at, newest.log_end));
-        // With nothing to absorb, the log is needed from where the last checkpoint needs it.
+        // If there is nothing to merge, the log is needed from the same position as after the last checkpoint.
         let base = base.unwrap_or((last.absorbed, last.replay_from));
         let mut checkpoint = self.checkpoint_over(last, base, sealed, &tables, None)?;
         checkpoint.quota = Quota { bytes: self.usual_slice_bytes(), wholly };
@@ -72,8 +73,9 @@ impl Store {
         Ok(Some(checkpoint))
     }
 
-    /// Begins a checkpoint that merges a slice of an LSM table, due or not, if writes are refused for want of room:
-    /// what was deleted takes its room until then. `None`: they are not, or each is one run.
+    /// Begins a checkpoint that merges a slice of an LSM table, due or not, if writes fail because the disk is full:
+    /// deleted records take space until they are merged. Returns `None` if writes do not fail, or if each table is one
+    /// run.
     ///
     /// # Errors
     /// As [`Store::begin_compaction`].
@@ -95,13 +97,12 @@ impl Store {
         self.checkpoint_over(last, base, sealed, &tables, None).map(Some)
     }
 
-    /// Begins a checkpoint of everything committed so far, even if there is nothing to absorb, that may also move
-    /// pages.
+    /// Begins a checkpoint of everything committed so far, even if there is nothing to merge, that may also move pages.
     pub(crate) fn begin_moving_checkpoint(&self, moves: Option<Moves>) -> Result<Checkpoint<'_>> {
         let last = self.checkpoints.claim();
         self.check_open()?;
         self.latch.check()?;
-        // One lock over the seal and the look: no commit comes between them.
+        // One lock covers the seal and the read of the position, so that no commit comes between them.
         let mut committer = lock(&self.committer);
         if self.pressure().sealed < MAX_SEALED {
             self.seal(&mut committer);
@@ -110,14 +111,15 @@ impl Store {
             self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
         let base = match sealed.first() {
             Some(newest) => (newest.sealed_at, newest.log_end),
-            // All that was committed is in the trees already.
+            // Everything committed is in the trees already.
             None => (committer.last, self.log.end()),
         };
         drop(committer);
         self.checkpoint_over(last, base, sealed, &tables, moves)
     }
 
-    /// A checkpoint that absorbs `sealed`, newest first, and is the base from (timestamp, log position) on.
+    /// Begins a checkpoint that merges `sealed`, newest first, and after which recovery begins at (timestamp, log
+    /// position).
     fn checkpoint_over<'s>(
         &'s self,
         last: MutexGuard<'s, Superblock>,
@@ -126,8 +128,8 @@ impl Store {
         tables: &Tables,
         moves: Option<Moves>,
     ) -> Result<Checkpoint<'s>> {
-        // Transactions that were under way when the last checkpoint ended have kept what it replaced; by now most are
-        // gone, and this one can use the room.
+        // Transactions that were open when the last checkpoint ended have kept the pages that it replaced. By now most
+        // have ended, and this checkpoint can use the space.
         self.free_unneeded();
         let care = self.rooms.care();
         if care != Care::None {
@@ -168,13 +170,14 @@ impl Store {
         Ok(checkpoint)
     }
 
-    /// A whole checkpoint. Answers whether there was anything to do. On a full disk it is made again, with more care.
+    /// Makes a whole checkpoint. Returns whether there was anything to do. If the disk is full, it is made again with
+    /// more care.
     pub fn checkpoint(&self) -> Result<bool> {
         self.with_care(|| self.begin_checkpoint())
     }
 
-    /// Takes the checkpoint that `begin` begins to its end; one that finds no room is begun again, with more care.
-    /// Answers whether there was one.
+    /// Runs the checkpoint that `begin` returns to its end. If it finds no space, it is begun again with more care.
+    /// Returns whether there was one.
     pub(crate) fn with_care<'s>(
         &'s self,
         begin: impl Fn() -> Result<Option<Checkpoint<'s>>>,
@@ -192,13 +195,13 @@ impl Store {
         }
     }
 
-    /// Whether the checkpoint that failed with `error` is worth making again at once: with more care than `before`,
-    /// which [`Store::care_taken`] said when it began.
+    /// Returns whether the checkpoint that failed with `error` should be made again at once with more care than
+    /// `before`, the value of [`Store::care_taken`] when it began.
     pub fn is_worth_more_care(&self, error: &base::Error, before: u8) -> bool {
         error.kind() == ErrorKind::Full && self.care_taken() > before
     }
 
-    /// How careful the next checkpoint is with room on the disk: 0 as usual, 2 as can be.
+    /// Returns how carefully the next checkpoint uses disk space: 0 is normal, 2 is the most careful.
     pub fn care_taken(&self) -> u8 {
         self.rooms.care() as u8
     }

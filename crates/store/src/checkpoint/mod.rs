@@ -1,7 +1,7 @@
-//! Checkpoints: sealed memtables become runs in the data file, and the log before them is let go.
+//! Checkpoints: sealed memtables become runs in the data file, and the log before them is dropped.
 //!
-//! `steps` is the whole of one. What it may do on its way has a file each: the work of LSM tables (`lsm`), making the
-//! data file shorter (`relocate`), and looking for entries whose time is over (`sweep`).
+//! `steps` is the whole of a checkpoint. Its optional parts have a file each: the work of LSM tables (`lsm`), making
+//! the data file shorter (`relocate`), and removing expired entries (`sweep`).
 
 mod steps;
 mod begin;

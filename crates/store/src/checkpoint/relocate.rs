@@ -1,17 +1,17 @@
-//! Making the data file shorter: what lies at its end moves into gaps before, a bounded amount with each checkpoint.
+//! Making the data file shorter: pages at its end move into gaps before, a bounded number with each checkpoint.
 //!
-//! A page moves as it changes: it is written anew, to the lowest place that is free, and its old place is retired. So
-//! the order of a checkpoint protects a move as it protects an edit, and a crash finds it done or not begun. When the
-//! old places are released, the free end of the file is cut off ([`Space::trim`](space::Space::trim)).
+//! A page moves in the same way as it changes: it is written to the lowest free place, and its old place is retired. So
+//! the order of a checkpoint protects a move as it protects an edit, and after a crash a move is done or not begun.
+//! When the old places are released, the free end of the file is cut off ([`Space::trim`](space::Space::trim)).
 //!
-//! * Any checkpoint moves something, if more than half of a file of over `LEAST_UNITS` is free: at most
-//!   `ROUND_UNITS` units, after looking at no more than `ROUND_PARENTS` parents of leaves.
-//! * A [`Compaction`] is a row of checkpoints that merge the runs of each LSM table into one, then drop what has
-//!   expired (`crate::checkpoint::sweep`), then move more each, pack
-//!   leaves on their way, and go on until nothing is gained any more. What is left in the end is gaps that no page fits
-//!   into, and what lies before values in pieces, which stay where they are.
+//! * Any checkpoint moves pages if more than half of a file of over `LEAST_UNITS` is free: at most `ROUND_UNITS` units,
+//!   after looking at no more than `ROUND_PARENTS` parents of leaves.
+//! * A [`Compaction`] is a sequence of checkpoints. They merge the runs of each LSM table into one, drop expired
+//!   entries (`crate::checkpoint::sweep`), then move more pages each and pack leaves, until nothing is gained. What
+//!   remains are gaps that no page fits into, and space before values in pieces, which stay where they are.
 //!
-//! Where the last one stopped is kept in memory alone: after a restart the next one begins at the first table.
+//! The place where the last relocation stopped is only in memory: after a restart the next one begins at the first
+//! table.
 
 use crate::checkpoint::Checkpoint;
 use crate::checkpoint::besides::{COMPACTION_UNITS, Moves};
@@ -23,13 +23,14 @@ use base::{Result, TableId, background};
 use run::Relocation;
 use space::SpaceStats;
 
-/// Passes over all tables. The first packs and moves almost everything; each later one finds less.
+/// The greatest number of passes over all tables. The first packs and moves almost everything; each later one finds
+/// less.
 const MAX_PASSES: u32 = 8;
-/// A pass that made the file shorter by less than this share of it was the last one.
+/// The share of the file by which a pass must make it shorter; otherwise it is the last.
 const LEAST_GAIN_SHARE: u64 = 64;
 
 impl Checkpoint<'_> {
-    /// Moves pages of one table. Answers whether another one may follow.
+    /// Moves pages of one table. Returns whether another step may follow.
     pub(crate) fn relocate(&mut self) -> Result<bool> {
         let store = self.store;
         if self.moves.is_none() && self.care != Care::None {
@@ -52,7 +53,7 @@ impl Checkpoint<'_> {
             return Ok(true);
         };
         let is_filter = layout.is_filter(at);
-        // Leaves that are to be compressed with LZ4 are as full as is good for that.
+        // Leaves that are compressed with LZ4 are already as full as is useful.
         work.packs &= !is_filter && !self.compresses_leaves(table)?;
         let mut stopped = None;
         let editor = match layout.says_whose(at) {
@@ -75,7 +76,7 @@ impl Checkpoint<'_> {
         Ok(more)
     }
 
-    /// Gives the file system what is free: all of it, or what is beyond the usual need.
+    /// Returns free units to the file system: all of them, or those beyond the usual need.
     pub(crate) fn give_back(&self) -> Result<()> {
         let gives_all_back = self.moves.as_ref().is_some_and(|moves| moves.gives_all_back);
         self.store.give_back(gives_all_back)
@@ -83,9 +84,9 @@ impl Checkpoint<'_> {
 }
 
 impl Store {
-    /// Gives free units to the file system, `all` of them or those beyond the usual need, bit by bit. The caller holds
-    /// the lock on the checkpoint, and none is between its space map and its note: so whatever is free is named by no
-    /// superblock that could still count.
+    /// Returns free units to the file system, `all` of them or those beyond the usual need, a few at a time. The caller
+    /// holds the lock on the checkpoint, and no checkpoint is between its space map and its note: so no superblock that
+    /// can still become valid refers to a free unit.
     pub(crate) fn give_back(&self, all: bool) -> Result<()> {
         self.renew_reserve();
         let reserve_units = self.reserve_units();
@@ -104,39 +105,39 @@ impl Store {
     }
 }
 
-/// The log's segments are at most this share of what the data file uses.
+/// The greatest share of the log's segments in what the data file uses.
 const LOG_SHARE: u64 = 8;
 
 impl Store {
-    /// Lets the log grow with the data: a closed database keeps one segment, which is not to outweigh the rest.
+    /// Lets the log grow with the data: a closed database keeps one segment, which should not be larger than the rest.
     pub(crate) fn limit_log(&self) {
         let used_bytes = lock(&self.space).stats().used_units * UNIT_BYTES as u64;
         self.log.limit_segments(used_bytes / LOG_SHARE);
     }
 }
 
-/// Making a database as small as it gets, checkpoint by checkpoint. Commits and reads go on meanwhile.
+/// A process that makes a database as small as possible, checkpoint by checkpoint, while commits and reads go on.
 #[derive(Debug, Default)]
 pub struct Compaction {
     passes: u32,
-    /// The file's length when the pass began.
+    /// The file's length at the beginning of the pass.
     began_units: u64,
-    /// Rounds that this pass may still take: a pass ends, whatever is written meanwhile.
+    /// The rounds that this pass may still take: a pass ends, whatever is written meanwhile.
     rounds_left: u64,
-    /// Slices of LSM tables that this pass may still merge; `None`: none has been.
+    /// The slices of LSM tables that this pass may still merge; `None`: it has not merged any.
     slices_left: Option<u64>,
-    /// Whether the sweep for what has expired has begun.
+    /// Whether the sweep of expired entries has begun.
     sweeps: bool,
 }
 
 impl Compaction {
-    /// None has begun.
+    /// Creates a compaction that has not begun.
     pub fn new() -> Self {
         Compaction::default()
     }
 
-    /// Begins the next round, a checkpoint that the caller takes to its end. `None`: the compaction is over. Files of
-    /// the log that nothing needs are gone by then.
+    /// Begins the next round, a checkpoint that the caller runs to its end. Returns `None` at the end of the
+    /// compaction. By then it has removed the log's files that are not needed.
     ///
     /// # Errors
     /// As [`Store::begin_checkpoint`].
@@ -155,7 +156,7 @@ impl Compaction {
                 return Ok(None);
             }
             if self.passes == 0 {
-                // What follows begins in a short segment, so that the first round gives up the long ones.
+                // The following records begin in a short segment, so that the first round frees the long ones.
                 store.log.shorten()?;
             }
             self.passes += 1;
@@ -184,7 +185,7 @@ impl Compaction {
         }
     }
 
-    /// Then, once, what has expired goes.
+    /// After that, expired entries are removed once.
     fn next_sweep<'s>(&mut self, store: &'s Store) -> Result<Option<Checkpoint<'s>>> {
         if !std::mem::replace(&mut self.sweeps, true) {
             store.begin_sweeping()?;
@@ -198,14 +199,14 @@ impl Compaction {
     }
 
     fn is_over(&self, space: SpaceStats) -> bool {
-        // A pass that made the file longer, for room to move things through, has left the gaps to the next one.
+        // A pass that made the file longer, to have space to move pages through, has left the gaps to the next one.
         let gained = self.began_units.checked_sub(space.total_units);
         self.passes >= MAX_PASSES
             || (self.passes > 0 && space.free_units <= space.total_units / LEAST_GAIN_SHARE)
             || (self.passes > 1 && gained.is_some_and(|gained| gained <= self.began_units / LEAST_GAIN_SHARE))
     }
 
-    /// Passes over all tables, the one under way included.
+    /// Returns the number of passes over all tables, including the one in progress.
     pub fn passes(&self) -> u32 {
         self.passes
     }
@@ -226,7 +227,7 @@ mod tests {
             (2, of(984, 500), false),
             (2, of(985, 500), true),
             (2, of(1000, 500), true),
-            // The pass made room at the end to move things through, and has left the gaps to the next one.
+            // The pass made space at the end to move pages through, and has left the gaps to the next one.
             (2, of(1001, 500), false),
             (MAX_PASSES - 1, of(2000, 500), false),
             (MAX_PASSES, of(2000, 500), true),

@@ -1,25 +1,25 @@
-//! Checkpoint: sealed memtables become part of the runs, in steps that leave the database whole in between.
+//! Checkpoint: sealed memtables are merged into the runs, in steps that leave the database consistent in between.
 //!
 //! 1. *Seal* the open memtable, so that everything committed so far is in sealed ones.
-//! 2. Check that the files are still ours (`ownership`), and *sync the log* through the seal: a memtable is merged
-//!    only when all of it is visible and durable (invariant 5).
-//! 3. *Absorb*, a table a step: the layout says how. New pages go to free places only (invariant 3).
-//! 4. *Compact*, a slice of an LSM table a step, as long as the quota lasts (see [`crate::lsm`]); then *sweep* tables
-//!    with a TTL for what has expired (see `crate::checkpoint::sweep`).
-//! 5. *Relocate*, a table a step, if much of the file is free: some of what lies at its end moves (`relocate`).
-//! 6. *Physical rows* of the changed tables, in their own tree.
-//! 7. Check the superblock once more, then the *space map*: its changed chunks, copy-on-write like the pages.
-//! 8. *Sync the data file*: a superblock names only what is on the disk (invariant 2).
-//! 9. *Superblock* into the slot that the previous one does not lie in. 10. *Sync it.*
+//! 2. Check that the files still belong to this process (`ownership`), and *sync the log* through the seal: a memtable
+//!    is merged only when all of it is visible and durable (invariant 5).
+//! 3. *Absorb*, a table a step, according to its layout. New pages go only to free places (invariant 3).
+//! 4. *Compact*, a slice of an LSM table a step, as long as the quota lasts (see [`crate::lsm`]); then *sweep* expired
+//!    entries of tables with a TTL (see `crate::checkpoint::sweep`).
+//! 5. *Relocate*, a table a step, if much of the file is free: some pages at its end move (`relocate`).
+//! 6. Write the *physical rows* of the changed tables in their own tree.
+//! 7. Check the superblock once more, then write the *space map*: its changed chunks, copy-on-write like the pages.
+//! 8. *Sync the data file*: a superblock refers only to what is on the disk (invariant 2).
+//! 9. Write the *superblock* into the slot that does not hold the previous one. 10. *Sync it.*
 //! 11. *Switch* to a view with the new runs and without the absorbed memtables.
-//! 12. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
-//! 13. *Free* the retired pages that no view reads. What is free by then, and more than the next checkpoint will need,
-//!     goes back to the file system.
+//! 12. *Note* the checkpoint's number in the log, durably. After this the previous superblock is never needed.
+//! 13. *Free* the retired pages that no view reads. Free space beyond the need of the next checkpoint is returned to
+//!     the file system.
 //! 14. *Drop* the log before the seal.
 //!
-//! A failure before 8 leaves nothing behind but unreachable pages: the space map is turned back and the next
-//! checkpoint starts over. A failed sync latches, as always; and from 9 on it is unknown which superblock the disk
-//! holds, so that any failure does.
+//! A failure before step 8 leaves only unreachable pages: the space map is reset, and the next checkpoint starts over.
+//! A failed sync latches, as always. From step 9 on it is unknown which superblock the disk holds, so any failure
+//! latches.
 
 use crate::checkpoint::besides::Moves;
 use crate::checkpoint::besides::Sweeps;
@@ -42,10 +42,10 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-/// How often a merge says how far it is, in records.
+/// The number of records after which a merge reports its progress.
 pub(crate) const PROGRESS_RECORDS: u64 = 64;
 
-/// Where a checkpoint stands: the step that comes next.
+/// The next step of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // The head of this file says what each is.
 pub enum Step {
@@ -72,7 +72,7 @@ impl fmt::Display for Step {
 }
 
 impl Step {
-    /// What it does, in a word or two.
+    /// Returns the name of the step in a word or two.
     pub fn name(self) -> &'static str {
         match self {
             Step::SyncLog => "sync log",
@@ -112,52 +112,52 @@ impl Step {
     }
 }
 
-/// A checkpoint under way. Dropped before the space map is written it leaves the database as it was; dropped after that
-/// and before the switch it latches the database, as a failure there does.
+/// A checkpoint in progress. If it is dropped before the space map is written, the database stays as it was; between
+/// that and the switch, dropping it latches the database, as a failure there does.
 #[derive(Debug)]
 pub struct Checkpoint<'s> {
     pub(crate) store: &'s Store,
-    /// The last superblock; there is one checkpoint at a time because this is held.
+    /// The last superblock. Holding it ensures that there is one checkpoint at a time.
     pub(super) last: MutexGuard<'s, Superblock>,
     pub(super) next: Superblock,
-    /// What is absorbed, oldest first.
+    /// The memtables that are absorbed, oldest first.
     pub(super) sealed: Vec<SealedMemtable>,
     pub(crate) tables: Tables,
     pub(crate) to_absorb: VecDeque<TableId>,
     pub(crate) to_compact: VecDeque<TableId>,
     pub(crate) quota: Quota,
     pub(crate) sweeps: Sweeps,
-    /// The time by which it drops what has expired, once it met a table with a TTL.
+    /// The time by which expired entries are dropped, once the checkpoint has met a table with a TTL.
     pub(crate) dropping_at_ms: OnceCell<u64>,
     /// The changed tables, each with the keys of the rows that it had.
     pub(super) changed: BTreeMap<TableId, Vec<Vec<u8>>>,
     pub(crate) moves: Option<Moves>,
     pub(super) step: Step,
-    /// How careful it is with room on the disk.
+    /// How carefully the checkpoint uses disk space.
     pub(crate) care: Care,
-    /// Through it the editors look at pages.
+    /// The reader with which the editors look at pages.
     pub(super) reader: Reader,
-    /// What its dirty pages may take beyond the account's reserve.
+    /// The memory that its dirty pages may take beyond the account's reserve.
     pub(super) memory: Charge,
 }
 
 impl Checkpoint<'_> {
-    /// The step that [`Checkpoint::step`] takes next.
+    /// Returns the step that [`Checkpoint::step`] takes next.
     pub fn next_step(&self) -> Step {
         self.step
     }
 
-    /// The checkpoint's number.
+    /// Returns the checkpoint's number.
     pub fn number(&self) -> CheckpointNo {
         self.next.checkpoint
     }
 
-    /// Bytes of the memtables that it merges.
+    /// Returns the bytes of the memtables that the checkpoint merges.
     pub fn merging_bytes(&self) -> u64 {
         self.sealed.iter().map(|sealed| sealed.memtable.bytes() as u64).sum()
     }
 
-    /// All steps that are left.
+    /// Takes all remaining steps.
     pub fn finish(mut self) -> Result<()> {
         while self.step != Step::Done {
             self.step()?;
@@ -165,10 +165,10 @@ impl Checkpoint<'_> {
         Ok(())
     }
 
-    /// Takes one step and answers what comes next.
+    /// Takes one step and returns the next one.
     ///
     /// # Errors
-    /// Up to [`Step::SpaceMap`] the failure costs this checkpoint only; later ones latch the database.
+    /// Up to [`Step::SpaceMap`] a failure ends only this checkpoint; a later one latches the database.
     pub fn step(&mut self) -> Result<Step> {
         let phase = Phase::Checkpoint { number: self.number().0, step: self.step.name() };
         let taken = phases::within(phase, || self.take_step());
@@ -235,7 +235,7 @@ impl Checkpoint<'_> {
             Step::Switch => {
                 self.switch();
                 store.rooms.note_made(self.care, !self.sealed.is_empty());
-                // Their memory is what writers may be waiting for: the note's flush can take as long as the data's.
+                // Writers may be waiting for this memory, and the note's flush can take as long as the data's.
                 self.sealed.clear();
                 store.free_memtables();
             }
@@ -252,7 +252,7 @@ impl Checkpoint<'_> {
         Ok(self.step)
     }
 
-    /// What it may merge of LSM tables: no more than there is certain room for, where it is careful.
+    /// Returns how much the checkpoint may merge of LSM tables: if it is careful, only what certainly has space.
     fn careful_quota(&self) -> u64 {
         match self.care {
             Care::None => self.quota.bytes,
@@ -273,7 +273,7 @@ impl Checkpoint<'_> {
         Ok(())
     }
 
-    /// What the log refers to and this checkpoint absorbs is the checkpoint's from now on: saved as used, or retired.
+    /// Adopts the extents that the log refers to and this checkpoint absorbs: they are saved as used, or retired.
     fn adopt(&self) {
         let mut space = lock(&self.store.space);
         for attached in self.sealed.iter().filter_map(|sealed| sealed.attached.as_ref()) {
@@ -281,12 +281,12 @@ impl Checkpoint<'_> {
         }
     }
 
-    /// The table is a B+tree of `run` from now on.
+    /// Makes `run` the table's only run, as a B+tree.
     pub(crate) fn set_run(&mut self, table: TableId, run: Run) {
         self.set_layout(table, run.root.map(|_| Layout::BTree(run)));
     }
 
-    /// The table's layout and runs from now on; `None`: it has none.
+    /// Sets the table's layout and runs; `None`: it has none.
     pub(crate) fn set_layout(&mut self, table: TableId, layout: Option<Layout>) {
         let before = self.tables.get(table);
         if before != layout.as_ref() {
@@ -296,40 +296,40 @@ impl Checkpoint<'_> {
         }
     }
 
-    /// The last commit that is in the runs when it is done.
+    /// Returns the last commit that is in the runs after the checkpoint.
     pub(crate) fn absorbed(&self) -> CommitTs {
         self.next.absorbed
     }
 
-    /// What is absorbed, oldest first.
+    /// Returns the memtables that are absorbed, oldest first.
     pub(crate) fn sealed(&self) -> &[SealedMemtable] {
         &self.sealed
     }
 
-    /// Where it works.
+    /// Returns the site at which the editors work.
     pub(crate) fn site(&self) -> Site<'_> {
         let Store { pool, space, .. } = self.store;
         Site { pool, reader: &self.reader, space, birth: self.next.checkpoint }
     }
 
-    /// What dirty pages, or a builder's buffers, may take.
+    /// Returns the memory that dirty pages, or a builder's buffers, may take.
     pub(crate) fn buffer_bytes(&self) -> usize {
         Editor::least_bytes(self.store.page_bytes) + self.memory.bytes()
     }
 
-    /// An editor of `run`, whose pages do not say whose they are.
+    /// Returns an editor of `run`, whose pages do not name their table.
     pub(crate) fn editor(&self, run: Run) -> Editor<'_> {
         let Site { pool, reader, space, birth } = self.site();
         Editor::open(run, pool, reader, space, birth, self.buffer_bytes())
     }
 
-    /// An editor of a run of `table`'s records.
+    /// Returns an editor of a run of `table`'s records.
     pub(crate) fn editor_of(&self, run: Run, table: TableId) -> Result<Editor<'_>> {
         let editor = self.editor(run).of_table(table);
         Ok(if self.compresses_leaves(table)? { editor.compressing_leaves() } else { editor })
     }
 
-    /// Opens an editor on `run`, lets `edit` work, and writes what changed.
+    /// Opens an editor on `run`, calls `edit`, and writes the changes.
     pub(crate) fn edit(
         &self,
         run: Run,
@@ -339,7 +339,7 @@ impl Checkpoint<'_> {
         self.edit_with(self.editor_of(run, table)?, edit)
     }
 
-    /// Lets `edit` work on what `editor` was opened on, and writes what changed.
+    /// Calls `edit` with `editor`, and writes the changes.
     pub(crate) fn edit_with(
         &self,
         mut editor: Editor<'_>,
@@ -371,7 +371,7 @@ impl Checkpoint<'_> {
     fn switch(&mut self) {
         let store = self.store;
         let mut committer: MutexGuard<'_, Committer> = lock(&store.committer);
-        // Its bound was that of the old runs.
+        // The credit's bound was that of the old runs.
         committer.room = Credit::default();
         store.rooms.note_tables(&self.tables, &self.next.physical, store.page_bytes);
         let tables = Arc::new(std::mem::take(&mut self.tables));
@@ -389,11 +389,11 @@ impl Checkpoint<'_> {
         store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // Relaxed: a tally, too.
     }
 
-    /// An empty block, which names the checkpoint as every block does, and its flush.
+    /// Appends an empty block, which names the checkpoint as every block does, and flushes it.
     fn note(&self) -> Result<()> {
         let store = self.store;
         let end = {
-            // Not under the lock: where the disk is full, room is made of the data file's.
+            // This must not be under the lock: if the disk is full, it gives space of the data file to the log.
             store.reserve_log(&[])?;
             let _committer = lock(&store.committer);
             store.log.reserve(0)?;
@@ -414,7 +414,7 @@ impl Drop for Checkpoint<'_> {
                 space.set_firm_only(false);
                 space.revert();
             }
-            // What is not noted is not freed; the next checkpoint's note will do.
+            // Without the note nothing is freed; the next checkpoint's note suffices.
             Step::Note | Step::Free | Step::DropLog | Step::Done => {}
             _ => {
                 let message = "a checkpoint was given up after it had changed the space map";

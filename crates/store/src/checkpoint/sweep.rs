@@ -1,17 +1,18 @@
-//! Finding what has expired in runs that nothing merges, a stretch of keys at a time.
+//! Removing expired entries from runs that no merge rewrites, a range of keys at a time.
 //!
-//! An LSM table drops what has expired as it merges. A B+tree's checkpoint meets only the keys that were written, and
-//! an entry that expires is one that nobody writes any more: in a time series, the other end of the table. So:
+//! An LSM table drops expired entries when it merges. A B+tree's checkpoint meets only the keys that were written, and
+//! an entry expires because nothing writes it any longer: in a time series, the other end of the table. So:
 //!
-//! * A checkpoint that absorbs into a dated B+tree also looks at [`PACE`] times as many of its records, from where the
-//!   one before stopped, round and round; and removes what has expired by its time. While a table of *n* live records
-//!   takes in *n* more, four rounds are made: so no more than a quarter of what lives lies there expired, for reading
-//!   four records where one is written, in order. Runs of neighbours are removed as ranges, their leaves unread.
-//! * A [`Compaction`](crate::relocate::Compaction) looks at every record of every dated table, those of an LSM table's
-//!   one run included, a bounded number with each of its checkpoints.
+//! * A checkpoint that absorbs into a dated B+tree also looks at [`PACE`] times as many of its records, from the place
+//!   where the one before stopped, in a cycle. It removes the entries that have expired by its time. While *n* records
+//!   are added to a table of *n* live records, the sweep makes four cycles. So at most a quarter of the live size is
+//!   expired, at the price of four records read in order for each one written. Runs of neighbours are removed as
+//!   ranges, without reading their leaves.
+//! * A [`Compaction`](crate::relocate::Compaction) looks at every record of every dated table, including those of an
+//!   LSM table's one run, a bounded number with each of its checkpoints.
 //!
-//! A table that nobody writes to keeps what has expired until somebody does, or compacts. Where the last sweep stopped
-//! is kept in memory alone: after a restart the next one begins at the first key.
+//! A table without writes keeps its expired entries until it is written or compacted. The place where the last sweep
+//! stopped is only in memory: after a restart the next one begins at the first key.
 
 use crate::checkpoint::Checkpoint;
 use crate::state::catalog::WantedLayout;
@@ -25,28 +26,28 @@ use run::{Cursor, Run};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// So many records are looked at for each that is absorbed.
+/// The number of records that are looked at for each absorbed one.
 const PACE: u64 = 4;
-/// At least so many: a small table is swept with each checkpoint.
+/// The least number of records that are looked at: a small table is swept with each checkpoint.
 const LEAST_RECORDS: u64 = 256;
-/// So many in one step of a checkpoint.
+/// The number of records in one step of a checkpoint.
 const STEP_RECORDS: u64 = 16 << 10;
-/// Bytes of keys that a step remembers, at most.
+/// The most bytes of keys that a step remembers.
 const STEP_KEY_BYTES: usize = 1 << 20;
-/// So many in one round of a compaction: between rounds come the checkpoints that writers wait for.
+/// The number of records in one round of a compaction. Checkpoints that writers wait for come between rounds.
 const ROUND_RECORDS: u64 = 1 << 20;
 
-/// What a step found.
+/// The result of a step.
 struct Found {
     looked_at: u64,
-    /// Ranges of keys that have expired, all of them, each with how many.
+    /// Ranges of keys all of which have expired, each with their number.
     expired: Vec<(Vec<u8>, Vec<u8>, u64)>,
-    /// `None`: the end was reached.
+    /// The key at which to continue; `None`: the end was reached.
     next: Option<Vec<u8>>,
 }
 
 impl Store {
-    /// Has the next round of a compaction sweep from the first table on; not if there is nothing to sweep.
+    /// Makes the next round of a compaction sweep from the first table on, if there is anything to sweep.
     pub(crate) fn begin_sweeping(&self) -> Result<()> {
         let tables = self.views.with_current(|view| Arc::clone(&view.tables));
         let Some(reader) = self.slots.claim() else { return Ok(()) };
@@ -56,19 +57,19 @@ impl Store {
         Ok(())
     }
 
-    /// Whether a compaction is to sweep further.
+    /// Returns whether a compaction should continue to sweep.
     pub(crate) fn is_sweeping(&self) -> bool {
         self.upkeep.swept().compacting.is_some()
     }
 }
 
 impl Checkpoint<'_> {
-    /// Has it sweep for a compaction.
+    /// Makes the checkpoint sweep for a compaction.
     pub(crate) fn sweep_on(&mut self) {
         self.sweeps.compacting = ROUND_RECORDS;
     }
 
-    /// Finds out what to sweep of the tables that were written.
+    /// Determines what to sweep of the tables that were written.
     pub(crate) fn plan_sweeps(&mut self) -> Result<()> {
         let of = |sealed: &SealedMemtable| -> Vec<TableId> {
             let attached = sealed.attached.iter().flat_map(|attached| attached.tables());
@@ -93,7 +94,7 @@ impl Checkpoint<'_> {
         Ok(())
     }
 
-    /// One step. Answers whether another may follow.
+    /// Takes one step. Returns whether another may follow.
     pub(crate) fn sweep_next(&mut self) -> Result<bool> {
         if let Some((table, left)) = self.sweeps.due.pop_front() {
             let from = self.store.upkeep.swept().next.remove(&table).unwrap_or_default();
@@ -120,14 +121,14 @@ impl Checkpoint<'_> {
         Ok(true)
     }
 
-    /// Looks at no more than `most` records of a dated table from `from` on, if it is one run, and removes what has
-    /// expired. Answers how many it looked at, and where to go on.
+    /// Looks at no more than `most` records of a dated table from `from` on, if it is one run, and removes the expired
+    /// ones. Returns how many it looked at, and where to continue.
     fn sweep(&mut self, table: TableId, from: &[u8], most: u64) -> Result<(u64, Option<Vec<u8>>)> {
         let reading = self.reading(table)?;
         let layout = match self.tables.get(table) {
             Some(layout @ Layout::BTree(_)) if reading.is_dated() => layout.clone(),
             Some(layout @ Layout::Lsm(stack)) if reading.is_dated() => match stack.entries() {
-                // In one that others lie over, or will, a record cannot simply go: but merging drops it.
+                // In a run with others above it, now or soon, a record cannot be removed by itself; merging drops it.
                 [only] if only.role == Role::Rests => layout.clone(),
                 _ => return Ok((0, None)),
             },
@@ -139,7 +140,7 @@ impl Checkpoint<'_> {
         if expired.is_empty() {
             return Ok((looked_at, next));
         }
-        // What was looked at are the pages of `run`: all was found before any of them is given up.
+        // The pages that were looked at are those of `run`: all entries are found before any page is freed.
         let swept = self.edit(run, table, |editor| {
             expired.iter().try_for_each(|(start, end, count)| match count {
                 1 => editor.remove(start).map(drop),
@@ -160,7 +161,7 @@ impl Checkpoint<'_> {
     fn find_expired(&self, run: Run, from: &[u8], most: u64, reading: Reading) -> Result<Found> {
         let (pool, reader) = (&self.store.pool, self.site().reader);
         let mut found = Found { looked_at: 0, expired: Vec::new(), next: None };
-        // The first of those that have expired, as far as it came, and how many.
+        // The first of the current range of expired keys, as far as it extends, and their number.
         let mut open: Option<(Vec<u8>, u64)> = None;
         let (mut key_bytes, mut last) = (0, Vec::new());
         let mut cursor = Cursor::new(run);
@@ -185,7 +186,7 @@ impl Checkpoint<'_> {
             last.extend_from_slice(key);
             cursor.next(pool, reader)?;
         }
-        // The least key behind the last one.
+        // The least key after the last one.
         last.push(0);
         found.expired.extend(open.map(|(start, count)| (start, last, count)));
         Ok(found)

@@ -1,12 +1,12 @@
-//! What a checkpoint puts on a stack: the memtable's part of the table, as one more delta on top.
+//! The part of a table's memtables that a checkpoint puts on the stack as one more delta on top.
 //!
-//! Sealed memtables are taken oldest first, and below each the runs that were attached with it, merged into one delta:
-//! their pages could not become the table's (see [`crate::attach`]).
+//! Sealed memtables are processed oldest first. The runs that were attached below each of them are merged into one
+//! delta first, because their pages cannot become the table's (see [`crate::attach`]).
 //!
-//! * Over an empty stack deletes say nothing, and are left out.
-//! * A range delete of everything empties the stack first: pages are given up unread.
-//! * Range deletes are kept in memory as long as their delta is, and reads ask them: so there may be few. Where there
-//!   are many, they are carried out in the deltas below, as in a B+tree, and none is kept.
+//! * Over an empty stack deletes have no effect, and are left out.
+//! * A range delete of everything empties the stack first: pages are freed unread.
+//! * Range deletes are kept in memory as long as their delta exists, and reads check them, so there must be few. If
+//!   there are many, they are applied to the deltas below, as in a B+tree, and none is kept.
 
 use crate::checkpoint::{Checkpoint, PROGRESS_RECORDS};
 use crate::state::stack::{MOST_STACKED, Stacked};
@@ -17,15 +17,16 @@ use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Ranges, Run, Site};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-/// Filters of what is merged soon are exact: a key that none has passes all of them in one case of a hundred or so.
+/// The filter bits of deltas that are merged soon. These filters are precise: a key that none of them contains passes
+/// all of them in about one case of a hundred.
 pub(super) const UPPER_BITS: BitsPerKey = BitsPerKey(14);
-/// What range deletes of one delta may take in memory, in bytes.
+/// The memory limit of the range deletes of one delta, in bytes.
 pub(super) const MOST_RANGES_BYTES: usize = 64 << 10;
-/// Builds a table's delta.
+/// The builder of a table's delta.
 pub(super) type Build<'a> = DeltaBuilder<'a, &'a Mutex<space::Space>>;
 
 impl Checkpoint<'_> {
-    /// Puts on `entries`, newest first, what the checkpoint absorbs of `table`.
+    /// Puts the part of `table` that the checkpoint merges onto `entries`, newest first.
     pub(super) fn stack_up(&self, table: TableId, entries: &mut Vec<Stacked>) -> Result<()> {
         for sealed in self.sealed() {
             if let Some(attached) = &sealed.attached {
@@ -45,7 +46,7 @@ impl Checkpoint<'_> {
         let (ranges, ranges_run) = self.keep_ranges(table, Ranges::joined(spans), entries)?;
         let mut builder = self.builder(table)?;
         let has_below = !entries.is_empty();
-        // Large values are named by their first unit.
+        // A large value is identified by its first unit.
         let mut kept = HashSet::new();
         let mut cursor = memtable.cursor(table, CommitTs::MAX);
         cursor.seek_first();
@@ -72,7 +73,7 @@ impl Checkpoint<'_> {
                 self.store.merging.advance(PROGRESS_RECORDS);
             }
         }
-        // Replaced, deleted or expired before any checkpoint came.
+        // These values were replaced, deleted or expired before a checkpoint.
         for large in memtable.large_refs(table) {
             if !kept.contains(&large.ptr.unit()) {
                 site.retire_large(large)?;
@@ -110,13 +111,13 @@ impl Checkpoint<'_> {
         self.for_table(builder, table)
     }
 
-    /// Has `builder` write as the table's row says.
+    /// Makes `builder` write as the table's row specifies.
     pub(super) fn for_table<'b>(&self, builder: Build<'b>, table: TableId) -> Result<Build<'b>> {
         let builder = builder.of_table(table);
         Ok(if self.compresses_leaves(table)? { builder.compressing_leaves() } else { builder })
     }
 
-    /// The range deletes that a delta over `below` keeps, and their run. What the others said is done by then.
+    /// Returns the range deletes that a delta over `below` keeps, and their run. The others have been applied by then.
     pub(super) fn keep_ranges(
         &self,
         table: TableId,
@@ -137,7 +138,8 @@ impl Checkpoint<'_> {
         Ok((Arc::default(), Run::EMPTY))
     }
 
-    /// Removes what `ranges` cover from each of `below`. Filters go on knowing it, but of records that are all gone.
+    /// Removes the records that `ranges` cover from each delta of `below`. Filters still contain them, but those
+    /// records no longer exist.
     fn carry_out(&self, table: TableId, ranges: &Ranges, below: &mut [Stacked]) -> Result<()> {
         for entry in below.iter_mut() {
             entry.delta.records = self.edit(entry.delta.records, table, |editor| {
@@ -151,7 +153,7 @@ impl Checkpoint<'_> {
         Ok(())
     }
 
-    /// Whether a table has as many deltas as it may have.
+    /// Returns whether a table has as many deltas as it may have.
     pub(super) fn is_tall(entries: &[Stacked]) -> bool {
         entries.len() >= MOST_STACKED
     }

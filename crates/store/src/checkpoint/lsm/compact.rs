@@ -1,15 +1,16 @@
 //! Merging deltas, a slice of keys at a time.
 //!
-//! A *round*, within a checkpoint, gives the delta that fills the next slice from those that move:
-//! 1. A builder goes on where the one that fills ends (`Builder::resume`). A merge of those that move, from their first
-//!    keys on, is added record by record, until the slice is large enough or nothing is left. What newer deltas replace
-//!    or hide is dropped, large values with it; deletes are dropped where nothing lies below.
-//! 2. Of those that move, everything up to the last key moved is cut off (`run::cut`): pages are given up unread. Range
-//!    deletes are cut at the same key: the front goes to the one that fills, which has the same below it.
-//! 3. What is empty then is gone. If none is left that moves, the one that was filled rests.
+//! A *round*, within a checkpoint, moves the next slice from the moving deltas to the filling one:
+//! 1. A builder continues at the end of the filling delta (`Builder::resume`). It adds a merge of the moving deltas,
+//!    from their first keys on, record by record, until the slice is large enough or nothing is left. Records that
+//!    newer deltas replace or hide are dropped together with their large values; deletes are dropped if nothing lies
+//!    below.
+//! 2. Everything up to the last moved key is cut off the moving deltas (`run::cut`): pages are freed unread. Range
+//!    deletes are cut at the same key: their front goes to the filling delta, below which lie the same deltas.
+//! 3. Empty deltas are removed. If no moving delta is left, the filled one rests.
 //!
-//! So what is moved is nowhere else: a merge of any size needs room for one slice, and memory for the builder's buffers
-//! and a page of each delta. The checkpoint's superblock makes a round happen, all of it, or not at all.
+//! So moved records exist only once: a merge of any size needs space for one slice, and memory for the builder's
+//! buffers and a page of each delta. The checkpoint's superblock makes a round happen completely or not at all.
 
 use super::absorb::{MOST_RANGES_BYTES, UPPER_BITS};
 use super::plan::{Plan, Size, plan};
@@ -26,13 +27,13 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The filter of the lowest delta, which has most of the keys: one absent key in a hundred passes.
+/// The filter bits of the lowest delta, which has most of the keys: one absent key in a hundred passes.
 const LOWEST_BITS: BitsPerKey = BitsPerKey(10);
-/// What a record counts beside its bytes.
+/// The size that a record counts in addition to its bytes.
 const RECORD_BYTES: u64 = 16;
 
 impl Checkpoint<'_> {
-    /// What a checkpoint makes of its memtables' part of a table that has a stack, or is to have one.
+    /// Merges the memtables' part of a table that has a stack, or is to have one.
     pub(crate) fn absorb_in_stack(&mut self, table: TableId) -> Result<()> {
         let mut entries = match self.tables.get(table) {
             None => Vec::new(),
@@ -43,7 +44,7 @@ impl Checkpoint<'_> {
         while Self::is_tall(&entries) {
             let fresh = entries.iter().take_while(|entry| entry.role == Role::Rests).count();
             let filling = match entries.iter().position(|entry| entry.role == Role::Fills) {
-                // Of one alone nothing less can be made: what moves already goes to its end, then.
+                // A single new delta cannot be reduced; the moving deltas are then merged to their end.
                 Some(filling) if fresh < 2 => filling,
                 _ => {
                     begin(&mut entries, 0..=fresh - 1);
@@ -57,7 +58,7 @@ impl Checkpoint<'_> {
         Ok(())
     }
 
-    /// Merges one slice of `table`, within the quota. Answers whether there was anything to do.
+    /// Merges one slice of `table`, within the quota. Returns whether there was anything to do.
     pub(crate) fn compact(&mut self, table: TableId) -> Result<bool> {
         let wanted = self.wanted(table)?;
         let stack = match self.tables.get(table) {
@@ -108,7 +109,7 @@ impl Checkpoint<'_> {
         self.set_layout(table, Stack::new(entries).map(Layout::Lsm));
     }
 
-    /// One round: see the module. Answers about how many bytes it moved.
+    /// Runs one round; see the module. Returns about how many bytes it moved.
     fn round(&self, table: TableId, entries: &mut Vec<Stacked>, filling: usize, quota: u64) -> Result<u64> {
         let first = (0..filling).rev().take_while(|&at| entries[at].role == Role::Moves).last();
         let first = first.unwrap_or(filling);
@@ -132,7 +133,7 @@ impl Checkpoint<'_> {
                 self.site().retire_run(filled.ranges_run, false)?;
                 (filled.ranges, filled.ranges_run) = self.keep_ranges(table, all, &mut below)?;
                 if below.is_empty() {
-                    // What lay below is gone; what was filled may hold deletes still.
+                    // What lay below no longer exists; the filled delta may still hold deletes.
                     below.push(Stacked::rests(without_filter(Run::EMPTY)));
                 }
             }
@@ -148,8 +149,8 @@ impl Checkpoint<'_> {
         Ok(moved)
     }
 
-    /// Step 1. Answers what was filled, the first key that was not moved (`None`: nothing is left), and about how many
-    /// bytes were.
+    /// Runs step 1. Returns the filled delta, the first key that was not moved (`None`: nothing is left), and about how
+    /// many bytes were moved.
     fn move_slice(
         &self,
         table: TableId,
@@ -167,7 +168,7 @@ impl Checkpoint<'_> {
         let mut last = Vec::new();
         let until = loop {
             if moved >= quota {
-                // The least key behind the last one.
+                // The least key after the last one.
                 last.push(0);
                 break Some(last);
             }
@@ -196,7 +197,7 @@ impl Checkpoint<'_> {
         Ok((builder.finish(filled.ranges, filled.ranges_run)?, until, moved))
     }
 
-    /// Step 2 for one of those that move.
+    /// Runs step 2 for one of the moving deltas.
     fn cut(&self, source: &Delta, key: &[u8]) -> Result<Delta> {
         let site = self.site();
         let records = source.records.cut(site, key)?;
@@ -217,8 +218,8 @@ impl Checkpoint<'_> {
         Ok(Delta { records, ranges: Arc::new(ranges), ranges_run, filter })
     }
 
-    /// All above the lowest delta is merged into its records by the editor, as a B+tree's checkpoint merges what is
-    /// attached.
+    /// Merges everything above the lowest delta into its records with the editor, as a B+tree's checkpoint merges
+    /// attached runs.
     fn flatten(&self, table: TableId, mut entries: Vec<Stacked>) -> Result<Run> {
         let site = self.site();
         let lowest = entries.pop().expect("a stack has a lowest delta").delta;
@@ -241,27 +242,27 @@ impl Checkpoint<'_> {
     }
 }
 
-/// A B+tree's run as a delta.
+/// Returns a B+tree's run as a delta.
 fn without_filter(records: Run) -> Delta {
     Delta { records, ranges: Arc::default(), ranges_run: Run::EMPTY, filter: Run::EMPTY }
 }
 
-/// From now on the deltas of `range` move, to a new one right below them.
+/// Marks the deltas of `range` as moving, to a new delta right below them.
 fn begin(entries: &mut Vec<Stacked>, range: RangeInclusive<usize>) {
     let filling = range.end() + 1;
     entries[range].iter_mut().for_each(|entry| entry.role = Role::Moves);
     entries.insert(filling, Stacked { delta: without_filter(Run::EMPTY), role: Role::Fills });
 }
 
-/// Drops resting deltas that say nothing, as range deletes may have emptied them; but not the lowest from under others,
-/// which may hold deletes.
+/// Drops resting deltas that have become empty because of range deletes; but not the lowest one under others, which may
+/// hold deletes.
 fn drop_empty(entries: &mut Vec<Stacked>) {
     let lowest = entries.pop();
     entries.retain(|entry| entry.role != Role::Rests || !entry.is_empty());
     entries.extend(lowest.filter(|lowest| !entries.is_empty() || !lowest.is_empty()));
 }
 
-/// What the plan needs to know.
+/// Returns the input of the plan.
 pub(crate) fn sizes(entries: &[Stacked], page_bytes: usize) -> Vec<Size> {
     let size = |entry: &Stacked| {
         let Run { records, leaves, root, .. } = entry.delta.records;
@@ -282,7 +283,7 @@ mod tests {
 
     type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-    /// Writes two records, one of which every round writes, and merges `bytes` of what is to be merged.
+    /// Writes two records, one of which every round writes, and merges `bytes` of what is due.
     fn round(store: &Arc<Store>, table: &Table, model: &mut Model, number: u32, bytes: u64) {
         let mut tx = Transaction::begin(store, TransactionOptions::default()).unwrap();
         for key in [b"same".to_vec(), number.to_be_bytes().to_vec()] {
@@ -296,8 +297,8 @@ mod tests {
         checkpoint.finish().unwrap();
     }
 
-    /// Other tables may take all that a checkpoint merges, for so many that this one's stack is as tall as it may be
-    /// when its merge begins; and then again before the merge goes on.
+    /// Other tables can use the whole merge quota for so long that this table's stack has its greatest height when its
+    /// merge begins, and again before the merge continues.
     #[test]
     fn a_stack_that_moves_whole_stays_low() {
         for tall in MOST_STACKED - 4..MOST_STACKED {

@@ -1,4 +1,4 @@
-//! LSM tables: what a checkpoint makes of a memtable's part that is not merged into one run at once.
+//! LSM tables: how a checkpoint merges a memtable's part of a table whose runs are not merged into one at once.
 //!
 //! ```text
 //!   memtable ──► delta 0, newest   (rests)
@@ -10,15 +10,15 @@
 //! ```
 //!
 //! A table of this layout is a *stack* of deltas, newest first: the same runs with filters that large transactions
-//! spill and attach, read by the same code. Each says of some keys what they hold, or that they are deleted; what it
-//! says hides all that lies below.
+//! spill and attach, read by the same code. Each delta states for some keys what they hold, or that they are deleted;
+//! this hides all deltas below.
 //!
 //! * [`stack`]: the stack, how it is read, and its rows on the disk.
 //! * `absorb`: a checkpoint puts the memtable's part on top, as one more delta.
 //! * [`plan`]: which deltas are merged into one, and when.
 //! * `compact`: merging them, a slice of keys with each checkpoint.
 //!
-//! Why so: docs/decisions/0023-lsm-slices.md.
+//! The reasons are in docs/decisions/0023-lsm-slices.md.
 
 mod absorb;
 mod compact;
@@ -40,30 +40,31 @@ use base::{Error, ErrorKind, Result, TableId};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-/// A checkpoint merges so many times what it absorbs, if there is as much to merge: more than a record is written in
-/// the end, so that merging catches up.
+/// The ratio of what a checkpoint merges to what it absorbs, if there is as much to merge. It is more than the number
+/// of times that a record is written, so that merging catches up.
 const PACE: u64 = 8;
 
-/// What is merged stays until the checkpoint ends, beside what it is merged to: so it is no more than this share of
-/// what the file holds,
+/// Merged records stay until the checkpoint ends, in addition to their copies. So a checkpoint merges at most this
+/// share of what the file holds,
 const MOST_MERGED_SHARE: u64 = 4;
-/// but so many times what is absorbed: less would never be done.
+/// but at least this many times what it absorbs, because a merge would otherwise never end.
 const LEAST_PACE: u64 = 2;
-/// Nor is it worth while to merge less than this between checkpoints that nobody waits for, in bytes.
+/// The smallest slice, in bytes, that is worth merging between checkpoints that nothing waits for.
 const LEAST_SLICE_BYTES: u64 = 1 << 20;
 
 impl Store {
-    /// What one checkpoint may merge so that the file is not too large meanwhile, in bytes.
+    /// Returns how much one checkpoint may merge, in bytes, without making the file too large meanwhile.
     fn most_merged_bytes(&self) -> u64 {
         lock(&self.space).stats().used_units * UNIT_BYTES as u64 / MOST_MERGED_SHARE
     }
 
-    /// What is merged by a checkpoint that absorbs nothing, in bytes.
+    /// Returns how much a checkpoint merges that absorbs nothing, in bytes.
     pub(crate) fn usual_slice_bytes(&self) -> u64 {
         self.upkeep.slice_bytes.min(self.most_merged_bytes().max(LEAST_SLICE_BYTES))
     }
 
-    /// Whether some table's runs are to be merged, or its layout changed. The caller holds the lock on the checkpoint.
+    /// Returns whether a table's runs are due for merging, or its layout changed. The caller holds the lock on the
+    /// checkpoint.
     pub(crate) fn is_compaction_due(&self, tables: &Tables, wholly: bool) -> Result<bool> {
         let full = || Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
         let reader = self.slots.claim().ok_or_else(full)?;
@@ -77,7 +78,7 @@ impl Store {
 }
 
 impl Store {
-    /// Runs that LSM tables have.
+    /// Returns the number of runs of LSM tables.
     pub(crate) fn stacked_runs(&self) -> u64 {
         let runs = |(_, layout): (TableId, &Layout)| match layout {
             Layout::BTree(_) => 0,
@@ -86,7 +87,7 @@ impl Store {
         self.views.with_current(|view| view.tables.iter().map(runs).sum())
     }
 
-    /// How a table is laid out now, with its runs; `None`: it has none.
+    /// Returns the present layout of a table that has runs; `None` if it has none.
     pub fn layout_of(&self, table: &Table) -> Option<Layout> {
         self.views.with_current(|view| view.tables.get(table.id()).cloned())
     }
@@ -103,7 +104,7 @@ fn is_due(store: &Store, layout: &Layout, wanted: WantedLayout, wholly: bool) ->
 }
 
 impl Checkpoint<'_> {
-    /// How much it merges of LSM tables besides what it absorbs.
+    /// Returns how much the checkpoint merges of LSM tables in addition to what it absorbs.
     pub(crate) fn usual_quota(&self) -> u64 {
         let attached = |attached: &Attached| {
             attached
@@ -118,8 +119,8 @@ impl Checkpoint<'_> {
         (PACE * absorbed).min(self.store.most_merged_bytes().max(LEAST_PACE * absorbed))
     }
 
-    /// Says how many records are to be merged of LSM tables, about: what moves already, and what is merged next, within
-    /// the quota. Of tables that are still to be absorbed it is taken that each gets a delta.
+    /// Estimates the number of records of LSM tables to merge: those that move already, and those that are merged next,
+    /// within the quota. It assumes that each table that is still to be absorbed gets a delta.
     pub(crate) fn expect_compaction(&self) -> Result<()> {
         let mut left = self.quota.bytes;
         let mut records = 0;
@@ -147,7 +148,7 @@ impl Checkpoint<'_> {
         Ok(())
     }
 
-    /// The tables that are due, those first that come after the one that was compacted last.
+    /// Returns the tables that are due, beginning after the one that was compacted last.
     pub(crate) fn due_for_compaction(&self) -> Result<VecDeque<TableId>> {
         if self.quota.bytes == 0 {
             return Ok(VecDeque::new());
@@ -164,7 +165,7 @@ impl Checkpoint<'_> {
         Ok(due)
     }
 
-    /// One slice of one table. Answers whether another may follow.
+    /// Merges one slice of one table. Returns whether another may follow.
     pub(crate) fn compact_next(&mut self) -> Result<bool> {
         let Some(&table) = self.to_compact.front().filter(|_| self.quota.bytes > 0) else { return Ok(false) };
         self.store.upkeep.note_compacted(table);
@@ -174,8 +175,8 @@ impl Checkpoint<'_> {
         Ok(true)
     }
 
-    /// The layout that is wanted for `table`, once the catalog itself is absorbed: it comes first. What is not in it
-    /// (itself, and what was dropped) has one run.
+    /// Returns the layout that `table` should have, after the catalog itself was absorbed, which comes first. A table
+    /// that is not in the catalog (the catalog itself, and dropped tables) has one run.
     pub(crate) fn wanted(&self, table: TableId) -> Result<WantedLayout> {
         Ok(self.wanted_row(table)?.map_or_else(WantedLayout::default, |row| row.layout))
     }
@@ -189,14 +190,14 @@ impl Checkpoint<'_> {
         Ok(wanted.get(&table).copied())
     }
 
-    /// Whether the leaves that this checkpoint writes for `table` are compressed.
+    /// Returns whether the leaves that this checkpoint writes for `table` are compressed.
     pub(crate) fn compresses_leaves(&self, table: TableId) -> Result<bool> {
         let compresses =
             |row: TableRow| row.layout == WantedLayout::Lsm && row.compression == Compression::Lz4;
         Ok(self.wanted_row(table)?.is_some_and(compresses))
     }
 
-    /// How this checkpoint reads the values of `table`: what has expired by its time it drops.
+    /// Returns how this checkpoint reads the values of `table`: it drops entries that have expired by its time.
     pub(crate) fn reading(&self, table: TableId) -> Result<Reading> {
         let dropping_at_ms = || self.store.dropping_time_ms(self.absorbed());
         let ttl = self.wanted_row(table)?.and_then(|row| row.ttl);

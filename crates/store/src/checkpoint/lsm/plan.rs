@@ -3,14 +3,15 @@
 //!
 //! 1. *Tiers.* Sizes fall into classes, each ten times the last. Ten neighbours of a class become one delta of the
 //!    next, so that a record is written once for each class that it passes.
-//! 2. *The lowest delta* is the one with most of the records. When those above it come to three quarters of its size,
-//!    in bytes or in records (deletes are small), all are merged with it. When they come to half, and a tier of half of
-//!    them is due: what it made would soon be written again. So a growing table's lowest delta is written
-//!    little more than twice, and what is overwritten or deleted takes no more than three quarters of what lives.
-//! 3. *Merges go on in slices.* While a large one is under way, smaller ones begin above it, and go first: they are
-//!    done soon, and keep reads from asking many deltas.
+//! 2. *The lowest delta* is the one with most of the records. When the deltas above it reach three quarters of its
+//!    size, in bytes or in records (deletes are small), all are merged with it. The same happens at half of its size if
+//!    a tier of half of them is due, because the result of that tier would soon be written again. So a growing table's
+//!    lowest delta is written little more than twice, and replaced or deleted records take at most three quarters of
+//!    the size of the live ones.
+//! 3. *Merges proceed in slices.* While a large one is in progress, smaller ones begin above it and go first: they end
+//!    soon, and keep the number of deltas that reads check low.
 //!
-//! It knows sizes alone, so that a simulation of years of writing is a test of milliseconds.
+//! The plan depends only on sizes, so that a simulation of years of writing is a test of milliseconds.
 
 use crate::state::catalog::WantedLayout;
 use crate::state::stack::Role;
@@ -18,55 +19,56 @@ use std::ops::RangeInclusive;
 
 pub use crate::state::stack::FAN;
 
-/// So many times larger is the next class.
+/// The ratio of the sizes of two neighbouring classes.
 const CLASS_RATIO: u64 = FAN as u64;
-/// The smallest class ends here, in bytes.
+/// The upper limit of the smallest class, in bytes.
 const LEAST_CLASS_BYTES: u64 = 256 << 10;
-/// All are merged when those above come to so many eighths of the lowest.
+/// The size of the deltas above the lowest at which all are merged, in eighths of the lowest.
 const MOST_EIGHTHS: u64 = 6;
-/// And as soon as they come to so many, if half of what lies above is to be merged anyway.
+/// The size at which all are merged if half of what lies above is due anyway, in eighths of the lowest.
 const LEAST_EIGHTHS: u64 = 4;
-/// A table that is to become a B+tree is merged like one as soon as no more than this lies above its lowest delta: a
-/// share of it, or so many bytes.
+/// The share of the lowest delta, and the bytes, that may lie above it when a table that is to become a B+tree is
+/// merged like one.
 const FLATTEN_SHARE: u64 = 8;
 const FLATTEN_BYTES: u64 = 4 << 20;
 
-/// How much a checkpoint may merge, and whether until nothing is left to merge.
+/// How much a checkpoint may merge, and whether it merges until nothing is left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quota {
     pub bytes: u64,
     pub wholly: bool,
 }
 
-/// What the plan knows of a delta.
+/// The size of a delta, as the plan sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Bytes of its pages.
+    /// The bytes of its pages.
     pub bytes: u64,
-    /// Records, deletes included.
+    /// The number of its records, deletes included.
     pub records: u64,
-    /// What becomes of it.
+    /// The role of the delta.
     pub role: Role,
-    /// Whether it has a filter, or needs none.
+    /// Whether the delta has a filter, or needs none.
     pub filtered: bool,
 }
 
-/// What to do next.
+/// The next step of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Nothing.
+    /// No step.
     Rest,
-    /// Go on with the delta at this position, which fills.
+    /// Continue with the filling delta at this position.
     GoOn(usize),
-    /// Merge these into one.
+    /// Merge these deltas into one.
     Begin(RangeInclusive<usize>),
-    /// Merge all above the lowest delta into it, as a B+tree's checkpoint does.
+    /// Merge everything above the lowest delta into it, as a B+tree's checkpoint does.
     Flatten,
-    /// The one delta that is left becomes a B+tree.
+    /// Turn the only remaining delta into a B+tree.
     BecomeBTree,
 }
 
-/// The plan for a stack of these sizes, newest first. `wholly`: until nothing is left to merge. `fan`: see [`FAN`].
+/// Returns the plan for a stack of these sizes, newest first. With `wholly`, it merges until nothing is left. For `fan`
+/// see [`FAN`].
 pub fn plan(sizes: &[Size], wanted: WantedLayout, wholly: bool, fan: usize) -> Plan {
     let Some((lowest, above)) = sizes.split_last() else { return Plan::Rest };
     let fresh = sizes.iter().take_while(|size| size.role == Role::Rests).count();
@@ -109,8 +111,8 @@ fn class(bytes: u64) -> u32 {
     (bytes / LEAST_CLASS_BYTES).checked_ilog(CLASS_RATIO).map_or(0, |class| class + 1)
 }
 
-/// The smallest class with enough neighbours: an older delta counts as no smaller than a newer one. All, where there
-/// are many of every class: while a large merge is under way, they come faster than it goes.
+/// Returns the smallest class with enough neighbours: an older delta counts as no smaller than a newer one. If every
+/// class has many, it returns all: while a large merge is in progress, deltas come faster than it proceeds.
 fn tier(sizes: &[Size], fan: usize) -> Option<RangeInclusive<usize>> {
     let mut first = 0;
     let mut largest = 0;
@@ -136,19 +138,19 @@ mod tests {
         Size { bytes, records: bytes / 100, role: Role::Rests, filtered: true }
     }
 
-    /// What a simulation comes to.
+    /// The result of a simulation.
     #[derive(Default)]
     struct Outcome {
-        /// Bytes written by all merges together.
+        /// The bytes that all merges wrote.
         written: u64,
-        /// The most deltas there ever were.
+        /// The greatest number of deltas at any time.
         most: usize,
-        /// The most bytes that they took once the table had grown.
+        /// The most bytes that they took after the table had grown.
         most_bytes: u64,
     }
 
-    /// `spills` of `spill` bytes, each followed by slices of `pace` times as much. When the table has come to
-    /// `live_bytes`, its records are overwritten at random from then on: a lowest delta is no larger.
+    /// Simulates `spills` of `spill` bytes, each followed by slices of `pace` times as much. When the table has reached
+    /// `live_bytes`, its records are overwritten at random: the lowest delta does not get larger.
     fn simulate(spill: u64, spills: u64, pace: u64, live_bytes: u64) -> Outcome {
         let (mut stack, mut outcome) = (Vec::<Size>::new(), Outcome::default());
         for done in 1..=spills {
