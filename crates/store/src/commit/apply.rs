@@ -1,18 +1,18 @@
-//! From a commit record to the memtable: the one function by which commit and recovery both do it (invariant 4).
+//! Applying a commit record to the memtable: the one function that both commit and recovery use (invariant 4).
 //!
 //! A record holds, table by table, range deletes and then puts and deletes in ascending order of key, so that a large
-//! transaction goes into the memtable in one sorted pass. A record whose keys do not ascend, which no commit of ours
-//! writes, is applied all the same, a sorted piece at a time.
+//! transaction goes into the memtable in one sorted pass. A record whose keys do not ascend, which this engine never
+//! writes, is applied as well, one sorted piece at a time.
 
 use base::op::{Decoder, Op};
 use base::{CommitTs, Error, Result, TableId};
 use memtable::{Found, Writer};
 
-/// Applies the commit record that fills `record` and answers its timestamp.
+/// Applies the commit record that fills `record`, and returns its timestamp.
 ///
 /// # Errors
-/// [`base::ErrorKind::Corruption`] if it is no commit record. What preceded the flaw may have been applied: recovery,
-/// which alone can meet this, throws the memtable away.
+/// [`base::ErrorKind::Corruption`] if it is not a commit record. The part before the damage may have been applied: only
+/// recovery can meet this, and it discards the memtable.
 pub(crate) fn apply_record(record: &[u8], writer: &mut Writer) -> Result<CommitTs> {
     let mut decoder = Decoder::begin(record).ok_or_else(no_record)?;
     let ts = decoder.ts();
@@ -35,8 +35,8 @@ pub(crate) fn apply_record(record: &[u8], writer: &mut Writer) -> Result<CommitT
     Ok(ts)
 }
 
-/// Applies an operation that a range delete in the same table follows, and all range deletes from there on, which are
-/// cheaper together. Returns what comes next.
+/// Applies an operation that is followed by a range delete in the same table, and all following range deletes, which
+/// are cheaper together. Returns the next operation.
 #[cold]
 fn apply_ranges<'a>(
     first: Op<'a>,
@@ -63,7 +63,7 @@ fn no_record() -> Error {
     Error::corruption("its checksum is correct, but it is not a commit record")
 }
 
-/// A key and what becomes of it.
+/// A key and its new state.
 type Change<'a> = (&'a [u8], Found<'a>);
 
 #[inline]
@@ -76,7 +76,7 @@ fn change(op: Op<'_>) -> Option<Change<'_>> {
     }
 }
 
-/// The puts and deletes that follow each other in one table, keys strictly ascending.
+/// The adjacent puts and deletes in one table, with strictly ascending keys.
 struct Piece<'a> {
     table: TableId,
     last: &'a [u8],

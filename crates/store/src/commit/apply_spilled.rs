@@ -1,15 +1,17 @@
 //! The commit of a transaction that spilled: its runs are made durable first, and attached.
 //!
-//! As [`crate::commit`], with these differences. Nothing under the commit lock is proportional to the transaction.
-//! 1. Deltas are merged until few are left; validated against the commits up to now; named by the record, in front of
-//!    what is still in memory.
+//! It works as [`crate::commit`] does, with these differences. No work under the commit lock is proportional to the
+//! transaction.
+//! 1. Deltas are merged until few are left, validated against the commits so far, and named by the record, before the
+//!    writes that are still in memory.
 //! 2. The data file is *synced*, whatever the durability: the log may survive a power loss without having been synced,
-//!    and what it names must then be there. A failure latches, as a checkpoint's does.
-//! 3. Validated again, against what came meanwhile; and once more under the lock.
-//! 4. The open memtable is sealed below the commit's timestamp. The record is appended; what was in memory goes into
-//!    the new memtable, which is sealed at once with the runs below it: see [`crate::view`] for who sees them.
+//!    and the runs that it names must then exist. A failure latches, as a checkpoint's does.
+//! 3. The transaction is validated again, against the commits since; and once more under the lock.
+//! 4. The open memtable is sealed below the commit's timestamp. The record is appended; the writes in memory go into
+//!    the new memtable, which is sealed at once with the runs below it: see [`crate::view`] for their visibility.
 //!
-//! Abandoned before the append, the runs' extents are free again. From the append on they are the log's.
+//! If the commit is abandoned before the append, the runs' extents are free again. From the append on they belong to
+//! the log.
 
 use crate::commit::apply::apply_record;
 use crate::commit::{Applied, Request, encode, next_stamp};
@@ -25,14 +27,14 @@ use log::Position;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Attached runs that may wait for a checkpoint: a scan merges them all, with memtables and a transaction's own above,
-/// and an LSM table's deltas below.
+/// The most attached runs that may wait for a checkpoint: a scan merges them all, with memtables and a transaction's
+/// own runs above, and an LSM table's deltas below.
 const MOST_WAITING: usize = MOST_LAYERS / 4;
 const _: () =
     assert!(MOST_WAITING + MOST_STACKED + MAX_SEALED + 5 * MERGED <= MOST_LAYERS, "a scan has room for all");
 
 impl Store {
-    /// Steps 1 to 6 of a commit with `spills`.
+    /// Runs steps 1 to 6 of a commit with `spills`.
     pub(crate) fn apply_spilled(&self, request: &mut Request<'_>, spills: Spills) -> Result<Applied> {
         let since = self.validate_ahead(request, Some(&spills), request.begin)?;
         let mut prepared = spills.prepare(request.reader)?;
@@ -61,7 +63,7 @@ impl Store {
         Ok(applied)
     }
 
-    /// Each commit that brings runs seals twice, however many memtables wait already.
+    /// Checks that there is room for `runs`. Each commit with runs seals twice, however many memtables wait already.
     fn check_waiting(&self, runs: usize) -> Result<()> {
         let waiting = self.attached_runs();
         let memtables = self
@@ -79,15 +81,15 @@ impl Store {
         Ok(())
     }
 
-    /// How many attached runs no checkpoint has absorbed yet.
+    /// Returns how many attached runs no checkpoint has absorbed yet.
     pub(crate) fn attached_runs(&self) -> usize {
         self.views.with_current(|view| {
             view.sealed.iter().filter_map(|sealed| sealed.attached.as_ref()).map(|a| a.count()).sum()
         })
     }
 
-    /// Step 4, behind the append and once what was in memory is in the open memtable, which has nothing else: seals
-    /// that with the runs below it. Commit `ts`, which brought them, ends at `log_end`.
+    /// Runs step 4, after the append and after the writes in memory were applied to the open memtable, which has
+    /// nothing else: seals it with the runs below it. The record of commit `ts`, which brought them, ends at `log_end`.
     pub(crate) fn attach_at(
         &self,
         committer: &mut Committer,
@@ -123,7 +125,7 @@ mod tests {
             tx.put(&table, &written.to_be_bytes(), b"").unwrap();
             written += 1;
         };
-        // A stack as tall as it may be, as other tables take all that is merged.
+        // The stack has its greatest height, because other tables use the whole merge quota.
         for _ in 1..MOST_STACKED {
             let mut tx = begin();
             put(&mut tx);

@@ -1,6 +1,6 @@
-//! Commits: how writes get into the log and into the open memtable, and what becomes of a memtable that is full.
+//! Commits: how writes get into the log and the open memtable, and how a full memtable is sealed.
 //!
-//! `steps` is the one path in; `apply_spilled` is its variant for writes that did not fit into memory.
+//! `steps` is the only path for commits; `apply_spilled` is its variant for writes that did not fit into memory.
 
 mod steps;
 pub(crate) mod apply;

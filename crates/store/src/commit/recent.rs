@@ -1,11 +1,11 @@
-//! What was committed lately, as validation asks for it: memtables, and the runs attached among them.
+//! The recent commits, as validation reads them: memtables, and the runs attached among them.
 //!
-//! Runs lie on the disk, and looking into one may fail, which [`txn::History`] has no word for: the failure is noted,
-//! returned as a conflict, and the caller reports it.
+//! Runs are on the disk, and reading one may fail, which [`txn::History`] cannot express: the failure is stored,
+//! validation returns a conflict, and the caller reports the failure.
 //!
-//! What a transaction spilled itself is validated the other way round: not each of its keys is looked up in the
-//! history, but each change in the history is looked up in its runs. There are fewer of those, and they grow with what
-//! others did since, not with the transaction.
+//! The spilled writes of a transaction are validated in the other direction: each change in the history is looked up in
+//! its runs, instead of each of its keys in the history. There are fewer changes, and their number depends on other
+//! commits, not on the transaction.
 
 use crate::state::committer::Committer;
 use crate::state::store::Store;
@@ -20,14 +20,14 @@ use std::cell::RefCell;
 use std::ops::Bound;
 use txn::{Conflict, History, Isolation};
 
-/// See the module.
+/// The recent commits; see the module.
 pub(crate) struct Recent<'a> {
     open: &'a Memtable,
-    /// Newest first.
+    /// The sealed memtables, newest first.
     history: &'a [SealedMemtable],
-    /// It reaches back to here.
+    /// The commit to which the history reaches back.
     pub floor: CommitTs,
-    /// The newest commit in it.
+    /// The newest commit in the history.
     pub last: CommitTs,
     store: &'a Store,
     reader: &'a Reader,
@@ -35,7 +35,7 @@ pub(crate) struct Recent<'a> {
 }
 
 impl Committer {
-    /// What was committed lately, for validation.
+    /// Returns the recent commits, for validation.
     pub fn recent<'a>(&'a self, store: &'a Store, reader: &'a Reader) -> Recent<'a> {
         Recent::new(&self.open, &self.history, self.history_floor, self.last, store, reader)
     }
@@ -61,14 +61,14 @@ impl<'a> Recent<'a> {
         std::iter::once(self.open).chain(self.sealed_since(since).map(|sealed| &*sealed.memtable))
     }
 
-    /// The runs of `table` that were attached after `since`, newest first, each with its commit.
+    /// Returns the runs of `table` that were attached after `since`, newest first, each with its commit.
     fn attached_since(&self, table: TableId, since: CommitTs) -> impl Iterator<Item = (CommitTs, &Delta)> {
         self.sealed_since(since).flat_map(move |sealed| {
             sealed.attached_for(table, CommitTs::MAX).iter().map(|delta| (sealed.sealed_at, delta))
         })
     }
 
-    /// The first of the runs attached since of which `says` answers something.
+    /// Returns the first result of `says` for the runs that were attached since.
     fn in_attached<T>(
         &self,
         table: TableId,
@@ -89,18 +89,19 @@ impl<'a> Recent<'a> {
         None
     }
 
-    /// Whether it is soon seen that nothing changed after `since` from the first to the last key that `writes` has of
-    /// `table`: rows that come in order lie together, and are then validated by one look-up instead of one each.
+    /// Returns whether a cheap check shows that nothing between the first and the last key that `writes` has of `table`
+    /// changed after `since`. Rows that come in order have adjacent keys, and are then validated by one look-up instead
+    /// of one each.
     pub fn spares(&self, writes: &WriteSet, table: TableId, since: CommitTs) -> bool {
         let Some((count, first, last)) = writes.ends(table) else { return false };
-        // A small part of what the look-ups would cost.
+        // The limit is a small part of the cost of the look-ups.
         let most = u32::try_from(count / 4).unwrap_or(u32::MAX - 1);
         most > 0
             && self.attached_since(table, since).next().is_none()
             && self.since(since).all(|memtable| memtable.is_unchanged(table, first, last, since, most))
     }
 
-    /// Whether nothing that a transaction's spilled writes depend on was changed after `since`.
+    /// Returns whether nothing that a transaction's spilled writes depend on was changed after `since`.
     pub fn validate_spills(
         &self,
         spills: &Spills,
@@ -126,8 +127,8 @@ impl<'a> Recent<'a> {
         Ok(())
     }
 
-    /// A key of `spilled` that was changed after `since`. Its range deletes count under snapshot isolation alone: they
-    /// read nothing.
+    /// Returns a key of `spilled` that was changed after `since`. Its range deletes count only under snapshot
+    /// isolation, because they read nothing.
     fn changed_of(
         &self,
         table: TableId,

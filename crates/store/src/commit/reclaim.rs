@@ -1,4 +1,4 @@
-//! What only ended or expired readers needed is freed: old views with their memtables, conflict history, retired pages.
+//! Freeing what only ended or expired readers needed: old views with their memtables, conflict history, retired pages.
 
 use crate::state::committer::Committer;
 use crate::state::seats::{self, Needed};
@@ -12,34 +12,35 @@ use log::Position;
 use std::sync::Arc;
 
 impl Store {
-    /// Whether readers, or what is pinned for a copy, keep something that [`Store::reclaim`] would free after them.
+    /// Returns whether readers, or a pinned state that is being copied, keep something that [`Store::reclaim`] would
+    /// free.
     pub fn waits_for_readers(&self) -> bool {
         self.views.count() > 1 || lock(&self.space).stats().retired_units > 0
     }
 
     /// Frees what only ended or expired readers needed: old views with their memtables, conflict history, retired
-    /// pages. A checkpoint does it as its last step; after a long reader has ended it is worth doing in between.
+    /// pages. It is a checkpoint's last step; after a long reader has ended, it is worth a call in between.
     pub fn reclaim(&self) {
         let _checkpoint = self.checkpoints.claim();
         self.free_unneeded();
-        // What fails here is tried again by the next checkpoint, and costs nothing but room.
+        // A failure here costs only space, and the next checkpoint tries again.
         let _ = self.latch.check().and_then(|()| self.give_back(false));
     }
 
     pub(crate) fn free_unneeded(&self) {
-        // First what nobody needs, so that what is left is what readers keep, and they are judged by it.
+        // This frees what no reader needs first, so that readers are judged only by what they keep.
         self.free_unread();
         if self.expire_readers() | self.revoke_late_feeds() {
             self.free_unread();
         }
     }
 
-    /// Takes their places from the feeds for which more is kept than may be.
+    /// Revokes the feeds for which more is kept than allowed.
     fn revoke_late_feeds(&self) -> bool {
         let mut kept_bytes = lock(&self.space).named_units() * UNIT_BYTES as u64;
         let (end, mut has_revoked) = (self.log.end().lsn, false);
         while self.feeds.revoke_late(end, kept_bytes, self.max_changes_bytes) {
-            // What the data file keeps for the others is known once this one's is free.
+            // What the data file keeps for the others is known after this one's is free.
             (kept_bytes, has_revoked) = (0, true);
         }
         if has_revoked {
@@ -61,26 +62,26 @@ impl Store {
             space.release(through, &read)
         };
         freed.sort_unstable();
-        // What somebody has written there since the lock was let go is forgotten, too: it is read again.
+        // Pages that were written there since the lock was released are dropped as well; they are read again.
         self.pool.forget_all(&freed.iter().map(|extent| extent.unit..extent.end()).collect::<Vec<_>>());
     }
 
-    /// What only checkpoints before this one need may be freed.
+    /// Returns the checkpoint up to which what only earlier ones need may be freed.
     fn freed_through(&self) -> CheckpointNo {
         let noted = self.checkpoints.noted();
         if lock(&self.space).stats().retired_units == 0 {
-            // Nothing waits, so nobody has to be asked: an idle database lists no directory.
+            // Nothing waits to be freed, so no other process is asked: an idle database lists no directory.
             return noted;
         }
         let needed = self.needed_by_others().checkpoint;
         if needed < noted && self.others_keep_too_much() {
-            // They get until the next look to notice it.
+            // They have until the next look to notice it.
             let _ = seats::revoke_before(&*self.dir, self.database, noted);
         }
         noted.min(needed)
     }
 
-    /// What readers in other processes need. Where it cannot be known, everything.
+    /// Returns what readers in other processes need, or everything if that cannot be known.
     fn needed_by_others(&self) -> Needed {
         match self.processes.may_be_read() {
             true => seats::needed(&*self.dir, self.database).unwrap_or(Needed::EVERYTHING),
@@ -95,21 +96,21 @@ impl Store {
             || self.log.stats().live_bytes > 2 * self.max_log_bytes + self.most_fed_bytes()
     }
 
-    /// What the log may keep for those who follow the changes, beside what it keeps for others.
+    /// Returns how much the log may keep for readers of changes, in addition to what it keeps for others.
     fn most_fed_bytes(&self) -> u64 {
         if self.feeds.count() > 0 { self.max_changes_bytes } else { 0 }
     }
 
-    /// Lets the log go before `position`, but for what readers in other processes and those who follow the changes
-    /// still have to read.
+    /// Drops the log before `position`, except for what readers in other processes and readers of changes still have to
+    /// read.
     pub(crate) fn drop_log(&self, position: Position) -> Result<()> {
         let needed = self.needed_by_others().segment.min(self.feeds.need().segment);
         let segment = position.segment.min(needed);
         self.log.drop_before(Position { segment, ..position })
     }
 
-    /// Gives the memory of a closed database back, but for what snapshots still read that were begun before: threads
-    /// that once read it keep a slot and the store for as long as they live.
+    /// Frees the memory of a closed database, except for what open snapshots still read. Threads that have read the
+    /// database keep a slot and the store as long as they live.
     pub(crate) fn give_memory_back(&self) {
         if !self.is_closed() || self.processes.is_forked() {
             return;
@@ -124,22 +125,21 @@ impl Store {
         };
         drop(dropped);
         self.views.reclaim(&self.slots);
-        // What a reader looks at this moment comes with its end.
+        // A page that a reader looks at now is freed when the reader ends.
         self.pool.give(usize::MAX, Need::Must);
         self.log.unmap();
         self.memory.give_back_log();
     }
 
-    /// The part of it that is memory: old views and conflict history. Answers which checkpoints are still read.
+    /// Frees memory: old views and conflict history. Returns the checkpoints that are still read.
     pub(crate) fn free_memtables(&self) -> Vec<CheckpointNo> {
         let forgotten = self.prune_history(&mut lock(&self.committer));
         drop(forgotten);
         self.views.reclaim(&self.slots)
     }
 
-    /// Forgets the sealed memtables that every read-write transaction began after, but for expired ones, which get
-    /// [`ErrorKind::SnapshotTooOld`]. They are freed once no view holds them either, by the caller and outside the
-    /// lock.
+    /// Removes the sealed memtables that every read-write transaction began after, except for expired transactions,
+    /// which get [`ErrorKind::SnapshotTooOld`]. The caller frees them outside the lock, when no view holds them either.
     pub(crate) fn prune_history(&self, committer: &mut Committer) -> Vec<SealedMemtable> {
         let oldest = oldest_writing_view(&self.slots);
         let forgotten: Vec<_> =
@@ -179,8 +179,8 @@ mod tests {
         write(store, |tx| (0..3000).try_for_each(|key| put(tx, key)))
     }
 
-    /// Pages in memory, and the most that a superblock names: the catalog's only leaf takes less than a page on the
-    /// disk.
+    /// Returns the pages in memory, and the most that a superblock refers to: the catalog's only leaf takes less than a
+    /// page on the disk.
     fn pages(store: &Store) -> (u64, u64) {
         let used = lock(&store.space).stats().used_units * UNIT_BYTES as u64;
         (store.pool.stats().pages as u64, used / PAGE_BYTES as u64 + 1)
@@ -204,11 +204,11 @@ mod tests {
             }
         });
         has_read.recv().unwrap();
-        // In a memtable as well.
+        // A value is in a memtable as well.
         let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
         (0..3000_u32).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[9; 500]))?;
         store.acknowledge(tx.apply()?)?;
-        // Somebody still reads: what he sees stays, and goes with him.
+        // A reader is still open: what it sees stays until it ends.
         let snapshot = store.snapshot()?;
         let held = || store.memory.account.held().total() - store.memory.account.reserve_bytes();
         let before = held();

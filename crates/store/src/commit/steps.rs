@@ -1,21 +1,22 @@
-//! Commit: the one path by which anything enters the database.
+//! Commit: the only path by which data enters the database.
 //!
-//! In order, under the commit lock but for 1, 7 and 8:
-//! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts this transaction and
-//!    nothing else. If it refers to values in the data file, *sync* that: once for all of them, whatever the
-//!    durability, because any later flush may make the record durable. (A failed flush latches, as always; nothing
-//!    was committed.)
-//! 2. *Validate* what was read (or, under snapshot isolation, written) against the commits since its snapshot.
+//! The steps, in order; all except 1, 7 and 8 hold the commit lock:
+//! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts only this transaction. If
+//!    the record refers to values in the data file, *sync* that file: once for all of them, whatever the durability,
+//!    because any later flush may make the record durable. (A failed flush latches, as always; nothing was committed.)
+//! 2. *Validate* the reads (or, under snapshot isolation, the writes) against the commits since the transaction's
+//!    snapshot.
 //! 3. *Stamp*: the next timestamp is its place in the order of commits.
 //! 4. *Append* to the log: from here on the commit survives a killed process.
 //! 5. *Apply* to the open memtable, through the function that recovery uses.
-//! 6. *Publish* to writers: `applied` moves on. If no `Sync` commit at or before it waits for the disk, `visible`
-//!    moves on too.
-//! 7. *Sync*, where the durability asks for it: one flush for all who wait (the log's group commit).
+//! 6. *Publish* to writers: `applied` moves on. If no `Sync` commit at or before it waits for the disk, `visible` moves
+//!    on too.
+//! 7. *Sync*, if the durability requires it: one flush for all commits that wait (the log's group commit).
 //! 8. *Acknowledge* once `visible` has reached it.
 //!
-//! A failure from 4 on latches the database and leaves the commit [`ErrorKind::Indeterminate`], but for one: where 4
-//! finds that another commit took the room, and there is no more, nothing was written and 1 failed after all.
+//! A failure from step 4 on latches the database and leaves the commit [`ErrorKind::Indeterminate`], with one
+//! exception: if step 4 finds that another commit took the room and there is no more, nothing was written, and the
+//! failure counts as one of step 1.
 
 use crate::commit::apply::apply_record;
 use crate::commit::recent::Recent;
@@ -48,25 +49,25 @@ use txn::{Conflict, Durability, History, Isolation, ReadSet, WrittenKey};
 pub(crate) struct Request<'a> {
     /// The timestamp of its snapshot.
     pub begin: CommitTs,
-    /// What it read.
+    /// The keys and ranges that it read.
     pub reads: &'a ReadSet,
-    /// What it wrote.
+    /// Its writes.
     pub writes: &'a mut WriteSet,
     /// An empty buffer for the commit record.
     pub record: &'a mut Vec<u8>,
-    /// The tables it used, whose catalog rows must be unchanged if it wrote anything.
+    /// The tables that it used. If it wrote anything, their catalog rows must be unchanged.
     pub tables: &'a [(Table, Admitted)],
-    /// How it is isolated.
+    /// Its isolation.
     pub isolation: Isolation,
-    /// How durable it asks to be.
+    /// Its durability.
     pub durability: Durability,
-    /// Through it pages are looked at.
+    /// The reader with which pages are looked at.
     pub reader: &'a Reader,
-    /// What it spilled.
+    /// Its spilled runs.
     pub spills: Option<Box<Spills>>,
-    /// The records and bytes of those, once they are known: a checkpoint has to find room for them, too.
+    /// The records and bytes of the spilled runs, once they are known: a checkpoint must find room for them, too.
     pub spilled: (u64, u64),
-    /// The tables to which it gives a TTL, with what they had when it began.
+    /// The tables whose TTL it changes, with the values when it began.
     pub ttls_before: &'a [(TableId, Ttl)],
     /// The commit of another database that it repeats.
     pub repeats: Option<Repeated>,
@@ -75,9 +76,9 @@ pub(crate) struct Request<'a> {
 /// A commit of another database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Repeated {
-    /// Its number, under which it is committed here or not at all.
+    /// Its number: it is committed under this number, or not at all.
     pub number: CommitTs,
-    /// When it was made there; `None`: that is not known.
+    /// When the other database made it; `None` if that is not known.
     pub time_ms: Option<u64>,
 }
 
@@ -92,33 +93,33 @@ pub struct Applied {
     wants_segment: bool,
 }
 
-/// How often the log's next segment is looked after, in bytes appended.
+/// The number of appended bytes after which the log's next segment is checked.
 const SEGMENT_CARE_BYTES: u64 = 64 << 10;
 
 impl Applied {
-    /// Whether this is a good moment to call [`Store::prepare_log`], in the background.
+    /// Returns whether this is a good moment to call [`Store::prepare_log`] in the background.
     pub fn wants_segment(&self) -> bool {
         self.wants_segment
     }
 
-    /// Whether it found the memtable full, so that there is something to checkpoint.
+    /// Returns whether the commit found the memtable full, so that there is something to checkpoint.
     pub fn sealed(&self) -> bool {
         self.sealed
     }
 
-    /// Its place in the order of commits.
+    /// Returns its place in the order of commits.
     pub fn ts(&self) -> CommitTs {
         self.ts
     }
 }
 
 impl Store {
-    /// Steps 1 to 6. The first of the two resumable halves of a commit.
+    /// Runs steps 1 to 6, the first of the two resumable parts of a commit.
     pub(crate) fn apply(&self, request: &mut Request<'_>) -> Result<Applied> {
         self.check_open()?;
         self.latch.check()?;
         let begin = request.begin;
-        // Declared before the lock is taken, and so dropped after it: what was rolled back frees its extents.
+        // This is declared before the lock is taken, and so dropped after it: rolled back spills free their extents.
         let mut spills = request.spills.take();
         if let Some(spills) = spills.take_if(|spills| !spills.is_empty()) {
             return self.apply_spilled(request, *spills);
@@ -133,14 +134,15 @@ impl Store {
         if request.writes.has_large() {
             self.sync_data()?;
         }
-        // Attached runs are on the disk: looking into them is no work for the critical section.
+        // Attached runs are on the disk: looking into them must not happen in the critical section.
         let since = match self.attached.load(Ordering::SeqCst) > begin.0 {
             true => self.validate_ahead(request, spills.as_deref(), begin)?,
             false => begin,
         };
         let mut committer = self.lock_with_memory_for(request)?;
         let committer = &mut *committer;
-        // Closing takes the lock that we hold: checked again, so that nothing is appended behind a closing block.
+        // Closing takes the lock that is held here. The check is repeated, so that nothing is appended after a closing
+        // block.
         self.check_open()?;
         let recent = committer.recent(self, request.reader);
         self.validate(&recent, request, spills.as_deref(), since)?;
@@ -151,7 +153,7 @@ impl Store {
         Ok(self.publish(committer, request, ts, end))
     }
 
-    /// Room in the log, which is ready nearly always; making it is work of the disk.
+    /// Reserves room in the log, which is nearly always ready; making it requires disk access.
     pub(crate) fn reserve_log(&self, record: &[u8]) -> Result<()> {
         if self.log.has_room(record.len() as u64)? {
             return Ok(());
@@ -159,13 +161,13 @@ impl Store {
         self.slots.latencies.time(Cause::LogRoom, || self.make_log_room(record))
     }
 
-    /// The commit lock.
+    /// Takes the commit lock.
     #[inline]
     fn lock_committer(&self) -> MutexGuard<'_, Committer> {
         lock_timed(&self.committer, |ns| self.slots.latencies.record(Cause::CommitQueue, ns))
     }
 
-    /// Step 6.
+    /// Runs step 6.
     pub(crate) fn publish(
         &self,
         committer: &mut Committer,
@@ -198,8 +200,8 @@ impl Store {
         Applied { ts, durable_at: end, durability, sealed, wants_segment }
     }
 
-    /// The commit lock, with memory reserved for what is about to be applied, and room on the disk for the checkpoint
-    /// that absorbs it: behind the append there is no way back. Comparisons, unless what was given before is used up.
+    /// Takes the commit lock, with memory reserved for the writes, and room on the disk for the checkpoint that absorbs
+    /// them: after the append there is no way back. It costs comparisons, unless the last credit is used up.
     #[inline]
     pub(crate) fn lock_with_memory_for(&self, request: &Request<'_>) -> Result<MutexGuard<'_, Committer>> {
         let (bytes, operations) = (request.record.len(), request.writes.operations());
@@ -223,14 +225,14 @@ impl Store {
             }
             committer = lock(&self.committer);
             charge.into_iter().for_each(|charge| committer.writer.add_credit(charge));
-            // Not for sure: the memtable may have been sealed, or others may have taken what was added.
+            // This can fail: the memtable may have been sealed, or others may have taken the added memory.
             if committer.writer.reserve(bytes, operations) {
                 return Ok(committer);
             }
         }
     }
 
-    /// Steps 7 and 8: returns when the commit is as durable as it asked to be and every reader sees it.
+    /// Runs steps 7 and 8: returns when the commit is as durable as it requires, and every reader sees it.
     ///
     /// # Errors
     /// [`ErrorKind::Indeterminate`] if the flush failed: the commit may or may not survive.
@@ -247,8 +249,9 @@ impl Store {
         Ok(applied.ts)
     }
 
-    /// Puts `request`'s record into the log, stamped with `ts`: what it names in the data file is the log's then. After
-    /// a failed append too, if the record may be in the log: behind the latch of such a failure nothing is freed.
+    /// Appends `request`'s record to the log with the timestamp `ts`. The extents in the data file that it names then
+    /// belong to the log. This holds after a failed append, too, if the record may be in the log: after the latch of
+    /// such a failure nothing is freed.
     pub(crate) fn append(&self, request: &mut Request<'_>, ts: CommitTs) -> Result<Lsn> {
         stamp(request.record, ts);
         if self.is_timed(request) {
@@ -263,21 +266,21 @@ impl Store {
         Ok(end)
     }
 
-    /// Whether the record is to say when its commit was made.
+    /// Returns whether the record should contain the time of its commit.
     #[inline]
     pub(crate) fn is_timed(&self, request: &Request<'_>) -> bool {
         self.feeds.records_time() || request.repeats.is_some()
     }
 
-    /// Has the record say when its commit was made, if there is room for it.
+    /// Adds the time of the commit to the record, if there is room for it.
     #[cold]
     fn note_time(&self, request: &mut Request<'_>) {
         let own = || self.time.now_ms();
         stamp_time(request.record, request.repeats.map_or_else(own, |commit| commit.time_ms.unwrap_or(0)));
     }
 
-    /// Another commit may have taken the room that this one reserved. If making more fails nothing was written, and
-    /// that costs this commit alone; a failed write latches.
+    /// Handles a failed append. Another commit may have taken the room that this one reserved. If making more fails,
+    /// nothing was written, and only this commit fails; a failed write latches.
     #[cold]
     fn append_failed(&self, cause: Error) -> Error {
         match cause.kind() {
@@ -287,7 +290,7 @@ impl Store {
         }
     }
 
-    /// Where the log must be durable for everything through `ts` to be visible: behind the last `Sync` commit at
+    /// Returns where the log must be durable for everything through `ts` to be visible: after the last `Sync` commit at
     /// or before it.
     fn durable_point_of(&self, ts: CommitTs) -> Lsn {
         if self.clocks.visible() >= ts {
@@ -309,8 +312,8 @@ impl Store {
         self.show_readers();
     }
 
-    /// Step 2, but for the commits that come while it is done: against those up to now, without the commit lock.
-    /// Answers up to which commit the rest need not look again.
+    /// Runs step 2 without the commit lock, against the commits so far. Returns the commit up to which the rest need
+    /// not check again.
     pub(crate) fn validate_ahead(
         &self,
         request: &Request<'_>,
@@ -326,7 +329,7 @@ impl Store {
         Ok(last)
     }
 
-    /// Step 2: against the commits after `since`, up to which it was validated before.
+    /// Runs step 2 against the commits after `since`, up to which it was validated before.
     pub(crate) fn validate(
         &self,
         recent: &Recent<'_>,
@@ -352,7 +355,7 @@ impl Store {
         {
             validated = recent.validate_spills(spills, *isolation, since);
         }
-        // A page that could not be read was taken for a conflict: it is the failure that counts.
+        // A page that could not be read was reported as a conflict: the failure takes precedence.
         recent.failure.take().map_or(Ok(()), Err)?;
         validated.map_err(|conflict| {
             let of_table = |(table, _): &&(Table, Admitted)| table.id() == conflict.table_id();
@@ -362,8 +365,8 @@ impl Store {
         })
     }
 
-    /// Whether anything must be unchanged since the transaction began: all but blind writes under serializable, to
-    /// tables that nobody can have dropped.
+    /// Returns whether anything must be unchanged since the transaction began: everything except blind writes under
+    /// serializable isolation, to tables that cannot have been dropped.
     fn needs_history(&self, request: &Request<'_>) -> bool {
         let is_blind =
             |written| matches!(written, WrittenKey::Key { read: false, .. } | WrittenKey::Range { .. });
@@ -373,7 +376,8 @@ impl Store {
             || !request.writes.written(|_| true).all(|(_, written)| is_blind(written))
     }
 
-    /// A dropped table conflicts with every transaction that writes while it used it, whatever its isolation.
+    /// Checks the tables. A dropped table conflicts with every writing transaction that used it, at any isolation
+    /// level.
     fn validate_tables(&self, recent: &Recent<'_>, request: &Request<'_>, since: CommitTs) -> Result<()> {
         if self.catalog.newest() <= since {
             return Ok(());
@@ -386,12 +390,12 @@ impl Store {
         }
     }
 
-    /// Answers whether the open memtable was full: for itself, or because others with whom the memory is shared need
-    /// some. With [`MAX_SEALED`] waiting it stays open and grows, which [`crate::store::Pressure`] bounds.
+    /// Seals the open memtable if it is full, or if other databases that share the memory need some. Returns whether it
+    /// was. If [`MAX_SEALED`] memtables wait, it stays open and grows, which [`crate::store::Pressure`] bounds.
     fn seal_if_full(&self, committer: &mut Committer, end: Lsn) -> bool {
         let (used, shares) = (committer.writer.used_bytes(), &self.memory.shares);
-        // Its own memtables are sealed when they are full, so that it is never short of them alone: sealed early they
-        // would be small runs of LSM tables, and many.
+        // Its own memtables are sealed when they are full, so that it never runs short because of them alone. Sealed
+        // early, they would become many small runs of LSM tables.
         let is_scarce = || {
             let (all, own) = (
                 self.memory.account.budget().held_as(Holder::Memtables),
@@ -414,7 +418,7 @@ impl Store {
         self.seal_at(committer, self.log.end());
     }
 
-    /// As [`Store::seal`], where the last commit that was applied ends at `log_end`.
+    /// Does what [`Store::seal`] does; the last applied commit ends at `log_end`.
     pub(crate) fn seal_at(&self, committer: &mut Committer, log_end: Position) {
         if committer.open.is_empty() {
             return;
@@ -426,7 +430,7 @@ impl Store {
         });
     }
 
-    /// `sealed` was sealed, and `open` takes the commits that follow.
+    /// Notes that `sealed` was sealed, and that `open` takes the following commits.
     pub(crate) fn note_sealed(
         &self,
         committer: &mut Committer,
@@ -449,7 +453,7 @@ fn indeterminate(cause: &Error) -> Error {
     Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
 }
 
-/// Step 3: the place of `request` in the order of commits.
+/// Runs step 3: returns the place of `request` in the order of commits.
 ///
 /// Errors: [`ErrorKind::Mismatch`] if it repeats a commit that has another place.
 #[inline]
@@ -471,7 +475,8 @@ fn out_of_order(number: CommitTs, next: CommitTs) -> Error {
     Error::new(ErrorKind::Mismatch, message)
 }
 
-/// Step 1: the commit record, its timestamp still open, and its time, if it is `timed`. What is attached comes first.
+/// Runs step 1: encodes the commit record, without its timestamp, and with its time if it is `timed`. Attached runs
+/// come first.
 pub(crate) fn encode(writes: &mut WriteSet, attached: Option<&Attached>, timed: bool, record: &mut Vec<u8>) {
     writes.sort_for_commit();
     let runs = attached.map_or(0, Attached::count) as u64;
@@ -481,7 +486,7 @@ pub(crate) fn encode(writes: &mut WriteSet, attached: Option<&Attached>, timed: 
         encoder.push(table, op.as_op());
     }
     for table in writes.tables() {
-        // Not a loop of ours: the parts that it is chained of have tighter ones.
+        // This is not a plain loop, because the parts that the iterator is chained of have tighter ones.
         writes.ops(table).for_each(|op| encoder.push(table, op));
     }
 }
