@@ -1,20 +1,20 @@
 //! Floor 4: the database itself, as resumable steps without threads of their own.
 //!
-//! The crate has wings, a folder each, whose `mod.rs` lists its files. In this order a wing uses the ones before it:
+//! The crate has wings, a folder each, whose `mod.rs` lists its files. A wing uses only the ones before it:
 //!
-//! 1. `state`: what an open database is made of: [`catalog`], [`superblock`], [`tables`], [`view`], and the parts of
-//!    which [`store`] consists.
-//! 2. `uncommitted`: what a transaction writes before its commit: [`write_set`], spilled runs, [`large`] values.
+//! 1. `state`: the parts of an open database: [`catalog`], [`superblock`], [`tables`], [`view`], and the parts of
+//!    [`store`].
+//! 2. `uncommitted`: the writes of a transaction before its commit: [`write_set`], spilled runs, [`large`] values.
 //! 3. `read`: [`snapshot`], whose look-ups all take one path (`resolve`), and [`scan`], over [`merge`].
-//! 4. [`commit`]: the one path in, in nine steps.
-//! 5. `write`: [`transaction`], which reads, gathers and commits.
-//! 6. [`checkpoint`]: from memtables to runs, in thirteen steps, with [`lsm`] and [`relocate`].
+//! 4. [`commit`]: the only path for writes, in eight steps.
+//! 5. `write`: [`transaction`], which reads, collects writes and commits.
+//! 6. [`checkpoint`]: from memtables to runs, in fourteen steps, with [`lsm`] and [`relocate`].
 //! 7. `open`: [`recovery`], [`beside`] another process, [`pinned`] copies, and [`rebuild`].
-//! 8. [`changes`]: the log of a live database as logical changes, for those who follow it.
-//! 9. [`salvage`]: what can still be read of a damaged database.
+//! 8. [`changes`]: the log of a live database as logical changes, for programs that follow it.
+//! 9. [`salvage`]: export of what can still be read of a damaged database.
 //! 10. `watch`: [`stats`], [`figures`], [`advice`] and [`check`].
 #![deny(missing_docs)]
-// Files and threads are beyond loom: it gets `view` alone, by path, in tests/views_loom.rs.
+// Loom has no files and threads of its own: it gets `view` alone, by path, in tests/views_loom.rs.
 #![cfg(not(loom))]
 
 mod state;
