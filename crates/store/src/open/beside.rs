@@ -1,33 +1,34 @@
-//! Reading beside another process that writes.
+//! Reading a database while another process writes it.
 //!
-//! A writer that admits readers keeps a board (`state/board.rs`), which says how far its commits may be shown, and
-//! honours seats (`state/seats.rs`), which say what readers in other processes still need. Opening:
+//! A writer that admits readers keeps a board (`state/board.rs`), which states how far its commits may be shown. It
+//! respects seats (`state/seats.rs`), which state what readers in other processes still need. The steps of opening are:
 //!
 //! 1. Take a seat, and pin the newest checkpoint with it.
 //! 2. Build a read-only store on that checkpoint, as recovery does. Nothing of the log is replayed yet.
 //! 3. *Follow*: read the log up to the newest visible commit, and apply each record through the function that commit
 //!    and recovery use.
 //!
-//! [`Follower::catch_up`] does step 3 again and again. It also follows the writer's checkpoints:
+//! [`Follower::catch_up`] repeats step 3. It also follows the writer's checkpoints:
 //!
-//! * *Switch*: when the writer has made a checkpoint, its runs take the place of the memtables that it absorbed, as in
-//!   the writer's own views. Snapshots that were taken before keep what they see.
+//! * *Switch*: when the writer has made a checkpoint, its runs replace the memtables that it absorbed, as in the
+//!   writer's own views. Older snapshots keep what they see.
 //! * *Jump*: if this store could not apply all commits that the checkpoint absorbed, because they did not fit into its
-//!   memory or because the log is gone, all its memtables make way for the runs.
-//! * *Resume*: a log that could not be read on is opened anew where the checkpoint says. That may be before the last
-//!   commit that this store has applied: commits that it has are passed over.
-//! * *Settle*: when no snapshot reads the oldest checkpoint any more, the seat moves on.
+//!   memory or because the log was dropped, the runs replace all its memtables.
+//! * *Resume*: a log that could not be read further is opened again at the position that the checkpoint names. That may
+//!   be before the last commit that this store has applied: commits that it has are skipped.
+//! * *Settle*: when no snapshot reads the oldest checkpoint, the seat moves on.
 //!
-//! A reader that comes when no process writes opens as any reader does, with locks that keep writers out, and then
+//! A reader that opens while no process writes does so as any reader does, with locks that keep writers out. Then it
 //! *stands by*: it takes a seat and gives up the locks ([`stand_by`]). From then on it is a follower like the others,
-//! and notices by the board that a writer has come. Until then it looks for one with each tick, at no other cost.
+//! and notices through the board that a writer has come. Until then it looks for a writer with each tick, at no other
+//! cost.
 //!
 //! After that the writer may use the places of pages that only the older checkpoint reached for something else. Copies
-//! of them stay in the pool until it needs their frames. They are never mistaken for what lies there now: a page is
-//! found by the checksum in the pointer to it as well.
+//! of these pages stay in the pool until it needs their frames. They are never mistaken for the new contents, because a
+//! page is found by the checksum in its pointer as well.
 //!
-//! Another writer may take over while this store is open. It does not know which pages only older checkpoints reach,
-//! so the older views expire: their snapshots end with [`SnapshotTooOld`](ErrorKind::SnapshotTooOld).
+//! Another writer may take over while this store is open. It does not know which pages only older checkpoints reach, so
+//! the older views expire: their snapshots fail with [`SnapshotTooOld`](ErrorKind::SnapshotTooOld).
 
 use crate::open::pinned::{following, stamp_of};
 use crate::open::read_only::Ceiling;
@@ -47,10 +48,10 @@ use log::{Beside, Log};
 use space::Space;
 use std::sync::{Arc, MutexGuard};
 
-/// How often the checkpoint is read again that was to be pinned, because a newer one came.
+/// The number of times that the checkpoint to pin is read again because a newer one came.
 const ATTEMPTS: u32 = 1000;
 
-/// What keeps a store up to date that reads beside another process.
+/// A follower keeps a store up to date that another process writes.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -76,19 +77,19 @@ pub struct Follower {
     store: Arc<Store>,
     writable: Arc<dyn Dir>,
     ids: Random,
-    /// `None`: no process has written here that admits readers.
+    /// The writer's board; `None`: no process that admits readers has written here.
     board: Option<Arc<dyn File>>,
-    /// That of the newest board that was seen; 0 before.
+    /// The epoch of the newest board that was seen; 0 before.
     epoch: u64,
-    /// `None`: the log could not be read on. The next checkpoint says where it goes on.
+    /// The log; `None`: it could not be read further, and the next checkpoint names where it continues.
     log: Option<Beside>,
     ceiling: Option<Ceiling>,
     /// The checkpoint that the newest view reads.
     newest: Superblock,
 }
 
-/// Opens the database in `dir`, which another process has open for writing, for reading. The directory must be
-/// writable: the reader keeps a small file in it.
+/// Opens for reading the database in `dir`, which another process has open for writing. The directory must be writable:
+/// the reader keeps a small file in it.
 ///
 /// # Errors
 /// [`ErrorKind::Locked`] if that process does not admit readers; those of a read-only opening.
@@ -96,10 +97,11 @@ pub fn open(dir: Arc<dyn Dir>, options: &Options) -> Result<(Arc<Store>, Followe
     open_as(dir, options, Random::from_entropy())
 }
 
-/// As [`open`]; the names of its files are drawn from `ids`. For simulations, which must repeat themselves.
+/// Does what [`open`] does; the names of its files are drawn from `ids`. Simulations use it, because they must be
+/// repeatable.
 ///
 /// # Errors
-/// As [`open`].
+/// As for [`open`].
 pub fn open_as(dir: Arc<dyn Dir>, options: &Options, ids: Random) -> Result<(Arc<Store>, Follower)> {
     check(options)?;
     let describe = dir.describe();
@@ -135,8 +137,8 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
     Ok((store, follower))
 }
 
-/// Has `store`, which was opened read-only with the locks of its directory, follow the next writer instead of keeping
-/// it out. `dir` is that directory, writable. Returns `None`, and the locks stay, where nothing can be created in it.
+/// Makes `store`, which was opened read-only with the locks of its directory, follow the next writer instead of keeping
+/// it out. `dir` is that directory, writable. Returns `None`, and keeps the locks, if no file can be created in it.
 ///
 /// # Errors
 /// Those of reading the files.
@@ -149,7 +151,7 @@ pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Res
         return Ok(None);
     }
     let log = Beside::open(&store.dir, store.database, store.log.end())?;
-    // What an earlier writer left says nothing but which epoch is over.
+    // The board of an earlier writer shows only which epoch is over.
     let board = look_for_board(&store.dir, store.database)?;
     let epoch = board.as_ref().map_or(0, |(_, shown)| shown.epoch);
     store.processes.give_up_locks_for(seat);
@@ -187,7 +189,7 @@ fn no_seat(error: Error) -> Error {
     Error::new(ErrorKind::Locked, what).caused_by(error)
 }
 
-/// Has the seat keep the newest checkpoint; the head of `state/seats.rs` says why it is then kept.
+/// Makes the seat keep the newest checkpoint; the head of `state/seats.rs` argues why it is then kept.
 fn pin_newest(data: &dyn File, seat: &mut Seat) -> Result<Superblock> {
     let mut superblock = Superblock::read(data)?;
     for _ in 0..ATTEMPTS {
@@ -202,11 +204,11 @@ fn pin_newest(data: &dyn File, seat: &mut Seat) -> Result<Superblock> {
 }
 
 impl Follower {
-    /// Makes the store show what the writer shows now. Returns whether anything changed. A few microseconds where
+    /// Makes the store show what the writer shows now. Returns whether anything changed. It takes a few microseconds if
     /// nothing did.
     ///
     /// # Errors
-    /// Those of reading the files. The store goes on showing what it showed; call it again.
+    /// Those of reading the files. The visible state stays as it was; call it again.
     pub fn catch_up(&mut self) -> Result<bool> {
         let store = Arc::clone(&self.store);
         if self.board.is_none() {
@@ -229,7 +231,7 @@ impl Follower {
             followed?;
         }
         if is_taken_over {
-            // The new writer keeps what the seat names from now on, and not what only older checkpoints reach.
+            // The new writer keeps what the seat names from now on, but not what only older checkpoints reach.
             store.expire_older_views();
             self.epoch = shown.epoch;
         }
@@ -240,8 +242,8 @@ impl Follower {
         Ok(changes)
     }
 
-    /// Gives up what the store read if the writer has taken the seat away, and begins anew. Call it four times a
-    /// second, with the time since some moment that stays the same.
+    /// Begins anew if the writer has taken the seat away, and gives up what the store read. Call it four times a
+    /// second, with the time since a fixed moment.
     ///
     /// # Errors
     /// As [`Follower::catch_up`]; [`ErrorKind::Io`] if the database was moved or deleted.
@@ -265,7 +267,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Whether no process has written since the store was opened: then looking for one a few times a second is enough.
+    /// Returns whether no process has written since the store was opened. Looking for a writer a few times a second is
+    /// then enough.
     pub fn is_alone(&self) -> bool {
         !self.store.is_beside()
     }
@@ -274,7 +277,7 @@ impl Follower {
         self.store.processes.seat().expect("a follower's store has a seat")
     }
 
-    /// Step 3, up to the commit that is visible. What does not fit into memory waits for the next checkpoint.
+    /// Runs step 3, up to the visible commit. Commits that do not fit into memory wait for the next checkpoint.
     fn follow(&mut self, shown: Shown) -> Result<()> {
         let store = Arc::clone(&self.store);
         let Some(log) = &mut self.log else { return Ok(()) };
@@ -322,13 +325,13 @@ impl Follower {
         *lock(&store.space) = space;
         let mut committer = lock(&store.committer);
         if committer.last <= superblock.absorbed {
-            // Then the switch frees all that was applied.
+            // The switch then frees everything that was applied.
             store.seal_at(&mut committer, superblock.replay_from);
             committer.last = superblock.absorbed;
         }
         store.checkpoints.pins.switch(superblock, Arc::clone(&tables));
         store.views.switch(superblock.absorbed, tables, superblock.checkpoint);
-        // After the view, so that a snapshot never names a commit that it does not show.
+        // This comes after the view, so that a snapshot never names a commit that it does not show.
         if jumps {
             store.clocks.advance_applied(superblock.absorbed);
             store.clocks.publish(superblock.absorbed);
@@ -340,7 +343,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Lets go of what no snapshot reads.
+    /// Releases what no snapshot reads.
     fn settle(&mut self) -> Result<()> {
         let read = self.store.free_memtables();
         let checkpoint = read.first().copied().unwrap_or(self.newest.checkpoint);

@@ -1,9 +1,9 @@
-//! What log records refer to outside the log, and how recovery takes it for its own.
+//! The extents that log records refer to, and how recovery claims them.
 //!
-//! The space map that a superblock names has such extents as free: only the log knows of them until a checkpoint has
-//! merged its records. So after a crash, before anything is allocated, every record from the superblock's position on
-//! is asked for its [`references`], and their extents are [`claim`]ed. What no record names, because its transaction
-//! never committed, is free: nothing else has to be done for it.
+//! The space map that a superblock names has these extents as free: only the log refers to them until a checkpoint has
+//! merged its records. So after a crash, before anything is allocated, the [`references`] of every record from the
+//! superblock's position on are collected, and their extents are [`claim`]ed. Extents that no record names, because
+//! their transaction never committed, are free without further work.
 
 use base::op::{DELTA_BYTES, Decoder, Op, decode_extents};
 use base::{Error, LargeRef, Result};
@@ -11,23 +11,23 @@ use pool::Pool;
 use run::{Delta, Pieces};
 use space::Space;
 
-/// Something in the data file that a log record names.
+/// Something in the data file that a log record refers to.
 #[derive(Clone, Debug)]
 pub(crate) enum Reference {
-    /// A value.
+    /// A large value.
     Large(LargeRef),
-    /// A run that was attached, with some of its record's extents.
+    /// An attached run, with some of its record's extents.
     Attached(Box<AttachedRef>),
 }
 
-/// See [`Op::Attach`].
+/// The reference of an attached run; see [`Op::Attach`].
 #[derive(Clone, Debug)]
 pub(crate) struct AttachedRef {
     pub delta: [u8; DELTA_BYTES],
     pub extents: Vec<u8>,
 }
 
-/// What `record` refers to, in its order. A record that is none refers to nothing: applying it finds out.
+/// Returns what `record` refers to, in its order. A damaged record refers to nothing: applying it returns the error.
 pub(crate) fn references(record: &[u8]) -> impl Iterator<Item = Reference> {
     Decoder::begin(record).into_iter().flatten().filter_map(|(_, op)| match op {
         Op::PutLarge { large, .. } => Some(Reference::Large(large)),
@@ -39,10 +39,10 @@ pub(crate) fn references(record: &[u8]) -> impl Iterator<Item = Reference> {
     })
 }
 
-/// Takes the extents of `reference` out of what `space` may hand out.
+/// Takes the extents of `reference` out of what `space` may allocate.
 ///
-/// Errors: [`base::ErrorKind::Corruption`] if they are not what they must be, not in the file, or in use, by another
-/// reference too: so the work is bounded by the file, whatever the log says.
+/// Errors: [`base::ErrorKind::Corruption`] if they are invalid, not in the file, or in use, also by another reference.
+/// So the work is bounded by the file, whatever the log contains.
 pub(crate) fn claim(reference: &Reference, pool: &Pool, space: &mut Space) -> Result<()> {
     match reference {
         Reference::Large(large) => {
@@ -58,7 +58,7 @@ pub(crate) fn claim(reference: &Reference, pool: &Pool, space: &mut Space) -> Re
     }
 }
 
-/// Reads and verifies all that `reference` names.
+/// Reads and verifies everything that `reference` refers to.
 pub(crate) fn read_through(reference: &Reference, pool: &Pool) -> Result<()> {
     match reference {
         Reference::Large(large) => {

@@ -1,12 +1,13 @@
-//! What consumers still have to read, kept when a database is opened.
+//! What consumers still have to read, and how opening a database keeps it.
 //!
-//! Recovery needs the log from the superblock's position on. Consumers may need older records, and what those name in
-//! the data file: the superblock's map has it as free, if a checkpoint has replaced it. Before anything is allocated:
-//! 1. The tail gets the older segments, as far as the oldest place.
-//! 2. Their records are read, and what they name is kept as the process before has kept it: out of what can be handed
-//!    out, until the consumers have passed.
+//! Recovery needs the log from the superblock's position on. Consumers may need older records, and the extents that
+//! those refer to; the superblock's map has these as free if a checkpoint has replaced them. Before anything is
+//! allocated:
+//! 1. The tail gets the older segments, as far back as the oldest position.
+//! 2. Their records are read, and the extents that they refer to are kept as the previous process kept them: they
+//!    cannot be allocated until the consumers have passed.
 //!
-//! Where one of these is not there, those consumers have lost their places, and nothing is kept for them.
+//! If one of these is missing, those consumers have lost their positions, and nothing is kept for them.
 
 use crate::open::claims::{Reference, references};
 use crate::open::pinned::following;
@@ -23,7 +24,7 @@ use space::Space;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The consumers, each with whether what it needs is there: steps 1 and 2.
+/// Runs steps 1 and 2. Returns the consumers, each with whether what it needs exists.
 pub(super) fn keep_for_consumers(
     dir: &Arc<dyn Dir>,
     superblock: &Superblock,
@@ -34,7 +35,7 @@ pub(super) fn keep_for_consumers(
     let mut places = consumers::read_all(&**dir, superblock.database)?;
     places.sort_by_key(|(_, held)| held.last);
     let mut kept = Vec::new();
-    // From the oldest that can be kept on, all can.
+    // After the oldest consumer that can be kept, all others can be kept, too.
     let mut has_all = false;
     for (name, held) in places {
         if !has_all {
@@ -83,7 +84,7 @@ fn keep_named(reference: &Reference, absorbed: CommitTs, pool: &Pool, space: &mu
     }
 }
 
-/// Has the store's feeds hold what consumers need.
+/// Makes the store's feeds hold what consumers need.
 pub(super) fn join(feeds: &Feeds, kept: Vec<(String, Held, bool)>) -> Consumers {
     let known = |(name, held, is_kept): (String, Held, bool)| {
         let hold = feeds.join();

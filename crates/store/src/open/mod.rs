@@ -1,4 +1,4 @@
-//! Opening: a database is created, recovered from its files, opened for reading only, or made of a copy of another.
+//! Opening: a database is created, recovered from its files, opened for reading only, or built from a copy of another.
 
 pub mod recovery;
 pub(crate) mod replay;

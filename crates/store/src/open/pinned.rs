@@ -1,20 +1,20 @@
-//! Pinned: a checkpoint and the log up to one commit, kept as they are while somebody copies them.
+//! Pinned states: a checkpoint and the log up to one commit, kept unchanged while they are copied.
 //!
-//! The state at commit *t* is what the newest checkpoint wrote, plus the log from there through *t* (invariant 4). To
-//! pin it:
-//! 1. Hold the whole log, so that no segment goes.
-//! 2. Under the pins' lock, take the newest checkpoint and note its number. A switch to a newer one passes the same
-//!    lock *before* it frees anything, and frees only what no noted checkpoint reaches. So neither the pages of this
-//!    one nor the log behind it are gone, nor do they go.
-//! 3. Take *t*: what is visible now. All that a checkpoint holds was visible before its switch, so *t* is not before
-//!    it; and each commit through *t* is in the log already.
-//! 4. Hold the log from the checkpoint's position on, and let go of the rest.
+//! The state at commit *t* is what the newest checkpoint wrote, plus the log from there through *t* (invariant 4). It
+//! is pinned in these steps:
+//! 1. Hold the whole log, so that no segment is dropped.
+//! 2. Under the pins' lock, take the newest checkpoint and note its number. A switch to a newer one takes the same lock
+//!    *before* it frees anything, and frees only what no noted checkpoint reaches. So neither the pages of this
+//!    checkpoint nor the log after it have been freed, nor will they be.
+//! 3. Take *t*: the newest visible commit. Everything in a checkpoint was visible before its switch, so *t* is not
+//!    before it; and each commit through *t* is in the log already.
+//! 4. Hold the log from the checkpoint's position on, and release the rest.
 //!
 //! The parts come in this order: commits after the checkpoint through *t*; the large values that they refer to (the pin
-//! keeps their extents too: they are retired by a later checkpoint, if at all); pages and large values, those of the
-//! runs that these commits attached first, then the physical catalog; the space map. The log is let go of as soon as
-//! its commits have been shown, as what holds the log makes it grow; the rest stays pinned until the end. No memtable
-//! and no view is held, and no lock beyond a moment: commits, checkpoints and seals go on.
+//! keeps their extents too, because only a later checkpoint can retire them); pages and large values, those of the runs
+//! that these commits attached first, then the physical catalog; the space map. The log is released as soon as its
+//! commits have been shown, because a held log grows; the rest stays pinned until the end. No memtable and no view is
+//! held, and no lock for more than a moment: commits, checkpoints and seals continue.
 
 use crate::open::claims::{Reference, references};
 use crate::state::store::Store;
@@ -28,21 +28,21 @@ use space::Space;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The log from its very beginning on.
+/// The position from which the whole log is held.
 const EVERYTHING: Position = Position { segment: 0, generation: 0, lsn: Lsn(0) };
 
-/// What a pinned state consists of.
+/// A part of a pinned state.
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'a> {
-    /// A commit record, as it lies in the log. They come in order, without gaps.
+    /// A commit record as in the log. The records come in order, without gaps.
     Commit(&'a [u8]),
-    /// A page: where it lies, and its bytes, verified.
+    /// A page: its pointer, and its verified bytes.
     Page(PagePtr, &'a [u8]),
     /// A piece of a large value or of the space map.
     Extent(Piece<'a>),
 }
 
-/// Where the copying stands.
+/// The stage of the copy.
 #[derive(Debug)]
 enum Stage {
     Log(Box<Follow>),
@@ -52,7 +52,7 @@ enum Stage {
     Done,
 }
 
-/// A pinned state, and a cursor over its parts. Unpinned when dropped.
+/// A pinned state, and a cursor over its parts. Dropping it unpins the state.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -82,24 +82,24 @@ pub struct Pinned {
     since: Option<CheckpointNo>,
     holds_log: bool,
     stage: Stage,
-    /// The last commit shown, or absorbed.
+    /// The last commit that was shown, or that the checkpoint absorbed.
     last: CommitTs,
-    /// What the commits shown refer to outside the log: not to be kept waiting for while the log is held.
+    /// The large values that the shown commits refer to. They are read after the log is released.
     values: VecDeque<LargeRef>,
     runs: VecDeque<Run>,
-    /// The runs that the commits shown have attached.
+    /// The runs that the shown commits attached.
     attached: VecDeque<Run>,
     map: VecDeque<PagePtr>,
-    /// The part of the map gone to, or a large value's bytes.
+    /// The current part of the map, or the bytes of a large value.
     part: (Option<PagePtr>, Vec<u8>),
 }
 
 impl Store {
-    /// Pins the newest state that every reader sees. With `since`, pages and large values that were there at that
-    /// checkpoint are left out. Waits for nothing but a moment of the log's and the pins' locks.
+    /// Pins the newest state that every reader sees. With `since`, pages and large values that existed at that
+    /// checkpoint are left out. It waits only for short holds of the log's and the pins' locks.
     ///
     /// # Errors
-    /// [`Closed`](base::ErrorKind::Closed); those of opening the log's files.
+    /// [`Closed`](base::ErrorKind::Closed); errors of opening the log's files.
     pub fn pin(self: &Arc<Self>, since: Option<CheckpointNo>) -> Result<Pinned> {
         self.check_open()?;
         self.processes.check_not_beside("a backup", "Database::backup")?;
@@ -122,7 +122,7 @@ impl Store {
             map: VecDeque::new(),
             part: (None, Vec::new()),
         };
-        // From here on dropping it lets go of everything.
+        // From here on, dropping it releases everything.
         pinned.runs.extend(tables.iter().flat_map(|(_, layout)| layout.runs()));
         pinned.map = Space::map_parts(&*self.data, self.database, RESERVED_UNITS, &superblock.space)?.into();
         pinned.stage = Stage::Log(Box::new(self.log.follow(superblock.replay_from)?));
@@ -131,40 +131,41 @@ impl Store {
 }
 
 impl Pinned {
-    /// The checkpoint's superblock.
+    /// Returns the checkpoint's superblock.
     pub fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
-    /// The last commit that the state has.
+    /// Returns the last commit of the state.
     pub fn ts(&self) -> CommitTs {
         self.ts
     }
 
-    /// About how many bytes the parts have, if none are left out.
+    /// Returns about how many bytes the parts have if none are left out.
     pub fn estimated_bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.bytes).sum()
     }
 
-    /// Goes to the next part. Returns false after the last.
+    /// Moves to the next part. Returns false after the last.
     ///
     /// # Errors
-    /// [`Corruption`](base::ErrorKind::Corruption) naming what is not as it was written;
-    /// [`Closed`](base::ErrorKind::Closed) if the database was closed, as its files may then be another process's;
-    /// [`Locked`](base::ErrorKind::Locked) if another process came to write what this one had open for reading; those
-    /// of reading.
+    /// [`Corruption`](base::ErrorKind::Corruption) with the place of the damage; [`Closed`](base::ErrorKind::Closed) if
+    /// the database was closed, because its files may then belong to another process;
+    /// [`Locked`](base::ErrorKind::Locked) if another process came to write the database that this one had open for
+    /// reading; errors of reading.
     pub fn advance(&mut self) -> Result<bool> {
         let advanced = self.go_on();
-        // A process that opened the files since may have changed them: then what was read means nothing, good or bad.
+        // A process that opened the files since may have changed them: then neither data nor errors that were read are
+        // valid.
         self.store.check_open()?;
         self.store.processes.check_not_beside("a backup", "Database::backup")?;
         advanced
     }
 
-    /// The part gone to.
+    /// Returns the current part.
     ///
     /// # Panics
-    /// Before the first [`Pinned::advance`] and behind the end.
+    /// Before the first [`Pinned::advance`] and after the end.
     pub fn part(&self) -> Part<'_> {
         match &self.stage {
             Stage::Log(follow) => Part::Commit(follow.payload()),
@@ -234,7 +235,7 @@ impl Pinned {
     }
 
     fn next_run(&mut self) -> Result<()> {
-        // What commits attached was never in a backup, however old its pages are.
+        // Attached runs were never in a backup, however old their pages are.
         let (run, since) = match self.attached.pop_front() {
             Some(run) => (Some(run), None),
             None => (self.runs.pop_front(), self.since),
@@ -275,7 +276,7 @@ impl Pinned {
     }
 }
 
-/// The timestamp of `record`, which comes after commit `last`.
+/// Returns the timestamp of `record`, which comes after commit `last`.
 pub(crate) fn following(last: CommitTs, record: &[u8]) -> Result<CommitTs> {
     let stamp = stamp_of(record);
     if Some(stamp.0) != last.0.checked_add(1) {
@@ -284,7 +285,7 @@ pub(crate) fn following(last: CommitTs, record: &[u8]) -> Result<CommitTs> {
     Ok(stamp)
 }
 
-/// The timestamp of `record`; 0 of what is too short to be one.
+/// Returns the timestamp of `record`; 0 if it is too short.
 pub(crate) fn stamp_of(record: &[u8]) -> CommitTs {
     CommitTs(record.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)))
 }

@@ -1,28 +1,31 @@
-//! Opening beside others who only read, without a write of any sort. Beside a writer: [`crate::open::beside`].
+//! Opening a database for reading beside other readers, without any write. For reading beside a writer see
+//! [`crate::open::beside`].
 //!
-//! The read-only half of recovery is all of it: the log is replayed into memory, an unclean end is left as it is, and
-//! the store that comes of it is latched from the beginning. Three things keep the files as they are, each alone: the
-//! directory refuses ([`io::ReadOnlyDir`]), the log takes no append, the latch turns writers away by name.
+//! It runs only the read-only half of recovery: the log is replayed into memory, an unclean end is left as it is, and
+//! the resulting store is latched from the beginning. Three things protect the files, each sufficient alone: the
+//! directory rejects writes ([`io::ReadOnlyDir`]), the log accepts no append, and the latch returns an error to
+//! writers.
 //!
-//! Nothing can be checkpointed to make room, so what the log holds must fit the half of the memory that is not the
-//! pool's. If it does not, the error says how much would do.
+//! No checkpoint can make room, so the replayed log must fit into the half of the memory that the pool does not use. If
+//! it does not, the error states how much memory is enough.
 
 use crate::state::options::Options;
 use base::{Error, ErrorKind, Result};
 
-/// How much of the log replay may keep in memory.
+/// The limit on the memory that a replay of the log may take.
 #[derive(Debug)]
 pub(crate) struct Ceiling {
     memory_bytes: usize,
     most_bytes: usize,
-    /// Bytes of all commit records.
+    /// The bytes of all commit records.
     logged_bytes: u64,
-    /// Bytes of those that were applied.
+    /// The bytes of the applied records.
     applied_bytes: u64,
 }
 
 impl Ceiling {
-    /// That of an opening with these options, where the log holds `logged_bytes`: none unless it is read-only.
+    /// Returns the limit for an opening with these options, if the log holds `logged_bytes`; `None` unless it is
+    /// read-only.
     pub fn of(options: &Options, logged_bytes: u64) -> Option<Self> {
         options.read_only.then(|| Ceiling {
             memory_bytes: options.memory_bytes,
@@ -32,10 +35,10 @@ impl Ceiling {
         })
     }
 
-    /// Asked before a record of `record_bytes` is applied, while memtables hold `held_bytes`.
+    /// Checks, before a record of `record_bytes` is applied, that it fits while memtables hold `held_bytes`.
     ///
     /// # Errors
-    /// [`ErrorKind::Full`] if it does not fit, with the memory that would have been enough for all.
+    /// [`ErrorKind::Full`] if it does not fit; the message states the memory that would be enough for all records.
     pub fn admit(&mut self, record_bytes: usize, held_bytes: usize) -> Result<()> {
         if held_bytes + record_bytes <= self.most_bytes {
             self.applied_bytes += record_bytes as u64;
@@ -43,7 +46,7 @@ impl Ceiling {
         }
         const MIB: u64 = 1 << 20;
         let logged = self.logged_bytes;
-        // A memtable takes more than the record: as much as it did so far, or else thrice, and a tenth to be sure.
+        // A memtable takes more than the record: the ratio so far, or else three times as much, and a tenth to be safe.
         let ratio = if self.applied_bytes > logged / 16 {
             (held_bytes as f64 / self.applied_bytes as f64).max(1.0)
         } else {

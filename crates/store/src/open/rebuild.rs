@@ -1,18 +1,19 @@
-//! Rebuild: a database in an empty directory, made of the parts that [`crate::pinned`] showed.
+//! Rebuilding a database in an empty directory from the parts that [`crate::pinned`] returned.
 //!
-//! 1. Lock the directory, make `data.restore`, and make that name durable. From now until the end an opening refuses
-//!    the directory, whatever else is or is not in it.
-//! 2. For each state of a chain, oldest first: a new log takes its commits, the data file its extents, at the places
-//!    they had. An extent is held against its pointer's checksum as it comes.
+//! 1. Lock the directory, create `data.restore`, and make that name durable. Until the end, opening rejects the
+//!    directory, whatever else it contains.
+//! 2. For each state of a chain, oldest first: a new log takes its commits, and the data file its extents, at their
+//!    original places. An extent is verified against its pointer's checksum when it arrives.
 //! 3. Write the superblock: the last state's, with the new log's position and a fork of its own. Sync the file.
-//! 4. Read it all back: every page and value that the superblock reaches, each checked against what points to it.
-//!    What a chain left out by mistake is found here.
-//! 5. Make all names durable, removals of earlier logs too. Rename `data.restore` to `data`, and make that durable.
+//! 4. Read everything back: every page and value that the superblock reaches, each checked against its pointer. This
+//!    finds what a chain left out by mistake.
+//! 5. Make all names durable, including the removal of earlier logs. Rename `data.restore` to `data`, and make that
+//!    durable.
 //!
-//! So whatever instant it ends at, the directory is refused, or whole. Given up, it takes away what it made.
+//! So whenever it is interrupted, the directory is rejected or complete. If it is given up, it removes what it created.
 //!
-//! Places are kept because every checksum is seeded with its place and the database's id: other places, or another
-//! id, would mean writing every page anew. The file is sparse where nothing was used.
+//! Places are kept because every checksum is seeded with its place and the database's id: other places, or another id,
+//! would require writing every page anew. The file is sparse where nothing was used.
 
 use crate::open::claims::{Reference, claim, read_through, references};
 use crate::open::pinned::following;
@@ -32,27 +33,27 @@ use run::walk::Piece;
 use space::Space;
 use std::sync::Arc;
 
-/// Memory for pages while everything is read back: no page is needed twice.
+/// The memory for pages while everything is read back: no page is needed twice.
 const POOL_BYTES: usize = 1 << 20;
 
-/// The segments of the new log: of one size, as the log's length is known to be bounded.
+/// Returns the options of the new log: its segments have one size, because the log's length is bounded.
 fn log_options() -> log::Options {
     log::Options { first_segment_bytes: 16 << 10, max_segment_bytes: 64 << 20, ..log::Options::default() }
 }
 
-/// One state of the chain, being taken in.
+/// One state of the chain, while it is taken in.
 #[derive(Debug)]
 struct State {
     superblock: Superblock,
     ts: CommitTs,
     log: Log,
-    /// The last commit taken, or absorbed.
+    /// The last commit that was taken in, or absorbed.
     last: CommitTs,
-    /// What the commits refer to outside the log.
+    /// The data outside the log that the commits refer to.
     references: Vec<Reference>,
 }
 
-/// An extent of which some pieces came.
+/// An extent of which some pieces have arrived.
 #[derive(Debug)]
 struct Partial {
     ptr: PagePtr,
@@ -68,14 +69,14 @@ pub struct Rebuild {
     data: Arc<dyn File>,
     state: Option<State>,
     partial: Option<Partial>,
-    /// Where a compressed page is made whole, to be verified.
+    /// The buffer in which a compressed page is decompressed for verification.
     whole: Vec<u8>,
     is_done: bool,
     _lock: Box<dyn Lock>,
 }
 
 impl Rebuild {
-    /// Step 1.
+    /// Runs step 1.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if the directory has files; [`ErrorKind::Locked`].
@@ -87,7 +88,7 @@ impl Rebuild {
                 Err(Error::new(ErrorKind::Exists, message))
             }
         };
-        // Before the lock, which is a file, so that a directory of somebody's stays as it is.
+        // This comes before the lock, which creates a file, so that a foreign directory stays as it is.
         refuse_files()?;
         let lock = dir.lock(LOCK)?;
         refuse_files()?;
@@ -101,7 +102,7 @@ impl Rebuild {
     /// Begins to take in one state. Its commits and extents follow.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if it does not follow the state before.
+    /// [`ErrorKind::Invalid`] if it does not follow the previous state.
     pub fn state(&mut self, superblock: Superblock, ts: CommitTs) -> Result<()> {
         self.end_state()?;
         if let Some(before) = &self.state {
@@ -123,10 +124,10 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Takes the next commit of the state.
+    /// Takes in the next commit of the state.
     ///
     /// # Errors
-    /// [`ErrorKind::Corruption`] if it is not the next; those of the log.
+    /// [`ErrorKind::Corruption`] if it is not the next; errors of the log.
     pub fn commit(&mut self, record: &[u8]) -> Result<()> {
         let state = self.state.as_mut().ok_or_else(no_state)?;
         state.last = following(state.last, record)?;
@@ -134,7 +135,7 @@ impl Rebuild {
         state.log.append(record).map(drop)
     }
 
-    /// Takes a page.
+    /// Takes in a page.
     ///
     /// # Errors
     /// [`ErrorKind::Corruption`] if it is not what `ptr` points to.
@@ -157,10 +158,10 @@ impl Rebuild {
         self.data.write_at(bytes, ptr.offset_bytes())
     }
 
-    /// Takes the next piece of a large value or of the space map.
+    /// Takes in the next piece of a large value or of the space map.
     ///
     /// # Errors
-    /// [`ErrorKind::Corruption`] if it does not follow the piece before, or the extent's checksum is another.
+    /// [`ErrorKind::Corruption`] if it does not follow the previous piece, or if the extent's checksum is wrong.
     pub fn piece(&mut self, piece: Piece<'_>) -> Result<()> {
         let Piece { ptr, len_bytes, offset, bytes } = piece;
         let state = self.state.as_ref().ok_or_else(no_state)?;
@@ -192,7 +193,7 @@ impl Rebuild {
         self.pad(ptr, len_bytes)
     }
 
-    /// Zeros to the end of an extent's last unit, so that the file is as long as its extents say.
+    /// Writes zeros to the end of an extent's last unit, so that the file is as long as its extents require.
     fn pad(&self, ptr: PagePtr, len_bytes: u64) -> Result<()> {
         match (len_bytes as usize).next_multiple_of(UNIT_BYTES) - len_bytes as usize {
             0 => Ok(()),
@@ -200,7 +201,7 @@ impl Rebuild {
         }
     }
 
-    /// Whether all that was announced has come.
+    /// Checks that everything that was announced has arrived.
     fn end_state(&self) -> Result<()> {
         let Some(state) = &self.state else { return Ok(()) };
         if self.partial.is_some() || state.last != state.ts {
@@ -212,7 +213,7 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Steps 3 to 5. `fork` tells the rebuilt database from the one that was copied: not 0, drawn at random.
+    /// Runs steps 3 to 5. `fork` distinguishes the rebuilt database from the copied one: not 0, drawn at random.
     ///
     /// # Errors
     /// [`ErrorKind::Corruption`] if parts are missing.
@@ -232,7 +233,7 @@ impl Rebuild {
         self.dir.sync()
     }
 
-    /// Step 4.
+    /// Runs step 4.
     fn read_back(&self, superblock: &Superblock, references: Vec<Reference>) -> Result<()> {
         let Superblock { database, page_bytes, .. } = *superblock;
         let (slots, budget) = (Arc::new(Slots::new()), Account::alone(2 * POOL_BYTES));
@@ -259,7 +260,7 @@ fn no_state() -> Error {
 impl Drop for Rebuild {
     fn drop(&mut self) {
         if !self.is_done {
-            // Best effort: what stays is refused, and says why.
+            // Best effort: a directory that remains is rejected, with the reason.
             self.state = None;
             let _ = Log::discard(&self.dir);
             let _ = self.dir.sync();

@@ -1,19 +1,20 @@
-//! Opening: a read-only half that finds out, then a mutating half that repairs.
+//! Opening: a read-only half that inspects the files, then a mutating half that repairs them.
 //!
 //! Read-only: 1. lock the directory, by its lock file and its data file; 2. read the superblock; 3. load the space map
-//! and the physical rows; 4. walk the log from where the superblock says to its valid end, and claim the extents that
+//! and the physical rows; 4. walk the log from the superblock's position to its valid end, and claim the extents that
 //! it refers to; it must reach as far as it is known to have been durable. Mutating: 5. write the log's tail anew and
 //! begin a new generation, unless it was closed cleanly; 6. apply each commit through the function that commit used
-//! (invariant 4), with checkpoints on the way if the memory asks for them (`replay`); then the database is open.
+//! (invariant 4), with checkpoints in between if the memory requires them (`replay`); then the database is open.
 //!
-//! A cleanly closed database whose log fits the memory is opened without a sync, and without a write but for the board
-//! that readers in other processes look at (`state/board.rs`). A read-only opening leaves step 5 out, and makes no
-//! checkpoint (`read_only`).
+//! A cleanly closed database whose log fits the memory is opened without a sync, and the only write is that of the
+//! board for readers in other processes (`state/board.rs`). A read-only opening skips step 5, and makes no checkpoint
+//! (`read_only`).
 //!
 //! # Creation
-//! The data file is written as `data.new` and renamed when everything else is in place, so that a directory with
-//! a `data` file is a database, one with `data.new` alone is an interrupted creation and starts over, and one with
-//! log segments alone has lost its data file and is refused. So is one with a `data.restore` ([`crate::rebuild`]).
+//! The data file is written as `data.new` and renamed when everything else is in place. So a directory with a `data`
+//! file is a database, one with only `data.new` is an interrupted creation and starts over, and one with only log
+//! segments has lost its data file and is rejected. A directory with a `data.restore` ([`crate::rebuild`]) is rejected,
+//! too.
 
 use crate::open::kept::{join, keep_for_consumers};
 use crate::open::read_only::Ceiling;
@@ -57,10 +58,10 @@ use txn::Clocks;
 
 pub(crate) const DATA: &str = "data";
 pub(crate) const NEW_DATA: &str = "data.new";
-/// The data file while a database is being rebuilt from a backup.
+/// The name of the data file while a database is being rebuilt from a backup.
 pub(crate) const REBUILT_DATA: &str = "data.restore";
 pub(crate) const LOCK: &str = "lock";
-/// Says from which lineage of shipped commits the database was restored. Only who ships reads it.
+/// A file that names the lineage of shipped commits from which the database was restored. Only log shipping reads it.
 const MARKER: &str = "lineage";
 const LOG_PREFIX: &str = "log-";
 
@@ -101,7 +102,8 @@ pub(super) fn check(options: &Options) -> Result<()> {
     log::Options { max_segment_bytes: options.max_segment_bytes, ..options.log() }.check()
 }
 
-/// Pages of a size demand a budget of a size; of an existing database they are known only once it was read.
+/// Checks the memory. The page size determines the least budget; for an existing database it is known only after the
+/// superblock was read.
 fn check_memory(options: &Options, page_bytes: usize) -> Result<()> {
     let (least, ceiling) = (least_budget_bytes(page_bytes), options.ceiling_bytes());
     if ceiling < least {
@@ -121,7 +123,7 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
     let dir: Arc<dyn Dir> = if options.read_only { Arc::new(ReadOnlyDir::new(dir)) } else { dir };
     let missing = || Error::new(ErrorKind::Missing, "there is no database; create one first");
     if !create_missing && !dir.list()?.iter().any(|name| is_database_file(name)) {
-        // Before the lock, which is a file: looking for a database leaves nothing behind where there is none.
+        // This comes before the lock, which creates a file: looking for a database must not leave one behind.
         return Err(missing());
     }
     let lock = dir.lock(LOCK)?;
@@ -144,8 +146,8 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
         }
         create(&dir, options, &names)?;
     }
-    // Both: people who take the lock file for a leftover delete it, which they cannot do with the data file
-    // (`io/src/os/lock.rs`).
+    // It takes both locks: users who take the lock file for a leftover delete it, which they cannot do with the data
+    // file (`io/src/os/lock.rs`).
     let locks = [lock, dir.lock_existing(DATA)?];
     let data = dir.open(DATA)?;
     let superblock = Superblock::read(&*data)?;
@@ -154,7 +156,7 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
     parts.recover(options, locks)
 }
 
-/// Whether a file of this name, in a database's directory, is the database's.
+/// Returns whether a file of this name, in a database's directory, belongs to the database.
 ///
 /// ```
 /// assert!(pando_store::is_database_file("data") && pando_store::is_database_file("lock"));
@@ -167,15 +169,15 @@ pub fn is_database_file(name: &str) -> bool {
         || name.starts_with(CONSUMER_PREFIX)
 }
 
-/// Leaves a directory with an empty database, or, after any crash, something that creation starts over from.
+/// Creates an empty database. After any crash the directory has one, or something that creation starts over from.
 fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()> {
     let drawn = || DatabaseId(Random::from_entropy().next_u64());
     let database = options.database.unwrap_or_else(drawn);
-    // Kept where it is there already: without it, segments that an interrupted creation left would look like those
-    // of a database that lost its data file.
+    // An existing file is kept: without it, segments that an interrupted creation left would look like those of a
+    // database that lost its data file.
     let data =
         if names.iter().any(|name| name == NEW_DATA) { dir.open(NEW_DATA)? } else { dir.create(NEW_DATA)? };
-    // Two that create at once, where the lock file was deleted in between, must not empty each other's file.
+    // Two processes that create at once, while the lock file was deleted in between, must not empty each other's file.
     let _lock = dir.lock_existing(NEW_DATA)?;
     data.set_len(0)?;
     dir.sync()?;
@@ -198,12 +200,12 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
         times: Times::default(),
         restored: CommitTs(0),
     };
-    // Both slots take their room now: a superblock that found the disk full would latch the database.
+    // Both slots are allocated now: a superblock that found the disk full would latch the database.
     data.write_at(&[0; RESERVED_UNITS as usize * limits::UNIT_BYTES], 0)?;
     superblock.write(&*data)?;
     data.sync()?;
     first.close()?;
-    // The name is made durable by the opening that follows: this one's, or the next if this process is killed here.
+    // The following opening makes the name durable: this one, or the next if this process is killed here.
     dir.rename(NEW_DATA, DATA)
 }
 
@@ -219,7 +221,7 @@ pub(super) fn check_stored(options: &Options, superblock: &Superblock) -> Result
     }
 }
 
-/// What the read-only half gathers.
+/// The results of the read-only half.
 pub(super) struct Parts {
     dir: Arc<dyn Dir>,
     data: Arc<dyn File>,
@@ -231,22 +233,22 @@ pub(super) struct Parts {
     tables: Tables,
 }
 
-/// What keeps other processes from taking away what a store reads.
+/// The protection of the files that a store reads from other processes.
 pub(super) enum Hold {
-    /// They cannot write.
+    /// Locks: other processes cannot write.
     Locks(Locks),
-    /// The one that writes looks at it.
+    /// A seat: the process that writes respects it.
     Seat(Seat),
 }
 
-/// What the log says beside its end.
+/// What the log contains besides its end.
 pub(super) struct Found {
     /// The last commit.
     pub last: CommitTs,
     pub next_table: TableId,
-    /// How far the time had come at least, by the log.
+    /// The least time that the database had reached, by the log.
     pub time_ms: u64,
-    /// Named consumers, and whether what each needs is there.
+    /// The named consumers, and whether what each needs exists.
     pub consumers: Vec<(String, Held, bool)>,
 }
 
@@ -266,7 +268,7 @@ impl Parts {
         let pool = Pool::new(file, database, page_bytes, paying, most_bytes, Arc::clone(&slots))
             .with_share(shares.pool_bytes);
         let space = match superblock.checkpoint {
-            // Nothing was ever written, a map included.
+            // Nothing was ever written, not even a map.
             CheckpointNo(0) => Space::create(Arc::clone(&data), database, RESERVED_UNITS),
             _ => Space::load(Arc::clone(&data), database, RESERVED_UNITS, &superblock.space)?,
         };
@@ -276,7 +278,7 @@ impl Parts {
         Ok(Parts { dir, data, superblock, slots, account, pool, space, tables })
     }
 
-    /// Step 4.
+    /// Runs step 4.
     fn scan(&mut self) -> Result<(Tail, Found)> {
         let superblock = self.superblock;
         let mut survey = Survey {
@@ -310,7 +312,7 @@ impl Parts {
         Ok((tail, found))
     }
 
-    /// Steps 4 to 6.
+    /// Runs steps 4 to 6.
     fn recover(mut self, options: &Options, locks: [Box<dyn io::Lock>; 2]) -> Result<Arc<Store>> {
         let superblock = self.superblock;
         let (tail, found) = self.scan()?;
@@ -335,21 +337,22 @@ impl Parts {
         Ok(store)
     }
 
-    /// A new generation needs a segment. On a full disk the reserve gives as much back (`room`).
+    /// Makes room for a new generation, which needs a segment. If the disk is full, the reserve returns as much
+    /// (`room`).
     fn make_log_room(&mut self, segment_bytes: u64) -> Result<()> {
         let units = 2 * segment_bytes / limits::UNIT_BYTES as u64;
         let room_bytes = self.data.room_bytes()?;
         if room_bytes.is_none_or(|bytes| bytes >= units * limits::UNIT_BYTES as u64) {
             return Ok(());
         }
-        // Which free units have their blocks is known only when it was asked for.
+        // Which free units have their blocks is known only after the file system was asked.
         if self.space.firm_up(units, 1)?.is_supported {
             self.space.give_up_firm(units)?;
         }
         Ok(())
     }
 
-    /// Step 5.
+    /// Runs step 5.
     fn resume(&self, tail: Tail, options: &Options) -> Result<Log> {
         let superblock = self.superblock;
         // Nothing was ever committed: the process that created the database may have been killed before its name was
@@ -357,8 +360,8 @@ impl Parts {
         if superblock.checkpoint == CheckpointNo(0) && tail.blocks == 0 {
             self.dir.sync()?;
         }
-        // A superblock that no part of the log names may lie in the page cache alone: its writer was killed before the
-        // sync, or the sync failed. It is made durable before the log names it or gives up what its predecessor needs.
+        // A superblock that no part of the log names may be only in the page cache: its writer was killed before the
+        // sync, or the sync failed. It is made durable before the log names it or drops what its predecessor needs.
         if tail.newest_checkpoint < superblock.checkpoint {
             superblock.write(&*self.data)?;
             self.data.sync()?;
@@ -366,7 +369,8 @@ impl Parts {
         Log::resume(self.dir.clone(), tail, superblock.checkpoint, options.log())
     }
 
-    /// Where readers in other processes see how far they may read. Without the room for it, there are none.
+    /// Returns the board on which readers in other processes see how far they may read. If there is no room for it, no
+    /// readers are admitted.
     fn board(&self, options: &Options) -> Result<Option<Board>> {
         if options.read_only {
             return Ok(None);
@@ -378,7 +382,7 @@ impl Parts {
             return Ok(Some(board));
         }
         Board::remove(&*self.dir)?;
-        // Who keeps no board looks at no seats.
+        // A writer without a board does not look at seats.
         if seats::needed(&*self.dir, database)? != Needed::NOTHING {
             let message = "another process has the database open for reading, and this one cannot write \
                            beside it; wait until that process closes the database";
@@ -387,7 +391,7 @@ impl Parts {
         Ok(None)
     }
 
-    /// The store as the superblock has it: nothing of the log is replayed yet.
+    /// Builds the store as of the superblock; nothing of the log is replayed yet.
     pub(super) fn assemble(self, found: Found, log: Log, options: &Options, hold: Hold) -> Result<Store> {
         let (locks, seat) = match hold {
             Hold::Locks(locks) => (Some(locks), None),

@@ -1,24 +1,23 @@
 //! Replay: the log's commits become memtables again, and checkpoints where memtables find no room.
 //!
-//! The log is read twice. [`Survey`] is the scan's companion in the read-only half of recovery:
-//! 1. Every record is decoded to its end; its timestamp follows the one before; ids of tables are noted.
-//! 2. What it refers to in the data file is claimed at once. So when the scan has proved where the log ends, every
-//!    extent that any of its commits needs is out of what can be allocated, whichever part of the log is replayed
-//!    first.
+//! The log is read twice. [`Survey`] accompanies the scan in the read-only half of recovery:
+//! 1. Every record is decoded to its end; its timestamp must follow the previous one; ids of tables are noted.
+//! 2. Its references into the data file are claimed at once. So when the scan has found the end of the log, no extent
+//!    that any of its commits needs can be allocated, whichever part of the log is replayed first.
 //!
-//! [`Store::replay`] is the mutating half, on a log that can be appended to and behind which nothing else is lost:
-//! 3. Records are applied in order, through the function that commit used, and memtables sealed at the thresholds that
-//!    commits use; runs are attached as their commit attached them.
-//! 4. When the memtables' share of the memory is full, or one more would be sealed than may be, a checkpoint absorbs
-//!    them. It is a checkpoint like any other: its superblock says from where the rest of the log is to be
-//!    replayed, and the log before that may go. So recovery needs no more than the budget, however large the log
-//!    is, and what a crash in the middle of it leaves is recovered in the same way, from there on.
+//! [`Store::replay`] is the mutating half, on a log that can be appended to and that has nothing left to lose:
+//! 3. Records are applied in order, through the function that commit used, and memtables are sealed at the thresholds
+//!    that commits use; runs are attached as their commit attached them.
+//! 4. When the memtables' share of the memory is full, or one more would be sealed than allowed, a checkpoint absorbs
+//!    them. It is a checkpoint like any other: its superblock names the position from which the rest of the log is to
+//!    be replayed, and the log before that may be dropped. So recovery needs no more than the budget, however large the
+//!    log is, and after a crash during recovery the next one continues from there.
 //!
-//! One record can be larger than the share: then it alone is in memory, charged by force. (A transaction's writes
-//! are spilled beyond a sixteenth of the memory that it was given, at most a block of the log.)
+//! One record can be larger than the share: then it alone is in memory, charged by force. (A transaction's writes are
+//! spilled beyond a sixteenth of its memory, at most a block of the log.)
 //!
-//! Nobody else has the store yet: no reader, no worker, no commit. A read-only store makes no checkpoint, and has a
-//! ceiling instead ([`crate::open::read_only`]).
+//! Nothing else uses the store yet: no reader, no worker, no commit. A read-only store makes no checkpoint, and has a
+//! limit instead ([`crate::open::read_only`]).
 
 use crate::commit::apply::apply_record;
 use crate::open::claims::{claim, references};
@@ -38,16 +37,16 @@ use pool::Pool;
 use space::Space;
 use std::sync::Arc;
 
-/// What the scan of the log finds out on its way: steps 1 and 2.
+/// The results of the log's scan: steps 1 and 2.
 pub(crate) struct Survey<'a> {
     pub pool: &'a Pool,
     pub space: &'a mut Space,
     pub reader: Reader,
     /// The last commit.
     pub last: CommitTs,
-    /// Behind all ids that were ever given.
+    /// The id after all ids that were ever used.
     pub next_table: TableId,
-    /// How far the time had come at least: a table's TTL was changed then.
+    /// The least time that the database had reached when a table's TTL was changed.
     pub time_ms: u64,
 }
 
@@ -74,13 +73,13 @@ impl Survey<'_> {
             }
         }
         decoder.finish().filter(|rest| rest.is_empty()).ok_or_else(no_record)?;
-        // What cannot be attached is found out before anything is written.
+        // Runs that cannot be attached are detected before anything is written.
         Attached::recover(record, self.pool, &self.reader)?;
         references(record).try_for_each(|reference| claim(&reference, self.pool, self.space))
     }
 }
 
-/// The row that `op` puts into the catalog, if it does.
+/// Returns the row that `op` puts into the catalog, if it does.
 fn catalog_row(table: TableId, op: Op<'_>) -> Option<Result<TableRow>> {
     match (table, op) {
         (TableId::CATALOG, Op::Put { key, value }) => Some(TableRow::decode(key, value)),
@@ -88,7 +87,7 @@ fn catalog_row(table: TableId, op: Op<'_>) -> Option<Result<TableRow>> {
     }
 }
 
-/// The rows that `record` puts into the catalog.
+/// Returns the rows that `record` puts into the catalog.
 fn catalog_rows(record: &[u8]) -> impl Iterator<Item = Result<TableRow>> {
     Decoder::begin(record).into_iter().flatten().filter_map(|(table, op)| catalog_row(table, op))
 }
@@ -99,10 +98,10 @@ fn no_record() -> Error {
 }
 
 impl Store {
-    /// Steps 3 and 4: all of the log behind `from`, which [`Survey`] has seen, becomes part of the store.
+    /// Runs steps 3 and 4: applies all of the log after `from`, which [`Survey`] has seen, to the store.
     ///
     /// # Errors
-    /// Those of a checkpoint. What was done by then is whole: open the database again.
+    /// Those of a checkpoint. Everything done by then is consistent: open the database again.
     pub(crate) fn replay(&self, from: Position, ceiling: Option<Ceiling>) -> Result<()> {
         let mut follow = self.log.follow(from)?;
         let _buffer = self.memory.account.charge_making_room(Holder::Recovery, log::Follow::LEAST_BYTES);
@@ -114,7 +113,7 @@ impl Store {
             })?;
         }
         if replay.is_overfull() {
-            // Later work would find no memory for a checkpoint.
+            // Otherwise later work would find no memory for a checkpoint.
             replay.checkpoint().map_err(|error| with_need(self, error))?;
         }
         lock(&self.committer).may_drop = true;
@@ -122,11 +121,11 @@ impl Store {
     }
 }
 
-/// Pages that a checkpoint of the replay may have beyond the budget where commits took all of it: as many as the least
+/// The pages that a checkpoint of the replay may have beyond the budget if commits took all of it: as many as the least
 /// budget has for it (see [`least_budget_bytes`]).
 const LENT_PAGES: usize = 64;
 
-/// An error that says how much memory would do, if it is memory that there was too little of.
+/// Returns an error that states how much memory would be enough, if there was too little memory.
 #[cold]
 fn with_need(store: &Store, error: Error) -> Error {
     let (budget, pressure) = (store.memory.account.budget(), store.pressure());
@@ -142,23 +141,23 @@ fn with_need(store: &Store, error: Error) -> Error {
     ))
 }
 
-/// Applies records of the log to a store, one after the other.
+/// A replay applies records of the log to a store, one after the other.
 pub(crate) struct Replay<'s> {
     store: &'s Store,
     reader: Reader,
-    /// Behind the last record that was applied.
+    /// The position after the last applied record.
     at: Position,
     ceiling: Option<Ceiling>,
 }
 
 impl<'s> Replay<'s> {
-    /// Begins at `at`. What is applied is limited by `ceiling`.
+    /// Begins at `at`. `ceiling` limits what is applied.
     pub fn new(store: &'s Store, at: Position, ceiling: Option<Ceiling>) -> Self {
         let reader = store.slots.claim().expect("a database that is being opened has free slots");
         Replay { store, reader, at, ceiling }
     }
 
-    /// The ceiling, as far as it is used up.
+    /// Returns the limit, as far as it is used up.
     pub fn into_ceiling(self) -> Option<Ceiling> {
         self.ceiling
     }
@@ -176,7 +175,7 @@ impl<'s> Replay<'s> {
             }
             store.seal_at(&mut lock(&store.committer), self.at);
         }
-        // The catalog's id is the least, so it comes first, unless runs are attached.
+        // The catalog's id is the least, so its operations come first, unless runs are attached.
         let first = Decoder::begin(record).and_then(|mut decoder| decoder.by_ref().next());
         let changes_catalog = attached.is_some() || first.is_some_and(|(table, _)| table == TableId::CATALOG);
         self.make_room_for(record)?;
@@ -209,7 +208,7 @@ impl<'s> Replay<'s> {
         Ok(())
     }
 
-    /// Sees to it that `record` finds its memory charged, if it can be had: step 4.
+    /// Runs step 4: charges the memory for `record`, if there is any.
     fn make_room_for(&self, record: &[u8]) -> Result<()> {
         let (bytes, operations) = (record.len(), Decoder::begin(record).map_or(0, |decoder| decoder.left()));
         if self.is_overfull() {
@@ -231,7 +230,7 @@ impl<'s> Replay<'s> {
             return true;
         }
         let missing = committer.writer.missing(bytes, operations);
-        // No lock of ours may be held while pools give way.
+        // No lock may be held while pools evict pages.
         drop(committer);
         let Some(charge) = store.memory.account.charge_making_room(Holder::Memtables, missing) else {
             return false;
@@ -241,13 +240,13 @@ impl<'s> Replay<'s> {
         committer.writer.reserve(bytes, operations)
     }
 
-    /// Whether memtables take more than their share, as after a commit that is longer than that.
+    /// Returns whether memtables take more than their share, as after a commit that is longer than that.
     fn is_overfull(&self) -> bool {
         let pressure = self.store.pressure();
         pressure.memtables_bytes > pressure.limit_bytes
     }
 
-    /// Absorbs all that was replayed, unless nothing may be written.
+    /// Absorbs everything that was replayed, unless nothing may be written.
     fn checkpoint(&self) -> Result<()> {
         let store = self.store;
         if store.is_read_only() {
