@@ -20,26 +20,26 @@ impl Snapshot {
         self.get_in(table.id(), reading, key)
     }
 
-    /// Returns the value of `key` where it lies: see [`ValueRef`].
+    /// Returns the value of `key` in place: see [`ValueRef`].
     #[inline]
     pub fn get_ref(&self, table: &Table, key: &[u8]) -> Result<Option<ValueRef<'_>>> {
         let reading = table.check(self)?;
         self.get_ref_in(table.id(), reading, key)
     }
 
-    /// Calls `with` on the value of `key` where it lies.
+    /// Calls `with` on the value of `key` in place.
     #[inline]
     pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
         Ok(self.get_ref(table, key)?.map(|value| with(&value)))
     }
 
-    /// Returns the length of the value of `key`, in bytes. A value outside the pages is not read.
+    /// Returns the length of the value of `key` in bytes. A value outside the pages is not read.
     pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
         let reading = table.check(self)?;
         self.len_in(table.id(), reading, key)
     }
 
-    /// Returns whether `key` is present.
+    /// Returns whether `key` exists.
     #[inline]
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
         let reading = table.check(self)?;
@@ -53,7 +53,7 @@ impl Snapshot {
         self.resolve(self.call()?, table, key, Copy { snapshot: self, reading })
     }
 
-    /// Copies the value and times that: unless it read from the disk, which is counted there.
+    /// Copies the value and measures the time of that, unless it read from the disk, which is counted there.
     #[cold]
     #[inline(never)]
     fn copy_timed(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -79,13 +79,13 @@ impl Snapshot {
         self.resolve(self.call()?, table, key, Length(reading))
     }
 
-    /// Where the value of `key` is; its bytes, if they are at hand.
+    /// Returns where the value of `key` is, with its bytes if they are in memory or in a page.
     pub(crate) fn locate_in(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Option<Located>> {
         self.count_get(table);
         self.resolve(self.call()?, table, key, Location(reading))
     }
 
-    /// A copy of a large value, unless it has expired.
+    /// Returns a copy of a large value, unless it has expired.
     pub(crate) fn large_copy(&self, reading: Reading, large: LargeRef) -> Result<Option<Vec<u8>>> {
         if !reading.is_alive(large) {
             return Ok(None);
@@ -94,7 +94,7 @@ impl Snapshot {
     }
 }
 
-/// Copies the value, within the epoch; a large one after it.
+/// A consumer that copies the value within the epoch; a large one after it.
 struct Copy<'s> {
     snapshot: &'s Snapshot,
     reading: Reading,
@@ -115,7 +115,7 @@ impl<'s> Consumer<'s> for Copy<'s> {
     }
 }
 
-/// The same, and notes if the value lay in a memtable.
+/// A consumer that does the same, and notes whether the value was in a memtable.
 struct Noting<'s, 'c> {
     copy: Copy<'s>,
     cause: &'c mut Cause,

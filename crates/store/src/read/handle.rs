@@ -1,4 +1,4 @@
-//! A handle on a table, and how it is known to be good still.
+//! A handle on a table, and the check that it is still valid.
 
 use crate::read::snapshot::Snapshot;
 use crate::state::catalog::{Compression, TableRow, WantedLayout};
@@ -21,10 +21,10 @@ struct Inner {
     database: DatabaseId,
     name: String,
     row: TableRow,
-    /// A commit as of which this very row is known to be in the catalog; 0 for a table that is not committed yet.
+    /// A commit as of which this exact row is known to be in the catalog; 0 for a table that is not committed yet.
     known_at: AtomicU64,
-    /// Whether its transaction came to nothing, or went back behind what made this: then its name, which another
-    /// transaction may give again, says nothing of what is there.
+    /// Whether its transaction was rolled back, completely or to a savepoint before the handle. Its name, which another
+    /// transaction may use again, then does not identify the table.
     is_undone: AtomicBool,
 }
 
@@ -35,19 +35,19 @@ impl Table {
         Table { inner: Arc::new(Inner { database, name, row, known_at, is_undone }) }
     }
 
-    /// A handle on a table that `snapshot` sees.
+    /// Returns a handle on a table that `snapshot` sees.
     pub(crate) fn committed(snapshot: &Snapshot, name: &str, row: TableRow) -> Self {
         Table::new(snapshot.store(), name, row, snapshot.ts())
     }
 
-    /// A handle on a table that only its own transaction sees so far.
+    /// Returns a handle on a table that only its own transaction sees so far.
     pub(crate) fn uncommitted(store: &Store, name: &str, row: TableRow) -> Self {
         Table::new(store, name, row, CommitTs(0))
     }
 
-    /// What its own transaction made is undone.
+    /// Marks the handle as undone by its own transaction.
     pub(crate) fn undo(&self) {
-        // Relaxed: nothing else is read by it.
+        // Relaxed: no other data is read because of it.
         self.inner.is_undone.store(true, Ordering::Relaxed);
     }
 
@@ -82,12 +82,12 @@ impl Table {
         self.inner.row.compression
     }
 
-    /// The row as this handle has it.
+    /// Returns the row as this handle has it.
     pub(crate) fn row(&self) -> TableRow {
         self.inner.row
     }
 
-    /// Whether `other` is a handle of the same table under the same name.
+    /// Returns whether `other` is a handle of the same table under the same name.
     #[inline]
     pub(crate) fn is(&self, other: &Table) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
@@ -97,25 +97,27 @@ impl Table {
                 && self.is_undone() == other.is_undone())
     }
 
-    /// Checks that the table is in the catalog as `snapshot` sees it, and answers how that reads its values. If no
-    /// commit touched the catalog since this handle was last checked, that is two comparisons; else a look-up.
+    /// Checks that the table is in the catalog as `snapshot` sees it, and returns how `snapshot` reads its values. If
+    /// no commit changed the catalog since this handle was last checked, that takes two comparisons; otherwise a
+    /// look-up.
     #[inline]
     pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<Reading> {
         if self.is_known_to(snapshot) { Ok(self.reading(snapshot)) } else { self.look_up(snapshot) }
     }
 
-    /// How `snapshot`, which this handle is known to, reads the table's values.
+    /// Returns how `snapshot`, which this handle is known to, reads the table's values.
     #[inline]
     pub(crate) fn reading(&self, snapshot: &Snapshot) -> Reading {
         Reading::at(self.inner.row.ttl, || snapshot.time_ms())
     }
 
-    /// Whether no commit touched the catalog since this handle's row was found there, so that no look-up is needed.
+    /// Returns whether no commit changed the catalog since this handle's row was found there, so that no look-up is
+    /// needed.
     #[inline]
     pub(crate) fn is_known_to(&self, snapshot: &Snapshot) -> bool {
         let store = snapshot.store();
         let changed = store.catalog.newest().0;
-        // Relaxed: the value alone matters; it only ever moves to later points at which the row was found.
+        // Relaxed: only the value matters; it only ever moves to later points at which the row was found.
         let known_at = self.inner.known_at.load(Ordering::Relaxed);
         let same_database = self.inner.database == store.database;
         same_database && known_at != 0 && changed <= known_at && known_at <= snapshot.ts().0
@@ -126,7 +128,7 @@ impl Table {
         self.check_database(snapshot.store())?;
         let row = snapshot.get_in(TableId::CATALOG, Reading::Plain, self.name().as_bytes())?;
         let found = self.check_row(row.as_deref())?;
-        // A handle that is older than the table's TTL looks up what that is now, each time.
+        // A handle that is older than the table's TTL looks up the present TTL each time.
         let is_ours = found.ttl == self.inner.row.ttl;
         if is_ours && snapshot.store().catalog.newest() <= snapshot.ts() {
             // Relaxed: as where it is loaded.
@@ -135,7 +137,8 @@ impl Table {
         Ok(Reading::at(found.ttl, || snapshot.time_ms()))
     }
 
-    /// Checks it against a row of its name that a transaction over `snapshot` wrote itself; `None`: that it deleted.
+    /// Checks the handle against a row of its name that a transaction over `snapshot` wrote itself; `None`: it deleted
+    /// the row.
     pub(crate) fn check_written(&self, snapshot: &Snapshot, row: Option<&[u8]>) -> Result<Reading> {
         self.check_database(snapshot.store())?;
         let found = self.check_row(row)?;
@@ -149,7 +152,8 @@ impl Table {
         Err(Error::invalid(format!("table {:?} belongs to another database", self.name())))
     }
 
-    /// The handle is stale: the table has a TTL since, and its bytes mean something else.
+    /// Checks the row. The handle is stale if the table got a TTL after it was opened, because its bytes then mean
+    /// something else.
     fn check_row(&self, row: Option<&[u8]>) -> Result<TableRow> {
         let found = row.map(|row| TableRow::decode(self.name().as_bytes(), row)).transpose()?;
         let is_same =
@@ -170,10 +174,10 @@ impl Table {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admitted {
     pub id: TableId,
-    /// The snapshot has nothing of it: a look-up need not go there.
+    /// Whether the snapshot has nothing of the table, so that it need not be searched.
     pub blank: bool,
-    /// How its values are read.
+    /// How the table's values are read.
     pub reading: Reading,
-    /// Its row was found, and nothing that the transaction did since can have changed that.
+    /// Whether its row was found, and nothing that the transaction did since can have changed it.
     pub good: bool,
 }

@@ -1,19 +1,19 @@
-//! What a key was found to hold: its bytes, or where they lie.
+//! The contents of a key: the bytes of its value, or their place.
 
 use crate::state::ttl::Reading;
 use base::{LargeRef, Result};
 use page::Value;
 
-/// What a key was found to hold, its bytes read only if they lay in memory or in a page.
+/// The contents of a key. The bytes are read only if they are in memory or in a page.
 #[derive(Debug)]
 pub(crate) enum Located {
     Bytes(Vec<u8>),
-    /// The value is what lies behind so many of its bytes: a date.
+    /// A large value, after so many bytes of it: its date.
     Large(LargeRef, usize),
 }
 
 impl Located {
-    /// What a record says; `None`: that there is none, or it has expired.
+    /// Returns the contents of a record; `None` if it is a delete or has expired.
     pub fn of_value(value: Value<'_>, reading: Reading) -> Result<Option<Located>> {
         match value {
             Value::Inline(stored) => Ok(reading.value(stored)?.map(|value| Located::Bytes(value.to_vec()))),
@@ -22,12 +22,12 @@ impl Located {
         }
     }
 
-    /// A value outside the pages.
+    /// Returns a value outside the pages, unless it has expired.
     pub fn of_large(large: LargeRef, reading: Reading) -> Option<Located> {
         reading.is_alive(large).then_some(Located::Large(large, reading.front_bytes()))
     }
 
-    /// The length of the value.
+    /// Returns the length of the value.
     pub fn len_bytes(&self) -> u64 {
         match self {
             Located::Bytes(bytes) => bytes.len() as u64,

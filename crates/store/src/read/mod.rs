@@ -1,6 +1,7 @@
 //! Reads: a snapshot, one record of it, many records in order, and the bytes of a large value.
 //!
-//! `merge` puts layers of records into one order and knows no database; the others give it the layers of a view.
+//! `merge` puts layers of records into one order without knowing a database; the other modules give it the layers of a
+//! view.
 
 pub mod merge;
 pub mod snapshot;

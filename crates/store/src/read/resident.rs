@@ -1,9 +1,9 @@
-//! A get for callers that must not wait: a thread that serves many sockets, say.
+//! A get for callers that must not wait, for example a thread that serves many sockets.
 //!
-//! It looks the key up as every other get does, under a guard that says not to wait
+//! It looks the key up as every other get does, under a guard that does not wait
 //! ([`base::slots::EpochGuard::without_waiting`]), and stops at the first thing that is not in memory: a page, a value
-//! outside the pages, a table whose row would have to be looked up. It reads nothing from the disk, waits for nobody,
-//! and begins nothing on the caller's behalf.
+//! outside the pages, or a table whose row would have to be looked up. It does not read from the disk, does not wait
+//! for other threads, and starts no background work.
 
 use crate::read::handle::Table;
 use crate::read::resolve::{Consumer, Place};
@@ -12,19 +12,19 @@ use crate::state::ttl::Reading;
 use base::slots::EpochGuard;
 use base::{ErrorKind, LargeRef, Result, TableId};
 
-/// What a read that does not wait found.
+/// The result of a read that does not wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resident<T> {
-    /// The key is present.
+    /// The key exists.
     Found(T),
-    /// The key is absent.
+    /// The key does not exist.
     Absent,
-    /// Memory does not say; a call that may wait will.
+    /// The data is not in memory; a call that may wait will find it.
     WouldWait,
 }
 
 impl Snapshot {
-    /// A copy of the value of `key`, if memory alone can tell.
+    /// Returns a copy of the value of `key`, if memory alone is sufficient.
     #[inline]
     pub fn get_resident(&self, table: &Table, key: &[u8]) -> Result<Resident<Vec<u8>>> {
         if !table.is_known_to(self) {

@@ -1,12 +1,12 @@
-//! One key: the way from the newest memtable to the oldest run, which every look-up takes.
+//! The look-up of one key, from the newest memtable to the oldest run, which every get takes.
 //!
-//! 1. [`sources`] has the order: the open memtable, each sealed one with the runs that were attached with it, and last
-//!    the table's own runs. The first that has an entry for the key decides.
-//! 2. [`Snapshot::resolve`] follows that order within one call, and passes the value on where it lies: in a memtable,
-//!    or in a page that the epoch keeps. It copies nothing and reads no large value.
-//! 3. What becomes of the value is up to a [`Consumer`], of which each look-up has one: a copy (`get`), whether it is
-//!    there (`contains`), its length or place ([`super::get`]), the value borrowed ([`super::value_ref`]), or a copy if
-//!    memory suffices ([`super::resident`]). A transaction looks at its own writes before.
+//! 1. [`sources`] defines the order: the open memtable, each sealed one with the runs that were attached with it, and
+//!    last the table's own runs. The first that has an entry for the key decides.
+//! 2. [`Snapshot::resolve`] follows that order within one call, and passes the value on in place: in a memtable, or in
+//!    a page that the epoch keeps. It copies nothing and reads no large value.
+//! 3. A [`Consumer`] determines what happens to the value; each look-up has one: a copy (`get`), a test for existence
+//!    (`contains`), its length or place ([`super::get`]), the borrowed value ([`super::value_ref`]), or a copy if
+//!    memory suffices ([`super::resident`]). A transaction looks at its own writes first.
 //!
 //! A cursor (`scan.rs`) makes a layer of each source, and an explanation (`explain.rs`) a step.
 
@@ -19,14 +19,14 @@ use page::Value;
 use run::{Delta, Leaf, Probe, Said};
 use std::ptr;
 
-/// A memtable, and the runs that were attached with it, newest first: most have none. They lie right below it.
+/// A memtable, and the attached runs right below it, newest first: most have none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source<'v> {
     pub memtable: &'v Memtable,
     pub attached: &'v [Delta],
 }
 
-/// What lies above the table's own runs, newest first, for a reader at `ts`.
+/// Returns what lies above the table's own runs, newest first, for a reader at `ts`.
 #[inline(always)]
 pub(crate) fn sources<'v>(
     open: &'v OpenMemtable,
@@ -41,23 +41,23 @@ pub(crate) fn sources<'v>(
     std::iter::once(Source { memtable: &open.memtable, attached: &[] }).chain(sealed.iter().map(of_sealed))
 }
 
-/// Where a value lies that [`Snapshot::resolve`] found.
+/// The place of a value that [`Snapshot::resolve`] found.
 pub(crate) enum Place<'p, 's> {
-    /// In a memtable, which the call keeps.
+    /// A memtable, which the call keeps.
     Memtable(EpochGuard<'s>),
-    /// In a page, which stays until the consumer returns, or is pinned.
+    /// A page, which stays until the consumer returns, or is pinned.
     Page(&'p Leaf<'p>),
 }
 
-/// What a look-up does with the value that it finds.
+/// The consumer of the value that a look-up finds.
 ///
-/// A trait with a type for each look-up, and not an enum that the resolver returns: moving that enum cost a get from a
-/// memtable 28 of 949 instructions. Methods are inlined by force, for the same reason.
+/// It is a trait with a type for each look-up, and not an enum that the resolver returns: moving that enum cost a get
+/// from a memtable 28 of 949 instructions. Methods are inlined by force, for the same reason.
 pub(crate) trait Consumer<'s>: Sized {
-    /// What the look-up returns of a present key.
+    /// The result of the look-up for an existing key.
     type Output;
 
-    /// Takes the value as it is stored: in a table with a TTL, behind its date. It lies at `place`.
+    /// Takes the value as it is stored at `place`: in a table with a TTL, after its date.
     fn value(self, stored: &[u8], place: Place<'_, 's>) -> Result<Option<Self::Output>>;
 
     /// Takes a value outside the pages. The call keeps it.
@@ -65,8 +65,8 @@ pub(crate) trait Consumer<'s>: Sized {
 }
 
 impl Snapshot {
-    /// Finds the newest entry of `key` within `call`, and passes its value to `consumer`. `None`: the key is absent, or
-    /// the consumer says so, as the value has expired.
+    /// Finds the newest entry of `key` within `call`, and passes its value to `consumer`. Returns `None` if the key
+    /// does not exist, or if the consumer does, because the value has expired.
     #[inline(always)]
     pub(crate) fn resolve<'s, C: Consumer<'s>>(
         &'s self,
@@ -93,7 +93,7 @@ impl Snapshot {
         in_page(call, consumer, |call| view.tables.find(table, pool, call, key))
     }
 
-    /// The same in a view that has attached runs between its memtables.
+    /// Does the same in a view that has attached runs between its memtables.
     #[cold]
     #[inline(never)]
     fn resolve_attached<'s, C: Consumer<'s>>(

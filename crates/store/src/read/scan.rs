@@ -23,17 +23,17 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Where a cursor is in its span.
+/// The place of a cursor in its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Not moved yet: `next` goes to the first record, `prev` to the last.
+    /// The cursor has not moved yet: `next` goes to the first record, `prev` to the last.
     Fresh,
     On,
     BeforeFirst,
     AfterLast,
 }
 
-/// How often a cursor moved, counted when it is closed.
+/// The number of moves of a cursor, counted when it is closed.
 struct Steps<'a> {
     reader: &'a Reader,
     table: TableId,
@@ -46,29 +46,30 @@ impl Drop for Steps<'_> {
     }
 }
 
-/// A cursor over the records of a [`Span`], in either direction. What it shows is lent until it moves: no copies.
+/// A cursor over the records of a [`Span`], in either direction. Records are borrowed until it moves: there are no
+/// copies.
 ///
-/// Between the records it can stand before the first and behind the last; a step off an end returns `None`, and a
-/// step back the record at that end again.
+/// The cursor can also stand before the first record and after the last one. A step off an end returns `None`, and a
+/// step back returns the record at that end again.
 ///
-/// While a cursor lives, what its snapshot sees is not freed; but it moves no further once that was revoked.
+/// While a cursor lives, what its snapshot sees is not freed; but it does not move after the snapshot was revoked.
 #[must_use = "a cursor reads records only as it moves"]
 pub struct Cursor<'a> {
     merged: Merged<Upper<'a>, RunLayer<'a>, Shortcut<'a>>,
     snapshot: &'a Snapshot,
-    /// How values are read. `merged` passes over what has expired.
+    /// How values are read. `merged` skips expired ones.
     reading: Reading,
-    /// Own writes, and of which table.
+    /// The transaction's own writes, and their table.
     own: Option<(&'a WriteSet, TableId)>,
     span: Span,
     place: Place,
     track: Option<Track<'a>>,
-    /// Neither tracked nor dated: a step that is certain needs nothing but itself.
+    /// Whether the cursor is neither tracked nor dated, so that a certain step needs nothing else.
     glides: bool,
-    /// The current value, if it lies outside the pages and was read.
+    /// The current value, if it is outside the pages and was read.
     large: Option<Vec<u8>>,
     steps: Steps<'a>,
-    /// Keeps the view that `merged` looks at. The last field: dropped after all others.
+    /// The call that keeps the view that `merged` reads. It is the last field, so that it is dropped after all others.
     _call: Aside<'a>,
 }
 
@@ -78,22 +79,22 @@ impl fmt::Debug for Cursor<'_> {
     }
 }
 
-/// Where a span begins, unless that is with the table.
+/// Returns the first key of a span, unless the span begins with the table.
 fn start_of(span: &Span) -> Option<&[u8]> {
     Some(span.start()).filter(|start| !start.is_empty())
 }
 
-/// A record, lent.
+/// A borrowed record.
 type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
 
 impl Snapshot {
-    /// A cursor over the keys in `span`.
+    /// Returns a cursor over the keys in `span`.
     pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         let reading = table.check(self)?;
         Cursor::over_snapshot(self, table.id(), reading, span)
     }
 
-    /// All tables, by name.
+    /// Returns all tables, ordered by name.
     pub fn tables(&self) -> Result<Vec<Table>> {
         let mut tables = Vec::new();
         let mut cursor = Cursor::over_snapshot(self, TableId::CATALOG, Reading::Plain, Span::all())?;
@@ -106,8 +107,8 @@ impl Snapshot {
         Ok(tables)
     }
 
-    /// A key that no record of the table is behind: the last that there is, one that came since, or one that was
-    /// deleted and that no merge has dropped yet. However many these are, that is one look into each layer, O(log n).
+    /// Returns a key that is at or after every key of the table: the last existing one, one that was added since, or a
+    /// deleted one that no merge has dropped yet. It takes one look into each layer, however many there are. O(log n).
     pub fn last_key_bound(&self, table: &Table) -> Result<Option<Vec<u8>>> {
         let reading = table.check(self)?;
         Cursor::last_key_bound(self, table.id(), reading)
@@ -124,8 +125,8 @@ impl<'a> Cursor<'a> {
         Self::new(snapshot, snapshot.ts(), Vec::new(), (None, &snapshot.known), table, reading, span)
     }
 
-    /// For bounds alone: of each memtable every key, whenever it came. A cursor as of a time passes over those that
-    /// came later, and there may be any number of them.
+    /// Creates a cursor for bounds only: it sees every key of each memtable, whenever it was committed. A cursor as of
+    /// a time skips later keys, of which there may be any number.
     fn over_keys(snapshot: &'a Snapshot, table: TableId, reading: Reading) -> Result<Self> {
         let of = (None, &snapshot.known);
         Self::new(snapshot, CommitTs::MAX, Vec::new(), of, table, reading, Span::all())
@@ -152,8 +153,8 @@ impl<'a> Cursor<'a> {
         Ok(cursor)
     }
 
-    /// Layers that have nothing of the table are left out: a table that rests in its run costs what the run costs. Of
-    /// memtables what was committed until `at`, the snapshot's time or later.
+    /// Creates a cursor. Layers that have nothing of the table are left out: a table that is only in its run costs what
+    /// the run costs. Of memtables it sees what was committed until `at`, the snapshot's time or later.
     fn new(
         snapshot: &'a Snapshot,
         at: CommitTs,
@@ -167,7 +168,7 @@ impl<'a> Cursor<'a> {
         // cursor, and the cursor keeps the call longer than anything else.
         let (view, call) = unsafe { snapshot.keep_view()? };
         let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
-        // One that memtables share, where it says something: each record is held against the cursor's own.
+        // A span that memtables share, if it is bounded: each record is compared with the cursor's own.
         let shared = LazyCell::new(|| (span != Span::all()).then(|| Arc::new(span.clone())));
         let layer = |memtable: &'a Memtable| {
             (memtable.newest(table).0 > 0)
@@ -189,7 +190,7 @@ impl<'a> Cursor<'a> {
         Ok(Cursor { merged, snapshot, reading, own, span, place, track, glides, large, steps, _call: call })
     }
 
-    /// The keys that it was opened for.
+    /// Returns the keys that the cursor was opened for.
     pub fn span(&self) -> &Span {
         &self.span
     }
@@ -199,8 +200,8 @@ impl<'a> Cursor<'a> {
         if self.place == Place::On { self.merged.entry() } else { None }
     }
 
-    /// The current record; `None` before the first, behind the last, and before the first move; and where a move that
-    /// reads no values came to a large one, until [`Cursor::value`] has read it.
+    /// Returns the current record. `None` before the first, after the last, and before the first move; also if a move
+    /// that reads no values came to a large one, until [`Cursor::value`] has read it.
     pub fn current(&self) -> Lent<'_> {
         let (key, item) = self.entry()?;
         match item {
@@ -209,12 +210,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The key of the current record.
+    /// Returns the key of the current record.
     pub fn key(&self) -> Option<&[u8]> {
         self.entry().map(|(key, _)| key)
     }
 
-    /// The length of the current value, in bytes, without reading it.
+    /// Returns the length of the current value in bytes without reading it.
     pub fn value_len(&self) -> Option<u64> {
         match self.entry()?.1 {
             Item::Value(stored) => Some((stored.len() - self.reading.front_bytes().min(stored.len())) as u64),
@@ -223,7 +224,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The current value, read whole if it lies outside the pages and was not read yet.
+    /// Returns the current value. It is read completely if it is outside the pages and was not read yet.
     pub fn value(&mut self) -> Result<Option<&[u8]>> {
         if let (None, Some((_, Item::Large(large)))) = (&self.large, self.entry()) {
             self.snapshot.check_held()?;
@@ -232,7 +233,7 @@ impl<'a> Cursor<'a> {
         Ok(self.current().map(|(_, value)| value))
     }
 
-    /// A reader of the current value, for values that are not to be held in memory whole.
+    /// Returns a reader of the current value, for values that should not be in memory completely.
     pub fn value_reader(&self) -> Result<Option<ValueReader>> {
         let Some((key, item)) = self.entry() else { return Ok(None) };
         let (located, own) = match item {
@@ -242,7 +243,7 @@ impl<'a> Cursor<'a> {
             },
             Item::Large(large) => {
                 match self.own.map(|(writes, table)| writes.large(table, key)) {
-                    // It may be the transaction's own, of a run that goes with it; and is not long then.
+                    // It may be in a run of the transaction's own, which is freed with it; then it is not long.
                     Some(None) if large.ptr.flags() & PagePtr::IN_PIECES == 0 => {
                         (Located::Bytes(self.reading.whole(self.snapshot.store().read_large(large)?)), None)
                     }
@@ -254,7 +255,7 @@ impl<'a> Cursor<'a> {
         ValueReader::new(located, self.snapshot, own).map(Some)
     }
 
-    /// To the next record, whose value is read only when asked for. Answers whether there is one.
+    /// Moves to the next record, whose value is read only when needed. Returns whether there is one.
     pub fn advance(&mut self) -> Result<bool> {
         if !self.glide::<true>()? {
             self.forward()?;
@@ -262,7 +263,7 @@ impl<'a> Cursor<'a> {
         Ok(self.place == Place::On)
     }
 
-    /// To the record before, whose value is read only when asked for. Answers whether there is one.
+    /// Moves to the previous record, whose value is read only when needed. Returns whether there is one.
     pub fn retreat(&mut self) -> Result<bool> {
         if !self.glide::<false>()? {
             self.backward()?;
@@ -270,10 +271,10 @@ impl<'a> Cursor<'a> {
         Ok(self.place == Place::On)
     }
 
-    /// Most steps of a long scan: one that is certain to end on a record in the same leaf, within the span.
+    /// Takes a step that is certain to end on a record in the same leaf, within the span: most steps of a long scan.
     #[inline]
     fn glide<const FORWARD: bool>(&mut self) -> Result<bool> {
-        // Where a large value could not be read, `merged` stands on it though the cursor is fresh.
+        // If a large value could not be read, `merged` stands on it although the cursor has not moved.
         if !self.glides || self.place != Place::On {
             return Ok(false);
         }
@@ -286,7 +287,7 @@ impl<'a> Cursor<'a> {
         Ok(glided)
     }
 
-    /// To the next record.
+    /// Moves to the next record and returns it.
     #[inline]
     #[allow(clippy::should_implement_trait)] // It lends, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Lent<'_>> {
@@ -309,10 +310,10 @@ impl<'a> Cursor<'a> {
         self.arrive_forward(on, fresh)
     }
 
-    /// Goes on over records behind the current one that are at hand, `most` or fewer, and shows them to `each`: the
-    /// beginning of the key, the rest of it, the value. Ends on the last one shown, and answers how many there were:
-    /// often none, and then [`Cursor::next`] is to be asked. In a page that no layer above has anything in, a record
-    /// shown so costs a fraction of a step.
+    /// Moves over records after the current one that are in memory, `most` or fewer, and passes them to `each`: the
+    /// beginning of the key, the rest of it, the value. It ends on the last one passed, and returns their number. That
+    /// is often 0; then call [`Cursor::next`]. In a page that no layer above overlaps, such a record costs a fraction
+    /// of a step.
     ///
     /// # Errors
     /// `SnapshotTooOld`; nothing was shown then.
@@ -332,7 +333,7 @@ impl<'a> Cursor<'a> {
         Ok(shown as usize)
     }
 
-    /// To the record before.
+    /// Moves to the previous record and returns it.
     #[inline]
     pub fn prev(&mut self) -> Result<Lent<'_>> {
         if self.glide::<false>()? {
@@ -357,7 +358,8 @@ impl<'a> Cursor<'a> {
         self.arrive_backward(on, fresh)
     }
 
-    /// A key that no record of the table is behind, in the snapshot or later. One seek in each layer.
+    /// Returns a key that is at or after every key of the table, in the snapshot or later. It takes one seek in each
+    /// layer.
     pub(crate) fn last_key_bound(
         snapshot: &'a Snapshot,
         table: TableId,
@@ -368,7 +370,7 @@ impl<'a> Cursor<'a> {
         Ok(cursor.merged.last_key_of_any()?.map(<[u8]>::to_vec))
     }
 
-    /// A key before which, from `from` on, no record of the table is; `None`: there is none.
+    /// Returns a key before which the table has no record from `from` on; `None`: it has none at all.
     pub(crate) fn next_key_bound(
         snapshot: &'a Snapshot,
         table: TableId,
@@ -380,13 +382,13 @@ impl<'a> Cursor<'a> {
         Ok(cursor.merged.first_key_of_any(from)?.map(<[u8]>::to_vec))
     }
 
-    /// To the first record at or after `key`, within the span.
+    /// Moves to the first record at or after `key` within the span, and returns it.
     pub fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
         self.snapshot.check_held()?;
         let from = if key < self.span.start() { self.span.start() } else { key };
         let on = self.merged.seek(from, self.span.end());
         if let Some(track) = &mut self.track {
-            // What lies between the old place and the new one was not read.
+            // The keys between the old place and the new one were not read.
             track.begin(from, Bound::Excluded(from));
         }
         self.arrive_forward(on, false)?;
@@ -413,7 +415,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// An open end needs no look at the key.
+    /// Returns whether the current key is before the end. An open end needs no look at the key.
     #[inline]
     fn is_before_end(&self) -> bool {
         let before = |end| self.merged.entry().is_some_and(|(key, _)| key < end);
@@ -426,7 +428,7 @@ impl<'a> Cursor<'a> {
         start_of(&self.span).is_none_or(behind)
     }
 
-    /// A failed move leaves the cursor fresh.
+    /// Handles a failed move, which leaves the cursor as if it had not moved.
     #[inline]
     fn settle(&mut self, moved: Result<bool>) -> Result<bool> {
         self.steps.taken += 1;
@@ -437,7 +439,8 @@ impl<'a> Cursor<'a> {
         moved
     }
 
-    /// The current record, its value read if it lies elsewhere. The entry is looked at once: this is most of a step.
+    /// Returns the current record, and reads its value if it is elsewhere. The entry is looked at once: this is most of
+    /// a step.
     #[inline]
     fn lend(&mut self) -> Result<Lent<'_>> {
         if self.place != Place::On {
@@ -462,7 +465,8 @@ impl<'a> Cursor<'a> {
         Ok(Some((key, value)))
     }
 
-    /// What was read: from where the cursor set out through the record it came to, or to the end of the span.
+    /// Records what was read: from where the cursor began through the record that it reached, or to the end of the
+    /// span.
     fn track_forward(&mut self, fresh: bool) {
         let Some(track) = &mut self.track else { return };
         let high = match self.merged.entry() {

@@ -1,4 +1,4 @@
-//! The way around what is dead, as a cursor takes it: by the stretches that its reader knows.
+//! The shortcuts of a cursor around dead entries: the stretches that its reader knows.
 
 use crate::read::merge::{Ahead, Item, Shortcuts};
 use crate::read::snapshot::Snapshot;
@@ -18,9 +18,9 @@ pub(crate) struct Shortcut<'a> {
     table: TableId,
     reading: Reading,
     own: &'a Own,
-    /// The transaction may have written to the table: what it sees is not what was committed.
+    /// Whether the transaction may have written to the table: it then sees more than what was committed.
     has_written: bool,
-    /// The first key that the walk under way has asked at.
+    /// The first key at which the current walk has asked.
     origin: Vec<u8>,
 }
 

@@ -1,10 +1,10 @@
 //! A snapshot: one view, one timestamp, one slot that announces the view.
 //!
 //! 1. Every look at the view is a call of the slot ([`Reader::begin_call`]): between calls the view may be revoked.
-//! 2. What it finds in a memtable it shows to a user's code inside the call; a page it pins instead, which does
-//!    without the view.
+//! 2. A value in a memtable is shown to the user's code inside the call; a page is pinned instead, and then does not
+//!    need the view.
 //!
-//! How a key is looked up: [`super::resolve`], for the reads in [`super::get`].
+//! [`super::resolve`] documents how a key is looked up, for the reads in [`super::get`].
 
 use crate::read::handle::Table;
 use crate::state::catalog::{TableRow, check_name};
@@ -21,26 +21,26 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What was committed at one moment, for as long as this lives. `Send` but not `Sync`: another thread makes its
-/// own with [`Snapshot::try_clone`].
+/// A read-only view of everything that was committed at one moment. It is `Send` but not `Sync`: another thread makes
+/// its own with [`Snapshot::try_clone`].
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Always some; taken by `drop`.
+    /// The lease. It is always some until `drop` takes it.
     lease: Option<Box<Lease>>,
     view: HeldView,
     ts: CommitTs,
-    /// The time, once it was asked for. 0: it was not yet.
+    /// The time, after it was first needed; 0 before.
     time_ms: Cell<u64>,
-    /// Stretches of keys that it found empty.
+    /// The stretches of keys that it found empty.
     pub(crate) known: stretches::Own,
     not_sync: PhantomData<Cell<()>>,
 }
 
 impl Store {
-    /// A read-only snapshot of everything acknowledged so far. Allocates nothing and takes no lock.
+    /// Takes a read-only snapshot of everything acknowledged so far. It allocates nothing and takes no lock.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`]; [`ErrorKind::Full`] with 65,536 of them open.
+    /// [`ErrorKind::Closed`]; [`ErrorKind::Full`] if 65,536 of them are open.
     #[inline]
     #[track_caller]
     pub fn snapshot(self: &Arc<Self>) -> Result<Snapshot> {
@@ -50,7 +50,7 @@ impl Store {
 }
 
 impl Snapshot {
-    /// A snapshot of now: of what is visible for a reader, of what is applied for a writer.
+    /// Takes a snapshot of the present: of the visible commits for a reader, of the applied ones for a writer.
     #[inline]
     #[track_caller]
     pub(crate) fn begin(store: &Arc<Store>, purpose: Purpose) -> Result<Self> {
@@ -66,8 +66,8 @@ impl Snapshot {
         Ok(Snapshot { lease: Some(lease), view, ts, time_ms, known, not_sync: PhantomData })
     }
 
-    /// The time by which it knows what has expired, in milliseconds since 1970. The clock is asked once: here, or when
-    /// the first table with a TTL is read.
+    /// Returns the time by which entries have expired for it, in milliseconds since 1970. The clock is read once: here,
+    /// or when the first table with a TTL is read.
     pub fn time_ms(&self) -> u64 {
         if self.time_ms.get() == 0 {
             self.time_ms.set(self.store().time.now_ms());
@@ -75,7 +75,7 @@ impl Snapshot {
         self.time_ms.get()
     }
 
-    /// The last commit that it sees.
+    /// Returns the last commit that it sees.
     #[inline]
     pub fn ts(&self) -> CommitTs {
         self.ts
@@ -86,7 +86,7 @@ impl Snapshot {
         self.lease.as_ref().expect("taken by drop alone")
     }
 
-    /// The store.
+    /// Returns the store.
     #[inline]
     pub(crate) fn store(&self) -> &Arc<Store> {
         self.lease().store()
@@ -99,7 +99,7 @@ impl Snapshot {
         self.reader().begin_call().ok_or_else(too_old)
     }
 
-    /// Refuses what would look at the view, or depend on what it saw, once it was revoked.
+    /// Returns an error if the view was revoked, for operations that depend on it.
     #[inline]
     pub(crate) fn check_held(&self) -> Result<()> {
         if self.reader().is_revoked() { Err(too_old()) } else { self.store().check_process() }
@@ -112,7 +112,7 @@ impl Snapshot {
         unsafe { self.view.get(call) }
     }
 
-    /// The view, and a call that lasts as long as what is returned with it.
+    /// Returns the view, and a call that lasts as long as what is returned with it.
     ///
     /// # Safety
     /// Nothing of the view is used when the [`Aside`] is dropped.
@@ -122,7 +122,7 @@ impl Snapshot {
         Ok(unsafe { self.view.keep(call) })
     }
 
-    /// The right to look at pages through this snapshot's slot.
+    /// Returns the right to look at pages through this snapshot's slot.
     #[inline]
     pub(crate) fn reader(&self) -> &Reader {
         self.lease().reader()
@@ -134,13 +134,13 @@ impl Snapshot {
         self.reader().count_get(table).is_multiple_of(SAMPLE_EVERY)
     }
 
-    /// The right to keep a page pinned for as long as a borrowed value lives; `None`: as many are as may be.
+    /// Returns the right to keep a page pinned for as long as a borrowed value lives; `None` if the limit is reached.
     #[inline]
     pub(crate) fn permit_pin(&self) -> Option<Permit<'_>> {
         self.lease().permit_pin()
     }
 
-    /// Whether nothing of `table` can be found: no memtable had it written and no run has pages.
+    /// Returns whether nothing of `table` can be found: no memtable has a write of it and no run has pages.
     pub(crate) fn is_blank(&self, table: TableId) -> Result<bool> {
         let call = self.call()?;
         let view = self.view(&call);
@@ -149,16 +149,16 @@ impl Snapshot {
             && view.sealed.iter().all(|sealed| sealed.attached_for(table, CommitTs::MAX).is_empty()))
     }
 
-    /// The table named `name`, if it exists.
+    /// Returns the table named `name`, if it exists.
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         check_name(name)?;
         let row = self.get_in(TableId::CATALOG, Reading::Plain, name.as_bytes())?;
         row.map(|row| Ok(Table::committed(self, name, TableRow::decode(name.as_bytes(), &row)?))).transpose()
     }
 
-    /// About how many records the table has: exact for what a checkpoint absorbed into a B+tree, plus every entry of
-    /// the memtables and of an LSM table's runs, a replaced or deleted one included; and all that has expired until a
-    /// merge has dropped it.
+    /// Returns about how many records the table has. The count is exact for what a checkpoint absorbed into a B+tree.
+    /// Every entry of the memtables and of an LSM table's runs counts, even if it was replaced or deleted; expired
+    /// entries count until a merge has dropped them.
     pub fn approximate_len(&self, table: &Table) -> Result<u64> {
         table.check(self)?;
         let call = self.call()?;
@@ -171,8 +171,8 @@ impl Snapshot {
         Ok(lowest.records + stacked + attached + in_memory)
     }
 
-    /// A second snapshot of the same moment, for another thread. Possible at any time, because this one holds the
-    /// view meanwhile.
+    /// Returns a second snapshot of the same moment, for another thread. It is always possible, because this one holds
+    /// the view meanwhile.
     #[track_caller]
     pub fn try_clone(&self) -> Result<Self> {
         let store = self.store();
@@ -181,7 +181,7 @@ impl Snapshot {
         lease.reader().introduce(store.now_ms(), Location::caller());
         store.views.hold_too(self.view, &call, lease.reader());
         lease.reader().note_ts(self.ts.0);
-        // One moment, one time: who comes first asks the clock for both.
+        // Both snapshots have one time: the clock is read now for both.
         let time_ms = Cell::new(self.time_ms());
         let known = stretches::Own::default();
         Ok(Snapshot {

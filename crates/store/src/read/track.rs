@@ -1,4 +1,4 @@
-//! What a transaction's cursor has passed, for its read set.
+//! The ranges that a transaction's cursor has passed, for its read set.
 
 use crate::state::paid_reads::PaidReads;
 use crate::state::store::Store;
@@ -6,7 +6,7 @@ use base::{Span, TableId};
 use std::ops::Bound;
 use txn::RangeToken;
 
-/// Notes what a cursor passes as one range of its transaction's read set, which grows with its moves.
+/// Records what a cursor passes as one range of its transaction's read set, which grows with its moves.
 pub(crate) struct Track<'a> {
     reads: &'a PaidReads,
     store: &'a Store,
@@ -15,12 +15,12 @@ pub(crate) struct Track<'a> {
 }
 
 impl<'a> Track<'a> {
-    /// Nothing of `table` was passed yet.
+    /// Creates a track of `table` that has passed nothing.
     pub fn new(reads: &'a PaidReads, store: &'a Store, table: TableId) -> Self {
         Track { reads, store, table, token: None }
     }
 
-    /// What was passed so far is one range; what comes is another.
+    /// Ends the present range and begins another.
     pub fn begin(&mut self, low: &[u8], high: Bound<&[u8]>) {
         self.end();
         self.token = Some(self.reads.range(self.store, self.table, low, high));
@@ -30,7 +30,7 @@ impl<'a> Track<'a> {
         self.token.take().into_iter().for_each(|token| self.reads.close(token));
     }
 
-    /// The cursor came forward as far as `high`; `fresh`: from the beginning of its span.
+    /// Records that the cursor moved forward to `high`; `fresh`: from the beginning of its span.
     pub fn passed_forward(&mut self, span: &Span, high: Bound<&[u8]>, fresh: bool) {
         match self.token {
             Some(token) => self.reads.extend_high(self.store, token, high),
@@ -41,7 +41,7 @@ impl<'a> Track<'a> {
         }
     }
 
-    /// The cursor came back as far as `low`; `fresh`: from the end of its span.
+    /// Records that the cursor moved back to `low`; `fresh`: from the end of its span.
     pub fn passed_backward(&mut self, span: &Span, low: &[u8], fresh: bool) {
         let end = span.end().map_or(Bound::Unbounded, Bound::Excluded);
         match self.token {

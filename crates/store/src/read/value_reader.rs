@@ -9,12 +9,12 @@ use run::Pieces;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-/// A value, read from wherever one likes, a piece at a time: [`Read`] and [`Seek`]. Owned, and `Send`.
+/// A reader of a value, from any position, a piece at a time: [`Read`] and [`Seek`]. It is owned, and `Send`.
 ///
-/// It sees the value as its snapshot or transaction saw it, whatever is committed meanwhile, and keeps those bytes from
-/// being freed while it lives, as a snapshot does. It holds one piece of a large value in memory, 256 KiB as a rule (at
-/// most 1 MiB), and the list of pieces, 16 bytes for each. A piece is verified before a byte of it is returned: rot is
-/// an [`io::Error`] whose inner error is a [`base::Error`] of kind `Corruption`. It expires as a snapshot does, and
+/// It sees the value as its snapshot or transaction saw it, whatever is committed meanwhile. While it lives, it keeps
+/// those bytes from being freed, as a snapshot does. It holds one piece of a large value in memory, usually 256 KiB (at
+/// most 1 MiB), and the list of pieces, 16 bytes for each. A piece is verified before a byte of it is returned: damage
+/// is an [`io::Error`] whose inner error is a [`base::Error`] of kind `Corruption`. It expires as a snapshot does, and
 /// then fails with `SnapshotTooOld`.
 #[derive(Debug)]
 #[must_use = "a reader reads the value only as it is asked"]
@@ -33,18 +33,18 @@ enum Source {
 #[derive(Debug)]
 struct LargeSource {
     pieces: Pieces,
-    /// Bytes before the value's first.
+    /// The bytes before the value's first byte.
     front_bytes: u64,
     /// The piece that `buffer` holds.
     read: Option<usize>,
     buffer: Vec<u8>,
-    /// What keeps the extents from being freed: the view, and for a value of a transaction's own its guard.
+    /// The snapshot keeps the extents from being freed; for a transaction's own value its guard does.
     snapshot: Snapshot,
     _own: Option<Arc<Unpublished>>,
 }
 
 impl Snapshot {
-    /// A reader of the value of `key`, for values that are not to be held in memory whole.
+    /// Returns a reader of the value of `key`, for values that should not be in memory completely.
     pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
         let reading = table.check(self)?;
         let located = self.locate_in(table.id(), reading, key)?;
@@ -53,7 +53,7 @@ impl Snapshot {
 }
 
 impl ValueReader {
-    /// A reader of what `snapshot` found; `own` guards a value that is not committed yet.
+    /// Creates a reader of what `snapshot` found; `own` guards a value that is not committed yet.
     pub(crate) fn new(
         located: Located,
         snapshot: &Snapshot,
@@ -81,12 +81,12 @@ impl ValueReader {
         Ok(ValueReader { source, len_bytes, position: 0 })
     }
 
-    /// The length of the value, in bytes.
+    /// Returns the length of the value in bytes.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
     }
 
-    /// The bytes from the position on that are at hand, at least one unless the position is at the end.
+    /// Returns the bytes at the position that are in memory: at least one, unless the position is at the end.
     fn at_hand(&mut self) -> Result<&[u8]> {
         let position = self.position;
         if position >= self.len_bytes {
@@ -122,7 +122,7 @@ impl Read for ValueReader {
 }
 
 impl Seek for ValueReader {
-    /// Positions behind the end are allowed; there is nothing to read there.
+    /// Moves the position. It may be after the end, where there is nothing to read.
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let target = match to {
             SeekFrom::Start(position) => Some(position),
@@ -137,7 +137,7 @@ impl Seek for ValueReader {
     }
 }
 
-/// An error as `std::io` passes it on.
+/// Converts an error into one of `std::io`.
 pub(crate) fn outward(error: Error) -> io::Error {
     io::Error::other(error)
 }

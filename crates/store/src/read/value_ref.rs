@@ -1,12 +1,12 @@
-//! A value where it lies: borrowed from what keeps it, without a copy.
+//! A value in place: borrowed from what keeps it, without a copy.
 //!
-//! 1. *In a page*: the guard pins it, as a cursor pins its leaf. A pinned page cannot be evicted, and a pool whose
-//!    frames are all pinned can read nothing. So the guards of one snapshot pin at most 64 pages at a time; a value
-//!    beyond that is copied.
-//! 2. *In a memtable*: the guard keeps its snapshot's call open, as a cursor does: the memtable stays, also if the
-//!    snapshot expires meanwhile. Any number of guards keep no more than one does.
-//! 3. *Of a transaction's own*: the write set is borrowed.
-//! 4. *Outside the pages* the value is read, and the guard owns what was read.
+//! 1. *In a page*: the guard pins the page, as a cursor pins its leaf. A pinned page cannot be evicted, and a pool
+//!    whose frames are all pinned can read nothing. So the guards of one snapshot pin at most 64 pages at a time; a
+//!    value beyond that is copied.
+//! 2. *In a memtable*: the guard keeps its snapshot's call open, as a cursor does: the memtable stays, even if the
+//!    snapshot expires meanwhile. Any number of guards keeps no more than one does.
+//! 3. *In a transaction's own writes*: the write set is borrowed.
+//! 4. *Outside the pages*: the value is read, and the guard owns the bytes.
 
 use crate::read::resolve::{Consumer, Place};
 use crate::read::snapshot::Snapshot;
@@ -21,23 +21,22 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// A value where it lies: it derefs to `[u8]`.
+/// A value in place, which dereferences to `[u8]`.
 ///
-/// Taking it copies nothing and allocates nothing, with two exceptions: a value that is too long for a page is read
+/// Getting it copies nothing and allocates nothing, with two exceptions: a value that is too long for a page is read
 /// into memory of its own, and while 64 values of the same snapshot or transaction are borrowed from pages, further
 /// ones are copied.
 ///
-/// It lives no longer than the snapshot or transaction that it was read from, and is not `Send`. While you hold it,
-/// its page stays in memory; if it lies in a memtable, that stays, even if the snapshot expires. Copy with `to_vec`
-/// what you keep for long.
+/// It lives no longer than the snapshot or transaction that it was read from, and is not `Send`. While you hold it, its
+/// page or memtable stays in memory, even if the snapshot expires. Copy with `to_vec` what you keep for long.
 #[must_use = "a value that is not looked at need not be read: `contains` says whether there is one"]
 pub struct ValueRef<'s> {
-    /// They lie in what `_keeper` keeps.
+    /// The bytes, which are in what `_keeper` keeps.
     bytes: NonNull<[u8]>,
     _keeper: Keeper<'s>,
 }
 
-/// What keeps the bytes where they are.
+/// The owner that keeps the bytes in place.
 enum Keeper<'s> {
     /// The borrow itself.
     Lender(PhantomData<&'s [u8]>),
@@ -54,17 +53,17 @@ enum Keeper<'s> {
 }
 
 impl<'s> ValueRef<'s> {
-    /// Bytes that 's keeps.
+    /// Returns a reference to bytes that 's keeps.
     pub(crate) fn lent(bytes: &'s [u8]) -> Self {
         ValueRef { bytes: NonNull::from(bytes), _keeper: Keeper::Lender(PhantomData) }
     }
 
-    /// Bytes of its own.
+    /// Returns a reference that owns its bytes.
     pub(crate) fn owned(bytes: Vec<u8>) -> Self {
         ValueRef { bytes: NonNull::from(&bytes[..]), _keeper: Keeper::Copy { _bytes: bytes } }
     }
 
-    /// What a pinned record holds, if that is a value in its page which has not expired.
+    /// Returns the value of a pinned record, if it is in its page and has not expired.
     pub(crate) fn pinned(
         snapshot: &'s Snapshot,
         reading: Reading,
@@ -90,7 +89,7 @@ impl<'s> ValueRef<'s> {
 }
 
 impl Snapshot {
-    /// The call ends here, or is suspended: a user's code may take its time with what is returned.
+    /// Returns the value. The call ends here, or is suspended: a user's code may hold the result for long.
     #[inline]
     pub(crate) fn get_ref_in(
         &self,

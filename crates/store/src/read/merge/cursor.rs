@@ -1,28 +1,25 @@
 //! The merged cursor.
 //!
 //! 1. Moving forward, every layer stands on its first entry at or after the current key (backward: its last at or
-//!    before). Entries that are hidden, or deleted, are passed over by `Merged::settle`.
-//! 2. The *front* is the entry of the upper layers that comes next, and the upper layers that stand on its key: the
-//!    newest of these is the one that counts. It changes only when it is passed, so that a step inside the lower layer
-//!    compares one cached word, and whole keys only where the words tie. Of each upper layer such a word is kept, too:
-//!    the front is found by looking at these.
+//!    before). `Merged::settle` skips entries that are hidden or deleted.
+//! 2. The *front* is the next entry of the upper layers, and the set of upper layers that stand on its key: the newest
+//!    of these decides. It changes only when it is passed, so that a step inside the lower layer compares one cached
+//!    word, and whole keys only if the words are equal. Such a word is kept for each upper layer, too, and the front is
+//!    found by comparing these.
 //! 3. A step takes whichever comes first, the lower layer's entry or the front. On equal keys the front wins, and
 //!    passing it passes both.
 //! 4. Turning round repositions every layer by the current key. Off an end, turning round leads back to that end's
 //!    entry.
-//! 5. A lower entry that a range tombstone covers is stepped over; after `PATIENCE` of them in a row the lower layer
-//!    is sought behind the tombstone, so that a dropped range costs no walk through it.
-//!
+//! 5. A lower entry that a range tombstone covers is stepped over. After `PATIENCE` of them in a row the lower layer
+//!    seeks to the end of the tombstone, so that a dropped range costs no walk through it.
 //! 6. After `STREAK` steps inside the lower layer it is asked how many more are certain to stay before the front, and
 //!    before the key where the caller will stop (a search each in its leaf). For these, and for all if there is
 //!    neither, no key is compared.
-//!
 //! 7. These steps can be taken by themselves ([`Merged::glide`]), and many at a time ([`Merged::run_on`]): a loop over
 //!    the records of a leaf.
+//! 8. A walk over dead entries asks for a shortcut around them: [`super::shortcuts`].
 //!
-//! 8. A walk over entries that are dead asks for a way around them: [`super::shortcuts`].
-//!
-//! Both directions are one code, with the direction as a constant.
+//! Both directions share one code, with the direction as a constant.
 
 mod walk;
 
@@ -32,7 +29,7 @@ use base::Result;
 use base::keys::head8;
 use std::cmp::Ordering;
 
-/// Layers above the lower one, at most: a bit each.
+/// The greatest number of layers above the lower one: a bit each.
 pub const MOST_LAYERS: usize = 128;
 
 /// A seek costs about this many steps.
@@ -41,10 +38,10 @@ const PATIENCE: u32 = 16;
 /// The search costs about this many compared steps.
 const STREAK: u32 = 6;
 
-/// Where the cursor stands.
+/// The position of the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// Never sought, or a move failed.
+    /// No position: the cursor was never moved, or a move failed.
     Nowhere,
     BeforeFirst,
     AfterLast,
@@ -58,24 +55,24 @@ enum At {
 /// The upper layers' next entry.
 #[derive(Clone, Copy, Debug)]
 struct Front {
-    /// The newest layer that has it.
+    /// The newest layer that has the entry.
     layer: usize,
     /// All upper layers on the same key, as bits.
     layers: u128,
     /// The key's first bytes, as a number.
     head: u64,
-    /// It is a delete, or a newer layer's range tombstone covers it.
+    /// Whether the entry is a delete, or a newer layer's range tombstone covers it.
     deleted: bool,
 }
 
-/// See the module and [`super`]. Every move answers whether it ended on an entry. After an error the cursor is on none;
-/// any seek, also `next` and `prev`, then begins anew.
+/// The merged cursor; see the module and [`super`]. Every move returns whether it ended on an entry. After an error the
+/// cursor is on none; any seek, and also `next` and `prev`, then begins anew.
 #[derive(Debug)]
 pub struct Merged<U, L, S = ()> {
     uppers: Vec<U>,
-    /// So many of them are the transaction's own.
+    /// The number of layers that are the transaction's own.
     own: usize,
-    /// Of each upper layer's key what orders it in the cursor's direction, mostly: see [`order8`].
+    /// For each upper layer, a word that mostly decides the order of its key in the cursor's direction: see [`order8`].
     orders: Vec<u64>,
     lower: L,
     lower_on: bool,
@@ -83,18 +80,18 @@ pub struct Merged<U, L, S = ()> {
     at: At,
     forward: bool,
     has_ranges: bool,
-    /// Steps of the lower layer that are certain to stay before the front, and before the caller's stop.
+    /// The steps of the lower layer that are certain to stay before the front, and before the caller's stop.
     clear: u32,
-    /// Compared steps of the lower layer since the front changed.
+    /// The compared steps of the lower layer since the front changed.
     streak: u32,
-    /// Hidden entries passed since the last that was not.
+    /// The hidden entries that were passed since the last visible one.
     hidden: u32,
     shortcuts: S,
     may_expire: bool,
-    /// Dead entries that this walk passed, and at how many it asks for a shortcut.
+    /// The dead entries that this walk passed, and the number at which it asks for a shortcut.
     dead: u32,
     ask_at: u32,
-    /// Scratch: the key at which the cursor turns.
+    /// A buffer for the key at which the cursor turns.
     turning: Vec<u8>,
 }
 
@@ -103,26 +100,26 @@ fn step<const FORWARD: bool>(layer: &mut impl Layer) -> Result<bool> {
     if FORWARD { layer.next() } else { layer.prev() }
 }
 
-/// `Less` if `a` comes first in the direction.
+/// Returns `Less` if `a` comes first in the direction.
 #[inline]
 fn directed<const FORWARD: bool>(order: Ordering) -> Ordering {
     if FORWARD { order } else { order.reverse() }
 }
 
-/// The order of a layer that is off its entries. A key's may be the same: then keys are asked for.
+/// The order of a layer that is off its entries. A key can have the same order; then keys are compared.
 const OFF: u64 = u64::MAX;
 
-/// A number that is less the sooner the key comes in the direction, as far as its first eight bytes tell.
+/// Returns a number that is smaller the sooner the key comes in the direction, as far as its first eight bytes decide.
 #[inline]
 fn order8<const FORWARD: bool>(key: Option<&[u8]>) -> u64 {
     key.map_or(OFF, |key| if FORWARD { head8(key) } else { !head8(key) })
 }
 
-// A step of a cursor is no iterator's `next`: what it shows is borrowed from the cursor.
+// A step of a cursor is not an iterator's `next`: what it shows is borrowed from the cursor.
 #[allow(clippy::should_implement_trait)]
 impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
-    /// A cursor over `uppers`, newest first (at most 128), the first `own` of them the transaction's, and `lower`, on
-    /// no entry yet.
+    /// Creates a cursor over `uppers`, newest first (at most 128), the first `own` of them the transaction's, and
+    /// `lower`. It is on no entry yet.
     pub fn new(uppers: Vec<U>, own: usize, lower: L, shortcuts: S) -> Self {
         assert!(uppers.len() <= MOST_LAYERS, "{} layers above the run", uppers.len());
         let has_ranges = uppers.iter().any(Layer::has_ranges);
@@ -147,7 +144,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         }
     }
 
-    /// The key and its newest value; `None` if the cursor is on no entry. Never [`Item::Deleted`].
+    /// Returns the key and its newest value; `None` if the cursor is on no entry. The item is never [`Item::Deleted`].
     #[inline(always)] // Once a record of every scan; compilers took it for too long, or not, by chance.
     pub fn entry(&self) -> Option<(&[u8], Item<'_>)> {
         match self.at {
@@ -157,42 +154,43 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         }
     }
 
-    /// To the first entry. `stop`: as in [`Merged::next`].
+    /// Moves to the first entry. For `stop` see [`Merged::next`].
     pub fn seek_first(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         self.place::<true>(stop, Layer::seek_first, Layer::seek_first)
     }
 
-    /// To the last entry. `stop`: as in [`Merged::next`].
+    /// Moves to the last entry. For `stop` see [`Merged::next`].
     pub fn seek_last(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         self.place::<false>(stop, Layer::seek_last, Layer::seek_last)
     }
 
-    /// To the first entry at or after `key`. `stop`: as in [`Merged::next`].
+    /// Moves to the first entry at or after `key`. For `stop` see [`Merged::next`].
     pub fn seek(&mut self, key: &[u8], stop: Option<&[u8]>) -> Result<bool> {
         self.place::<true>(stop, |upper| upper.seek(key), |lower| lower.seek(key))
     }
 
-    /// To the last entry before `key`. `stop`: as in [`Merged::next`].
+    /// Moves to the last entry before `key`. For `stop` see [`Merged::next`].
     pub fn seek_before(&mut self, key: &[u8], stop: Option<&[u8]>) -> Result<bool> {
         self.place::<false>(stop, |upper| upper.seek_before(key), |lower| lower.seek_before(key))
     }
 
-    /// To the next entry. From before the first, or if never sought: to the first. `stop`: a key where the caller will
-    /// end, if there is one; the same from one seek to the next.
+    /// Moves to the next entry; to the first, if the cursor is before the first or was never moved. `stop` is a key
+    /// where the caller will end, if there is one; it must be the same from one seek to the next.
     #[inline]
     pub fn next(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         self.advance::<true>(stop)
     }
 
-    /// To the entry before. From behind the last, or if never sought: to the last. `stop`: as in [`Merged::next`].
+    /// Moves to the previous entry; to the last, if the cursor is after the last or was never moved. For `stop` see
+    /// [`Merged::next`].
     #[inline]
     pub fn prev(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         self.advance::<false>(stop)
     }
 
-    /// A step in the direction of the last one, if it is certain where that leads: to the lower layer's next entry,
-    /// which is at hand, has an [`Item::Value`], and lies before `stop`. Else the cursor stays. Most steps of a long
-    /// scan.
+    /// Takes a step in the direction of the last one if its result is certain: the lower layer's next entry, which is
+    /// in memory, has an [`Item::Value`], and lies before `stop`. Otherwise the cursor stays. Most steps of a long scan
+    /// are of this kind.
     #[inline]
     pub fn glide<const FORWARD: bool>(&mut self) -> bool {
         let is_clear = self.clear > 0 && self.at == At::Lower && self.forward == FORWARD;
@@ -201,13 +199,13 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         glides
     }
 
-    /// What [`Merged::entry`] answers behind a glide: key and value.
+    /// Returns the result of [`Merged::entry`] after a glide: key and value.
     #[inline]
     pub fn glided(&self) -> Option<(&[u8], &[u8])> {
         self.lower.glided()
     }
 
-    /// As [`Layer::run_on`], forward, where [`Merged::glide`] would go.
+    /// Does what [`Layer::run_on`] does, forward, where [`Merged::glide`] would move.
     #[inline]
     pub fn run_on(&mut self, most: u32, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
         if self.at != At::Lower || !self.forward || self.clear == 0 {
@@ -218,8 +216,8 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         shown
     }
 
-    /// The last key that any layer has an entry of, a delete or a hidden one too: one seek in each. The cursor is on no
-    /// entry then.
+    /// Returns the last key of which any layer has an entry, including a delete or a hidden one. It takes one seek in
+    /// each layer. The cursor is on no entry afterwards.
     pub fn last_key_of_any(&mut self) -> Result<Option<&[u8]>> {
         self.at = At::Nowhere;
         for layer in &mut self.uppers {
@@ -229,7 +227,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         Ok(self.uppers.iter().filter_map(Layer::key).chain(self.lower.key()).max())
     }
 
-    /// The first key at or after `from` that any layer has an entry of.
+    /// Returns the first key at or after `from` of which any layer has an entry.
     pub fn first_key_of_any(&mut self, from: &[u8]) -> Result<Option<&[u8]>> {
         self.at = At::Nowhere;
         for layer in &mut self.uppers {
@@ -272,7 +270,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         if self.at != At::Lower || self.forward != FORWARD {
             return self.advance_otherwise::<FORWARD>(stop);
         }
-        // Should the step fail, the cursor is nowhere.
+        // If the step fails, the cursor has no position.
         self.at = At::Nowhere;
         self.lower_on = step::<FORWARD>(&mut self.lower)?;
         if self.clear > 0 && self.lower_on {
@@ -285,7 +283,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         self.settle::<FORWARD>(stop)
     }
 
-    /// Every step but one inside the lower layer.
+    /// Takes every step except one inside the lower layer.
     fn advance_otherwise<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         match self.at {
             At::AfterLast if FORWARD => Ok(false),
@@ -301,7 +299,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         }
     }
 
-    /// The first step in the other direction.
+    /// Takes the first step in the other direction.
     fn turn<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         let mut key = std::mem::take(&mut self.turning);
         key.clear();
@@ -315,7 +313,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         moved
     }
 
-    /// Passes over what is deleted or hidden, and comes to rest on what comes first.
+    /// Skips deleted and hidden entries, and stops on the first visible one.
     fn settle<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         loop {
             let lower_first = match self.front {
@@ -357,7 +355,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         }
     }
 
-    /// Once the lower layer has come first often enough, finds out how long it will; in a new leaf again, at once.
+    /// Computes how long the lower layer will come first, after it has done so often enough; in a new leaf immediately.
     #[inline]
     fn look_ahead<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) {
         self.streak = self.streak.saturating_add(1);
@@ -369,7 +367,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         self.clear = steps.min().unwrap_or(u32::MAX);
     }
 
-    /// The lower layer's key against the front's.
+    /// Compares the lower layer's key with the front's.
     #[inline]
     fn lower_against(&self, front: Front) -> Ordering {
         let key = self.lower.key().expect("the lower layer is on an entry");
@@ -402,7 +400,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         Some(Front { layer, layers, head: if FORWARD { least } else { !least }, deleted })
     }
 
-    /// Steps over the front in every layer that stands on its key, the lower one too if it is `tied`.
+    /// Steps over the front in every layer that stands on its key, including the lower one if it is `tied`.
     fn pass_front<const FORWARD: bool>(&mut self, tied: bool) -> Result<()> {
         let mut layers = self.front.map_or(0, |front| front.layers);
         while layers != 0 {
@@ -418,7 +416,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         Ok(())
     }
 
-    /// Moves the lower layer on if an upper layer's range tombstone hides its entry. Whether it did.
+    /// Moves the lower layer on if an upper layer's range tombstone hides its entry. Returns whether it did.
     fn pass_hidden<const FORWARD: bool>(&mut self) -> Result<bool> {
         let key = self.lower.key().expect("the lower layer is on an entry");
         let Some((start, end)) = self.uppers.iter().find_map(|upper| upper.covering(key)) else {
@@ -436,7 +434,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
     }
 }
 
-/// To the first entry after `key`.
+/// Moves to the first entry after `key`.
 fn seek_after(layer: &mut impl Layer, key: &[u8]) -> Result<bool> {
     let on = layer.seek(key)?;
     if on && layer.key() == Some(key) { layer.next() } else { Ok(on) }

@@ -1,4 +1,4 @@
-//! A delta as a layer: a run's cursor, deletes included, and its range tombstones.
+//! A delta as a layer: a run's cursor, including deletes, and its range tombstones.
 
 use super::{Item, Layer, RunLayer, Span};
 use base::Result;
@@ -8,7 +8,7 @@ use run::{Delta, Ranges};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a transaction spilled, or what a commit attached, between the memtables and the table's run.
+/// A delta between the memtables and the table's run: one that a transaction spilled, or that a commit attached.
 pub struct DeltaLayer<'a> {
     records: RunLayer<'a>,
     ranges: Arc<Ranges>,
@@ -21,7 +21,7 @@ impl fmt::Debug for DeltaLayer<'_> {
 }
 
 impl<'a> DeltaLayer<'a> {
-    /// `delta`, whose pages `pool` holds and the owner of `reader` keeps. Reads nothing yet.
+    /// Creates a layer of `delta`, whose pages `pool` holds and the owner of `reader` keeps. It reads nothing yet.
     pub fn new(delta: &Delta, pool: &'a Pool, reader: &'a Reader) -> Self {
         DeltaLayer { records: RunLayer::new(delta.records, pool, reader), ranges: Arc::clone(&delta.ranges) }
     }

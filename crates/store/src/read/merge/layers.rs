@@ -1,5 +1,5 @@
-//! What stands behind [`Layer`]: own writes, memtables and deltas above. An enum, so that a step is a jump and not a
-//! virtual call.
+//! The implementations of [`Layer`] above the run: own writes, memtables and deltas. They are an enum, so that a step
+//! is a jump and not a virtual call.
 
 use super::{DeltaLayer, Item, Layer, Span};
 use crate::uncommitted::write_set::{self, Own};
@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 /// A layer above the run.
-// A cursor has few of these, in one vector: a box each would cost more than the room.
+// A cursor has few of these, in one vector: a box each would cost more than the space.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum Upper<'a> {
@@ -17,7 +17,7 @@ pub enum Upper<'a> {
     Own(write_set::Cursor<'a>),
     /// A memtable as of one timestamp.
     Memtable(MemtableLayer<'a>),
-    /// A run of the transaction's own, or one that was attached.
+    /// A run of the transaction's own, or an attached run.
     Delta(DeltaLayer<'a>),
 }
 
@@ -26,18 +26,18 @@ pub enum Upper<'a> {
 pub struct MemtableLayer<'a> {
     cursor: memtable::Cursor<'a>,
     ranges: Ranges<'a>,
-    /// The stretch of keys that was asked for last: the next key mostly lies in it, too.
+    /// The fragment of range deletes around the last key that was asked for: it mostly contains the next key, too.
     around: Cell<Fragment<'a>>,
 }
 
 impl<'a> MemtableLayer<'a> {
-    /// `table` in `memtable` as of `at`. Allocates nothing; O(log n) in its range deletes.
+    /// Creates a layer of `table` in `memtable` as of `at`. It allocates nothing. O(log n) in its range deletes.
     pub fn new(memtable: &'a Memtable, table: TableId, at: CommitTs) -> Self {
         let ranges = memtable.ranges(table, at);
         MemtableLayer { cursor: memtable.cursor(table, at), ranges, around: Cell::new(ranges.covering(&[])) }
     }
 
-    /// What lies outside of `span` may be missing, `None` being all: see [`memtable::Cursor::within`].
+    /// Allows the layer to omit keys outside of `span`; with `None` it omits none. See [`memtable::Cursor::within`].
     #[must_use]
     pub fn within(self, span: Option<Arc<base::Span>>) -> Self {
         MemtableLayer { cursor: self.cursor.within(span), ..self }
@@ -73,7 +73,7 @@ impl<'a> From<DeltaLayer<'a>> for Upper<'a> {
     }
 }
 
-/// One move on whichever layer it is. Moves in memory cannot fail.
+/// Makes one move on whichever layer it is. Moves in memory cannot fail.
 macro_rules! moved {
     ($upper:expr, $move:ident $(, $key:expr)?) => {
         match $upper {

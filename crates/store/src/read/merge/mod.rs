@@ -7,14 +7,14 @@
 //! ```
 //!
 //! A layer's entry hides the same key in every layer below it, and so does a *range tombstone* of a layer that covers
-//! the key. What a layer says of a key that its own range tombstones cover is its own business: it reports the entry
-//! as deleted if the range delete came after it.
+//! the key. A layer applies its range tombstones to its own entries itself: it reports an entry as deleted if the range
+//! delete came after it.
 //!
-//! Layers that have nothing of a table are left out by the builder of the cursor; over no upper layer at all it adds
-//! one test to a step of the run's cursor.
+//! The builder of the cursor leaves out layers that have nothing of a table. Without upper layers, the merged cursor
+//! adds one test to a step of the run's cursor.
 //!
-//! Reading order: [`Layer`] here, [`cursor`] (the algorithm), [`shortcuts`] (over what is dead), [`layers`] and
-//! [`run_layer`] (what stands behind the trait).
+//! Reading order: [`Layer`] here, [`cursor`] (the algorithm), [`shortcuts`] (around dead entries), [`layers`] and
+//! [`run_layer`] (the implementations of the trait).
 
 pub mod cursor;
 pub mod delta_layer;
@@ -31,54 +31,55 @@ pub use shortcuts::{Ahead, Shortcuts};
 use base::Result;
 use page::LargeRef;
 
-/// What a layer says about a key.
+/// The contents of a key in a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Item<'a> {
-    /// It has this value.
+    /// The key has this value.
     Value(&'a [u8]),
-    /// It has a value that lies in an extent of its own.
+    /// The key has a value that is stored in an extent of its own.
     Large(LargeRef),
-    /// It is deleted, whatever lower layers say.
+    /// The key is deleted, whatever lower layers contain.
     Deleted,
 }
 
-/// The first and the end of a range tombstone; no end means to the end of the table.
+/// The first key and the end of a range tombstone; no end means to the end of the table.
 pub type Span<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// A cursor over one layer, in key order, each key once. A move answers whether it ended on an entry; after one that
-/// did not, and after an error, the layer is off every entry and is moved next by a seek only.
+/// A cursor over one layer, in key order, each key once. A move returns whether it ended on an entry. After one that
+/// did not, and after an error, the layer is off every entry, and only a seek may move it next.
 pub trait Layer {
-    /// To the first entry.
+    /// Moves to the first entry.
     fn seek_first(&mut self) -> Result<bool>;
-    /// To the last entry.
+    /// Moves to the last entry.
     fn seek_last(&mut self) -> Result<bool>;
-    /// To the first entry at or after `key`.
+    /// Moves to the first entry at or after `key`.
     fn seek(&mut self, key: &[u8]) -> Result<bool>;
-    /// To the last entry before `key`.
+    /// Moves to the last entry before `key`.
     fn seek_before(&mut self, key: &[u8]) -> Result<bool>;
-    /// To the next entry.
+    /// Moves to the next entry.
     fn next(&mut self) -> Result<bool>;
-    /// To the entry before.
+    /// Moves to the previous entry.
     fn prev(&mut self) -> Result<bool>;
-    /// The entry, unless the layer is off.
+    /// Returns the entry, unless the layer is off.
     fn entry(&self) -> Option<(&[u8], Item<'_>)>;
 
-    /// The entry's key.
+    /// Returns the entry's key.
     #[inline]
     fn key(&self) -> Option<&[u8]> {
         self.entry().map(|(key, _)| key)
     }
-    /// A number of steps, `forward` or back, that are certain to succeed and to end before `key` in that direction. 0
-    /// is always right; more saves the merge as many comparisons. At most one search in what is at hand.
+    /// Returns a number of steps, `forward` or back, that are certain to succeed and to end before `key` in that
+    /// direction. 0 is always correct; a larger number saves the merge as many comparisons. It takes at most one search
+    /// in memory.
     fn steps_before(&self, _key: &[u8], _forward: bool) -> u32 {
         0
     }
-    /// Goes one entry on, `forward` or back, if that is at hand and has an [`Item::Value`]; else stays. False is always
-    /// right.
+    /// Moves one entry on, `forward` or back, if that entry is in memory and has an [`Item::Value`]; otherwise stays.
+    /// Returning false is always correct.
     fn glide(&mut self, _forward: bool) -> bool {
         false
     }
-    /// Key and value of the entry that a glide led to.
+    /// Returns key and value of the entry that a glide led to.
     #[inline]
     fn glided(&self) -> Option<(&[u8], &[u8])> {
         match self.entry() {
@@ -86,19 +87,20 @@ pub trait Layer {
             _ => None,
         }
     }
-    /// Goes on over the entries behind this one, `most` or fewer, as far as that is cheap, perhaps over none, and shows
-    /// them: the beginning of the key, its rest, and the value. Ends on the last one shown; answers how many were.
+    /// Moves on over the entries after this one, `most` or fewer, as far as that is cheap (possibly none), and passes
+    /// them to `each`: the beginning of the key, its rest, and the value. It ends on the last one passed, and returns
+    /// their number.
     fn run_on(&mut self, _most: u32, _each: impl FnMut(&[u8], &[u8], &[u8])) -> u32
     where
         Self: Sized,
     {
         0
     }
-    /// Whether [`Layer::covering`] can ever answer: asked once per cursor.
+    /// Returns whether [`Layer::covering`] can ever return a tombstone: asked once per cursor.
     fn has_ranges(&self) -> bool {
         false
     }
-    /// A range tombstone of this layer that covers `key`, and so hides it in lower layers.
+    /// Returns a range tombstone of this layer that covers `key`, and so hides it in lower layers.
     fn covering(&self, _key: &[u8]) -> Option<Span<'_>> {
         None
     }

@@ -7,7 +7,7 @@ use page::Value;
 use pool::Pool;
 use run::{Cursor, Run};
 
-/// The lowest layer of a table. It deletes nothing: what is deleted is not in a run.
+/// The lowest layer of a table. It has no deletes: a deleted key is not in a run.
 pub struct RunLayer<'a> {
     cursor: Cursor,
     pool: &'a Pool,
@@ -15,7 +15,8 @@ pub struct RunLayer<'a> {
 }
 
 impl<'a> RunLayer<'a> {
-    /// `run`, whose pages `pool` holds and the view announced by `reader` keeps. Reads nothing yet.
+    /// Creates a layer of `run`, whose pages `pool` holds and the view announced by `reader` keeps. It reads nothing
+    /// yet.
     pub fn new(run: Run, pool: &'a Pool, reader: &'a Reader) -> Self {
         RunLayer { cursor: Cursor::new(run), pool, reader }
     }

@@ -1,4 +1,4 @@
-//! Walks of a cursor over what is dead: when they ask for a way around, and what they have seen. See
+//! Walks of a cursor over dead entries: when they ask for a shortcut, and what they record. See
 //! [`super::super::shortcuts`].
 
 use super::super::Layer;
@@ -7,7 +7,7 @@ use super::{At, Front, Merged, directed};
 use base::Result;
 
 impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
-    /// Out of line: most tables have no TTL.
+    /// This is out of line, because most tables have no TTL.
     #[inline(never)]
     pub(super) fn has_lower_expired(&self) -> Result<bool> {
         self.lower.entry().map_or(Ok(false), |(_, item)| self.shortcuts.has_expired(item))
@@ -18,14 +18,14 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         self.uppers[front.layer].entry().map_or(Ok(false), |(_, item)| self.shortcuts.has_expired(item))
     }
 
-    /// A dead entry was passed.
+    /// Notes that a dead entry was passed.
     #[inline]
     pub(super) fn walk_on<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) -> Result<()> {
         self.dead = self.dead.saturating_add(1);
         if self.dead >= self.ask_at { self.leap::<FORWARD>(stop) } else { Ok(()) }
     }
 
-    /// The walk, if there was one, is over: on an entry, or off an end.
+    /// Ends the walk, if there is one: on an entry, or off an end.
     #[inline]
     pub(super) fn end_walk<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) {
         if self.dead > 0 {
