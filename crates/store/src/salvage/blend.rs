@@ -1,4 +1,4 @@
-//! A tree's records under what the log says of them, in key order.
+//! The records of a tree combined with the log's changes, in key order.
 
 use super::report::Lost;
 use super::walk::Values;
@@ -6,38 +6,38 @@ use base::{CommitTs, Result, TableId};
 use memtable::{Cursor, Found, Memtable};
 use page::Value;
 
-/// Takes records in key order.
+/// A receiver of records in key order.
 pub trait Take {
-    /// The next one.
+    /// Receives the next record.
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 }
 
-/// Which of the tree's records the log's word replaces.
+/// Which of the tree's records the log's changes replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hides {
-    /// Those that it changes, and those that it deletes: it goes on where the tree ends.
+    /// The ones that it puts, and the ones that it deletes: the log continues where the tree ends.
     All,
-    /// Those that it changes. Where nobody knows which is newer, a delete is no reason to leave a record out.
+    /// The ones that it puts. If it is unknown which is newer, a delete is no reason to leave a record out.
     Puts,
-    /// None.
+    /// None of them.
     Nothing,
 }
 
-/// Puts the log's word before the tree's, key by key.
+/// Combines the log's changes with the tree's records, key by key.
 pub struct Blend<'a, T> {
     memtable: &'a Memtable,
     table: TableId,
     hides: Hides,
     values: Values<'a>,
-    /// What the log has, from here on; `None`: it only hides.
+    /// The log's changes from here on; `None`: it only hides.
     cursor: Option<Cursor<'a>>,
     out: &'a mut T,
-    /// Keys whose values cannot be read.
+    /// The keys whose values cannot be read.
     pub lost: Vec<Lost>,
 }
 
 impl<'a, T: Take> Blend<'a, T> {
-    /// A blend of `table`.
+    /// Creates a blend of `table`.
     pub fn new(
         memtable: &'a Memtable,
         table: TableId,
@@ -50,12 +50,12 @@ impl<'a, T: Take> Blend<'a, T> {
         Blend { memtable, table, hides, values, cursor: Some(cursor), out, lost: Vec::new() }
     }
 
-    /// From now on the log's own records are left out: they were taken elsewhere.
+    /// Leaves out the log's own records from now on, because they were received elsewhere.
     pub fn without_log(&mut self) {
         self.cursor = None;
     }
 
-    /// The tree's next record, whose value is read only if the log says nothing of the key.
+    /// Adds the tree's next record, whose value is read only if the log has no change of the key.
     pub fn tree(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
         self.log_before(Some(key))?;
         let is_hidden = match self.memtable.get(self.table, key, CommitTs::MAX) {
@@ -66,13 +66,13 @@ impl<'a, T: Take> Blend<'a, T> {
         if is_hidden { Ok(()) } else { self.take(key, value) }
     }
 
-    /// What the log has behind the tree's last record.
+    /// Adds the log's records after the tree's last one.
     pub fn finish(&mut self) -> Result<()> {
         self.log_before(None)
     }
 
     fn log_before(&mut self, limit: Option<&[u8]>) -> Result<()> {
-        // The log's record of `limit` itself comes before the tree's next one.
+        // The log's record at `limit` itself comes before the tree's next one.
         while let Some((key, found)) = self.cursor.as_ref().and_then(Cursor::entry) {
             if limit.is_some_and(|limit| key >= limit) {
                 break;

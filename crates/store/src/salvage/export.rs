@@ -1,4 +1,4 @@
-//! The whole of an export: which tables there are, and each of them, walked first and then searched for.
+//! The whole export: the list of tables, and each of them, first walked and then searched for.
 
 use super::blend::{Blend, Hides};
 use super::replay::Replayed;
@@ -22,16 +22,16 @@ use std::sync::Arc;
 /// Exports what is readable in `dir` to `sink`.
 ///
 /// # Errors
-/// [`ErrorKind::Missing`] if there is neither a data file nor a log; [`ErrorKind::Locked`] if somebody writes;
-/// [`ErrorKind::Foreign`] if nothing tells which database it is, so that nothing can be verified; what `sink` answers.
-/// Damage is no error: it is reported.
+/// [`ErrorKind::Missing`] if there is neither a data file nor a log; [`ErrorKind::Locked`] if another process writes;
+/// [`ErrorKind::Foreign`] if nothing identifies the database, so that nothing can be verified; errors of `sink`. Damage
+/// is not an error: it is reported.
 pub fn salvage(dir: Arc<dyn Dir>, sink: &mut dyn Sink) -> Result<Report> {
     let dir: Arc<dyn Dir> = Arc::new(ReadOnlyDir::new(dir));
     let names = dir.list()?;
     if !names.iter().any(|name| crate::open::recovery::is_database_file(name)) {
         return Err(Error::new(ErrorKind::Missing, "there is no database"));
     }
-    // Where there is no lock file, none is made.
+    // If there is no lock file, none is created.
     let _lock = names.iter().any(|name| name == LOCK).then(|| dir.lock(LOCK)).transpose()?;
     let data = [DATA, NEW_DATA].into_iter().find(|data| names.iter().any(|name| name == data));
     let data = data.map(|name| dir.open(name)).transpose()?;
@@ -53,14 +53,14 @@ struct Salvage<'a> {
     sink: &'a mut dyn Sink,
     leaves: Option<Leaves>,
     names: BTreeMap<TableId, String>,
-    /// Tables whose values lie behind dates: see [`crate::ttl`].
+    /// The tables whose values begin with dates: see [`crate::ttl`].
     dated: BTreeSet<TableId>,
 }
 
-/// Where a table's records are.
+/// The runs of a table.
 enum Placed {
     Run(Run),
-    /// Of each delta, newest first, its records and its range deletes.
+    /// The records and the range deletes of each delta, newest first.
     Stack(Vec<(Run, Run)>),
 }
 
@@ -78,7 +78,7 @@ fn placed(rows: Vec<Row>) -> Result<Placed> {
     Ok(Placed::Stack(stack))
 }
 
-/// What the walk tells of a catalog.
+/// The rows of a catalog, as the walk finds them.
 struct Rows<T> {
     rows: BTreeMap<TableId, T>,
     is_whole: bool,
@@ -110,7 +110,7 @@ impl Salvage<'_> {
         Values { data: self.data.as_deref(), database: self.start.database }
     }
 
-    /// The scan's leaves; the file is searched when they are asked for first.
+    /// Returns the leaves that the scan finds. The first call searches the file.
     fn leaves(&mut self) -> Result<&Leaves> {
         if self.leaves.is_none() {
             let leaves = Leaves::find(self.data.as_deref(), &self.start)?;
@@ -120,7 +120,7 @@ impl Salvage<'_> {
         Ok(self.leaves.as_ref().expect("found above"))
     }
 
-    /// Table to runs, as the newest readable checkpoint has them.
+    /// Returns the runs of each table, as the newest readable checkpoint has them.
     fn runs(&mut self) -> Rows<Placed> {
         let mut rows = BTreeMap::new();
         let Some(superblock) = self.start.superblock else { return Rows { rows, is_whole: false } };
@@ -139,14 +139,14 @@ impl Salvage<'_> {
         }
         let is_whole = wrong.is_empty();
         if !is_whole {
-            // Of a stack, rows may be missing that hide what the others say.
+            // Of a stack, rows may be missing that hide what the others contain.
             rows.retain(|_, placed| matches!(placed, Placed::Run(_)));
         }
         self.report.damage.extend(wrong.into_iter().map(|why| format!("physical catalog: {why}")));
         Rows { rows, is_whole }
     }
 
-    /// The tables that certainly exist. Names of others, where they can be found, go to `self.names`.
+    /// Returns the tables that certainly exist. The names of others, if found, go to `self.names`.
     fn catalog(&mut self, runs: &Rows<Placed>) -> Result<Rows<WantedLayout>> {
         let mut certain = BTreeMap::new();
         let mut wrong = Vec::new();
@@ -200,7 +200,7 @@ impl Salvage<'_> {
         Ok(Rows { rows: certain, is_whole })
     }
 
-    /// Notes the name of a table, unless it or the name is known already, and whether it has dates.
+    /// Stores the name of a table, unless it or the name is known already, and whether it has dates.
     fn name(&mut self, row: &TableRow, name: &[u8]) {
         if row.ttl.is_some() {
             self.dated.insert(row.id);
@@ -215,7 +215,7 @@ impl Salvage<'_> {
         if self.dated.contains(&table) { DATE_BYTES } else { 0 }
     }
 
-    /// Exports one table. Only of one that certainly exists is anything certain.
+    /// Exports one table. Records are certain only if the table certainly exists.
     fn table(&mut self, table: TableId, wanted: Option<WantedLayout>, runs: &Rows<Placed>) -> Result<()> {
         let is_named = wanted.is_some();
         let name = self.names.get(&table).cloned().unwrap_or_else(|| format!("table-{}", table.0));
@@ -238,7 +238,7 @@ impl Salvage<'_> {
         Ok(())
     }
 
-    /// Step 3.
+    /// Runs step 3.
     fn walk_table(&mut self, table: TableId, runs: &Rows<Placed>, found: &mut TableReport) -> Result<()> {
         self.sink.table(&found.name)?;
         let placed = runs.rows.get(&table);
@@ -270,7 +270,7 @@ impl Salvage<'_> {
         Ok(())
     }
 
-    /// Step 4. Of a table that was `walked`, what it has is certain and is not repeated, but for later states.
+    /// Runs step 4. For a table that was `walked`, the certain records are not repeated, except for later states.
     fn scan_table(
         &mut self,
         table: TableId,
@@ -295,7 +295,7 @@ impl Salvage<'_> {
             blend.without_log();
         }
         let (data, start) = (self.data.as_deref(), &self.start);
-        // A value of the log's that cannot be read may lie among the keys of a page that cannot: losses overlap.
+        // A value of the log that cannot be read may lie among the keys of a page that cannot be read: losses overlap.
         let lost = Ranges::joined(found.lost.iter().map(|lost| (&lost.low[..], lost.high.as_deref())));
         leaves.newest(data, start, table, stacked, &mut |birth, key, value| {
             let is_later = later.is_some_and(|later| birth > later);
@@ -319,13 +319,13 @@ impl blend::Take for Collect {
     }
 }
 
-/// Records of one table to the sink, counted.
+/// The output of one table's records to the sink, counted.
 struct Out<'a> {
     sink: &'a mut dyn Sink,
     name: &'a str,
     trust: Trust,
     count: u64,
-    /// Bytes before each value's first.
+    /// The bytes before each value's first byte.
     front_bytes: usize,
 }
 

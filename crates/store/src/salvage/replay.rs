@@ -18,7 +18,7 @@ use pool::Pool;
 use run::{Merge, Ranges};
 use std::sync::Arc;
 
-/// What the log holds.
+/// The contents of the log.
 #[derive(Debug)]
 pub struct Replayed {
     /// All of its changes.
@@ -29,13 +29,13 @@ struct Replay {
     writer: Writer,
     last: CommitTs,
     commits: u64,
-    /// Reads what commits have attached. `None` where the page size is not known.
+    /// The pages of attached runs. `None` if the page size is not known.
     pages: Option<(Pool, Reader)>,
 }
 
 impl Replay {
-    /// Applies what `record` attaches, as the puts and deletes that it comes to. All at one timestamp: what the rest of
-    /// the record deletes by range is left out here. Nothing is applied that cannot be read whole.
+    /// Applies what `record` attaches, as puts and deletes at one timestamp; keys that the rest of the record deletes
+    /// by range are left out. It applies only what can be read completely.
     fn attached(&mut self, record: &[u8], ts: CommitTs) -> Result<()> {
         let Some((pool, reader)) = &self.pages else {
             return Err(Error::corruption(format!(
@@ -73,7 +73,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Applies a block's commit; `follows` says whether it may come after the last one.
+    /// Applies a block's commit; `follows` checks that it may come after the last one.
     fn block(&mut self, block: &Block<'_>, follows: fn(CommitTs, CommitTs) -> bool) -> Result<()> {
         let record = block.payload;
         let Some(decoder) = base::op::Decoder::begin(record) else {
@@ -87,7 +87,7 @@ impl Replay {
         if !follows(self.last, ts) {
             return Err(Error::corruption(format!("commit {} follows commit {}", ts.0, self.last.0)));
         }
-        // Decoded once before, so that nothing of a record with a flaw in it is applied.
+        // It is decoded once before, so that nothing of a damaged record is applied.
         let mut whole = decoder;
         let mut attaches = false;
         whole.by_ref().for_each(|(_, op)| attaches |= matches!(op, Op::Attach { .. }));
@@ -103,7 +103,7 @@ impl Replay {
     }
 }
 
-/// Memory for the pages of attached runs, each of which is needed once.
+/// The memory for the pages of attached runs, each of which is needed once.
 const POOL_BYTES: usize = 1 << 20;
 
 fn pages(dir: &Arc<dyn Dir>, superblock: &Superblock) -> Option<(Pool, Reader)> {
@@ -113,13 +113,13 @@ fn pages(dir: &Arc<dyn Dir>, superblock: &Superblock) -> Option<(Pool, Reader)> 
     Some((pool, slots.claim()?))
 }
 
-/// The commits after those of `superblock`, up to the first that cannot be read.
+/// Returns the commits after those of `superblock`, up to the first that cannot be read.
 pub fn after(dir: &Arc<dyn Dir>, superblock: &Superblock, report: &mut Report) -> Replayed {
     let (memtable, writer) = Memtable::new();
     let pages = pages(dir, superblock);
     let mut replay = Replay { writer, last: superblock.absorbed, commits: 0, pages };
     let follows = |last: CommitTs, next: CommitTs| next.0 == last.0 + 1;
-    // Where the data file cannot say, the superblock's own word.
+    // If the data file is not readable, the superblock's own statement counts.
     let durable = dir.open_to_read(DATA).and_then(|data| known_durable(&*data, superblock));
     let durable = durable.unwrap_or(superblock.log_synced);
     let scanned = Log::scan(dir, superblock.database, superblock.replay_from, &mut |block| {
@@ -142,7 +142,7 @@ pub fn after(dir: &Arc<dyn Dir>, superblock: &Superblock, report: &mut Report) -
     Replayed { memtable }
 }
 
-/// All commits that any segment holds, in their order, whatever is missing between them.
+/// Returns all commits that any segment holds, in their order, whatever is missing between them.
 pub fn all(dir: &Arc<dyn Dir>, database: DatabaseId, report: &mut Report) -> Replayed {
     let (memtable, writer) = Memtable::new();
     let mut replay = Replay { writer, last: CommitTs(0), commits: 0, pages: None };
@@ -157,7 +157,7 @@ pub fn all(dir: &Arc<dyn Dir>, database: DatabaseId, report: &mut Report) -> Rep
         }
         let scanned = Log::scan(dir, database, begin, &mut |block| {
             behind = block.end.lsn;
-            // What an earlier segment's chain has shown already is passed over.
+            // Commits that an earlier segment's chain has shown already are skipped.
             match base::op::Decoder::begin(block.payload) {
                 Some(decoder) if decoder.ts() <= replay.last => Ok(()),
                 _ => replay.block(&block, |last, next| next > last),

@@ -1,12 +1,12 @@
-//! Leaves without their parents: found by searching the file, and laid over each other by their births.
+//! Leaves without their parents: they are found by searching the file, and combined by their births.
 //!
-//! A leaf of birth *b* says what its table held between its first and its last key when checkpoint *b* was written:
-//! what it has, and nothing else. So of all leaves around a key the newest decides: if it has the key, that is the
-//! version; if not, the key was deleted since the older ones. A checkpoint may write a leaf twice, and one that a crash
-//! cut short has the number of the next: among leaves of one birth any that has the key is believed.
+//! A leaf of birth *b* is the complete contents of its table between its first and its last key when checkpoint *b* was
+//! written. So of all leaves around a key the newest decides: if it has the key, that is the version; if not, the key
+//! was deleted after the older leaves. A checkpoint may write a leaf twice, and one that a crash interrupted has the
+//! number of the next: among leaves of one birth any that has the key is trusted.
 //!
-//! Leaves of an LSM table say less: what they lack may be in an older run. There the newest leaf that has the key
-//! counts, if only as deleted.
+//! Leaves of an LSM table are not complete: keys that they lack may be in an older run. There the newest leaf that has
+//! the key counts, even if only as deleted.
 
 use super::start::Start;
 use base::limits::{MAX_PAGE_BYTES, MIN_PAGE_BYTES, UNIT_BYTES};
@@ -16,13 +16,13 @@ use page::{Kind, Page, Value, compressed};
 use pool::stored::read_page;
 use std::collections::BTreeMap;
 
-/// Read at once.
+/// The number of bytes that are read at once.
 const PIECE_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 struct Leaf {
     ptr: PagePtr,
-    /// Of the whole page: where it lies compressed, it is shorter.
+    /// The length of the whole page; if it is compressed, it takes less in the file.
     page_bytes: usize,
     birth: CheckpointNo,
     first: Vec<u8>,
@@ -30,17 +30,17 @@ struct Leaf {
     deletes: bool,
 }
 
-/// All leaves in a file that prove themselves, by table.
+/// All verified leaves in a file, by table.
 #[derive(Debug, Default)]
 pub struct Leaves {
     by_table: BTreeMap<TableId, Vec<Leaf>>,
 }
 
-/// Takes a record and the birth of its leaf.
+/// A function that takes a record and the birth of its leaf.
 pub type Visit<'v> = dyn FnMut(CheckpointNo, &[u8], Value<'_>) -> Result<()> + 'v;
 
 impl Leaves {
-    /// Searches all of the file. A piece that the disk cannot read is passed over.
+    /// Searches the whole file. A piece that the disk cannot read is skipped.
     pub fn find(data: Option<&dyn File>, start: &Start) -> Result<Self> {
         let mut leaves = Leaves::default();
         let Some(data) = data else { return Ok(leaves) };
@@ -49,7 +49,7 @@ impl Leaves {
             None => (0..).map(|n| MIN_PAGE_BYTES << n).take_while(|&size| size <= MAX_PAGE_BYTES).collect(),
         };
         let units = (data.len()? / UNIT_BYTES as u64).min(PagePtr::MAX_UNIT + 1);
-        // A page that begins in a piece may reach into the next.
+        // A page that begins in a piece may extend into the next.
         let mut bytes = vec![0; PIECE_BYTES + MAX_PAGE_BYTES];
         let mut whole = vec![0; MAX_PAGE_BYTES];
         let mut unit = 0;
@@ -87,28 +87,28 @@ impl Leaves {
         });
     }
 
-    /// How many there are.
+    /// Returns the number of leaves.
     pub fn len(&self) -> usize {
         self.by_table.values().map(Vec::len).sum()
     }
 
-    /// Whose they are.
+    /// Returns the tables of the leaves.
     pub fn tables(&self) -> impl Iterator<Item = TableId> {
         self.by_table.keys().copied()
     }
 
-    /// Whether leaves of `table` hold deletes: then it had several runs.
+    /// Returns whether leaves of `table` hold deletes: then it had several runs.
     pub fn hold_deletes(&self, table: TableId) -> bool {
         self.by_table.get(&table).is_some_and(|leaves| leaves.iter().any(|leaf| leaf.deletes))
     }
 
-    /// How long they are.
+    /// Returns the page size.
     pub fn page_bytes(&self) -> Option<usize> {
         self.by_table.values().flatten().map(|leaf| leaf.page_bytes).max()
     }
 
-    /// Shows the newest version of each key of `table`, in key order. `stacked`: it may have several runs. Memory: the
-    /// leaves that overlap at one place.
+    /// Passes on the newest version of each key of `table`, in key order. `stacked`: it may have several runs. The
+    /// memory is the leaves that overlap at one place.
     pub fn newest(
         &self,
         data: Option<&dyn File>,
@@ -143,8 +143,8 @@ impl Leaves {
     }
 }
 
-/// The page at the beginning of `stored`, if it is a leaf of ours that belongs at `unit` and has as many bytes as
-/// `whole`, which is for a compressed one.
+/// Returns the page at the beginning of `stored`, if it is a leaf of this database that belongs at `unit` and has as
+/// many bytes as `whole`, the buffer for decompression.
 fn leaf_at<'b>(
     stored: &'b [u8],
     whole: &'b mut [u8],
@@ -166,7 +166,7 @@ fn leaf_at<'b>(
     Some((ptr, page.ok()?))
 }
 
-/// A leaf under the sweep.
+/// A leaf that the sweep is in.
 struct Open<'l> {
     leaf: &'l Leaf,
     bytes: Vec<u8>,
@@ -175,7 +175,7 @@ struct Open<'l> {
 }
 
 impl<'l> Open<'l> {
-    /// Reads the leaf again; `None` if it no longer is what it was.
+    /// Reads the leaf again; `None` if it has changed.
     fn read(leaf: &'l Leaf, data: &dyn File, database: DatabaseId) -> Option<Self> {
         let mut bytes = vec![0; leaf.page_bytes];
         read_page(data, database, leaf.ptr, &mut bytes).ok()?;

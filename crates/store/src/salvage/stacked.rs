@@ -1,7 +1,7 @@
-//! A stack of deltas, past whatever is damaged, as one tree.
+//! A stack of deltas, some of them damaged, as one tree.
 //!
-//! Of each key the newest delta's record counts, unless a newer one's range delete hides it. Where part of a newer
-//! delta cannot be read, what older ones have there is not certain, and is left out: the scan shows it.
+//! For each key the newest delta's record counts, unless a newer one's range delete hides it. If part of a newer delta
+//! cannot be read, the older ones' records there are not certain, and are left out: the scan exports them.
 
 use super::report::Lost;
 use super::start::Start;
@@ -16,16 +16,16 @@ struct Source<'a> {
     steps: Steps<'a>,
     is_on: bool,
     ranges: Ranges,
-    /// Range deletes that cannot be read, in key order; none of them has an end.
+    /// The range deletes that cannot be read, in key order; none of them has an end.
     lost: Vec<Lost>,
-    /// How many of the records' losses end before the last key that was asked for.
+    /// The number of the records' losses that end before the last key that was asked for.
     passed: usize,
 }
 
-/// Shows what a stack of (records, range deletes), newest first, holds; answers what is not certain.
+/// Passes on the contents of a stack of (records, range deletes), newest first; returns what is not certain.
 ///
 /// # Errors
-/// What `visit` answers.
+/// Those of `visit`.
 pub fn walk(
     data: Option<&dyn File>,
     start: &Start,
@@ -77,7 +77,7 @@ impl<'a> Source<'a> {
                 spans.push((first.to_vec(), (!end.is_empty()).then(|| end.to_vec())));
             }
         }
-        // A range that begins in what is lost may end anywhere.
+        // A range that begins in a loss may end anywhere.
         let mut lost = steps.into_lost();
         lost.iter_mut().for_each(|lost| lost.high = None);
         let ranges = Ranges::joined(spans.iter().map(|(first, end)| (&first[..], end.as_deref())));
@@ -86,7 +86,7 @@ impl<'a> Source<'a> {
         Source { steps, is_on, ranges, lost, passed: 0 }
     }
 
-    /// To be asked with ascending keys: each loss is then passed once, however many there are.
+    /// Returns whether `key` may be lost. It must be called with ascending keys: each loss is then passed once.
     fn may_have_lost(&mut self, key: &[u8]) -> bool {
         let lost = self.steps.lost();
         let ends = |lost: &Lost| lost.high.as_deref().is_some_and(|high| high <= key);
@@ -96,7 +96,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Spans that overlap as one, in key order.
+/// Joins overlapping spans, in key order.
 fn joined(mut lost: Vec<Lost>) -> Vec<Lost> {
     lost.sort_by(|a, b| a.low.cmp(&b.low));
     lost.dedup_by(|next, last| {

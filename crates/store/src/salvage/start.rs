@@ -1,4 +1,4 @@
-//! Where to begin, and whose pages to believe.
+//! The start of an export: which database it is, and which superblock counts.
 
 use super::report::Report;
 use crate::state::superblock::Superblock;
@@ -8,7 +8,7 @@ use log::Log;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What everything else is verified by.
+/// The data by which everything else is verified.
 #[derive(Debug)]
 pub struct Start {
     /// The seed of every checksum.
@@ -18,7 +18,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// Reads both superblocks and every segment's header. If they are of different databases, the one that most of
+    /// Reads both superblocks and every segment's header. If they belong to different databases, the one that most of
     /// them name counts.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A tree from its root, past whatever is damaged.
+//! A walk over a tree from its root that skips damaged parts.
 
 use super::report::Lost;
 use super::start::Start;
@@ -15,16 +15,16 @@ pub struct Walk<'a> {
     data: Option<&'a dyn File>,
     start: &'a Start,
     table: TableId,
-    /// Where pages were read: a page with two parents is read once.
+    /// The places of the pages that were read: a page with two parents is read once.
     seen: BTreeSet<u64>,
     /// What could not be read, in key order.
     pub lost: Vec<Lost>,
 }
 
-/// Takes a leaf's record.
+/// A function that takes a leaf's record.
 pub type Visit<'v> = dyn FnMut(&[u8], Value<'_>) -> Result<()> + 'v;
 
-/// Where a page's keys must lie, and how old it may be.
+/// The keys and the age that a page must have.
 #[derive(Clone, Copy)]
 struct Place<'k> {
     level: u8,
@@ -34,15 +34,15 @@ struct Place<'k> {
 }
 
 impl<'a> Walk<'a> {
-    /// A walk over what is said to be `table`'s.
+    /// Creates a walk over the pages that should belong to `table`.
     pub fn new(data: Option<&'a dyn File>, start: &'a Start, table: TableId) -> Self {
         Walk { data, start, table, seen: BTreeSet::new(), lost: Vec::new() }
     }
 
-    /// Shows every record below the root of `run` that can be read, in key order.
+    /// Passes on every record below the root of `run` that can be read, in key order.
     ///
     /// # Errors
-    /// What `visit` answers. Damage goes to [`Walk::lost`].
+    /// Those of `visit`. Damage goes to [`Walk::lost`].
     pub fn run(&mut self, run: &Run, visit: &mut Visit<'_>) -> Result<()> {
         let (Some(root), Some(superblock)) = (run.root, &self.start.superblock) else { return Ok(()) };
         let place =
@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Reads the page at `ptr`, and holds it against all that is known of it.
+    /// Reads the page at `ptr`, and checks it against everything that is known of it.
     fn page<'b>(&mut self, ptr: PagePtr, place: Place<'_>, bytes: &'b mut Vec<u8>) -> Result<Page<'b>> {
         let wrong = |what: &str| Error::corruption(format!("page at {ptr:?}: {what}"));
         let page_bytes = self.start.superblock.as_ref().map_or(0, |superblock| superblock.page_bytes);
@@ -117,14 +117,14 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A walk that is asked for one record after the other.
+/// A walk that returns one record after the other.
 pub struct Steps<'a> {
     walk: Walk<'a>,
     way: Vec<Level>,
     key: Vec<u8>,
 }
 
-/// A page on the way, and what its parent says of it.
+/// A page on the path, and what its parent states about it.
 struct Level {
     bytes: Vec<u8>,
     next: usize,
@@ -134,7 +134,7 @@ struct Level {
 }
 
 impl<'a> Steps<'a> {
-    /// Steps through `run`, before the first record.
+    /// Creates steps through `run`, before the first record.
     pub fn new(data: Option<&'a dyn File>, start: &'a Start, table: TableId, run: &Run) -> Self {
         let mut steps = Steps { walk: Walk::new(data, start, table), way: Vec::new(), key: Vec::new() };
         if let (Some(root), Some(superblock)) = (run.root, &start.superblock) {
@@ -143,7 +143,7 @@ impl<'a> Steps<'a> {
         steps
     }
 
-    /// To the next record that can be read; false behind the last.
+    /// Moves to the next record that can be read. Returns false after the last.
     pub fn advance(&mut self) -> bool {
         while let Some(top) = self.way.last_mut() {
             let page = Page::trusted(&top.bytes);
@@ -170,18 +170,18 @@ impl<'a> Steps<'a> {
         false
     }
 
-    /// The record that it came to.
+    /// Returns the current record.
     pub fn entry(&self) -> Option<(&[u8], Value<'_>)> {
         let top = self.way.last()?;
         Some((&self.key, Page::trusted(&top.bytes).value(top.next.checked_sub(1)?)))
     }
 
-    /// What could not be read so far.
+    /// Returns what could not be read so far.
     pub fn lost(&self) -> &[Lost] {
         &self.walk.lost
     }
 
-    /// The ranges of keys that are lost, to keep.
+    /// Returns the ranges of keys that are lost.
     pub fn into_lost(self) -> Vec<Lost> {
         self.walk.lost
     }
@@ -196,17 +196,17 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// Where values lie.
+/// A reader of values.
 #[derive(Clone, Copy)]
 pub struct Values<'a> {
     /// The data file, if there is one.
     pub data: Option<&'a dyn File>,
-    /// Whose it is.
+    /// The database that the file belongs to.
     pub database: DatabaseId,
 }
 
 impl Values<'_> {
-    /// The value itself, wherever it lies, verified to the last byte. In memory, whole.
+    /// Returns the value itself, wherever it is stored, verified to the last byte and completely in memory.
     pub fn read<'v>(&self, value: Value<'v>) -> Result<Cow<'v, [u8]>> {
         match value {
             Value::Inline(value) => Ok(Cow::Borrowed(value)),
