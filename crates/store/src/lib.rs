@@ -14,7 +14,7 @@
 //! 9. [`salvage`]: export of what can still be read of a damaged database.
 //! 10. `watch`: [`stats`], [`figures`], [`advice`] and [`check`].
 #![deny(missing_docs)]
-// Loom has no files and threads of its own: it gets `view` alone, by path, in tests/views_loom.rs.
+// Files and threads are outside loom's scope: it gets `view` alone, by path, in tests/views_loom.rs.
 #![cfg(not(loom))]
 
 mod state;
