@@ -1,19 +1,19 @@
-//! Attached runs: what a transaction had written to the data file before it committed, as its commit left them.
+//! Attached runs: data that a transaction wrote to the data file before it committed, after its commit.
 //!
-//! The log's record names them (`base::op::Op::Attach`); from then on they lie in views as part of a sealed memtable
-//! (see [`crate::view::SealedMemtable`]), below what the commit still had in memory and above everything older. A
-//! snapshot that began before the commit passes over them, as they know one timestamp: their commit's.
+//! The log's record names the runs (`base::op::Op::Attach`). From then on they are in views as part of a sealed
+//! memtable (see [`crate::view::SealedMemtable`]), below what the commit still had in memory and above everything
+//! older. A snapshot that began before the commit skips them, because their only timestamp is their commit's.
 //!
-//! The next checkpoint makes them part of their tables (`absorb`):
-//! 1. Their range deletes are taken from the table's run.
-//! 2. Their records, merged, go into it in key order; if it is empty now, into a new run in one pass. Large values stay
+//! The next checkpoint merges them into their tables (`absorb`):
+//! 1. Their range deletes are applied to the table's run.
+//! 2. Their records, merged, go into it in key order; if it is now empty, into a new run in one pass. Large values stay
 //!    where they are and change their owner; those that newer runs of the same commit hide are retired.
-//! 3. Their pages are retired. They could not become the table's: a page of a table says so, and is not older than the
+//! 3. Their pages are retired. They cannot become the table's: a page of a table names it, and is not older than the
 //!    checkpoint that first reaches it, which salvage and incremental backups rely on.
 //!
 //! Extents are allocated as the log's ([`space::Space::allocate_logged`]) from the first page on, so that no superblock
-//! counts them before they are absorbed: what a crash leaves of an uncommitted transaction is free. Recovery claims
-//! what it finds in the log.
+//! counts them before they are absorbed: after a crash, those of an uncommitted transaction are free. Recovery claims
+//! the ones that it finds in the log.
 
 use crate::state::ttl::Reading;
 use base::op::{self, Op};
@@ -28,7 +28,7 @@ use std::ops::Range;
 /// The runs of one commit.
 #[derive(Debug, Default)]
 pub struct Attached {
-    /// By table, in the order of their ids; each table's newest first.
+    /// The runs by table, in the order of table ids; each table's newest first.
     tables: Vec<(TableId, Vec<Delta>)>,
     /// All pages and large values.
     pub(crate) extents: Vec<Extent>,
@@ -40,7 +40,7 @@ impl Attached {
         Attached { tables, extents }
     }
 
-    /// What the commit wrote to `table` this way, newest first.
+    /// Returns the runs that the commit attached to `table`, newest first.
     #[inline]
     pub fn of(&self, table: TableId) -> &[Delta] {
         match self.tables.binary_search_by_key(&table, |row| row.0) {
@@ -49,32 +49,32 @@ impl Attached {
         }
     }
 
-    /// The tables that have any.
+    /// Returns the tables that have any runs.
     pub fn tables(&self) -> impl Iterator<Item = TableId> {
         self.tables.iter().map(|row| row.0)
     }
 
-    /// How many runs there are.
+    /// Returns the number of runs.
     pub fn count(&self) -> usize {
         self.tables.iter().map(|row| row.1.len()).sum()
     }
 
-    /// How many records.
+    /// Returns the number of records.
     pub fn records(&self) -> u64 {
         self.tables.iter().flat_map(|row| &row.1).map(|delta| delta.records.records).sum()
     }
 
-    /// How many bytes of keys and values.
+    /// Returns the number of bytes of keys and values.
     pub fn bytes(&self) -> u64 {
         self.tables.iter().flat_map(|row| &row.1).map(|delta| delta.records.bytes).sum()
     }
 
-    /// The operations that name them, oldest first in each table, as the log has them.
+    /// Returns the operations that name the runs, oldest first in each table, as in the log.
     pub(crate) fn ops(&self) -> impl Iterator<Item = (TableId, AttachOp)> {
         let deltas =
             self.tables.iter().flat_map(|(table, deltas)| deltas.iter().rev().map(|delta| (*table, delta)));
         deltas.enumerate().map(|(at, (table, delta))| {
-            // All extents go with the first: who owns which does not matter.
+            // All extents go with the first operation: which run owns which extent does not matter.
             let extents = if at == 0 {
                 op::encode_extents(self.extents.iter().map(|e| (e.unit, e.units)))
             } else {
@@ -84,12 +84,12 @@ impl Attached {
         })
     }
 
-    /// What the `Attach` operations at the front of a commit record name; `None` if there are none. Nothing is claimed:
-    /// see [`crate::open::claims`].
+    /// Returns the runs that the `Attach` operations at the front of a commit record name; `None` if there are none. It
+    /// claims nothing: see [`crate::open::claims`].
     ///
     /// # Errors
-    /// [`base::ErrorKind::Corruption`] where they name what cannot be, or what is damaged: it was synced before the
-    /// record was written.
+    /// [`base::ErrorKind::Corruption`] if they name something impossible or damaged: it was synced before the record
+    /// was written.
     pub(crate) fn recover(record: &[u8], pool: &Pool, reader: &Reader) -> Result<Option<Attached>> {
         let mut attached: Option<Attached> = None;
         for (table, op) in op::Decoder::begin(record).into_iter().flatten() {
@@ -130,28 +130,28 @@ impl AttachOp {
     }
 }
 
-/// Where a checkpoint absorbs a table's attached runs, and with what.
+/// The context in which a checkpoint absorbs a table's attached runs.
 pub(crate) struct Absorb<'a> {
     pub pool: &'a Pool,
     pub reader: &'a Reader,
     pub space: &'a std::sync::Mutex<Space>,
     pub birth: CheckpointNo,
-    /// The first checkpoint in whose view the deltas may lie.
+    /// The first checkpoint in whose view the deltas may be.
     pub since: CheckpointNo,
-    /// What has expired is taken for deleted.
+    /// How values are read: expired ones count as deleted.
     pub reading: Reading,
     pub buffer_bytes: usize,
 }
 
-/// The first checkpoint in whose view runs lie that checkpoint `birth` absorbs. What the one before was to absorb it
-/// has absorbed: so they were attached after that had begun, and then, before its switch, the one before it was still
-/// the newest.
+/// Returns the first checkpoint in whose view the runs may be that checkpoint `birth` absorbs. The checkpoint before
+/// has absorbed what it was to absorb. So these were attached after it had begun, and before its switch, when the one
+/// before it was still the newest.
 pub(crate) fn attached_since(birth: CheckpointNo) -> CheckpointNo {
     CheckpointNo(birth.0.saturating_sub(2))
 }
 
 impl Absorb<'_> {
-    /// Steps 1 to 3: what becomes of `run`, a table's, with what `attached` says over it.
+    /// Runs steps 1 to 3. Returns the table's `run` combined with `attached` above it.
     pub fn absorb(&self, run: Run, table: TableId, attached: &Attached) -> Result<(Run, page::EditCounters)> {
         let deltas = attached.of(table);
         let mut editor = self.editor(run, table);
@@ -188,7 +188,8 @@ impl Absorb<'_> {
         Editor::open(run, self.pool, self.reader, self.space, self.birth, self.buffer_bytes).of_table(table)
     }
 
-    /// Shows what `deltas` say of each key, in key order, and retires the large values that none of them says.
+    /// Passes on the result of `deltas` for each key, in key order, and retires the large values that are not part of
+    /// it.
     fn merged(&self, deltas: &[Delta], take: &mut dyn FnMut(&[u8], Value<'_>) -> Result<()>) -> Result<()> {
         let mut merge = Merge::open(deltas, self.pool, self.reader)?;
         let (pool, reader, space, birth) = (self.pool, self.reader, self.space, self.birth);

@@ -1,8 +1,9 @@
 //! The board: a small file in which a writer publishes how far other processes may read.
 //!
 //! A reader in another process sees the log grow, but not which of its commits are acknowledged. A commit that waits
-//! for its flush must not be seen: a power loss could still take it back. So the writer stores the newest visible
+//! for its flush must not be seen, because a power loss could still undo it. So the writer stores the newest visible
 //! commit and the newest checkpoint in the file `visible`, through a mapping, whenever one of them moves. A reader
+//! reads it with a system call.
 //! looks at it with a system call.
 //!
 //! | offset | bytes | field |
@@ -17,8 +18,8 @@
 //! | 72 | 8 | the newest checkpoint |
 //! | 80 | 8 | check: the two before, XORed, all bits inverted |
 //!
-//! The file has 4,096 bytes, the rest zero. It is never synced: after a power loss nobody reads it before the next
-//! writer has filled it anew. A reader that sees a wrong check has come between two stores, and looks again.
+//! The file has 4,096 bytes; the rest is zero. It is never synced: after a power loss the next writer fills it before
+//! any process reads it. A reader that sees a wrong check has read between two stores, and reads again.
 
 use base::codec::{Reader, Writer};
 use base::{CheckpointNo, CommitTs, DatabaseId, Result, checksum};
@@ -34,10 +35,10 @@ const HEADER_BYTES: usize = 32;
 const SHOWN_AT: usize = 64;
 const SHOWN_BYTES: usize = 24;
 const FILE_BYTES: usize = 4096;
-/// How often a reader looks again that came between two stores.
+/// The number of times that a reader reads again after it has read between two stores.
 const ATTEMPTS: u32 = 100;
 
-/// The writer's side.
+/// The writer's side of the board.
 #[derive(Debug)]
 pub(crate) struct Board {
     map: Arc<dyn LogMap>,
@@ -45,18 +46,18 @@ pub(crate) struct Board {
     checkpoint: AtomicU64,
 }
 
-/// What a writer shows.
+/// The values that a writer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// Which opening for writing it was.
+    /// The number of the opening for writing.
     pub epoch: u64,
     pub visible: CommitTs,
     pub checkpoint: CheckpointNo,
 }
 
 impl Board {
-    /// Makes the board of `dir`, with a new epoch. `None` where files cannot be mapped: other processes then cannot
-    /// read beside this one.
+    /// Makes the board of `dir`, with a new epoch. Returns `None` if files cannot be mapped: other processes then
+    /// cannot read while this one writes.
     ///
     /// # Errors
     /// Those of writing the file.
@@ -69,7 +70,7 @@ impl Board {
         let exists = dir.list()?.iter().any(|name| name == BOARD);
         let file = if exists { dir.open(BOARD)? } else { dir.create(BOARD)? };
         let before = read(&*file, database)?.map_or(visible.0, |before| before.epoch);
-        // Until it is mapped, no reader may take it for the board of this writer.
+        // Until it is mapped, a reader must not take it for the board of this writer.
         file.write_at(&[0; FILE_BYTES], 0)?;
         let Some(map) = file.map(FILE_BYTES as u64)? else { return Ok(None) };
         let mut bytes = Vec::with_capacity(FILE_BYTES);
@@ -86,7 +87,7 @@ impl Board {
         Ok(Some(Board { map, checkpoint: AtomicU64::new(checkpoint.0) }))
     }
 
-    /// Removes the board of an earlier writer: this one does not admit readers.
+    /// Removes the board of an earlier writer, because this one does not admit readers.
     ///
     /// # Errors
     /// Those of listing the directory and of removing the file.
@@ -95,11 +96,11 @@ impl Board {
         if exists { dir.remove(BOARD) } else { Ok(()) }
     }
 
-    /// Shows the newest visible commit. The caller sees to it that one thread shows something at a time.
+    /// Shows the newest visible commit. The caller ensures that only one thread shows something at a time.
     #[inline]
     pub fn show(&self, visible: CommitTs) {
         let checkpoint = CheckpointNo(self.checkpoint.load(Ordering::SeqCst));
-        // The file system has failed: then commits fail as well, and say so.
+        // The file system has failed: then commits fail as well, and return the error.
         let _ = self.map.write(SHOWN_AT as u64, &encode(visible, checkpoint));
     }
 
@@ -119,7 +120,7 @@ fn encode(visible: CommitTs, checkpoint: CheckpointNo) -> [u8; SHOWN_BYTES] {
     bytes
 }
 
-/// Reads the board in `file`. `None`: it is no board of `database`, or of a version that this program does not know.
+/// Reads the board in `file`. Returns `None` if it is not a board of `database`, or of an unknown version.
 ///
 /// # Errors
 /// Those of reading.
@@ -136,7 +137,7 @@ pub(crate) fn read(file: &dyn File, database: DatabaseId) -> Result<Option<Shown
     Ok(None)
 }
 
-/// `None`: look again. `Some(None)`: this is no board.
+/// Decodes the board. `None`: read it again. `Some(None)`: it is not a board.
 fn decode(bytes: &[u8], database: DatabaseId) -> Option<Option<Shown>> {
     let mut reader = Reader::new(bytes);
     let is_ours = reader.array()? == MAGIC && reader.u32()? == FORMAT && reader.u32()? == 0;

@@ -1,6 +1,6 @@
 //! The logical catalog: table name to id and options, as rows of table 0.
 //!
-//! Logged and isolated like any other rows: a table is created and dropped in a transaction, and a transaction
+//! The rows are logged and isolated like any others: a table is created and dropped in a transaction, and a transaction
 //! that writes to a table has read its row, so that a concurrent drop conflicts.
 //!
 //! A row's value:
@@ -37,10 +37,10 @@ pub enum WantedLayout {
 }
 
 impl WantedLayout {
-    /// All.
+    /// All layouts.
     pub const ALL: [WantedLayout; 2] = [WantedLayout::BTree, WantedLayout::Lsm];
 
-    /// As it is written: `btree` or `lsm`.
+    /// Returns the layout's name: `btree` or `lsm`.
     pub fn name(self) -> &'static str {
         match self {
             WantedLayout::BTree => "btree",
@@ -70,22 +70,22 @@ impl FromStr for WantedLayout {
     }
 }
 
-/// Whether the runs that merges write for an LSM table are compressed, and how.
+/// The compression of the runs that merges write for an LSM table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Leaves are stored as they are.
+    /// No compression: leaves are stored as they are.
     #[default]
     None,
     /// LZ4, a leaf at a time ([`page::compressed`]): less space and fewer bytes read and written, for a few
-    /// microseconds where a leaf is read from the disk. A leaf in memory is never compressed.
+    /// microseconds each time a leaf is read from the disk. A leaf in memory is never compressed.
     Lz4,
 }
 
 impl Compression {
-    /// All.
+    /// All compressions.
     pub const ALL: [Compression; 2] = [Compression::None, Compression::Lz4];
 
-    /// As it is written: `none` or `lz4`.
+    /// Returns the compression's name: `none` or `lz4`.
     pub fn name(self) -> &'static str {
         match self {
             Compression::None => "none",
@@ -119,13 +119,13 @@ impl FromStr for Compression {
 /// A row of the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableRow {
-    /// The table's id.
+    /// The id of the table.
     pub id: TableId,
-    /// Its layout.
+    /// The layout of the table.
     pub layout: WantedLayout,
-    /// Whether its values have dates, and how long its entries live.
+    /// The TTL, if the table's values have dates.
     pub ttl: Option<Ttl>,
-    /// How its leaves are compressed, while it is an LSM table.
+    /// The compression of its leaves, while it is an LSM table.
     pub compression: Compression,
 }
 
@@ -136,12 +136,12 @@ const COMPRESSION_TAG: u8 = 2;
 const LZ4_TAG: u8 = 1;
 
 impl TableRow {
-    /// How far the time had come at least when this row was committed, in milliseconds since 1970.
+    /// Returns the least time, in milliseconds since 1970, that the database had reached when this row was committed.
     pub(crate) fn floor_ms(&self) -> u64 {
         self.ttl.map_or(0, |ttl| ttl.floor_ms)
     }
 
-    /// The row's value.
+    /// Returns the encoded value of the row.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(24);
         out.put_u32(self.id.0);
@@ -193,7 +193,7 @@ impl TableRow {
     }
 }
 
-/// Refuses a name that is empty or too long.
+/// Rejects a name that is empty or too long.
 pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_TABLE_NAME_BYTES {
         let length = name.len();
@@ -215,7 +215,7 @@ mod tests {
         let row = TableRow { id: TableId(16), layout, ttl: Some(ttl), compression };
         let plain = TableRow { ttl: None, ..row };
         let bytes = row.encode();
-        // docs/format.md shows these.
+        // These bytes are in docs/format.md.
         assert_eq!(bytes, b"\x10\0\0\0\x02\x01\x60\xea\0\0\0\0\0\0\x07\0\0\0\0\0\0\0");
         assert_eq!(TableRow::decode(b"t", &bytes).unwrap(), row);
         assert_eq!(TableRow::decode(b"t", &plain.encode()).unwrap(), plain);
@@ -228,7 +228,7 @@ mod tests {
             assert!(TableRow::decode(b"t", &forged).is_err(), "{byte} at {at}");
         }
         let compressed = TableRow { compression: Compression::Lz4, ..plain };
-        // docs/format.md shows these.
+        // These bytes are in docs/format.md.
         assert_eq!(compressed.encode(), b"\x10\0\0\0\x02\x02\x01");
         let both = TableRow { ttl: row.ttl, ..compressed };
         for row in [compressed, both] {

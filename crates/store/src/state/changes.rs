@@ -1,9 +1,9 @@
-//! Changes of the catalog: when the last one was committed, and which id the next table gets.
+//! The changes of the catalog: the last commit that made one, and the id of the next table.
 
 use base::{CommitTs, TableId};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// See the module.
+/// The changes of the catalog; see the module.
 #[derive(Debug)]
 pub(crate) struct CatalogChanges {
     newest: AtomicU64,
@@ -11,34 +11,34 @@ pub(crate) struct CatalogChanges {
 }
 
 impl CatalogChanges {
-    /// Nothing is known to have changed after `newest`.
+    /// Creates the state in which nothing is known to have changed after `newest`.
     pub fn new(newest: CommitTs, next_table: TableId) -> CatalogChanges {
         CatalogChanges { newest: AtomicU64::new(newest.0), next_table: AtomicU32::new(next_table.0) }
     }
 
-    /// The last commit that changed the catalog: a table's handle that was resolved at or after it is good.
+    /// Returns the last commit that changed the catalog: a table's handle that was resolved at or after it is valid.
     #[inline]
     pub fn newest(&self) -> CommitTs {
         // SeqCst, partner `note`: a commit at or before a snapshot's timestamp is seen by the snapshot.
         CommitTs(self.newest.load(Ordering::SeqCst))
     }
 
-    /// The commit `ts` changes the catalog. Before it is visible.
+    /// Notes that commit `ts` changes the catalog. It must be called before the commit is visible.
     pub fn note(&self, ts: CommitTs) {
         self.newest.fetch_max(ts.0, Ordering::SeqCst);
     }
 
-    /// Notes an id that another database has given to a table: later ones are after it.
+    /// Notes an id that another database has given to a table: later ids are larger.
     pub fn pass_id(&self, id: TableId) {
         self.next_table.fetch_max(id.0.saturating_add(1), Ordering::SeqCst);
     }
 
-    /// The id of the next new table. Never given twice, also not when the transaction that asked aborts.
+    /// Returns the id of the next new table. An id is never returned twice, even if the transaction aborts.
     pub fn claim_id(&self) -> TableId {
         TableId(self.next_table.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// The id that no table has been given, nor any after it.
+    /// Returns the smallest id that no table has, nor any larger one.
     pub fn next_id(&self) -> TableId {
         TableId(self.next_table.load(Ordering::SeqCst))
     }

@@ -1,4 +1,5 @@
-//! The last checkpoint: its superblock, whose turn the next one is, and what the log and copies say of it.
+//! The last checkpoint: its superblock, the threads that wait for the next one, and what the log and copies record of
+//! it.
 
 use crate::state::pins::Pins;
 use crate::state::superblock::Superblock;
@@ -8,21 +9,21 @@ use base::{CheckpointNo, Lsn};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What is known of checkpoints.
+/// The state of checkpoints.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
-    /// That of the last one. Held for the length of a checkpoint: there is one at a time.
+    /// The superblock of the last checkpoint. It is locked during a checkpoint, so there is one at a time.
     superblock: Mutex<Superblock>,
-    /// So many wait for it.
+    /// The number of threads that wait for it.
     waiters: AtomicU32,
     noted: AtomicU64,
     replay_from: AtomicU64,
-    /// Those whose pages and log somebody copies.
+    /// The checkpoints whose pages and log are being copied.
     pub pins: Pins,
 }
 
 impl Checkpoints {
-    /// `last`, with its tables, is noted in the log.
+    /// Creates the state after `last`, with its tables, which is noted in the log.
     pub fn new(last: Superblock, tables: Arc<Tables>) -> Checkpoints {
         Checkpoints {
             superblock: Mutex::new(last),
@@ -33,8 +34,8 @@ impl Checkpoints {
         }
     }
 
-    /// The last superblock, held as long as there is to be no other checkpoint. A thread that waits for it hurries the
-    /// one under way.
+    /// Returns the last superblock. No other checkpoint begins while it is held. A thread that waits for it makes the
+    /// current one hurry.
     pub fn claim(&self) -> MutexGuard<'_, Superblock> {
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let superblock = lock(&self.superblock);
@@ -42,32 +43,32 @@ impl Checkpoints {
         superblock
     }
 
-    /// The same, unless a checkpoint is under way.
+    /// Does the same, unless a checkpoint is in progress.
     pub fn try_claim(&self) -> Option<MutexGuard<'_, Superblock>> {
         self.superblock.try_lock().ok()
     }
 
-    /// Whether somebody waits for the checkpoint under way to end.
+    /// Returns whether a thread waits for the end of the current checkpoint.
     pub fn is_awaited(&self) -> bool {
         self.waiters.load(Ordering::SeqCst) > 0
     }
 
-    /// The newest checkpoint that a durable log block names: what only older ones need may be freed.
+    /// Returns the newest checkpoint that a durable log block names: what only older ones need may be freed.
     pub fn noted(&self) -> CheckpointNo {
         CheckpointNo(self.noted.load(Ordering::SeqCst))
     }
 
-    /// A durable log block names `checkpoint`.
+    /// Notes that a durable log block names `checkpoint`.
     pub fn note(&self, checkpoint: CheckpointNo) {
         self.noted.store(checkpoint.0, Ordering::SeqCst);
     }
 
-    /// Where a recovery would begin to replay: what the last superblock names.
+    /// Returns the position at which a recovery would begin to replay, according to the last superblock.
     pub fn replay_from(&self) -> Lsn {
         Lsn(self.replay_from.load(Ordering::SeqCst))
     }
 
-    /// The superblock that names `lsn` is written.
+    /// Notes that the superblock that names `lsn` is written.
     pub fn set_replay_from(&self, lsn: Lsn) {
         self.replay_from.store(lsn.0, Ordering::SeqCst);
     }

@@ -1,8 +1,8 @@
-//! The closing note: how far the log was durable when the database was closed in order.
+//! The closing note: how far the log was durable when the database was closed properly.
 //!
-//! After a crash, a log ends where its blocks end, and what was not synced may be missing. After an orderly close, it
-//! ends where it was closed, and a block that is missing is damage. The log itself cannot tell the two apart once its
-//! last sector is lost, closing block included. So the end is also noted in the data file:
+//! After a crash, a log ends where its blocks end, and what was not synced may be missing. After a proper close, it
+//! ends where it was closed, and a missing block is damage. The log itself cannot distinguish the two if its last
+//! sector is lost, closing block included. So the end is also recorded in the data file:
 //!
 //! | offset | bytes | field |
 //! |---:|---:|---|
@@ -14,7 +14,7 @@
 //! | 32 | 8 | checksum of bytes 0-31 |
 //!
 //! There are two copies, 2,048 bytes into the units of the two superblocks: in sectors of their own, so that writing
-//! them never tears a superblock, and beyond the bytes that a checkpoint writes. A note stays true: what is durable
+//! them never tears a superblock, and after the bytes that a checkpoint writes. A note stays true: what is durable
 //! stays durable, and later blocks come after it.
 
 use crate::state::lease::Lease;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const MAGIC: [u8; 8] = *b"PANDOEND";
-/// Where a copy lies within its unit.
+/// The offset of a copy within its unit.
 const OFFSET_BYTES: u64 = 2048;
 const BODY_BYTES: usize = 32;
 const NOTE_BYTES: usize = BODY_BYTES + 8;
@@ -37,7 +37,7 @@ const NOTE_BYTES: usize = BODY_BYTES + 8;
 const _: () =
     assert!(Superblock::BYTES <= OFFSET_BYTES as usize, "a note lies beyond its superblock's sectors");
 
-/// What the note says.
+/// The contents of the note.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct ClosingNote {
     database: DatabaseId,
@@ -71,8 +71,8 @@ impl ClosingNote {
     }
 }
 
-/// Before this LSN every block of the log is known to be durable: what `superblock` says, or a closing note of the same
-/// database beside it.
+/// Returns the LSN before which every block of the log is known to be durable: according to `superblock`, or to a
+/// closing note of the same database beside it.
 ///
 /// # Errors
 /// Those of reading.
@@ -90,8 +90,8 @@ pub(crate) fn known_durable(data: &dyn File, superblock: &Superblock) -> Result<
 
 impl Store {
     /// Syncs the log, writes its closing block and the closing note, and unlocks the directory. Every later call fails
-    /// with [`base::ErrorKind::Closed`]; snapshots that still live go on reading. The caller has stopped its workers.
-    /// Closing twice does nothing.
+    /// with [`base::ErrorKind::Closed`]; open snapshots can still be read. The caller has stopped its workers. Closing
+    /// twice has no effect.
     ///
     /// # Errors
     /// [`base::ErrorKind::Latched`], with the cause, if writing had stopped: the next opening finds out what is on the
@@ -106,9 +106,9 @@ impl Store {
         // A thread inside a checkpoint, a commit or a piece of a value finishes first.
         let mut superblock = self.checkpoints.claim();
         let _stopped = self.early.stop();
-        // A directory that cannot be listed says nothing about who owns it.
+        // A directory that cannot be listed does not show who owns it.
         if self.check_ownership(&superblock).is_ok() || self.latch.check().is_ok() {
-            // A closed file has no next checkpoint to keep room for. What fails here costs nothing but room.
+            // A closed file needs no reserve for a next checkpoint. A failure here costs only space.
             self.free_unneeded();
             base::sync::lock(&self.committer).room = Credit::default();
             let _ = self.give_back(true);
@@ -125,7 +125,7 @@ impl Store {
         result
     }
 
-    /// Closes the log, and writes the closing note and the time beside the superblock, unless they are known there.
+    /// Closes the log, and writes the closing note and the time beside the superblock, unless they are stored already.
     ///
     /// # Errors
     /// Those of the log and of the data file. A failed flush latches.
@@ -138,7 +138,7 @@ impl Store {
     }
 
     /// Writes both copies of the note, without a sync. `durable` is what the log's last flush covered. Returns whether
-    /// there was something new to say.
+    /// the note was new.
     fn note_closing(&self, superblock: &Superblock, durable: Lsn) -> Result<bool> {
         if durable <= known_durable(&*self.data, superblock)? {
             return Ok(false);

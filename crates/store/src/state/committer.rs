@@ -1,4 +1,4 @@
-//! What the commit lock guards.
+//! The state that the commit lock guards.
 
 use crate::state::room::Credit;
 use crate::state::view::SealedMemtable;
@@ -7,44 +7,44 @@ use memtable::{Memtable, Writer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What the commit lock guards.
+/// The state that the commit lock guards.
 #[derive(Debug)]
 pub(crate) struct Committer {
     /// The right to write to the open memtable.
     pub writer: Writer,
     /// The open memtable.
     pub open: Arc<Memtable>,
-    /// Where the log was when it was opened.
+    /// The log's position when the open memtable was opened.
     pub opened_at: Lsn,
-    /// The last timestamp given.
+    /// The last timestamp that was given.
     pub last: CommitTs,
-    /// Sealed memtables that a read-write transaction may still have to be validated against, newest first.
+    /// The sealed memtables against which a read-write transaction may still have to be validated, newest first.
     pub history: Vec<SealedMemtable>,
-    /// Transactions that began before this can no longer be validated.
+    /// The timestamp before which a transaction must not have begun, because it can no longer be validated.
     pub history_floor: CommitTs,
-    /// `Sync` commits whose flush has not come yet, oldest first, each with the log's end behind it.
+    /// The `Sync` commits that wait for their flush, oldest first, each with the log's end after it.
     pub unsynced: VecDeque<(CommitTs, Lsn)>,
-    /// What was committed since the database was opened, by table.
+    /// What was committed to each table since the database was opened.
     pub written: BTreeMap<TableId, Written>,
     /// Whether every row of the catalog is known: the log was replayed to its end.
     pub may_drop: bool,
-    /// The time by which the newest checkpoint drops what has expired.
+    /// The time by which the newest checkpoint drops expired entries.
     pub dropping_at_ms: u64,
-    /// What may be committed before room on the disk is seen to again.
+    /// What may be committed before room on the disk is checked again.
     pub room: Credit,
 }
 
-/// Commits to a table, and the puts, deletes and range deletes in them.
+/// The number of commits to a table, and of the puts, deletes and range deletes in them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
     pub commits: u64,
     pub operations: u64,
-    /// About: what several tables share in a commit goes to each by its operations.
+    /// The approximate bytes: what several tables share in a commit is divided by their operations.
     pub bytes: u64,
 }
 
 impl Committer {
-    /// A committer that goes on from `last`.
+    /// Creates a committer that continues after `last`.
     pub fn new(open: Arc<Memtable>, opened_at: Lsn, writer: Writer, last: CommitTs) -> Self {
         let (history, unsynced, written) = (Vec::new(), VecDeque::new(), BTreeMap::new());
         Committer {

@@ -1,8 +1,9 @@
-//! Named consumers: places in the log that outlive the process.
+//! Named consumers: positions in the log that outlive the process.
 //!
-//! A consumer is a file `consumer-<name in hexadecimal>`. It says up to which commit everything was acknowledged, and
-//! what a feed needs to go on from there. A new file is written beside it, synced, and renamed over it, so that a crash
-//! leaves the old place or the new one. The log is synced first: a place never names a commit that a crash can undo.
+//! A consumer is a file `consumer-<name in hexadecimal>`. It contains the last acknowledged commit, and what a feed
+//! needs to continue from there. A new file is written beside it, synced, and renamed over it, so that after a crash
+//! either the old or the new position exists. The log is synced first: a position never names a commit that a crash can
+//! undo.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -18,9 +19,9 @@
 //!
 //! All numbers are little-endian.
 //!
-//! *Across a reopening.* The log from the oldest place on is kept when a database is opened, and what its records name
-//! in the data file is taken back before anything is allocated: while the last process lived it was kept, so it is
-//! still there (`crate::open::kept`). Where that fails, the consumer has lost its place, and says so.
+//! *Across a reopening.* The log from the oldest position on is kept when a database is opened, and the extents that
+//! its records refer to are claimed before anything is allocated. The previous process kept them, so they still exist
+//! (`crate::open::kept`). If that fails, the consumer has lost its position, and returns an error.
 
 use crate::state::feeds::{Held, Hold};
 use crate::state::names::{Names, TableInfo};
@@ -32,27 +33,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What the names of these files begin with.
+/// The prefix of the names of these files.
 pub(crate) const CONSUMER_PREFIX: &str = "consumer-";
-/// A file that is being written.
+/// The suffix of a file that is being written.
 const NEW_SUFFIX: &str = ".new";
 const MAGIC: [u8; 8] = *b"PANDOCON";
 const FORMAT: u32 = 1;
-/// The longest name, in bytes: file names have at most 255.
+/// The longest name in bytes: file names have at most 255.
 const MAX_NAME_BYTES: usize = 100;
 
 /// A consumer that the store knows.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub hold: Arc<Hold>,
-    /// Whether somebody has it open.
+    /// Whether a handle is open.
     pub is_open: AtomicBool,
 }
 
 /// All consumers, by name.
 pub(crate) type Consumers = BTreeMap<String, Arc<Known>>;
 
-/// Refuses a name that no consumer can have.
+/// Rejects a name that no consumer can have.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         let length = name.len();
@@ -68,7 +69,7 @@ fn file_name(name: &str) -> String {
     format!("{CONSUMER_PREFIX}{digits}")
 }
 
-/// Writes the place of consumer `name`, durably.
+/// Writes the position of consumer `name`, durably.
 pub(crate) fn write(dir: &dyn Dir, database: DatabaseId, name: &str, held: &Held) -> Result<()> {
     let (path, new) = (file_name(name), file_name(name) + NEW_SUFFIX);
     if dir.list()?.contains(&new) {
@@ -87,8 +88,8 @@ pub(crate) fn remove(dir: &dyn Dir, name: &str) -> Result<()> {
     dir.sync()
 }
 
-/// The consumers of `database`. A file that cannot be read as one is an error: it holds nothing back, and that nobody
-/// may find out late.
+/// Returns the consumers of `database`. A file that cannot be read is an error: it keeps no data, and that would
+/// otherwise be noticed late.
 pub(crate) fn read_all(dir: &dyn Dir, database: DatabaseId) -> Result<Vec<(String, Held)>> {
     let mut found = Vec::new();
     for name in dir.list()?.iter().filter(|name| name.starts_with(CONSUMER_PREFIX)) {

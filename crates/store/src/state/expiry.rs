@@ -1,21 +1,20 @@
-//! Long readers: what each keeps, and when it is taken from them.
+//! Long readers: what each keeps, and when they expire.
 //!
 //! A snapshot keeps its view: the memtables that were not absorbed then, and the pages that were replaced since. A
-//! read-write transaction keeps the sealed memtables of its time besides, as the history that its commit is checked
-//! against. Each is cheap, and nobody notices one that was forgotten, until memory or disk are full of what only it
-//! can see. So there are bounds:
+//! read-write transaction also keeps the sealed memtables of its time, as the history for the validation of its commit.
+//! Each is cheap, and a forgotten one is not noticed until memory or disk are full of what only it can see. So there
+//! are bounds:
 //!
-//! * on *memory*: the memtables that are kept for readers alone, by about their share ([`crate::options::Shares`]);
-//! * on *space*: the units that are kept for readers alone, by an option;
-//! * on *age*, by an option that is off by default: age harms nobody by itself.
+//! * on *memory*: the memtables that are kept only for readers, by about their share ([`crate::options::Shares`]);
+//! * on *space*: the units that are kept only for readers, by an option;
+//! * on *age*, by an option that is off by default: age by itself does no harm.
 //!
-//! Past a bound the oldest readers lose their views (`base::slots` says how, and why that is safe), and no more of
-//! them than brings the rest inside the bound. They learn it from their next call, as
-//! [`ErrorKind::SnapshotTooOld`](base::ErrorKind::SnapshotTooOld). Nobody else does: what younger readers see is kept
-//! by their own views. A reader that is in a call, a cursor that is open, and a user's code inside a `get_with` keep
-//! what they look at; it is freed when they have ended.
+//! Beyond a bound the oldest readers lose their views (`base::slots` describes how, and why that is safe), but no more
+//! of them than necessary. Their next call fails with [`ErrorKind::SnapshotTooOld`](base::ErrorKind::SnapshotTooOld).
+//! Others are not affected, because their own views keep what they see. A reader that is in a call, an open cursor, and
+//! a user's code inside a `get_with` keep what they look at; it is freed when they have ended.
 //!
-//! The store has no clock. Its driver says what time it is ([`crate::Store::tick`]); ages are as exact as that.
+//! The store has no clock. Its driver sets the time ([`crate::Store::tick`]); ages are as precise as that.
 
 mod readers;
 
@@ -31,31 +30,31 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A reader this old is reported, whatever it keeps.
+/// The age at which a reader is reported, whatever it keeps.
 const NOTICED_AGE_MS: u64 = 60_000;
-/// Notices that wait to be taken; further ones are dropped.
+/// The most notices that wait to be taken; further ones are dropped.
 const MAX_NOTICES: usize = 64;
 
 /// The bounds, and the readers that were reported.
 #[derive(Debug)]
 pub(crate) struct Expiry {
-    /// The time, in milliseconds since some moment.
+    /// The time, in milliseconds since a fixed moment.
     clock_ms: AtomicU64,
     max_age_ms: Option<u64>,
     memory_bytes: usize,
-    /// `None`: [`default_space_bytes`].
+    /// The bound on space; `None`: [`default_space_bytes`].
     space_bytes: Option<u64>,
     noticed: Mutex<Noticed>,
     expired: AtomicU64,
 }
 
-/// Space that readers may always keep, in bytes: below this nobody looks at the size of a file.
+/// The space that readers may always keep, in bytes: below it the file's size is not checked.
 const MIN_SPACE_BYTES: u64 = 1 << 30;
 
-/// What readers may keep of a data file of which so much is in use, where no option says it, in bytes.
+/// Returns how many bytes of a data file, of which so much is in use, readers may keep if no option is set.
 ///
-/// Twice that: a merge of everything, which a compaction, a change of layout or the lowest level of an LSM table is,
-/// retires all that there was, with what it leaves out; a reader that began just before is to live through it.
+/// It is twice what is in use: a merge of everything (a compaction, a change of layout or the lowest level of an LSM
+/// table) retires everything, including what it leaves out, and a reader that began just before should survive it.
 pub fn default_space_bytes(used_bytes: u64) -> u64 {
     used_bytes.saturating_mul(2).max(MIN_SPACE_BYTES)
 }
@@ -66,26 +65,26 @@ struct Noticed {
     notices: Vec<OpenReader>,
 }
 
-/// An open snapshot or transaction, as [`crate::Store::readers`] shows it.
+/// An open snapshot or transaction, as [`crate::Store::readers`] returns it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpenReader {
     /// Whether it is a read-write transaction.
     pub is_transaction: bool,
-    /// How long it has been open, to about a second.
+    /// How long it has been open, with a precision of about a second.
     pub age: Duration,
     /// The last commit that it sees.
     pub commit: u64,
     /// The number of its view. Views are numbered since the database was opened.
     pub view: u64,
-    /// Where in the program it was begun.
+    /// The place in the program where it was begun.
     pub opened_at: Option<&'static Location<'static>>,
-    /// Memory of memtables that the newest view can do without, and this reader cannot, in bytes. What several
-    /// readers keep counts for each.
+    /// The memory, in bytes, of memtables that this reader needs and the newest view does not. What several readers
+    /// keep counts for each.
     pub memory_bytes: u64,
-    /// Space in the data file that waits for this reader, in bytes. What waits for several counts for each.
+    /// The space in the data file that waits for this reader, in bytes. What waits for several counts for each.
     pub space_bytes: u64,
-    /// Whether it is being used this moment, or a cursor of it is open: what it keeps stays until that ends.
+    /// Whether it is being used at this moment, or has an open cursor: what it keeps stays until that ends.
     pub in_call: bool,
     /// Whether it expired: its next call fails.
     pub expired: bool,
@@ -97,8 +96,8 @@ impl Expiry {
         Expiry {
             clock_ms: AtomicU64::new(0),
             max_age_ms: options.max_snapshot_age.map(|age| age.as_millis() as u64),
-            // One view may hold a whole share, and what was filling when writers were held back: that much a reader
-            // may keep however quickly others write. Half of the memory stays for those.
+            // One view may hold a whole share, and the memtables that were filling when writers were held back: a
+            // reader may keep that much however quickly others write. Half of the memory remains for writers.
             memory_bytes: (shares.memtables_bytes + 2 * shares.seal_bytes).min(options.ceiling_bytes() / 2),
             space_bytes: options.max_pinned_space_bytes,
             noticed: Mutex::new(Noticed::default()),
@@ -106,44 +105,44 @@ impl Expiry {
         }
     }
 
-    /// What a reader may keep of memtables that the newest view can do without, in bytes.
+    /// Returns how much memory a reader may keep of memtables that the newest view does not need, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes
     }
 
-    /// Whether readers may not keep as much of the data file as `kept_bytes`, beside `used_bytes` in use.
+    /// Returns whether `kept_bytes` is more than readers may keep of the data file, of which `used_bytes` are in use.
     pub fn is_too_much_space(&self, kept_bytes: u64, used_bytes: u64) -> bool {
         kept_bytes > self.space_bytes.unwrap_or_else(|| default_space_bytes(used_bytes))
     }
 
-    /// The last time that [`crate::Store::tick`] got, in milliseconds.
+    /// Returns the last time that [`crate::Store::tick`] got, in milliseconds.
     #[inline]
     pub fn now_ms(&self) -> u64 {
         // Relaxed: it orders nothing.
         self.clock_ms.load(Ordering::Relaxed)
     }
 
-    /// How many readers lost their views.
+    /// Returns how many readers lost their views.
     pub fn count(&self) -> u64 {
         // Relaxed: a tally.
         self.expired.load(Ordering::Relaxed)
     }
 }
 
-/// What one view holds, and the newest does not.
+/// What one view holds and the newest does not.
 #[derive(Debug)]
 struct Kept {
     checkpoint: CheckpointNo,
     memtables: Vec<(usize, u64)>,
 }
 
-/// What is kept, for whom: gathered under locks, looked at without.
+/// A census of what is kept for whom: collected under locks, evaluated without.
 #[derive(Debug)]
 struct Census {
     views: HashMap<u64, Kept>,
-    /// Sealed memtables that only conflicts are looked for in: the first view without each, its address, its bytes.
+    /// The sealed memtables that are kept only for validation: the first view without each, its address, its bytes.
     history: Vec<(u64, usize, u64)>,
-    /// Units retired, by the first checkpoint that may reach them and the one that retired them.
+    /// The retired units, by the first checkpoint that may reach them and the one that retired them.
     retired: BTreeMap<(CheckpointNo, CheckpointNo), u64>,
 }
 
@@ -171,7 +170,7 @@ impl Census {
         }
     }
 
-    /// The memtables that `holding` keeps, by address.
+    /// Returns the memtables that `holding` keeps, by address.
     fn memtables(&self, holding: &Holding) -> impl Iterator<Item = (usize, u64)> {
         let own = self.views.get(&holding.view).into_iter().flat_map(|kept| kept.memtables.iter().copied());
         let oldest = if holding.writes { holding.view } else { u64::MAX };
@@ -189,7 +188,8 @@ impl Census {
         seen.map(|(_, units)| units * UNIT_BYTES as u64).sum()
     }
 
-    /// The newest view whose holders, together with all younger ones, keep more than the bounds allow. 0: none.
+    /// Returns the newest view whose holders, together with all younger ones, keep more than the bounds allow; 0 if
+    /// none.
     fn cut(&self, held: &[Holding], memory_bytes: u64, space_bytes: u64) -> u64 {
         let mut newest_first: Vec<_> = held.iter().collect();
         newest_first.sort_unstable_by_key(|holding| std::cmp::Reverse(holding.view));
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_reader_lives_through_a_merge_of_everything() {
         const GIB: u64 = 1 << 30;
-        // The reader keeps all of the old file; what is in use then is what the merge has left of it.
+        // The reader keeps all of the old file; the merge has left what is in use then.
         for (old, left) in [(GIB, 0), (3 * GIB, 2 * GIB), (40 * GIB, 20 * GIB)] {
             assert!(default_space_bytes(left) >= old, "{old} bytes, {left} of them live");
         }

@@ -1,19 +1,18 @@
-//! Who follows the changes, and what is kept for them.
+//! The readers of changes, and what is kept for them.
 //!
 //! A feed reads the log after a moving position (`crate::changes`). What its next commits need must stay:
 //!
 //! 1. *The log* from its position on: `Store::drop_log` asks for the first segment that any feed needs.
-//! 2. *What its records name* in the data file: the extents of large values and of attached runs. A checkpoint that
-//!    absorbs a record makes them its own, and a later one may retire them. The space map remembers which extents the
-//!    records that each checkpoint absorbed have named, and keeps them while some feed still has to pass that
-//!    checkpoint's last commit ([`space::Space::need_named`]).
-//! 3. *The names of tables* as of its position, because a record names tables by id.
+//! 2. *The data that its records refer to* in the data file: the extents of large values and of attached runs. A
+//!    checkpoint that absorbs a record takes them over, and a later one may retire them. The space map remembers which
+//!    extents the records that each checkpoint absorbed referred to, and keeps them while some feed still has to pass
+//!    that checkpoint's last commit ([`space::Space::need_named`]).
+//! 3. *The names of tables* as of its position, because a record refers to tables by id.
 //!
-//! Both 1 and 2 are bounded together (`Options::max_changes_bytes`). Past the bound the oldest feed is revoked: it
-//! fails with [`TooOld`](base::ErrorKind::TooOld) from its next call on. So a reader that is late never stops the
-//! writer.
+//! Items 1 and 2 have a common bound (`Options::max_changes_bytes`). Beyond it the oldest feed is revoked: it fails
+//! with [`TooOld`](base::ErrorKind::TooOld) from its next call on. So a late reader never stops the writer.
 //!
-//! A database that nobody follows pays two loads for each commit.
+//! A database without feeds pays two loads for each commit.
 
 use crate::state::names::Names;
 use base::CommitTs;
@@ -23,16 +22,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
-/// Where a feed stands: it has passed `last`, and the next record begins at `at`.
+/// The position of a feed: it has passed `last`, and the next record begins at `at`.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub last: CommitTs,
     pub at: Position,
-    /// As of `last`.
+    /// The names of tables as of `last`.
     pub names: Arc<Names>,
 }
 
-/// What one feed holds back.
+/// The data that one feed holds back.
 #[derive(Debug)]
 pub(crate) struct Hold {
     held: Mutex<Held>,
@@ -40,45 +39,45 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Whether what it needs may be gone.
+    /// Returns whether what the feed needs may have been freed.
     pub fn is_revoked(&self) -> bool {
         self.is_revoked.load(Ordering::SeqCst)
     }
 
-    /// What it needs is not kept any more.
+    /// Revokes the hold: what the feed needs is no longer kept.
     pub fn revoke(&self) {
         self.is_revoked.store(true, Ordering::SeqCst);
     }
 
-    /// Where it stands.
+    /// Returns the position of the feed.
     pub fn held(&self) -> Held {
         lock(&self.held).clone()
     }
 
-    /// It has passed more.
+    /// Moves the position of the feed.
     pub fn pass(&self, held: Held) {
         *lock(&self.held) = held;
     }
 }
 
-/// Everybody who follows.
+/// All feeds.
 #[derive(Debug, Default)]
 pub(crate) struct Feeds {
     holds: Mutex<Vec<Arc<Hold>>>,
-    /// Whether commits say when they were made: from the first feed on.
+    /// Whether commits record when they were made: from the first feed on.
     records_time: AtomicBool,
-    /// Who waits for the next visible commit; each is woken once.
+    /// The wakers for the next visible commit; each is woken once.
     waiting: Mutex<Vec<Waker>>,
-    /// How many `waiting` has.
+    /// The number of wakers in `waiting`.
     waiters: AtomicUsize,
 }
 
-/// What all feeds together need.
+/// The common need of all feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Need {
-    /// Commits after this one.
+    /// The commit after which all commits are needed.
     pub after: CommitTs,
-    /// The log from this segment on.
+    /// The first segment of the log that is needed.
     pub segment: u64,
 }
 
@@ -87,7 +86,7 @@ impl Need {
 }
 
 impl Feeds {
-    /// Adds a feed that needs everything until it has found its place with [`Hold::pass`].
+    /// Adds a feed that needs everything until it has found its position with [`Hold::pass`].
     pub fn join(&self) -> Arc<Hold> {
         self.records_time.store(true, Ordering::SeqCst);
         let at = Position { segment: 0, generation: 0, lsn: base::Lsn(0) };
@@ -97,20 +96,20 @@ impl Feeds {
         hold
     }
 
-    /// Removes a feed. What it kept goes with the next checkpoint.
+    /// Removes a feed. The next checkpoint frees what it kept.
     pub fn leave(&self, hold: &Arc<Hold>) {
         lock(&self.holds).retain(|other| !Arc::ptr_eq(other, hold));
     }
 
-    /// Where the feeds stand that are not revoked, but for `own`.
+    /// Returns the positions of the feeds that are not revoked, except `own`.
     pub fn others(&self, own: &Arc<Hold>) -> Vec<Held> {
         let holds = lock(&self.holds);
         let others = holds.iter().filter(|other| !Arc::ptr_eq(other, own) && !other.is_revoked());
-        // One that has not found its place yet has none to share.
+        // A feed that has not found its position yet has none to share.
         others.map(|other| other.held()).filter(|held| held.at.segment > 0).collect()
     }
 
-    /// What must be kept.
+    /// Returns what must be kept.
     pub fn need(&self) -> Need {
         let holds = lock(&self.holds);
         holds.iter().filter(|hold| !hold.is_revoked()).fold(Need::NOTHING, |need, hold| {
@@ -119,8 +118,8 @@ impl Feeds {
         })
     }
 
-    /// Revokes the oldest feed if the log that it needs, from its position to `log_end`, and `kept_bytes` of the data
-    /// file are more than `most_bytes`. Returns whether it did.
+    /// Revokes the oldest feed if the log that it needs, from its position to `log_end`, together with `kept_bytes` of
+    /// the data file, exceeds `most_bytes`. Returns whether it did.
     pub fn revoke_late(&self, log_end: base::Lsn, kept_bytes: u64, most_bytes: u64) -> bool {
         let holds = lock(&self.holds);
         let placed = |hold: &&Arc<Hold>| !hold.is_revoked() && lock(&hold.held).at.segment > 0;
@@ -134,20 +133,20 @@ impl Feeds {
         is_late
     }
 
-    /// How many there are.
+    /// Returns the number of feeds.
     pub fn count(&self) -> usize {
         lock(&self.holds).len()
     }
 
-    /// Whether commits are to say when they were made.
+    /// Returns whether commits should record when they are made.
     #[inline]
     pub fn records_time(&self) -> bool {
         // Relaxed: it orders nothing. A commit that misses it has no time.
         self.records_time.load(Ordering::Relaxed)
     }
 
-    /// Has `waker` woken by the next commit that becomes visible. The caller looks once more afterwards, for one that
-    /// has come meanwhile.
+    /// Registers `waker` for the next commit that becomes visible. The caller looks once more afterwards, for a commit
+    /// that came meanwhile.
     pub fn wake_next(&self, waker: &Waker) {
         let mut waiting = lock(&self.waiting);
         if !waiting.iter().any(|other| other.will_wake(waker)) {
@@ -156,10 +155,10 @@ impl Feeds {
         self.waiters.store(waiting.len(), Ordering::SeqCst);
     }
 
-    /// Wakes those who wait: something has become visible, or the database is closed.
+    /// Wakes the registered wakers: a commit has become visible, or the database is closed.
     #[inline]
     pub fn wake(&self) {
-        // SeqCst, partner `wake_next`: who is not seen here sees the commit when it looks once more.
+        // SeqCst, partner `wake_next`: a task that is not seen here sees the commit when it looks once more.
         if self.waiters.load(Ordering::SeqCst) > 0 {
             self.wake_all();
         }

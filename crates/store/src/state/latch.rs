@@ -1,34 +1,34 @@
-//! The latch: after a failure that leaves memory and disk possibly apart, nothing is written any more.
+//! The latch: after a failure that may leave memory and disk different, nothing more is written.
 //!
-//! It is set once, by a failed append, a failed sync or a failed superblock write, and never cleared: whether the
-//! disk holds what was asked of it is then unknown (Linux marks pages clean after a failed fsync, so that asking
-//! again would answer "yes" falsely; Rebello et al., ATC 2020). Reads go on. Opening again finds out.
+//! It is set once, by a failed append, a failed sync or a failed superblock write, and never cleared, because it is
+//! then unknown what the disk holds. (Linux marks pages clean after a failed fsync, so that another fsync would falsely
+//! succeed; Rebello et al., ATC 2020.) Reads continue. Opening the database again finds out.
 //!
-//! A store that was opened read-only is latched from the beginning, so that what asks here before it writes is
-//! refused there too.
+//! A store that was opened read-only is latched from the beginning, so that everything that checks the latch before it
+//! writes is rejected there, too.
 
 use base::{Error, ErrorKind, Result};
 use std::sync::OnceLock;
 
-/// Set once, with the cause.
+/// A latch, which is set once, with the cause.
 #[derive(Debug, Default)]
 pub struct Latch {
     cause: OnceLock<Error>,
 }
 
 impl Latch {
-    /// The latch of a store that was opened read-only.
+    /// Returns the latch of a store that was opened read-only.
     pub fn read_only() -> Self {
         let message = "the database was opened read-only; open it for writing to change it";
         Latch { cause: OnceLock::from(Error::new(ErrorKind::ReadOnly, message)) }
     }
 
-    /// Whether it is [`Latch::read_only`].
+    /// Returns whether it is [`Latch::read_only`].
     pub fn is_read_only(&self) -> bool {
         self.cause.get().is_some_and(|cause| cause.kind() == ErrorKind::ReadOnly)
     }
 
-    /// Latches, unless it already is, and returns `cause` for the caller that met it.
+    /// Sets the latch, unless it is set already, and returns `cause` for the caller that met it.
     #[cold]
     pub fn set(&self, cause: Error) -> Error {
         let copy = cause.duplicate();
@@ -37,7 +37,7 @@ impl Latch {
         copy
     }
 
-    /// An error if latched.
+    /// Returns an error if the latch is set.
     #[inline]
     pub fn check(&self) -> Result<()> {
         match self.cause.get() {
@@ -46,7 +46,7 @@ impl Latch {
         }
     }
 
-    /// The failure that latched it.
+    /// Returns the failure that set the latch.
     pub fn cause(&self) -> Option<&Error> {
         self.cause.get().filter(|_| !self.is_read_only())
     }

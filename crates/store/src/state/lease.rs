@@ -1,7 +1,8 @@
-//! Reader slots at hand: each thread keeps a few, so that beginning a read takes no lock and touches no counter.
+//! A thread's idle reader slots: each thread keeps a few, so that beginning a read takes no lock and touches no
+//! counter.
 //!
-//! A lease is a slot and a reference to its store, moved in and out of a thread-local list. The reference is
-//! counted once, when the lease is made, not once a read.
+//! A lease is a slot and a reference to its store, moved in and out of a thread-local list. The reference is counted
+//! once, when the lease is made, not once in each read.
 
 use crate::state::store::Store;
 use base::slots::Reader;
@@ -9,7 +10,7 @@ use base::{Error, ErrorKind, Result};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// Leases that a thread keeps, over all databases. More live readers than this work as well; they pay a lock.
+/// The number of leases that a thread keeps, over all databases. More live readers work as well, but pay a lock.
 const KEPT_PER_THREAD: usize = 16;
 
 thread_local! {
@@ -17,8 +18,8 @@ thread_local! {
     static LEASES: RefCell<Vec<Box<Lease>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Pages that the borrowed values of one reader keep pinned at a time, at most: 1 MiB of pages of 16 KiB. More would be
-/// of use to few, and a pool whose frames are all pinned can read nothing.
+/// The most pages that the borrowed values of one reader keep pinned at a time: 1 MiB of pages of 16 KiB. More would be
+/// useful to few, and a pool whose frames are all pinned can read nothing.
 const MOST_PINNED: u32 = 64;
 
 /// The right to keep one page pinned.
@@ -34,17 +35,18 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// A slot of one store, with what keeps the store. Boxed, so that a snapshot is moved in three words.
+/// A slot of one store, with the reference that keeps the store. It is boxed, so that a snapshot is moved in three
+/// words.
 #[derive(Debug)]
 pub(crate) struct Lease {
     store: Arc<Store>,
     reader: Reader,
-    /// How many [`Permit`]s live.
+    /// The number of live [`Permit`]s.
     pinned: Cell<u32>,
 }
 
 impl Lease {
-    /// A slot of `store`: this thread's last one if there is one.
+    /// Takes a slot of `store`: this thread's last idle one, if there is one.
     #[inline]
     pub fn take(store: &Arc<Store>) -> Result<Box<Self>> {
         let kept = LEASES.try_with(|leases| {
@@ -80,19 +82,19 @@ impl Lease {
         Ok(Box::new(Lease { store: Arc::clone(store), reader, pinned: Cell::new(0) }))
     }
 
-    /// The store.
+    /// Returns the store.
     #[inline]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// The slot's owner.
+    /// Returns the slot's owner.
     #[inline]
     pub fn reader(&self) -> &Reader {
         &self.reader
     }
 
-    /// The right to pin one page more, unless that would be too many.
+    /// Returns the right to pin one more page, unless the limit is reached.
     #[inline]
     pub fn permit_pin(&self) -> Option<Permit<'_>> {
         let pinned = self.pinned.get();
@@ -121,7 +123,7 @@ impl Lease {
         }
     }
 
-    /// The last reader of a closed database gives its memory back.
+    /// Gives back the memory of a closed database after its last reader.
     #[cold]
     fn end_closed(self: Box<Self>) {
         let store = Arc::clone(&self.store);
@@ -129,8 +131,8 @@ impl Lease {
         store.give_memory_back();
     }
 
-    /// Makes room among the kept: those of closed databases go, or else the oldest one. Without this, a thread that
-    /// has seen many databases would keep leases of those alone.
+    /// Makes room among the kept leases: those of closed databases are dropped, or else the oldest one. Without this, a
+    /// thread that has used many databases would keep leases only of those.
     #[cold]
     fn keep_beside_many(self: Box<Self>) {
         let mut dropped = Vec::new();
@@ -143,7 +145,7 @@ impl Lease {
                 leases.push(self);
             }
         });
-        // What was dropped may be the last of its store: it goes here, outside the borrow.
+        // The dropped lease may be the last reference to its store: it is dropped here, outside the borrow.
     }
 
     /// Gives back every slot that this thread keeps of `store`.
@@ -160,7 +162,7 @@ impl Lease {
                 dropped.extend(leases.extract_if(.., |lease| which(&lease.store)));
             }
         });
-        // Dropped here, outside the borrow.
+        // They are dropped here, outside the borrow.
     }
 }
 

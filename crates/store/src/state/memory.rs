@@ -1,15 +1,15 @@
-//! The store's part in its memory budget: what it reserves, what it charges, how it makes room.
+//! The store's part in its memory budget: reserves, charges, and making room.
 //!
-//! What happens when something needs memory and the budget has none:
-//! 1. Page pools give way: this database's, and those of the others that share the budget
+//! If something needs memory and the budget has none:
+//! 1. Page pools evict pages: this database's, and those of the others that share the budget
 //!    ([`base::budget::Account::charge_making_room`]).
-//! 2. Memtables are sealed early, of all databases that share the budget, and their [`Attendant`]s are asked to have
-//!    them merged now ([`base::budget::Budget::relieve`]).
-//! 3. The thread that needs the memory waits for that, in short slices, if an attendant lets it.
-//! 4. If nothing is left that could be given back, the transaction gets [`base::ErrorKind::Full`], which says what to
+//! 2. The memtables of all databases that share the budget are sealed early, and their [`Attendant`]s are asked to
+//!    merge them now ([`base::budget::Budget::relieve`]).
+//! 3. The thread that needs the memory waits for that, in short slices, if an attendant allows it.
+//! 4. If nothing is left that could be freed, the transaction gets [`base::ErrorKind::Full`], which names the option to
 //!    raise.
 //!
-//! A checkpoint never waits for memory: what it cannot do without is in the account's reserve, from the opening on.
+//! A checkpoint never waits for memory: the least that it needs is in the account's reserve, from the opening on.
 
 mod make_room;
 
@@ -22,18 +22,19 @@ use run::Editor;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// What a transaction may hold without being charged: most never reach it, and pay for their memory in nothing.
+/// The memory that a transaction may hold without being charged: most stay below it, and pay nothing.
 pub const FREE_TRANSACTION_BYTES: usize = 32 << 10;
 
-/// What a database of such pages keeps of its budget from its opening on: the least dirty pages and buffers with which
-/// a checkpoint gets along, and the pages that the pool may have beyond its limit.
+/// Returns how much a database with such pages reserves of its budget from its opening on: the least dirty pages and
+/// buffers that a checkpoint needs, and the pages that the pool may have beyond its limit.
 pub fn reserve_bytes(page_bytes: usize) -> usize {
     Editor::least_bytes(page_bytes) + Pool::overdraft_bytes(page_bytes)
 }
 
-/// The smallest budget with which a database of such pages can be opened, in bytes: the [reserve](reserve_bytes), 40
-/// pages; full memtables, 48; and as many for what a merge of runs reads, a page each. With 64 pages a database of LSM
-/// tables could fill its memtables, crash, and find no page for the merge that its recovery begins with.
+/// Returns the smallest budget with which a database with such pages can be opened, in bytes: the
+/// [reserve](reserve_bytes), 40 pages; full memtables, 48; and as many for what a merge of runs reads, a page each.
+/// With 64 pages a database of LSM tables could fill its memtables, crash, and find no page for the merge that its
+/// recovery begins with.
 pub fn least_budget_bytes(page_bytes: usize) -> usize {
     (128 * page_bytes).max(1 << 20)
 }
@@ -56,51 +57,53 @@ pub struct MemoryStats {
     pub held_by_all: Held,
 }
 
-/// Does a store's background work. A store that has none never waits.
+/// The thread that does a store's background work. A store without one never waits.
 pub trait Attendant: Send + Sync {
-    /// There are memtables to merge, and somebody waits for their memory. Called by any thread; returns at once.
+    /// Notes that there are memtables to merge, and that a thread waits for their memory. Any thread may call it; it
+    /// returns at once.
     fn merge_soon(&self);
-    /// Lets a moment pass, a millisecond or so. False: merging has stopped, or failed; waiting is of no use.
+    /// Waits for about a millisecond. Returns false if merging has stopped or failed, so that waiting is useless.
     fn wait_a_moment(&self) -> bool;
 }
 
-/// What a store holds of its budget, and may hold for what.
+/// The store's account of its budget.
 pub(crate) struct Memory {
-    /// What all that it holds is charged to.
+    /// The account to which everything that the store holds is charged.
     pub account: Arc<Account>,
-    /// How much each purpose may take.
+    /// The memory that each purpose may take.
     pub shares: Shares,
-    /// The mapping of the log's newest segment counts as memory.
+    /// The charge for the mapping of the log's newest segment, which counts as memory.
     log: Mutex<Charge>,
-    /// Once there is one.
+    /// The attendant, once there is one.
     attendant: OnceLock<Box<dyn Attendant>>,
 }
 
 impl Memory {
-    /// Memory of `account`, in which a segment of the log of `mapped_bytes` is mapped.
+    /// Creates the memory of `account`, in which a segment of the log of `mapped_bytes` is mapped.
     pub fn new(account: Arc<Account>, shares: Shares, mapped_bytes: usize) -> Memory {
-        // The pools of other databases give way. Where they have nothing, it is charged all the same: it is mapped.
+        // The pools of other databases evict pages. If they have none, it is charged nevertheless, because it is
+        // mapped.
         let log = account.charge_making_room(Holder::Log, mapped_bytes);
         let log = log.unwrap_or_else(|| account.charge_by_force(Holder::Log, mapped_bytes));
         Memory { account, shares, log: Mutex::new(log), attendant: OnceLock::new() }
     }
 
-    /// Who does the background work, if anybody does.
+    /// Returns the attendant, if there is one.
     pub fn attendant(&self) -> Option<&dyn Attendant> {
         self.attendant.get().map(|attendant| &**attendant)
     }
 
-    /// No segment of the log is mapped any more.
+    /// Releases the charge of the log: no segment of it is mapped.
     pub fn give_back_log(&self) {
         lock(&self.log).shrink_to(0);
     }
 
-    /// A memtable whose memory is charged, and first to `credit`.
+    /// Creates a memtable whose memory is charged, first to `credit`.
     pub fn new_memtable(&self, credit: Option<Charge>) -> (Arc<Memtable>, Writer) {
         charged_memtable(&self.account, credit, self.shares.memtable_chunk_bytes)
     }
 
-    /// What a checkpoint may hold in dirty pages beyond the reserve: its share, or what the budget has of it.
+    /// Charges the dirty pages of a checkpoint beyond the reserve: its share, or what the budget has of it.
     pub fn charge_dirty_pages(&self) -> Charge {
         let mut bytes = self.shares.dirty_bytes.saturating_sub(self.account.reserve_bytes());
         while bytes >= 256 << 10 {
@@ -112,7 +115,7 @@ impl Memory {
         Charge::none(&self.account, Holder::Checkpoint)
     }
 
-    /// Who holds what of the budget.
+    /// Returns the use of the budget by holder.
     pub fn stats(&self) -> MemoryStats {
         let budget = self.account.budget();
         MemoryStats {
@@ -135,20 +138,20 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// One wait for memory, moment by moment.
+/// One wait for memory, in short slices.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
     moments: u32,
-    /// Moments in which nobody had anything to merge.
+    /// The number of slices in which there was nothing to merge.
     fruitless: u32,
 }
 
-/// So many moments without anything to merge are enough: what was merged is freed a moment later.
+/// The number of slices without anything to merge after which a wait ends: merged memory is freed a moment later.
 const FRUITLESS_MOMENTS: u32 = 8;
-/// Nobody waits for more moments than this (some ten seconds), also if others keep taking what becomes free.
+/// The greatest number of slices of a wait (some ten seconds), even if others keep taking what becomes free.
 const MOST_MOMENTS: u32 = 10_000;
 
-/// A memtable charged to `account`.
+/// Creates a memtable that is charged to `account`.
 pub(crate) fn charged_memtable(
     account: &Arc<Account>,
     credit: Option<Charge>,

@@ -1,9 +1,9 @@
-//! What an open database is made of: what lies in its files, what readers see of it, and what it may use.
+//! The parts of an open database: the contents of its files, what readers see of it, and what it may use.
 //!
-//! The first files here describe data and know no store: what lies in files, and the parts of a store. `store` joins
-//! them, and the files after it are what every other wing asks a whole store for.
+//! The first files here describe data and the parts of a store, and do not know the store. `store` joins them, and the
+//! files after it are the functions of a whole store that the other wings call.
 
-// On the disk.
+// These are on the disk.
 pub mod catalog;
 pub mod superblock;
 pub mod tables;
@@ -12,7 +12,7 @@ pub mod attach;
 pub mod ttl;
 pub(crate) mod board;
 pub(crate) mod seats;
-// In memory.
+// These are in memory.
 pub mod options;
 pub mod latch;
 pub mod view;
@@ -30,7 +30,7 @@ pub(crate) mod names;
 pub(crate) mod feeds;
 pub(crate) mod consumers;
 pub mod store;
-// Of a store.
+// These are functions of a store.
 pub(crate) mod closing;
 pub mod expiry;
 pub(crate) mod lease;

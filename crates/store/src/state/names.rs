@@ -1,4 +1,5 @@
-//! The names of tables by id, and what a commit does to tables as wholes: read from the catalog's rows in its record.
+//! The names of tables by id, and the changes that a commit makes to whole tables: read from the catalog's rows in its
+//! record.
 
 use crate::state::catalog::{Compression, TableRow, WantedLayout};
 use base::op::{Decoder, Op};
@@ -7,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A table after a commit.
+/// A table as of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableInfo {
     pub(crate) name: Arc<str>,
@@ -25,7 +26,7 @@ impl TableInfo {
         self.row.id
     }
 
-    /// Returns the layout that its owner asked for.
+    /// Returns the layout that was requested for the table.
     pub fn layout(&self) -> WantedLayout {
         self.row.layout
     }
@@ -59,23 +60,23 @@ impl TableInfo {
     }
 }
 
-/// What became of a table as a whole.
+/// A change of a whole table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableChange {
     /// The table was created.
     Created(TableInfo),
     /// The table was dropped, with all that it held.
     Dropped {
-        /// Its id.
+        /// The id of the table.
         id: TableId,
-        /// The name that it had.
+        /// The name that the table had.
         name: Arc<str>,
     },
     /// The table has another name, and perhaps other options.
     Renamed {
-        /// The name that it had.
+        /// The name that the table had.
         from: Arc<str>,
-        /// The table now.
+        /// The table after the commit.
         table: TableInfo,
     },
     /// The table has other options: layout, TTL or compression.
@@ -85,15 +86,15 @@ pub enum TableChange {
 /// The tables of one moment, by id.
 pub(crate) type Names = BTreeMap<TableId, TableInfo>;
 
-/// The operations on the catalog in a record; attached runs come before them.
+/// Returns the operations on the catalog in a record; attached runs come before them.
 fn catalog_ops(record: &[u8]) -> impl Iterator<Item = Op<'_>> {
     let ops = Decoder::begin(record).into_iter().flatten();
     let ops = ops.skip_while(|(_, op)| matches!(op, Op::Attach { .. }));
     ops.take_while(|(table, _)| *table == TableId::CATALOG).map(|(_, op)| op)
 }
 
-/// What `record` did to the tables `before` it, and the tables after it. In this order: dropped, renamed, altered and
-/// created ones.
+/// Returns the changes that `record` made to the tables `before` it, and the tables after it. The order is dropped,
+/// renamed, altered and created tables.
 ///
 /// # Errors
 /// [`Corruption`](base::ErrorKind::Corruption) for a row that cannot be read.
@@ -134,7 +135,7 @@ pub(crate) fn changes_in(record: &[u8], before: &Arc<Names>) -> Result<(Vec<Tabl
     Ok((changes, Arc::new(after)))
 }
 
-/// A catalog row's key, as the name that it is.
+/// Returns the name in a catalog row's key.
 pub(crate) fn name_of(key: &[u8]) -> Result<&str> {
     std::str::from_utf8(key)
         .map_err(|_| Error::corruption(format!("a table's name is not UTF-8: \"{}\"", key.escape_ascii())))
@@ -151,7 +152,7 @@ mod tests {
         TableRow { id: TableId(id), layout, ttl: None, compression }
     }
 
-    /// A record that deletes rows and puts others, by name.
+    /// Returns a record that deletes rows and puts others, by name.
     fn record(deletes: &[&str], puts: &[(&str, u32)]) -> Vec<u8> {
         let rows: Vec<_> = puts.iter().map(|(name, id)| (*name, row(*id).encode())).collect();
         let mut record = Vec::new();
@@ -173,12 +174,12 @@ mod tests {
         let (swapped, names) = changes_in(&record(&[], &[("b", 16), ("a", 17)]), &names)?;
         let renamed = |from: &str, to, id| TableChange::Renamed { from: from.into(), table: info(to, id) };
         assert_eq!(swapped, [renamed("a", "b", 16), renamed("b", "a", 17)]);
-        // Dropped and made anew under its name; the other one moves.
+        // One table is dropped and created again under its name; the other one is renamed.
         let (mixed, names) = changes_in(&record(&["b"], &[("a", 18), ("c", 16)]), &names)?;
         let dropped = TableChange::Dropped { id: TableId(17), name: "a".into() };
         assert_eq!(mixed, [dropped, renamed("b", "c", 16), TableChange::Created(info("a", 18))]);
         assert_eq!(names.keys().copied().collect::<Vec<_>>(), [TableId(16), TableId(18)]);
-        // Made and dropped by one transaction.
+        // One transaction created and dropped it.
         assert_eq!(changes_in(&record(&["never"], &[]), &names)?, (vec![], names));
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a database is opened with.
+//! The options with which a database is opened.
 
 use base::budget::Budget;
 use base::seams::Clock;
@@ -6,56 +6,59 @@ use base::{DatabaseId, limits};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Options of a [`crate::Store`]; the ones stored with the database are checked against it when it is opened.
+/// Options of a [`crate::Store`]. The ones that are stored with the database are checked when it is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of a page: a power of two, 4-64 KiB. `None`: 16 KiB for a new database, as stored for an old one.
+    /// The size of a page in bytes: a power of two, 4-64 KiB. `None`: 16 KiB for a new database, the stored size for an
+    /// old one.
     pub page_bytes: Option<usize>,
-    /// The ceiling on memory: pool, memtables, transactions' writes and the checkpoint's dirty pages, in bytes.
+    /// The limit on memory in bytes: pool, memtables, transactions' writes and the checkpoint's dirty pages.
     pub memory_bytes: usize,
-    /// The budget that this database shares with others, in place of a ceiling of its own.
+    /// The budget that this database shares with others, instead of a limit of its own.
     pub budget: Option<Arc<Budget>>,
     /// The longest log segment, in bytes.
     pub max_segment_bytes: u64,
-    /// [`log::Options::flush_worth_bytes`]. Smaller for simulations.
+    /// See [`log::Options::flush_worth_bytes`]. Simulations set a smaller value.
     pub flush_worth_bytes: u64,
-    /// A memtable is sealed when it holds this many records, so that recovery time is bounded as well as memory.
+    /// The number of records at which a memtable is sealed, so that recovery time is bounded as well as memory.
     pub seal_records: u64,
-    /// A memtable is sealed at this many bytes; `None`: an eighth of the memory, at most 128 MiB.
+    /// The number of bytes at which a memtable is sealed; `None`: an eighth of the memory, at most 128 MiB.
     pub seal_bytes: Option<usize>,
-    /// A snapshot or transaction that is open longer than this expires; `None`: age alone expires nobody.
+    /// The age at which a snapshot or transaction expires; `None`: it does not expire because of its age.
     pub max_snapshot_age: Option<Duration>,
-    /// When more of the data file than this, in bytes, waits for readers to end, the oldest expire. `None`: as much
-    /// as is in use, at least 1 GiB.
+    /// The number of bytes of the data file that may wait for readers to end; beyond it the oldest expire. `None`:
+    /// twice what is in use, at least 1 GiB.
     pub max_pinned_space_bytes: Option<u64>,
-    /// When the log and the data file together keep more than this for somebody who follows the changes, in bytes, the
-    /// one that is furthest behind loses its place.
+    /// The number of bytes that the log and the data file together may keep for readers of changes. Beyond it the one
+    /// that is furthest behind loses its position.
     pub max_changes_bytes: u64,
-    /// Values longer than this lie in the data file before they are committed, in bytes; at most
-    /// [`limits::MAX_LOGGED_VALUE_BYTES`], which is the default. Smaller for simulations.
+    /// The length of a value, in bytes, above which it is written to the data file before it is committed; at most
+    /// [`limits::MAX_LOGGED_VALUE_BYTES`], which is the default. Simulations set a smaller value.
     pub large_bytes: usize,
-    /// Their pieces, in bytes: whole units, at most [`limits::MAX_LOGGED_VALUE_BYTES`]. Smaller for simulations.
+    /// The size of the pieces of such values in bytes: whole units, at most [`limits::MAX_LOGGED_VALUE_BYTES`].
+    /// Simulations set a smaller value.
     pub piece_bytes: usize,
-    /// The log that a recovery would replay is kept below this, in bytes: at a quarter a checkpoint is due, and
-    /// writers are slowed so that this is not passed by more than what is under way.
+    /// The limit on the log that a recovery would replay, in bytes. At a quarter a checkpoint is due, and writers are
+    /// slowed so that only what is in progress can exceed it.
     pub max_log_bytes: u64,
-    /// The same in records: what bounds the time that a recovery takes.
+    /// The same limit in records, which bounds the time of a recovery.
     pub max_log_records: u64,
-    /// What is merged of an LSM table at a time, in bytes: between two of these, checkpoints that writers wait for
-    /// come. No more than eight memtables hold.
+    /// The number of bytes that are merged of an LSM table at a time: checkpoints that writers wait for come between
+    /// two of these. It is at most what eight memtables hold.
     pub slice_bytes: u64,
-    /// So many runs of a size are merged into one, of an LSM table; 2 or more. Fewer for simulations.
+    /// The number of runs of a size that are merged into one, in an LSM table; 2 or more. Simulations set a smaller
+    /// value.
     pub fan: usize,
-    /// What the writes of one transaction may hold in memory before they are spilled; `None`: a sixteenth of the
-    /// memory, at most 256 MiB. More than a block of the log holds (about 60 MiB of keys and values) is spilled always.
+    /// The memory that the writes of one transaction may hold before they are spilled; `None`: a sixteenth of the
+    /// memory, at most 256 MiB. More than a block of the log holds (about 60 MiB of keys and values) is always spilled.
     pub write_set_bytes: Option<usize>,
-    /// The identity of a new database; `None`: drawn at random. For simulations, which must repeat themselves.
+    /// The identity of a new database; `None`: drawn at random. Simulations set it, because they must be repeatable.
     pub database: Option<DatabaseId>,
     /// The clock by which entries of tables with a TTL expire.
     pub clock: Clock,
-    /// Beside other openers of the same kind, and without a write of any sort.
+    /// Whether the database is opened beside other readers, without any write.
     pub read_only: bool,
-    /// Other processes may open the database for reading while this one writes. Costs a small file.
+    /// Whether other processes may open the database for reading while this one writes. It costs a small file.
     pub admits_readers: bool,
 }
 
@@ -87,54 +90,55 @@ impl Default for Options {
     }
 }
 
-/// Sealed memtables that may wait for a checkpoint. A read looks into each of them, and a scan merges them, so that
-/// more would make reads slow; at this many the open one goes on filling instead of being sealed.
+/// The greatest number of sealed memtables that wait for a checkpoint. A read looks into each of them, and a scan
+/// merges them, so more would make reads slow. At this number the open one continues to fill.
 pub const MAX_SEALED: usize = 8;
 
-/// What is merged of an LSM table at a time is no more than so many full memtables: while it is, others fill, and there
-/// is room for two.
+/// The limit, in full memtables, on what is merged of an LSM table at a time: meanwhile others fill, and there is room
+/// for two.
 pub const SLICE_MEMTABLES: u64 = 8;
 
-/// How [`Options::memory_bytes`] is shared out.
+/// The shares of [`Options::memory_bytes`].
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
-    /// A memtable is sealed when it is this large.
+    /// The size at which a memtable is sealed.
     pub seal_bytes: usize,
-    /// Writers wait for the checkpoint when all memtables together are this large.
+    /// The size of all memtables together at which writers wait for the checkpoint.
     pub memtables_bytes: usize,
-    /// Dirty pages that a checkpoint holds before it writes some out.
+    /// The dirty pages that a checkpoint holds before it writes some out.
     pub dirty_bytes: usize,
     /// The page pool, whatever else needs memory.
     pub pool_bytes: usize,
-    /// The page pool, while nothing else needs memory and there are pages that would be read from it.
+    /// The page pool, while nothing else needs memory and there are pages to read into it.
     pub largest_pool_bytes: usize,
-    /// What the writes of one transaction may hold in memory before they are spilled.
+    /// The memory that the writes of one transaction may hold before they are spilled.
     pub write_set_bytes: usize,
-    /// A memtable grows by this much at most, so that little of what it holds lies idle.
+    /// The most by which a memtable grows at once, so that little of its memory is unused.
     pub memtable_chunk_bytes: usize,
 }
 
 impl Shares {
-    /// With so many bytes in use a memtable is sealed. A little less than its share, which its chunks come to then: a
-    /// few records more would take another chunk, an eighth of it, and leave that empty.
+    /// Returns the number of used bytes at which a memtable is sealed. It is a little less than its share, which its
+    /// chunks have reached by then: a few more records would need another chunk, an eighth of it, and leave that mostly
+    /// empty.
     pub fn full_bytes(&self) -> usize {
         self.seal_bytes - self.seal_bytes / 64
     }
 
-    /// What a transaction may note of what it has read, until neighbours are joined.
+    /// Returns the size of a transaction's read set at which neighbours are joined.
     pub fn read_set_bytes(&self) -> usize {
         self.write_set_bytes / 4
     }
 
-    /// What is written at once of a run.
+    /// Returns the number of bytes of a run that are written at once.
     pub fn spill_buffer_bytes(&self) -> usize {
         (self.write_set_bytes / 4).min(1 << 20)
     }
 }
 
 impl Options {
-    /// Half for pages, three eighths for memtables (one filling, two being absorbed), the rest for the checkpoint.
-    /// Pages also get what memtables and checkpoint do not use, and give it back when they do.
+    /// Returns the shares: half for pages, three eighths for memtables (one filling, two being absorbed), the rest for
+    /// the checkpoint. Pages also get what memtables and checkpoint do not use, and give it back when these need it.
     pub fn shares(&self) -> Shares {
         let memory = self.ceiling_bytes();
         let seal_bytes = self.seal_bytes.unwrap_or((memory / 8).clamp(64 << 10, 128 << 20));
@@ -149,12 +153,12 @@ impl Options {
         }
     }
 
-    /// The ceiling on memory, in bytes: of this database, or of all that share its budget.
+    /// Returns the limit on memory in bytes: of this database, or of all that share its budget.
     pub fn ceiling_bytes(&self) -> usize {
         self.budget.as_ref().map_or(self.memory_bytes, |budget| budget.limit_bytes())
     }
 
-    /// The page size of a new database.
+    /// Returns the page size of a new database.
     pub fn page_bytes_or_default(&self) -> usize {
         self.page_bytes.unwrap_or(limits::DEFAULT_PAGE_BYTES)
     }

@@ -23,10 +23,10 @@ use base::{Error, ErrorKind, Result};
 use io::File;
 
 impl Store {
-    /// Checks 1: the database is still where it was opened. Call it four times a second. Costs six system calls.
+    /// Runs check 1: the database is still where it was opened. Call it four times a second. It costs six system calls.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] with what became of the files, which latches; then [`ErrorKind::Latched`].
+    /// [`ErrorKind::Io`] with what happened to the files, which latches; then [`ErrorKind::Latched`].
     pub fn check_in_place(&self) -> Result<()> {
         self.latch.check()?;
         let (segment, len_bytes) = self.log.current_segment();
@@ -38,7 +38,7 @@ impl Store {
         looked.map_err(|cause| self.latch.set(cause))
     }
 
-    /// Checks 1, 2 and 3. `last` is the superblock that this store wrote last.
+    /// Runs checks 1, 2 and 3. `last` is the superblock that this store wrote last.
     ///
     /// # Errors
     /// As [`Store::check_in_place`]; those of listing the directory and of reading the superblocks,
@@ -51,7 +51,7 @@ impl Store {
         self.check_superblock(last)
     }
 
-    /// Checks 3.
+    /// Runs check 3.
     ///
     /// # Errors
     /// As [`Store::check_ownership`].

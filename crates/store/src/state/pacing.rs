@@ -1,21 +1,22 @@
-//! Pacing: how fast writers may go, so that merging keeps up and nobody ever waits for a whole merge.
+//! Pacing: how fast writers may go, so that merging keeps up and no writer waits for a whole merge.
 //!
-//! *Debt* is what was committed and is not merged yet, against what there may be of it: memtables against their share
-//! of the memory, the log that a recovery would replay against its cap in bytes and records, the memtables of all who
-//! share a budget against the same share. What the checkpoint under way has merged already counts as paid, although
-//! its memory comes back only at its end: so debt falls while a merge runs. Behind the last record a checkpoint writes
-//! and flushes, and nobody can say how far that is: the part of its time that this takes counts at its end alone.
+//! *Debt* is what was committed and is not merged yet, relative to its limit: memtables relative to their share of the
+//! memory, the log that a recovery would replay relative to its cap in bytes and records, and the memtables of all
+//! databases that share a budget relative to the same share. What the current checkpoint has merged already counts as
+//! paid, although its memory is freed only at its end: so debt falls while a merge runs. After the last record a
+//! checkpoint writes and flushes, which cannot be observed as progress: the part of its time that this takes counts
+//! only at its end.
 //!
-//! Let *x* be the greatest of these fractions and *R* the rate at which memtables were merged lately. Writers get
-//! *R (1 - x) / x*: at half the ceiling exactly what is merged, so that debt settles there; three times as much at a
-//! quarter, below which nobody is slowed; less and less towards the ceiling, and nothing at it. Beside that, what is
-//! free must last until the checkpoint under way gives its memory back: *room / time left* (spring and gear, as in
-//! bLSM), with a fifth to spare; and where that was thought too short, the last of the room goes ever more slowly. The
-//! smaller rate counts.
+//! Let *x* be the greatest of these fractions and *R* the recent rate at which memtables were merged. Writers get *R (1
+//! - x) / x*: at half the limit exactly what is merged, so that debt settles there; three times as much at a quarter,
+//! below which no writer is slowed; less and less towards the limit, and nothing at it. In addition, the free room must
+//! last until the current checkpoint frees its memory: *room / time left* (spring and gear, as in bLSM), with a fifth
+//! to spare; if that estimate was too short, the rate for the last of the room decreases further. The smaller rate
+//! applies.
 //!
-//! *R* is an average, and no two checkpoints need be alike: one that merges runs of an LSM table besides takes ten
-//! times as long as one that does not. So the time left is estimated from the records that are left, all of them, and
-//! from what a record and a flush took lately.
+//! *R* is an average, and checkpoints differ: one that also merges runs of an LSM table takes ten times as long as one
+//! that does not. So the time left is estimated from all records that are left, and from the recent times of a record
+//! and a flush.
 //!
 //! Well below the debt at which writers are slowed, a checkpoint pauses between the pieces of its work: see
 //! [`Pressure::pause_permille`].
@@ -26,7 +27,7 @@ use crate::state::options::MAX_SEALED;
 use base::background;
 use base::sync::atomic::{AtomicU64, Ordering};
 
-/// Why writers are slowed down.
+/// A reason for which writers are slowed down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
@@ -54,30 +55,30 @@ impl Cause {
     }
 }
 
-/// Below this debt nobody is slowed, in thousandths.
+/// The debt below which no writer is slowed, in thousandths.
 const FREE_PERMILLE: u64 = 250;
-/// Below this debt the pauses of a checkpoint are longest, in thousandths.
+/// The debt below which the pauses of a checkpoint are longest, in thousandths.
 const FULL_PAUSE_PERMILLE: u64 = FREE_PERMILLE / 2;
 /// The longest pauses, in thousandths of the time that a checkpoint works.
 const MOST_PAUSE_PERMILLE: u64 = 3000;
-/// Debt at and above the ceiling: writers get a hundredth of what is merged. Whether they may begin at all is for
-/// [`Pressure::is_full`] to say.
+/// The debt that counts for the rate at and above the limit, where writers get a hundredth of what is merged.
+/// [`Pressure::is_full`] decides whether they may begin at all.
 const MOST_PERMILLE: u64 = 990;
 
-/// What is free is to last so many times longer than the checkpoint under way is thought to.
+/// The factor by which the free room must outlast the estimated time of the current checkpoint.
 const SPARE: (u128, u128) = (5, 4);
-/// With less room than this part of the ceiling the checkpoint has taken longer than it was thought to, and nobody
-/// knows how long it will: writers are slowed by so much more as the room is less.
+/// The part of the limit below which room is little: the checkpoint has taken longer than estimated, and its time is
+/// unknown, so writers are slowed in proportion to the room.
 const LITTLE_ROOM: u64 = 8;
-/// Less room than this part of the ceiling counts as much.
+/// The part of the limit below which less room does not slow writers further.
 const LEAST_ROOM: u64 = 1000;
 
-/// How fast writers may go.
+/// The rate at which writers may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// What a byte written costs in time, in picoseconds.
+    /// The time that a byte written costs, in picoseconds.
     pub ps_per_byte: u64,
-    /// Why.
+    /// The cause of the rate.
     pub cause: Cause,
 }
 
@@ -107,20 +108,20 @@ pub struct PacingStats {
     pub delays: [Delays; Cause::COUNT],
 }
 
-/// How far the checkpoint under way has come. Written by it, read for [`Pressure`]: all `Relaxed`, as
-/// these are estimates that order nothing.
+/// The progress of the current checkpoint. The checkpoint writes it, and [`Pressure`] reads it. All accesses are
+/// `Relaxed`, because these are estimates that order nothing.
 #[derive(Debug)]
 pub(crate) struct Merging {
     bytes: AtomicU64,
-    /// Of the memtables.
+    /// The records of the memtables.
     absorbed_records: AtomicU64,
-    /// Of LSM tables' runs, besides.
+    /// The records of LSM tables' runs in addition.
     compacted_records: AtomicU64,
-    /// Of both, merged.
+    /// The merged records of both.
     done: AtomicU64,
-    /// What a record took lately, in picoseconds.
+    /// The recent time for a record, in picoseconds.
     ps_per_record: AtomicU64,
-    /// What a checkpoint took lately from its last record to the switch, in nanoseconds.
+    /// The recent time of a checkpoint from its last record to the switch, in nanoseconds.
     tail_ns: AtomicU64,
 }
 
@@ -138,11 +139,11 @@ impl Default for Merging {
     }
 }
 
-/// What a record is taken to need, before there was a checkpoint: 1 microsecond.
+/// The assumed time for a record before the first checkpoint: 1 microsecond.
 const PS_PER_RECORD: u64 = 1_000_000;
-/// What a checkpoint's end is taken to need, before there was one: 5 milliseconds.
+/// The assumed time of a checkpoint's end before the first checkpoint: 5 milliseconds.
 const TAIL_NS: u64 = 5_000_000;
-/// A checkpoint of fewer records says nothing about what one takes.
+/// The least number of records of a checkpoint from which times are measured.
 const LEAST_TIMED_RECORDS: u64 = 256;
 
 impl Merging {
@@ -153,13 +154,13 @@ impl Merging {
         self.bytes.store(bytes, Ordering::Relaxed); // Relaxed: a tally as well.
     }
 
-    /// There are about so many records to merge besides, of LSM tables: the memory of the memtables comes back only
-    /// when these are merged, too, so that they count as part of the way.
+    /// Sets the approximate number of records of LSM tables to merge in addition. The memory of the memtables is freed
+    /// only after these are merged, too, so they count as part of the way.
     pub fn expect(&self, records: u64) {
         self.compacted_records.store(records, Ordering::Relaxed); // Relaxed: see `Merging`.
     }
 
-    /// So many records more were merged. Pauses, if this thread is throttled.
+    /// Notes that so many more records were merged. Pauses, if this thread is throttled.
     pub fn advance(&self, records: u64) {
         self.done.fetch_add(records, Ordering::Relaxed); // Relaxed: see `Merging`.
         background::pause();
@@ -171,10 +172,10 @@ impl Merging {
         self.compacted_records.store(0, Ordering::Relaxed); // Relaxed: a tally as well.
     }
 
-    /// Notes what the checkpoint that ended took: its records, and what follows them.
+    /// Records the times of the ended checkpoint: of its records, and of what follows them.
     pub fn note(&self, records_ns: u64, tail_ns: u64) {
-        // Relaxed, in two steps: see `Merging`; one thread makes checkpoints. What took longer than it was thought to
-        // counts at once by half, as it may have been the first of many; what took less by an eighth.
+        // Relaxed, in two steps: see `Merging`; one thread makes checkpoints. A longer time than estimated counts by
+        // half, because it may be the first of many; a shorter one by an eighth.
         let mean = |of: &AtomicU64, ns: u64| {
             let before = of.load(Ordering::Relaxed); // Relaxed: a tally as well.
             let mean = if ns > before { before / 2 + ns / 2 } else { before - (before - ns) / 8 };
@@ -187,7 +188,7 @@ impl Merging {
         mean(&self.tail_ns, tail_ns);
     }
 
-    /// How far the checkpoint under way is.
+    /// Returns the progress of the current checkpoint.
     pub fn progress(&self) -> Progress {
         let load = |of: &AtomicU64| of.load(Ordering::Relaxed); // Relaxed: see `Merging`.
         let records = load(&self.absorbed_records) + load(&self.compacted_records);
@@ -202,12 +203,12 @@ impl Merging {
     }
 }
 
-/// How far a checkpoint is.
+/// The progress of a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// About how many bytes of the memtables that it merges it has merged.
+    /// The approximate bytes of the memtables that it has merged.
     pub merged_bytes: u64,
-    /// How long it will take until it gives their memory back, about, in nanoseconds.
+    /// The approximate time until it frees their memory, in nanoseconds.
     pub left_ns: u64,
 }
 
@@ -216,31 +217,31 @@ fn permille(part: u64, whole: u64) -> u64 {
 }
 
 impl Pressure {
-    /// The debt of each [`Cause`], in thousandths of its ceiling.
+    /// Returns the debt of each [`Cause`], in thousandths of its limit.
     pub fn debt_permille(&self) -> [u64; Cause::COUNT] {
         let (own, limit) = (self.memtables_bytes as u64, self.limit_bytes as u64);
         let unmerged = own.saturating_sub(self.merged_bytes);
         let log =
             permille(self.log_bytes, self.max_log_bytes).max(permille(self.records, self.max_log_records));
-        // Alone, the database has one account of its debt, not two.
+        // A database alone has only one debt of memtables.
         let shared = if self.others_bytes == 0 { 0 } else { self.shared_bytes as u64 };
         let shared = shared.saturating_sub(self.merged_bytes);
-        // Of the log, too, what is merged is as good as gone.
+        // Merged records count as removed from the log, too.
         let log = (u128::from(log) * u128::from(unmerged) / u128::from(own.max(1))) as u64;
         [permille(unmerged, limit), log, permille(shared, limit)]
     }
 
-    /// For how long a checkpoint may pause after a piece of work, in thousandths of the time that the piece took. At
-    /// half the debt at which writers are slowed it takes a quarter of a processor; from there on more and more, as
-    /// writers are faster than it is, and all of one before anybody is slowed.
+    /// Returns how long a checkpoint may pause after a piece of work, in thousandths of the time that the piece took.
+    /// At half the debt at which writers are slowed it uses a quarter of a processor; from there on more and more, if
+    /// writers are faster than it is, and all of one before any writer is slowed.
     pub fn pause_permille(&self) -> u64 {
         let debt = self.debt_permille().into_iter().max().unwrap_or(0);
         let left = FREE_PERMILLE.saturating_sub(debt);
         (left * MOST_PAUSE_PERMILLE / (FREE_PERMILLE - FULL_PAUSE_PERMILLE)).min(MOST_PAUSE_PERMILLE)
     }
 
-    /// How fast writers may go when memtables are merged at `absorbed_bytes_per_s` (0: nobody knows yet); `None`: as
-    /// fast as they can.
+    /// Returns how fast writers may go if memtables are merged at `absorbed_bytes_per_s` (0: unknown); `None`: without
+    /// a limit.
     pub fn pace(&self, absorbed_bytes_per_s: u64) -> Option<Pace> {
         let debts = self.debt_permille();
         let (cause, debt) = Cause::ALL.into_iter().zip(debts).max_by_key(|(_, debt)| *debt)?;
@@ -260,36 +261,36 @@ impl Pressure {
     }
 }
 
-/// What [`crate::Store::pressure`] says.
+/// The result of [`crate::Store::pressure`].
 #[derive(Clone, Copy, Debug)]
 pub struct Pressure {
-    /// Bytes of all memtables that are not absorbed yet.
+    /// The bytes of all memtables that are not absorbed yet.
     pub memtables_bytes: usize,
-    /// Bytes of all memtables of all databases that share the budget, those included that wait to be freed; without
-    /// what this one's open readers alone keep, up to one memtable.
+    /// The bytes of all memtables of all databases that share the budget, including those that wait to be freed;
+    /// without those that only this one's open readers keep, up to one memtable.
     pub shared_bytes: usize,
-    /// What other databases hold of them.
+    /// The part of these that other databases hold.
     pub others_bytes: usize,
-    /// Their share of the memory.
+    /// The memtables' share of the memory.
     pub limit_bytes: usize,
-    /// How many are sealed and wait for a checkpoint.
+    /// The number of memtables that are sealed and wait for a checkpoint.
     pub sealed: usize,
-    /// About how many bytes of the memtables that a checkpoint under way merges it has merged.
+    /// The approximate bytes that the current checkpoint has merged of its memtables.
     pub merged_bytes: u64,
-    /// How long that checkpoint will take until their memory is free, about, in nanoseconds.
+    /// The approximate time until that checkpoint frees their memory, in nanoseconds.
     pub left_ns: u64,
-    /// Bytes of the log that a recovery would replay, with what segments left unused.
+    /// The bytes of the log that a recovery would replay, including what segments left unused.
     pub log_bytes: u64,
-    /// Their ceiling.
+    /// The limit on these bytes.
     pub max_log_bytes: u64,
-    /// Records of all memtables that are not absorbed yet.
+    /// The records of all memtables that are not absorbed yet.
     pub records: u64,
-    /// Their ceiling.
+    /// The limit on these records.
     pub max_log_records: u64,
 }
 
 impl Pressure {
-    /// Whether a writer should wait for the checkpoint before it adds more.
+    /// Returns whether a writer should wait for the checkpoint before it adds more.
     pub fn is_full(&self) -> bool {
         let bytes = self.memtables_bytes.max(self.shared_bytes);
         let log = self.log_bytes >= self.max_log_bytes || self.records >= self.max_log_records;
@@ -394,20 +395,20 @@ mod tests {
 
     const RECORD_BYTES: u64 = 100;
 
-    /// A checkpoint, and what makes them, in a time of its own.
+    /// A simulated checkpoint and its maker, with a time of its own.
     #[derive(Default)]
     struct Made {
-        /// What it knows of itself.
+        /// What it knows of its progress.
         known: Merging,
-        /// Bytes of the memtables that are merged; 0: none.
+        /// The bytes of the memtables that are merged; 0: none.
         merging: u64,
         records: u64,
         done: u64,
-        /// What is written and flushed behind the records, as bytes that take as long.
+        /// What is written and flushed after the records, as bytes that take as long.
         tail: u64,
         records_ms: u64,
         tail_ms: u64,
-        /// Bytes and milliseconds, each counting three quarters of the next.
+        /// Bytes and milliseconds; each checkpoint weighs three quarters of the next.
         sum: (u64, u64),
         count: u64,
     }
@@ -421,7 +422,7 @@ mod tests {
             (self.tail, self.records_ms, self.tail_ms) = (merging * tail_permille / 1000, 0, 0);
         }
 
-        /// A millisecond in which `bytes` are merged. Answers what was, at the end.
+        /// Simulates a millisecond in which `bytes` are merged. Returns the previous size at the end.
         fn go_on(&mut self, bytes: u64) -> Option<u64> {
             if self.done < self.records {
                 let done = (bytes / RECORD_BYTES).min(self.records - self.done);
@@ -442,13 +443,13 @@ mod tests {
         }
     }
 
-    /// Rates change, and so does what a checkpoint merges besides. The ceiling is not passed, hardly anybody is stopped
-    /// once there were a few checkpoints, and what comes in is what is merged.
+    /// Rates change, and so does what a checkpoint merges in addition. The limit is not exceeded, hardly any writer is
+    /// stopped after a few checkpoints, and writers go as fast as merging does.
     #[test]
     fn a_paced_writer_never_meets_the_ceiling() {
         for seed in 0..60 {
             let mut random = Random::seeded(seed);
-            // Bytes a millisecond.
+            // These are bytes in a millisecond.
             let write = 20_000 + random.below(400_000);
             let mut merge = 4_000 + random.below(100_000);
             let (most_besides, tail_permille) = (random.below(9), random.below(700));

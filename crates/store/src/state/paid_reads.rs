@@ -1,8 +1,8 @@
-//! A transaction's read set, and the memory that it is paid with.
+//! A transaction's read set, and the memory for it.
 //!
-//! A read never fails for want of memory: where the budget, or the transaction's share of it, has no more, neighbours
-//! that were read become intervals, and the transaction may meet conflicts that were none. What cannot be joined, an
-//! interval a table and what cursors have open, is paid by force.
+//! A read never fails because of memory: if the budget, or the transaction's share of it, has no more, neighbouring
+//! keys that were read become intervals, and the transaction may have conflicts that are not real. What cannot be
+//! joined, an interval for each table and the ranges of open cursors, is charged by force.
 
 use crate::state::store::Store;
 use base::TableId;
@@ -11,7 +11,8 @@ use std::cell::{Cell, RefCell};
 use std::ops::Bound;
 use txn::{RangeToken, ReadSet};
 
-/// See the module. In cells: reading notes what was read, and needs no exclusive borrow of the transaction.
+/// A read set with its memory; see the module. It uses cells: a read adds to it, and needs no exclusive borrow of the
+/// transaction.
 #[derive(Default)]
 pub(crate) struct PaidReads {
     set: RefCell<ReadSet>,
@@ -25,41 +26,41 @@ impl std::fmt::Debug for PaidReads {
 }
 
 impl PaidReads {
-    /// What was read.
+    /// Returns the read set.
     pub fn set(&mut self) -> &mut ReadSet {
         self.set.get_mut()
     }
 
-    /// Forgets it all.
+    /// Forgets all reads.
     pub fn clear(&mut self) {
         self.set.get_mut().clear();
         self.charge.set(None);
     }
 
-    /// [`ReadSet::key`].
+    /// Does what [`ReadSet::key`] does.
     #[inline]
     pub fn key(&self, store: &Store, table: TableId, key: &[u8]) {
         self.note(store, |set| set.key(table, key));
     }
 
-    /// [`ReadSet::range`].
+    /// Does what [`ReadSet::range`] does.
     pub fn range(&self, store: &Store, table: TableId, low: &[u8], high: Bound<&[u8]>) -> RangeToken {
         self.note(store, |set| set.range(table, low, high))
     }
 
-    /// [`ReadSet::extend_high`].
+    /// Does what [`ReadSet::extend_high`] does.
     #[inline]
     pub fn extend_high(&self, store: &Store, token: RangeToken, high: Bound<&[u8]>) {
         self.note(store, |set| set.extend_high(token, high));
     }
 
-    /// [`ReadSet::extend_low`].
+    /// Does what [`ReadSet::extend_low`] does.
     #[inline]
     pub fn extend_low(&self, store: &Store, token: RangeToken, low: &[u8]) {
         self.note(store, |set| set.extend_low(token, low));
     }
 
-    /// [`ReadSet::close`].
+    /// Does what [`ReadSet::close`] does.
     pub fn close(&self, token: RangeToken) {
         self.set.borrow_mut().close(token);
     }
@@ -74,8 +75,8 @@ impl PaidReads {
         noted
     }
 
-    /// Pays for twice as much, or else joins what is there, and pays by force for what joining could not make room
-    /// for. Waits for nobody: the reader may be in the midst of a page.
+    /// Charges twice as much memory, or else joins the existing reads, and charges by force what joining could not make
+    /// room for. It does not wait: the reader may be using a page.
     #[cold]
     fn make_room(&self, store: &Store, set: &mut ReadSet) {
         let (limit, wanted) = (set.limit_bytes(), set.limit_bytes() * 2);

@@ -1,4 +1,4 @@
-//! Which checkpoints are being copied, so that nothing of them is freed.
+//! The checkpoints that are being copied, so that nothing of them is freed.
 
 use crate::state::superblock::Superblock;
 use crate::state::tables::Tables;
@@ -24,18 +24,18 @@ impl Pins {
         Pins { state: Mutex::new(PinState { newest, tables, pinned: Vec::new() }) }
     }
 
-    /// The checkpoint of `newest` is switched to. Nothing that only its predecessor needs is free yet.
+    /// Switches to the checkpoint of `newest`. Nothing that only its predecessor needs is free yet.
     pub fn switch(&self, newest: Superblock, tables: Arc<Tables>) {
         let mut state = lock(&self.state);
         (state.newest, state.tables) = (newest, tables);
     }
 
-    /// The checkpoints that are pinned.
+    /// Returns the checkpoints that are pinned.
     pub fn all(&self) -> Vec<CheckpointNo> {
         lock(&self.state).pinned.clone()
     }
 
-    /// How many are pinned.
+    /// Returns how many are pinned.
     pub fn count(&self) -> usize {
         lock(&self.state).pinned.len()
     }
@@ -47,7 +47,7 @@ impl Pins {
         (newest, Arc::clone(&state.tables))
     }
 
-    /// The newest checkpoint.
+    /// Returns the newest checkpoint.
     pub fn newest(&self) -> Superblock {
         lock(&self.state).newest
     }

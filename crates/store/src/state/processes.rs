@@ -1,5 +1,5 @@
-//! What a store has to do with other processes: they may not have its files, a child may not use it, and readers beside
-//! a writer are shown what they may read.
+//! The store's relation to other processes: they must not use its files, a forked child must not use it, and readers
+//! beside a writer must see only what they may read.
 
 use crate::state::board::Board;
 use crate::state::seats::Seat;
@@ -12,59 +12,59 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 /// The locks of a store on its lock file and on its data file.
 pub(crate) type Locks = [Box<dyn Lock>; 2];
 
-/// See the module.
+/// The store's relation to other processes; see the module.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    /// The process that opened the store: a child that was forked since is refused everything.
+    /// The process that opened the store: a child that was forked since gets an error from every call.
     origin: io::Origin,
-    /// Released by closing, so that the directory can be opened again although snapshots still live.
+    /// The locks. Closing releases them, so that the directory can be opened again although snapshots still live.
     locks: Mutex<Option<Locks>>,
-    /// Where readers in other processes see how far they may read. `None`: there are no such readers.
+    /// The board for readers in other processes. `None`: there are no such readers.
     board: Option<Board>,
-    /// What has another process keep what this store reads ([`crate::beside`]). Empty: no other process can write it.
-    /// Here, so that snapshots find what they read also after closing.
+    /// The seat that makes another process keep what this store reads ([`crate::beside`]). Empty: no other process can
+    /// write. It is here, so that snapshots find what they read also after closing.
     seat: OnceLock<Mutex<Seat>>,
     is_beside: AtomicBool,
 }
 
 impl Processes {
-    /// Those of a store that this process opens now.
+    /// Creates the state of a store that this process opens now.
     pub fn new(locks: Option<Locks>, board: Option<Board>, seat: Option<Seat>) -> Processes {
         let is_beside = AtomicBool::new(seat.is_some());
         let seat = seat.map_or_else(OnceLock::new, |seat| OnceLock::from(Mutex::new(seat)));
         Processes { origin: io::Origin::here(), locks: Mutex::new(locks), board, seat, is_beside }
     }
 
-    /// Whether this is a child process that inherited the store.
+    /// Returns whether this is a child process that inherited the store.
     #[inline]
     pub fn is_forked(&self) -> bool {
         self.origin.is_forked()
     }
 
-    /// Refuses a child process that inherited the store. A load and a comparison, of what never changes.
+    /// Returns an error in a child process that inherited the store. It costs a load and a comparison of constant data.
     #[inline]
     pub fn check(&self) -> Result<()> {
         if self.is_forked() { Err(forked()) } else { Ok(()) }
     }
 
-    /// Lets a writer open the directory, which looks at `seat`. A store does so once.
+    /// Lets a writer that respects `seat` open the directory. A store calls this at most once.
     pub fn give_up_locks_for(&self, seat: Seat) {
         let is_first = self.seat.set(Mutex::new(seat)).is_ok();
         assert!(is_first, "a store stands by once");
         self.unlock();
     }
 
-    /// Another process writes what this store reads.
+    /// Notes that another process writes what this store reads.
     pub fn note_writer(&self) {
         self.is_beside.store(true, Ordering::SeqCst);
     }
 
-    /// Lets others open the directory.
+    /// Releases the locks, so that others can open the directory.
     pub fn unlock(&self) {
         lock(&self.locks).take();
     }
 
-    /// Whether there may be readers in other processes.
+    /// Returns whether there may be readers in other processes.
     pub fn may_be_read(&self) -> bool {
         self.board.is_some()
     }
@@ -77,24 +77,24 @@ impl Processes {
         }
     }
 
-    /// The same, and the newest checkpoint.
+    /// Does the same, and shows the newest checkpoint.
     pub fn show_checkpoint(&self, visible: CommitTs, checkpoint: CheckpointNo) {
         if let Some(board) = &self.board {
             board.show_checkpoint(visible, checkpoint);
         }
     }
 
-    /// The seat beside a writer, if this store has one.
+    /// Returns the seat beside a writer, if this store has one.
     pub fn seat(&self) -> Option<MutexGuard<'_, Seat>> {
         self.seat.get().map(lock)
     }
 
-    /// Whether another process writes what this store reads, or has written it since the store was opened.
+    /// Returns whether another process writes what this store reads, or has written it since the store was opened.
     pub fn is_beside(&self) -> bool {
         self.is_beside.load(Ordering::SeqCst)
     }
 
-    /// Refuses what a store cannot do that reads beside another process.
+    /// Returns an error for operations that a store beside another process cannot do.
     pub fn check_not_beside(&self, what: &str, call: &str) -> Result<()> {
         if !self.is_beside() {
             return Ok(());

@@ -1,8 +1,8 @@
 //! Seats: which checkpoint and which part of the log readers in other processes still need.
 //!
-//! Each reader has a file of its own, `reader-` and 16 hexadecimal digits, and holds its lock. It says what the reader
-//! needs: the oldest checkpoint that it may still read, and the first log segment. The lock is the kernel's and
-//! ends with the process: a writer that can take it removes the file.
+//! Each reader has a file of its own, `reader-` and 16 hexadecimal digits, and holds its lock. The file states what the
+//! reader needs: the oldest checkpoint that it may still read, and the first log segment. The kernel releases the lock
+//! when the process ends: a writer that can take it removes the file.
 //!
 //! | offset | bytes | field |
 //! |---:|---:|---|
@@ -15,17 +15,17 @@
 //! | 40 | 8 | checksum of bytes 0-39 |
 //!
 //! # Why nothing that a reader needs is freed
-//! 1. A reader takes its seat, reads the superblock, writes the seat, and reads the superblock again until it is
-//!    still the one that the seat names.
+//! 1. A reader takes its seat, reads the superblock, writes the seat, and reads the superblock again until it is still
+//!    the one that the seat names.
 //! 2. A writer reads the seats after it has written a superblock, and before it frees what only older ones need.
 //!
-//! If the reader's second look came before the writer's superblock, the seat was there when the writer looked. What is
-//! retired by a checkpoint after the one that a seat names stays, and so do the log's segments: also what came and went
-//! since, as a reader follows the log. A seat that cannot be read was taken a moment ago, or is damaged, and keeps
-//! everything.
+//! If the reader's second look came before the writer's superblock, the seat existed when the writer looked. What is
+//! retired by a checkpoint after the one that a seat names stays, and so do the log's segments, even those that were
+//! created since, because a reader follows the log. A seat that cannot be read is being written, or is damaged, and
+//! keeps everything.
 //!
-//! A seat that keeps too much is removed. The reader notices that its file is gone, gives up its snapshots, and takes
-//! another seat. What it needed is not freed before the next look, which leaves it the time.
+//! A seat that keeps too much is removed. The reader notices that its file does not exist, gives up its snapshots, and
+//! takes another seat. What it needed is not freed before the next look, which gives it the time.
 
 use base::codec::{Reader, Writer};
 use base::seams::Random;
@@ -33,13 +33,13 @@ use base::{CheckpointNo, DatabaseId, Error, ErrorKind, Result, checksum};
 use io::{Dir, File, Lock, Origin};
 use std::sync::Arc;
 
-/// How the names of their files begin.
+/// The prefix of the names of these files.
 pub(crate) const SEAT_PREFIX: &str = "reader-";
 const MAGIC: [u8; 8] = *b"PANDORDR";
 const FORMAT: u32 = 1;
 const BODY_BYTES: usize = 40;
 const SEAT_BYTES: usize = 48;
-/// How often a reader tries again whose file was removed before it had locked it.
+/// The number of times that a reader tries again after its file was removed before it had locked it.
 const ATTEMPTS: u32 = 100;
 
 /// What a reader needs.
@@ -50,9 +50,9 @@ pub(crate) struct Needed {
 }
 
 impl Needed {
-    /// Where there is no reader.
+    /// The need without any reader.
     pub const NOTHING: Needed = Needed { checkpoint: CheckpointNo(u64::MAX), segment: u64::MAX };
-    /// Where it cannot be known.
+    /// The need if it cannot be known.
     pub const EVERYTHING: Needed = Needed { checkpoint: CheckpointNo(0), segment: 0 };
 
     fn or(self, other: Needed) -> Needed {
@@ -71,7 +71,7 @@ impl Needed {
         bytes
     }
 
-    /// `Needed::EVERYTHING` if the bytes are not a seat of this version.
+    /// Decodes a seat. Returns `Needed::EVERYTHING` if the bytes are not a seat of this version.
     fn decode(bytes: &[u8], database: DatabaseId) -> Needed {
         let read = || {
             let mut reader = Reader::new(bytes);
@@ -85,21 +85,21 @@ impl Needed {
     }
 }
 
-/// A reader's side: given up when dropped.
+/// A reader's seat, which is given up when dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     dir: Arc<dyn Dir>,
     database: DatabaseId,
     file: Arc<dyn File>,
     needed: Needed,
-    /// A child that was forked has the same file: it is its parent's to remove.
+    /// The process that took the seat. A forked child has the same file, which only its parent may remove.
     origin: Origin,
     _lock: Box<dyn Lock>,
 }
 
 impl Seat {
-    /// Takes a seat for a reader that needs everything until it says otherwise. `dir` is writable; `ids` has not been
-    /// used in it before.
+    /// Takes a seat for a reader that needs everything until it calls [`Seat::set`]. `dir` is writable; `ids` must not
+    /// have been used in it before.
     ///
     /// # Errors
     /// Those of creating the file.
@@ -120,7 +120,7 @@ impl Seat {
         Err(Error::new(ErrorKind::Io, message))
     }
 
-    /// Says what is needed from now on.
+    /// Writes what the reader needs from now on.
     ///
     /// # Errors
     /// Those of writing.
@@ -132,7 +132,7 @@ impl Seat {
         Ok(())
     }
 
-    /// Whether the writer took it away: what it kept may be freed soon. A few system calls.
+    /// Returns whether the writer removed the seat: what it kept may be freed soon. It takes a few system calls.
     pub fn is_lost(&self) -> bool {
         self.dir.check_in_place(&[&*self.file]).is_err()
     }
@@ -141,13 +141,13 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         if !self.origin.is_forked() {
-            // If it stays, the next writer that looks finds it unlocked.
+            // If the file stays, the next writer that looks finds it unlocked.
             let _ = self.dir.remove(self.file.name());
         }
     }
 }
 
-/// What all readers in other processes need together. Seats of processes that ended are removed.
+/// Returns the common need of all readers in other processes. Removes the seats of processes that have ended.
 ///
 /// # Errors
 /// Those of listing the directory.
@@ -157,7 +157,7 @@ pub(crate) fn needed(dir: &dyn Dir, database: DatabaseId) -> Result<Needed> {
     Ok(seats.map(|name| look(dir, database, name)).fold(Needed::NOTHING, Needed::or))
 }
 
-/// What the reader with the seat `name` needs.
+/// Returns the need of the reader with the seat `name`.
 fn look(dir: &dyn Dir, database: DatabaseId, name: &str) -> Needed {
     match dir.lock_existing(name) {
         Ok(lock) => {
@@ -166,7 +166,7 @@ fn look(dir: &dyn Dir, database: DatabaseId, name: &str) -> Needed {
             Needed::NOTHING
         }
         Err(error) if error.kind() == ErrorKind::Locked => read(dir, database, name),
-        // It has just ended, or this cannot be known.
+        // The reader has just ended, or this cannot be known.
         Err(_) => match dir.list() {
             Ok(names) if names.iter().all(|other| other != name) => Needed::NOTHING,
             _ => Needed::EVERYTHING,
@@ -180,7 +180,7 @@ fn read(dir: &dyn Dir, database: DatabaseId, name: &str) -> Needed {
     Needed::decode(&bytes[..read.unwrap_or(0)], database)
 }
 
-/// Takes their seats from the readers that need a checkpoint before `checkpoint`.
+/// Removes the seats of the readers that need a checkpoint before `checkpoint`.
 pub(crate) fn revoke_before(dir: &dyn Dir, database: DatabaseId, checkpoint: CheckpointNo) -> Result<()> {
     for name in dir.list()?.iter().filter(|name| name.starts_with(SEAT_PREFIX)) {
         if read(dir, database, name).checkpoint < checkpoint {

@@ -1,13 +1,14 @@
-//! The runs of an LSM table: deltas, newest first, of which the lowest holds no deletes.
+//! The runs of an LSM table: deltas, newest first. The lowest holds no deletes.
 //!
 //! # Roles
-//! Most deltas *rest*. While some are merged into one, they *move*, and the delta right below them *fills*: with each
-//! round a slice of keys goes from these to that one, in ascending order, so that what fills lies before what still
-//! moves, and no key is in both. A round ends with a checkpoint: a crash finds it done or not begun.
+//! Most deltas *rest*. While some are merged into one, they *move*, and the delta right below them *fills*. Each round
+//! moves a slice of keys from these to that one, in ascending order, so that the keys of the filling delta come before
+//! those of the moving ones, and no key is in both. A round ends with a checkpoint: after a crash it is done or not
+//! begun.
 //!
 //! # Rows
-//! Of the physical catalog, one for each delta. Key: the table id, 4 bytes big-endian, and the position, 1 byte: 0 is
-//! the newest. Value:
+//! A stack has a row of the physical catalog for each delta. The key is the table id, 4 bytes big-endian, and the
+//! position, 1 byte: 0 is the newest. The value is:
 //!
 //! | bytes | field |
 //! |---|---|
@@ -21,19 +22,19 @@ use pool::Pool;
 use run::{Delta, Probe, Run, Said, Spot};
 use std::sync::Arc;
 
-/// So many neighbours of a class are merged; simulations merge sooner.
+/// The number of neighbours of a class that are merged; simulations merge fewer.
 pub const FAN: usize = 10;
-/// The most deltas that a table may have: a read asks each one's filter, and a scan merges them all.
+/// The most deltas that a table may have: a read checks each one's filter, and a scan merges them all.
 pub const MOST_STACKED: usize = 48;
 
-/// What becomes of a delta.
+/// The role of a delta in merges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Nothing at present.
+    /// The delta rests: no merge uses it.
     Rests,
-    /// Its records move down, from the first key on.
+    /// The delta's records move down, beginning with the first key.
     Moves,
-    /// It takes what those right above it give.
+    /// The delta receives the records of the moving ones right above it.
     Fills,
 }
 
@@ -54,32 +55,32 @@ impl Role {
 /// One delta of a stack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stacked {
-    /// The delta.
+    /// The delta itself.
     pub delta: Delta,
-    /// What becomes of it.
+    /// The role of the delta.
     pub role: Role,
 }
 
 impl Stacked {
-    /// Bytes of a row's value.
+    /// The length of a row's value in bytes.
     pub const BYTES: usize = 1 + Delta::BYTES;
 
-    /// A delta at rest.
+    /// Returns a delta at rest.
     pub fn rests(delta: Delta) -> Self {
         Stacked { delta, role: Role::Rests }
     }
 
-    /// Whether it says nothing at all.
+    /// Returns whether the delta has no effect.
     pub fn is_empty(&self) -> bool {
         self.delta.records.root.is_none() && self.delta.ranges.is_empty()
     }
 
-    /// A row's value behind its tag.
+    /// Returns a row's value after its tag.
     pub fn encode(&self) -> Vec<u8> {
         [&[self.role.byte()][..], &self.delta.encode()].concat()
     }
 
-    /// The role and the delta's on-disk form that a row's value holds behind its tag.
+    /// Returns the role and the encoded delta in a row's value after its tag.
     pub fn parts(table: TableId, bytes: &[u8]) -> Result<(Role, &[u8; Delta::BYTES])> {
         let parts = || {
             let (&role, delta) = bytes.split_first()?;
@@ -94,21 +95,21 @@ impl Stacked {
     }
 }
 
-/// The deltas of a table, newest first; at least one. Cheap to clone.
+/// The deltas of a table, newest first; at least one. Cloning is cheap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
     entries: Arc<[Stacked]>,
 }
 
 impl Stack {
-    /// The stack of `entries`; `None` if there are none.
+    /// Returns the stack of `entries`; `None` if there are none.
     pub fn new(entries: Vec<Stacked>) -> Option<Stack> {
         (!entries.is_empty()).then(|| Stack { entries: entries.into() })
     }
 
-    /// The stack of `entries` as they were read.
+    /// Returns the stack of `entries` that were read from the disk.
     ///
-    /// Errors: [`Corruption`](base::ErrorKind::Corruption) where they are none that a checkpoint leaves.
+    /// Errors: [`Corruption`](base::ErrorKind::Corruption) if no checkpoint can have written them.
     pub fn check(table: TableId, entries: Vec<Stacked>) -> Result<Stack> {
         let wrong = |what: &str| Error::corruption(format!("physical rows of {table}: {what}"));
         let Some(last) = entries.last() else { return Err(wrong("the stack has no delta")) };
@@ -129,20 +130,20 @@ impl Stack {
         Ok(Stack { entries: entries.into() })
     }
 
-    /// The deltas, newest first.
+    /// Returns the deltas, newest first.
     #[inline]
     pub fn entries(&self) -> &[Stacked] {
         &self.entries
     }
 
-    /// Those above the lowest one's records, and these.
+    /// Returns the deltas above the lowest one, and the records of that one.
     #[inline]
     pub fn layers(&self) -> (&[Stacked], Run) {
         let (lowest, above) = self.entries.split_last().expect("a stack has at least one delta");
         (above, lowest.delta.records)
     }
 
-    /// Where the record of `key` is that counts, which may be a delete.
+    /// Finds the record of `key` that counts, which may be a delete.
     #[inline]
     pub fn find(&self, pool: &Pool, guard: &mut EpochGuard<'_>, key: &[u8]) -> Result<Option<Spot>> {
         let probe = Probe::new(key);

@@ -1,22 +1,22 @@
-//! The store: everything that one open database consists of, and nothing that runs by itself.
+//! The store: all parts of one open database, without threads of its own.
 //!
-//! Most of it is in parts, each with its own file, whose fields are private where they can be:
+//! Most of it is in parts, each with its own file, whose fields are private if possible:
 //!
-//! | part | what it has |
+//! | part | contents |
 //! |---|---|
 //! | `memory` | what is charged to the budget, and each purpose's share of it |
-//! | `views`, `clocks`, `slots`, `expiry`, `known` | what readers see, who reads, how long, and where nothing is |
-//! | `log`, `committer`, `catalog` | the way of a commit, what its lock guards, and when it changed the catalog |
+//! | `views`, `clocks`, `slots`, `expiry`, `known` | what readers see, who reads, how long, and which keys are empty |
+//! | `log`, `committer`, `catalog` | the commit path, the state under its lock, and the last change of the catalog |
 //! | `space`, `rooms`, `early` | units of the data file: used, reserved, and written before their commit |
-//! | `checkpoints`, `upkeep`, `merging` | the last superblock, what checkpoints do besides, how far the next one is |
+//! | `checkpoints`, `upkeep`, `merging` | the last superblock, other work of checkpoints, the progress of the next one |
 //! | `processes` | locks, forks, and readers in other processes |
 //! | `time`, `latch`, `tallies` | the time of entries that expire, the failure that stopped writing, and counts |
 //!
-//! A function that needs one part takes that part. What is left of `impl Store` uses several.
+//! A function that needs one part takes that part. The rest of `impl Store` uses several.
 //!
-//! Lock order, outermost first: `checkpoints` → `space` → `committer` → the pins → the views' list → the log's own
-//! locks. A thread that holds one takes only later ones. Under the locks of `upkeep`, of what is `known` of stretches,
-//! and of what `time` suspects, nothing else is locked but the budget.
+//! The lock order, outermost first, is: `checkpoints` → `space` → `committer` → the pins → the views' list → the log's
+//! own locks. A thread that holds one takes only later ones. Under the locks of `upkeep`, of the `known` stretches, and
+//! of the suspicion in `time`, no other lock is taken except the budget's.
 
 use crate::state::changes::CatalogChanges;
 use crate::state::checkpoints::Checkpoints;
@@ -51,8 +51,8 @@ use txn::Clocks;
 
 pub use crate::state::pacing::Pressure;
 
-/// An open database. Made by [`crate::recovery::open`] or [`crate::recovery::open_or_create`]; its background work is
-/// done by the caller of [`Store::checkpoint`] and its siblings: a worker thread, or a simulation.
+/// An open database. [`crate::recovery::open`] or [`crate::recovery::open_or_create`] creates it. The caller of
+/// [`Store::checkpoint`] and similar functions does its background work: a worker thread, or a simulation.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) dir: Arc<dyn Dir>,
@@ -66,7 +66,7 @@ pub struct Store {
     pub(crate) log: Log,
     pub(crate) views: Views,
     pub(crate) clocks: Clocks,
-    /// What time it is for entries that live for a time.
+    /// The clock for entries with a TTL.
     pub(crate) time: Time,
     pub(crate) latch: Latch,
     pub(crate) space: Mutex<Space>,
@@ -75,11 +75,11 @@ pub struct Store {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) upkeep: Upkeep,
     pub(crate) catalog: CatalogChanges,
-    /// Who follows the changes.
+    /// The readers of changes.
     pub(crate) feeds: Feeds,
-    /// Those of them whose places outlive the process.
+    /// The consumers, whose positions outlive the process.
     pub(crate) consumers: Mutex<Consumers>,
-    /// What may be kept for them, in bytes.
+    /// The limit on what is kept for readers of changes, in bytes.
     pub(crate) max_changes_bytes: u64,
     pub(crate) max_log_bytes: u64,
     pub(crate) max_log_records: u64,
@@ -88,14 +88,14 @@ pub struct Store {
     pub(crate) attached: AtomicU64,
     pub(crate) closed: AtomicBool,
     pub(crate) expiry: Expiry,
-    /// Stretches of keys that readers found empty.
+    /// The stretches of keys that readers found empty.
     pub(crate) known: Known,
     pub(crate) processes: Processes,
     pub(crate) tallies: Tallies,
     pub(crate) rooms: Rooms,
 }
 
-/// Counts of what happened since the database was opened.
+/// Counts of events since the database was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
     pub commits: AtomicU64,
@@ -107,7 +107,7 @@ pub(crate) struct Tallies {
     pub dead_passed: AtomicU64,
     pub compacted_bytes: AtomicU64,
     pub edits: Mutex<page::EditCounters>,
-    /// What checkpoints wrote for each table.
+    /// The bytes that checkpoints wrote for each table.
     pub written_bytes: Mutex<BTreeMap<TableId, u64>>,
 }
 
@@ -122,7 +122,8 @@ impl Store {
         if self.is_closed() { Err(Self::closed()) } else { Ok(()) }
     }
 
-    /// Refuses a child process that inherited this store. A load and a comparison, of what never changes.
+    /// Returns an error in a child process that inherited this store. It costs a load and a comparison of constant
+    /// data.
     #[inline]
     pub fn check_process(&self) -> Result<()> {
         self.processes.check()
@@ -133,52 +134,52 @@ impl Store {
         Error::new(ErrorKind::Closed, "the database is closed; open it again")
     }
 
-    /// Bytes of a page.
+    /// Returns the size of a page in bytes.
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// How long operations waited for what.
+    /// Returns how long operations waited, by cause.
     pub fn latencies(&self) -> &Arc<Latencies> {
         &self.slots.latencies
     }
 
-    /// The directory, for messages.
+    /// Returns the directory, for messages.
     pub fn describe(&self) -> String {
         self.dir.describe()
     }
 
-    /// Whether another process writes what this store reads, or has written it since the store was opened; see
+    /// Returns whether another process writes what this store reads, or has written it since the store was opened; see
     /// [`crate::beside`].
     pub fn is_beside(&self) -> bool {
         self.processes.is_beside()
     }
 
-    /// Shows readers in other processes what they may read, and wakes who follows the changes. The caller holds the
-    /// commit lock.
+    /// Shows readers in other processes what they may read, and wakes readers of changes. The caller holds the commit
+    /// lock.
     #[inline]
     pub(crate) fn show_readers(&self) {
         self.processes.show(self.clocks.visible());
         self.feeds.wake();
     }
 
-    /// Whether it was opened read-only.
+    /// Returns whether it was opened read-only.
     pub fn is_read_only(&self) -> bool {
         self.latch.is_read_only()
     }
 
-    /// The failure that stopped all writing, if there was one.
+    /// Returns the failure that stopped all writing, if there was one.
     pub fn latched(&self) -> Option<&Error> {
         self.latch.cause()
     }
 
-    /// Stops all writing, as after a failed write, because of `cause`: a thread that works for the store cannot
-    /// go on.
+    /// Stops all writing because of `cause`, as after a failed write: a thread that works for the store cannot
+    /// continue.
     pub fn stop_writing(&self, cause: Error) {
         let _ = self.latch.set(cause);
     }
 
-    /// Makes everything committed so far durable, `Buffered` and `Lazy` commits included.
+    /// Makes everything committed so far durable, including `Buffered` and `Lazy` commits.
     pub fn sync(&self) -> Result<()> {
         self.check_open()?;
         self.sync_log(self.log.end().lsn)
@@ -195,36 +196,36 @@ impl Store {
         Ok(())
     }
 
-    /// Readies the log's next segment if it will be needed soon, so that no commit has to. Answers whether it did.
-    /// `pause` is called while there is time, for as long as the disk should be left to others at most, and says
-    /// whether it waited.
+    /// Prepares the log's next segment if it will be needed soon, so that no commit has to. Returns whether it did.
+    /// While there is time, it calls `pause` with the longest time for which the disk should be left to others; `pause`
+    /// returns whether it waited.
     pub fn prepare_log(&self, pause: &dyn Fn(Duration) -> bool) -> Result<bool> {
         self.log.prepare_in_time(pause)
     }
 
-    /// Gives back the disk space that the log keeps for a stream of writes, if that has ended; to be called four times
-    /// a second. A failure concerns nobody: the files are tried again when the next segments are let go.
+    /// Frees the disk space that the log keeps for a stream of writes, if that has ended. Call it four times a second.
+    /// A failure is ignored: the files are tried again when the next segments are dropped.
     pub fn rest_log(&self) {
         let _ = self.log.rest();
     }
 
-    /// Readies a log segment with room for a commit record of `bytes` that is on its way. Answers whether it did.
+    /// Prepares a log segment with room for an expected commit record of `bytes`. Returns whether it did.
     pub fn expect_record(&self, bytes: u64) -> Result<bool> {
         self.log.expect(bytes)
     }
 
-    /// Notes what the last checkpoint took for its records, and from there to the switch, in nanoseconds: the thread
+    /// Records the last checkpoint's time for its records, and from there to the switch, in nanoseconds. The thread
     /// that makes checkpoints measures it.
     pub fn note_checkpoint(&self, records_ns: u64, tail_ns: u64) {
         self.merging.note(records_ns, tail_ns);
     }
 
-    /// Whether somebody waits for the checkpoint under way to end.
+    /// Returns whether a thread waits for the end of the current checkpoint.
     pub fn is_checkpoint_awaited(&self) -> bool {
         self.checkpoints.is_awaited()
     }
 
-    /// How full the memtables are: the caller decides to wait or to work.
+    /// Returns how full the memtables are: the caller decides to wait or to work.
     pub fn pressure(&self) -> Pressure {
         let (memtables_bytes, records, sealed) = self.views.with_current(|view| {
             let bytes = view.memtables().map(memtable::Memtable::bytes).sum();
@@ -236,8 +237,8 @@ impl Store {
             self.memory.account.budget().held_as(Holder::Memtables),
             self.memory.account.held().of(Holder::Memtables),
         );
-        // What only open readers keep is no debt, and cannot be merged away. What they may keep beyond the writers'
-        // share takes the pool's room; excusing more would expire readers that slower writers leave alone.
+        // What only open readers keep is not debt, and cannot be merged. What they may keep beyond the writers' share
+        // takes the pool's room; excusing more would expire readers that slower writers leave alone.
         let excused = self.expiry.memory_bytes().saturating_sub(self.memory.shares.memtables_bytes);
         let kept = own.saturating_sub(memtables_bytes).min(excused);
         Pressure {
@@ -257,7 +258,7 @@ impl Store {
 }
 
 impl Options {
-    /// The longest log segment that the memory allows, in bytes.
+    /// Returns the length of the longest log segment that the memory allows, in bytes.
     pub fn log_map_bytes(&self) -> u64 {
         let share = if self.budget.is_some() { 64 } else { 16 };
         (self.ceiling_bytes() as u64 / share).max(64 << 10).min(self.max_segment_bytes)

@@ -1,23 +1,23 @@
-//! Stretches of keys that are known to hold nothing, so that a cursor need not walk over what is dead in them.
+//! Stretches of keys that are known to have no live entries, so that a cursor can skip the dead ones in them.
 //!
-//! A queue is put to at its end and taken from at its head: until a checkpoint, or in an LSM table until a merge, what
-//! was taken lies before the head, dead, and everyone who looks for the first record would pass over all of it.
+//! A queue is written at its end and read at its head: until a checkpoint, or in an LSM table until a merge, the
+//! removed entries lie dead before the head, and every look for the first record would skip all of them one by one.
 //!
-//! 1. *What is known*: as of commit `ts`, no key in `[start, end)` has a value that a reader sees whose time has passed
-//!    `oldest_ms` ([`Reading::Dated`]). It was seen by a cursor that walked over the stretch, and what was committed
-//!    does not change: it stays true for ever, whatever is committed, merged or expires later.
-//! 2. *Who may use it*: a reader at `ts` or later. To it, only what was put in the stretch after `ts` can be alive. As
-//!    long as its view has all of that in memtables, which know commits, the first such key is found in O(log n)
-//!    ([`Memtable::key_changed_since`]), and up to there all layers are passed over by one seek. So the view's runs
-//!    must hold nothing newer than `ts` ([`View::absorbed`]), and no run may be attached since. A reader before `ts`
+//! 1. *What is known*: as of commit `ts`, no key in `[start, end)` has a value that is visible to a reader whose time
+//!    has passed `oldest_ms` ([`Reading::Dated`]). A cursor that walked over the stretch has seen it, and what was
+//!    committed does not change: it stays true, whatever is committed, merged or expires later.
+//! 2. *Who may use it*: a reader at `ts` or later. For that reader, only what was put in the stretch after `ts` can be
+//!    alive. As long as its view has all of that in memtables, which know commits, the first such key is found in O(log
+//!    n) ([`Memtable::key_changed_since`]), and one seek moves all layers up to it. So the view's runs must hold
+//!    nothing newer than `ts` ([`View::absorbed`]), and no run may have been attached since. A reader before `ts`
 //!    walks.
-//! 3. *What is known to one alone* needs no commits: of a snapshot nothing changes, and in a transaction what it puts
-//!    itself, which takes that key out of the stretch ([`Stretches::cut`]). Going back to a savepoint forgets all.
-//! 4. Newer knowledge takes the place of older: it has fewer changes to look at. A reader of long ago keeps its own.
-//! 5. A stretch is noted where a walk passed over dozens of dead entries, each of which takes more memory than the
-//!    stretch. All together are bounded all the same ([`Known`]), and are forgotten when they would take more.
+//! 3. *Private knowledge* needs no commits: a snapshot does not change, and a transaction's own put takes its key out
+//!    of the stretch ([`Stretches::cut`]). A rollback to a savepoint forgets all of it.
+//! 4. Newer knowledge replaces older: it has fewer changes to look at. A reader with an old timestamp keeps its own.
+//! 5. A stretch is recorded if a walk skipped dozens of dead entries, each of which takes more memory than the stretch.
+//!    All stretches together are bounded nevertheless ([`Known`]), and are forgotten when they would take more.
 //!
-//! A read that passes over nothing dead, or few, never comes here: it takes no lock and writes nothing.
+//! A read that skips no dead entries, or only a few, does not use this module: it takes no lock and writes nothing.
 
 use base::budget::{Account, Charge, Holder};
 use base::sync::lock;
@@ -27,14 +27,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
-/// What a stretch takes beside its keys, at most.
+/// The most memory of a stretch in addition to its keys.
 const STRETCH_BYTES: usize = 160;
-/// What one snapshot or transaction keeps for itself of a table, in stretches: beyond, it begins anew.
+/// The number of stretches of a table that one snapshot or transaction keeps for itself; beyond it, it begins anew.
 pub(crate) const MOST_OWN: usize = 1024;
 
 pub(crate) type End = Option<Box<[u8]>>;
 
-/// See 1. It begins at its key in the map.
+/// A stretch; see 1. It begins at its key in the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub end: End,
@@ -42,14 +42,15 @@ pub(crate) struct Stretch {
     pub oldest_ms: u64,
 }
 
-/// The stretches of one table: disjoint.
+/// The stretches of one table, which are disjoint.
 #[derive(Debug, Default)]
 pub(crate) struct Stretches {
     pub by_start: BTreeMap<Box<[u8]>, Stretch>,
     bytes: usize,
 }
 
-/// What one snapshot or transaction knows, by table. A box, so that one that knows nothing is small and costs nothing.
+/// The private knowledge of one snapshot or transaction, by table. It is boxed, so that an empty one is small and costs
+/// nothing.
 pub(crate) type Own = RefCell<Option<Box<HashMap<TableId, Stretches>>>>;
 
 fn bytes(start: &[u8], stretch: &Stretch) -> usize {
@@ -60,20 +61,20 @@ pub(crate) fn is_before(key: &[u8], end: Option<&[u8]>) -> bool {
     end.is_none_or(|end| key < end)
 }
 
-/// The first key after `key`.
+/// Returns the first key after `key`.
 pub(crate) fn after(key: &[u8]) -> Box<[u8]> {
     [key, &[0]].concat().into()
 }
 
 impl Stretches {
-    /// The stretch that holds `key`.
+    /// Returns the stretch that contains `key`.
     pub fn around(&self, key: &[u8]) -> Option<(&[u8], &Stretch)> {
         let until_key = (Bound::Unbounded, Bound::Included(key));
         let (start, stretch) = self.by_start.range::<[u8], _>(until_key).next_back()?;
         is_before(key, stretch.end.as_deref()).then_some((&**start, stretch))
     }
 
-    /// The stretches that reach into `start..end`, the last one first.
+    /// Returns the stretches that overlap `start..end`, the last one first.
     fn within<'s>(
         &'s self,
         start: &'s [u8],
@@ -96,7 +97,7 @@ impl Stretches {
         Some((start, stretch))
     }
 
-    /// Notes a stretch, which is not empty, in the place of what was known of its keys; unless that is newer.
+    /// Records a stretch, which is not empty. It replaces what was known of its keys, unless that is newer.
     pub fn note(&mut self, start: Box<[u8]>, new: Stretch) {
         if self.within(&start, new.end.as_deref()).any(|(_, old)| old.ts > new.ts) {
             return;
@@ -119,7 +120,7 @@ impl Stretches {
         rest.into_iter().for_each(|(start, old)| self.put(start, old));
     }
 
-    /// `key` is not dead any more.
+    /// Notes that `key` is alive.
     fn cut(&mut self, key: &[u8]) {
         let Some(start) = self.around(key).map(|(start, _)| Box::<[u8]>::from(start)) else { return };
         let (start, old) = self.take(&start).expect("a key of the map");
@@ -133,7 +134,7 @@ impl Stretches {
     }
 }
 
-/// The transaction that knows `own` puts `key`.
+/// Notes that the transaction that owns `own` puts `key`.
 #[inline]
 pub(crate) fn cut(own: &mut Own, table: TableId, key: &[u8]) {
     if let Some(known) = own.get_mut() {
@@ -141,7 +142,7 @@ pub(crate) fn cut(own: &mut Own, table: TableId, key: &[u8]) {
     }
 }
 
-/// What all readers of a database may know, within a bound of memory that is charged to its account.
+/// The common knowledge of all readers of a database, within a bound of memory that is charged to its account.
 #[derive(Debug)]
 pub(crate) struct Known {
     most_bytes: usize,
@@ -155,14 +156,14 @@ struct Tables {
 }
 
 impl Known {
-    /// Nothing yet, and later at most a 64th of the memory, or 4 MiB.
+    /// Creates empty knowledge, which later takes at most a 64th of the memory, or 4 MiB.
     pub fn new(account: &Arc<Account>) -> Known {
         let most_bytes = (account.budget().limit_bytes() / 64).min(4 << 20);
         let charge = Charge::none(account, Holder::Memtables);
         Known { most_bytes, tables: Mutex::new(Tables { by_id: HashMap::new(), charge }) }
     }
 
-    /// The stretch around `key`, if `may_use` it.
+    /// Returns the stretch around `key`, if `may_use` accepts it.
     pub fn around(
         &self,
         table: TableId,
@@ -193,7 +194,7 @@ mod tests {
     use super::*;
     use base::seams::Random;
 
-    /// Against an array of what is known of each key.
+    /// The test compares with an array of what is known of each key.
     #[test]
     fn newer_knowledge_takes_the_place_of_older_and_cuts_are_exact() {
         for seed in 0..60 {
@@ -211,7 +212,7 @@ mod tests {
                     let end = (end < 100).then(|| Box::from([end]));
                     let new = Stretch { end, ts: CommitTs(ts), oldest_ms: 0 };
                     stretches.note([start].into(), new.clone());
-                    // It is refused whole where anything in it is known better.
+                    // It is rejected completely if anything in it is known better.
                     if stretches.by_start.get(&[start][..]) == Some(&new) {
                         assert!(place.iter().flatten().all(|old| *old <= ts), "seed {seed}");
                         place.fill(Some(ts));

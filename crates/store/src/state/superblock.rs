@@ -1,7 +1,7 @@
-//! The superblock: the one place from which everything else is found.
+//! The superblock: the root from which everything else is found.
 //!
-//! Two slots, one unit each, at units 0 and 1 of the data file; checkpoint *n* is written to slot *n* mod 2, so
-//! that a torn write leaves the previous one whole. A superblock is written only after everything that it names
+//! There are two slots, one unit each, at units 0 and 1 of the data file; checkpoint *n* is written to slot *n* mod 2,
+//! so that a torn write leaves the previous one intact. A superblock is written only after everything that it refers to
 //! was synced (invariant 2), and is itself synced before anything that the previous one needs may be freed.
 //!
 //! | offset | bytes | field |
@@ -27,11 +27,11 @@
 //! | 536 | 8 | the last commit of the backup from which the database was restored; 0 if it was made here |
 //! | 544 | 8 | checksum of bytes 536-543 |
 //!
-//! The rest of the first 1,024 bytes is zero. Beyond them a slot may hold a closing note (`closing`).
+//! The rest of the first 1,024 bytes is zero. After them a slot may hold a closing note (`closing`).
 //!
-//! Bytes 512-535 lie in a sector of their own and are written again, alone, as time passes ([`crate::time`]): a lost
-//! write does not touch the superblock. Where their checksum is wrong, as in files of older programs, or the time is
-//! less, the one at 152 counts, by a clock that was right.
+//! Bytes 512-535 are in a sector of their own and are written again, alone, as time passes ([`crate::time`]): a lost
+//! write does not affect the superblock. If their checksum is wrong, as in files of older programs, or the time is
+//! less, the time at 152 counts, by a clock that was right.
 
 use crate::state::time::Times;
 use base::codec::{Reader, Writer};
@@ -42,50 +42,50 @@ use run::Run;
 use space::SpaceRoot;
 
 const MAGIC: [u8; 8] = *b"PANDO\x00\x0d\x0a";
-/// The one version of everything on disk that this program reads and writes.
+/// The only version of the files that this program reads and writes.
 pub const FORMAT: u32 = 1;
-/// Units at the front of the data file that the space map never hands out.
+/// The units at the front of the data file that the space map never allocates.
 pub const RESERVED_UNITS: u64 = 2;
 const BODY_BYTES: usize = 160;
 const CHECKSUM_BYTES: usize = 8;
-/// The second sector.
+/// The offset of the second sector.
 const TIMES_AT: usize = 512;
 const TIMES_BYTES: usize = 24;
-/// In the same sector, but written with the superblock alone.
+/// The offset of the restored commit: in the same sector, but written only with the superblock.
 const RESTORED_AT: usize = TIMES_AT + TIMES_BYTES;
 
-/// What a checkpoint leaves for the next opening.
+/// The state that a checkpoint leaves for the next opening.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Superblock {
-    /// Bytes of every tree page.
+    /// The size of every tree page in bytes.
     pub page_bytes: usize,
-    /// Which database this is.
+    /// The id of the database.
     pub database: DatabaseId,
     /// The checkpoint that wrote this.
     pub checkpoint: CheckpointNo,
     /// The last commit that is in the trees.
     pub absorbed: CommitTs,
-    /// Where in the log replay begins.
+    /// The position in the log where replay begins.
     pub replay_from: log::Position,
-    /// The log was durable at least through here.
+    /// The LSN through which the log was durable, at least.
     pub log_synced: Lsn,
     /// The id that the next new table gets.
     pub next_table: TableId,
-    /// Tells copies of one database apart that went different ways: 0 in the first, drawn at random by each restore.
+    /// The fork, which distinguishes diverged copies of one database: 0 in the first, drawn at random by each restore.
     pub fork: u32,
-    /// The space map.
+    /// The root of the space map.
     pub space: SpaceRoot,
-    /// Table id to run, for every table.
+    /// The run of the physical catalog: table id to run, for every table.
     pub physical: Run,
-    /// The latest time that a caller was given by then, in milliseconds since 1970; see [`crate::time`].
+    /// The latest time that a caller had got by then, in milliseconds since 1970; see [`crate::time`].
     pub time_ms: u64,
-    /// The same when it was last written, and what the wall showed.
+    /// The latest time when it was last written, and the wall clock's time then.
     pub times: Times,
     /// The last commit of the backup from which the database was restored; 0 if it was made here.
     pub restored: CommitTs,
 }
 
-/// What a slot says beside its superblock, which was written at `time_ms`.
+/// Returns the times in a slot whose superblock was written at `time_ms`.
 fn later_times(slot: &[u8], time_ms: u64) -> Times {
     let read = || {
         let times = slot.get(TIMES_AT..TIMES_AT + 16)?;
@@ -96,7 +96,7 @@ fn later_times(slot: &[u8], time_ms: u64) -> Times {
     read().filter(|times| times.time_ms >= time_ms).unwrap_or(Times { time_ms, wall_ms: time_ms })
 }
 
-/// What a slot says of the backup that its database came from.
+/// Returns the commit in a slot of the backup from which its database was restored.
 fn restored_at(slot: &[u8]) -> CommitTs {
     let read = || {
         let bytes = slot.get(RESTORED_AT..RESTORED_AT + 8)?;
@@ -108,20 +108,20 @@ fn restored_at(slot: &[u8]) -> CommitTs {
 }
 
 impl Superblock {
-    /// Bytes that mean something: the fields and their checksum.
+    /// The length of the fields and their checksum in bytes.
     pub const BYTES: usize = BODY_BYTES + CHECKSUM_BYTES;
-    /// Bytes of a slot that [`Superblock::write`] writes: the superblock's sector and that of the time.
+    /// The bytes of a slot that [`Superblock::write`] writes: the superblock's sector and that of the time.
     pub(crate) const WRITTEN_BYTES: usize = 2 * TIMES_AT;
 
-    /// Reads the first [`Superblock::BYTES`] of [`Superblock::encode`], wherever they were kept.
+    /// Decodes the first [`Superblock::BYTES`] of [`Superblock::encode`], wherever they were kept.
     ///
     /// # Errors
-    /// [`ErrorKind::Corruption`] if they are not whole, [`ErrorKind::Foreign`] for an unknown version.
+    /// [`ErrorKind::Corruption`] if they are damaged, [`ErrorKind::Foreign`] for an unknown version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         Self::parse(bytes)?.ok_or_else(|| Error::corruption("a superblock is not whole"))
     }
 
-    /// The unit-sized slot as it lies on disk.
+    /// Returns the unit-sized slot as it is on the disk.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(UNIT_BYTES);
         out.put(&MAGIC);
@@ -149,11 +149,11 @@ impl Superblock {
         out
     }
 
-    /// Reads slot number `index`. `Ok(None)`: it holds no whole superblock of its own (never written, torn, or the
-    /// other slot's, which the next checkpoint would take for the older one and overwrite).
+    /// Decodes slot number `index`. Returns `Ok(None)` if it holds no intact superblock of its own: it was never
+    /// written, is torn, or has the other slot's, which the next checkpoint would take for the older one and overwrite.
     ///
     /// # Errors
-    /// [`ErrorKind::Foreign`] if the slot is whole but of a version that this program does not know.
+    /// [`ErrorKind::Foreign`] if the slot is intact but has an unknown version.
     fn decode(slot: &[u8], index: u64) -> Result<Option<Self>> {
         Ok(Self::parse(slot)?.filter(|found| found.slot() == index))
     }
@@ -220,11 +220,11 @@ impl Superblock {
         self.checkpoint.0 % RESERVED_UNITS
     }
 
-    /// The newer whole superblock of the two slots.
+    /// Reads the newer intact superblock of the two slots.
     ///
     /// # Errors
-    /// [`ErrorKind::Foreign`] if no slot even begins like one of ours, or the version is unknown;
-    /// [`ErrorKind::Corruption`] if neither slot is whole or the two are of different databases.
+    /// [`ErrorKind::Foreign`] if no slot begins like a superblock, or the version is unknown; [`ErrorKind::Corruption`]
+    /// if neither slot is intact or the two belong to different databases.
     pub fn read(file: &dyn File) -> Result<Self> {
         let mut slots = vec![0u8; RESERVED_UNITS as usize * UNIT_BYTES];
         let read = file.read_at(&mut slots, 0)?;
@@ -240,12 +240,12 @@ impl Superblock {
         }
     }
 
-    /// Both slots, each if it is whole: for salvage, which takes what there is.
+    /// Reads both slots, each if it is intact: for salvage, which uses what exists.
     pub(crate) fn read_slots(file: &dyn File) -> [Option<Self>; 2] {
         [0, 1].map(|index| Self::read_slot(file, index).ok()?)
     }
 
-    /// What slot number `index` holds, if it is whole.
+    /// Reads slot number `index`, if it is intact.
     ///
     /// # Errors
     /// Those of reading; [`ErrorKind::Foreign`] if the version is unknown.
@@ -255,7 +255,7 @@ impl Superblock {
         Self::decode(&slot, index)
     }
 
-    /// Whether the file still has this superblock, and no newer one. Reads both slots.
+    /// Returns whether the file still has this superblock, and no newer one. It reads both slots.
     ///
     /// # Errors
     /// As [`Superblock::read`].

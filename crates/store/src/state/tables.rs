@@ -1,7 +1,7 @@
 //! The physical catalog in memory: which runs each table has.
 //!
-//! The rows lie in a tree of their own ([`TableId::PHYSICAL`]), whose run the superblock names, and are written by
-//! checkpoints alone. A table with no records has none.
+//! The rows are in a tree of their own ([`TableId::PHYSICAL`]), whose run the superblock names. Only checkpoints write
+//! them. A table with no records has no row.
 //!
 //! | layout | key | value |
 //! |---|---|---|
@@ -15,13 +15,13 @@ use page::Value;
 use pool::Pool;
 use run::{Delta, Leaf, Run};
 
-/// How a table is laid out, with its runs. The one place in the engine that knows there is more than one layout:
-/// matched exhaustively where a run is read or a memtable absorbed.
+/// The layout of a table, with its runs. It is the only place in the engine that knows that there is more than one
+/// layout: it is matched exhaustively where a run is read or a memtable absorbed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Layout {
     /// One run, edited in place by each checkpoint.
     BTree(Run),
-    /// Several, one over the other, merged a slice at a time.
+    /// Several runs, one over the other, merged a slice at a time.
     Lsm(Stack),
 }
 
@@ -29,7 +29,7 @@ const BTREE_TAG: u8 = 1;
 const LSM_TAG: u8 = 2;
 
 impl Layout {
-    /// The rows, as (key, value), in ascending order of key.
+    /// Returns the rows, as (key, value), in ascending order of key.
     pub fn rows(&self, table: TableId) -> Vec<(Vec<u8>, Vec<u8>)> {
         match self {
             Layout::BTree(run) => {
@@ -45,7 +45,7 @@ impl Layout {
         }
     }
 
-    /// Its runs, also those of filters and range deletes.
+    /// Returns its runs, including those of filters and range deletes.
     pub fn runs(&self) -> Vec<Run> {
         match self {
             Layout::BTree(run) => vec![*run],
@@ -53,7 +53,7 @@ impl Layout {
         }
     }
 
-    /// Whether run number `at` of [`Layout::runs`] is a filter.
+    /// Returns whether run number `at` of [`Layout::runs`] is a filter.
     pub fn is_filter(&self, at: usize) -> bool {
         match self {
             Layout::BTree(_) => false,
@@ -61,7 +61,7 @@ impl Layout {
         }
     }
 
-    /// Whether the pages of run number `at` say whose they are: those of records do.
+    /// Returns whether the pages of run number `at` name their table: those of records do.
     pub fn says_whose(&self, at: usize) -> bool {
         match self {
             Layout::BTree(_) => true,
@@ -69,7 +69,7 @@ impl Layout {
         }
     }
 
-    /// The same with another run number `at`, of the same records.
+    /// Returns the same layout with another run number `at`, of the same records.
     #[must_use]
     pub fn with_run(&self, at: usize, run: Run) -> Layout {
         match self {
@@ -83,7 +83,7 @@ impl Layout {
         }
     }
 
-    /// The deltas above the lowest run, newest first, and that run.
+    /// Returns the deltas above the lowest run, newest first, and that run.
     #[inline]
     pub fn layers(&self) -> (&[Stacked], Run) {
         match self {
@@ -93,17 +93,17 @@ impl Layout {
     }
 }
 
-/// One row of the physical catalog, its runs not looked at.
+/// One row of the physical catalog, whose runs were not read.
 #[derive(Clone, Debug)]
 pub enum Row {
-    /// All of a table.
+    /// The only run of a table.
     BTree(Run),
     /// One delta of a table's stack.
     Stacked(Role, Box<[u8; Delta::BYTES]>),
 }
 
 impl Row {
-    /// Reads a row that follows `before` rows of the same table.
+    /// Decodes a row that follows `before` rows of the same table.
     pub fn decode(key: &[u8], value: &[u8], before: usize) -> Result<(TableId, Row)> {
         let table = table_of_key(key)?;
         let wrong = || {
@@ -134,16 +134,16 @@ impl Row {
     }
 }
 
-/// Gathers rows that come in ascending order of key.
+/// A collector of rows in ascending order of key.
 #[derive(Debug, Default)]
 pub struct Rows {
     tables: Vec<(TableId, Vec<Row>)>,
 }
 
 impl Rows {
-    /// Takes the next row.
+    /// Adds the next row.
     ///
-    /// Errors: [`Corruption`](base::ErrorKind::Corruption) where it is none, or does not follow the one before.
+    /// Errors: [`Corruption`](base::ErrorKind::Corruption) if it is not a row, or does not follow the previous one.
     pub fn push(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
         let table = table_of_key(key)?;
         let Value::Inline(value) = value else {
@@ -165,9 +165,9 @@ impl Rows {
         Ok(())
     }
 
-    /// The tables, their range deletes read.
+    /// Returns the tables, after reading their range deletes.
     ///
-    /// Errors: [`Corruption`](base::ErrorKind::Corruption) where rows do not fit each other; those of reading pages.
+    /// Errors: [`Corruption`](base::ErrorKind::Corruption) if rows do not match each other; errors of reading pages.
     pub fn tables(self, pool: &Pool, reader: &Reader) -> Result<Tables> {
         let layout = |(table, rows): (TableId, Vec<Row>)| {
             let mut entries = Vec::new();
@@ -184,40 +184,40 @@ impl Rows {
         Ok(Tables::from_rows(self.tables.into_iter().map(layout).collect::<Result<_>>()?))
     }
 
-    /// The tables with their rows, as they are.
+    /// Returns the tables with their rows, without reading anything.
     pub fn by_table(self) -> Vec<(TableId, Vec<Row>)> {
         self.tables
     }
 }
 
-/// Every table that has runs, by id. Immutable: a checkpoint makes a new one.
+/// Every table that has runs, by id. It is immutable: a checkpoint makes a new one.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     by_id: Vec<(TableId, Layout)>,
 }
 
 impl Tables {
-    /// From rows in ascending order of id.
+    /// Creates it from rows in ascending order of id.
     pub fn from_rows(rows: Vec<(TableId, Layout)>) -> Self {
         debug_assert!(rows.is_sorted_by_key(|row| row.0));
         Tables { by_id: rows }
     }
 
-    /// The table's layout and runs. Logarithmic in the number of tables.
+    /// Returns the table's layout and runs. O(log tables).
     #[inline]
     pub fn get(&self, table: TableId) -> Option<&Layout> {
         let at = self.by_id.binary_search_by_key(&table, |row| row.0).ok()?;
         Some(&self.by_id[at].1)
     }
 
-    /// [`Layout::layers`] of the table; nothing if nothing was absorbed into it yet.
+    /// Returns [`Layout::layers`] of the table; nothing if nothing was absorbed into it yet.
     #[inline]
     pub fn layers(&self, table: TableId) -> (&[Stacked], Run) {
         self.get(table).map_or((&[], Run::EMPTY), Layout::layers)
     }
 
-    /// The record under `key`. Reads a page for each level of a B+tree; of a stack, for each delta, of its filter, and
-    /// those of the one that has the key.
+    /// Finds the record under `key`. It reads a page for each level of a B+tree; of a stack, for each delta, of its
+    /// filter, and those of the delta that has the key.
     ///
     /// Errors: those of reading pages.
     #[inline]
@@ -249,18 +249,18 @@ impl Tables {
         }
     }
 
-    /// All rows, by id.
+    /// Returns all rows, by id.
     pub fn iter(&self) -> impl Iterator<Item = (TableId, &Layout)> {
         self.by_id.iter().map(|(table, layout)| (*table, layout))
     }
 }
 
-/// A row's key.
+/// Returns a row's key.
 pub fn row_key(table: TableId) -> [u8; 4] {
     keys::u32_key(table.0)
 }
 
-/// The table that a row's key names.
+/// Returns the table that a row's key names.
 pub fn table_of_key(key: &[u8]) -> Result<TableId> {
     let bytes = key
         .first_chunk()

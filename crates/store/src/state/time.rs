@@ -1,19 +1,19 @@
-//! What time it is for entries that live for a time: a clock of the database's own, which never goes back and does not
-//! jump when the wall's does.
+//! The time for entries with a TTL: a clock of the database's own, which never goes back and does not jump when the
+//! wall clock does.
 //!
 //! 1. *Within a process* time passes as its monotonic clock does: it is that plus an offset.
-//! 2. *The wall* is believed to be ahead of the monotonic clock by a constant (`skew`). Where it differs by more than
-//!    `TOLERANCE_MS` it was set, or the machine slept. Only once it has differed by the same for `CONFIRM_MS` it is
-//!    believed: if it is ahead, time goes on by as much as was slept; if it is behind, time goes on as it did. A wall
-//!    that was wrong for less changes nothing.
-//! 3. *Across a reopening* the wall is all there is. A superblock says what time it was and what the wall was believed
-//!    to show then; what the wall has gained since has passed, and nothing if it shows less. So a database whose time
-//!    is ahead of the wall, because the wall was wrong once, keeps that lead and ages entries as it should: their
+//! 2. *The wall clock* is assumed to be ahead of the monotonic clock by a constant (`skew`). If it differs by more than
+//!    `TOLERANCE_MS`, it was set, or the machine slept. It is believed only after it has differed by the same amount
+//!    for `CONFIRM_MS`: if it is ahead, time advances by as much as the machine slept; if it is behind, time continues
+//!    as before. A shorter error of the wall clock changes nothing.
+//! 3. *Across a reopening* there is only the wall clock. A superblock records the time, and the assumed wall clock's
+//!    time then. What the wall clock has gained since has passed; if it shows less, nothing has. So a database whose
+//!    time is ahead of the wall clock, because that was wrong once, keeps that lead and ages entries correctly: their
 //!    dates are of the same time.
-//! 4. *What is remembered*: each checkpoint writes both into its superblock; closing in order, and the log thread now
-//!    and then, write them beside it (`superblock`). Only a crash forgets, what came since.
+//! 4. *What is stored*: each checkpoint writes both into its superblock. A proper close, and the log thread from time
+//!    to time, write them beside it (`superblock`). Only a crash forgets what came since.
 //!
-//! Why so: docs/decisions/0031-time-of-a-database.md.
+//! The reasons are in docs/decisions/0031-time-of-a-database.md.
 
 mod keep;
 
@@ -22,35 +22,35 @@ use base::sync::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Clocks are read one after the other, and corrected by less than that again and again.
+/// The tolerance: clocks are read one after the other, and corrected by less than that repeatedly.
 const TOLERANCE_MS: u64 = 1_000;
-/// So long a wall must show another time before it is believed.
+/// The time for which the wall clock must show another time before it is believed.
 const CONFIRM_MS: u64 = 60_000;
-/// How much time may have passed that only memory knows of.
+/// The greatest time that may have passed without being stored.
 const UNSAVED_MS: u64 = 10_000;
 
-/// What time it was, and what the wall was believed to show then, in milliseconds since 1970.
+/// A time of the database, and the assumed wall clock's time then, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Times {
-    /// The latest time that a caller was given; 0 if no caller asked.
+    /// The latest time that a caller got; 0 if no caller asked.
     pub time_ms: u64,
-    /// See above. Less where the wall was wrong once.
+    /// The assumed wall clock's time, which is less if the wall clock was wrong once.
     pub wall_ms: u64,
 }
 
-/// See the module.
+/// The clock of a database; see the module.
 #[derive(Debug)]
 pub(crate) struct Time {
     clock: Clock,
-    /// Time is what has passed, plus this.
+    /// The offset of the time from the monotonic clock.
     offset_ms: AtomicU64,
-    /// The wall is what has passed, plus this.
+    /// The offset of the wall clock from the monotonic clock.
     skew_ms: AtomicI64,
     latest_ms: AtomicU64,
     suspicion: Mutex<Option<Suspicion>>,
 }
 
-/// The wall shows a time that is not believed yet.
+/// A time of the wall clock that is not believed yet.
 #[derive(Clone, Copy, Debug)]
 struct Suspicion {
     skew_ms: i64,
@@ -62,7 +62,7 @@ fn skew(Moment { wall_ms, passed_ms }: Moment) -> i64 {
 }
 
 impl Time {
-    /// Time goes on from what it `was` when that was saved, and from `least_ms` at least.
+    /// Creates a clock that continues from the stored time `was`, and from `least_ms` at least.
     pub fn new(clock: Clock, was: Times, least_ms: u64) -> Time {
         let now = clock.moment();
         let lead_ms = was.time_ms.saturating_sub(was.wall_ms);
@@ -86,7 +86,8 @@ impl Time {
         moment.passed_ms.saturating_add(self.offset_ms.load(Ordering::SeqCst))
     }
 
-    /// The time now, in milliseconds since 1970. Writes to a shared line once a millisecond at most.
+    /// Returns the present time in milliseconds since 1970. It writes to a shared cache line at most once a
+    /// millisecond.
     pub fn now_ms(&self) -> u64 {
         // SeqCst throughout: a caller that asks later than another one is given no earlier time.
         let now = self.look();
@@ -94,12 +95,12 @@ impl Time {
         if now > latest { self.latest_ms.fetch_max(now, Ordering::SeqCst).max(now) } else { latest }
     }
 
-    /// It is at least `least_ms` from now on: another process that has the database open was given that time.
+    /// Makes the time at least `least_ms`: another process that has the database open was given that time.
     pub fn pass(&self, least_ms: u64) {
         self.latest_ms.fetch_max(least_ms, Ordering::SeqCst);
     }
 
-    /// The wall does not show what it should.
+    /// Handles a wall clock that does not show the expected time.
     #[cold]
     fn suspect(&self, moment: Moment) {
         let (skew_ms, passed_ms) = (skew(moment), moment.passed_ms);
@@ -111,11 +112,11 @@ impl Time {
         }
         *suspicion = None;
         let ahead_ms = skew_ms.saturating_sub(self.skew_ms.swap(skew_ms, Ordering::SeqCst));
-        // What the wall is behind, it is behind the time from now on.
+        // By what the wall clock is behind, it is behind the time from now on.
         self.offset_ms.fetch_add(u64::try_from(ahead_ms).unwrap_or(0), Ordering::SeqCst);
     }
 
-    /// Returns what there is to remember: the latest time that a caller was given.
+    /// Returns what should be stored: the latest time that a caller got.
     pub fn times(&self) -> Times {
         let time_ms = self.latest_ms.load(Ordering::SeqCst);
         let offset_ms = self.offset_ms.load(Ordering::SeqCst) as i64;
@@ -131,7 +132,7 @@ mod tests {
     const DAY_MS: u64 = 24 * 3_600_000;
     const NOW_MS: u64 = 20_000 * DAY_MS;
 
-    /// A wall and what has passed, and a database's time by them.
+    /// A simulated wall clock and monotonic clock, and a database's time by them.
     struct Bed {
         clock: Clock,
         wall: std::sync::Arc<AtomicU64>,
@@ -146,7 +147,7 @@ mod tests {
             Bed { clock, wall, passed, time }
         }
 
-        /// So much passes, and the wall shows it; with somebody asking each second.
+        /// Lets so much time pass, which the wall clock shows; a caller asks each second.
         fn pass(&self, ms: u64) {
             for _ in 0..ms / 1000 {
                 self.wall.fetch_add(1000, Ordering::SeqCst);
@@ -205,7 +206,8 @@ mod tests {
         assert!(bed.since() + 2 * TOLERANCE_MS > 20 * (2 * CONFIRM_MS + 400), "{}", bed.since());
     }
 
-    /// A wall that goes back for good, as one that was wrong before: time goes on, and is ahead of it from then on.
+    /// A wall clock that goes back for good, as one that was wrong before: time continues, and is ahead of it from then
+    /// on.
     #[test]
     fn a_wall_that_goes_back_takes_no_time_with_it() {
         let mut bed = Bed::new();
@@ -214,11 +216,11 @@ mod tests {
         bed.pass(2 * CONFIRM_MS);
         assert_eq!(bed.since(), 10_000 + 2 * CONFIRM_MS);
         assert_eq!(bed.time.times().time_ms - bed.time.times().wall_ms, DAY_MS);
-        // While it was closed an hour has passed, which the wall shows.
+        // While it was closed, an hour has passed, which the wall clock shows.
         bed.wall.fetch_add(3_600_000, Ordering::SeqCst);
         bed.reopen();
         assert_eq!(bed.since(), 10_000 + 2 * CONFIRM_MS + 3_600_000);
-        // A later step ahead counts from what the wall shows now.
+        // A later step ahead counts from what the wall clock shows now.
         bed.set_wall(5_000);
         bed.pass(2 * CONFIRM_MS);
         assert_eq!(bed.since(), 10_000 + 4 * CONFIRM_MS + 3_605_000);
@@ -235,7 +237,7 @@ mod tests {
         assert_eq!(bed.since(), 107_000, "and time passes all the same");
     }
 
-    /// The wall is a day ahead at an opening: nobody can know. But it does not stay so.
+    /// The wall clock is a day ahead at an opening, which cannot be detected. The error does not persist.
     #[test]
     fn a_wrong_time_at_an_opening_does_not_stop_time_afterwards() {
         let mut bed = Bed::new();
@@ -246,7 +248,7 @@ mod tests {
         bed.set_wall(-(DAY_MS as i64));
         bed.pass(1_000);
         for _ in 0..24 {
-            // An hour each, closed.
+            // It is closed for an hour each time.
             bed.wall.fetch_add(3_600_000, Ordering::SeqCst);
             bed.reopen();
             bed.time.now_ms();

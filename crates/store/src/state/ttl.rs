@@ -1,27 +1,27 @@
-//! Entries that live for a time: tables with a TTL.
+//! Entries with a limited life: tables with a TTL.
 //!
-//! 1. *A date in front of each value.* A table that was made with a TTL is *dated*: every value in it, wherever it
-//!    lies, begins with the time at which it was put, 8 bytes. Whether a table is dated never changes while it holds
-//!    anything; how long its entries live may. All that lies below transactions and snapshots knows nothing of it: to
-//!    log, memtables, runs and backups it is a value. Of a value outside the pages the reference has the date too
+//! 1. *A date before each value.* A table that was created with a TTL is *dated*: every value in it, wherever it is
+//!    stored, begins with the time of its put, 8 bytes. Whether a table is dated never changes while it holds anything;
+//!    the TTL of its entries may. Everything below transactions and snapshots does not know dates: for log, memtables,
+//!    runs and backups it is a value. For a value outside the pages the reference has the date, too
 //!    ([`LargeRef::head`]).
 //! 2. *One time for each snapshot.* It is read from the clock when the snapshot first meets a dated table, and stays:
-//!    so what it sees does not change while it lives. An entry that has expired by then is absent to every read
-//!    (`Reading`), and so to `insert`, `compare_and_swap` and `remove`. A newer version that has expired hides the
-//!    older ones, as a delete does.
+//!    so what the snapshot sees does not change while it lives. An entry that has expired by then does not exist for
+//!    any read (`Reading`), and so for `insert`, `compare_and_swap` and `remove`. A newer version that has expired
+//!    hides the older ones, as a delete does.
 //! 3. *Time never goes back, and does not jump* (`crate::time`): it passes as the process's monotonic clock does,
-//!    whatever becomes of the wall's, and goes on across a reopening from where it was. So what was absent once stays
-//!    absent.
-//! 4. *What has expired for good is dropped on the way*: where a checkpoint or a merge takes an entry anyway, it takes
-//!    an expired one for a delete (never for nothing: an older version may lie below), and where one lies in a B+tree a
-//!    sweep finds it (`crate::checkpoint::sweep`). The limit by which a checkpoint drops is that of the rows that it
-//!    has absorbed.
-//! 5. *Giving a table another TTL* brings nothing back: the row notes what had expired by the old one
-//!    ([`Ttl::floor_ms`]), as of its commit (`stamp_floors`). So that a checkpoint drops nothing which a new TTL keeps,
-//!    it fixes its time under the commit lock, and only if it absorbs the newest rows; else it drops by the time of
-//!    the one before (`Store::dropping_time_ms`). During a recovery, when newer rows may follow, nothing is dropped.
+//!    whatever the wall clock shows, and continues across a reopening. So an entry that was absent once stays absent.
+//! 4. *Entries that have expired for good are dropped in passing*: if a checkpoint or a merge processes an entry
+//!    anyway, it turns an expired one into a delete (it does not omit it, because an older version may lie below), and
+//!    a sweep finds those in a B+tree (`crate::checkpoint::sweep`). The limit by which a checkpoint drops is that of
+//!    the rows that it has absorbed.
+//! 5. *Changing a table's TTL* makes no expired entry visible again: the row records what had expired by the old one
+//!    ([`Ttl::floor_ms`]), as of its commit (`stamp_floors`). So that a checkpoint drops nothing that a new TTL keeps,
+//!    it fixes its time under the commit lock, and only if it absorbs the newest rows; otherwise it drops by the time
+//!    of the checkpoint before (`Store::dropping_time_ms`). During a recovery, when newer rows may follow, nothing is
+//!    dropped.
 //!
-//! Why so: docs/decisions/0024-ttl.md and 0031-time-of-a-database.md.
+//! The reasons are in docs/decisions/0024-ttl.md and 0031-time-of-a-database.md.
 
 use crate::state::catalog::TableRow;
 use base::op::{Decoder, Op};
@@ -30,26 +30,26 @@ use page::Value;
 use run::Site;
 use std::time::Duration;
 
-/// Bytes of the date in front of each value of a dated table: milliseconds since 1970, little-endian.
+/// The length of the date before each value of a dated table: milliseconds since 1970, little-endian.
 pub(crate) const DATE_BYTES: usize = 8;
 
-/// What the catalog says of a dated table.
+/// The catalog's data of a dated table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ttl {
-    /// How long an entry lives, in milliseconds; [`Ttl::FOR_EVER`]: until it is deleted.
+    /// The time that an entry lives, in milliseconds; [`Ttl::FOR_EVER`]: until it is deleted.
     pub ms: u64,
-    /// What was put before this time has expired, whatever [`Ttl::ms`] says.
+    /// The time before which every put has expired, whatever [`Ttl::ms`] is.
     pub floor_ms: u64,
 }
 
 impl Ttl {
-    /// Entries do not expire.
+    /// The TTL of entries that do not expire.
     pub const FOR_EVER: u64 = u64::MAX;
 
-    /// Nothing has expired or will.
+    /// The TTL with which nothing has expired or will.
     pub(crate) const NONE: Ttl = Ttl { ms: Self::FOR_EVER, floor_ms: 0 };
 
-    /// Entries live so long: 1 ms at least, and less than [`Ttl::FOR_EVER`].
+    /// Creates a TTL: at least 1 ms, and less than [`Ttl::FOR_EVER`].
     ///
     /// # Errors
     /// [`Invalid`](base::ErrorKind::Invalid) for less or more.
@@ -63,23 +63,23 @@ impl Ttl {
         }
     }
 
-    /// How long an entry lives; `None`: it does not expire.
+    /// Returns how long an entry lives; `None`: it does not expire.
     pub fn duration(self) -> Option<Duration> {
         (self.ms != Self::FOR_EVER).then(|| Duration::from_millis(self.ms))
     }
 
-    /// From `now_ms` on entries live for `ms`; what has expired by then stays so.
+    /// Returns the TTL after a change to `ms` at `now_ms`: what has expired by then stays expired.
     fn changed(self, ms: u64, now_ms: u64) -> Ttl {
         Ttl { ms, floor_ms: self.oldest_ms(now_ms) }
     }
 
-    /// From `now_ms` on entries live for `ttl`; `None`: for ever.
+    /// Returns the TTL after a change to `ttl` at `now_ms`; `None`: entries live for ever.
     pub(crate) fn change_to(self, ttl: Option<Duration>, now_ms: u64) -> Result<Ttl> {
         let ms = ttl.map(Ttl::new).transpose()?.map_or(Ttl::FOR_EVER, |ttl| ttl.ms);
         Ok(self.changed(ms, now_ms))
     }
 
-    /// The oldest date that has not expired: an entry lives as long as its age is less than the TTL.
+    /// Returns the oldest date that has not expired: an entry lives as long as its age is less than the TTL.
     fn oldest_ms(self, now_ms: u64) -> u64 {
         now_ms.saturating_add(1).saturating_sub(self.ms).max(self.floor_ms)
     }
@@ -88,15 +88,15 @@ impl Ttl {
 /// How the values of a table are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// As they are.
+    /// Values without dates.
     #[default]
     Plain,
-    /// Behind a date. What was put before `oldest_ms` has expired.
+    /// Values after dates. What was put before `oldest_ms` has expired.
     Dated { oldest_ms: u64 },
 }
 
 impl Reading {
-    /// How the values of a table are read at a time; `ttl`: what its row says.
+    /// Returns how the values of a table are read at a time; `ttl` is that of its row.
     pub fn at(ttl: Option<Ttl>, now_ms: impl FnOnce() -> u64) -> Reading {
         match ttl {
             None => Reading::Plain,
@@ -104,22 +104,22 @@ impl Reading {
         }
     }
 
-    /// Whether values have a date.
+    /// Returns whether values have a date.
     #[inline]
     pub fn is_dated(self) -> bool {
         matches!(self, Reading::Dated { .. })
     }
 
-    /// Bytes in front of each value.
+    /// Returns the number of bytes before each value.
     #[inline]
     pub fn front_bytes(self) -> usize {
         if self.is_dated() { DATE_BYTES } else { 0 }
     }
 
-    /// The value that `stored` holds; `None`: it has expired.
+    /// Returns the value that `stored` holds; `None` if it has expired.
     ///
     /// # Errors
-    /// [`Corruption`](base::ErrorKind::Corruption) where it should have a date, and is too short for one.
+    /// [`Corruption`](base::ErrorKind::Corruption) if it should have a date, and is too short for one.
     #[inline]
     pub fn value(self, stored: &[u8]) -> Result<Option<&[u8]>> {
         match self {
@@ -128,7 +128,7 @@ impl Reading {
         }
     }
 
-    /// A copy of the value that `stored` holds. Errors as [`Reading::value`].
+    /// Returns a copy of the value that `stored` holds. Errors are those of [`Reading::value`].
     #[inline(always)]
     pub fn copy(self, stored: &[u8]) -> Result<Option<Vec<u8>>> {
         match self {
@@ -137,7 +137,7 @@ impl Reading {
         }
     }
 
-    /// The length in bytes of the value that a record holds; `None`: it is deleted or has expired.
+    /// Returns the length in bytes of the value that a record holds; `None` if it is deleted or has expired.
     ///
     /// # Errors
     /// As [`Reading::value`].
@@ -152,7 +152,7 @@ impl Reading {
         }
     }
 
-    /// Whether a value that lies outside the pages has not expired.
+    /// Returns whether a value outside the pages has not expired.
     #[inline]
     pub fn is_alive(self, large: LargeRef) -> bool {
         match self {
@@ -161,7 +161,7 @@ impl Reading {
         }
     }
 
-    /// Whether what a record holds has expired. A delete has not.
+    /// Returns whether a record's value has expired. A delete has not.
     ///
     /// # Errors
     /// As [`Reading::value`].
@@ -175,7 +175,7 @@ impl Reading {
         }
     }
 
-    /// What a checkpoint makes of a record's value: of an expired one a delete, and `site` has its extents back.
+    /// Turns a record's expired value into a delete for a checkpoint, and returns its extents to `site`.
     ///
     /// # Errors
     /// As [`Reading::value`]; those of giving extents up.
@@ -188,15 +188,15 @@ impl Reading {
         Ok(Value::Deleted)
     }
 
-    /// A large value, read whole as it is stored, without its date.
+    /// Returns a large value, read completely as it is stored, without its date.
     pub fn whole(self, mut stored: Vec<u8>) -> Vec<u8> {
-        // A forged reference may be to less than a date.
+        // A forged reference may be shorter than a date.
         stored.drain(..self.front_bytes().min(stored.len()));
         stored
     }
 }
 
-/// Out of line: tables without a TTL, which are most, pay one comparison.
+/// This is out of line: tables without a TTL, which are most, pay one comparison.
 fn dated(stored: &[u8], oldest_ms: u64) -> Result<Option<&[u8]>> {
     let Some((date, value)) = stored.split_first_chunk() else {
         let length = stored.len();
@@ -212,8 +212,8 @@ fn copy_dated(stored: &[u8], oldest_ms: u64) -> Result<Option<Vec<u8>>> {
     Ok(dated(stored, oldest_ms)?.map(<[u8]>::to_vec))
 }
 
-/// Has the rows of a commit that gives tables another TTL say what has expired by the old one at its commit: in its
-/// record, encoded and not applied yet. The caller holds the commit lock.
+/// Adds to the rows of a commit that changes TTLs what has expired by the old one at its commit: in its record, which
+/// is encoded and not applied yet. The caller holds the commit lock.
 pub(crate) fn stamp_floors(record: &mut [u8], changed: &[(TableId, Ttl)], now_ms: u64) {
     let begins_at = record.as_ptr().addr();
     let mut rows = Vec::new();

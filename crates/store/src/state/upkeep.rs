@@ -1,6 +1,7 @@
-//! Upkeep of the data file that checkpoints do a part of each: how much, and where it goes on. Kept in memory alone.
+//! Upkeep of the data file, of which each checkpoint does a part: how much, and where it continues. It is only in
+//! memory.
 //!
-//! Under its locks nothing else is locked.
+//! No other lock is taken under its locks.
 
 use crate::state::options::{Options, SLICE_MEMTABLES};
 use crate::state::wanted::Wanted;
@@ -10,34 +11,34 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// What relocation, sweeps and compactions know from one checkpoint to the next.
+/// The state of relocation, sweeps and compactions between checkpoints.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
-    /// The layouts that the catalog asks for.
+    /// The layouts that the catalog requests.
     pub wanted: Wanted,
-    /// What is merged of an LSM table at a time, in bytes.
+    /// The bytes that are merged of an LSM table at a time.
     pub slice_bytes: u64,
-    /// So many runs of a size are merged into one.
+    /// The number of runs of a size that are merged into one.
     pub fan: usize,
     relocation: Mutex<Place>,
     swept: Mutex<Swept>,
     compacted: AtomicU32,
 }
 
-/// Where the next relocation goes on: a table, one of its runs, and a key in it; `None`: at the first table.
+/// The place where the next relocation continues: a table, one of its runs, and a key in it; `None`: the first table.
 pub(crate) type Place = Option<(TableId, usize, Vec<u8>)>;
 
-/// Where sweeps go on.
+/// The places where sweeps continue.
 #[derive(Debug, Default)]
 pub(crate) struct Swept {
-    /// Of each table that checkpoints sweep, the next key.
+    /// The next key of each table that checkpoints sweep.
     pub next: BTreeMap<TableId, Vec<u8>>,
-    /// Where a compaction goes on; `None`: it is done.
+    /// The place where a compaction continues; `None`: it is done.
     pub compacting: Option<(TableId, Vec<u8>)>,
 }
 
 impl Upkeep {
-    /// Everything begins anew. Memtables are sealed at `seal_bytes`.
+    /// Creates the state in which everything begins anew. Memtables are sealed at `seal_bytes`.
     pub fn new(options: &Options, seal_bytes: usize) -> Upkeep {
         Upkeep {
             wanted: Wanted::default(),
@@ -49,23 +50,23 @@ impl Upkeep {
         }
     }
 
-    /// Where relocation goes on.
+    /// Returns the place where relocation continues.
     pub fn relocation(&self) -> MutexGuard<'_, Place> {
         lock(&self.relocation)
     }
 
-    /// Where sweeps go on.
+    /// Returns the places where sweeps continue.
     pub fn swept(&self) -> MutexGuard<'_, Swept> {
         lock(&self.swept)
     }
 
-    /// The table that was compacted last: the next one's turn comes first.
+    /// Returns the table that was compacted last: the next one comes first.
     pub fn last_compacted(&self) -> TableId {
-        // Relaxed: whose turn it is orders nothing.
+        // Relaxed: the turn orders nothing.
         TableId(self.compacted.load(Ordering::Relaxed))
     }
 
-    /// `table` is compacted.
+    /// Notes that `table` is compacted.
     pub fn note_compacted(&self, table: TableId) {
         // Relaxed: as where it is loaded.
         self.compacted.store(table.0, Ordering::Relaxed);

@@ -1,17 +1,17 @@
-//! Views: what a reader sees besides its timestamp, and when the old ones may go.
+//! Views: what a reader sees in addition to its timestamp, and when old ones may be freed.
 //!
-//! A view is one consistent set of parts: the open memtable, the sealed ones that no checkpoint has absorbed yet,
-//! and the runs. A snapshot is (view, timestamp). Views are replaced, under the commit lock, by three events only:
-//! a *seal* (the open memtable is closed and a new one opened), an *attachment* (a commit brings runs of its own) and a
-//! *switch* (a checkpoint's runs take the place of the memtables it absorbed).
+//! A view is one consistent set of parts: the open memtable, the sealed ones that no checkpoint has absorbed yet, and
+//! the runs. A snapshot is (view, timestamp). Only three events replace views, under the commit lock: a *seal* (the
+//! open memtable is closed and a new one opened), an *attachment* (a commit brings runs of its own) and a *switch* (a
+//! checkpoint's runs replace the memtables that it absorbed).
 //!
 //! # Attached runs
-//! They belong to a sealed memtable, which holds nothing but the rest of the same commit, and lie right below it. A
-//! reader looks into them only if its timestamp is the commit's or later: a snapshot that loaded the new view but an
-//! older clock passes over the runs as it passes over the memtable's entries. For a reader that loads the newer clock,
-//! the view before is closed at the commit *before*: it lacks the runs. And it is published before the clock moves, so
-//! that a transaction may hold the new view and still have to be validated against the commit: the memtable counts as
-//! conflict history from the view after on (`first_view`).
+//! They belong to a sealed memtable, which holds only the rest of the same commit, and lie right below it. A reader
+//! looks into them only if its timestamp is the commit's or later: a snapshot that loaded the new view but an older
+//! clock skips the runs as it skips the memtable's entries. For a reader that loads the newer clock, the view before is
+//! closed at the commit *before*: it lacks the runs. The view is published before the clock moves, so a transaction may
+//! hold the new view and still have to be validated against the commit: the memtable counts as conflict history from
+//! the view after on (`first_view`).
 //!
 //! # Acquisition (invariant 7)
 //! 1. Mark the slot pending.
@@ -20,15 +20,15 @@
 //! 4. If the view's open memtable was sealed at a timestamp before the one just read, go back to 2.
 //! 5. Announce the view.
 //!
-//! Step 4 is what keeps a snapshot from tearing: commits after the seal lie in a memtable that this view does not
-//! have. A view that is newer than the timestamp cannot go wrong: a seal only adds a memtable, which the timestamp
-//! passes over entry by entry; and the runs of a switch, which know no timestamps, hold commits that were visible
-//! before it, while the clock is read after the view. Steps 1 and 5 are `base::slots`' argument.
+//! Step 4 keeps a snapshot from tearing: commits after the seal are in a memtable that this view does not have. A view
+//! that is newer than the timestamp is harmless: a seal only adds a memtable, whose newer entries the timestamp
+//! excludes one by one; and the runs of a switch, which know no timestamps, hold commits that were visible before it,
+//! while the clock is read after the view. `base::slots` argues steps 1 and 5.
 //!
 //! # Freeing
-//! A view goes when no slot holds it, whatever older ones are held: a snapshot keeps what it sees, and nothing of
-//! what came later. What a snapshot may keep is bounded (`expiry.rs`): its view can be revoked, and is therefore
-//! looked at in calls alone.
+//! A view is freed when no slot holds it, even if older ones are held: a snapshot keeps what it sees, and nothing that
+//! came later. What a snapshot may keep is bounded (`expiry.rs`): its view can be revoked, and is therefore only read
+//! in calls.
 
 use crate::state::attach::Attached;
 use crate::state::tables::Tables;
@@ -40,7 +40,7 @@ use memtable::Memtable;
 use run::Delta;
 use std::ptr;
 
-/// A memtable and when it was sealed; shared by all views that have it open.
+/// A memtable and the commit at which it was sealed; all views that have it open share it.
 #[derive(Debug)]
 pub struct OpenMemtable {
     /// The memtable.
@@ -50,38 +50,38 @@ pub struct OpenMemtable {
     end: AtomicU64,
 }
 
-/// No commit goes here: the store is closed.
+/// The end in a closed store: no commit goes to the memtable.
 const CLOSED: u64 = 0;
 
 impl OpenMemtable {
-    /// An open one.
+    /// Creates an open memtable.
     pub fn new(memtable: Arc<Memtable>) -> Arc<Self> {
         Arc::new(OpenMemtable { memtable, end: AtomicU64::new(u64::MAX) })
     }
 
-    /// The empty one of a closed store.
+    /// Creates the empty memtable of a closed store.
     fn closed(memtable: Arc<Memtable>) -> Arc<Self> {
         Arc::new(OpenMemtable { memtable, end: AtomicU64::new(CLOSED) })
     }
 }
 
-/// A memtable that takes no more writes.
+/// A memtable that accepts no more writes.
 #[derive(Clone, Debug)]
 pub struct SealedMemtable {
     /// The memtable.
     pub memtable: Arc<Memtable>,
-    /// The last commit before the seal; everything in it is at or before.
+    /// The last commit before the seal; every entry is at or before it.
     pub sealed_at: CommitTs,
     /// The log position of the seal: everything before it is in this memtable, an older one, or the runs.
     pub log_end: log::Position,
     /// The first view whose holders all began at or after `sealed_at`.
     pub first_view: u64,
-    /// The runs that were committed with what it holds, at `sealed_at`.
+    /// The runs that were committed with its entries, at `sealed_at`.
     pub attached: Option<Arc<Attached>>,
 }
 
 impl SealedMemtable {
-    /// The attached runs of `table` that a reader at `ts` sees, newest first.
+    /// Returns the attached runs of `table` that a reader at `ts` sees, newest first.
     #[inline]
     pub fn attached_for(&self, table: TableId, ts: CommitTs) -> &[Delta] {
         match &self.attached {
@@ -91,14 +91,14 @@ impl SealedMemtable {
     }
 }
 
-/// One consistent set of parts. Immutable, but for the open memtable's growth.
+/// One consistent set of parts. It is immutable, except that the open memtable grows.
 #[derive(Debug)]
 pub struct View {
-    /// Views are numbered in the order of their publication, from 1.
+    /// The number of the view, in the order of publication, from 1.
     pub number: u64,
-    /// Takes the writes of new commits.
+    /// The memtable that receives the writes of new commits.
     pub open: Arc<OpenMemtable>,
-    /// Sealed and not yet absorbed, newest first.
+    /// The sealed memtables that are not absorbed yet, newest first.
     pub sealed: Vec<SealedMemtable>,
     /// The runs of every table.
     pub tables: Arc<Tables>,
@@ -106,18 +106,18 @@ pub struct View {
     pub checkpoint: CheckpointNo,
     /// Whether any sealed memtable has attached runs.
     pub has_attached: bool,
-    /// The runs hold nothing newer than this commit.
+    /// The newest commit that the runs may contain.
     pub absorbed: CommitTs,
 }
 
 impl View {
-    /// The memtables, newest first.
+    /// Returns the memtables, newest first.
     pub fn memtables(&self) -> impl Iterator<Item = &Memtable> {
         std::iter::once(&*self.open.memtable).chain(self.sealed.iter().map(|sealed| &*sealed.memtable))
     }
 }
 
-/// Whether a slot holds its view to read only or to write later.
+/// The purpose for which a slot holds its view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A read-only snapshot.
@@ -126,18 +126,18 @@ pub enum Purpose {
     Write,
 }
 
-/// The current view and those that somebody may still hold.
+/// The current view and those that readers may still hold.
 #[derive(Debug)]
 pub struct Views {
     current: AtomicPtr<View>,
-    /// All views that are not freed, oldest first; the last one is current. Boxes, so that pointers to views stay
-    /// good while the list moves.
+    /// All views that are not freed, oldest first; the last one is current. They are boxed, so that pointers to views
+    /// stay valid while the list moves.
     #[allow(clippy::vec_box)]
     kept: Mutex<Vec<Box<View>>>,
 }
 
 impl Views {
-    /// The first view is current.
+    /// Creates the list; the first view is current.
     pub fn new(first: View) -> Self {
         let views = Views { current: AtomicPtr::new(ptr::null_mut()), kept: Mutex::new(Vec::new()) };
         views.publish(first);
@@ -145,7 +145,7 @@ impl Views {
     }
 
     /// Takes hold of the current view and a timestamp that belongs to it, as the head of this file argues. Returns
-    /// `None` once the store is closed.
+    /// `None` after the store was closed.
     #[inline]
     pub fn acquire(
         &self,
@@ -175,7 +175,8 @@ impl Views {
         }
     }
 
-    /// Runs `with` on the current view. Takes the list's lock: for the few that change views, not for readers.
+    /// Runs `with` on the current view. It takes the list's lock: it is for the few callers that change views, not for
+    /// readers.
     pub fn with_current<T>(&self, with: impl FnOnce(&View) -> T) -> T {
         let kept = lock(&self.kept);
         with(kept.last().expect("there is always a current view"))
@@ -191,8 +192,8 @@ impl Views {
         base::sync::loom_fence();
     }
 
-    /// Closes the open memtable of the current view at `ts`, the newest commit applied, and opens `next`. The
-    /// caller holds the commit lock, so that no commit comes between.
+    /// Closes the open memtable of the current view at `ts`, the newest commit applied, and opens `next`. The caller
+    /// holds the commit lock, so that no commit comes in between.
     pub fn seal(&self, ts: CommitTs, log_end: log::Position, next: Arc<Memtable>) -> SealedMemtable {
         let (sealed, view) = self.with_current(|current| {
             let memtable = Arc::clone(&current.open.memtable);
@@ -211,8 +212,8 @@ impl Views {
         sealed
     }
 
-    /// Closes the open memtable, which holds nothing but what commit `ts` wrote, together with the runs `attached` of
-    /// the same commit, and opens `next`. The caller holds the commit lock and has not shown `ts` to anybody yet.
+    /// Closes the open memtable, which holds only what commit `ts` wrote, together with the runs `attached` of the same
+    /// commit, and opens `next`. The caller holds the commit lock and has not published `ts` yet.
     pub fn attach(
         &self,
         ts: CommitTs,
@@ -235,8 +236,8 @@ impl Views {
         sealed
     }
 
-    /// Puts the runs of `checkpoint` in the place of the memtables sealed at or before `absorbed`. The caller
-    /// holds the commit lock.
+    /// Replaces the memtables sealed at or before `absorbed` with the runs of `checkpoint`. The caller holds the commit
+    /// lock.
     pub fn switch(&self, absorbed: CommitTs, tables: Arc<Tables>, checkpoint: CheckpointNo) {
         let view = self.with_current(|current| {
             let sealed: Vec<SealedMemtable> =
@@ -248,7 +249,7 @@ impl Views {
         self.publish(view);
     }
 
-    /// Publishes the last view, which holds the runs and `empty`: [`Views::acquire`] returns `None` from now on, and
+    /// Publishes the last view, which holds the runs and `empty`. From now on [`Views::acquire`] returns `None`, and
     /// memtables that no reader holds can be freed.
     pub fn close(&self, empty: Arc<Memtable>) {
         let view = self.with_current(|current| View {
@@ -263,18 +264,18 @@ impl Views {
         self.publish(view);
     }
 
-    /// Announces `view` in another slot, to read only. `call` is a call of a slot that holds it, and so proves that it
+    /// Announces `view` in another slot, for reading. `call` is a call of a slot that holds it, and so proves that it
     /// is held meanwhile.
     pub fn hold_too(&self, view: HeldView, call: &EpochGuard<'_>, reader: &Reader) {
-        // Under the list's lock: a scan that had passed over the new slot, and comes to the old one when that has let
-        // go, would see neither.
+        // This is under the list's lock: a scan that had passed the new slot, and reaches the old one after that was
+        // released, would see neither.
         let _kept = lock(&self.kept);
         reader.pending();
         // SAFETY: `call` keeps the view.
         reader.hold(unsafe { view.get(call) }.number, false);
     }
 
-    /// Frees the views that nobody holds, and returns the checkpoints that kept views still read, ascending. While a
+    /// Frees the views that no slot holds, and returns the checkpoints that kept views still read, ascending. While a
     /// reader is about to take hold of one, nothing is freed.
     pub fn reclaim(&self, slots: &Slots) -> Vec<CheckpointNo> {
         let mut kept = lock(&self.kept);
@@ -291,18 +292,18 @@ impl Views {
         read
     }
 
-    /// Runs `with` on all views that are kept, oldest first, the last one being current.
+    /// Runs `with` on all views that are kept, oldest first; the last one is current.
     pub fn with_kept<T>(&self, with: impl FnOnce(&[Box<View>]) -> T) -> T {
         with(&lock(&self.kept))
     }
 
-    /// How many views are kept, the current one included.
+    /// Returns how many views are kept, including the current one.
     pub fn count(&self) -> usize {
         lock(&self.kept).len()
     }
 }
 
-/// What the slots hold; `None` while a reader is pending.
+/// Returns what the slots hold; `None` while a reader is pending.
 pub fn holdings(slots: &Slots) -> Option<Vec<Holding>> {
     let held = |announced| match announced {
         Announced::Pending => None,
@@ -311,14 +312,15 @@ pub fn holdings(slots: &Slots) -> Option<Vec<Holding>> {
     slots.announced().map(held).collect()
 }
 
-/// The oldest view that a read-write transaction holds, `u64::MAX` if there is none, 0 while one may be about to.
+/// Returns the oldest view that a read-write transaction holds: `u64::MAX` if there is none, 0 while one may be about
+/// to.
 pub fn oldest_writing_view(slots: &Slots) -> u64 {
     let Some(held) = holdings(slots) else { return 0 };
     let writing = held.iter().filter(|holding| holding.writes);
     writing.map(|holding| holding.view).min().unwrap_or(u64::MAX)
 }
 
-/// A view that a slot announces. Its owner keeps the slot held.
+/// A view that a slot announces. The owner keeps the slot held.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldView(*const View);
 
@@ -326,17 +328,17 @@ pub struct HeldView(*const View);
 unsafe impl Send for HeldView {}
 
 impl HeldView {
-    /// The view, for the length of a call.
+    /// Returns the view, for the length of a call.
     ///
     /// # Safety
-    /// `call` was begun by the slot that the view was acquired through, and that slot has not let go of it.
+    /// The slot through which the view was acquired has begun `call`, and has not released the view.
     #[inline]
     pub unsafe fn get<'a>(self, _call: &'a EpochGuard<'_>) -> &'a View {
         // SAFETY: the caller promises that the slot is in a call, and `reclaim` frees no view of such a slot.
         unsafe { &*self.0 }
     }
 
-    /// The view, for as long as a call is kept that looks at no frame.
+    /// Returns the view, for as long as a call is kept that looks at no frame.
     ///
     /// # Safety
     /// As for [`HeldView::get`]; and nothing of the view is used when the returned [`Aside`] is dropped.

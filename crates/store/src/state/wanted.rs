@@ -1,4 +1,4 @@
-//! The layouts that the catalog asks for.
+//! The layouts that the catalog requests.
 
 use crate::state::catalog::TableRow;
 use base::slots::Reader;
@@ -9,17 +9,17 @@ use run::{Cursor, Run};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// What each table's owner asked for, as the catalog's run has it.
+/// The requested options of each table, from the catalog's run.
 pub(crate) type WantedRows = Arc<BTreeMap<TableId, TableRow>>;
 
-/// What the catalog said when it was looked at last.
+/// The contents of the catalog when it was read last.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     last: Mutex<Option<(Run, WantedRows)>>,
 }
 
 impl Wanted {
-    /// What `catalog`, table 0's run, says. Read once for each run.
+    /// Returns the contents of `catalog`, table 0's run. They are read once for each run.
     pub fn of(&self, catalog: Run, pool: &Pool, reader: &Reader) -> Result<WantedRows> {
         let mut last = base::sync::lock(&self.last);
         if let Some((run, wanted)) = &*last

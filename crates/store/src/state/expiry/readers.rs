@@ -1,4 +1,4 @@
-//! Looking after readers: who is open, and who has kept too much for too long.
+//! Checks of readers: which are open, and which have kept too much for too long.
 
 use super::{Census, MAX_NOTICES, NOTICED_AGE_MS, OpenReader, default_space_bytes};
 use crate::state::store::Store;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Store {
-    /// Says what time it is, as the time since some moment that stays the same. Ages of readers are measured by this.
+    /// Sets the time, as the time since a fixed moment. Ages of readers are measured by it.
     pub fn tick(&self, now: Duration) {
         // Relaxed: it orders nothing.
         self.expiry.clock_ms.fetch_max(now.as_millis() as u64, Ordering::Relaxed);
@@ -22,9 +22,9 @@ impl Store {
         self.expiry.now_ms()
     }
 
-    /// Frees what ended and expired readers kept, unless a checkpoint is under way, which does it at its end.
+    /// Frees what ended and expired readers kept, unless a checkpoint is in progress, which does it at its end.
     pub fn look_after_readers(&self) {
-        // The thread that holds the lock looks after them itself.
+        // The thread that holds the lock checks the readers itself.
         if let Some(_checkpoint) = self.checkpoints.try_claim()
             && !self.is_closed()
         {
@@ -32,14 +32,14 @@ impl Store {
         }
     }
 
-    /// The open snapshots and transactions, the oldest first. What expired and rests is not among them: it keeps
-    /// nothing. Waits for a checkpoint's current step at most.
+    /// Returns the open snapshots and transactions, the oldest first. Expired ones that are not in a call are left out,
+    /// because they keep nothing. It waits at most for a checkpoint's current step.
     pub fn readers(&self) -> base::Result<Vec<OpenReader>> {
         self.check_open()?;
         let census = self.census();
         let held = self.slots.announced().filter_map(|announced| match announced {
             Announced::Held(holding) => Some(holding),
-            // It is beginning this moment.
+            // The reader is just beginning.
             Announced::Pending => None,
         });
         let known = |holding: Holding| Some((self.slots.particulars(&holding)?, holding));
@@ -51,7 +51,8 @@ impl Store {
         Ok(readers)
     }
 
-    /// The readers that expired, or keep much, or are old, each reported once and, if it expires later, once more.
+    /// Returns the readers that expired, keep much, or are old. Each is reported once, and once more if it expires
+    /// later.
     pub fn take_notices(&self) -> Vec<OpenReader> {
         std::mem::take(&mut lock(&self.expiry.noticed).notices)
     }
@@ -76,7 +77,7 @@ impl Store {
         }
     }
 
-    /// Takes their views from all readers but those of the newest view: what they see may be gone.
+    /// Revokes the views of all readers except those of the newest view, because what they see may be freed.
     pub(crate) fn expire_older_views(&self) {
         let newest = self.views.with_current(|view| view.number);
         let held = self.slots.announced().filter_map(|announced| match announced {
@@ -90,8 +91,8 @@ impl Store {
         }
     }
 
-    /// Takes their views from the readers that are past a bound. While one is just beginning nobody expires: the
-    /// next time will do.
+    /// Revokes the views of readers that exceed a bound. If a reader is just beginning, none is revoked until the next
+    /// call.
     pub(crate) fn expire_readers(&self) -> bool {
         let Some(held) = holdings(&self.slots) else { return false };
         if held.is_empty() {

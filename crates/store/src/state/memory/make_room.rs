@@ -1,4 +1,4 @@
-//! How a store makes room for what needs memory: the steps of the module.
+//! How a store makes room for memory: the steps of the module.
 
 use super::{Attendant, FRUITLESS_MOMENTS, MOST_MOMENTS, MemoryStats, Patience};
 use crate::state::store::Store;
@@ -14,7 +14,7 @@ impl Member for Store {
 
     fn relieve(&self) -> bool {
         let Some(attendant) = self.memory.attendant() else { return false };
-        // Latched or open to read only, nothing is merged any more.
+        // If the store is latched or read-only, nothing is merged.
         let has_work = self.latch.check().is_ok() && self.seal_early();
         if has_work {
             attendant.merge_soon();
@@ -24,12 +24,12 @@ impl Member for Store {
 }
 
 impl Store {
-    /// Who does the background work. Once.
+    /// Sets the attendant, once.
     pub fn set_attendant(&self, attendant: Box<dyn Attendant>) {
         assert!(self.memory.attendant.set(attendant).is_ok(), "a store has one attendant");
     }
 
-    /// Step 3 of the module's: answers whether it is worth trying again. The caller holds no lock.
+    /// Runs step 3 of the module. Returns whether it is worth trying again. The caller holds no lock.
     #[cold]
     pub(crate) fn wait_for_memory(&self, patience: &mut Patience) -> bool {
         let Some(attendant) = self.memory.attendant() else { return false };
@@ -41,15 +41,15 @@ impl Store {
         !is_over && self.latch.check().is_ok() && !self.is_closed() && attendant.wait_a_moment()
     }
 
-    /// Tells the attendant that there may be something to do.
+    /// Asks the attendant to merge if there may be something to do.
     pub(crate) fn merge_soon(&self) {
         if let Some(attendant) = self.memory.attendant() {
             attendant.merge_soon();
         }
     }
 
-    /// Has sealed memtables merged, and waits for a moment. False: nobody merges, or merging has failed. The caller
-    /// holds no lock.
+    /// Asks for a merge of sealed memtables, and waits for a moment. Returns false if nothing merges, or merging has
+    /// failed. The caller holds no lock.
     pub(crate) fn merge_a_moment(&self) -> bool {
         let Some(attendant) = self.memory.attendant() else { return false };
         if self.latch.check().is_err() || self.is_closed() {
@@ -61,11 +61,11 @@ impl Store {
         attendant.wait_a_moment()
     }
 
-    /// Makes `charge` at least `bytes`, whatever has to give way or be waited for; false if that was in vain.
+    /// Makes `charge` at least `bytes`, after evictions and waits if necessary. Returns false if that failed.
     pub(crate) fn raise_charge(&self, charge: &mut Charge, bytes: usize) -> bool {
         let mut patience = Patience::default();
         loop {
-            // An eighth more, if it is to be had, so that what grows is raised seldom.
+            // An eighth more is charged if possible, so that a growing charge is raised seldom.
             if charge.resize(bytes + bytes / 8) || charge.resize(bytes) {
                 return true;
             }
@@ -75,18 +75,18 @@ impl Store {
         }
     }
 
-    /// The account of this database in its budget.
+    /// Returns the account of this database in its budget.
     pub fn account(&self) -> &Arc<Account> {
         &self.memory.account
     }
 
-    /// Who holds what of the budget.
+    /// Returns the use of the budget by holder.
     pub fn memory(&self) -> MemoryStats {
         self.memory.stats()
     }
 
-    /// Seals the open memtable, unless others are sealed already, although it is not full: so that its memory can be
-    /// given back after a checkpoint. Answers whether anything is sealed now.
+    /// Seals the open memtable although it is not full, unless others are sealed already, so that a checkpoint can free
+    /// its memory. Returns whether anything is sealed now.
     pub fn seal_early(&self) -> bool {
         if self.pressure().sealed == 0 && !self.is_closed() {
             self.seal(&mut lock(&self.committer));
@@ -94,8 +94,8 @@ impl Store {
         self.pressure().sealed > 0
     }
 
-    /// The error of a transaction that finds no memory, and none that could be given back: `bytes` is what it needs. If
-    /// that is because nothing is merged any more, the error says why.
+    /// Returns the error of a transaction that finds no memory, and none that could be freed; it needs `bytes`. If the
+    /// cause is that merging has stopped, the error says so.
     #[cold]
     pub(crate) fn no_memory(&self, what: &str, bytes: usize) -> Error {
         if let Err(stopped) = self.check_open().and_then(|()| self.latch.check()) {

@@ -1,4 +1,4 @@
-//! Commits that ask for room, and what is done where there is none.
+//! Commits that ask for room, and the handling of a lack of room.
 
 use super::{
     CREDIT_BYTES, CREDIT_RECORDS, Care, Credit, LEAST_CREDIT, LOG_SPARE_UNITS, LOG_UNITS, MOST_ASKED, Purpose,
@@ -11,12 +11,13 @@ use base::{Error, ErrorKind, Result};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-/// A commit waits for so many checkpoints at most, and for each so many moments.
+/// The greatest number of checkpoints for which a commit waits, and of slices for each.
 const MOST_WAITS: u32 = 2;
 const MOST_MOMENTS: u32 = 5_000;
 
 impl Store {
-    /// Rule 2: the commit lock, with room seen to for `record`, of `records` records and `bytes` bytes, and taken.
+    /// Runs rule 2: returns the commit lock, after room was ensured for `record`, of `records` records and `bytes`
+    /// bytes, and taken.
     ///
     /// # Errors
     /// [`ErrorKind::Full`], and those of the file.
@@ -42,7 +43,7 @@ impl Store {
 
     fn grant(&self, record: &[u8], least: Credit) -> Result<MutexGuard<'_, Committer>> {
         let _granting = lock(&self.rooms.granting);
-        // What others commit meanwhile they ask for as well, and wait: so nothing is committed that is not counted.
+        // Other commits ask for room as well meanwhile, and wait: so nothing is committed that is not counted.
         lock(&self.committer).room = Credit::default();
         let mut credit = self.room_for(least, record)?;
         let mut committer = lock(&self.committer);
@@ -80,13 +81,13 @@ impl Store {
         }
         match (Purpose::of(record), refused) {
             (Purpose::Adds, Some(refused)) => return Err(refused),
-            // What is kept for the log is theirs.
+            // Deletes may use what is kept for the log.
             _ => self.set_aside(self.want_units(owed.with(least)).saturating_sub(LOG_UNITS))?,
         }
         Ok(least)
     }
 
-    /// Room in the log for `record`, or for what else makes room if it is empty.
+    /// Makes room in the log for `record`; an empty record is one that itself leads to more room.
     ///
     /// # Errors
     /// [`ErrorKind::Full`], and those of making a file.
@@ -102,7 +103,7 @@ impl Store {
             let kept = match Purpose::of(record) {
                 // Closing the database and ending a checkpoint have no other way.
                 _ if record.is_empty() => 0,
-                // What is kept for the log is part of what is wanted.
+                // What is kept for the log is part of the need.
                 Purpose::Frees => self.want_units(self.owed_at_most()).saturating_sub(LOG_UNITS),
                 Purpose::Adds => self.want_units(self.owed_at_most()) + self.deletes_units(),
             };
@@ -110,7 +111,7 @@ impl Store {
                 return Ok(());
             }
             if record.is_empty() {
-                // Closing the database and ending a checkpoint wait for none.
+                // Closing the database and ending a checkpoint do not wait for a checkpoint.
                 return Err(refused);
             }
             waits += 1;
@@ -120,8 +121,8 @@ impl Store {
         }
     }
 
-    /// Units that only the log will refer to. Where there are none a checkpoint may free some: of what was deleted, or
-    /// replaced. What this transaction's snapshot keeps comes later, with its end.
+    /// Allocates units that only the log will refer to. If there are none, a checkpoint may free some that were deleted
+    /// or replaced. What this transaction's own snapshot keeps is freed later, when it ends.
     ///
     /// # Errors
     /// [`ErrorKind::Full`], and those of the file.
@@ -129,7 +130,7 @@ impl Store {
         let allocate = || -> Result<u64> {
             let mut space = lock(&self.space);
             let unit = space.allocate_logged(units)?;
-            // With the lock held, so that a check sees both or neither.
+            // The lock is held, so that a check sees both or neither.
             self.early.add(units);
             Ok(unit)
         };
@@ -139,8 +140,8 @@ impl Store {
         }
     }
 
-    /// Gives firm units beyond `kept_units` back to the file system, as many as a short segment for a block of `bytes`
-    /// takes, and makes that.
+    /// Returns firm units beyond `kept_units` to the file system, as many as a short segment for a block of `bytes`
+    /// takes, and creates that segment.
     fn give_room_to_log(&self, bytes: u64, kept_units: u64) -> Result<()> {
         if self.log.reserve_least(bytes).is_ok() {
             return Ok(());
@@ -148,7 +149,7 @@ impl Store {
         let units = self.log.least_segment_bytes(bytes).div_ceil(UNIT_BYTES as u64) + LOG_SPARE_UNITS;
         {
             let mut space = lock(&self.space);
-            // Which units have their blocks is known only when it was asked for.
+            // Which units have their blocks is known only after the file system was asked.
             let firm = space.firm_up(kept_units + units, self.page_units())?;
             if firm.units < kept_units + units {
                 return Err(firm.refused.unwrap_or_else(|| {
@@ -163,8 +164,8 @@ impl Store {
         self.log.reserve_least(bytes)
     }
 
-    /// Waits until a checkpoint has absorbed what there is. False: there is nothing, nobody makes checkpoints, or the
-    /// last one failed. The caller holds no lock.
+    /// Waits until a checkpoint has absorbed the memtables. Returns false if there are none, nothing makes checkpoints,
+    /// or the last one failed. The caller holds no lock.
     fn wait_for_checkpoint(&self) -> bool {
         if self.owed().records == 0 {
             return false;
@@ -186,10 +187,10 @@ impl Store {
         false
     }
 
-    /// A commit is refused with `refused`: [`Store::short_of_room`] returns it, until a small one would be taken.
+    /// Rejects a commit with `refused`: [`Store::short_of_room`] returns it, until a small commit would be accepted.
     #[cold]
     fn refuse(&self, refused: Error, asked: Credit) -> Error {
-        // What is very large may never fit; the others are not refused for it.
+        // A very large commit may never fit; others are not rejected because of it.
         let asked = Credit {
             records: asked.records.min(MOST_ASKED.records),
             bytes: asked.bytes.min(MOST_ASKED.bytes),
@@ -200,7 +201,7 @@ impl Store {
         refused
     }
 
-    /// Finds out whether there is room again, where there was none; to be called now and then.
+    /// Checks whether there is room again after there was none. Call it now and then.
     pub fn look_after_room(&self) {
         let is_careful = self.rooms.care() != Care::None;
         if (!self.rooms.is_short.load(Ordering::SeqCst) && !is_careful)
@@ -234,13 +235,13 @@ impl Store {
         if has_room && has_log() {
             self.rooms.set_short(None);
         } else if self.memory.attendant().is_some() && self.seal_early() {
-            // What is committed needs less room once it is absorbed, and the log may go.
+            // Committed data needs less room after it is absorbed, and the log can be dropped.
             self.merge_soon();
         }
     }
 
-    /// Sets aside what the next checkpoint needs, what may still be committed included, and lets go of what is beyond;
-    /// best effort.
+    /// Sets aside what the next checkpoint needs, including what may still be committed, and releases what is beyond
+    /// that; best effort.
     pub(crate) fn renew_reserve(&self) {
         let owed = self.owed();
         if self.is_tiny(owed) {
@@ -251,12 +252,12 @@ impl Store {
         self.look_after_room();
     }
 
-    /// How many free units stay in the data file when the rest goes back to the file system.
+    /// Returns how many free units stay in the data file when the rest is returned to the file system.
     pub(crate) fn reserve_units(&self) -> u64 {
         lock(&self.space).kept_units()
     }
 
-    /// Makes known which units a careful checkpoint may take, and has it take no others.
+    /// Tells the space map which units a careful checkpoint may take, and that it may take no others.
     pub(crate) fn take_care(&self) {
         let want = self.want_units(self.owed());
         let mut space = lock(&self.space);

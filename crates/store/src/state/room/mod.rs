@@ -1,22 +1,22 @@
-//! Room on the disk: a commit is taken only if the checkpoint that will absorb it has its room already.
+//! Room on the disk: a commit is accepted only if the checkpoint that will absorb it has its room already.
 //!
 //! A checkpoint copies every page that it changes before it frees one, so on a full disk it could not even absorb
 //! deletes. Therefore:
-//! 1. *Bound.* What absorbing takes at most follows from how many records, bytes and tables the memtables hold
-//!    ([`Store::want_units`]): two pages for each record, but no more than there are; what is new, twice; the map.
+//! 1. *Bound.* The most that absorbing takes follows from the number of records, bytes and tables in the memtables
+//!    ([`Store::want_units`]): two pages for each record, but no more than exist; what is new, twice; the map.
 //! 2. *Reserve.* So many free units of the data file are firm ([`space::firm`]): the file system keeps a block for
-//!    each. The commit lock has a [`Credit`] of records and bytes for which that was seen to; a commit that it does
-//!    not cover has more room set aside, or waits for a checkpoint, or is [`Full`](ErrorKind::Full). Beyond
-//!    [`SURE_UNITS`] and what checkpoints took lately the room is not set aside but asked for: the file system must
-//!    have it twice.
-//! 3. *Deletes.* Some units more are kept, which only commits that delete and nothing else may count on. If these find
-//!    no room in the log, some of the reserve is given back to the file system, as much as a short segment takes.
-//! 4. *Care.* A checkpoint that meets a full disk nevertheless is made again with firm units alone, and without what it
-//!    need not do; then with nothing but what it must. One that only merges, so that what was deleted gives its room
-//!    back, has nothing that it must do: it is made again with half as much to merge, down to a page's worth.
+//!    each. The commit lock has a [`Credit`] of records and bytes for which room was ensured. A commit that it does not
+//!    cover has more room set aside, or waits for a checkpoint, or fails with [`Full`](ErrorKind::Full). Beyond
+//!    [`SURE_UNITS`] and the recent use of checkpoints the room is not set aside but only checked: the file system must
+//!    have twice as much.
+//! 3. *Deletes.* Some more units are kept for commits that only delete. If these find no room in the log, some of the
+//!    reserve is returned to the file system, as much as a short segment takes.
+//! 4. *Care.* A checkpoint that meets a full disk nevertheless is made again with firm units alone, and without
+//!    optional work; then only with the necessary work. A checkpoint that only merges, so that deleted records free
+//!    their space, has no necessary work: it is made again with half as much to merge, down to a page's worth.
 //!
-//! A database of [`TINY_BYTES`] keeps nothing: its reserve would be larger than itself. Where the file system does not
-//! set room aside (a copy-on-write one), or there is none (memory), none of this is done.
+//! A database of [`TINY_BYTES`] keeps nothing, because its reserve would be larger than itself. If the file system does
+//! not set room aside (a copy-on-write one), or there is none (memory), none of this is done.
 
 mod grant;
 mod reserve;
@@ -31,70 +31,70 @@ use run::Run;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// So much of a database, data file and log that is not absorbed, takes no reserve.
+/// The size of a database, data file and unabsorbed log, below which it has no reserve.
 const TINY_BYTES: u64 = 64 << 10;
-/// Up to 32 MiB are set aside always, in units.
+/// The units that are always set aside: up to 32 MiB.
 const SURE_UNITS: u64 = (32 << 20) / UNIT_BYTES as u64;
-/// What is kept for deletes: this share of all leaves,
+/// The share of all leaves that is kept for deletes,
 const DELETES_SHARE: u64 = 16;
-/// at least and at most so many pages.
+/// and its least and greatest number of pages.
 const DELETES_PAGES: (u64, u64) = (4, 256);
-/// What is kept to be given back for a log segment: 64 KiB, and what a file takes beside its bytes.
+/// The units that are kept for a log segment: 64 KiB, and what a file takes in addition to its bytes.
 const LOG_UNITS: u64 = 16 + LOG_SPARE_UNITS;
 const LOG_SPARE_UNITS: u64 = 4;
-/// Pages that a checkpoint takes beside those of records: roots, the catalog and the physical rows.
+/// The pages that a checkpoint takes in addition to those of records: roots, the catalog and the physical rows.
 const FIXED_PAGES: u64 = 4;
-/// At least so many keys with references to values fit a unit of a leaf that is half full.
+/// The least number of keys with references to values that fit a unit of a half-full leaf.
 const REFERENCES_PER_UNIT: u64 = 16;
-/// Credits are as large as what is there already, within these bounds.
+/// The bounds of a credit, which is as large as what exists already.
 const CREDIT_RECORDS: (u64, u64) = (256, 64 << 10);
 const CREDIT_BYTES: (u64, u64) = (16 << 10, 8 << 20);
-/// Where there is no room for a credit of so many records and bytes, nothing is added: a checkpoint for each record or
-/// two would be the price.
+/// The least credit of records and bytes. If there is no room for it, nothing is added, because that would take a
+/// checkpoint for each record or two.
 const LEAST_CREDIT: Credit = Credit { records: 32, bytes: 4 << 10 };
-/// A commit that is refused counts as one of at most this size, when it is looked whether there is room again.
+/// The greatest size that a rejected commit counts when room is checked again.
 const MOST_ASKED: Credit = Credit { records: 1000, bytes: 1 << 20 };
 
-/// A careful checkpoint merges at least so many bytes,
+/// The least number of bytes that a careful checkpoint merges,
 const LEAST_SLICE_BYTES: u64 = 4 << 10;
-/// and is given up after so many halvings.
+/// and the number of halvings after which it is given up.
 const MOST_HALVINGS: u32 = 8;
 
-/// How careful checkpoints are.
+/// The care of checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Care {
-    /// As usual.
+    /// The usual way.
     None,
-    /// Firm units alone, compactions as small as the room.
+    /// Only firm units, and compactions as small as the room.
     Firm,
-    /// Firm units alone, and only what must be done.
+    /// Only firm units, and only the necessary work.
     Bare,
 }
 
-/// What is known of the room.
+/// The state of the room.
 #[derive(Debug)]
 pub(crate) struct Rooms {
     care: AtomicU8,
-    /// How often what a careful checkpoint merges was halved: each that found no room adds one.
+    /// The number of times that a careful checkpoint's merge was halved: each one that found no room adds one.
     halvings: AtomicU32,
-    /// Checkpoints that were as careful as can be, and failed for want of room.
+    /// The number of checkpoints that failed for lack of room with the greatest care.
     failures: AtomicU64,
-    /// One credit is given at a time. Before the space map's lock and the commit lock.
+    /// The lock for giving credits, one at a time. It comes before the space map's lock and the commit lock.
     granting: Mutex<()>,
     /// Whether room is set aside at all.
     is_supported: AtomicBool,
     pub is_short: AtomicBool,
     /// Whether a whole reserve was set aside since the database was opened: from then on it is kept.
     is_kept: AtomicBool,
-    /// Why, and the size of what was refused: once there is room for as much, they are taken again.
+    /// The reason for rejections, and the size of the rejected commit: commits are accepted once there is room for it.
     why: Mutex<Option<(Error, Credit)>>,
-    /// Leaves that a checkpoint may copy: of B+tree tables and the physical rows.
+    /// The leaves that a checkpoint may copy: of B+tree tables and the physical rows.
     leaves: AtomicU64,
-    /// Leaves of all runs.
+    /// The leaves of all runs.
     all_leaves: AtomicU64,
-    /// What a checkpoint must merge of LSM tables that are as tall as may be, in units.
+    /// The units that a checkpoint must merge of LSM tables that have their greatest height.
     due_units: AtomicU64,
-    /// LSNs that recovery passed over: they end here, and are so many.
+    /// The LSNs that recovery skipped: their end, and their number.
     gap: (AtomicU64, AtomicU64),
 }
 
@@ -117,7 +117,7 @@ impl Default for Rooms {
     }
 }
 
-/// What may still be committed before room has to be seen to again.
+/// What may still be committed before room is checked again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Credit {
     records: u64,
@@ -125,7 +125,7 @@ pub(crate) struct Credit {
 }
 
 impl Credit {
-    /// Takes so much of it, if it has that.
+    /// Takes so much of the credit, if it has that.
     #[inline]
     pub fn take(&mut self, records: u64, bytes: u64) -> bool {
         let covers = self.records >= records && self.bytes >= bytes;
@@ -142,7 +142,7 @@ struct Owed {
     records: u64,
     bytes: u64,
     tables: u64,
-    /// So often a checkpoint may go through a table: what it wrote in one pass it copies in the next.
+    /// The number of times that a checkpoint may go through a table: what it wrote in one pass it copies in the next.
     passes: u64,
 }
 
@@ -157,17 +157,17 @@ impl Owed {
     }
 }
 
-/// For what a commit asks, beside its size.
+/// The purpose of the room that a commit needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It adds.
+    /// The commit adds data.
     Adds,
-    /// It deletes, and nothing else.
+    /// The commit only deletes.
     Frees,
 }
 
 impl Purpose {
-    /// Of a commit record. O(operations).
+    /// Returns the purpose of a commit record. O(operations).
     pub fn of(record: &[u8]) -> Purpose {
         let is_delete = |op: &Op<'_>| matches!(op, Op::Delete { .. } | Op::DeleteRange { .. });
         let frees = Decoder::begin(record).is_some_and(|mut ops| ops.all(|(_, op)| is_delete(&op)));
@@ -184,7 +184,7 @@ impl Rooms {
         }
     }
 
-    /// A checkpoint of such care found no room.
+    /// Notes that a checkpoint with such care found no room.
     pub fn note_failure(&self, care: Care) {
         match care {
             Care::None => self.care.fetch_max(Care::Firm as u8, Ordering::SeqCst),
@@ -199,18 +199,19 @@ impl Rooms {
         };
     }
 
-    /// A checkpoint of such care was made. If it absorbed something, there may be more room, and more to merge.
+    /// Notes that a checkpoint with such care succeeded. If it absorbed something, there may be more room, and more to
+    /// merge.
     pub fn note_made(&self, care: Care, absorbs: bool) {
         if absorbs {
             self.halvings.store(0, Ordering::SeqCst);
         } else if care == Care::Firm {
-            // One checkpoint is made at a time: nobody else changes it.
+            // There is one checkpoint at a time: no other thread changes it.
             let before = self.halvings.load(Ordering::SeqCst);
             self.halvings.store(before.saturating_sub(1), Ordering::SeqCst);
         }
     }
 
-    /// Whether a checkpoint that only merges may be made. With nothing but what it must do it would merge nothing.
+    /// Returns whether a checkpoint that only merges may be made. With only its necessary work it would merge nothing.
     pub fn may_merge(&self) -> bool {
         if self.care() != Care::Bare {
             return true;
@@ -222,24 +223,24 @@ impl Rooms {
         is_worth_it
     }
 
-    /// What a careful checkpoint may merge, in bytes, of `room_bytes` that are certain.
+    /// Returns how many bytes a careful checkpoint may merge, if `room_bytes` are certain.
     pub fn careful_slice_bytes(&self, room_bytes: u64) -> u64 {
         let halvings = self.halvings.load(Ordering::SeqCst).min(MOST_HALVINGS);
         (room_bytes / 4 >> halvings).max(LEAST_SLICE_BYTES)
     }
 
-    /// Recovery went on at `end`, behind `bytes` LSNs that nobody uses.
+    /// Notes that recovery continued at `end`, after `bytes` unused LSNs.
     pub fn note_gap(&self, end: Lsn, bytes: u64) {
         self.gap.0.store(end.0, Ordering::SeqCst);
         self.gap.1.store(bytes, Ordering::SeqCst);
     }
 
-    /// Of the LSNs from `replay_from` on, those that nobody uses.
+    /// Returns the number of unused LSNs after `replay_from`.
     fn gap_after(&self, replay_from: u64) -> u64 {
         if replay_from < self.gap.0.load(Ordering::SeqCst) { self.gap.1.load(Ordering::SeqCst) } else { 0 }
     }
 
-    /// The runs are these from now on.
+    /// Notes the present runs.
     pub fn note_tables(&self, tables: &Tables, physical: &Run, page_bytes: usize) {
         let page_units = (page_bytes / UNIT_BYTES) as u64;
         let (mut trees, mut all, mut due) = (physical.leaves, physical.leaves, 0);

@@ -1,4 +1,4 @@
-//! What the reserve must be, and how it is set aside: rules 1 to 3 of the module.
+//! The size of the reserve, and how it is set aside: rules 1 to 3 of the module.
 
 use super::{
     DELETES_PAGES, DELETES_SHARE, FIXED_PAGES, LOG_UNITS, Owed, REFERENCES_PER_UNIT, SURE_UNITS, TINY_BYTES,
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 impl Store {
-    /// Why writes are refused for want of room on the disk; `None`: they are not.
+    /// Returns why writes fail for lack of room on the disk; `None` if they do not.
     pub fn short_of_room(&self) -> Option<Error> {
         if !self.rooms.is_short.load(Ordering::SeqCst) {
             return None;
@@ -19,7 +19,7 @@ impl Store {
         lock(&self.rooms.why).as_ref().map(|(why, _)| why.duplicate())
     }
 
-    /// What the reserve has, in bytes: free room of the data file that a full disk cannot take away.
+    /// Returns the reserve in bytes: free room of the data file that a full disk cannot take away.
     pub(crate) fn reserve_room_bytes(&self) -> u64 {
         lock(&self.space).firm_units(self.page_units()) * UNIT_BYTES as u64
     }
@@ -43,7 +43,7 @@ impl Store {
                 records += attached.records();
                 attached_bytes += attached.bytes();
                 tables.extend(attached.tables());
-                // Its range deletes, its records, and what was committed behind it.
+                // The passes are for its range deletes, its records, and what was committed after it.
                 passes += 3;
             }
             if records == 0 {
@@ -54,28 +54,28 @@ impl Store {
         })
     }
 
-    /// The same with all that may still be committed.
+    /// Returns the same with everything that may still be committed.
     pub(super) fn owed_at_most(&self) -> Owed {
-        // First the credit: what is committed between counts twice rather than not at all.
+        // The credit is read first: what is committed in between then counts twice, and is not missed.
         let credit = lock(&self.committer).room;
         self.owed().with(credit)
     }
 
-    /// Rule 1, in units.
+    /// Runs rule 1. Returns the units.
     pub(super) fn want_units(&self, owed: Owed) -> u64 {
         let leaves = self.rooms.leaves.load(Ordering::SeqCst);
         let copies = owed.records.saturating_mul(2).min(leaves * owed.passes.max(1)) + 2 * owed.tables;
         let pages = copies + copies / 8 + FIXED_PAGES;
         let chunks = lock(&self.space).stats().total_units / 32_768 + 2;
-        // Of a byte most is made in leaves that are half full, or of a value that is just too long for a leaf and takes
-        // a unit.
+        // The worst ratio of units to bytes is that of half-full leaves, or of a value that is just too long for a leaf
+        // and takes a unit.
         let fullest = (UNIT_BYTES / 2).min(max_inline_bytes(self.page_bytes)) as u64;
         let new = owed.bytes.div_ceil(fullest) + owed.records.div_ceil(REFERENCES_PER_UNIT);
         let due = self.rooms.due_units.load(Ordering::SeqCst);
         pages * self.page_units() + new + due + 2 * chunks + LOG_UNITS
     }
 
-    /// Rule 3, in units.
+    /// Runs rule 3. Returns the units.
     pub(super) fn deletes_units(&self) -> u64 {
         let (least, most) = DELETES_PAGES;
         (self.rooms.all_leaves.load(Ordering::SeqCst) / DELETES_SHARE).clamp(least, most) * self.page_units()
@@ -87,7 +87,7 @@ impl Store {
     }
 
     /// Makes `want_units` firm, up to what is always set aside, and checks that the file system has room for the rest.
-    /// The error says why it has not.
+    /// The error states why it has not.
     pub(super) fn set_aside(&self, want_units: u64) -> Result<()> {
         let mut space = lock(&self.space);
         let sure_units = want_units.min(SURE_UNITS.max(space.usual_need() / 2 * 3));
@@ -110,15 +110,15 @@ impl Store {
         }
     }
 
-    /// Makes firm what `owed` may take, and what is kept for deletes. An error says why it cannot be.
+    /// Makes firm what `owed` may take, and what is kept for deletes. The error states why that is impossible.
     pub(super) fn set_all_aside(&self, owed: Owed) -> Result<()> {
         self.set_aside(self.want_units(owed) + self.deletes_units())?;
         self.rooms.is_kept.store(true, Ordering::SeqCst);
         Ok(())
     }
 
-    /// Whether there is a reserve, so that deletes are accepted however full the disk is: a database that is not tiny
-    /// has one, where the file system sets room aside.
+    /// Returns whether there is a reserve, so that deletes are accepted however full the disk is: a database that is
+    /// not tiny has one, if the file system sets room aside.
     pub fn keeps_reserve(&self) -> bool {
         self.rooms.is_supported() && self.rooms.is_kept.load(Ordering::SeqCst)
     }

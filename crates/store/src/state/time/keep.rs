@@ -1,4 +1,4 @@
-//! The time of a store: what its entries are aged by, and how it is kept on the disk.
+//! The time of a store, by which its entries age, and how it is stored.
 
 use super::UNSAVED_MS;
 use crate::state::store::Store;
@@ -8,13 +8,12 @@ use base::Result;
 use base::sync::lock;
 
 impl Store {
-    /// What time it is for entries that live for a time, in milliseconds since 1970: the clock's, but never less than
-    /// it was.
+    /// Returns the time for entries with a TTL, in milliseconds since 1970: the clock's, but never less than before.
     pub fn time_ms(&self) -> u64 {
         self.time.now_ms()
     }
 
-    /// The time by which a checkpoint that absorbs the commits through `absorbed` drops what has expired.
+    /// Returns the time by which a checkpoint that absorbs the commits through `absorbed` drops expired entries.
     pub(crate) fn dropping_time_ms(&self, absorbed: CommitTs) -> u64 {
         let mut committer = lock(&self.committer);
         if committer.may_drop && self.catalog.newest() <= absorbed {
@@ -23,23 +22,23 @@ impl Store {
         committer.dropping_at_ms
     }
 
-    /// Writes the time beside the superblock if ten seconds of it have passed, so that a killed process forgets little.
-    /// Syncs nothing, and does nothing while a checkpoint is made. The log thread calls it four times a second.
+    /// Writes the time beside the superblock if ten seconds have passed, so that a killed process forgets little. It
+    /// syncs nothing, and does nothing during a checkpoint. The log thread calls it four times a second.
     pub fn keep_time(&self) {
-        // Where no table has a TTL, nobody asked for the time.
+        // If no table has a TTL, no caller asked for the time.
         if self.time.times().time_ms == 0 || self.latch.check().is_err() {
             return;
         }
-        // A wall that was set is noticed although nobody asks.
+        // This notices a set wall clock although no caller asks.
         self.time.look();
         if let Some(mut superblock) = self.checkpoints.try_claim() {
-            // What fails here is tried again.
+            // After a failure, the next call tries again.
             let _ = self.save_time(&mut superblock, UNSAVED_MS);
         }
     }
 
-    /// Writes the time beside `superblock`, the last one, if more than `unsaved_ms` of it has passed since. Whether it
-    /// did.
+    /// Writes the time beside `superblock`, the last one, if more than `unsaved_ms` of it has passed since. Returns
+    /// whether it did.
     pub(crate) fn save_time(&self, superblock: &mut Superblock, unsaved_ms: u64) -> Result<bool> {
         let times = self.time.times();
         if times.time_ms <= superblock.times.time_ms.saturating_add(unsaved_ms) {
