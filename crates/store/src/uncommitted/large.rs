@@ -1,16 +1,16 @@
 //! Values that are in the data file before the commit that refers to them is in the log.
 //!
 //! 1. *Write.* A value that turns out to be longer than `Options::large_bytes` is cut into pieces. Each gets an extent
-//!    from the space map, under the map's lock, and is written to it without: no merge that goes on meanwhile holds
-//!    it up. The map saves such extents as free, so a crash frees them by itself.
+//!    from the space map, under the map's lock, and is written to it without that lock: a concurrent merge does not
+//!    delay it. The map saves such extents as free, so a crash frees them without further work.
 //! 2. *Finish.* The index of the pieces is written in the same way; the write set holds the reference and an
-//!    [`Unpublished`], which frees the extents when the last who holds it goes: the transaction, or a reader that it
-//!    gave out.
-//! 3. *Commit* syncs the data file once for all values of the transaction, whatever the durability it asks for: a
-//!    record that names what is not on the disk could be made durable by anyone's flush. Then it appends the record,
-//!    and `Unpublished::publish` leaves the extents to the log.
-//! 4. A *checkpoint* that puts the reference into a page adopts the extents; one that finds the value replaced while
-//!    it was in memory alone retires them. `crate::open::claims` takes them back from the log after a crash.
+//!    [`Unpublished`], which frees the extents when its last owner is dropped: the transaction, or a reader that it
+//!    returned.
+//! 3. *Commit* syncs the data file once for all values of the transaction, whatever its durability: any other commit's
+//!    flush could make a record durable that names what is not on the disk. Then it appends the record, and
+//!    `Unpublished::publish` hands the extents to the log.
+//! 4. A *checkpoint* that puts the reference into a page adopts the extents; one that finds that the value was replaced
+//!    while it was only in memory retires them. After a crash `crate::open::claims` claims them from the log.
 
 use crate::state::store::Store;
 use base::limits::UNIT_BYTES;
@@ -20,7 +20,7 @@ use space::Extent;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A value in the data file that the log does not refer to yet. Its extents are freed when it is dropped, unless a
+/// A value in the data file to which the log does not refer yet. Its extents are freed when it is dropped, unless a
 /// commit published it.
 #[derive(Debug)]
 pub struct Unpublished {
@@ -29,12 +29,12 @@ pub struct Unpublished {
 }
 
 impl Unpublished {
-    /// Where the value lies.
+    /// Returns the reference to the value.
     pub fn large(&self) -> LargeRef {
         self.large
     }
 
-    /// The log refers to the extents now. The caller holds the commit lock.
+    /// Notes that the log now refers to the extents. The caller holds the commit lock.
     pub(crate) fn publish(&self) {
         let was_published = self.extents.published.swap(true, Ordering::SeqCst);
         assert!(!was_published, "a value is committed once");
@@ -42,7 +42,7 @@ impl Unpublished {
     }
 }
 
-/// Extents that nobody but their owner knows.
+/// Extents that only their owner knows.
 #[derive(Debug)]
 struct Extents {
     store: Arc<Store>,
@@ -76,12 +76,13 @@ impl Drop for Extents {
     }
 }
 
-/// A value that is being written. Dropped unfinished it leaves nothing behind.
+/// A value that is being written. If it is dropped unfinished, its extents are freed.
 #[derive(Debug)]
 pub(crate) struct Stream {
     extents: Extents,
     pieces: Vec<PagePtr>,
-    /// What no piece holds yet: all of the value while it may still fit the log, less than a piece after that.
+    /// The bytes that are in no piece yet: all of the value while it may still fit the log, less than a piece after
+    /// that.
     pending: Vec<u8>,
     len_bytes: u64,
     /// The first bytes, as the reference holds them.
@@ -89,17 +90,17 @@ pub(crate) struct Stream {
     failed: bool,
 }
 
-/// What a stream has become.
+/// The result of a stream.
 #[derive(Debug)]
 pub(crate) enum Streamed {
-    /// Short enough for the log: the bytes.
+    /// The bytes of a value that is short enough for the log.
     Logged(Vec<u8>),
-    /// In the data file.
+    /// A value in the data file.
     Large(Arc<Unpublished>),
 }
 
 impl Stream {
-    /// An empty value.
+    /// Creates an empty value.
     pub fn new(store: &Arc<Store>) -> Self {
         let published = AtomicBool::new(false);
         let extents = Extents { store: Arc::clone(store), extents: Vec::new(), published };
@@ -110,12 +111,12 @@ impl Stream {
         &self.extents.store
     }
 
-    /// How much of the value was given so far.
+    /// Returns how many bytes of the value were written so far.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
     }
 
-    /// Appends `bytes` to the value. After an error nothing more is taken, and nothing can be finished.
+    /// Appends `bytes` to the value. After an error it accepts no more bytes, and cannot be finished.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.check()?;
         let most = self.store().early.max_value_bytes();
@@ -148,7 +149,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes every whole piece that `pending` and `bytes` make; what is left is pending.
+    /// Writes every whole piece of `pending` followed by `bytes`; the rest becomes pending.
     fn write_pieces(&mut self, bytes: &[u8]) -> Result<()> {
         let piece_bytes = self.store().early.piece_bytes();
         let mut pending = std::mem::take(&mut self.pending);
@@ -157,7 +158,7 @@ impl Stream {
             self.write_piece(piece)?;
         }
         pending.drain(..whole);
-        // Of the buffer that might have held all of a logged value no more is needed than a piece.
+        // The buffer could have held a whole logged value; from now on it needs only a piece.
         pending.shrink_to(piece_bytes);
         let (first, rest) = bytes.split_at(bytes.len().min(piece_bytes - pending.len()));
         pending.extend_from_slice(first);
@@ -180,7 +181,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The value is complete.
+    /// Finishes the value.
     pub fn finish(mut self) -> Result<Streamed> {
         self.check()?;
         if !self.store().early.is_large(self.len_bytes) {
@@ -203,15 +204,16 @@ impl Stream {
 }
 
 impl Store {
-    /// Makes what was written to the data file durable. One at a time: a sync that fails may be one's own bytes' or
-    /// another's, and the next may succeed although they are lost, so a failure latches before anybody syncs again.
+    /// Makes what was written to the data file durable. There is one sync at a time: a failed sync may concern one's
+    /// own bytes or another's, and the next may succeed although they are lost, so a failure latches before the next
+    /// sync.
     pub(crate) fn sync_data(&self) -> Result<()> {
         let _turn = self.early.sync_turn();
         self.latch.check()?;
         self.data.sync().map_err(|cause| self.latch.set(cause))
     }
 
-    /// A large value, whole.
+    /// Reads a large value completely.
     pub(crate) fn read_large(&self, large: LargeRef) -> Result<Vec<u8>> {
         run::read_large(&self.pool, large)
     }

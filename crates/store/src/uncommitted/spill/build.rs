@@ -1,4 +1,4 @@
-//! Deltas are built: of a write set, of what is loaded, or of deltas that were.
+//! Building deltas: from a write set, from loaded records, or from other deltas.
 
 use super::Spilled;
 use super::extents::{Extents, Room};
@@ -12,13 +12,14 @@ use space::Extent;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// An `insert` asks all of a table's deltas, and most have nothing: one in some five hundred looks in vain into a page.
+/// The filter bits of a delta. An `insert` asks all of a table's deltas, and most do not have the key: about one in
+/// five hundred reads a page in vain.
 const FILTER_BITS: BitsPerKey = BitsPerKey(14);
 
-/// Takes a draft's records.
+/// The builder that takes a draft's records.
 type DraftBuilder<'a> = DeltaBuilder<'a, &'a RefCell<Room<'a>>>;
 
-/// What is being built.
+/// A delta that is being built.
 struct Draft {
     pages: Extents,
     values: Extents,
@@ -30,7 +31,7 @@ impl Draft {
         Draft { pages: Extents::new(store), values: Extents::new(store), birth }
     }
 
-    /// Builds the delta of `ranges` and of what `fill` adds.
+    /// Builds the delta of `ranges` and of the records that `fill` adds.
     fn build(
         &mut self,
         store: &Store,
@@ -49,7 +50,7 @@ impl Draft {
     }
 }
 
-/// What `writes` says of one table, as a delta.
+/// Returns the writes to one table in `writes` as a delta.
 pub(super) fn write(
     store: &Arc<Store>,
     writes: &WriteSet,
@@ -62,7 +63,7 @@ pub(super) fn write(
         writes.records(table).try_for_each(|(key, own)| match own {
             Own::Value(value) => builder.add(key, Value::Inline(value)),
             Own::Deleted => builder.add(key, Value::Deleted),
-            // Stays in memory: nothing but a reference.
+            // It stays in memory: it is only a reference.
             Own::Large(_) => Ok(()),
         })
     })?;
@@ -71,10 +72,10 @@ pub(super) fn write(
     Ok(Spilled { delta, read, level: 0, pages, values: vec![Arc::new(values)], garbage: Vec::new() })
 }
 
-/// Adds a record behind all others.
+/// A function that adds a record after all others.
 type Add<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 
-/// A delta of what `fill` adds, all of it puts.
+/// Builds a delta of the records that `fill` adds, all of them puts.
 pub(crate) fn build(store: &Arc<Store>, fill: &mut dyn FnMut(Add<'_>) -> Result<()>) -> Result<Spilled> {
     let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
     let mut draft = Draft::new(store, birth);
@@ -85,7 +86,7 @@ pub(crate) fn build(store: &Arc<Store>, fill: &mut dyn FnMut(Add<'_>) -> Result<
     Ok(Spilled { delta, read: false, level: 0, pages, values: vec![Arc::new(values)], garbage: Vec::new() })
 }
 
-/// One delta that says what `list`, newest first, says.
+/// Merges `list`, newest first, into one delta.
 pub(super) fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) -> Result<Spilled> {
     let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
     let mut draft = Draft::new(store, birth);

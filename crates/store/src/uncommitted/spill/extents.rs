@@ -1,4 +1,4 @@
-//! The room of what is not committed yet: given back with its owner, unless the log came to name it.
+//! The extents of uncommitted data: they are freed with their owner, unless the log refers to them.
 
 use crate::state::store::Store;
 use base::Result;
@@ -8,7 +8,7 @@ use space::Extent;
 use std::fmt;
 use std::sync::Arc;
 
-/// Extents that belong to a transaction: freed when this goes, unless it was committed.
+/// Extents that belong to a transaction: they are freed when this is dropped, unless the transaction was committed.
 pub(crate) struct Extents {
     store: Arc<Store>,
     pub(super) list: Vec<Extent>,
@@ -32,7 +32,7 @@ impl Extents {
         Ok(unit)
     }
 
-    /// Hands the extents on: to the log, which names them now.
+    /// Returns the extents, which the log refers to from now on.
     pub fn take(&mut self) -> Vec<Extent> {
         std::mem::take(&mut self.list)
     }
@@ -46,7 +46,8 @@ impl Drop for Extents {
 
 impl Store {
     pub(crate) fn free_unpublished(&self, extents: &[Extent]) {
-        // After a latch nothing is handed out any more, and the log may name them. In a forked child nothing is ours.
+        // After a latch nothing is allocated, and the log may refer to the extents. In a forked child they are not
+        // ours.
         if extents.is_empty() || self.latched().is_some() || self.processes.is_forked() {
             return;
         }
@@ -58,7 +59,7 @@ impl Store {
     }
 }
 
-/// Where a delta's pages and values go, each to their owner.
+/// The space for a delta's pages and values, each with its own owner.
 pub(super) struct Room<'a> {
     pub pages: &'a mut Extents,
     pub values: &'a mut Extents,

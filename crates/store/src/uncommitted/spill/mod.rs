@@ -1,24 +1,23 @@
-//! A transaction's writes that did not fit its share of memory: sorted runs of its own in the data file.
+//! The writes of a transaction that did not fit its share of memory: sorted runs of its own in the data file.
 //!
 //! ```text
 //!   write set (memory, newest)  ──►  run, run, run ... of each table (newest first)  ──►  snapshot
 //! ```
 //!
-//! 1. When the write set passes its bound it is written, table by table, as a [`Delta`], and begins anew. What a
-//!    table's deltas say is newer than the snapshot and older than the write set; a newer delta's range deletes hide
-//!    what older ones hold. The catalog's rows are few, and stay in memory; so do references to values in the data
-//!    file.
+//! 1. When the write set exceeds its bound, it is written, table by table, as a [`Delta`], and begins anew. A table's
+//!    deltas are newer than the snapshot and older than the write set; a newer delta's range deletes hide older deltas'
+//!    records. The catalog's rows are few and stay in memory; so do references to values in the data file.
 //! 2. Eight deltas of a size are merged into one of the next size, so that a look-up meets few and each record is
-//!    written a logarithmic number of times. All in bounded memory.
-//! 3. Deltas are immutable and shared by count. A savepoint that lives when the write set is spilled keeps the lists as
-//!    they were before, with the write set as it was at the savepoint (*frozen*): rolling back puts both in place
-//!    again. A savepoint that is made while there is much in memory has that spilled first, so that what is frozen
-//!    stays small: a quarter of the bound, all of it together.
-//! 4. A delta owns its extents until its transaction commits: with its last reference they are free again. The room of
-//!    large values is shared with the deltas that a merge makes of it.
+//!    written a logarithmic number of times, in bounded memory.
+//! 3. Deltas are immutable and reference-counted. If a savepoint exists when the write set is spilled, it keeps the
+//!    lists as they were before, with the write set as it was at the savepoint (*frozen*): a rollback restores both. If
+//!    a savepoint is made while much is in memory, that is spilled first, so that everything frozen together stays
+//!    within a quarter of the bound.
+//! 4. A delta owns its extents until its transaction commits: with its last reference they are free again. The extents
+//!    of large values are shared with the deltas that a merge makes.
 //!
-//! What an insert has read, as it answers duplicates, is noted for all keys of a spilled write set together: if any was
-//! read, all count as read. Like the joined intervals of a long read set that can add conflicts, and never lose one.
+//! The reads of inserts, which report duplicates, are recorded for all keys of a spilled write set together: if any was
+//! read, all count as read. Like the joined intervals of a long read set this can add conflicts, and never lose one.
 
 mod build;
 mod extents;
@@ -41,28 +40,28 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// So many deltas of a size are merged into one.
+/// The number of deltas of a size that are merged into one.
 pub(crate) const MERGED: usize = 8;
-/// More deltas of one table than this are merged further when they are attached: every read of the table looks into
-/// each until a checkpoint has absorbed them.
+/// The greatest number of deltas of one table that are attached; more are merged first, because every read of the table
+/// looks into each until a checkpoint has absorbed them.
 const MOST_ATTACHED: usize = 4;
 
-/// A delta that was not committed yet.
+/// A delta that is not committed yet.
 #[derive(Debug)]
 pub(crate) struct Spilled {
     pub delta: Delta,
-    /// Whether keys of it were read before they were written.
+    /// Whether keys of the delta were read before they were written.
     pub read: bool,
-    /// Its size, as the number of merges that led to it.
+    /// The size class of the delta: the number of merges that led to it.
     level: u32,
     pages: Extents,
-    /// Owners of the large values that it may name.
+    /// The owners of the large values that it may refer to.
     values: Vec<Arc<Extents>>,
-    /// Large values among these that merges have dropped.
+    /// The large values among these that merges have dropped.
     garbage: Vec<Extent>,
 }
 
-/// What stays in memory when the rest of a write set is spilled.
+/// The writes that stay in memory when the rest of a write set is spilled.
 struct Kept {
     table: TableId,
     key: Vec<u8>,
@@ -72,59 +71,59 @@ struct Kept {
 enum KeptValue {
     /// A row of the catalog; `None`: deleted.
     Row(Option<Vec<u8>>),
-    /// A value that lies in the data file already.
+    /// A value that is in the data file already.
     Large(Arc<Unpublished>, Prior),
 }
 
 type Lists = BTreeMap<TableId, Vec<Arc<Spilled>>>;
 
-/// A write set as it was at its last savepoint, and what was spilled before.
+/// A write set as of its last savepoint, and the deltas that were spilled before.
 #[derive(Debug)]
 struct Frozen {
     writes: WriteSet,
     lists: Lists,
 }
 
-/// See the module.
+/// The spilled writes of a transaction; see the module.
 #[derive(Debug)]
 pub(crate) struct Spills {
     store: Arc<Store>,
     lists: Lists,
     frozen: Vec<Frozen>,
-    /// Deltas whose writes were rolled back, but whose keys were read.
+    /// The deltas whose writes were rolled back, but whose keys were read.
     read_only: Vec<(TableId, Arc<Spilled>)>,
 }
 
 impl Spills {
-    /// Nothing yet.
+    /// Creates spills without deltas.
     pub fn new(store: &Arc<Store>) -> Spills {
         Spills { store: Arc::clone(store), lists: Lists::new(), frozen: Vec::new(), read_only: Vec::new() }
     }
 
-    /// The deltas of `table`, newest first.
+    /// Returns the deltas of `table`, newest first.
     #[inline]
     pub fn of(&self, table: TableId) -> &[Arc<Spilled>] {
         self.lists.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether nothing is to be committed from here.
+    /// Returns whether it has nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.lists.is_empty()
     }
 
-    /// Bytes of memory that frozen write sets take.
+    /// Returns the memory that frozen write sets take, in bytes.
     pub fn frozen_bytes(&self) -> usize {
         self.frozen.iter().map(|frozen| frozen.writes.bytes()).sum()
     }
 
-    /// Every delta of `table` whose keys matter to validation, with whether they were read, written, or both.
+    /// Returns every delta whose keys matter to validation, with whether they were read, written, or both.
     pub fn to_validate(&self) -> impl Iterator<Item = (TableId, &Spilled, bool)> {
         let written =
             self.lists.iter().flat_map(|(table, list)| list.iter().map(|spilled| (*table, &**spilled, true)));
         written.chain(self.read_only.iter().map(|(table, spilled)| (*table, &**spilled, false)))
     }
 
-    /// What the deltas say of `key`: `None` inside says that it is deleted.
+    /// Finds `key` in the deltas. An inner `None` means that it is deleted.
     pub fn find(
         &self,
         store: &Store,
@@ -149,10 +148,10 @@ impl Spills {
         })
     }
 
-    /// Writes what `writes` holds of user tables to deltas, and empties it of that, and of what was rolled back. See
-    /// the module.
+    /// Writes the user tables' part of `writes` to deltas, and removes it from `writes`, together with what was rolled
+    /// back. See the module.
     ///
-    /// Nothing has changed after an error.
+    /// After an error nothing has changed.
     pub fn spill(&mut self, reader: &Reader, writes: &mut WriteSet, reads: &PaidReads) -> Result<()> {
         let store = &Arc::clone(&self.store);
         let _writing = store.early.begin();
@@ -181,8 +180,8 @@ impl Spills {
         Ok(())
     }
 
-    /// Empties the write set but for the catalog's rows and what lies in the data file already; keeps it as it was at
-    /// its last savepoint, if it has any. Keys whose writes are gone stay read. Large values that were `replaced`
+    /// Empties the write set, except for the catalog's rows and values that are in the data file already; keeps it as
+    /// of its last savepoint, if it has any. Keys whose writes are gone stay read. Large values that were `replaced`
     /// are left out.
     fn freeze(&mut self, writes: &mut WriteSet, reads: &PaidReads, replaced: &BTreeSet<(TableId, Vec<u8>)>) {
         let store = Arc::clone(&self.store);
@@ -220,8 +219,8 @@ impl Spills {
         }
     }
 
-    /// Adds a delta that was built beside the write set, newer than all others of its table. The write set holds
-    /// nothing of a user's table but large values, and those of the delta's keys no more; its savepoints stay.
+    /// Adds a delta that was built beside the write set, newer than all others of its table. Of user tables the write
+    /// set holds only large values; those of the delta's keys are removed. Its savepoints stay.
     pub fn push(
         &mut self,
         reader: &Reader,
@@ -243,7 +242,7 @@ impl Spills {
         self.merge_level(&store, reader, table)
     }
 
-    /// Step 2 for one table.
+    /// Runs step 2 for one table.
     fn merge_level(&mut self, store: &Arc<Store>, reader: &Reader, table: TableId) -> Result<()> {
         loop {
             let list = &self.lists[&table];
@@ -268,7 +267,7 @@ impl Spills {
         Ok(())
     }
 
-    /// Goes back to the savepoint numbered `serial`, which the present write set does not know.
+    /// Rolls back to the savepoint numbered `serial`, which the present write set does not have.
     pub fn thaw(&mut self, writes: &mut WriteSet, reads: &PaidReads, savepoint: Savepoint) -> Result<()> {
         let at = self.frozen.iter().rposition(|frozen| frozen.writes.knows(savepoint));
         let Some(at) = at else { return writes.rollback_to(savepoint) };
@@ -288,8 +287,8 @@ impl Spills {
         writes.rollback_to(savepoint)
     }
 
-    /// Gives up the savepoint numbered `serial`, which the present write set does not know, and those made after it,
-    /// but for those of the present write set.
+    /// Releases `savepoint`, which the present write set does not have, and those made after it, except for those of
+    /// the present write set.
     pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         let at = self.frozen.iter().rposition(|frozen| frozen.writes.knows(savepoint));
         let at = at.ok_or_else(|| {
@@ -306,7 +305,7 @@ impl Spills {
         Ok(())
     }
 
-    /// The deltas as they are attached, their extents handed over; what merges have dropped is free again.
+    /// Prepares the deltas for being attached, with their extents; extents that merges have dropped are freed.
     pub fn prepare(mut self, reader: &Reader) -> Result<PreparedAttach> {
         self.frozen.clear();
         let store = Arc::clone(&self.store);
@@ -321,7 +320,7 @@ impl Spills {
     }
 }
 
-/// A transaction's deltas, ready to be attached; abandoned, they are free again.
+/// A transaction's deltas, ready to be attached. If they are abandoned, their extents are freed.
 #[derive(Debug)]
 pub(crate) struct PreparedAttach {
     pub spills: Spills,
@@ -344,7 +343,7 @@ impl PreparedAttach {
         PreparedAttach { spills, attached }
     }
 
-    /// The log names them now: they are the transaction's no more. Answers what merges had dropped, to be freed.
+    /// Notes that the log now refers to the extents. Returns those that merges had dropped, to be freed.
     pub fn publish(&mut self, store: &Store) -> Vec<Extent> {
         let published: HashSet<u64> = self.attached.extents.iter().map(|extent| extent.unit).collect();
         let mut owned = Vec::new();

@@ -1,15 +1,15 @@
 //! Bytes that are appended and never move.
 //!
 //! Chunks double from 4 KiB to 1 MiB, so that a small transaction owns little and a huge one copies nothing when it
-//! grows. What is longer than a quarter of a chunk gets one of its own size.
+//! grows. Bytes that are longer than a quarter of a chunk get one of their own size.
 
-/// The first chunk: a transaction of a few dozen small records fits.
+/// The size of the first chunk: a transaction of a few dozen small records fits.
 const FIRST_CHUNK_BYTES: usize = 4 << 10;
 const MAX_CHUNK_BYTES: usize = 1 << 20;
-/// What is kept of an emptied arena.
+/// The size up to which an emptied arena keeps memory.
 const KEPT_BYTES: usize = 16 << 10;
 
-/// Where some bytes begin: the chunk in the high half, the offset in the low half.
+/// The place of some bytes: the chunk in the high half, the offset in the low half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(u64);
 
@@ -18,24 +18,24 @@ impl Place {
         Place((chunk as u64) << 32 | offset as u64)
     }
 
-    /// A number that is no place, kept where a place would be.
+    /// Stores a number in the form of a place.
     pub(super) fn of_index(index: usize) -> Self {
         Place(index as u64)
     }
 
-    /// The number that [`Place::of_index`] kept.
+    /// Returns the number that [`Place::of_index`] stored.
     pub(super) fn as_index(self) -> usize {
         self.0 as usize
     }
 
-    /// The place `bytes` further on, in the same chunk.
+    /// Returns the place `bytes` after this one, in the same chunk.
     #[inline]
     pub(super) fn plus(self, bytes: usize) -> Self {
         Place(self.0 + bytes as u64)
     }
 }
 
-/// How much there was at some time.
+/// The size of the arena at some time.
 #[derive(Debug)]
 pub(super) struct Mark {
     lengths: Vec<usize>,
@@ -43,19 +43,19 @@ pub(super) struct Mark {
     used_bytes: usize,
 }
 
-/// See the module. An empty one owns no memory.
+/// An arena; see the module. An empty one owns no memory.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     chunks: Vec<Vec<u8>>,
     /// The chunk that is being filled.
     filling: usize,
     used_bytes: usize,
-    /// Of all chunks, used or not.
+    /// The bytes of all chunks, used or not.
     held_bytes: usize,
 }
 
 impl Arena {
-    /// Appends `first` and `second` next to each other and returns where `first` begins.
+    /// Appends `first` and `second` next to each other and returns the place of `first`.
     #[inline]
     pub(super) fn append(&mut self, first: &[u8], second: &[u8]) -> Place {
         let bytes = first.len() + second.len();
@@ -72,7 +72,7 @@ impl Arena {
         place
     }
 
-    /// A chunk with room for `bytes`: the next one to fill, or one of its own for what is long.
+    /// Returns a chunk with room for `bytes`: the next one to fill, or one of its own for long ones.
     #[cold]
     fn make_room(&mut self, bytes: usize) -> usize {
         if bytes > MAX_CHUNK_BYTES / 4 {
@@ -80,7 +80,7 @@ impl Arena {
             self.held_bytes += bytes;
             return self.chunks.len() - 1;
         }
-        // A kept, emptied chunk may follow; a long value's own chunk has no room and is passed over.
+        // A kept, emptied chunk may follow; a long value's own chunk has no room and is skipped.
         let empty = |chunk: &Vec<u8>| chunk.is_empty() && chunk.capacity() >= bytes;
         let kept = (self.filling + 1..self.chunks.len()).find(|&at| empty(&self.chunks[at]));
         self.filling = kept.unwrap_or_else(|| {
@@ -92,21 +92,21 @@ impl Arena {
         self.filling
     }
 
-    /// The `len` bytes that begin at `place`.
+    /// Returns the `len` bytes at `place`.
     #[inline]
     pub(super) fn get(&self, place: Place, len: usize) -> &[u8] {
         let (chunk, offset) = ((place.0 >> 32) as usize, place.0 as u32 as usize);
         &self.chunks[chunk][offset..offset + len]
     }
 
-    /// Overwrites what begins at `place`.
+    /// Overwrites the bytes at `place`.
     #[inline]
     pub(super) fn overwrite(&mut self, place: Place, bytes: &[u8]) {
         let (chunk, offset) = ((place.0 >> 32) as usize, place.0 as u32 as usize);
         self.chunks[chunk][offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// What [`Arena::truncate`] goes back to.
+    /// Returns a mark for [`Arena::truncate`].
     pub(super) fn mark(&self) -> Mark {
         let lengths = self.chunks.iter().map(Vec::len).collect();
         Mark { lengths, filling: self.filling, used_bytes: self.used_bytes }
@@ -120,18 +120,18 @@ impl Arena {
         (self.filling, self.used_bytes) = (mark.filling, mark.used_bytes);
     }
 
-    /// Bytes appended since the last [`Arena::clear`].
+    /// Returns the number of bytes appended since the last [`Arena::clear`].
     pub(super) fn used_bytes(&self) -> usize {
         self.used_bytes
     }
 
-    /// Bytes of all chunks.
+    /// Returns the number of bytes of all chunks.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Forgets all bytes; keeps small chunks, 16 KiB at most: less than what a transaction is not charged for.
+    /// Forgets all bytes. It keeps small chunks, at most 16 KiB: less than what a transaction is not charged for.
     pub(super) fn clear(&mut self) {
         self.used_bytes = 0;
         self.filling = 0;

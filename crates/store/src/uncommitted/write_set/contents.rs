@@ -1,4 +1,4 @@
-//! What is in a write set, for those who carry it on: a commit and its validation, a scan, a spill.
+//! The contents of a write set, for a commit and its validation, a scan, or a spill.
 
 use super::table::{self, Entry, State, TableSet};
 use super::{Cursor, Own, Prior, WriteSet};
@@ -9,63 +9,63 @@ use std::sync::Arc;
 use txn::WrittenKey;
 
 impl WriteSet {
-    /// Puts, deletes and range deletes to commit.
+    /// Returns the number of puts, deletes and range deletes to commit.
     pub fn operations(&self) -> u64 {
         self.sets().iter().map(|set| set.operations() as u64).sum()
     }
 
-    /// How many puts, deletes and range deletes there are to commit, by table.
+    /// Returns the number of puts, deletes and range deletes to commit, by table.
     pub fn operations_by_table(&self) -> impl Iterator<Item = (TableId, u64)> {
         let sets = self.sets().iter().map(|set| (set.table, set.operations() as u64));
         sets.filter(|&(_, operations)| operations > 0)
     }
 
-    /// The tables with something to commit, in the order of their ids.
+    /// Returns the tables with something to commit, in the order of their ids.
     pub fn tables(&self) -> impl Iterator<Item = TableId> {
         self.sets().iter().filter(|set| set.operations() > 0).map(|set| set.table)
     }
 
-    /// Puts one table's writes in key order and keeps them so from now on. O(n log n) the first time, O(1) after.
+    /// Sorts one table's writes by key, and keeps them sorted from now on. O(n log n) the first time, O(1) after that.
     pub fn sort(&self, table: TableId) {
         if let Some(at) = self.position(table) {
             self.tables[at].ensure_order(&self.arena);
         }
     }
 
-    /// [`WriteSet::sort`] for every table.
+    /// Calls [`WriteSet::sort`] for every table.
     pub fn sort_all(&self) {
         for set in self.sets() {
             set.ensure_order(&self.arena);
         }
     }
 
-    /// What a commit does first, outside the critical section: sorts every table of more than one write, so that
-    /// [`WriteSet::records`] and [`WriteSet::ops`] can be asked for.
+    /// Runs the first part of a commit, outside the critical section: sorts every table with more than one write, so
+    /// that [`WriteSet::records`] and [`WriteSet::ops`] can be called.
     pub fn sort_for_commit(&self) {
         for set in self.sets() {
             set.ensure_records(&self.arena);
         }
     }
 
-    /// A cursor over the writes to `table`, which must have been sorted; `None` if there are none, so that a scan
-    /// need not merge anything. Range deletes count: the merged cursor must know what they hide.
+    /// Returns a cursor over the writes to `table`, which must have been sorted; `None` if there are none, so that a
+    /// scan need not merge anything. Range deletes count, because the merged cursor must know what they hide.
     pub fn cursor(&self, table: TableId) -> Option<Cursor<'_>> {
         let set = self.table(table).filter(|set| set.operations() > 0)?;
         Some(Cursor::new(set, &self.arena, &self.large))
     }
 
-    /// The range deletes of `table` in key order: disjoint `[start, end)`, to be applied before the records.
+    /// Returns the range deletes of `table` in key order: disjoint `[start, end)`, to be applied before the records.
     pub fn ranges(&self, table: TableId) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         self.table(table).into_iter().flat_map(|set| set.ranges.spans())
     }
 
-    /// The puts and deletes of `table`, which must have been sorted, strictly ascending.
+    /// Returns the puts and deletes of `table`, which must have been sorted, in strictly ascending order.
     pub fn records(&self, table: TableId) -> impl Iterator<Item = (&[u8], Own<'_>)> {
         let record = |entry: &table::Entry| (entry.key(&self.arena), entry.own(&self.arena, &self.large));
         self.table(table).into_iter().flat_map(move |set| set.in_order(&self.arena).map(record))
     }
 
-    /// Everything to commit in `table`, which must have been sorted, in the order in which the log has it.
+    /// Returns everything to commit in `table`, which must have been sorted, in the order of the log.
     pub fn ops(&self, table: TableId) -> impl Iterator<Item = Op<'_>> {
         let ranges = self.ranges(table).map(|(start, end)| Op::DeleteRange { start, end });
         let records = self.records(table).map(|(key, own)| match own {
@@ -76,8 +76,8 @@ impl WriteSet {
         ranges.chain(records)
     }
 
-    /// What validation must know, table by table, for the tables that `changed` says yes to. In key order where the
-    /// table was sorted, which is kinder to the history's caches.
+    /// Returns what validation needs, table by table, for the tables for which `changed` returns true. It is in key
+    /// order if the table was sorted, which uses the history's caches better.
     pub fn written(
         &self,
         mut changed: impl FnMut(TableId) -> bool,
@@ -96,14 +96,14 @@ impl WriteSet {
         })
     }
 
-    /// How many keys of `table` were written or taken back, and the first and the last of them, where that is known:
-    /// after sorting, and of a table without range deletes.
+    /// Returns how many keys of `table` were written or taken back, and the first and the last of them, if that is
+    /// known: after sorting, and for a table without range deletes.
     pub fn ends(&self, table: TableId) -> Option<(usize, &[u8], &[u8])> {
         let set = self.table(table)?;
         set.ends(&self.arena).map(|(first, last)| (set.entries(), first, last))
     }
 
-    /// Keys that were looked up before they were written: all, or those alone whose writes are gone.
+    /// Returns the keys that were looked up before they were written: all, or only those whose writes are gone.
     pub fn read_keys(&self, gone: bool) -> impl Iterator<Item = (TableId, &[u8])> {
         let keys = move |set: &'_ TableSet| {
             let read =
@@ -113,13 +113,13 @@ impl WriteSet {
         self.sets().iter().flat_map(keys)
     }
 
-    /// Whether a key that is written in `table` was looked up before.
+    /// Returns whether a key that is written in `table` was looked up before.
     pub fn has_read(&self, table: TableId) -> bool {
         let is_read = |entry: &Entry| entry.read() && entry.state() != State::Gone;
         self.table(table).is_some_and(|set| set.all().iter().any(is_read))
     }
 
-    /// The large values that were put, each with whether its key was looked up before. Every table was sorted.
+    /// Returns the large values that were put, each with whether its key was looked up before. Every table was sorted.
     pub fn large_entries(&self) -> impl Iterator<Item = (TableId, &[u8], &Arc<Unpublished>, Prior)> {
         let sets = if self.has_large() { self.sets() } else { &[] };
         sets.iter().flat_map(move |set| {
@@ -130,7 +130,7 @@ impl WriteSet {
         })
     }
 
-    /// The large values to be committed; every table was sorted.
+    /// Returns the large values to be committed. Every table was sorted.
     pub(crate) fn committed_large(&self) -> impl Iterator<Item = &Arc<Unpublished>> {
         let sets = if self.has_large() { self.sets() } else { &[] };
         sets.iter()

@@ -5,8 +5,8 @@ use super::order::{Order, Position};
 use super::own::{LargeValues, Own};
 use super::table::TableSet;
 
-/// See the module. Borrows the write set: after a write a new cursor is sought to where the old one stood, which
-/// costs O(log n).
+/// A cursor over one table's own writes; see the module. It borrows the write set: after a write a new cursor seeks the
+/// position of the old one, which takes O(log n).
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     set: &'a TableSet,
@@ -17,57 +17,57 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Panics if the table was not sorted.
+    /// Creates a cursor. Panics if the table was not sorted.
     pub(super) fn new(set: &'a TableSet, arena: &'a Arena, large: &'a LargeValues) -> Self {
         let order = set.order().expect("a cursor is asked for after sorting");
         Cursor { set, order, arena, large, at: None }
     }
 
-    /// To the first write at or after `key`.
+    /// Moves to the first write at or after `key`.
     pub fn seek(&mut self, key: &[u8]) {
         self.at = Some(self.order.seek(key, self.set.keys(self.arena)).0);
     }
 
-    /// To the last write before `key`.
+    /// Moves to the last write before `key`.
     pub fn seek_before(&mut self, key: &[u8]) {
         self.at = self.order.before(self.order.seek(key, self.set.keys(self.arena)).0);
     }
 
-    /// To the first write.
+    /// Moves to the first write.
     pub fn seek_first(&mut self) {
         self.at = Some(self.order.first());
     }
 
-    /// To the last write.
+    /// Moves to the last write.
     pub fn seek_last(&mut self) {
         self.at = self.order.before(self.order.end());
     }
 
-    /// To the next write. Without an entry, stays without.
+    /// Moves to the next write. Without an entry, it stays without.
     #[inline]
     pub fn next(&mut self) {
         self.at = self.at.filter(|&at| self.order.entry(at).is_some()).map(|at| self.order.after(at));
     }
 
-    /// To the write before. Without an entry, stays without.
+    /// Moves to the previous write. Without an entry, it stays without.
     #[inline]
     pub fn prev(&mut self) {
         self.at = self.at.filter(|&at| self.order.entry(at).is_some()).and_then(|at| self.order.before(at));
     }
 
-    /// The key and what was written, unless the cursor ran off an end.
+    /// Returns the key and what was written, unless the cursor is off an end.
     #[inline]
     pub fn entry(&self) -> Option<(&'a [u8], Own<'a>)> {
         let entry = self.set.entry(self.order.entry(self.at?)?);
         Some((entry.key(self.arena), entry.own(self.arena, self.large)))
     }
 
-    /// Whether the transaction deleted any range of this table.
+    /// Returns whether the transaction deleted any range of this table.
     pub fn has_ranges(&self) -> bool {
         self.set.ranges.len() > 0
     }
 
-    /// The range delete that covers `key`, as `[start, end)`.
+    /// Returns the range delete that covers `key`, as `[start, end)`.
     pub fn covering(&self, key: &[u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {
         self.set.ranges.covering(key)
     }

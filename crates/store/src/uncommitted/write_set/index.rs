@@ -13,15 +13,15 @@ use base::seams::Random;
 use std::sync::OnceLock;
 
 const GROUP: usize = 8;
-/// Groups of the smallest index.
+/// The number of groups of the smallest index.
 const MIN_GROUPS: usize = 8;
-/// An emptied index keeps at most these: clearing them takes well under a microsecond.
+/// The most groups that an emptied index keeps: clearing them takes well under a microsecond.
 const KEPT_GROUPS: usize = 256;
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// See the module. An empty one owns no memory.
+/// An index; see the module. An empty one owns no memory.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     tags: Vec<u64>,
@@ -35,7 +35,7 @@ fn tag(hash: u32) -> u64 {
 }
 
 impl Index {
-    /// The entry with this `hash` for which `is` says yes. One group on average.
+    /// Returns the entry with this `hash` for which `is` returns true. It looks at one group on average.
     #[inline]
     pub(super) fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         if self.tags.is_empty() {
@@ -44,8 +44,8 @@ impl Index {
         let mut group = self.home(hash);
         loop {
             let tags = self.tags[group];
-            // A byte that equals the tag becomes 0, and 0 bytes get their top bit set. A byte above one of them may
-            // be reported wrongly; its slot's hash tells.
+            // A byte that equals the tag becomes 0, and 0 bytes get their top bit set. A byte above one of them may be
+            // reported wrongly; its slot's hash decides.
             let difference = tags ^ (LOW_BITS * tag(hash));
             let mut matches = difference.wrapping_sub(LOW_BITS) & !difference & HIGH_BITS;
             while matches != 0 {
@@ -62,16 +62,16 @@ impl Index {
         }
     }
 
-    /// How many entries it has.
+    /// Returns the number of entries.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.used
     }
 
-    /// Adds an entry that is not there yet.
+    /// Adds an entry that does not exist yet.
     #[inline]
     pub(super) fn insert(&mut self, hash: u32, entry: u32) {
-        // At most 3/4 full: most searches then end in their home group.
+        // It is at most 3/4 full: most searches then end in their home group.
         if self.used * 4 >= self.tags.len() * GROUP * 3 {
             self.grow();
         }
@@ -111,7 +111,7 @@ impl Index {
         }
     }
 
-    /// Forgets all entries; keeps a small buffer.
+    /// Forgets all entries, and keeps a small buffer.
     pub(super) fn clear(&mut self) {
         if self.tags.len() > KEPT_GROUPS {
             *self = Index::default();
@@ -122,7 +122,7 @@ impl Index {
     }
 }
 
-/// Drawn once per process, so that nobody can choose keys that collide.
+/// Returns a seed that is drawn once per process, so that nobody can choose keys that collide.
 pub(super) fn process_seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| Random::from_entropy().next_u64())
@@ -135,7 +135,8 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// The hash of `key`, whose [`base::keys::head8`] is `head`. A key of at most eight bytes is its head and length.
+/// Returns the hash of `key`, whose [`base::keys::head8`] is `head`. A key of at most eight bytes is its head and
+/// length.
 #[inline]
 pub(super) fn hash(seed: u64, head: u64, key: &[u8]) -> u32 {
     const ODD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xa076_1d64_78bd_642f];
@@ -160,7 +161,7 @@ mod tests {
     fn every_entry_is_found_and_no_other() {
         let mut index = Index::default();
         let mut random = Random::seeded(1);
-        // Few distinct hashes, so that clusters are long and wrap around.
+        // There are few distinct hashes, so that clusters are long and wrap around.
         let hashes: Vec<u32> = (0..3000).map(|_| (random.below(700) << 22) as u32 | 0xffff).collect();
         for round in 0..2 {
             for (entry, &hash) in hashes.iter().enumerate() {

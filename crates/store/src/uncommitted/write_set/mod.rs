@@ -1,17 +1,18 @@
-//! What a transaction has written and not committed: private, in memory, gone when the transaction is.
+//! The uncommitted writes of a transaction: private, in memory, and freed with the transaction.
 //!
-//! 1. A write set says one of three things about a key: a value, deleted, or nothing (then the snapshot decides).
+//! 1. A write set contains one of three things about a key: a value, a delete, or nothing (then the snapshot decides).
 //!    The last write to the key decides; a range delete counts as a write to every key in it.
-//! 2. What is committed is the *final* state: per table the union of the range deletes, then one put or delete per
-//!    key in key order. That is the same state, as puts that a later range delete covered are not among them.
-//! 3. Bytes are appended to one arena and never move while the set lives. A value that fits where the key's last
-//!    value lies is written over it, unless a savepoint may want the old one back.
-//! 4. Savepoints nest. While one is live every change is logged with what it replaced; rolling back undoes from the
-//!    end. That a key was *read* before it was written is remembered through a rollback: the transaction has seen it.
-//! 5. A large value is held by its [`Unpublished`]: dropped when the write is replaced or rolled back for good, so that
-//!    its extents are freed then and not only with the transaction.
-//! 6. An empty set owns no memory, and [`WriteSet::clear`] keeps small buffers: a transaction of a few writes
-//!    allocates nothing once its set has been used before.
+//! 2. The *final* state is committed: per table the union of the range deletes, then one put or delete per key in key
+//!    order. That is the same state, because puts that a later range delete covered are not among them.
+//! 3. Bytes are appended to one arena and never move while the set lives. A value that fits where the key's last value
+//!    is stored overwrites it, unless a savepoint may need the old one.
+//! 4. Savepoints nest. While one is live every change is logged with what it replaced; a rollback undoes changes from
+//!    the end. That a key was *read* before it was written is remembered through a rollback: the transaction has seen
+//!    it.
+//! 5. A large value is held by its [`Unpublished`], which is dropped when the write is replaced or finally rolled back,
+//!    so that its extents are freed then and not only with the transaction.
+//! 6. An empty set owns no memory, and [`WriteSet::clear`] keeps small buffers: a transaction of a few writes allocates
+//!    nothing if its set has been used before.
 //!
 //! ```
 //! use base::TableId;
@@ -28,7 +29,7 @@
 //! ```
 //!
 //! Reading order: `table` (entries), `index` and `order` (two ways to find them), `ranges`, `arena`, `savepoints`,
-//! `contents` (what a commit, a scan or a spill asks for), `cursor`.
+//! `contents` (the data for a commit, a scan or a spill), `cursor`.
 
 mod arena;
 mod contents;
@@ -53,38 +54,39 @@ use savepoints::{LiveSavepoint, Undo};
 use std::sync::Arc;
 use table::{Content, ENTRY_BYTES, State, TableSet};
 
-/// Tables whose buffers an emptied set keeps.
+/// The number of tables whose buffers an emptied set keeps.
 const KEPT_TABLES: usize = 4;
 
-/// What a write takes in memory at most beside its key and value, in bytes: its entry, with the room that the list of
-/// entries grows by (64), its part of the index grows too (32), its place in the order (16), and one change to undo.
+/// The most memory of a write in addition to its key and value, in bytes: its entry, with the room by which the list of
+/// entries grows (64), its part of the index grows too (32), its place in the order (16), and one change to undo.
 pub const WRITE_COST: usize = 112 + size_of::<Undo>();
 
-/// What a write set takes.
+/// The size of a write set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// Bytes of memory in use.
+    /// The bytes of memory in use.
     pub used_bytes: usize,
     /// An upper bound of the bytes that the commit takes in the log.
     pub logged_bytes: usize,
-    /// An upper bound of the memory that is held, free room in buffers included.
+    /// An upper bound of the memory that is held, including free room in buffers.
     pub held_bytes: usize,
 }
 
-/// Whether the transaction looked a key up in its snapshot before it writes it. An insert that answers duplicates
-/// has, and needs no entry in the read set then: the flag is validated instead.
+/// Whether the transaction looked a key up in its snapshot before it writes it. An insert that reports duplicates has,
+/// and then needs no entry in the read set: the flag is validated instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prior {
-    /// A blind write.
+    /// The key was not looked up: a blind write.
     Unread,
-    /// Found, or found absent.
+    /// The key was looked up, and found present or absent.
     Read,
 }
 
-/// See the module. Not shared between threads; may be sent.
+/// A write set; see the module. Threads cannot share it, but it may be sent.
 #[derive(Debug, Default)]
 pub struct WriteSet {
-    /// The first `used` are this transaction's, in the order of their ids; the rest are buffers kept for more.
+    /// The tables. The first `used` are this transaction's, in the order of their ids; the rest are buffers kept for
+    /// more.
     tables: Vec<TableSet>,
     used: usize,
     /// The table written or looked up last.
@@ -99,12 +101,12 @@ pub struct WriteSet {
 }
 
 impl WriteSet {
-    /// An empty set. Allocates nothing.
+    /// Creates an empty set. It allocates nothing.
     pub fn new() -> Self {
         WriteSet::default()
     }
 
-    /// What this transaction wrote to `key`, if anything. O(1), and O(log n) in the table's range deletes.
+    /// Returns what this transaction wrote to `key`, if anything. O(1), and O(log n) in the table's range deletes.
     #[inline]
     pub fn get(&self, table: TableId, key: &[u8]) -> Option<Own<'_>> {
         let set = self.table(table)?;
@@ -117,7 +119,7 @@ impl WriteSet {
         set.ranges.covering(key).map(|_| Own::Deleted)
     }
 
-    /// Sets `key` to `value`. Both are copied. O(1) amortised; O(log n) more once an order was asked for.
+    /// Sets `key` to `value`. Both are copied. O(1) amortised; O(log n) more after an order was made.
     #[inline]
     pub fn put(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) {
         let at = self.table_index(table);
@@ -142,7 +144,7 @@ impl WriteSet {
         self.change(at, number, TableSet::put_content(place, value), prior);
     }
 
-    /// Sets `key` to a value that lies in the data file. Costs what [`WriteSet::put`] of an empty value does.
+    /// Sets `key` to a value in the data file. It costs what [`WriteSet::put`] of an empty value does.
     pub fn put_large(&mut self, table: TableId, key: &[u8], value: Arc<Unpublished>, prior: Prior) {
         let at = self.table_index(table);
         let set = &mut self.tables[at];
@@ -154,19 +156,19 @@ impl WriteSet {
         self.change(at, number, TableSet::large_content(index), prior);
     }
 
-    /// The guard of the large value that this transaction put under `key`.
+    /// Returns the guard of the large value that this transaction put under `key`.
     pub fn large(&self, table: TableId, key: &[u8]) -> Option<&Arc<Unpublished>> {
         let set = self.table(table)?;
         let entry = set.entry(set.find(key, &self.arena)?);
         entry.large().map(|index| self.large.get(index))
     }
 
-    /// Whether a large value was ever put: the data file is to be synced before the commit.
+    /// Returns whether a large value was ever put: the data file must then be synced before the commit.
     pub fn has_large(&self) -> bool {
         !self.large.is_empty()
     }
 
-    /// Deletes `key`, present or not. Costs what [`WriteSet::put`] does.
+    /// Deletes `key`, whether or not it exists. It costs what [`WriteSet::put`] does.
     #[inline]
     pub fn delete(&mut self, table: TableId, key: &[u8], prior: Prior) {
         let at = self.table_index(table);
@@ -178,8 +180,8 @@ impl WriteSet {
         self.change(at, number, self.tables[at].content_as(number, State::Deleted), prior);
     }
 
-    /// Deletes every key in `[start, end)`; no `end` means to the end of the table. O(own writes inside), and the
-    /// table's order is made if it has own writes.
+    /// Deletes every key in `[start, end)`; no `end` means to the end of the table. O(own writes inside). The table's
+    /// order is made if it has own writes.
     pub fn delete_range(&mut self, table: TableId, start: &[u8], end: Option<&[u8]>) {
         if end.is_some_and(|end| end <= start) {
             return;
@@ -194,7 +196,7 @@ impl WriteSet {
         }
     }
 
-    /// Changes an entry, and logs what was there while a savepoint is live.
+    /// Changes an entry, and logs the previous content while a savepoint is live.
     #[inline]
     fn change(&mut self, at: usize, number: u32, content: Content, prior: Prior) {
         let set = &mut self.tables[at];
@@ -212,36 +214,36 @@ impl WriteSet {
         }
     }
 
-    /// Stretches of keys that were found empty, own writes included. Each put takes its key out.
+    /// Returns the stretches of keys that were found empty, own writes included. Each put takes its key out.
     pub(crate) fn known(&self) -> &stretches::Own {
         &self.known
     }
 
-    /// Forgets them: the transaction got records in another way than by puts.
+    /// Forgets the stretches: the transaction got records in another way than by puts.
     pub(crate) fn forget_known(&mut self) {
         self.known.take();
     }
 
-    /// Whether there is nothing to commit.
+    /// Returns whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.sets().iter().all(|set| set.operations() == 0)
     }
 
-    /// Whether it holds nothing at all, not even what was rolled back: that takes memory too.
+    /// Returns whether it holds nothing at all, not even rolled back writes, which take memory too.
     pub fn is_blank(&self) -> bool {
         self.sets().iter().all(|set| set.entries() == 0 && set.operations() == 0)
     }
 
-    /// Whether most of its memory is taken by what was rolled back or written over. O(writes).
+    /// Returns whether most of its memory is taken by writes that were rolled back or overwritten. O(writes).
     pub fn is_mostly_gone(&self) -> bool {
         let live_bytes: usize = self.sets().iter().map(TableSet::live_bytes).sum();
         self.bytes() > 2 * live_bytes
     }
 
-    /// What it takes, for the memory budget and the log. O(tables), which are few.
+    /// Returns its size, for the memory budget and the log. O(tables), which are few.
     #[inline]
     pub fn footprint(&self) -> Footprint {
-        /// In the log: a kind, two lengths, and with the first of a table its id.
+        /// A record in the log has a kind, two lengths, and with the first of a table its id.
         const PER_OPERATION_BYTES: usize = 16;
         let (mut entries, mut range_bytes) = (0, 0);
         for set in self.sets() {
@@ -258,12 +260,12 @@ impl WriteSet {
         }
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub fn bytes(&self) -> usize {
         self.footprint().used_bytes
     }
 
-    /// Forgets everything, savepoints included. Keeps small buffers for the next transaction.
+    /// Forgets everything, including savepoints. It keeps small buffers for the next transaction.
     pub fn clear(&mut self) {
         self.tables.truncate(KEPT_TABLES);
         let used = self.used.min(KEPT_TABLES);

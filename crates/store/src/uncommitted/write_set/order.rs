@@ -1,7 +1,7 @@
-//! The live entries of one table in key order, made when first asked for and kept from then on.
+//! The live entries of one table in key order, made when first needed and maintained from then on.
 //!
-//! 1. A [`Ranked`] entry carries the key's first eight bytes and its length up to nine, which order two keys without
-//!    a look at either unless both are longer than eight bytes and begin alike.
+//! 1. A [`Ranked`] entry has the key's first eight bytes and its length up to nine. These order two keys without a look
+//!    at either, unless both are longer than eight bytes and have the same first eight.
 //! 2. The order is a list of sorted blocks. It is built as *one* block, which is all that a commit needs. The first
 //!    change after that cuts it into blocks of [`CUT`]; a change then moves at most [`MAX_BLOCK`] neighbours.
 //! 3. Sorting compares words, not keys: ties on one word are sorted again by the next eight bytes. Keys that share a
@@ -12,16 +12,16 @@ use super::table::Entry;
 use base::keys::head8;
 use std::cmp::Ordering;
 
-/// Above this length a block is cut before it is changed: moving half of it costs about what finding it does.
+/// The length above which a block is cut before it is changed: moving half of it costs about as much as finding it.
 const MAX_BLOCK: usize = 512;
 /// The length of the pieces.
 const CUT: usize = 256;
-/// Runs of ties shorter than this are sorted by whole keys.
+/// The length below which runs of ties are sorted by whole keys.
 const SHORT_RUN: usize = 12;
-/// From here on ties are sorted by whole keys: bounds the recursion.
+/// The depth from which ties are sorted by whole keys; it bounds the recursion.
 const MAX_DEPTH_BYTES: usize = 128;
 
-/// What a key's place in the order depends on, and the entry that has it.
+/// The data that determine a key's place in the order, and its entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranked {
     head: u64,
@@ -30,14 +30,14 @@ pub(super) struct Ranked {
     entry: u32,
 }
 
-/// Where a cursor stands; past the end, the block is the number of blocks.
+/// The position of a cursor; after the end, the block is the number of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     block: usize,
     index: usize,
 }
 
-/// What the order needs to look at keys.
+/// The data that the order needs to look at keys.
 #[derive(Clone, Copy)]
 pub(super) struct Keys<'a> {
     pub(super) entries: &'a [Entry],
@@ -57,7 +57,7 @@ fn class(key: &[u8]) -> u32 {
 }
 
 impl Ranked {
-    /// The number of the entry.
+    /// Returns the number of the entry.
     #[inline]
     pub(super) fn entry(&self) -> u32 {
         self.entry
@@ -73,14 +73,14 @@ impl Ranked {
     }
 }
 
-/// See the module. No block is empty.
+/// An order; see the module. No block is empty.
 #[derive(Debug)]
 pub(super) struct Order {
     blocks: Vec<Vec<Ranked>>,
 }
 
 impl Order {
-    /// The order of the `count` entries numbered `live`. O(n log n).
+    /// Builds the order of the `count` entries numbered `live`. O(n log n).
     pub(super) fn build(count: usize, live: impl Iterator<Item = u32>, keys: Keys<'_>) -> Self {
         let rank = |entry: u32| {
             let found = &keys.entries[entry as usize];
@@ -92,7 +92,7 @@ impl Order {
         Order { blocks: if ranked.is_empty() { Vec::new() } else { vec![ranked] } }
     }
 
-    /// The first position whose key is not before `key`, and whether it is `key`. O(log n).
+    /// Returns the first position whose key is not before `key`, and whether it is `key`. O(log n).
     pub(super) fn seek(&self, key: &[u8], keys: Keys<'_>) -> (Position, bool) {
         let head = head8(key);
         let after = self.blocks.partition_point(|block| block[0].compare(key, head, keys).is_le());
@@ -106,7 +106,7 @@ impl Order {
         }
     }
 
-    /// Adds an entry that is not there.
+    /// Adds an entry that does not exist yet.
     pub(super) fn insert(&mut self, entry: u32, keys: Keys<'_>) {
         let key = keys.of(entry);
         let ranked = Ranked { head: head8(key), class: class(key), entry };
@@ -120,7 +120,7 @@ impl Order {
         self.blocks[at.block].insert(at.index, ranked);
     }
 
-    /// Where `key` belongs: at the end of a block rather than in front of the next.
+    /// Returns where `key` belongs: at the end of a block rather than before the next.
     fn insert_position(&self, key: &[u8], keys: Keys<'_>) -> Position {
         let (at, found) = self.seek(key, keys);
         debug_assert!(!found, "an entry was inserted twice");
@@ -130,7 +130,7 @@ impl Order {
         at
     }
 
-    /// Removes an entry that is there.
+    /// Removes an existing entry.
     pub(super) fn remove(&mut self, entry: u32, keys: Keys<'_>) {
         let key = keys.of(entry);
         let (mut at, mut found) = self.seek(key, keys);
@@ -155,29 +155,29 @@ impl Order {
         self.blocks.splice(block..=block, long.chunks(CUT).map(piece));
     }
 
-    /// The entry at `at`, unless that is past the end.
+    /// Returns the entry at `at`, unless that is after the end.
     #[inline]
     pub(super) fn entry(&self, at: Position) -> Option<u32> {
         Some(self.blocks.get(at.block)?[at.index].entry)
     }
 
-    /// The first position; past the end if there is none.
+    /// Returns the first position; after the end if there is none.
     pub(super) fn first(&self) -> Position {
         Position { block: 0, index: 0 }
     }
 
-    /// The last position; past the end if there is none.
+    /// Returns the last position; after the end if there is none.
     pub(super) fn last(&self) -> Position {
         let block = self.blocks.len().saturating_sub(1);
         Position { block, index: self.blocks.last().map_or(0, |block| block.len() - 1) }
     }
 
-    /// Past the end.
+    /// Returns the position after the end.
     pub(super) fn end(&self) -> Position {
         Position { block: self.blocks.len(), index: 0 }
     }
 
-    /// The position after `at`, which is not past the end.
+    /// Returns the position after `at`, which is not after the end.
     #[inline]
     pub(super) fn after(&self, at: Position) -> Position {
         if at.index + 1 < self.blocks[at.block].len() {
@@ -186,7 +186,7 @@ impl Order {
         Position { block: at.block + 1, index: 0 }
     }
 
-    /// The position before `at`, if there is one.
+    /// Returns the position before `at`, if there is one.
     #[inline]
     pub(super) fn before(&self, at: Position) -> Option<Position> {
         if let Some(index) = at.index.checked_sub(1) {
@@ -196,7 +196,7 @@ impl Order {
         Some(Position { block, index: self.blocks[block].len() - 1 })
     }
 
-    /// All entries in key order, block by block.
+    /// Returns all entries in key order, block by block.
     pub(super) fn blocks(&self) -> impl Iterator<Item = &[Ranked]> {
         self.blocks.iter().map(Vec::as_slice)
     }

@@ -1,26 +1,26 @@
-//! What the writes of a transaction say about a key, and the large values that they hold.
+//! The contents of a key in the writes of a transaction, and the large values that they hold.
 
 use crate::uncommitted::large::Unpublished;
 use base::LargeRef;
 use std::sync::Arc;
 
-/// What a transaction's own writes say about a key.
+/// The contents of a key in a transaction's own writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own<'a> {
-    /// It has this value.
+    /// The key has this value.
     Value(&'a [u8]),
-    /// It has a value that lies in the data file.
+    /// The key has a value in the data file.
     Large(LargeRef),
-    /// It is deleted, whatever the snapshot says.
+    /// The key is deleted, whatever the snapshot contains.
     Deleted,
 }
 
-/// The large values of a transaction, by number; none where one was replaced or rolled back.
+/// The large values of a transaction, by number; `None` if one was replaced or rolled back.
 #[derive(Debug, Default)]
 pub(super) struct LargeValues(Vec<Option<Arc<Unpublished>>>);
 
 impl LargeValues {
-    /// Whether none was ever added.
+    /// Returns whether none was ever added.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -34,7 +34,7 @@ impl LargeValues {
         self.0[index].as_ref().expect("an entry's large value is held")
     }
 
-    /// Releases the value with this number, if there is one: nothing refers to it any more.
+    /// Releases the value with this number, if there is one: nothing refers to it.
     #[inline]
     pub fn release(&mut self, index: Option<usize>) {
         if let Some(index) = index {

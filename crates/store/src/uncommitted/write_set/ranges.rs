@@ -1,33 +1,33 @@
 //! A transaction's own range deletes on one table: sorted, disjoint, none touching the next.
 //!
-//! Range deletes take effect before the puts and deletes of the same commit, so only their union counts, and a new
-//! one is merged with those that it overlaps or touches. They may be many, and come in any order.
+//! Range deletes take effect before the puts and deletes of the same commit, so only their union counts, and a new one
+//! is merged with those that it overlaps or touches. They may be many, and come in any order.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Where the span ends that begins at a key; `None`: at the end of the table.
+/// The end of a span that begins at a key; `None`: the end of the table.
 type End = Option<Box<[u8]>>;
 
-/// What a span takes beside its bytes: its place in the map, which is two thirds full on average.
+/// The memory of a span in addition to its bytes: its place in the map, which is two thirds full on average.
 const SPAN_BYTES: usize = 64;
 
-/// See the module.
+/// Range deletes; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    /// By where they begin.
+    /// The spans, by their first keys.
     spans: BTreeMap<Box<[u8]>, End>,
     bytes: usize,
 }
 
-/// How to take back one [`Ranges::insert`]: the span that begins at `start` was put in the place of `replaced`.
+/// The data to undo one [`Ranges::insert`]: the span that begins at `start` replaced `replaced`.
 #[derive(Debug)]
 pub(super) struct Replaced {
     start: Box<[u8]>,
     replaced: Vec<(Box<[u8]>, End)>,
 }
 
-/// A span, lent.
+/// A borrowed span.
 pub(super) type Span<'a> = (&'a [u8], Option<&'a [u8]>);
 
 fn bytes(start: &[u8], end: &End) -> usize {
@@ -35,18 +35,18 @@ fn bytes(start: &[u8], end: &End) -> usize {
 }
 
 impl Ranges {
-    /// The spans in key order.
+    /// Returns the spans in key order.
     pub(super) fn spans(&self) -> impl ExactSizeIterator<Item = Span<'_>> {
         self.spans.iter().map(|(start, end)| (&**start, end.as_deref()))
     }
 
-    /// How many spans there are.
+    /// Returns the number of spans.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// The span that covers `key`. O(log n).
+    /// Returns the span that covers `key`. O(log n).
     #[inline]
     pub(super) fn covering(&self, key: &[u8]) -> Option<Span<'_>> {
         if self.spans.is_empty() {
@@ -75,14 +75,14 @@ impl Ranges {
         Replaced { start: new_start, replaced }
     }
 
-    /// Where the last span begins that `[start, end)` overlaps or touches.
+    /// Returns the first key of the last span that `[start, end)` overlaps or touches.
     fn last_touched(&self, start: &[u8], end: Option<&[u8]>) -> Option<Box<[u8]>> {
         let until = end.map_or(Bound::Unbounded, Bound::Included);
         let (found, found_end) = self.spans.range::<[u8], _>((Bound::Unbounded, until)).next_back()?;
         found_end.as_ref().is_none_or(|end| start <= &**end).then(|| found.clone())
     }
 
-    /// Takes back the newest [`Ranges::insert`] that was not taken back yet.
+    /// Undoes the newest [`Ranges::insert`] that was not undone yet.
     pub(super) fn undo(&mut self, change: Replaced) {
         let end = self.spans.remove(&change.start).expect("what was put and not taken back is there");
         self.bytes -= bytes(&change.start, &end);
@@ -97,7 +97,7 @@ impl Ranges {
         *self = Ranges::default();
     }
 
-    /// Bytes of memory in use. O(1).
+    /// Returns the bytes of memory in use. O(1).
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,10 +1,10 @@
 //! Going back: to a savepoint by undoing, and to a set that was frozen while its successor was written.
 //!
-//! 1. While a savepoint lives each change is logged with what it replaced. Going back undoes from the end; the
-//!    savepoint stays, those made after it do not.
-//! 2. A set is *frozen* as it was at its last savepoint, without the memory that came after it, when what it holds is
-//!    spilled. What comes after is written to a new set, whose savepoints go on in number, so that none is taken for
-//!    another. *Thawing* puts the earlier set back.
+//! 1. While a savepoint is live, each change is logged with what it replaced. A rollback undoes changes from the end;
+//!    the savepoint stays, those made after it do not.
+//! 2. A set is *frozen* as of its last savepoint, without the later memory, when its contents are spilled. Later writes
+//!    go to a new set, whose savepoint numbers continue, so that all numbers differ. *Thawing* restores the earlier
+//!    set.
 
 use super::WriteSet;
 use super::arena::Mark;
@@ -12,7 +12,7 @@ use super::ranges::Replaced;
 use super::table::Content;
 use base::{Error, Result, TableId};
 
-/// Where [`WriteSet::rollback_to`] goes back to.
+/// A savepoint to which [`WriteSet::rollback_to`] goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a savepoint has an effect only if the transaction is rolled back to it"]
 pub struct Savepoint {
@@ -20,7 +20,7 @@ pub struct Savepoint {
 }
 
 impl Savepoint {
-    /// Whether it was made before [`WriteSet::moment`] was answered.
+    /// Returns whether it was made before the call of [`WriteSet::moment`] that returned `moment`.
     pub fn is_before(self, moment: u64) -> bool {
         self.serial < moment
     }
@@ -37,13 +37,13 @@ pub(super) enum Undo {
 pub(super) struct LiveSavepoint {
     serial: u64,
     undo_len: usize,
-    /// How much of the arena and of each table there was.
+    /// The sizes of the arena and of each table.
     arena: Mark,
     entries: Vec<(TableId, usize)>,
 }
 
 impl WriteSet {
-    /// Remembers the present state until the savepoint is released, or an earlier one is gone back to. O(1).
+    /// Records the present state until the savepoint is released, or an earlier one is rolled back to. O(1).
     pub fn savepoint(&mut self) -> Savepoint {
         let serial = self.next_serial;
         self.next_serial += 1;
@@ -53,13 +53,13 @@ impl WriteSet {
         Savepoint { serial }
     }
 
-    /// A number that grows with each savepoint.
+    /// Returns a number that grows with each savepoint.
     pub fn moment(&self) -> u64 {
         self.next_serial
     }
 
-    /// Goes back to what was when `savepoint` was made. It stays live; those made after it do not. O(changes since).
-    /// [`base::ErrorKind::Invalid`] if it is not live any more; nothing is changed then.
+    /// Rolls back to the state in which `savepoint` was made. It stays live; those made after it do not. O(changes
+    /// since). Returns [`base::ErrorKind::Invalid`] if it is not live; nothing is changed then.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let level = self.level(savepoint)?;
         self.known.take();
@@ -80,8 +80,8 @@ impl WriteSet {
         Ok(())
     }
 
-    /// Gives up `savepoint` and those made after it; what was written stays. [`base::ErrorKind::Invalid`] if it is
-    /// not live any more.
+    /// Releases `savepoint` and those made after it; the writes remain. Returns [`base::ErrorKind::Invalid`] if it is
+    /// not live.
     pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         let level = self.level(savepoint)?;
         self.savepoints.truncate(level);
@@ -95,25 +95,25 @@ impl WriteSet {
         Ok(())
     }
 
-    /// Gives up every savepoint; what was written stays.
+    /// Releases every savepoint; the writes remain.
     pub fn release_all(&mut self) {
         if let Some(first) = self.savepoints.first() {
             self.release(Savepoint { serial: first.serial }).expect("it is live");
         }
     }
 
-    /// Whether there is anything that can be gone back to.
+    /// Returns whether there is a live savepoint.
     pub fn has_savepoints(&self) -> bool {
         !self.savepoints.is_empty()
     }
 
-    /// Whether `savepoint` can be gone back to.
+    /// Returns whether `savepoint` is live.
     pub fn knows(&self, savepoint: Savepoint) -> bool {
         self.level(savepoint).is_ok()
     }
 
-    /// Goes back to the last savepoint and gives up all memory that was used since; answers an empty set for what comes
-    /// after. `None`, and nothing is done, without a savepoint.
+    /// Rolls back to the last savepoint and frees all memory that was used since; returns an empty set for later
+    /// writes. Without a savepoint it does nothing and returns `None`.
     pub fn freeze(&mut self) -> Option<WriteSet> {
         let serial = self.savepoints.last()?.serial;
         self.rollback_to(Savepoint { serial }).expect("the last savepoint is live");
@@ -127,7 +127,7 @@ impl WriteSet {
         Some(WriteSet { next_serial: self.next_serial, ..WriteSet::default() })
     }
 
-    /// Puts `earlier`, which was frozen, in the place of this set. Savepoints keep their order.
+    /// Replaces this set with `earlier`, which was frozen. Savepoints keep their order.
     pub fn thaw(&mut self, earlier: WriteSet) {
         let next_serial = self.next_serial;
         *self = earlier;

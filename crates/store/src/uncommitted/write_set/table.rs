@@ -1,12 +1,12 @@
 //! One table's share of a write set.
 //!
-//! 1. Each key that was ever written has one entry for as long as the write set lives; a write that was taken back
-//!    (by a range delete, or by a rollback) leaves a *gone* entry, which says nothing about the key.
-//! 2. An entry is found by a scan while there are few, and through the index from then on. The index has the first
-//!    so many entries; who looks for a key in it adds those that it lacks. While each key comes behind all before it,
-//!    a new one is known by the last alone: then there is no index until an older key is looked for.
-//! 3. The order, once made, holds exactly the entries that are not gone. [`TableSet::set`] is the one place where an
-//!    entry's content changes, and keeps that so. A commit needs none where the keys came in order.
+//! 1. Each key that was ever written has one entry as long as the write set lives; a write that was taken back (by a
+//!    range delete, or by a rollback) leaves a *gone* entry, which has no effect on the key.
+//! 2. An entry is found by a scan while there are few, and through the index from then on. The index contains a prefix
+//!    of the entries; a look-up in it adds those that it lacks. While each new key comes after all before it, it is
+//!    recognized as new by comparing it with the last: then there is no index until an older key is looked for.
+//! 3. The order, once made, holds exactly the entries that are not gone. [`TableSet::set`] is the only place where an
+//!    entry's content changes, and maintains that. A commit needs no order if the keys were written in order.
 
 use super::arena::{Arena, Place};
 use super::index::{self, Index};
@@ -18,27 +18,28 @@ use base::keys::head8;
 use base::prefetch::prefetch;
 use std::cell::{OnceCell, RefCell};
 
-/// Up to so many entries a scan over their heads is faster than hashing.
+/// The number of entries up to which a scan over their heads is faster than hashing.
 const SCANNED: usize = 16;
-/// How far ahead of its use a key is fetched, in entries; an entry twice as far. From 8 on it makes no difference.
+/// The number of entries by which a key is prefetched before its use; an entry twice as many. From 8 on it makes no
+/// difference.
 const FETCHED_AHEAD: usize = 12;
-/// Entries that an emptied table keeps room for: 256 KiB.
+/// The number of entries for which an emptied table keeps room: 256 KiB.
 const KEPT_ENTRIES: usize = 8192;
 
 /// The memory of an entry besides the arena: itself, two index slots, its place in the order.
 pub(super) const ENTRY_BYTES: usize = size_of::<Entry>() + 16 + 16;
 
-/// What a transaction's own writes say about a key.
+/// The state of a key in a transaction's own writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Value,
-    /// The place is an index into the set's large values.
+    /// A large value: the place is an index into the set's large values.
     Large,
     Deleted,
     Gone,
 }
 
-/// What a write changes in an entry, and what undoing it puts back.
+/// The part of an entry that a write changes, and that undoing restores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Content {
     value: Place,
@@ -47,20 +48,20 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Whether the key has a value then.
+    /// Returns whether the key has a value with it.
     #[inline]
     pub(super) fn is_put(&self) -> bool {
         matches!(self.state, State::Value | State::Large)
     }
 
-    /// The index of the large value that it holds.
+    /// Returns the index of the large value that it holds.
     #[inline]
     pub(super) fn large(&self) -> Option<usize> {
         (self.state == State::Large).then(|| self.value.as_index())
     }
 }
 
-/// A key and what was last written to it. 32 bytes: two fit a cache line.
+/// A key and what was last written to it. It has 32 bytes: two fit a cache line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     head: u64,
@@ -69,7 +70,7 @@ pub(super) struct Entry {
     value_len: u32,
     key_len: u16,
     state: State,
-    /// The key was looked up in the snapshot before it was written. Stays when a write is rolled back.
+    /// Whether the key was looked up in the snapshot before it was written. It stays when a write is rolled back.
     read: bool,
 }
 
@@ -93,7 +94,7 @@ impl Entry {
     pub(super) fn read(&self) -> bool {
         self.read
     }
-    /// What was written, of an entry that is not gone.
+    /// Returns what was written, for an entry that is not gone.
     #[inline]
     pub(super) fn own<'a>(&self, arena: &'a Arena, large: &LargeValues) -> Own<'a> {
         match self.state {
@@ -102,36 +103,36 @@ impl Entry {
             State::Deleted | State::Gone => Own::Deleted,
         }
     }
-    /// The index of its large value.
+    /// Returns the index of its large value.
     pub(super) fn large(&self) -> Option<usize> {
         (self.state == State::Large).then(|| self.value.as_index())
     }
-    /// Whether this is the entry of `key`. Keys of up to eight bytes are their heads and lengths.
+    /// Returns whether this is the entry of `key`. Keys of up to eight bytes are their heads and lengths.
     #[inline]
     fn is(&self, key: &[u8], head: u64, arena: &Arena) -> bool {
         self.head == head
             && self.key_len() == key.len()
             && (key.len() <= 8 || self.key(arena)[8..] == key[8..])
     }
-    /// Whether its key is before `key`.
+    /// Returns whether its key is before `key`.
     #[inline]
     fn is_before(&self, key: &[u8], head: u64, arena: &Arena) -> bool {
         self.head < head || (self.head == head && self.key(arena) < key)
     }
 }
 
-/// See the module.
+/// One table's writes; see the module.
 #[derive(Debug)]
 pub(super) struct TableSet {
     pub(super) table: TableId,
     entries: Vec<Entry>,
-    /// Whether each key is behind those of the entries before.
+    /// Whether each key is after those of the entries before.
     ascends: bool,
-    /// In a cell: a look-up adds to it.
+    /// The index. It is in a cell, because a look-up adds to it.
     index: RefCell<Index>,
     order: OnceCell<Order>,
     pub(super) ranges: Ranges,
-    /// Entries that are not gone.
+    /// The number of entries that are not gone.
     live: usize,
     seed: u64,
 }
@@ -151,13 +152,13 @@ impl TableSet {
         }
     }
 
-    /// How many entries there are, gone ones included.
+    /// Returns the number of entries, including gone ones.
     #[inline]
     pub(super) fn entries(&self) -> usize {
         self.entries.len()
     }
 
-    /// The number of `key`'s entry.
+    /// Returns the number of `key`'s entry.
     #[inline]
     pub(super) fn find(&self, key: &[u8], arena: &Arena) -> Option<u32> {
         let head = head8(key);
@@ -175,7 +176,7 @@ impl TableSet {
         index.find(hash, |entry| self.entries[entry as usize].is(key, head, arena))
     }
 
-    /// Whether `key` is behind the last entry's, if there is one.
+    /// Returns whether `key` is after the last entry's key, if there is one.
     #[inline]
     fn is_behind_all(&self, key: &[u8], head: u64, arena: &Arena) -> bool {
         self.entries.last().is_none_or(|last| last.is_before(key, head, arena))
@@ -218,38 +219,38 @@ impl TableSet {
         self.entries[number as usize].read = true;
     }
 
-    /// What a put of `value` makes of an entry whose new value's bytes are at `place`.
+    /// Returns an entry's content after a put of `value`, whose bytes are at `place`.
     #[inline]
     pub(super) fn put_content(place: Place, value: &[u8]) -> Content {
         let value_len = u32::try_from(value.len()).expect("values are shorter than 4 GiB");
         Content { value: place, value_len, state: State::Value }
     }
 
-    /// What a put of the large value with this index makes of an entry.
+    /// Returns an entry's content after a put of the large value with this index.
     pub(super) fn large_content(index: usize) -> Content {
         Content { value: Place::of_index(index), value_len: 0, state: State::Large }
     }
 
-    /// Where an entry's value lies, as long as there is room for `bytes` there.
+    /// Returns the place of an entry's value if there is room for `bytes`.
     #[inline]
     pub(super) fn value_place(&self, number: u32, bytes: usize) -> Option<Place> {
         let entry = self.entry(number);
         (entry.state == State::Value && bytes <= entry.value_len as usize).then_some(entry.value)
     }
 
-    /// Where the value of an entry just added lies.
+    /// Returns the place of the value of an entry that was just added.
     #[inline]
     pub(super) fn added_place(&self, number: u32) -> Place {
         self.entry(number).value
     }
 
-    /// The entry's content with another state.
+    /// Returns the entry's content with another state.
     pub(super) fn content_as(&self, number: u32, state: State) -> Content {
         let entry = self.entry(number);
         Content { value: entry.value, value_len: entry.value_len, state }
     }
 
-    /// Changes an entry's content and returns what it was.
+    /// Changes an entry's content and returns the previous one.
     #[inline]
     pub(super) fn set(&mut self, number: u32, content: Content, arena: &Arena) -> Content {
         let entry = &mut self.entries[number as usize];
@@ -266,7 +267,7 @@ impl TableSet {
         old
     }
 
-    /// Makes the order, unless it is there. O(n log n) once.
+    /// Makes the order, unless it exists. O(n log n) once.
     pub(super) fn ensure_order(&self, arena: &Arena) -> &Order {
         let keys = Keys { entries: &self.entries, arena };
         self.order.get_or_init(|| {
@@ -275,14 +276,14 @@ impl TableSet {
         })
     }
 
-    /// Makes the order unless the entries are in it, which a commit can do without.
+    /// Makes the order unless the entries are in it, in which case a commit does not need it.
     pub(super) fn ensure_records(&self, arena: &Arena) {
         if !self.ascends {
             self.ensure_order(arena);
         }
     }
 
-    /// The live entries in key order; the order was made, or the entries are in it.
+    /// Returns the live entries in key order; the order was made, or the entries are in it.
     #[inline]
     pub(super) fn in_order<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = &'a Entry> {
         let order = self.order.get();
@@ -292,7 +293,7 @@ impl TableSet {
         as_written.chain(self.ordered(order, arena))
     }
 
-    /// The first and the last key of all entries, if their order is known and there are no range deletes.
+    /// Returns the first and the last key of all entries, if their order is known and there are no range deletes.
     pub(super) fn ends<'a>(&'a self, arena: &'a Arena) -> Option<(&'a [u8], &'a [u8])> {
         let are_all_ordered = self.ascends || (self.order.get().is_some() && self.live == self.entries.len());
         if !are_all_ordered || self.ranges.len() > 0 {
@@ -305,8 +306,9 @@ impl TableSet {
         Some((self.entry(first).key(arena), self.entry(last).key(arena)))
     }
 
-    /// The entries in the order that was made, if it was. Entries and keys lie in the order of the writing, so that
-    /// each of the two would be a cache miss, one waiting for the other: both are fetched ahead, the entry first.
+    /// Returns the entries in the order that was made, if it was. Entries and keys are in memory in the order of
+    /// writing, so each of the two would be a cache miss, one waiting for the other: both are prefetched, the entry
+    /// first.
     fn ordered<'a>(&'a self, order: Option<&'a Order>, arena: &'a Arena) -> impl Iterator<Item = &'a Entry> {
         order.into_iter().flat_map(Order::blocks).flat_map(move |block| {
             (0..block.len()).map(move |at| {
@@ -321,19 +323,19 @@ impl TableSet {
         })
     }
 
-    /// The order, if it was made.
+    /// Returns the order, if it was made.
     #[inline]
     pub(super) fn order(&self) -> Option<&Order> {
         self.order.get()
     }
 
-    /// What the order needs to look at keys.
+    /// Returns the data that the order needs to look at keys.
     #[inline]
     pub(super) fn keys<'a>(&'a self, arena: &'a Arena) -> Keys<'a> {
         Keys { entries: &self.entries, arena }
     }
 
-    /// The live entries in `[start, end)`, in key order.
+    /// Returns the live entries in `[start, end)`, in key order.
     pub(super) fn live_in(&mut self, start: &[u8], end: Option<&[u8]>, arena: &Arena) -> Vec<u32> {
         if self.live == 0 {
             return Vec::new();
@@ -350,7 +352,8 @@ impl TableSet {
         found
     }
 
-    /// The entries that validation must know: in key order if that is known, then those that are gone but were read.
+    /// Returns the entries that validation needs: in key order if that is known, then those that are gone but were
+    /// read.
     pub(super) fn to_validate<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = &'a Entry> {
         let ordered = self.ordered(self.order.get(), arena);
         let rest = if self.order.get().is_none() || self.live < self.entries.len() {
@@ -363,7 +366,7 @@ impl TableSet {
         ordered.chain(rest.iter().filter(move |entry| !is_known(entry)).filter(matters))
     }
 
-    /// How many entries there are, gone ones included.
+    /// Returns the number of entries, including gone ones.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -379,30 +382,30 @@ impl TableSet {
         self.order = OnceCell::new();
     }
 
-    /// All entries, gone ones included.
+    /// Returns all entries, including gone ones.
     pub(super) fn all(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Puts and deletes, and range deletes.
+    /// Returns the number of puts, deletes and range deletes.
     pub(super) fn operations(&self) -> usize {
         self.live + self.ranges.len()
     }
 
-    /// Bytes of the range deletes.
+    /// Returns the bytes of the range deletes.
     #[inline]
     pub(super) fn range_bytes(&self) -> usize {
         self.ranges.bytes()
     }
 
-    /// Memory that what is to be committed takes. O(entries).
+    /// Returns the memory of what is to be committed. O(entries).
     pub(super) fn live_bytes(&self) -> usize {
         let live = self.entries.iter().filter(|entry| entry.state() != State::Gone);
         let bytes = live.map(|entry| ENTRY_BYTES + entry.key_len() + entry.value_len as usize);
         self.ranges.bytes() + bytes.sum::<usize>()
     }
 
-    /// Forgets everything; keeps small buffers.
+    /// Forgets everything, and keeps small buffers.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.entries.shrink_to(KEPT_ENTRIES);
