@@ -1,20 +1,20 @@
-//! Which layout each table wants: from what was done with it, and from what it is made of.
+//! The recommended layout of each table: from the operations on it, and from its contents.
 //!
-//! 1. *Measured* of each table, since the database was opened ([`TableStats`]): look-ups, cursor moves and writes, or
+//! 1. *Measured* for each table, since the database was opened ([`TableStats`]): look-ups, cursor moves and writes, or
 //!    as many as the caller assumes; bytes that commits put in and that checkpoints wrote for it; bytes of its records
-//!    and of its pages, its runs, the pages of a look-up. Of the database: the memory, and how fast checkpoints merge.
-//! 2. *Estimated* for either layout: what an operation costs, in nanoseconds ([`Costs`]). The write amplification of
-//!    the layout that a table has is the measured one, if enough was written to it.
+//!    and of its pages, its runs, the pages of a look-up. For the database: the memory, and how fast checkpoints merge.
+//! 2. *Estimated* for either layout: the cost of an operation in nanoseconds ([`Costs`]). The write amplification of
+//!    the table's present layout is the measured one, if enough was written to it.
 //!    * A write to a B+tree pays its share of the leaves that a checkpoint rewrites: *m* writes to keys drawn at random
-//!      from *n* leaves change n(1 - (1 - 1/n)^m) of them, and each is written whole. One to an LSM table pays for its
-//!      record `LSM_WRITTEN` times, whatever the table's size (docs/decisions/0023-lsm-slices.md).
-//!    * A look-up pays for the pages that it looks into: one a level, and in an LSM table two for each run above; and
-//!      for the part of the leaves that the pool cannot hold, a read from the disk.
-//!    * A move of a cursor pays more where several runs are merged.
-//! 3. *Advised* is the layout with the lower sum, if it is lower by `CLEARLY`; else the one that the table has.
+//!      from *n* leaves change n(1 - (1 - 1/n)^m) of them, and each is written whole. A write to an LSM table pays for
+//!      its record `LSM_WRITTEN` times, whatever the table's size (docs/decisions/0023-lsm-slices.md).
+//!    * A look-up pays for the pages that it reads: one a level, and in an LSM table two for each run above; and for
+//!      the part of the leaves that the pool cannot hold, a read from the disk.
+//!    * A move of a cursor pays more if several runs are merged.
+//! 3. *Recommended* is the layout with the lower sum, if it is lower by `CLEARLY`; otherwise the present one.
 //!
 //! The figures are made to be compared with each other. Keys that are written in order, and reads of few hot keys, make
-//! a B+tree cheaper than estimated: of those nothing is known before they were measured.
+//! a B+tree cheaper than estimated: these are not known before they were measured.
 
 use crate::state::catalog::WantedLayout;
 use crate::state::store::Store;
@@ -22,63 +22,64 @@ use crate::watch::stats::TableStats;
 use base::Result;
 use std::sync::Arc;
 
-/// How often an LSM table writes a record in all: spilled, merged in tiers, merged with the lowest run, with what pages
-/// and filters take beside it.
+/// The number of times that an LSM table writes a record: spilled, merged in tiers, merged with the lowest run, with
+/// the space of pages and filters.
 const LSM_WRITTEN: f64 = 4.2;
-/// Runs above the lowest that an LSM table has on the average.
+/// The average number of runs above the lowest of an LSM table.
 const LSM_RUNS_ABOVE: f64 = 5.0;
-/// One layout must be this many times cheaper before it is advised in place of the one that is there.
+/// The factor by which a layout must be cheaper to be recommended in place of the present one.
 const CLEARLY: f64 = 1.25;
-/// Fewer operations than this say nothing; nor do fewer bytes of how often they are written.
+/// The least number of operations that are significant, and of bytes from which amplification is computed.
 const LEAST_OPERATIONS: u64 = 1_000;
 const LEAST_WRITTEN_BYTES: u64 = 16 << 20;
-/// Looking into a page in memory; a step inside one; the same over several runs; a page from the disk.
+/// The time of a look into a page in memory; then of a step inside one, of a step over several runs, and of a page from
+/// the disk.
 const PAGE_NS: f64 = 150.0;
 const MOVE_NS: f64 = 35.0;
 const MERGED_MOVE_NS: f64 = 60.0;
 const DISK_NS: f64 = 80_000.0;
-/// What a commit takes for each record, wherever it is merged to.
+/// The time of a commit for each record, in any layout.
 const COMMIT_NS: f64 = 1_000.0;
-/// How fast checkpoints merge, until that was measured.
+/// The assumed rate at which checkpoints merge, until it was measured.
 const ASSUMED_BYTES_PER_S: u64 = 200 << 20;
-/// How full pages are of a tree that was edited, and of one that was built.
+/// The fill of pages of an edited tree, and then of a built one.
 const EDITED_FILL: f64 = 0.69;
 const BUILT_FILL: f64 = 0.95;
-/// A checkpoint reads leaves in key order: so many of them cost what one does alone.
+/// The number of leaves that a checkpoint, which reads them in key order, reads at the cost of one.
 const READ_AHEAD: f64 = 4.0;
-/// What memtables and slots take for a record beside its bytes.
+/// The memory of a record in memtables and slots in addition to its bytes.
 const RECORD_OVERHEAD_BYTES: f64 = 64.0;
 
 /// Operations on a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Operations {
-    /// Look-ups.
+    /// The number of look-ups.
     pub gets: u64,
-    /// Moves of cursors.
+    /// The number of cursor moves.
     pub moves: u64,
-    /// Puts and deletes.
+    /// The number of puts and deletes.
     pub writes: u64,
 }
 
-/// What one operation costs in a layout, estimated, in nanoseconds.
+/// The estimated cost of one operation in a layout, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Costs {
-    /// A look-up.
+    /// The cost of a look-up.
     pub get_ns: f64,
-    /// A move of a cursor.
+    /// The cost of a cursor move.
     pub move_ns: f64,
-    /// A write, including all later merges.
+    /// The cost of a write, including all later merges.
     pub write_ns: f64,
-    /// How many times the bytes of a record are written, without the log: estimated, or, for the table's own layout,
-    /// [measured](Advice::measured_amplification).
+    /// The number of times that the bytes of a record are written, without the log: estimated, or, for the table's own
+    /// layout, [measured](Advice::measured_amplification).
     pub write_amplification: f64,
-    /// Pages that a look-up reads.
+    /// The number of pages that a look-up reads.
     pub pages_per_get: f64,
 }
 
 impl Costs {
-    /// Returns what these operations cost together, in nanoseconds.
+    /// Returns the cost of these operations together, in nanoseconds.
     pub fn of(&self, operations: Operations) -> f64 {
         self.get_ns * operations.gets as f64
             + self.move_ns * operations.moves as f64
@@ -86,7 +87,7 @@ impl Costs {
     }
 }
 
-/// The recommended layout of one table, and the figures behind it.
+/// The recommended layout of one table, and the figures for it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Advice {
@@ -94,48 +95,48 @@ pub struct Advice {
     pub table: String,
     /// The layout that the table has, or is being changed to.
     pub layout: WantedLayout,
-    /// The recommended layout; `None`: there were too few operations to tell.
+    /// The recommended layout; `None`: there were too few operations for a recommendation.
     pub advised: Option<WantedLayout>,
     /// The operations on the table that were counted or assumed.
     pub operations: Operations,
-    /// Approximately how many records the table has.
+    /// The approximate number of records of the table.
     pub records: u64,
-    /// Bytes of keys and values in its runs.
+    /// The bytes of keys and values in its runs.
     pub record_bytes: u64,
-    /// How many runs the table has.
+    /// The number of runs of the table.
     pub runs: u64,
-    /// Bytes of its leaf pages and filters for each byte of records, measured; 0 without records.
+    /// The bytes of its leaf pages and filters for each byte of records, measured; 0 without records.
     pub space_amplification: f64,
-    /// How many times the bytes of a record were written since the database was opened, without the log; `None`: too
-    /// few were written.
+    /// The number of times that the bytes of a record were written since the database was opened, without the log;
+    /// `None`: too few were written.
     pub measured_amplification: Option<f64>,
-    /// Pages that a look-up reads now.
+    /// The number of pages that a look-up reads now.
     pub get_pages: u64,
-    /// What an operation costs as a B+tree.
+    /// The cost of operations with the B+tree layout.
     pub btree: Costs,
-    /// What an operation costs as an LSM table.
+    /// The cost of operations with the LSM layout.
     pub lsm: Costs,
     /// The number of look-ups for each write at which both layouts cost the same; with more look-ups, the B+tree is
     /// cheaper. `None`: one layout is always cheaper.
     pub even_gets_per_write: Option<f64>,
-    /// How many bytes a switch to the other layout would write.
+    /// The number of bytes that a switch to the other layout would write.
     pub switch_bytes: u64,
-    /// How long a switch takes at the rate of checkpoints on this machine, in seconds.
+    /// The time of a switch at the rate of checkpoints on this machine, in seconds.
     pub switch_seconds: f64,
 }
 
-/// What is known of a table beside its name.
+/// The data of a table besides its name.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shape {
     bytes: u64,
     record_bytes: f64,
-    /// Levels of a tree.
+    /// The number of levels of a tree.
     height: u64,
     /// The write amplification, if it is known for this layout.
     measured: Option<(WantedLayout, f64)>,
 }
 
-/// What is known of the database.
+/// The data of the database.
 #[derive(Clone, Copy, Debug)]
 struct House {
     page_bytes: f64,
@@ -159,7 +160,7 @@ impl Shape {
 }
 
 impl House {
-    /// What either layout costs. `share`: of the writes to all tables, those to this one.
+    /// Returns the costs of both layouts. `share` is this table's share of the writes to all tables.
     fn costs(&self, shape: Shape, share: f64) -> (Costs, Costs) {
         let record_bytes = shape.record_bytes;
         let table_bytes = (shape.bytes as f64).max(1.0);
@@ -171,7 +172,8 @@ impl House {
         let in_checkpoint = (self.memtable_bytes / (record_bytes + RECORD_OVERHEAD_BYTES) * share).max(1.0);
         let rewritten = leaves * -(in_checkpoint * (-1.0 / leaves).ln_1p()).exp_m1();
         let estimated = rewritten * self.page_bytes / (in_checkpoint * record_bytes);
-        // What was loaded past the log is counted as written and not as put: more than the worst case is no measure.
+        // Loaded data that bypassed the log counts as written and not as put: more than the worst case is not a
+        // measurement.
         let amplification = measured(WantedLayout::BTree).map_or(estimated, |of| of.min(estimated));
         let lsm_amplification =
             measured(WantedLayout::Lsm).map_or(LSM_WRITTEN, |of| of.min(2.0 * LSM_WRITTEN));
@@ -179,7 +181,7 @@ impl House {
         let btree = Costs {
             get_ns: height * PAGE_NS + missed(EDITED_FILL) * DISK_NS,
             move_ns: MOVE_NS,
-            // A leaf that the pool does not have is read before it is rewritten.
+            // A leaf that is not in the pool is read before it is rewritten.
             write_ns: COMMIT_NS
                 + amplification * record_bytes * ns_per_byte
                 + missed(EDITED_FILL) * DISK_NS * leaves_per_write / READ_AHEAD,
@@ -199,8 +201,8 @@ impl House {
 }
 
 impl Store {
-    /// What each table wants, by name. `assumed`: in place of what was counted since the database was opened.
-    /// `write_bytes_per_s`: how fast checkpoints merge, if that was measured. O(tables + slots).
+    /// Returns the recommendation for each table, by name. `assumed` replaces what was counted since the database was
+    /// opened. `write_bytes_per_s` is the rate at which checkpoints merge, if it was measured. O(tables + slots).
     pub fn advise(
         self: &Arc<Self>,
         assumed: Option<Operations>,
@@ -216,7 +218,7 @@ impl Store {
         let all_writes: u64 = counted.iter().map(|of| of.writes).sum();
         let mut advice = Vec::new();
         for table in tables {
-            // One that was made between the two looks comes the next time.
+            // A table that was created between the two looks is included the next time.
             let Some(of) = counted.iter().find(|of| of.name == table.name()) else { continue };
             let done = Operations { gets: of.gets, moves: of.cursor_moves, writes: of.writes };
             let share = match assumed {

@@ -1,4 +1,4 @@
-//! Whether everything on disk is as it should be.
+//! The check that everything on the disk is consistent.
 
 use crate::state::attach::Attached;
 use crate::state::store::Store;
@@ -12,48 +12,49 @@ use space::Extent;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a check found, all of it in order.
+/// The counts of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Tables with pages.
+    /// The number of tables with pages.
     pub tables: u64,
-    /// Of these, such as have the layout of LSM tables now: one that was switched has its new one once it was merged.
+    /// The number of these that have the LSM layout now. A table whose layout was changed has the new one after it was
+    /// merged.
     pub lsm_tables: u64,
-    /// Runs of records; a B+tree is one.
+    /// The number of runs of records; a B+tree is one.
     pub runs: u64,
-    /// Records in pages; what only the memtables hold is not counted.
+    /// The number of records in pages; what is only in memtables is not counted.
     pub records: u64,
-    /// Bytes of their keys and values.
+    /// The bytes of their keys and values.
     pub record_bytes: u64,
-    /// Pages of records.
+    /// The number of pages of records.
     pub leaves: u64,
-    /// Pages of pointers.
+    /// The number of pages of pointers.
     pub inner_pages: u64,
-    /// Values in extents of their own.
+    /// The number of values in extents of their own.
     pub large_values: u64,
-    /// Bytes in pages that hold nothing.
+    /// The unused bytes in pages.
     pub free_in_pages_bytes: u64,
-    /// Bytes that compressed leaves take less than others would.
+    /// The bytes that compression saves in leaves.
     pub saved_bytes: u64,
-    /// Units of the data file that are used though nothing reaches them: lost room, no lost data.
+    /// The units of the data file that are used though nothing reaches them: lost space, but no lost data.
     pub orphan_units: u64,
 }
 
-/// What a check found, good and bad.
+/// The counts and problems that a check found.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Findings {
-    /// Everything that was counted, whatever was wrong beside it.
+    /// The counts, complete despite the problems.
     pub report: Report,
-    /// What is wrong: the first [`Findings::MOST`], each naming its place.
+    /// The problems: the first [`Findings::MOST`], each naming its place.
     pub wrong: Vec<Error>,
-    /// How many there are.
+    /// The number of problems.
     pub count: u64,
 }
 
 impl Findings {
-    /// So many are kept.
+    /// The greatest number of problems that are kept.
     pub const MOST: usize = 1000;
 
     pub(crate) fn add(&mut self, error: Error) {
@@ -65,21 +66,22 @@ impl Findings {
 }
 
 impl Store {
-    /// Reads everything that the newest checkpoint reaches, and the large values that only the memtables know, past the
-    /// pool, and checks each checksum and structural rule, and that the space map agrees. No checkpoint runs meanwhile;
-    /// commits and reads go on.
+    /// Reads everything that the newest checkpoint reaches, and the large values that only the memtables refer to,
+    /// bypassing the pool. It verifies each checksum and structural rule, and that the space map agrees. No checkpoint
+    /// runs meanwhile; commits and reads continue.
     ///
     /// # Errors
-    /// [`base::ErrorKind::Corruption`] with the first thing found wrong.
+    /// [`base::ErrorKind::Corruption`] with the first problem.
     pub fn check(&self) -> Result<Report> {
         let Findings { report, mut wrong, .. } = self.check_all(&mut |_| {})?;
         if wrong.is_empty() { Ok(report) } else { Err(wrong.swap_remove(0)) }
     }
 
-    /// As [`Store::check`], but goes on after the first problem. `progress` is shown the counts after each table.
+    /// Does what [`Store::check`] does, but continues after the first problem. `progress` is called with the counts
+    /// after each table.
     ///
     /// # Errors
-    /// [`base::ErrorKind::Closed`]. What is wrong is no error here.
+    /// [`base::ErrorKind::Closed`]. Problems are not errors here.
     pub fn check_all(&self, progress: &mut dyn FnMut(&Report)) -> Result<Findings> {
         self.check_open()?;
         let superblock = self.checkpoints.claim();
@@ -115,8 +117,8 @@ impl Store {
             self.check_attached(attached, newest, &mut findings, &mut extents);
         }
         if self.latched().is_some() || self.is_beside() {
-            // The map may be that of a checkpoint that failed half-way. Nothing is handed out from it any more.
-            // Of another process's map it is not known which commits it goes with.
+            // The map may be that of a checkpoint that failed halfway; nothing more is allocated from it. For another
+            // process's map it is unknown which commits it matches.
             return Ok(findings);
         }
         self.check_space(extents, &mut findings);
@@ -143,11 +145,11 @@ impl Store {
         findings.report.orphan_units = found.unreachable.iter().map(|extent| extent.units).sum();
     }
 
-    /// Reads the large values that the memtables refer to, and answers how many units the space map has as the log's
-    /// that are neither theirs nor an unfinished transaction's.
+    /// Reads the large values that the memtables refer to. Returns how many units the space map has as the log's that
+    /// belong neither to these nor to an unfinished transaction.
     fn check_logged(&self) -> Result<u64> {
         let (mut logged, unpublished_units, references, attached) = {
-            // With both held no value is begun, given up or committed: what is read is of one moment.
+            // While both are locked no value is begun, given up or committed: everything that is read is of one moment.
             let space = lock(&self.space);
             let _committer = lock(&self.committer);
             let references = self.views.with_current(|view| {
@@ -195,13 +197,13 @@ impl Store {
         }
     }
 
-    /// The runs that no checkpoint has absorbed.
+    /// Returns the runs that no checkpoint has absorbed.
     fn attached_to_view(&self) -> Vec<Arc<Attached>> {
         self.views
             .with_current(|view| view.sealed.iter().filter_map(|sealed| sealed.attached.clone()).collect())
     }
 
-    /// What a commit attached is checked like a table's run. Its records are counted once they are absorbed.
+    /// Checks an attached run like a table's run. Its records are counted after they are absorbed.
     fn check_attached(
         &self,
         attached: &Attached,
@@ -210,7 +212,8 @@ impl Store {
         extents: &mut Vec<Extent>,
     ) {
         let (records, record_bytes) = (findings.report.records, findings.report.record_bytes);
-        // Written since the newest checkpoint at the latest, when it was not known yet that they would be the table's.
+        // They were written after the newest checkpoint at the latest, before it was known that they would belong to
+        // the table.
         let expected = Expected { table: None, newest: Some(CheckpointNo(newest.0 + 1)) };
         for table in attached.tables() {
             for delta in attached.of(table) {
@@ -220,7 +223,7 @@ impl Store {
         (findings.report.records, findings.report.record_bytes) = (records, record_bytes);
     }
 
-    /// The delta's runs, of whose records alone the report tells; and its filter against its records.
+    /// Checks the delta's runs, of which only the records count for the report; and its filter against its records.
     fn check_delta(
         &self,
         delta: &Delta,
@@ -235,7 +238,7 @@ impl Store {
         self.check_run(&delta.ranges_run, table, expected, findings, extents);
         self.check_run(&delta.filter, table, expected, findings, extents);
         (findings.report.records, findings.report.record_bytes) = (records, record_bytes);
-        // What is damaged was said to be, with its place.
+        // The damage was reported already, with its place.
         if findings.count == before
             && let Some(reader) = self.slots.claim()
             && let Err(error) = delta.check_filter(&self.pool, &reader)

@@ -1,9 +1,9 @@
-//! Whether the two catalogs agree: the logical rows, which say what tables there are, and the physical ones, which say
-//! where their records lie.
+//! The check that the two catalogs agree: the logical rows, which list the tables, and the physical ones, which locate
+//! their records.
 //!
-//! Both are held against each other as of the newest checkpoint, which absorbs them together. A table without records
-//! has no physical row. Every physical row has a logical one: without it nobody could read the records, and nothing
-//! would ever free them. No two names have one id, and no id is one that is still to be given.
+//! Both are compared as of the newest checkpoint, which absorbs them together. A table without records has no physical
+//! row. Every physical row has a logical one: without it the records could not be read or freed. No two names have the
+//! same id, and no id is one that will be given later.
 
 use crate::state::catalog::TableRow;
 use crate::state::store::Store;
@@ -15,14 +15,14 @@ use run::Cursor;
 use std::collections::BTreeMap;
 
 impl Store {
-    /// Adds to `findings` where `tables`, the physical rows, and the catalog's own records disagree. `next` is the
-    /// first id that was not given by then.
+    /// Adds to `findings` the disagreements of `tables`, the physical rows, with the catalog's own records. `next` is
+    /// the first id that was not given by then.
     pub(crate) fn check_catalog(&self, tables: &Tables, next: TableId, findings: &mut Findings) {
         let file = self.data.name();
         let mut problem = |what: String| findings.add(Error::corruption(format!("{file}: {what}")));
         let names = match self.names_in(tables) {
             Ok(rows) => rows,
-            // The reader of the catalog's run finds damaged pages.
+            // The reader of the catalog's run reports damaged pages.
             Err(error) => return problem(format!("the catalog: {error}")),
         };
         for (id, names) in &names {
@@ -40,7 +40,7 @@ impl Store {
         }
     }
 
-    /// The names of each id.
+    /// Returns the names of each id.
     fn names_in(&self, tables: &Tables) -> Result<BTreeMap<TableId, Vec<String>>> {
         let mut names: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let Some(reader) = self.slots.claim() else { return Ok(names) };

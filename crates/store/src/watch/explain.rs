@@ -1,9 +1,9 @@
-//! Reads, step by step: see [`base::explain`].
+//! Reads with a description of their steps: see [`base::explain`].
 //!
-//! The way is that of [`Snapshot::get`]: the view, the table's row, then [`sources`] and the table's runs. It ends with
-//! the first that knows the key. Each part is asked by a function of its own, which notes what it looked at: a look-up
-//! that could note it would pay for that. The parts of the view are held by reference counts meanwhile, and its pages
-//! by the snapshot.
+//! The path is that of [`Snapshot::get`]: the view, the table's row, then [`sources`] and the table's runs. It ends
+//! with the first that has the key. Each part has a function of its own, which records what it looked at, because a
+//! normal look-up should not pay for recording. Reference counts keep the parts of the view meanwhile, and the snapshot
+//! keeps its pages.
 
 use crate::read::handle::Table;
 use crate::read::resolve::{Source, sources};
@@ -19,10 +19,10 @@ use memtable::{Found, Memtable};
 use run::{Delta, Outline, Run};
 use std::sync::Arc;
 
-/// Longer values are passed over in a scan: read one by itself, piece by piece.
+/// The length above which a scan skips a value: read it by itself, piece by piece.
 const LONG_BYTES: u64 = 1 << 20;
 
-/// What a view is made of.
+/// The parts of a view.
 struct Parts {
     open: Arc<OpenMemtable>,
     sealed: Vec<SealedMemtable>,
@@ -30,7 +30,7 @@ struct Parts {
 }
 
 impl Store {
-    /// Looks `key` up in a snapshot of now, and says how: O(what [`Snapshot::get`] does).
+    /// Looks `key` up in a new snapshot, and returns the steps. O([`Snapshot::get`]).
     #[track_caller]
     pub fn explain_get(self: &Arc<Self>, table: &Table, key: &[u8]) -> Result<Explanation> {
         let mut explained = Explanation::default();
@@ -44,7 +44,7 @@ impl Store {
         Ok(explained)
     }
 
-    /// Reads at most `limit` records of `span` in a snapshot of now, and says how.
+    /// Reads at most `limit` records of `span` in a new snapshot, and returns the steps.
     #[track_caller]
     pub fn explain_scan(self: &Arc<Self>, table: &Table, span: Span, limit: u64) -> Result<Explanation> {
         let mut explained = Explanation::default();
@@ -77,7 +77,7 @@ impl Store {
     }
 }
 
-/// The snapshot, the table's row, and the view's parts.
+/// Returns a snapshot, the table's row, and the view's parts.
 #[track_caller]
 fn begin(store: &Arc<Store>, table: &Table, explained: &mut Explanation) -> Result<(Snapshot, Parts)> {
     let (snapshot, parts) = {
@@ -132,7 +132,7 @@ fn describe(run: &Run) -> String {
 }
 
 impl Snapshot {
-    /// Whether anybody knows `key`, be it as deleted.
+    /// Returns whether any part has `key`, even as a delete.
     fn explain_find(
         &self,
         parts: &Parts,
@@ -187,7 +187,7 @@ impl Snapshot {
         Ok(note(step, outline))
     }
 
-    /// The filter first; where that says no, no page of the records is looked at.
+    /// Asks the filter first; if it excludes the key, no page of the records is read.
     fn ask_delta(&self, step: &mut Step, delta: &Delta, key: &[u8]) -> Result<bool> {
         let (pool, reader) = (&self.store().pool, self.reader());
         if delta.explain_filter(pool, reader, key, &mut step.pages)? {
@@ -206,7 +206,7 @@ impl Snapshot {
     }
 }
 
-/// Writes down what was found; whether anything was.
+/// Records the result in the step. Returns whether there is one.
 fn note(step: &mut Step, outline: Option<Outline>) -> bool {
     (step.outcome, step.bytes) = match outline {
         None => ("has no entry for the key".into(), 0),

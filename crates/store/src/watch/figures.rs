@@ -1,6 +1,7 @@
-//! Every count and size of [`Stats`], with its name and what it says, for programs that show all of them.
+//! Every count and size of [`Stats`] with its name and its meaning, for programs that show all of them.
 //!
-//! The names are the same on the command line, over HTTP and for Prometheus, which adds what its conventions want.
+//! The names are the same on the command line, over HTTP and for Prometheus, which adds its conventional prefixes and
+//! suffixes.
 
 use crate::state::pacing::Cause;
 use crate::watch::stats::Stats;

@@ -1,5 +1,5 @@
-//! Watching: figures of an open database, how a read would go, which layout a table wants, and whether everything is
-//! as it should be. Nothing here changes what is stored.
+//! Monitoring: figures of an open database, the steps of a read, the recommended layout of a table, and checks of
+//! consistency. Nothing here changes stored data.
 
 pub mod stats;
 pub mod figures;

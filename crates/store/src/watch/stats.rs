@@ -1,4 +1,4 @@
-//! How much of everything there is.
+//! The counters and sizes of a database.
 
 use crate::checkpoint::amplification::InPages;
 use crate::state::memory::MemoryStats;
@@ -162,7 +162,7 @@ pub struct TableStats {
 }
 
 impl Store {
-    /// What was done with each table, by name. O(tables + slots).
+    /// Returns the counters of each table, ordered by name. O(tables + slots).
     pub fn table_stats(self: &Arc<Self>) -> Result<Vec<TableStats>> {
         let snapshot = self.snapshot()?;
         let (reads, written) = (self.slots.reads(), lock(&self.committer).written.clone());
@@ -194,7 +194,7 @@ impl Store {
         snapshot.tables()?.into_iter().map(each).collect()
     }
 
-    /// Gathers [`Stats`]. Waits for a checkpoint's current step at most.
+    /// Returns the [`Stats`]. It waits at most for a checkpoint's current step.
     pub fn stats(&self) -> Result<Stats> {
         self.check_open()?;
         let tallies = &self.tallies;
