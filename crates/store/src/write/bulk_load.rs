@@ -1,12 +1,12 @@
-//! Loading many records at once: straight into a run of the transaction's own, past the write set.
+//! Loading many records at once: directly into a run of the transaction's own, bypassing the write set.
 //!
-//! 1. As long as keys ascend, records go from the input to the pages of one run, which is written once. Equal keys in a
-//!    row: the last one wins, as with puts.
-//! 2. From the first record out of order on, they are put: the write set sorts as much as fits memory, spills it, and
-//!    the spilled runs are merged. An input in no order at all is so sorted outside of memory.
-//! 3. What is little stays in memory: a run costs the commit a flush of its own.
+//! 1. As long as keys ascend, records are written from the input to the pages of one run, each once. If equal keys
+//!    follow each other, the last one wins, as with puts.
+//! 2. From the first record out of order on, records are put: the write set sorts as much as fits memory, spills it,
+//!    and the spilled runs are merged. So an input in any order is sorted outside of memory.
+//! 3. A small load stays in memory, because a run costs the commit a flush of its own.
 //!
-//! Either way the records are newer than everything the transaction wrote before, and older than what follows.
+//! Either way the records are newer than everything that the transaction wrote before, and older than what follows.
 
 use crate::read::handle::Admitted;
 use crate::read::handle::Table;
@@ -15,19 +15,19 @@ use crate::write::transaction::Transaction;
 use base::Result;
 use std::cmp::Ordering;
 
-/// What came of the ascending beginning of an input.
+/// The result of loading the ascending beginning of an input.
 struct Ascending<R> {
     loaded: u64,
-    /// The first record out of order, or too long for a run.
+    /// The first record that is out of order, or too long for a run.
     rest: Option<R>,
 }
 
 impl Transaction {
-    /// Puts all `records` into `table`, in any order; the last of several with one key wins. Answers how many there
-    /// were. Input in ascending order of its keys is written to its place once, whatever its size.
+    /// Puts all `records` into `table`, in any order; the last of several with one key wins. Returns their number.
+    /// Input in ascending key order is written once, whatever its size.
     ///
     /// # Errors
-    /// Those of `records`, as they are; those of [`Transaction::put`]. Some of what was read before may be in the
+    /// Those of `records`, unchanged; those of [`Transaction::put`]. Some of the records before the error may be in the
     /// transaction.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
@@ -59,7 +59,7 @@ impl Transaction {
         Ok(loaded)
     }
 
-    /// Step 1.
+    /// Runs step 1.
     fn load_ascending<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         of: Admitted,
@@ -78,14 +78,14 @@ impl Transaction {
                 dated.extend_from_slice(value);
                 add(key, &dated)
             };
-            // Held back until its successor is known to be another key.
+            // A record is held back until its successor is known to have another key.
             let mut last: Option<(K, V)> = None;
             for record in records.by_ref() {
                 let record = record?;
                 self.check_record(record.0.as_ref(), record.1.as_ref())?;
                 let len_bytes = of.reading.front_bytes() + record.1.as_ref().len();
                 if self.store().early.is_large(len_bytes as u64) {
-                    // Too long for a run: it goes to the data file in pieces.
+                    // A record that is too long for a run is written to the data file in pieces.
                     ascending.rest = Some(record);
                     break;
                 }

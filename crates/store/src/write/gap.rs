@@ -1,32 +1,32 @@
-//! Where the snapshot has nothing: an insert there need not look.
+//! Gaps of the snapshot, in which it has no keys, so that an insert need not look a key up.
 //!
-//! 1. A snapshot does not change, so what was once found empty of it stays so, for all of the transaction.
-//! 2. After some inserts in a row whose keys ascended and were not there, the stretch from the last of them to the next
-//!    key of any layer, a later commit's too, is found out, by one seek in each. Rows that come in order then cost a
+//! 1. A snapshot does not change, so a range that was once found empty of its keys stays so for the whole transaction.
+//! 2. After some inserts in a row with ascending keys that did not exist, one seek in each layer finds the gap from the
+//!    last of them to the next key of any layer, including later commits'. Rows that come in order then cost a
 //!    comparison each.
-//! 3. Where stretches turn out to be short the next one is looked for later, twice as late each time: what is lost is a
-//!    small part of what the look-ups cost.
+//! 3. If gaps turn out to be short, the next one is looked for later, twice as late each time: the loss is a small part
+//!    of the cost of the look-ups.
 
 use base::TableId;
 
-/// Look-ups in vain, in a row, before the first stretch is found out, and at most.
+/// The number of failed look-ups in a row before the first gap is looked for, and the greatest number.
 const PATIENCE: u32 = 2;
 const MOST_PATIENCE: u32 = 1024;
-/// A stretch pays if it has spared so many look-ups: finding it out costs a few.
+/// The number of saved look-ups from which a gap pays: finding it costs a few.
 const WORTHWHILE: u32 = 8;
 
-/// See the module.
+/// A gap of the snapshot; see the module.
 #[derive(Debug)]
 pub(crate) struct Gap {
     table: TableId,
-    /// The last key that was looked up in vain. With `is_known` the first of the stretch.
+    /// The last key that was looked up and not found. If `is_known`, it is the first of the gap.
     low: Vec<u8>,
-    /// The first key behind the stretch; `None`: it goes on to the end of the table.
+    /// The first key after the gap; `None`: it extends to the end of the table.
     pub high: Option<Vec<u8>>,
     pub is_known: bool,
-    /// Look-ups that it has spared.
+    /// The number of look-ups that it has saved.
     spared: u32,
-    /// Look-ups in vain of ascending keys, in a row.
+    /// The number of failed look-ups of ascending keys in a row.
     streak: u32,
     patience: u32,
 }
@@ -46,14 +46,14 @@ impl Default for Gap {
 }
 
 impl Gap {
-    /// Forgets everything; keeps its memory.
+    /// Forgets everything, and keeps its memory.
     pub fn clear(&mut self) {
         (self.is_known, self.spared, self.streak, self.patience) = (false, 0, 0, PATIENCE);
         (self.table, self.high) = (TableId::CATALOG, None);
         self.low.clear();
     }
 
-    /// Whether the snapshot is known to have no `key` in `table`.
+    /// Returns whether the snapshot is known to have no `key` in `table`.
     #[inline]
     pub fn holds(&mut self, table: TableId, key: &[u8]) -> bool {
         let holds = self.is_known
@@ -64,7 +64,7 @@ impl Gap {
         holds
     }
 
-    /// Notes that `key` was looked up in vain. Answers whether it is time to find out how far that goes.
+    /// Notes that `key` was looked up and not found. Returns whether it is time to look for the end of the gap.
     pub fn note(&mut self, table: TableId, key: &[u8]) -> bool {
         if std::mem::take(&mut self.is_known) {
             let doubled = (self.patience * 2).min(MOST_PATIENCE);
@@ -78,7 +78,7 @@ impl Gap {
         self.streak >= self.patience
     }
 
-    /// Takes over that the stretch from the last key that was looked up ends before `high`.
+    /// Records that the gap that begins at the last key looked up ends before `high`.
     pub fn learn(&mut self, high: Option<Vec<u8>>) {
         (self.high, self.is_known, self.spared, self.streak) = (high, true, 0, 0);
     }

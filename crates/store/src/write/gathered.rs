@@ -1,7 +1,7 @@
-//! What a transaction gathers: its writes, its reads, the tables it used, its commit record.
+//! The buffers of a transaction: its writes, its reads, the tables it used, its commit record.
 //!
-//! Each thread keeps a few, emptied, for its next transactions, so that a small transaction allocates nothing. They
-//! are boxed: a transaction is moved several times from its beginning to its end.
+//! Each thread keeps a few emptied ones for its next transactions, so that a small transaction allocates nothing. They
+//! are boxed, because a transaction is moved several times from its beginning to its end.
 
 use crate::read::handle::{Admitted, Table};
 use crate::state::paid_reads::PaidReads;
@@ -9,9 +9,9 @@ use crate::uncommitted::write_set::WriteSet;
 use crate::write::gap::Gap;
 use std::cell::RefCell;
 
-/// Emptied ones that a thread keeps.
+/// The number of emptied buffers that a thread keeps.
 const KEPT: usize = 4;
-/// A record buffer larger than this is not kept.
+/// The greatest length of a record buffer that is kept.
 const KEPT_RECORD_BYTES: usize = 64 << 10;
 
 thread_local! {
@@ -19,25 +19,25 @@ thread_local! {
     static EMPTIED: RefCell<Vec<Box<Gathered>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// See the module.
+/// The buffers of a transaction; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub writes: WriteSet,
     pub reads: PaidReads,
-    /// Where its snapshot is known to have nothing.
+    /// The gap in which its snapshot is known to have no keys.
     pub gap: Gap,
-    /// Tables that were used, each once. Few: searched linearly. In a cell, for the same reason as the reads.
+    /// The tables that were used, each once. They are few and searched linearly. They are in a cell, as the reads are.
     pub tables: RefCell<Vec<(Table, Admitted)>>,
-    /// Handles on tables that are so in this transaction alone, and when each was made: [`WriteSet::moment`].
+    /// The handles that are valid only in this transaction, and when each was made: [`WriteSet::moment`].
     pub made: RefCell<Vec<(u64, Table)>>,
     /// The commit record.
     pub record: Vec<u8>,
-    /// A value with its date in front.
+    /// A buffer for a value with its date.
     pub dated: Vec<u8>,
 }
 
 impl Gathered {
-    /// This thread's last one, or a new one.
+    /// Returns this thread's last emptied buffers, or new ones.
     #[inline]
     pub fn take() -> Box<Self> {
         EMPTIED.try_with(|kept| kept.try_borrow_mut().ok()?.pop()).ok().flatten().unwrap_or_default()
@@ -48,7 +48,7 @@ impl Gathered {
         self.made.get_mut().drain(..).for_each(|(_, table)| table.undo());
     }
 
-    /// Empties it and keeps it; what was made is undone.
+    /// Empties the buffers and keeps them; the handles that were made are marked as undone.
     pub fn keep(mut self: Box<Self>) {
         if !self.made.get_mut().is_empty() {
             self.undo_made();

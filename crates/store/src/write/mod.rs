@@ -1,4 +1,4 @@
-//! Transactions: reads and writes of one's own until the commit, changes of whole tables, and ways to write much.
+//! Transactions: private reads and writes until the commit, changes of whole tables, and bulk writes.
 
 pub mod transaction;
 mod gap;

@@ -1,16 +1,16 @@
 //! Repeating the commits of another database, each under its own number and time.
 //!
 //! The database that repeats is a *follower*: it was restored from a backup of the other one, or is empty, and makes no
-//! commits of its own. Its row in table [`TableId::LINEAGE`] says which database it follows and up to which commit, and
-//! changes in the same transaction as everything else. So:
+//! commits of its own. Its row in table [`TableId::LINEAGE`] states which database it follows and up to which commit,
+//! and changes in the same transaction as everything else. So:
 //!
-//! 1. A commit is repeated once, whole: what is there already is passed over.
-//! 2. A gap is refused.
-//! 3. A follower that made a commit of its own is refused: its last commit is not the one that its row names. Before
-//!    there is a row, it is the one from which it was restored ([`Superblock::restored`]), or none.
+//! 1. A commit is repeated once, whole: existing ones are skipped.
+//! 2. A gap is rejected.
+//! 3. A follower that made a commit of its own is rejected: its last commit is not the one that its row names. Before
+//!    there is a row, the last commit must be the one from which it was restored ([`Superblock::restored`]), or none.
 //!
-//! A repeated commit goes through the same path as any other: its writes are gathered, spilled if they are many, and
-//! applied; only its number is known beforehand.
+//! A repeated commit takes the same path as any other: its writes are collected, spilled if they are many, and applied;
+//! only its number is known beforehand.
 //!
 //! [`Superblock::restored`]: crate::superblock::Superblock::restored
 
@@ -27,28 +27,28 @@ use base::{CommitTs, DatabaseId, Error, ErrorKind, LargeRef, Result, TableId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The key of the one row of table [`TableId::LINEAGE`].
+/// The key of the only row of table [`TableId::LINEAGE`].
 const FOLLOWS: &[u8] = b"follows";
 
-/// A database, and which of the ways that its copies went.
+/// A database and its fork, which distinguishes diverged copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lineage {
     /// The id of the database, which copies share.
     pub database: DatabaseId,
-    /// 0 until it was restored from a backup, and then another with each restore.
+    /// The fork: 0 until the database is restored from a backup, and another number after each restore.
     pub fork: u32,
 }
 
-/// Whose changes a follower takes.
+/// The copies of a database whose changes a follower accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forks {
-    /// Those of one copy of a database: the one that made the first.
+    /// One copy of a database: the one that made the first change.
     One,
-    /// Those of any copy: the caller knows that each went on where the one before it ended.
+    /// Any copy: the caller knows that each continued where the one before it ended.
     Any,
 }
 
-/// What a follower's row says.
+/// The contents of a follower's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Follows {
     lineage: Lineage,
@@ -88,7 +88,7 @@ pub struct Repeat {
 }
 
 impl Repeat {
-    /// Begins to repeat commit `number` of `lineage`, which was made at `time_ms` (0: not known). Returns `None` if the
+    /// Begins to repeat commit `number` of `lineage`, which was made at `time_ms` (0: unknown). Returns `None` if the
     /// store has that commit already.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Repeat {
         Ok(Some(Repeat { tx, follows, admitted: HashMap::new() }))
     }
 
-    /// Repeats what the commit did to tables as wholes: all of it, before anything else.
+    /// Repeats the commit's changes of whole tables: all of them, before anything else.
     ///
     /// # Errors
     /// [`Mismatch`](ErrorKind::Mismatch) if the tables are not those of the other database.
@@ -144,7 +144,7 @@ impl Repeat {
                 TableChange::Created(_) => {}
             }
         }
-        // A name that one table gave up may be another's now.
+        // A name that one table gave up may belong to another now.
         for change in changes {
             if let TableChange::Renamed { table, .. }
             | TableChange::Altered(table)
@@ -167,7 +167,7 @@ impl Repeat {
         Ok(())
     }
 
-    /// The table of this name is the other database's as far as ids tell.
+    /// Checks that the table of this name belongs to the other database, as far as ids show.
     fn check_table(&self, name: &str, id: TableId) -> Result<()> {
         let found = self.tx.table(name)?.map(|found| found.id());
         if found == Some(id) {
@@ -178,7 +178,7 @@ impl Repeat {
         Err(Error::new(ErrorKind::Mismatch, message))
     }
 
-    /// Makes the table known to which operations follow, by its id and the name that it has after the commit.
+    /// Prepares for operations on a table, by its id and the name that it has after the commit.
     ///
     /// # Errors
     /// [`Mismatch`](ErrorKind::Mismatch) if there is no such table.
@@ -200,10 +200,10 @@ impl Repeat {
             .ok_or_else(|| Error::invalid(format!("{id} was not named before its use")))
     }
 
-    /// Puts a value as it is stored: of a table with a TTL, with its date in front.
+    /// Puts a value as it is stored: in a table with a TTL, after its date.
     ///
     /// # Errors
-    /// As [`Transaction::put`].
+    /// As for [`Transaction::put`].
     pub fn put(&mut self, id: TableId, key: &[u8], stored: &[u8]) -> Result<()> {
         let of = self.known(id)?;
         self.tx.check_key(key)?;
@@ -217,7 +217,7 @@ impl Repeat {
     /// Begins to put a value, as it is stored, a piece at a time.
     ///
     /// # Errors
-    /// As [`Transaction::value_writer`].
+    /// As for [`Transaction::value_writer`].
     pub fn value(&mut self, id: TableId, key: &[u8]) -> Result<RepeatedValue<'_>> {
         let of = self.known(id)?;
         self.tx.check_key(key)?;
@@ -228,7 +228,7 @@ impl Repeat {
     /// Deletes `key`.
     ///
     /// # Errors
-    /// As [`Transaction::delete`].
+    /// As for [`Transaction::delete`].
     pub fn delete(&mut self, id: TableId, key: &[u8]) -> Result<()> {
         self.known(id)?;
         self.tx.check_key(key)?;
@@ -237,10 +237,10 @@ impl Repeat {
         Ok(())
     }
 
-    /// Deletes all keys from `start` on and before `end`; no `end`: to the end of the table.
+    /// Deletes all keys at or after `start` and before `end`; no `end` means to the end of the table.
     ///
     /// # Errors
-    /// As [`Transaction::delete_range`].
+    /// As for [`Transaction::delete_range`].
     pub fn delete_range(&mut self, id: TableId, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         self.known(id)?;
         if end.is_some_and(|end| end <= start) {
@@ -251,10 +251,10 @@ impl Repeat {
         Ok(())
     }
 
-    /// Commits; [`Store::acknowledge`] takes the rest.
+    /// Commits the changes; [`Store::acknowledge`] completes the commit.
     ///
     /// # Errors
-    /// As [`Transaction::apply`]; [`Mismatch`](ErrorKind::Mismatch) if another commit came in between.
+    /// As for [`Transaction::apply`]; [`Mismatch`](ErrorKind::Mismatch) if another commit came in between.
     pub fn apply(mut self) -> Result<Applied> {
         let row = self.follows.encode();
         self.tx.make_room(FOLLOWS.len() + row.len())?;
@@ -262,13 +262,13 @@ impl Repeat {
         self.tx.apply()
     }
 
-    /// About how many bytes of writes it holds in memory.
+    /// Returns about how many bytes of writes it holds in memory.
     pub fn bytes(&self) -> usize {
         self.tx.bytes()
     }
 }
 
-/// Rule 3: whether a store whose last commit is `last` may repeat commits of `lineage`.
+/// Runs rule 3: checks that a store whose last commit is `last` may repeat commits of `lineage`.
 fn check_lineage(
     store: &Store,
     tx: &Transaction,
@@ -278,7 +278,7 @@ fn check_lineage(
 ) -> Result<()> {
     let row = tx.snapshot.get_in(TableId::LINEAGE, Reading::Plain, FOLLOWS)?;
     let follows = row.map(|row| Follows::decode(&row)).transpose()?;
-    // A row that came with the backup says what the backed up database had followed, and nothing of this one.
+    // A row that came with the backup describes what the backed up database had followed, not this one.
     let follows = follows.filter(|follows| follows.through > store.restored());
     let through = match follows {
         Some(follows) if follows.lineage != lineage && forks == Forks::One => {
@@ -305,7 +305,7 @@ fn check_lineage(
     Ok(())
 }
 
-/// A stored value of a table with a TTL begins with its date.
+/// Checks that a stored value of a table with a TTL is long enough for its date.
 fn check_date(reading: Reading, stored_len: u64) -> Result<()> {
     if stored_len < reading.front_bytes() as u64 {
         return Err(Error::invalid("a value of a table with a TTL is too short for its date"));
@@ -345,18 +345,19 @@ impl RepeatedValue<'_> {
 }
 
 impl Store {
-    /// The last commit of the backup from which the database was restored; 0 if it was made here.
+    /// Returns the last commit of the backup from which the database was restored; 0 if it was created here.
     pub(crate) fn restored(&self) -> CommitTs {
         self.checkpoints.pins.newest().restored
     }
 
-    /// Which database this is, and which of the ways that its copies went.
+    /// Returns the database and its fork.
     pub fn lineage(&self) -> Lineage {
         let newest = self.checkpoints.pins.newest();
         Lineage { database: newest.database, fork: newest.fork }
     }
 
-    /// Whether runs of large transactions wait for a checkpoint. Another one may be refused until they are absorbed.
+    /// Returns whether runs of large transactions wait for a checkpoint. Another large transaction may be rejected
+    /// until they are absorbed.
     pub fn has_waiting_runs(&self) -> bool {
         self.attached_runs() > 0
     }

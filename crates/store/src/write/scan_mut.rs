@@ -1,7 +1,7 @@
-//! A cursor that writes where it stands.
+//! A cursor that writes at its position.
 //!
-//! Records are fetched a batch at a time and copied, so that a write, which changes the layers under a scan, needs
-//! no new descent: writing the record that the cursor stands on leaves those ahead as they were.
+//! Records are fetched and copied a batch at a time, so that a write, which changes the layers under a scan, needs no
+//! new descent: writing the current record leaves those ahead as they were.
 
 use crate::read::handle::Table;
 use crate::read::scan::Cursor;
@@ -10,15 +10,15 @@ use base::{Result, Span};
 use std::collections::VecDeque;
 use std::ops::Bound;
 
-/// The first batch; each following one is twice as long, as a scan that goes on will go on.
+/// The length of the first batch; each following one is twice as long, because a long scan is likely to continue.
 const FIRST_BATCH: usize = 4;
 const MAX_BATCH: usize = 256;
-/// A batch ends early when it holds this many bytes.
+/// The size in bytes at which a batch ends early.
 const BATCH_BYTES: usize = 64 << 10;
 
 type Record = (Vec<u8>, Vec<u8>);
 
-/// A cursor over a [`Span`] that can put and delete while it scans. Made by [`Transaction::cursor_mut`]. Off an end
+/// A cursor over a [`Span`] that can put and delete while it scans. [`Transaction::cursor_mut`] returns it. Off an end
 /// it behaves as [`Cursor`] does: a step back leads to the record at that end.
 #[derive(Debug)]
 #[must_use = "a cursor reads records only as it moves"]
@@ -27,17 +27,18 @@ pub struct CursorMut<'a> {
     table: Table,
     span: Span,
     current: Option<Record>,
-    /// Where the next batch begins: behind (forward) or before (backward) the last record fetched or passed.
+    /// The records that were fetched. The next batch begins after (forward) or before (backward) the last one fetched
+    /// or passed.
     ahead: VecDeque<Record>,
     forward: bool,
     batch: usize,
-    /// The key that was moved to last; kept when the record was deleted. `None` before the first move and off the
+    /// The key that was moved to last; it stays when the record is deleted. `None` before the first move and off the
     /// ends.
     at: Option<Vec<u8>>,
-    /// Stepped off the end that lies in the present direction.
+    /// Whether the cursor is off the end in the present direction.
     off: bool,
     ended: bool,
-    /// Whether the transaction's open range is of this cursor.
+    /// Whether the transaction's open range belongs to this cursor.
     tracks: bool,
 }
 
@@ -59,23 +60,23 @@ impl<'a> CursorMut<'a> {
         }
     }
 
-    /// The current record; `None` off the ends, and after it was deleted.
+    /// Returns the current record; `None` off the ends, and after it was deleted.
     pub fn current(&self) -> Option<(&[u8], &[u8])> {
         self.current.as_ref().map(|(key, value)| (&key[..], &value[..]))
     }
 
-    /// To the next record.
+    /// Moves to the next record.
     #[allow(clippy::should_implement_trait)] // It lends, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step(true)
     }
 
-    /// To the record before.
+    /// Moves to the previous record.
     pub fn prev(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step(false)
     }
 
-    /// To the first record at or after `key`, within the span.
+    /// Moves to the first record at or after `key`, within the span.
     pub fn seek(&mut self, key: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
         self.turn(true);
         self.batch = FIRST_BATCH;
@@ -106,11 +107,11 @@ impl<'a> CursorMut<'a> {
         self.tx.delete(&self.table, &key)
     }
 
-    /// The transaction, for anything else. What was fetched ahead is forgotten, as it may change.
+    /// Returns the transaction, for other operations. Fetched records are forgotten, because they may change.
     pub fn transaction(&mut self) -> &mut Transaction {
         self.ahead.clear();
         self.ended = false;
-        // Another cursor may take its place there.
+        // Another cursor may use the open range there.
         self.tx.end_range();
         self.tracks = false;
         self.tx
@@ -165,12 +166,12 @@ impl<'a> CursorMut<'a> {
         Ok(())
     }
 
-    /// Moves to what was fetched first, and notes it as read.
+    /// Moves to the first fetched record, and records it as read.
     fn take(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.current = self.ahead.pop_front();
         let key = self.current.as_ref().map(|(key, _)| &key[..]);
         let (start, end) = (self.span.start(), self.span.end().map_or(Bound::Unbounded, Bound::Excluded));
-        // A range that was ended goes on from where the cursor stood.
+        // An ended range continues from the cursor's position.
         let (start, end) = match (&self.at, self.tracks) {
             (Some(at), false) if self.forward => (&at[..], end),
             (Some(at), false) => (start, Bound::Included(&at[..])),

@@ -1,8 +1,8 @@
-//! What a transaction does to tables as a whole: rows of the catalog, which are written like any others.
+//! A transaction's changes of whole tables: rows of the catalog, which are written like any others.
 //!
-//! A transaction that used a table whose row another one has changed since conflicts at its commit, if it wrote
-//! anything (`Store::validate_tables`): so nobody writes to a table that was dropped, or by another meaning of its
-//! bytes.
+//! A transaction that used a table whose row another one has changed since has a conflict at its commit, if it wrote
+//! anything (`Store::validate_tables`). So no transaction writes to a table that was dropped, or whose bytes have
+//! another meaning now.
 
 use crate::read::handle::Table;
 use crate::state::catalog::{Compression, TableRow, WantedLayout, check_name};
@@ -14,7 +14,7 @@ use base::{Error, ErrorKind, Result, Span, TableId};
 use std::time::Duration;
 
 impl Transaction {
-    /// The table named `name`, as this transaction sees it.
+    /// Returns the table named `name`, as this transaction sees it.
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         check_name(name)?;
         let row = match self.writes().get(TableId::CATALOG, name.as_bytes()) {
@@ -28,7 +28,7 @@ impl Transaction {
         row.map(|row| Ok(self.handle(name, TableRow::decode(name.as_bytes(), &row)?))).transpose()
     }
 
-    /// A handle on a table that this transaction alone has so.
+    /// Returns a handle that is valid only in this transaction so far.
     fn handle(&self, name: &str, row: TableRow) -> Table {
         let mut made = self.gathered().made.borrow_mut();
         if let Some((_, known)) =
@@ -41,7 +41,7 @@ impl Transaction {
         table
     }
 
-    /// What was made since `savepoint` is undone.
+    /// Marks the handles that were made since `savepoint` as undone.
     pub(crate) fn undo_made_since(&mut self, savepoint: Savepoint) {
         self.gathered().made.borrow_mut().retain(|(moment, table)| {
             let is_undone = savepoint.is_before(*moment);
@@ -52,20 +52,21 @@ impl Transaction {
         });
     }
 
-    /// Makes a table.
+    /// Creates a table.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if there is one of that name.
+    /// [`ErrorKind::Exists`] if there is already a table of this name.
     pub fn create_table(&mut self, name: &str, layout: WantedLayout) -> Result<Table> {
         self.create_table_with(name, layout, None, Compression::None)
     }
 
-    /// Makes a table whose entries live for `ttl` from their put on (`None`: until they are deleted), and whose leaves
-    /// are compressed as `compression` says.
+    /// Creates a table whose entries live for `ttl` after their put (`None`: until they are deleted), and whose leaves
+    /// are compressed with `compression`.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if there is one of that name; [`ErrorKind::Invalid`] for a TTL of less than 1 ms, and for
-    /// a compressed table that is not an LSM table, or has pages of 4 KiB, which cannot get shorter.
+    /// [`ErrorKind::Exists`] if there is already a table of this name; [`ErrorKind::Invalid`] for a TTL of less than 1
+    /// ms, for compression of a table that is not an LSM table, and for compression of pages of 4 KiB, which cannot get
+    /// shorter.
     pub fn create_table_with(
         &mut self,
         name: &str,
@@ -90,7 +91,7 @@ impl Transaction {
         self.writes_mut().put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
     }
 
-    /// Drops a table with all it holds, unread.
+    /// Drops a table and everything in it, without reading it.
     ///
     /// # Errors
     /// [`ErrorKind::Missing`] if it does not exist.
@@ -102,13 +103,13 @@ impl Transaction {
         Ok(())
     }
 
-    /// Gives a table another name, and returns a handle under that. Its id and its records stay, and nothing is copied.
-    /// Conflicts as a drop does: with every transaction that used the table and commits later, or has committed since.
-    /// From here on other handles answer [`ErrorKind::Missing`], in this transaction too: their name may be another
-    /// table's, and a floor above may have given the records another meaning with the name.
+    /// Renames a table, and returns a handle with the new name. Its id and its records stay, and nothing is copied. It
+    /// conflicts as a drop does: with every transaction that used the table and commits later, or has committed since.
+    /// From now on other handles return [`ErrorKind::Missing`], also in this transaction, because their name may belong
+    /// to another table later, and a layer above may have given the records another meaning with the name.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if there is a table of that name, [`ErrorKind::Missing`] if this one does not exist.
+    /// [`ErrorKind::Exists`] if there is a table of the new name, [`ErrorKind::Missing`] if this one does not exist.
     pub fn rename_table(&mut self, table: &Table, name: &str) -> Result<Table> {
         let id = self.admit_name(table)?;
         if self.table(name)?.is_some() {
@@ -121,8 +122,8 @@ impl Transaction {
         Ok(self.handle(name, row))
     }
 
-    /// Asks for another layout. Nothing is rewritten by this: the checkpoints and merges that come write the table in
-    /// the new one, while it is read and written as before. Conflicts as [`Transaction::rename_table`] does, for a
+    /// Requests another layout. Nothing is rewritten by this call: later checkpoints and merges write the table in the
+    /// new layout, while it is read and written as before. It conflicts as [`Transaction::rename_table`] does, for a
     /// moment.
     ///
     /// # Errors
@@ -136,8 +137,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Has the leaves that merges write from now on be compressed, or not. What is there is not rewritten by this: it
-    /// is as it is merged. Conflicts as [`Transaction::rename_table`] does, for a moment.
+    /// Sets the compression of leaves that later merges write. Existing leaves are not rewritten by this call, but when
+    /// they are merged. It conflicts as [`Transaction::rename_table`] does, for a moment.
     ///
     /// # Errors
     /// [`ErrorKind::Missing`] if the table does not exist; [`ErrorKind::Invalid`] if it is not an LSM table,
@@ -152,12 +153,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// Has entries live for `ttl` from their put on, those that are there included; `None`: until they are deleted.
-    /// What has expired when this commits stays so. Conflicts as [`Transaction::rename_table`] does.
+    /// Makes entries live for `ttl` after their put, including existing ones; `None`: until they are deleted. Entries
+    /// that have expired when this commits stay expired. It conflicts as [`Transaction::rename_table`] does.
     ///
     /// # Errors
-    /// [`ErrorKind::Missing`] if the table does not exist; [`ErrorKind::Invalid`] for a TTL of less than 1 ms, and
-    /// where the table was made without a TTL and was written to: its values do not say when they were put.
+    /// [`ErrorKind::Missing`] if the table does not exist; [`ErrorKind::Invalid`] for a TTL of less than 1 ms, and if
+    /// the table was created without a TTL and was written to, because its values do not have the time of their put.
     pub fn set_ttl(&mut self, table: &Table, ttl: Option<Duration>) -> Result<()> {
         let id = self.admit_name(table)?;
         let row = self.row_now(table)?;
@@ -168,8 +169,8 @@ impl Transaction {
                 if !self.is_unwritten(id)? {
                     return Err(undated(table));
                 }
-                // A transaction that writes to it meanwhile writes no dates. Both are needed: a read under the one
-                // isolation, a write under the other, is what conflicts with that.
+                // A concurrent transaction that writes to the table writes no dates. It must conflict with this one:
+                // through a read at one isolation level, through a write at the other. So both are done.
                 self.cursor(table, Span::all())?.next()?;
                 self.writes_mut().delete_range(id, &[], None);
                 self.ttls_before.push((id, Ttl::NONE));
@@ -206,20 +207,20 @@ impl Transaction {
         Ok(())
     }
 
-    /// Whether no write of this transaction, and nothing that it sees, holds a byte of the table: also none that is
-    /// deleted.
+    /// Returns whether neither this transaction's writes nor anything that it sees holds a byte of the table, including
+    /// deleted entries.
     fn is_unwritten(&self, id: TableId) -> Result<bool> {
         let spilled = self.spills.as_ref().is_some_and(|spills| !spills.of(id).is_empty());
         Ok(self.snapshot.is_blank(id)? && !spilled && self.writes().tables().all(|table| table != id))
     }
 
-    /// The row that the catalog has now: a handle may be older.
+    /// Returns the catalog's present row; a handle may be older.
     fn row_now(&self, table: &Table) -> Result<TableRow> {
         Ok(self.table(table.name())?.map_or(table.row(), |found| found.row()))
     }
 
-    /// Checks that the table has the handle's name still: what changes the catalog's row needs that, and not the
-    /// id alone.
+    /// Checks that the table still has the handle's name: a change of the catalog's row needs that, and not only the
+    /// id.
     fn admit_name(&self, table: &Table) -> Result<TableId> {
         let id = self.admit(table)?;
         self.note_read(TableId::CATALOG, table.name().as_bytes());

@@ -7,12 +7,12 @@ use crate::write::transaction::Transaction;
 use base::{Result, TableId};
 use std::io::{self, Write};
 
-/// A value that is being put, a piece at a time: [`Write`], then [`ValueWriter::finish`]. Made by
-/// [`Transaction::value_writer`].
+/// A value that is being put, a piece at a time: [`Write`], then [`ValueWriter::finish`]. [`Transaction::value_writer`]
+/// returns it.
 ///
-/// The value is not part of the transaction before it is finished: dropped, or after an error, it leaves nothing
-/// behind, and the transaction goes on as if it had not been begun. Up to 1 MiB is gathered in memory; beyond that it
-/// goes to the data file as it comes, and memory holds one piece of 256 KiB and 40 bytes for each piece written.
+/// The value is not part of the transaction before it is finished: if it is dropped, or after an error, it has no
+/// effect, and the transaction can continue. Up to 1 MiB is collected in memory; beyond that the value is written to
+/// the data file as it arrives, and memory holds one piece of 256 KiB and 40 bytes for each piece written.
 #[derive(Debug)]
 #[must_use = "the value is written only if `finish` is called"]
 pub struct ValueWriter<'t> {
@@ -20,7 +20,7 @@ pub struct ValueWriter<'t> {
     table: TableId,
     key: Vec<u8>,
     stream: Stream,
-    /// Bytes before the value's first.
+    /// The bytes before the value's first byte.
     front_bytes: u64,
 }
 
@@ -35,24 +35,23 @@ impl<'t> ValueWriter<'t> {
     }
 
     /// Appends `bytes` to the value.
-    ///
     /// # Errors
-    /// [`base::ErrorKind::Full`] where the disk is; [`base::ErrorKind::Invalid`] for a value longer than any can be,
-    /// and after an error; those of writing. The value is given up then, the transaction goes on.
+    /// [`base::ErrorKind::Full`] if the disk is full; [`base::ErrorKind::Invalid`] if the value is longer than the
+    /// limit, and after an error; errors of writing. The value is then given up, and the transaction can continue.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream.write(bytes)
     }
 
-    /// How many bytes were given so far.
+    /// Returns how many bytes were appended so far.
     pub fn len_bytes(&self) -> u64 {
         self.stream.len_bytes() - self.front_bytes
     }
 
-    /// Puts the value under its key, whatever was there, and answers its length. It is durable when the transaction
-    /// is.
+    /// Puts the value under its key, whether or not the key exists, and returns its length. It is durable when the
+    /// transaction is.
     ///
     /// # Errors
-    /// As [`ValueWriter::append`].
+    /// As for [`ValueWriter::append`].
     pub fn finish(self) -> Result<u64> {
         let len_bytes = self.len_bytes();
         let streamed = self.stream.finish()?;

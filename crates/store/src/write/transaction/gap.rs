@@ -1,4 +1,4 @@
-//! Looking up what an insert must know, and finding out where the snapshot has nothing: see [`crate::write::gap`].
+//! The look-up of an insert, and the search for gaps of the snapshot: see [`crate::write::gap`].
 
 use super::Transaction;
 use crate::read::handle::Admitted;
@@ -7,7 +7,7 @@ use crate::write::gap::Gap;
 use base::Result;
 
 impl Transaction {
-    /// Whether the snapshot has `key`: what an insert must know. The caller notes that it was read.
+    /// Returns whether the snapshot has `key`, for an insert. The caller records that it was read.
     #[inline]
     pub(super) fn is_in_snapshot(&mut self, of: Admitted, key: &[u8]) -> Result<bool> {
         if of.blank || self.gap_mut().holds(of.id, key) {
@@ -24,10 +24,10 @@ impl Transaction {
         &mut self.gathered.as_mut().expect("taken by drop alone").gap
     }
 
-    /// Finds out up to where the snapshot has nothing, from `key` on, which it has not.
+    /// Finds the end of the snapshot's gap from `key`, which it does not have, on.
     #[cold]
     fn find_gap(&mut self, of: Admitted, key: &[u8]) -> Result<()> {
-        // Behind the key: it may be there as one that was deleted.
+        // It begins after the key, which may exist as a deleted one.
         let behind = [key, &[0]].concat();
         let high = Cursor::next_key_bound(&self.snapshot, of.id, of.reading, &behind)?;
         self.gap_mut().learn(high);
@@ -54,7 +54,7 @@ mod tests {
         store.acknowledge(tx.apply().unwrap()).unwrap();
     }
 
-    /// Were those passed over, each stretch would cost as much as there are of them.
+    /// If later keys were skipped, finding each gap would cost as much as there are of them.
     #[test]
     fn a_stretch_ends_at_a_key_that_came_later() {
         let store = crate::open_or_create(Arc::new(io::MemDir::new()), &Options::default()).unwrap();

@@ -1,7 +1,7 @@
 //! A read-write transaction: a snapshot, the private writes over it, and what was read on the way.
 //!
-//! It begins and ends here; `reads` looks keys up, through its own writes; `writes` gathers them, and `gap` spares
-//! inserts some look-ups; `room` pays for the memory that they take, and spills them when it does not suffice.
+//! It begins and ends here. `reads` looks keys up, through its own writes; `writes` collects them, and `gap` saves
+//! inserts some look-ups; `room` charges their memory, and spills them when it does not suffice.
 
 mod gap;
 mod reads;
@@ -24,37 +24,37 @@ use base::{Result, TableId};
 use std::sync::Arc;
 use txn::{Durability, Isolation, RangeToken};
 
-/// How a transaction runs.
+/// The options of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionOptions {
-    /// What other transactions' commits may do to it.
+    /// The isolation from other transactions' commits.
     pub isolation: Isolation,
-    /// What its own commit survives.
+    /// The durability of its own commit.
     pub durability: Durability,
 }
 
-/// A read-write transaction. Dropped without a commit, it leaves nothing behind. `Send` but not `Sync`.
+/// A read-write transaction. If it is dropped without a commit, it has no effect. It is `Send` but not `Sync`.
 #[derive(Debug)]
 pub struct Transaction {
     pub(crate) snapshot: Snapshot,
-    /// Always some; taken by `drop`.
+    /// The buffers. They are always some until `drop` takes them.
     gathered: Option<Box<Gathered>>,
     options: TransactionOptions,
-    /// What its writes may hold in memory, in bytes: what is free, or what was charged.
+    /// The memory that its writes may hold, in bytes: what is free, or what was charged.
     paid_bytes: usize,
     charge: Option<Charge>,
-    /// What did not fit memory.
+    /// The writes that did not fit into memory.
     pub(crate) spills: Option<Box<Spills>>,
-    /// What the cursor that writes has passed; there is one at a time.
+    /// The range that the writing cursor has passed; there is one at a time.
     range: Option<RangeToken>,
-    /// The tables to which it gave a TTL, with what they had when it began.
+    /// The tables whose TTL it changes, with the values when it began.
     pub(crate) ttls_before: Vec<(TableId, Ttl)>,
     /// The commit of another database that it repeats.
     pub(crate) repeats: Option<Repeated>,
 }
 
 impl Transaction {
-    /// Begins at the newest commit applied.
+    /// Begins a transaction at the newest applied commit.
     #[track_caller]
     pub fn begin(store: &Arc<Store>, options: TransactionOptions) -> Result<Self> {
         store.check_open()?;
@@ -76,42 +76,42 @@ impl Transaction {
         })
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<Store> {
         self.snapshot.store()
     }
 
-    /// How it runs.
+    /// Returns its options.
     pub fn options(&self) -> TransactionOptions {
         self.options
     }
 
-    /// The time by which it knows what has expired: see [`Snapshot::time_ms`].
+    /// Returns the time by which entries have expired for it: see [`Snapshot::time_ms`].
     pub fn time_ms(&self) -> u64 {
         self.snapshot.time_ms()
     }
 
-    /// Whether it wrote nothing so far.
+    /// Returns whether it has written nothing so far.
     pub fn is_read_only(&self) -> bool {
         self.writes().is_empty() && self.spills.as_ref().is_none_or(|spills| spills.is_empty())
     }
 
     /// Marks a point to which [`Transaction::rollback_to`] can return. Savepoints nest.
     pub fn savepoint(&mut self) -> Savepoint {
-        // What is in memory now would have to stay there for as long as the savepoint does.
+        // The data in memory would otherwise have to stay there as long as the savepoint.
         let frozen_bytes = self.spills.as_ref().map_or(0, |spills| spills.frozen_bytes());
         let most_bytes = self.store().memory.shares.write_set_bytes / 4;
         if self.writes().bytes() + frozen_bytes > most_bytes && !self.writes().is_blank() {
-            // Not possible now: then it stays in memory, and the next write that finds no room tells why.
+            // If that is impossible now, it stays in memory, and the next write that finds no room returns the error.
             let _ = self.spill();
         }
         self.writes_mut().savepoint()
     }
 
-    /// Undoes every write since `savepoint`. What was read stays read.
+    /// Undoes every write since `savepoint`. Reads remain in the read set.
     ///
     /// # Errors
-    /// [`base::ErrorKind::Invalid`] if an earlier savepoint was rolled back to since.
+    /// [`base::ErrorKind::Invalid`] if the savepoint was released, or an earlier one was rolled back to since.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         let gathered = self.gathered.as_mut().expect("taken by drop alone");
         match &mut self.spills {
@@ -120,14 +120,14 @@ impl Transaction {
             }
             _ => gathered.writes.rollback_to(*savepoint)?,
         }
-        // A table made since the savepoint is no more, one dropped since is again. Used they were all the same.
+        // A table created since the savepoint does not exist again, and one dropped since exists again. Both were used.
         self.distrust(|_| true);
         self.undo_made_since(*savepoint);
         Ok(())
     }
 
-    /// Gives up `savepoint` and those made after it; what was written stays. O(changes since), and frees the memory
-    /// that going back would have needed.
+    /// Releases `savepoint` and those made after it; the writes remain. O(changes since). It frees the memory that a
+    /// rollback would have needed.
     ///
     /// # Errors
     /// [`base::ErrorKind::Invalid`] if an earlier savepoint was rolled back to since.
@@ -143,7 +143,7 @@ impl Transaction {
         }
     }
 
-    /// Steps 1 to 6 of the commit; [`Store::acknowledge`] takes the rest.
+    /// Runs steps 1 to 6 of the commit; [`Store::acknowledge`] completes it.
     ///
     /// # Errors
     /// [`base::ErrorKind::SnapshotTooOld`] if its snapshot was revoked, among others.
@@ -153,7 +153,7 @@ impl Transaction {
         if self.spills.is_none() {
             self.pay_for(self.bytes())?;
         }
-        // What the commit is validated against stays readable for as long as the view does.
+        // The history for validation stays readable as long as the view does.
         let _call = self.snapshot.call()?.aside();
         let Gathered { writes, reads, tables, made, record, dated: _, gap: _ } =
             &mut **self.gathered.as_mut().expect("taken by drop alone");
@@ -173,7 +173,7 @@ impl Transaction {
         };
         let applied = self.snapshot.store().apply(&mut request)?;
         if !made.get_mut().is_empty() {
-            // They are everybody's now.
+            // The handles are valid for everyone now.
             made.get_mut().clear();
         }
         Ok(applied)
@@ -198,7 +198,7 @@ impl Transaction {
         self.options.isolation == Isolation::Serializable
     }
 
-    /// Checks, once a table, that the handle's row is in the catalog as this transaction sees it.
+    /// Checks, once for each table, that the handle's row is in the catalog as this transaction sees it.
     #[inline]
     pub(crate) fn admit(&self, table: &Table) -> Result<TableId> {
         self.admitted(table).map(|admitted| admitted.id)
@@ -230,7 +230,7 @@ impl Transaction {
         let blank = self.snapshot.is_blank(table.id())?;
         let admitted = Admitted { id: table.id(), blank, reading, good: true };
         let mut tables = self.gathered().tables.borrow_mut();
-        // By handle: a table that was renamed here is known, and asked about at commit, by both names.
+        // The comparison is by handle: a table that was renamed here is known, and validated at commit, by both names.
         match tables.iter_mut().find(|(known, _)| known.is(table)) {
             Some((_, known)) => *known = admitted,
             None => tables.push((table.clone(), admitted)),
@@ -238,8 +238,8 @@ impl Transaction {
         Ok(admitted)
     }
 
-    /// Has the rows of some tables looked up again at their next use. That they were used is not forgotten: the
-    /// commit asks whether somebody dropped them.
+    /// Makes the rows of some tables be looked up again at their next use. It is not forgotten that they were used: the
+    /// commit checks whether another transaction dropped them.
     pub(crate) fn distrust(&self, which: impl Fn(TableId) -> bool) {
         let mut tables = self.gathered().tables.borrow_mut();
         tables.iter_mut().filter(|(_, known)| which(known.id)).for_each(|(_, known)| known.good = false);

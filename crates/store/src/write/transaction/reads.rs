@@ -1,5 +1,5 @@
-//! What a transaction reads: its own writes first, then what it spilled, then its snapshot. What comes from the
-//! snapshot is noted, for the commit to validate.
+//! The reads of a transaction: its own writes first, then its spilled runs, then its snapshot. Reads of the snapshot
+//! are recorded, for validation at commit.
 
 use super::Transaction;
 use crate::read::handle::Admitted;
@@ -16,10 +16,10 @@ use run::PinnedRecord;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What a transaction's own writes say of a key.
+/// The contents of a key in a transaction's own writes.
 pub(super) enum OwnEntry<'t> {
     Written(Own<'t>),
-    /// `None`: it is deleted.
+    /// A spilled record; `None`: it is deleted.
     Spilled(Option<PinnedRecord>),
 }
 
@@ -41,7 +41,7 @@ impl OwnEntry<'_> {
 }
 
 impl Transaction {
-    /// What this transaction wrote to `key` itself, if anything.
+    /// Returns what this transaction itself wrote to `key`, if anything.
     #[inline]
     pub(super) fn find_own(&self, table: TableId, key: &[u8]) -> Result<Option<OwnEntry<'_>>> {
         match (self.writes().get(table, key), &self.spills) {
@@ -54,7 +54,7 @@ impl Transaction {
         }
     }
 
-    /// The same; `None`: the snapshot is read next, which is noted here.
+    /// Does the same; `None`: the snapshot is read next, which is recorded here.
     #[inline]
     fn resolve(&self, table: TableId, key: &[u8]) -> Result<Option<OwnEntry<'_>>> {
         let own = self.find_own(table, key)?;
@@ -64,7 +64,7 @@ impl Transaction {
         Ok(own)
     }
 
-    /// Returns a copy of the value of `key`, own writes included.
+    /// Returns a copy of the value of `key`, including own writes.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let Admitted { id, reading, .. } = self.admitted(table)?;
         let Some(own) = self.resolve(id, key)? else { return self.snapshot.get_in(id, reading, key) };
@@ -75,7 +75,7 @@ impl Transaction {
         }
     }
 
-    /// Returns the value of `key` where it lies, own writes included: see [`ValueRef`].
+    /// Returns the value of `key` in place, including own writes: see [`ValueRef`].
     pub fn get_ref(&self, table: &Table, key: &[u8]) -> Result<Option<ValueRef<'_>>> {
         let Admitted { id, reading, .. } = self.admitted(table)?;
         let Some(own) = self.resolve(id, key)? else { return self.snapshot.get_ref_in(id, reading, key) };
@@ -89,30 +89,30 @@ impl Transaction {
         }
     }
 
-    /// Calls `with` on the value of `key` where it lies.
+    /// Calls `with` on the value of `key` in place.
     #[inline]
     pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
         Ok(self.get_ref(table, key)?.map(|value| with(&value)))
     }
 
-    /// Returns whether `key` is present.
+    /// Returns whether `key` exists.
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
         let Admitted { id, reading, .. } = self.admitted(table)?;
         match self.resolve(id, key)? {
-            // What it wrote itself has not expired: its dates are not before the snapshot's time.
+            // Its own writes have not expired: their dates are not before the snapshot's time.
             Some(own) => Ok(own.is_present()),
             None => self.snapshot.contains_in(id, reading, key),
         }
     }
 
-    /// Where the value of `key` is, and what guards it if it is this transaction's own.
+    /// Returns the place of the value of `key`, and its guard if it is this transaction's own.
     fn locate(&self, table: &Table, key: &[u8]) -> Result<Option<(Located, Option<Arc<Unpublished>>)>> {
         let Admitted { id, reading, .. } = self.admitted(table)?;
         let Some(own) = self.resolve(id, key)? else {
             return Ok(self.snapshot.locate_in(id, reading, key)?.map(|located| (located, None)));
         };
         let located = match own.value() {
-            // Not longer than a value that the log would hold; a reference could outlive the run.
+            // It is not longer than a value that the log would hold; a reference could outlive the run.
             Value::Large(large) if matches!(own, OwnEntry::Spilled(_)) => {
                 self.snapshot.large_copy(reading, large)?.map(Located::Bytes)
             }
@@ -125,13 +125,13 @@ impl Transaction {
         }))
     }
 
-    /// A reader of the value of `key`, own writes included. It may outlive the transaction.
+    /// Returns a reader of the value of `key`, including own writes. It may outlive the transaction.
     pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
         let located = self.locate(table, key)?;
         located.map(|(located, own)| ValueReader::new(located, &self.snapshot, own)).transpose()
     }
 
-    /// The length of the value of `key`, in bytes, own writes included.
+    /// Returns the length of the value of `key` in bytes, including own writes.
     pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
         let Admitted { id, reading, .. } = self.admitted(table)?;
         match self.resolve(id, key)? {
@@ -140,7 +140,8 @@ impl Transaction {
         }
     }
 
-    /// A cursor over the keys in `span`, own writes included. What it passes is part of what was read.
+    /// Returns a cursor over the keys in `span`, including own writes. The keys that it passes become part of the read
+    /// set.
     pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         let admitted = self.admitted(table)?;
         let reads = self.is_serializable().then_some(&self.gathered().reads);
@@ -148,7 +149,7 @@ impl Transaction {
         Cursor::over_transaction(&self.snapshot, self.writes(), spills, reads, admitted, span)
     }
 
-    /// A cursor whose user notes what was read itself.
+    /// Returns a cursor whose caller records what was read.
     pub(crate) fn cursor_untracked(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         let of = self.admitted(table)?;
         Cursor::over_transaction(&self.snapshot, self.writes(), self.spills.as_deref(), None, of, span)
@@ -160,7 +161,7 @@ impl Transaction {
         }
     }
 
-    /// A cursor that writes reads another range from now on.
+    /// Begins another range of the cursor that writes.
     pub(crate) fn begin_range(&mut self, table: &Table, low: &[u8], high: Bound<&[u8]>) {
         self.end_range();
         if self.is_serializable() {
@@ -168,21 +169,21 @@ impl Transaction {
         }
     }
 
-    /// It went on to `high`.
+    /// Extends the range forward to `high`.
     pub(crate) fn extend_range_high(&self, high: Bound<&[u8]>) {
         if let Some(token) = self.range {
             self.gathered().reads.extend_high(self.store(), token, high);
         }
     }
 
-    /// It went back to `low`.
+    /// Extends the range back to `low`.
     pub(crate) fn extend_range_low(&self, low: &[u8]) {
         if let Some(token) = self.range {
             self.gathered().reads.extend_low(self.store(), token, low);
         }
     }
 
-    /// It reads no more of its range.
+    /// Ends the range: the cursor reads no more of it.
     pub(crate) fn end_range(&mut self) {
         self.range.take().into_iter().for_each(|token| self.gathered().reads.close(token));
     }

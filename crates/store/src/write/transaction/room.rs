@@ -1,4 +1,4 @@
-//! The memory that a transaction's writes take: paid for before it is used, and given up by spilling.
+//! The memory of a transaction's writes: it is charged before it is used, and freed by spilling.
 
 use super::Transaction;
 use crate::read::handle::Admitted;
@@ -8,11 +8,12 @@ use base::budget::{Charge, Holder};
 use base::{ErrorKind, Result, TableId};
 use std::sync::Arc;
 
-/// More than this in memory is spilled however large the memory is: what stays is one block of the log.
+/// The number of bytes above which writes are spilled however large the memory is: the rest must fit one block of the
+/// log.
 const MOST_LOGGED_BYTES: usize = log::MAX_PAYLOAD_BYTES - (4 << 20);
 
 impl Transaction {
-    /// [`Transaction::make_room`] for a record; a large value lies in the data file.
+    /// Calls [`Transaction::make_room`] for a record; a large value is in the data file.
     #[inline]
     pub(super) fn make_room_for(&mut self, of: Admitted, key: &[u8], value: &[u8]) -> Result<()> {
         let value_bytes = of.reading.front_bytes() + value.len();
@@ -20,7 +21,7 @@ impl Transaction {
         self.make_room(key.len() + if is_large { base::LargeRef::BYTES } else { value_bytes })
     }
 
-    /// Spills the write set if another `bytes` would take it past its bound.
+    /// Spills the write set if another `bytes` would make it exceed its bound.
     #[inline]
     pub(crate) fn make_room(&mut self, bytes: usize) -> Result<()> {
         let Footprint { used_bytes, logged_bytes, held_bytes } = self.writes().footprint();
@@ -32,7 +33,7 @@ impl Transaction {
             return Ok(());
         }
         match self.pay_for(WRITE_COST + bytes) {
-            // The budget has none left: what is in memory need not be there.
+            // The budget has none left, but the write set can be spilled.
             Err(error) if error.kind() == ErrorKind::Full && !self.writes().is_blank() => {
                 self.spill()?;
                 self.pay_for(WRITE_COST + bytes)
@@ -41,10 +42,10 @@ impl Transaction {
         }
     }
 
-    /// Writes what is in memory to the data file, as runs of this transaction, and forgets what was rolled back.
+    /// Writes the data in memory to the data file, as runs of this transaction, and forgets what was rolled back.
     ///
     /// # Errors
-    /// [`ErrorKind::Full`] and those of writing: the write that asked for it was not done, all others are as before.
+    /// [`ErrorKind::Full`] and errors of writing: the write that needed room is not done, and all others are as before.
     #[cold]
     pub fn spill(&mut self) -> Result<()> {
         self.latch_check()?;
@@ -59,12 +60,12 @@ impl Transaction {
         let store = Arc::clone(self.store());
         let spills = self.spills.get_or_insert_with(|| Box::new(Spills::new(&store)));
         let gathered = self.gathered.as_mut().expect("taken by drop alone");
-        // What the run holds was never put, and what was empty may not be.
+        // The run's records were never put, so stretches that were empty may not be empty now.
         gathered.writes.forget_known();
         spills.push(self.snapshot.reader(), &mut gathered.writes, &gathered.reads, table, spilled)
     }
 
-    /// Sees to it that a write of `bytes` is paid for, before it is made.
+    /// Ensures that the memory of a write of `bytes` is charged before it is made.
     #[inline]
     pub(super) fn pay_for(&mut self, bytes: usize) -> Result<()> {
         let bytes = self.writes().footprint().held_bytes + bytes;
@@ -81,7 +82,7 @@ impl Transaction {
         if is_paid { Ok(()) } else { Err(self.store().no_memory("the transaction", bytes)) }
     }
 
-    /// Bytes that its writes hold in memory.
+    /// Returns the bytes that its writes hold in memory.
     pub fn bytes(&self) -> usize {
         self.writes().bytes()
     }

@@ -1,5 +1,5 @@
-//! What a transaction writes. Nobody else sees it before the commit; a large value goes to the data file at once, where
-//! nothing refers to it yet.
+//! The writes of a transaction. No other transaction sees them before the commit; a large value is written to the data
+//! file at once, where nothing refers to it yet.
 
 use super::Transaction;
 use crate::read::handle::Admitted;
@@ -12,7 +12,7 @@ use crate::write::value_writer::ValueWriter;
 use base::{Error, ErrorKind, Result, Span, TableId, limits};
 
 impl Transaction {
-    /// Sets `key` to `value`, whatever it was.
+    /// Sets `key` to `value`, whether or not the key exists.
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         let admitted = self.admitted(table)?;
         self.put_in(admitted, key, value)
@@ -25,16 +25,16 @@ impl Transaction {
         self.write(of, key, value, Prior::Unread)
     }
 
-    /// Sets `key` to `value` if it is absent.
+    /// Sets `key` to `value` if the key does not exist.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if it is present; the transaction goes on.
+    /// [`ErrorKind::Exists`] if the key exists; the transaction can continue.
     pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         let admitted = self.admitted(table)?;
         let id = admitted.id;
         self.check_record(key, value)?;
         self.make_room_for(admitted, key, value)?;
-        // That the key was read is remembered with its write; a duplicate writes nothing, so its read is noted.
+        // That the key was read is recorded with its write; a duplicate writes nothing, so its read is recorded here.
         let own = self.find_own(id, key)?.map(|own| own.is_present());
         let (present, prior) = match own {
             Some(present) => (present, Prior::Unread),
@@ -48,13 +48,13 @@ impl Transaction {
         }
         let written = self.write(admitted, key, value, prior);
         if written.is_err() && prior == Prior::Read {
-            // No write remembers that the key was found absent, and the caller may have understood it.
+            // No write records that the key was found absent, and the caller may draw conclusions from it.
             self.note_read(id, key);
         }
         written
     }
 
-    /// Removes `key`, present or not; reads nothing and so conflicts with nobody.
+    /// Deletes `key`, whether or not it exists. It reads nothing and so causes no conflicts.
     pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
         let id = self.admit(table)?;
         self.check_key(key)?;
@@ -63,7 +63,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Removes `key` and returns its value.
+    /// Deletes `key` and returns its value.
     pub fn remove(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let old = self.get(table, key)?;
         if old.is_some() {
@@ -73,11 +73,11 @@ impl Transaction {
         Ok(old)
     }
 
-    /// Removes every key in `span`, unread: the cost does not depend on how many there are.
+    /// Deletes every key in `span` without reading it: the cost does not depend on the number of keys.
     pub fn delete_range(&mut self, table: &Table, span: &Span) -> Result<()> {
         let id = self.admit(table)?;
         let (start, end) = (span.start(), span.end());
-        // Right behind the longest key there is the bound that is one byte longer.
+        // The first bound after the longest key is one byte longer.
         let longest = limits::max_key_bytes(self.store().page_bytes) + 1;
         if start.len() > longest || end.is_some_and(|end| end.len() > longest) {
             return Err(Error::invalid(format!(
@@ -91,7 +91,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Sets `key` to `new` (`None`: removes it) if its value is `expected` (`None`: absent). Answers whether it did.
+    /// Sets `key` to `new` (`None`: deletes it) if its value is `expected` (`None`: absent). Returns whether it did.
     pub fn compare_and_swap(
         &mut self,
         table: &Table,
@@ -116,7 +116,7 @@ impl Transaction {
         ValueWriter::new(self, admitted, key)
     }
 
-    /// Puts what a [`ValueWriter`] has finished.
+    /// Puts the value that a [`ValueWriter`] has finished.
     pub(crate) fn put_streamed(&mut self, table: TableId, key: &[u8], streamed: Streamed) -> Result<()> {
         let value_bytes = match &streamed {
             Streamed::Logged(value) => value.len(),
@@ -127,7 +127,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// A cursor over the keys in `span` that can also put and delete where it stands.
+    /// Returns a cursor over the keys in `span` that can also put and delete at its position.
     pub fn cursor_mut(&mut self, table: &Table, span: Span) -> Result<CursorMut<'_>> {
         self.admit(table)?;
         Ok(CursorMut::new(self, table.clone(), span))
@@ -160,7 +160,7 @@ impl Transaction {
         }
     }
 
-    /// The same, after the date. The snapshot's time is older: it was fixed when the table was admitted.
+    /// Does the same, after the date. The snapshot's time is older: it was fixed when the table was admitted.
     fn write_dated(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
         let date = self.date();
         let mut dated = std::mem::take(&mut self.gathered.as_mut().expect("taken by drop alone").dated);
@@ -172,7 +172,7 @@ impl Transaction {
         written
     }
 
-    /// What stands in front of a value that is put now into a table with a TTL.
+    /// Returns the date of a value that is put now into a table with a TTL.
     pub(crate) fn date(&self) -> [u8; DATE_BYTES] {
         self.store().time.now_ms().to_le_bytes()
     }
