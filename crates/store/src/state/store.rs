@@ -8,7 +8,7 @@
 //! | `views`, `clocks`, `slots`, `expiry`, `known` | what readers see, who reads, how long, and which keys are empty |
 //! | `log`, `committer`, `catalog` | the commit path, the state under its lock, and the last change of the catalog |
 //! | `space`, `rooms`, `early` | units of the data file: used, reserved, and written before their commit |
-//! | `checkpoints`, `upkeep`, `merging` | the last superblock, other work of checkpoints, the progress of the next one |
+//! | `checkpoints`, `upkeep`, `merging` | the last superblock, other work of checkpoints, their progress |
 //! | `processes` | locks, forks, and readers in other processes |
 //! | `time`, `latch`, `tallies` | the time of entries that expire, the failure that stopped writing, and counts |
 //!
