@@ -225,7 +225,7 @@ impl Rooms {
     /// What a careful checkpoint may merge, in bytes, of `room_bytes` that are certain.
     pub fn careful_slice_bytes(&self, room_bytes: u64) -> u64 {
         let halvings = self.halvings.load(Ordering::SeqCst).min(MOST_HALVINGS);
-        (room_bytes / 4 >> halvings).max(LEAST_SLICE_BYTES)
+        ((room_bytes / 4) >> halvings).max(LEAST_SLICE_BYTES)
     }
 
     /// Recovery went on at `end`, behind `bytes` LSNs that nobody uses.
