@@ -217,7 +217,11 @@ impl Builder {
     /// let two = pando::Database::open_read_only(dir.path())?;
     /// let table = two.ensure_table("t")?;
     /// assert_eq!(two.put(&table, b"k", b"v").unwrap_err().kind(), pando::ErrorKind::ReadOnly);
-    /// assert_eq!(pando::Database::open(dir.path()).unwrap_err().kind(), pando::ErrorKind::Locked);
+    ///
+    /// let writer = pando::Database::open(dir.path())?;
+    /// writer.put(&table, b"k", b"v")?;
+    /// two.catch_up()?;
+    /// assert_eq!(two.get(&table, b"k")?.as_deref(), Some(&b"v"[..]));
     /// # Ok(())
     /// # }
     /// ```

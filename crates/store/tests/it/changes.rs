@@ -44,12 +44,8 @@ fn begin(store: &Arc<Store>, durability: Durability) -> Transaction {
 }
 
 fn commit(store: &Store, tx: Transaction) -> u64 {
-    loop {
-        match tx.apply().and_then(|applied| store.acknowledge(applied)) {
-            Ok(number) => return number.0,
-            Err(error) => panic!("{error}"),
-        }
-    }
+    let committed = tx.apply().and_then(|applied| store.acknowledge(applied));
+    committed.unwrap_or_else(|error| panic!("{error}")).0
 }
 
 /// A database, and what it should hold.

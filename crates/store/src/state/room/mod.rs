@@ -226,7 +226,7 @@ impl Rooms {
     /// Returns how many bytes a careful checkpoint may merge, if `room_bytes` are certain.
     pub fn careful_slice_bytes(&self, room_bytes: u64) -> u64 {
         let halvings = self.halvings.load(Ordering::SeqCst).min(MOST_HALVINGS);
-        (room_bytes / 4 >> halvings).max(LEAST_SLICE_BYTES)
+        ((room_bytes / 4) >> halvings).max(LEAST_SLICE_BYTES)
     }
 
     /// Notes that recovery continued at `end`, after `bytes` unused LSNs.
