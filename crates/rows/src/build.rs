@@ -38,11 +38,11 @@ const LEAST_CHUNK_ROWS: usize = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BuildProgress {
-    /// How many rows this build has entered.
+    /// The number of rows that this build has entered.
     pub rows: u64,
-    /// How many transactions it has used.
+    /// The number of transactions that this build has used.
     pub chunks: u64,
-    /// How many chunks ran again because of a conflict with a writer.
+    /// The number of chunks that ran again because of a conflict with a writer.
     pub conflicts: u64,
 }
 

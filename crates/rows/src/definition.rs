@@ -5,16 +5,16 @@ use pando::{Compression, Error, Layout, Result, TableOptions};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// How texts in a key are compared.
+/// The comparison of texts in a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Collation {
-    /// By their bytes.
+    /// Compares texts by their bytes.
     #[default]
     Binary,
-    /// By their bytes, with A to Z equal to a to z.
+    /// Compares texts by their bytes, with A to Z equal to a to z.
     NoCase,
-    /// By their bytes, without spaces at the end.
+    /// Compares texts by their bytes, without spaces at the end.
     RTrim,
 }
 

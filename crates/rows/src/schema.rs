@@ -17,9 +17,9 @@ use crate::value::{ColumnType, Value};
 use pando::{Error, Result};
 use std::collections::HashSet;
 
-/// How many columns a table can have over its lifetime, including dropped ones; the same as SQLite's default.
+/// The most columns that a table can have over its lifetime, including dropped ones; the same as SQLite's default.
 pub const MAX_COLUMNS: usize = 2000;
-/// How many indexes a table can have.
+/// The most indexes that a table can have.
 pub const MAX_INDEXES: usize = 64;
 /// The longest name of a table, column or index, in bytes. The engine's longest table name determines it.
 pub const MAX_NAME_BYTES: usize = 200;

@@ -42,7 +42,7 @@ pub(crate) struct Inner {
     pub indexes: Vec<OpenIndex>,
     /// Names and types of the present columns, for checks.
     columns: Vec<crate::Column>,
-    /// What rows of the present version store.
+    /// The columns that rows of the present version store.
     stored: Layout,
     /// The layouts of older versions, each created when a row of it is first read, by the first version with these
     /// columns.

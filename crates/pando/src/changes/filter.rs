@@ -4,7 +4,7 @@ use base::Result;
 use base::keys::prefix_end;
 use store::changes::{Change, Operation, TableChange};
 
-/// All operations, or those on some tables and keys.
+/// The operations that a reader asked for: all, or those on some tables and keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
     tables: Vec<String>,

@@ -22,7 +22,7 @@ use store::changes::Feed;
 pub use apply::Applied;
 pub use store::changes::{ChangeValue, ChangeValueReader, ConsumerInfo, Operation, TableChange, TableInfo};
 
-/// Which changes to read.
+/// The options of a reader of changes.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {

@@ -356,7 +356,7 @@ impl Database {
     }
 }
 
-/// Exponential backoff with full jitter: up to 2^attempt * 20 microseconds.
+/// Pauses with exponential backoff and full jitter: up to 2^attempt * 20 microseconds.
 fn pause(attempt: u32) {
     let most_us = 20 << attempt;
     thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));

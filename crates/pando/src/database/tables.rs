@@ -13,7 +13,7 @@ pub struct TableOptions {
     pub layout: Layout,
     /// The time that an entry lives after its put; `None`: until it is deleted.
     pub ttl: Option<Duration>,
-    /// How the pages of an LSM table are compressed.
+    /// The compression of the pages of an LSM table.
     pub compression: Compression,
 }
 

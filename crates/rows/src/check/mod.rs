@@ -16,19 +16,19 @@ use crate::value::Value;
 use pando::{Error, ErrorKind, Result, Snapshot, Span};
 use std::fmt;
 
-/// What a check has read, and the problems that it found.
+/// The counts of a check, and the problems that it found.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// How many typed tables were read.
+    /// The number of typed tables that were read.
     pub tables: u64,
-    /// How many rows were read.
+    /// The number of rows that were read.
     pub rows: u64,
-    /// How many index entries were read.
+    /// The number of index entries that were read.
     pub entries: u64,
     /// The problems, up to [`CheckReport::MOST_PROBLEMS`].
     pub problems: Vec<Problem>,
-    /// How many more problems were found.
+    /// The number of further problems that were found.
     pub more_problems: u64,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Problem {
 }
 
 impl CheckReport {
-    /// How many problems a report lists.
+    /// The greatest number of problems that a report lists.
     pub const MOST_PROBLEMS: usize = 1000;
 
     /// Returns how many problems were found, including those that are not listed.
@@ -75,7 +75,7 @@ pub struct Problem {
     pub table: String,
     /// The index; `None` if the problem is in the rows or in the schema.
     pub index: Option<String>,
-    /// What is wrong, and where.
+    /// The problem and its place, in words.
     pub what: String,
 }
 

@@ -51,16 +51,16 @@ pub struct Import<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Imported {
-    /// How many rows were imported.
+    /// The number of imported rows.
     pub rows: u64,
     /// The number of the last commit.
     pub commit: u64,
 }
 
-/// What remains of an import that failed: the chunks before the failure.
+/// The remains of a failed import: the chunks before the failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// How many rows remain.
+    /// The number of rows that remain.
     pub rows: u64,
     /// The line of the last of them.
     pub line: u64,
@@ -85,7 +85,7 @@ pub enum ImportError {
 pub struct ImportFailure {
     /// Why it failed.
     pub error: ImportError,
-    /// What remains in the table; `None`: nothing.
+    /// The rows that remain in the table; `None`: no rows.
     pub kept: Option<Kept>,
 }
 

@@ -5,7 +5,7 @@ use crate::table::DynamicTable;
 use pando::{Compression, Error, ErrorKind, Layout, Result};
 use std::time::Duration;
 
-/// How the rows of a table are stored. `None` leaves a choice to the default or to the existing table.
+/// The storage options of a table's rows. `None` leaves a choice to the default or to the existing table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Storage {
     /// The layout.

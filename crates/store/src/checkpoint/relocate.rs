@@ -168,7 +168,7 @@ impl Compaction {
         store.begin_moving_checkpoint(Some(Moves::compacting(space, self.passes == 1))).map(Some)
     }
 
-    /// Before anything is moved, each LSM table becomes one run.
+    /// Begins the next merge: each LSM table becomes one run before anything is moved.
     fn next_slice<'s>(&mut self, store: &'s Store) -> Result<Option<Checkpoint<'s>>> {
         let used_bytes = lock(&store.space).stats().used_units * UNIT_BYTES as u64;
         let left = self.slices_left.get_or_insert(8 + 2 * used_bytes / store.upkeep.slice_bytes.max(1));
@@ -185,7 +185,7 @@ impl Compaction {
         }
     }
 
-    /// After that, expired entries are removed once.
+    /// Begins the next sweep: expired entries are removed once, after the merges.
     fn next_sweep<'s>(&mut self, store: &'s Store) -> Result<Option<Checkpoint<'s>>> {
         if !std::mem::replace(&mut self.sweeps, true) {
             store.begin_sweeping()?;

@@ -78,7 +78,7 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Repeated {
     /// Its number: it is committed under this number, or not at all.
     pub number: CommitTs,
-    /// When the other database made it; `None` if that is not known.
+    /// The time at which the other database made it, in milliseconds since 1970; `None`: unknown.
     pub time_ms: Option<u64>,
 }
 

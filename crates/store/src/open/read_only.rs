@@ -1,5 +1,5 @@
-//! Opening a database for reading beside other readers, without any write. For reading beside a writer see
-//! [`crate::open::beside`].
+//! Opening a database for reading, together with other readers, without any write. [`crate::open::beside`] is for
+//! reading a database that another process writes.
 //!
 //! It runs only the read-only half of recovery: the log is replayed into memory, an unclean end is left as it is, and
 //! the resulting store is latched from the beginning. Three things protect the files, each sufficient alone: the

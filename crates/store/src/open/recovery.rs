@@ -123,7 +123,7 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
     let dir: Arc<dyn Dir> = if options.read_only { Arc::new(ReadOnlyDir::new(dir)) } else { dir };
     let missing = || Error::new(ErrorKind::Missing, "there is no database; create one first");
     if !create_missing && !dir.list()?.iter().any(|name| is_database_file(name)) {
-        // This comes before the lock, which creates a file: looking for a database must not leave one behind.
+        // This comes before the lock, which creates a file: looking for a database must create none.
         return Err(missing());
     }
     let lock = dir.lock(LOCK)?;
@@ -241,7 +241,7 @@ pub(super) enum Hold {
     Seat(Seat),
 }
 
-/// What the log contains besides its end.
+/// The contents of the log besides its end.
 pub(super) struct Found {
     /// The last commit.
     pub last: CommitTs,

@@ -10,7 +10,7 @@ use memtable::Memtable;
 use page::Value;
 use std::sync::atomic::Ordering;
 
-/// What the cursor of a snapshot or of a transaction knows of one table.
+/// The knowledge of a snapshot's or transaction's cursor about one table.
 #[derive(Debug)]
 pub(crate) struct Shortcut<'a> {
     snapshot: &'a Snapshot,
@@ -42,14 +42,14 @@ impl<'a> Shortcut<'a> {
         }
     }
 
-    /// See 3.
+    /// Returns the other end of the stretch around `key` that only this reader knows: rule 3 of `stretches`.
     fn own(&self, key: &[u8], forward: bool) -> Option<End> {
         let known = self.own.borrow();
         let (start, stretch) = known.as_ref()?.get(&self.table)?.around(key)?;
         Some(if forward { stretch.end.clone() } else { Some(start.into()) })
     }
 
-    /// See 2.
+    /// Returns where the stretch around `key` that all readers know lets the cursor continue: rule 2 of `stretches`.
     fn committed(&self, key: &[u8], forward: bool) -> Option<Option<Vec<u8>>> {
         let (view, table) = (self.view, self.table);
         let may_use = |stretch: &Stretch| {

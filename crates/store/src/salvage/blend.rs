@@ -12,7 +12,7 @@ pub trait Take {
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 }
 
-/// Which of the tree's records the log's changes replace.
+/// The records of the tree that the log's changes replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hides {
     /// The ones that it puts, and the ones that it deletes: the log continues where the tree ends.

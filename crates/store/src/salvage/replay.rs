@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// The contents of the log.
 #[derive(Debug)]
 pub struct Replayed {
-    /// All of its changes.
+    /// All changes in the log.
     pub memtable: Arc<Memtable>,
 }
 

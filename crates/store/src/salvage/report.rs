@@ -5,9 +5,9 @@ use base::{CommitTs, Error, Result};
 /// The reliability of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trust {
-    /// The database held it as of [`Report::commit`].
+    /// The database held the record as of [`Report::commit`].
     Certain,
-    /// It was committed once, and may have been changed or deleted since.
+    /// The record was committed once, and may have been changed or deleted since.
     Uncertain,
 }
 

@@ -17,7 +17,7 @@ pub struct Walk<'a> {
     table: TableId,
     /// The places of the pages that were read: a page with two parents is read once.
     seen: BTreeSet<u64>,
-    /// What could not be read, in key order.
+    /// The keys that could not be read, in order.
     pub lost: Vec<Lost>,
 }
 

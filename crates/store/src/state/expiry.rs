@@ -71,7 +71,7 @@ struct Noticed {
 pub struct OpenReader {
     /// Whether it is a read-write transaction.
     pub is_transaction: bool,
-    /// How long it has been open, with a precision of about a second.
+    /// The time for which it has been open, with a precision of about a second.
     pub age: Duration,
     /// The last commit that it sees.
     pub commit: u64,

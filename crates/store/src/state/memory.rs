@@ -43,17 +43,17 @@ pub fn least_budget_bytes(page_bytes: usize) -> usize {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// The limit, of this database or of all that share the budget.
+    /// The limit in bytes, of this database or of all that share the budget.
     pub limit_bytes: u64,
-    /// How much is in use, by all that share it.
+    /// The number of bytes in use, by all databases that share the budget.
     pub used_bytes: u64,
-    /// The highest use so far.
+    /// The highest number of bytes in use so far.
     pub peak_bytes: u64,
-    /// How many databases share the budget.
+    /// The number of databases that share the budget.
     pub databases: u64,
-    /// How much this database uses, by holder.
+    /// The bytes that this database uses, by holder.
     pub held: Held,
-    /// How much all databases that share the budget use, by holder.
+    /// The bytes that all databases that share the budget use, by holder.
     pub held_by_all: Held,
 }
 

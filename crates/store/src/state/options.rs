@@ -18,7 +18,7 @@ pub struct Options {
     pub budget: Option<Arc<Budget>>,
     /// The longest log segment, in bytes.
     pub max_segment_bytes: u64,
-    /// See [`log::Options::flush_worth_bytes`]. Simulations set a smaller value.
+    /// The value of [`log::Options::flush_worth_bytes`]. Simulations set a smaller value.
     pub flush_worth_bytes: u64,
     /// The number of records at which a memtable is sealed, so that recovery time is bounded as well as memory.
     pub seal_records: u64,
@@ -56,7 +56,7 @@ pub struct Options {
     pub database: Option<DatabaseId>,
     /// The clock by which entries of tables with a TTL expire.
     pub clock: Clock,
-    /// Whether the database is opened beside other readers, without any write.
+    /// Whether the database is opened together with other readers, without any write.
     pub read_only: bool,
     /// Whether other processes may open the database for reading while this one writes. It costs a small file.
     pub admits_readers: bool,

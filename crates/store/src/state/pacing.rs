@@ -86,13 +86,13 @@ pub struct Pace {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Delays {
-    /// How many commits were delayed, or transactions had to wait before they began.
+    /// The number of commits that were delayed, and of transactions that had to wait before they began.
     pub count: u64,
-    /// How long they were delayed in total, in nanoseconds.
+    /// The total time of the delays, in nanoseconds.
     pub total_ns: u64,
 }
 
-/// How well merging keeps up with writing, and how much it delays writers.
+/// The debt of merging, and the delays of writers because of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PacingStats {

@@ -84,7 +84,7 @@ impl Processes {
         }
     }
 
-    /// Returns the seat beside a writer, if this store has one.
+    /// Returns the seat with which this store follows a writer, if it has one.
     pub fn seat(&self) -> Option<MutexGuard<'_, Seat>> {
         self.seat.get().map(lock)
     }
@@ -94,7 +94,7 @@ impl Processes {
         self.is_beside.load(Ordering::SeqCst)
     }
 
-    /// Returns an error for operations that a store beside another process cannot do.
+    /// Returns an error for operations that are impossible while another process writes the database.
     pub fn check_not_beside(&self, what: &str, call: &str) -> Result<()> {
         if !self.is_beside() {
             return Ok(());

@@ -42,7 +42,7 @@ const SEAT_BYTES: usize = 48;
 /// The number of times that a reader tries again after its file was removed before it had locked it.
 const ATTEMPTS: u32 = 100;
 
-/// What a reader needs.
+/// The data that a reader needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Needed {
     pub checkpoint: CheckpointNo,

@@ -85,7 +85,7 @@ impl Ttl {
     }
 }
 
-/// How the values of a table are read.
+/// The way in which the values of a table are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// Values without dates.

@@ -35,7 +35,7 @@ pub struct Stats {
     pub dead_passed: u64,
     /// Puts, deletes and range deletes that were committed; of spilled transactions only those still in memory.
     pub writes: u64,
-    /// How long operations waited, by cause.
+    /// The waits of operations, by cause.
     pub latencies: Waits,
     /// The size of a page in bytes.
     pub page_bytes: u64,
@@ -100,18 +100,18 @@ pub struct Stats {
     pub edits: page::EditCounters,
     /// The use of the memory budget.
     pub memory: MemoryStats,
-    /// How well merging keeps up, and how much it delays writers.
+    /// The debt of merging, and the delays of writers because of it.
     pub pacing: PacingStats,
 }
 
-/// How long operations waited, by cause, since the database was opened.
+/// The waits of operations, by cause, since the database was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waits {
     by_cause: [Latency; Cause::COUNT],
 }
 
 impl Store {
-    /// The number of the last commit.
+    /// Returns the number of the last commit.
     pub fn last_commit(&self) -> u64 {
         self.clocks.applied().0
     }
@@ -157,7 +157,7 @@ pub struct TableStats {
     /// Bytes of leaf pages and filters. Divided by [`record_bytes`](TableStats::record_bytes), this is the space
     /// amplification.
     pub stored_bytes: u64,
-    /// How many bytes more they would take without compression.
+    /// The number of bytes that compression saves in these.
     pub saved_bytes: u64,
 }
 

@@ -128,7 +128,7 @@ pub(super) fn process_seed() -> u64 {
     *SEED.get_or_init(|| Random::from_entropy().next_u64())
 }
 
-/// Folded multiplication (Wang Yi's wyhash, 2019): 64 x 64 bits to 128, halves xored.
+/// Returns the folded product (Wang Yi's wyhash, 2019): 64 x 64 bits to 128, halves xored.
 #[inline]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);

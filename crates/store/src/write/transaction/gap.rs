@@ -54,7 +54,7 @@ mod tests {
         store.acknowledge(tx.apply().unwrap()).unwrap();
     }
 
-    /// If later keys were skipped, finding each gap would cost as much as there are of them.
+    /// The search for a gap must not skip later commits' keys one by one, because there may be many.
     #[test]
     fn a_stretch_ends_at_a_key_that_came_later() {
         let store = crate::open_or_create(Arc::new(io::MemDir::new()), &Options::default()).unwrap();
