@@ -4,7 +4,7 @@
 //! 2. What it finds in a memtable it shows to a user's code inside the call; a page it pins instead, which does
 //!    without the view.
 //!
-//! How a key is looked up: [`super::resolve`], for the reads in [`super::get`].
+//! How a key is looked up: `read/resolve.rs`, for the reads in `read/get.rs`.
 
 use crate::read::handle::Table;
 use crate::state::catalog::{TableRow, check_name};
