@@ -6,24 +6,24 @@
 //!
 //! 1. Long work calls [`pause`] between its pieces: loops of merges, writes of files, the freeing of memory. It holds
 //!    no lock there that other threads wait for.
-//! 2. Whether and for how long a call pauses is decided by the thread's [`Throttle`]. Without one, a call returns at
+//! 2. The thread's [`Throttle`] decides whether and for how long a call pauses. Without a throttle, a call returns at
 //!    once.
-//! 3. Code that has a slower way, which leaves more to other threads, takes it while [`is_throttled`].
+//! 3. Code that has a slower path, which leaves more of the machine to other threads, takes it while [`is_throttled`].
 //!
-//! `docs/background-work.md` lists all measures of this kind in the engine, and what each of them is worth.
+//! `docs/background-work.md` lists all such measures in the engine and the effect of each.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Decides how much a thread's background work is slowed down.
 pub trait Throttle {
-    /// Pauses between two pieces of work, for as long as the work should.
+    /// Pauses between two pieces of work, for as long as the throttle decides.
     fn pause(&self);
     /// Returns whether a call of [`Throttle::pause`] would pause after a long piece.
     fn is_throttled(&self) -> bool;
 }
 
-/// A function is a throttle that always pauses, by calling it.
+/// A function is a throttle: each pause calls it.
 impl<F: Fn()> Throttle for F {
     fn pause(&self) {
         self();
@@ -74,8 +74,8 @@ pub fn is_throttled() -> bool {
     here().is_some_and(|throttle| throttle.is_throttled())
 }
 
-/// Returns this thread's throttle. It is not borrowed while it is called, because it may itself come here. `None` at
-/// the end of a thread, when what the thread kept may still be freed.
+/// Returns this thread's throttle. It is not borrowed while it is called, because it may call this function again.
+/// Returns `None` at the end of a thread, when the thread's variables were already freed.
 #[inline]
 fn here() -> Option<Rc<dyn Throttle>> {
     HERE.try_with(|here| here.borrow().clone()).ok().flatten()

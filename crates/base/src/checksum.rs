@@ -1,8 +1,8 @@
-//! One checksum for everything: XXH3-64, seeded with where the bytes belong.
+//! The checksum of every stored byte: XXH3-64, seeded with the place where the bytes belong.
 //!
 //! XXH3 (Collet, <https://xxhash.com>) runs at memory speed and detects any accidental change with probability
-//! 1 - 2^-64. It is no defence against someone who forges a page on purpose: such a page passes the checksum and
-//! is then refused by the structural checks of the decoder.
+//! 1 - 2^-64. It does not detect a page that somebody forged on purpose. Such a page passes the checksum, and the
+//! structural checks of the decoder must reject it.
 
 use crate::{DatabaseId, Lsn};
 use std::fmt;
@@ -17,14 +17,14 @@ fn mix(a: u64, b: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The checksum of a page or extent that lies at `unit` of the data file of `database`: the same bytes at another
-/// place, or in another database, have another one.
+/// Returns the checksum of a page or extent at `unit` of the data file of `database`. The same bytes have another
+/// checksum at another place or in another database.
 #[inline]
 pub fn extent(database: DatabaseId, unit: u64, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, mix(database.0, unit))
 }
 
-/// A checksum of bytes that come piece by piece, for those who never hold all of them.
+/// A checksum of bytes that arrive piece by piece, for callers that never hold all of them.
 ///
 /// ```
 /// use pando_base::{DatabaseId, checksum::{self, Running}};
@@ -37,33 +37,33 @@ pub fn extent(database: DatabaseId, unit: u64, bytes: &[u8]) -> u64 {
 pub struct Running(Box<Xxh3>);
 
 impl Running {
-    /// What [`extent`] answers once all bytes have come.
+    /// Starts the checksum that [`extent`] returns for all bytes together.
     pub fn extent(database: DatabaseId, unit: u64) -> Self {
         Running(Box::new(Xxh3::with_seed(mix(database.0, unit))))
     }
 
-    /// The checksum of record number `sequence` of backup `backup`.
+    /// Starts the checksum of record number `sequence` of backup `backup`.
     pub fn backup_record(backup: u64, sequence: u64) -> Self {
         Running(Box::new(Xxh3::with_seed(mix(backup, sequence))))
     }
 
-    /// The checksum of frame number `sequence` of the changes of commit `commit`.
+    /// Starts the checksum of frame number `sequence` of the changes of commit `commit`.
     pub fn change_frame(commit: u64, sequence: u64) -> Self {
         Running(Box::new(Xxh3::with_seed(mix(commit, sequence))))
     }
 
-    /// What [`header`] answers once all bytes have come.
+    /// Starts the checksum that [`header`] returns for all bytes together.
     pub fn unseeded() -> Self {
         Running(Box::new(Xxh3::new()))
     }
 
-    /// The next piece.
+    /// Adds the next piece.
     #[inline]
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The checksum of all pieces up to now.
+    /// Returns the checksum of all pieces so far.
     pub fn finish(&self) -> u64 {
         self.0.digest()
     }
@@ -75,25 +75,25 @@ impl fmt::Debug for Running {
     }
 }
 
-/// The checksum of a log block that begins at `lsn` of generation `generation`.
+/// Returns the checksum of a log block that begins at `lsn` of generation `generation`.
 #[inline]
 pub fn log_block(database: DatabaseId, generation: u64, lsn: Lsn, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, mix(mix(database.0, generation), lsn.0))
 }
 
-/// The checksum of a fixed header (superblock, segment header) that names its own database.
+/// Returns the checksum of a fixed header (superblock, segment header) that names its own database.
 #[inline]
 pub fn header(bytes: &[u8]) -> u64 {
     xxh3_64(bytes)
 }
 
-/// The hash of one record. A merge conserves the wrapping sum of these over all records.
+/// Returns the hash of one record. A merge conserves the wrapping sum of these hashes over all records.
 #[inline]
 pub fn record(key: &[u8], value: &[u8]) -> u64 {
     mix(xxh3_64(key), xxh3_64(value))
 }
 
-/// The hash of a key, as filters use it.
+/// Returns the hash of a key, as filters use it.
 #[inline]
 pub fn key(key: &[u8]) -> u64 {
     xxh3_64(key)

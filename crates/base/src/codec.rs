@@ -1,4 +1,4 @@
-//! Bytes to numbers and back. Reading never panics: what is not there is `None`.
+//! Conversion between bytes and numbers. Reading never panics: it returns `None` where bytes are missing.
 
 /// A reader from the front of a byte slice. Every method returns `None` if there are too few bytes or they are not
 /// valid, and then leaves the reader where it was.
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A writer to the end of a growing buffer, the counterpart of [`Reader`].
+/// Appends encoded values to a growing buffer, the counterpart of [`Reader`].
 pub trait Writer {
     /// Appends bytes as they are.
     fn put(&mut self, bytes: &[u8]);

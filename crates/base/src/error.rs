@@ -1,5 +1,5 @@
-//! One error type for all floors: a kind that says what the caller can do, a sentence that says what happened,
-//! and the source.
+//! The error type of all crates: a kind that says what the caller can do, a message that says what happened, and the
+//! cause.
 
 use std::{fmt, io};
 
@@ -14,8 +14,8 @@ pub enum ErrorKind {
     Conflict,
     /// The snapshot or transaction was open for so long that it has expired. Nothing was written; begin a new one.
     SnapshotTooOld,
-    /// The changes after the asked commit are kept no longer. Begin again at the oldest commit that the message names,
-    /// from a copy of the database at that commit or a later one.
+    /// The changes after the requested commit are no longer kept. Start again at the oldest commit that the message
+    /// names, from a copy of the database at that commit or a later one.
     TooOld,
     /// The disk, a quota or the memory budget is full. Nothing was written; free space or memory and try again.
     Full,
@@ -23,7 +23,7 @@ pub enum ErrorKind {
     Exists,
     /// The table or database does not exist.
     Missing,
-    /// A call that must not wait needs something that is not in memory. Use a call that may wait.
+    /// A call that must not wait needs a page that is not in memory. Use a call that may wait.
     WouldWait,
     /// An argument is out of range, or a call does not fit its object.
     Invalid,
@@ -39,7 +39,7 @@ pub enum ErrorKind {
     Corruption,
     /// A call of the operating system failed.
     Io,
-    /// An earlier failure stopped all writing; reads go on. Close the database, fix the cause, and open it again.
+    /// An earlier failure stopped all writing; reads continue. Close the database, fix the cause, and open it again.
     Latched,
     /// The commit may or may not survive: it was written, but its sync failed. Open the database again to find out.
     Indeterminate,

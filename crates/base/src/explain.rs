@@ -1,51 +1,51 @@
-//! One operation, step by step: what explains itself writes down what it did, for a person.
+//! The record of one explained operation, step by step, for a person to read.
 //!
-//! Operations that are explained go a way of their own beside the ordinary one, made of the same parts, so that the
-//! ordinary one pays nothing; tests hold their answers against each other.
+//! Explained operations take a path of their own, made of the same parts as the ordinary path, so that the ordinary
+//! path pays nothing. Tests compare the results of both.
 
 use crate::seams::Stopwatch;
 
-/// An operation, from its beginning to its end.
+/// The steps of one operation, from its beginning to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
-    /// In the order in which they were done.
+    /// The steps, in the order in which they were done.
     pub steps: Vec<Step>,
 }
 
-/// A part of it.
+/// One step of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// What was done, or asked.
+    /// The action or the request.
     pub what: String,
-    /// What came of it.
+    /// The result of the step.
     pub outcome: String,
-    /// Pages that were looked at, in order.
+    /// The pages that the step used, in order.
     pub pages: Vec<Touched>,
-    /// Bytes that it found, wrote or sent.
+    /// Bytes that the step found, wrote or sent.
     pub bytes: u64,
-    /// Nanoseconds.
+    /// The duration in nanoseconds.
     pub ns: u64,
 }
 
-/// A page that was looked at.
+/// A page that an operation used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
-    /// Where in the data file it lies, in units of 4 KiB.
+    /// The page's place in the data file, in units of 4 KiB.
     pub unit: u64,
-    /// Its height above the leaves.
+    /// The page's height above the leaves.
     pub level: u8,
-    /// Keys in it.
+    /// The number of keys in the page.
     pub entries: u64,
-    /// Bytes of it.
+    /// The page's length in bytes.
     pub bytes: u64,
-    /// Whether it was in memory; else it was read from the file.
+    /// Whether the page was in memory. If not, it was read from the file.
     pub was_resident: bool,
-    /// Nanoseconds to get at it and to search it.
+    /// Nanoseconds to get and to search the page.
     pub ns: u64,
 }
 
 impl Explanation {
-    /// Does `work`, which fills in what came of it, and times it. The answer is `work`'s.
+    /// Runs `work`, which fills in the step's result, records how long it took, and returns what `work` returned.
     pub fn step<T>(&mut self, what: impl Into<String>, work: impl FnOnce(&mut Step) -> T) -> T {
         let mut step = Step { what: what.into(), ..Step::default() };
         let watch = Stopwatch::start();
@@ -55,12 +55,12 @@ impl Explanation {
         answer
     }
 
-    /// Nanoseconds of all steps.
+    /// Returns the nanoseconds of all steps.
     pub fn total_ns(&self) -> u64 {
         self.steps.iter().map(|step| step.ns).sum()
     }
 
-    /// Pages that were in memory, and pages that were read.
+    /// Returns how many pages were in memory and how many were read.
     pub fn pages(&self) -> (usize, usize) {
         let all = || self.steps.iter().flat_map(|step| &step.pages);
         let resident = all().filter(|page| page.was_resident).count();

@@ -1,9 +1,9 @@
-//! A place in the engine where one function of the process may listen, and where nobody listens most of the time.
+//! A place in the engine that calls one function of the process, if a function was set. Most of the time none is.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The place. `F` is a function pointer.
+/// A hook. `F` is a function pointer.
 #[derive(Debug)]
 pub(crate) struct Hook<F> {
     function: OnceLock<F>,
@@ -15,8 +15,8 @@ impl<F: Copy + PartialEq> Hook<F> {
         Hook { function: OnceLock::new(), is_on: AtomicBool::new(false) }
     }
 
-    /// Has `function` called from now on. The first stays, and is what later calls switch on again. False if it is
-    /// another one.
+    /// Sets `function` to be called from now on. The first function of a process stays set, and later calls enable it
+    /// again. Returns false if `function` is another one.
     pub(crate) fn listen(&self, function: F) -> bool {
         let is_ours = *self.function.get_or_init(|| function) == function;
         if is_ours {
@@ -25,15 +25,15 @@ impl<F: Copy + PartialEq> Hook<F> {
         is_ours
     }
 
-    /// The opposite. A call that began before goes on.
+    /// Disables the function. A call that began before continues.
     pub(crate) fn ignore(&self) {
         self.is_on.store(false, Ordering::SeqCst);
     }
 
-    /// Who listens. One load while nobody does.
+    /// Returns the function if it is enabled. Costs one load while it is not.
     #[inline]
     pub(crate) fn heard_by(&self) -> Option<F> {
-        // Relaxed: whether one call more or less is heard orders nothing; the function is published by its lock.
+        // Relaxed: whether one call more or less is reported orders nothing; the function is published by its lock.
         if self.is_on.load(Ordering::Relaxed) { self.function.get().copied() } else { None }
     }
 }

@@ -1,4 +1,4 @@
-//! The names of things. Each is a number with one meaning, so that two meanings cannot be mixed up.
+//! Identifiers. Each is a number with one meaning, in a type of its own, so that two meanings cannot be mixed up.
 
 use crate::limits::UNIT_BYTES;
 use std::fmt;
@@ -8,13 +8,14 @@ use std::fmt;
 pub struct TableId(pub u32);
 
 impl TableId {
-    /// The catalog's logical rows: from a table's name to its id and options. They are logged like those of any
-    /// table.
+    /// The table of the catalog's logical rows: from a table's name to its id and options. They are logged like the
+    /// rows of any table.
     pub const CATALOG: TableId = TableId(0);
-    /// The catalog's physical rows: from a table's id to its run. Only checkpoints write them, and they are never
-    /// logged.
+    /// The table of the catalog's physical rows: from a table's id to its run. Only checkpoints write them, and they
+    /// are never logged.
     pub const PHYSICAL: TableId = TableId(1);
-    /// What the database repeats of another one: which, and up to which commit. Logged like any table.
+    /// The table that records the database that this one replicates, and up to which commit. It is logged like any
+    /// table.
     pub const LINEAGE: TableId = TableId(2);
     /// The first id of a user's table.
     pub const FIRST_USER: TableId = TableId(16);
@@ -26,7 +27,7 @@ impl fmt::Display for TableId {
     }
 }
 
-/// A position in the log's byte stream. It only grows; no position is ever written twice with different bytes.
+/// A position in the log's byte stream. It only grows: no position is ever written twice with different bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
@@ -36,7 +37,7 @@ impl fmt::Display for Lsn {
     }
 }
 
-/// A commit timestamp: a commit's place in the one order of commits. 0 is before the first commit.
+/// A commit timestamp: a commit's place in the total order of commits. 0 is before the first commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitTs(pub u64);
 
@@ -49,8 +50,8 @@ impl CommitTs {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CheckpointNo(pub u64);
 
-/// The id of a database, drawn at random when it is created. It seeds every checksum, so that a page or a log block
-/// of another database never passes for one of this database.
+/// The id of a database, drawn at random when it is created. It seeds every checksum, so that a page or a log block of
+/// another database is never accepted as one of this database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DatabaseId(pub u64);
 
@@ -92,8 +93,8 @@ impl PagePtr {
     /// Flag: the page is not on disk, and the unit is an index into an editor's dirty pages. Never written to a file.
     pub const IN_MEMORY: u8 = 0x80;
 
-    /// Creates a pointer to `units` units from `unit` on. Panics if a part does not fit its bits: places come from
-    /// the space map, which never returns such places, and bytes from a file go through [`PagePtr::decode`].
+    /// Creates a pointer to `units` units from `unit` on. Panics if a part does not fit its bits: places come from the
+    /// space map, which never returns such places, and pointers in a file are read by [`PagePtr::decode`].
     #[inline]
     pub fn new(unit: u64, units: u64, checksum: u64) -> Self {
         assert!(
@@ -156,7 +157,8 @@ impl PagePtr {
         out
     }
 
-    /// Decodes 16 bytes. Any bytes are a pointer; whether it lies within the file is checked when it is followed.
+    /// Decodes 16 bytes. Any 16 bytes decode to a pointer. Whether it lies within the file is checked when it is
+    /// followed.
     #[inline]
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));

@@ -59,8 +59,8 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// Returns the first eight bytes of `key` as a big-endian number, padded with zeros. Comparing two such numbers
-/// orders two keys unless they are equal.
+/// Returns the first eight bytes of `key` as a big-endian number, padded with zeros. If two such numbers differ, they
+/// order the two keys.
 #[inline]
 pub fn head8(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
@@ -69,8 +69,9 @@ pub fn head8(key: &[u8]) -> u64 {
     }
 }
 
-/// Loads alone, overlapping where need be. A copy into a zeroed word would be read back wider than it was written,
-/// which waits until every earlier miss has retired, and so makes look-ups of short keys wait for each other.
+/// Uses loads alone, which overlap where necessary. A copy into a zeroed word would be read back wider than it was
+/// written. Such a read waits until every earlier miss has retired, and so look-ups of short keys would wait for each
+/// other.
 #[inline]
 fn short_head8(key: &[u8]) -> u64 {
     let unused_bits = 64 - 8 * key.len() as u32;

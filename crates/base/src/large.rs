@@ -1,29 +1,30 @@
-//! The name of a value that lies in extents of its own, as leaves, log records and memtables hold it.
+//! The reference to a value in extents of its own, as leaves, log records and memtables hold it.
 
 use crate::PagePtr;
 
-/// Where a value lies that is too long for a page, or for the log.
+/// A reference to a value that is too long for a page, or for the log.
 ///
 /// Without [`PagePtr::IN_PIECES`] the pointer names the one extent that the value fills, and its checksum covers
-/// exactly `len_bytes` bytes, not the padding of the last unit. With it, it names an index: the list of the pieces.
+/// exactly `len_bytes` bytes, not the padding of the last unit. With the flag, the pointer names an index: the list of
+/// the pieces.
 ///
-/// The first bytes of the value are here as well, so that what lies in front of it, as the date of a table with a TTL
-/// does, is read without it.
+/// The reference also holds the first bytes of the value, so that a prefix of it (the expiry date in a table with a
+/// TTL) is read without the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LargeRef {
-    /// Where.
+    /// The pointer to the extent or to the index.
     pub ptr: PagePtr,
-    /// How long the value is.
+    /// The length of the value in bytes.
     pub len_bytes: u64,
-    /// Its first bytes; zeros behind a shorter one.
+    /// The first bytes of the value, padded with zeros if it is shorter.
     pub head: [u8; 8],
 }
 
 impl LargeRef {
-    /// Bytes of the encoded form: the pointer, the length as a little-endian `u64`, the first bytes of the value.
+    /// The length of the encoded form in bytes: the pointer, the length as a little-endian `u64`, the first bytes.
     pub const BYTES: usize = PagePtr::BYTES + 16;
 
-    /// The first bytes of `value`, as a reference to it holds them.
+    /// Returns the first bytes of `value`, as a reference to it holds them.
     pub fn head_of(value: &[u8]) -> [u8; 8] {
         let mut head = [0; 8];
         let len = value.len().min(head.len());
@@ -31,13 +32,13 @@ impl LargeRef {
         head
     }
 
-    /// Whether the pointer names an index of pieces.
+    /// Returns whether the pointer names an index of pieces.
     #[inline]
     pub fn is_in_pieces(self) -> bool {
         self.ptr.flags() & PagePtr::IN_PIECES != 0
     }
 
-    /// The on-disk form.
+    /// Returns the on-disk form.
     #[inline]
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
@@ -47,8 +48,8 @@ impl LargeRef {
         out
     }
 
-    /// Reads the on-disk form. Any 32 bytes are some reference; who follows it checks that the length fits the
-    /// extents, and the extents the file.
+    /// Decodes the on-disk form. Any 32 bytes decode to a reference. The code that follows it checks that the length
+    /// fits the extents, and that the extents lie within the file.
     #[inline]
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
         let ptr = PagePtr::decode(bytes.first_chunk().expect("16 of 32 bytes"));

@@ -1,10 +1,10 @@
 //! How long operations waited, by cause.
 //!
-//! * A histogram for each cause: buckets whose width grows with the value (four to each power of two), so that a
-//!   quantile is right to an eighth, from nanoseconds to a minute, in 1 KiB.
-//! * Threads write to shards of their own, which are added up when somebody looks. A shard is made when its first
-//!   thread has waited for the first time.
-//! * Only what waits reads the clock. What never waits is timed once in [`SAMPLE_EVERY`] times.
+//! * Each cause has a histogram: buckets whose width grows with the value (four to each power of two), so that a
+//!   quantile is accurate to an eighth, from nanoseconds to a minute, in 1 KiB.
+//! * Each thread writes to a shard, and a reader of the figures adds the shards up. A shard is allocated when its first
+//!   thread waits for the first time.
+//! * Only an operation that waits reads the clock. Reads that never wait are timed once in [`SAMPLE_EVERY`] times.
 //!
 //! ```
 //! use pando_base::latency::{Cause, Latencies};
@@ -21,21 +21,21 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// One in this many reads that do not wait is timed, because two looks at the clock cost as much as a short read.
+/// One in this many reads that do not wait is timed, because reading the clock twice costs as much as a short read.
 pub const SAMPLE_EVERY: u64 = 1024;
 
-/// What an operation waited for or spent its time on.
+/// A cause of a wait, or a kind of work that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 #[non_exhaustive]
 pub enum Cause {
     /// A commit created a log segment, because none with room was ready.
     LogRoom,
-    /// A commit or a `sync` waited for a flush of the log, its own or another thread's.
+    /// A commit or a `sync` waited for a flush of the log, by its own or another thread.
     Sync,
     /// A commit waited for others in the critical section.
     CommitQueue,
-    /// `write` ran a transaction again after a conflict: from the first conflict to the end.
+    /// `write` ran a transaction again after a conflict. Measured from the first conflict to the end.
     ConflictRetry,
     /// A read that found its key in a memtable (one in 1024).
     Memtable,
@@ -43,7 +43,7 @@ pub enum Cause {
     PoolHit,
     /// A page was read from the file.
     PoolFault,
-    /// A writer was slowed down, because merging is behind.
+    /// A writer was slowed down, because merging is slower than the writes.
     Debt,
     /// A writer waited until a checkpoint ended, because the memory for writes was full.
     MemoryFull,
@@ -65,7 +65,7 @@ impl Cause {
         Cause::MemoryFull,
     ];
 
-    /// Returns the name, as figures have it.
+    /// Returns the name that metrics use.
     pub fn name(self) -> &'static str {
         match self {
             Cause::LogRoom => "log_room",
@@ -90,9 +90,9 @@ impl Cause {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Latency {
-    /// How many waits were timed.
+    /// The number of waits that were timed.
     pub count: u64,
-    /// Their sum in nanoseconds.
+    /// The sum of the waits in nanoseconds.
     pub total_ns: u64,
     /// The median in nanoseconds, accurate to an eighth.
     pub p50_ns: u64,
@@ -100,11 +100,11 @@ pub struct Latency {
     pub p99_ns: u64,
     /// The 99.9th percentile in nanoseconds.
     pub p999_ns: u64,
-    /// The longest in nanoseconds.
+    /// The longest wait in nanoseconds.
     pub max_ns: u64,
 }
 
-/// Four buckets to each power of two up to 2^36 ns, 69 seconds; the last takes all beyond.
+/// Four buckets to each power of two up to 2^36 ns, 69 seconds; the last bucket takes all longer waits.
 const OCTAVES: usize = 35;
 const BUCKETS: usize = OCTAVES * 4;
 const SHARDS: usize = 8;
@@ -140,7 +140,7 @@ thread_local! {
     static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// This thread's shard: threads take turns.
+/// Returns this thread's shard. Shards are assigned to threads in turn.
 fn shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     if SHARD.get() == usize::MAX {
@@ -198,7 +198,7 @@ impl Latencies {
     }
 }
 
-/// Where `ns` belongs: values below 8 have a bucket each.
+/// Returns the bucket of `ns`: values below 8 have a bucket each.
 fn bucket(ns: u64) -> usize {
     if ns < 4 {
         return ns as usize;
@@ -208,7 +208,7 @@ fn bucket(ns: u64) -> usize {
     ((octave - 1) * 4 + quarter).min(BUCKETS - 1)
 }
 
-/// The middle of a bucket's values.
+/// Returns the middle of a bucket's values.
 fn middle(bucket: usize) -> u64 {
     if bucket < 4 {
         return bucket as u64;

@@ -1,12 +1,11 @@
-//! Floor 0: what every other floor speaks of, and nothing that does I/O.
+//! The base crate (floor 0): the types that all other crates use, without any I/O.
 //!
-//! Reading order: [`ids`] and [`large`] (the names of things), [`op`] (what a transaction does to a table), [`error`],
-//! [`limits`], [`checksum`], [`codec`] (bytes to numbers and back), [`keys`] (order-preserving encodings), [`Span`],
-//! [`slots`] (who is reading, and what must not be freed under them), [`budget`], [`seams`] (time and chance),
-//! [`mod@prefetch`], [`sync`] (the one door to locks and atomics, so that loom and shuttle can stand in for them),
-//! [`waits`] (who waits for a lock, and how long), [`latency`] and [`reads`] (what is counted),
-//! [`phases`] (what the engine is doing), [`background`] (work that makes way for other threads), [`explain`] (an
-//! operation, step by step).
+//! Reading order: [`ids`] and [`large`] (identifiers and references), [`op`] (what a transaction does to a table),
+//! [`error`], [`limits`], [`checksum`], [`codec`] (bytes to numbers and back), [`keys`] (order-preserving encodings),
+//! [`Span`], [`slots`] (active readers, and what must not be freed while they read), [`budget`], [`seams`] (clocks and
+//! random numbers), [`mod@prefetch`], [`sync`] (the one import of locks and atomics, so that loom and shuttle can
+//! replace them), [`waits`] (waits for locks), [`latency`] and [`reads`] (statistics), [`phases`] (what the engine is
+//! doing), [`background`] (work that makes way for other threads), [`explain`] (an operation, step by step).
 #![deny(missing_docs)]
 
 #[cfg(not(target_pointer_width = "64"))]

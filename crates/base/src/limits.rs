@@ -1,7 +1,7 @@
-//! The numbers that bound everything, with their reasons.
+//! The limits of the engine, with their reasons.
 
-/// The unit of space in the data file: 4 KiB, which disks write without a read before, and which the page cache uses.
-/// Every page and extent is a whole number of units.
+/// The unit of space in the data file in bytes: 4 KiB, the page size of the page cache, which disks write without
+/// reading it first. Every page and extent is a whole number of units.
 pub const UNIT_BYTES: usize = 4096;
 
 /// The smallest page size in bytes.
@@ -12,12 +12,12 @@ pub const MAX_PAGE_BYTES: usize = 64 << 10;
 pub const DEFAULT_PAGE_BYTES: usize = 16 << 10;
 
 /// The longest value in bytes that is written to the log, and the longest in a single extent. Up to this length,
-/// writing the bytes twice costs less than the second flush that a value outside the log needs, and verifying an
-/// extent needs all of it in memory.
+/// writing the bytes twice costs less than the second flush that a value outside the log needs. Verifying an extent
+/// needs all of it in memory.
 pub const MAX_LOGGED_VALUE_BYTES: usize = 1 << 20;
 /// The size in bytes of a piece of a longer value. A piece is verified as a whole, so a reader holds one in memory.
 pub const PIECE_BYTES: usize = 256 << 10;
-/// How many pieces a value can have.
+/// The largest number of pieces of a value.
 pub const MAX_PIECES: usize = 64 << 10;
 /// The longest value in bytes: 16 GiB. Its index of pieces takes 1 MiB.
 pub const MAX_VALUE_BYTES: u64 = PIECE_BYTES as u64 * MAX_PIECES as u64;

@@ -1,59 +1,59 @@
-//! What a transaction does to a table, and the one encoding of it, which the log holds.
+//! What a transaction does to a table, and the encoding of it in the log.
 //!
-//! A commit record in the log is `commit timestamp u64 · operation count varint · operations`. An operation is
-//! one kind byte and its parts; the table is named once and stands for all operations until the next
-//! [`Op`] of another table (`docs/format.md` has the table and a worked example). The timestamp has a fixed length,
-//! so that a record can be encoded before its place in the order of commits is known ([`stamp`]). So has the time of
-//! the commit ([`stamp_time`]), which stands before the first operation of a record if somebody follows the changes.
+//! A commit record in the log is `commit timestamp u64 · operation count varint · operations`. An operation is one kind
+//! byte and its parts. A record names a table once, for all operations up to the next [`Op`] of another table
+//! (`docs/format.md` has the table and a worked example). The timestamp has a fixed length, so that a record can be
+//! encoded before its place in the order of commits is known ([`stamp`]). The time of the commit has a fixed length,
+//! too ([`stamp_time`]). It precedes the first operation of a record if a reader follows the changes.
 
 use crate::codec::{Reader, Writer};
 use crate::{CommitTs, LargeRef, PagePtr, TableId};
 
-/// One logical operation. Keys and values are borrowed from wherever they lie.
+/// One logical operation. Its keys and values are borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<'a> {
     /// Sets `key` to `value`.
     Put {
-        /// Where.
+        /// The key.
         key: &'a [u8],
-        /// To what.
+        /// The new value.
         value: &'a [u8],
     },
     /// Sets `key` to a value whose bytes lie in the data file, where they were synced before this was logged.
     PutLarge {
-        /// Where.
+        /// The key.
         key: &'a [u8],
-        /// To what.
+        /// The reference to the new value.
         large: LargeRef,
     },
-    /// Attaches a run that was synced before this was logged: all that it says about the table takes effect before
-    /// whatever follows. The first operations of a record, if it has any.
+    /// Attaches a run that was synced before this was logged. All that the run says about the table takes effect before
+    /// the operations that follow. Attach operations come first in a record.
     Attach {
-        /// What it is, 144 bytes: `run::Delta`.
+        /// The encoded description of the run, 144 bytes: `run::Delta`.
         delta: &'a [u8; DELTA_BYTES],
         /// Extents of this run or others of the same record: [`encode_extents`].
         extents: &'a [u8],
     },
-    /// Removes `key`, present or not.
+    /// Removes `key`, whether it is present or not.
     Delete {
-        /// Which.
+        /// The key.
         key: &'a [u8],
     },
-    /// Removes every key in `[start, end)`; no `end` means to the end of the table. Within one commit it takes
-    /// effect before the puts and deletes of the same table.
+    /// Removes every key in `[start, end)`. Without `end`, the range ends at the end of the table. Within one commit it
+    /// takes effect before the puts and deletes of the same table.
     DeleteRange {
-        /// The first key removed.
+        /// The first key that is removed.
         start: &'a [u8],
-        /// The first key kept.
+        /// The first key after the range.
         end: Option<&'a [u8]>,
     },
 }
 
-/// Bytes that describe an attached run.
+/// The length in bytes of the description of an attached run.
 pub const DELTA_BYTES: usize = 144;
 
-/// The extents of an `Attach` operation: of each its first unit and how many, as varints. Neighbours are joined, up to
-/// what one pointer could name.
+/// Encodes the extents of an `Attach` operation: the first unit and the number of units of each, as varints. Neighbours
+/// are joined, up to what one pointer can name.
 pub fn encode_extents(extents: impl IntoIterator<Item = (u64, u64)>) -> Vec<u8> {
     let mut sorted: Vec<(u64, u64)> = extents.into_iter().collect();
     sorted.sort_unstable();
@@ -72,7 +72,7 @@ pub fn encode_extents(extents: impl IntoIterator<Item = (u64, u64)>) -> Vec<u8> 
     out
 }
 
-/// Reads what [`encode_extents`] wrote. `None` where the bytes end in the middle of an extent.
+/// Decodes what [`encode_extents`] wrote. Returns `None` where the bytes end in the middle of an extent.
 pub fn decode_extents(extents: &[u8]) -> Option<Vec<(u64, u64)>> {
     let mut reader = Reader::new(extents);
     let mut decoded = Vec::new();
@@ -82,8 +82,8 @@ pub fn decode_extents(extents: &[u8]) -> Option<Vec<(u64, u64)>> {
     Some(decoded)
 }
 
-/// The kind bytes of format 1. Kinds 16-31 are references to what lies outside the log: 16 a large value, 17 an
-/// attached run; the others are reserved.
+/// The kind bytes of format 1. Kinds 16-31 are references to data outside the log: 16 is a large value, 17 an attached
+/// run; the others are reserved.
 mod kind {
     pub const TABLE: u8 = 1;
     pub const PUT: u8 = 2;
@@ -195,9 +195,9 @@ pub fn stamp_time(record: &mut [u8], time_ms: u64) {
     }
 }
 
-/// Reads one commit record back: an iterator over its operations, each with its table.
+/// Reads a commit record: an iterator over its operations, each with its table.
 ///
-/// `None` ends the record; whether it ended well is what [`Decoder::finish`] says.
+/// `None` ends the record. [`Decoder::finish`] says whether the record was complete.
 ///
 /// ```
 /// use pando_base::{op::{Decoder, Encoder, Op}, CommitTs, TableId};
@@ -221,7 +221,7 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Reads the head of the record at the front of `bytes`.
+    /// Reads the head of the record at the front of `bytes`. Returns `None` if it is incomplete.
     pub fn begin(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         let ts = CommitTs(reader.u64()?);
@@ -242,22 +242,22 @@ impl<'a> Decoder<'a> {
         Decoder { reader, ts, left: count, time_ms: None, table: None, bad: false }
     }
 
-    /// When the commit was made, in milliseconds since 1970; `None`: the record does not say.
+    /// Returns the time of the commit in milliseconds since 1970, or `None` if the record has no time.
     pub fn time_ms(&self) -> Option<u64> {
         self.time_ms
     }
 
-    /// The commit's timestamp.
+    /// Returns the commit's timestamp.
     pub fn ts(&self) -> CommitTs {
         self.ts
     }
 
-    /// How many operations are to come, if the bytes are a record.
+    /// Returns how many operations are left, if the bytes are a record.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// What follows the record, once every operation was read; `None` if the bytes were not a record.
+    /// Returns the bytes after the record once every operation was read, or `None` if the bytes were not a record.
     pub fn finish(self) -> Option<&'a [u8]> {
         (!self.bad && self.left == 0).then(|| self.reader.rest())
     }

@@ -1,27 +1,27 @@
-//! The phase hook: who wants to know when the engine seals, flushes, merges or recovers, and for how long, listens
-//! here. It is how `pando` makes spans of `tracing` without a dependency below it.
+//! The phase hook. A program that wants to know when the engine seals, flushes, merges or recovers, and for how long,
+//! sets a function here. `pando` uses it to make spans of `tracing` without a dependency in the crates below it.
 //!
-//! A phase is something that happens seldom beside commits and reads, or waits for a disk anyway. While nobody listens
-//! its boundary costs one load; no clock is read.
+//! A phase happens seldom compared with commits and reads, or waits for a disk anyway. While no hook is set, its
+//! boundary costs one load and reads no clock.
 
 use crate::hook;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
-/// What the engine is doing.
+/// A kind of work that the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// A database is being opened: the log is read, and what it has is applied.
+    /// A database is being opened: the log is read, and its commits are applied.
     Recovery,
     /// The open memtable is sealed, and another takes its place.
     Seal,
     /// The log is flushed to the disk.
     LogFlush,
-    /// A step of a checkpoint, absorbing and merging among them.
+    /// A step of a checkpoint, such as absorbing or merging.
     Checkpoint {
-        /// Which checkpoint.
+        /// The number of the checkpoint.
         number: u64,
-        /// What the step does.
+        /// The name of the step.
         step: &'static str,
     },
 }
@@ -37,24 +37,24 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Called on the thread that does the work, which it has to call, once. Locks of the engine may be held: it must not
-/// call the engine. A panic of its own is printed, as panics are, and goes no further.
+/// A function that is called on the thread that does the work. It must call the work exactly once. Locks of the engine
+/// may be held, so it must not call the engine. Its own panic is printed, as panics are, and does not propagate.
 pub type Hook = fn(Phase, &mut dyn FnMut());
 
 static HOOK: hook::Hook<Hook> = hook::Hook::new();
 
-/// Runs every phase of every thread within `hook` from now on. One hook per process: the first stays, and is what later
-/// calls switch on again. False if it is another one.
+/// Runs every phase of every thread within `hook` from now on. A process has one hook: the first stays set, and later
+/// calls enable it again. Returns false if `hook` is another one.
 pub fn listen(hook: Hook) -> bool {
     HOOK.listen(hook)
 }
 
-/// The opposite of [`listen`]. A phase that began before may still end in it.
+/// Disables the hook. A phase that began before may still end in it.
 pub fn ignore() {
     HOOK.ignore();
 }
 
-/// Runs `work`, which is `phase`.
+/// Runs `work`, which is `phase`, and returns its result.
 #[inline]
 pub fn within<R>(phase: Phase, work: impl FnOnce() -> R) -> R {
     match HOOK.heard_by() {
@@ -69,11 +69,12 @@ fn observed<R>(hook: Hook, phase: Phase, work: impl FnOnce() -> R) -> R {
     let heard =
         panic::catch_unwind(AssertUnwindSafe(|| hook(phase, &mut || done = work.take().map(|work| work()))));
     match (done, work, heard) {
-        // A hook's own panic was printed, and ends there: the engine may be between two steps that belong together.
+        // A hook's own panic was printed and does not propagate: the engine may be between two steps that belong
+        // together.
         (Some(done), ..) => done,
-        // It did not call the work.
+        // The hook did not call the work.
         (None, Some(work), _) => work(),
-        // The work's.
+        // The work panicked.
         (None, None, Err(panic)) => panic::resume_unwind(panic),
         (None, None, Ok(())) => unreachable!("work that was done left an answer"),
     }

@@ -1,7 +1,7 @@
-//! A hint to the processor.
+//! A prefetch hint to the processor.
 
-/// Asks the processor to fetch the cache line at `at`, which may be any address. One instruction, which waits for
-/// nothing.
+/// Asks the processor to fetch the cache line at `at`, which may be any address. It is one instruction, which does not
+/// wait.
 ///
 /// ```
 /// let words = [1u64, 2, 3];

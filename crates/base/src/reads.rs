@@ -1,34 +1,34 @@
-//! What readers did, by table.
+//! Statistics of reads, by table.
 //!
-//! A reader's counts lie in its slot, on lines that it alone writes: a read costs an addition, no lock and no shared
-//! write. There are `PLACES` of them, chosen by the table's id. A reader that comes to a table whose place another
-//! has taken moves those counts to the database's `ReadTotals`, by atomic additions. Who wants to know adds up the
-//! totals and all slots.
+//! A reader's counts are in its slot, in cache lines that it alone writes: a read costs an addition, no lock and no
+//! shared write. A slot counts `PLACES` tables at a time, chosen by the table's id. When a reader comes to a table
+//! whose place another table has, it moves the other table's counts to the database's `ReadTotals`, by atomic
+//! additions. The figures of a table are the sum of the totals and of all slots.
 
 use crate::TableId;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Tables that a reader counts without touching the totals.
+/// The number of tables that a reader counts without touching the totals.
 const PLACES: usize = 4;
-/// Tables that the totals tell apart. Moved counts of more are in no table's figures.
+/// The number of tables that the totals tell apart. Counts of more tables are lost when they are moved.
 const TABLES: usize = 256;
-/// Of no table: ids are given from the low end.
+/// A place without a table: ids are assigned from the low end.
 const NOBODY: u32 = u32::MAX;
 
 /// Reads of one table since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
-    /// Keys that were looked up.
+    /// The number of keys that were looked up.
     pub gets: u64,
-    /// Cursors that were closed.
+    /// The number of cursors that were closed.
     pub scans: u64,
-    /// Times that they moved: a record each, and once beyond the last.
+    /// The number of times that cursors moved: one for each record, and one at the end.
     pub cursor_moves: u64,
 }
 
 impl Reads {
-    /// The sum of both.
+    /// Returns the sum of both.
     pub fn plus(self, other: Reads) -> Reads {
         Reads {
             gets: self.gets + other.gets,
@@ -38,7 +38,7 @@ impl Reads {
     }
 }
 
-/// The same, while it is counted.
+/// The atomic counters of [`Reads`].
 #[derive(Debug)]
 struct Counting {
     table: AtomicU32,
@@ -66,7 +66,7 @@ impl Counting {
     }
 }
 
-/// One reader's counts. Its methods that count are for the slot's one owner.
+/// One reader's counts. Only the owner of the slot calls the methods that count.
 #[derive(Debug)]
 pub(crate) struct ReadCounts {
     places: [Counting; PLACES],
@@ -77,7 +77,7 @@ impl ReadCounts {
         ReadCounts { places: std::array::from_fn(|_| Counting::new()) }
     }
 
-    /// Counts a key looked up in `table`; how many that makes.
+    /// Counts a key looked up in `table`, and returns the new count.
     #[inline]
     pub fn get(&self, table: TableId, totals: &ReadTotals) -> u64 {
         let place = self.place(table, totals);
@@ -112,7 +112,7 @@ impl ReadCounts {
         place.table.store(table, Ordering::SeqCst);
     }
 
-    /// What is counted here, by table.
+    /// Returns the counts of this slot, by table.
     pub fn each(&self) -> impl Iterator<Item = (TableId, Reads)> {
         self.places.iter().filter_map(|place| {
             let table = place.table.load(Ordering::SeqCst);
@@ -121,7 +121,7 @@ impl ReadCounts {
     }
 }
 
-/// Adds without a locked instruction: the word has one writer. Answers the sum.
+/// Adds without a locked instruction, because the word has one writer. Returns the sum.
 #[inline]
 fn add(word: &AtomicU64, more: u64) -> u64 {
     // Relaxed: a tally, whose one writer this is.
@@ -130,7 +130,7 @@ fn add(word: &AtomicU64, more: u64) -> u64 {
     sum
 }
 
-/// What slots have handed over, by table. A hash table that only grows, without locks.
+/// The counts that slots have moved here, by table: a hash table that only grows, without locks.
 #[derive(Debug)]
 pub(crate) struct ReadTotals {
     tables: Box<[Counting]>,
@@ -154,8 +154,8 @@ impl ReadTotals {
         }
     }
 
-    /// The totals and what is counted in `slots`, by table. Beside readers a count that is just moved may be missing,
-    /// or be there twice, for this once.
+    /// Returns the totals plus the counts of `slots`, by table. A count that a reader moves at this moment may be
+    /// missing from this result, or be in it twice.
     pub fn with<'a>(&self, slots: impl Iterator<Item = &'a ReadCounts>) -> BTreeMap<TableId, Reads> {
         let mut sums = BTreeMap::<TableId, Reads>::new();
         let moved =

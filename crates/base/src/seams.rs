@@ -1,10 +1,10 @@
-//! Time and chance, behind one door each, so that a simulation can hold both.
+//! Clocks and random numbers, each behind one type, so that a simulation can control both.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A clock with the wall time, for entries that expire. It can stand still, jump and go back.
+/// A clock with the wall time, for entries that expire. The wall time can stand still, jump and go back.
 ///
 /// ```
 /// use pando_base::seams::Clock;
@@ -19,14 +19,14 @@ pub enum Clock {
     System,
     /// A clock that the caller sets, in milliseconds, for tests and simulations.
     Hands {
-        /// What the clock on the wall shows.
+        /// The wall time.
         wall: Arc<AtomicU64>,
-        /// What has passed.
+        /// The time that has passed.
         passed: Arc<AtomicU64>,
     },
 }
 
-/// What a clock shows at one moment, in milliseconds.
+/// The time at one moment, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// Wall time since 1970. It can jump.
@@ -35,18 +35,19 @@ pub struct Moment {
     pub passed_ms: u64,
 }
 
-/// The moment from which this process counts what has passed.
+/// The start of the time that has passed in this process.
 static BEGUN: OnceLock<Instant> = OnceLock::new();
 
 impl Clock {
-    /// Creates a clock that stands at `now_ms`, and its hand. Moving the hand makes that much time pass.
+    /// Creates a clock that stands at `now_ms`, and the value that sets it. Advancing the value makes that much time
+    /// pass.
     pub fn set_by_hand(now_ms: u64) -> (Clock, Arc<AtomicU64>) {
         let hand = Arc::new(AtomicU64::new(now_ms));
         (Clock::Hands { wall: Arc::clone(&hand), passed: Arc::clone(&hand) }, hand)
     }
 
-    /// Creates a clock with two hands: the first sets the wall time, the second the time that has passed, which
-    /// begins at 0.
+    /// Creates a clock with two values that set it: the first is the wall time, the second is the time that has passed,
+    /// which begins at 0.
     pub fn set_by_two_hands(now_ms: u64) -> (Clock, Arc<AtomicU64>, Arc<AtomicU64>) {
         let (wall, passed) = (Arc::new(AtomicU64::new(now_ms)), Arc::new(AtomicU64::new(0)));
         (Clock::Hands { wall: Arc::clone(&wall), passed: Arc::clone(&passed) }, wall, passed)
@@ -72,7 +73,7 @@ impl Clock {
     }
 }
 
-/// A stopwatch for figures that are shown. Nothing must be decided by it, or a simulation would not repeat.
+/// A stopwatch for reported figures. No decision may depend on it, or a simulation would not repeat.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     began: Instant,

@@ -1,4 +1,4 @@
-//! Spans of keys, from all the ways to name them.
+//! Ranges of keys, made from bounds or from a prefix.
 
 use crate::keys;
 use std::ops::{Bound, RangeBounds};
@@ -18,19 +18,19 @@ pub struct Span {
 }
 
 impl Span {
-    /// Every key.
+    /// Returns the range of every key.
     pub fn all() -> Self {
         Span::default()
     }
 
-    /// The keys that begin with `prefix`.
+    /// Returns the range of the keys that begin with `prefix`.
     pub fn prefix(prefix: &[u8]) -> Self {
         Span { start: prefix.to_vec(), end: keys::prefix_end(prefix) }
     }
 
-    /// The keys between two bounds.
+    /// Returns the range of the keys between two bounds.
     pub fn between(start: Bound<&[u8]>, end: Bound<&[u8]>) -> Self {
-        // The next key after `key` in byte order is `key` with a zero behind it.
+        // The next key after `key` in byte order is `key` followed by a zero.
         let after = |key: &[u8]| [key, &[0]].concat();
         let start = match start {
             Bound::Unbounded => Vec::new(),
@@ -45,26 +45,26 @@ impl Span {
         Span { start, end }
     }
 
-    /// The first key that can be in it.
+    /// Returns the first key that can be in the range.
     #[inline]
     pub fn start(&self) -> &[u8] {
         &self.start
     }
 
-    /// The first key behind it; `None`: it reaches to the end of the table.
+    /// Returns the first key after the range, or `None` if it reaches to the end of the table.
     #[inline]
     pub fn end(&self) -> Option<&[u8]> {
         self.end.as_deref()
     }
 
-    /// The part of it from `start` on.
+    /// Returns the part of the range from `start` on.
     #[must_use]
     pub fn starting(&self, start: Bound<&[u8]>) -> Span {
         let Span { start, .. } = Span::between(start, Bound::Unbounded);
         Span { start: start.max(self.start.clone()), end: self.end.clone() }
     }
 
-    /// The part of it before `end`.
+    /// Returns the part of the range before `end`.
     #[must_use]
     pub fn until(&self, end: &[u8]) -> Span {
         let earlier = self.end.as_deref().map_or(end, |own| own.min(end));

@@ -1,5 +1,5 @@
-//! The one door to locks and atomics. Under `--cfg loom` and `--cfg shuttle` the model checkers' own types stand
-//! in, so that what is proved is the code that ships.
+//! The one import of locks and atomics. Under `--cfg loom` and `--cfg shuttle` it exports the types of the model
+//! checkers, so that they check the code that ships.
 
 #[cfg(not(any(loom, shuttle)))]
 use std::sync::TryLockError;
@@ -12,12 +12,12 @@ pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, a
 #[cfg(all(shuttle, not(loom)))]
 pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, atomic};
 
-/// Locks `mutex`. A holder that panicked left the data as it was between two statements; a caller that must not go on
-/// after that keeps a latch of its own, so poisoning is ignored here. Waiting for another holder is reported to the
-/// [hook](crate::waits).
+/// Locks `mutex`. A holder that panicked left the data as it was between two statements, so poisoning is ignored; a
+/// caller that must not continue after a panic keeps a latch of its own. The [hook](crate::waits) hears of a wait for
+/// another holder.
 #[inline]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // To a model checker a failed try is one more state, and says nothing that a wait does not.
+    // For a model checker a failed try is one more state, and shows nothing that a wait does not show.
     #[cfg(not(any(loom, shuttle)))]
     match mutex.try_lock() {
         Ok(guard) => guard,
@@ -30,8 +30,8 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Locks `mutex`, and tells `waited` for how many nanoseconds if somebody else held it. For a lock that is held for
-/// microseconds and wanted often: a waiter stays awake for a tenth of a millisecond first.
+/// Locks `mutex`. If another thread held it, calls `waited` with the nanoseconds of the wait. Use it for a lock that is
+/// held for microseconds and taken often: a waiter spins for a tenth of a millisecond before it sleeps.
 #[inline]
 pub fn lock_timed<T>(mutex: &Mutex<T>, waited: impl FnOnce(u64)) -> MutexGuard<'_, T> {
     #[cfg(not(any(loom, shuttle)))]
@@ -52,20 +52,21 @@ pub fn lock_timed<T>(mutex: &Mutex<T>, waited: impl FnOnce(u64)) -> MutexGuard<'
     }
 }
 
-/// How long a waiter looks again and again before it sleeps. As much as sleeping costs: a wake-up takes 5 us of the
-/// thread that lets go and up to 50 until the sleeper runs, on a virtual machine most of all, and schedulers put who is
-/// woken after the thread that woke it though another processor is free. The mutex itself stays awake for some 5 us,
-/// less than it takes to commit a hundred rows: eight unsynced writers on two processors had a quarter of their time
-/// idle, and committed less than two did. Not `yield`, which gives up a slice of milliseconds where other programs want
-/// the processor.
+/// How long a waiter spins before it sleeps: as long as sleeping costs. A wake-up takes 5 us of the thread that
+/// releases the lock, and up to 50 us until the sleeper runs, most of all on a virtual machine. Schedulers also place a
+/// woken thread after the thread that woke it, even if another processor is free. The mutex itself spins for some 5 us,
+/// which is less than it takes to commit a hundred rows: with it, eight unsynced writers on two processors were idle
+/// for a quarter of their time, and committed less than two writers did. `yield` is not used, because it gives up a
+/// slice of milliseconds where other programs want the processor.
 #[cfg(not(any(loom, shuttle)))]
 const AWAKE_NS: u64 = 100_000;
 
-/// Pauses between two looks at most, about a microsecond: a look takes the lock's cache line from its holder.
+/// The largest number of pauses between two looks, about a microsecond: a look takes the lock's cache line from its
+/// holder.
 #[cfg(not(any(loom, shuttle)))]
 const MOST_PAUSES: u32 = 32;
 
-/// Locks `mutex`, for which the caller has waited since `watch` was started. Awake at first.
+/// Locks `mutex`, for which the caller has waited since `watch` was started. Spins before it sleeps.
 #[cfg(not(any(loom, shuttle)))]
 fn lock_awake<'a, T>(mutex: &'a Mutex<T>, watch: &crate::seams::Stopwatch) -> MutexGuard<'a, T> {
     let mut pauses = 4;
@@ -81,8 +82,8 @@ fn lock_awake<'a, T>(mutex: &'a Mutex<T>, watch: &crate::seams::Stopwatch) -> Mu
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Waits until `condvar` is notified, or for no reason, as condition variables do. For waits that hold up somebody's
-/// operation: the [hook](crate::waits) hears of them. Poisoning is ignored as in [`lock`].
+/// Waits until `condvar` is notified, or until a spurious wake-up. Use it for waits that delay an operation: the
+/// [hook](crate::waits) hears of them. Poisoning is ignored as in [`lock`].
 pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     #[cfg(not(any(loom, shuttle)))]
     return crate::waits::timed(|| condvar.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner()));
@@ -90,7 +91,7 @@ pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a
     condvar.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Yields, or tells the model checker that this loop waits for another thread.
+/// Yields, or informs the model checker that this loop waits for another thread.
 #[inline]
 pub fn spin() {
     #[cfg(loom)]
@@ -101,8 +102,8 @@ pub fn spin() {
     std::hint::spin_loop();
 }
 
-/// Follows a `SeqCst` store that a later `SeqCst` load must not overtake. Nothing, but under loom, which takes
-/// `SeqCst` operations for acquire and release and knows the one order of all of them from fences alone.
+/// Follows a `SeqCst` store that a later `SeqCst` load must not overtake. It does nothing except under loom, which
+/// treats `SeqCst` operations as acquire and release, and knows the total order of all of them from fences alone.
 #[inline]
 pub fn loom_fence() {
     #[cfg(loom)]

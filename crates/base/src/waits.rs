@@ -1,30 +1,30 @@
-//! The lock-wait hook: who wants to know which locks are waited for, and for how long, listens here.
+//! The lock-wait hook. A program that wants to know how long threads wait for locks sets a function here.
 //!
-//! Only [`sync::lock`](crate::sync::lock) on a lock that somebody holds, and [`sync::wait`](crate::sync::wait), come
-//! here, and what calls [`timed`] itself; a lock that is free costs nothing more. While nobody listens, a wait costs
-//! one load more, and no clock is read: simulations stay deterministic.
+//! The hook hears of [`sync::lock`](crate::sync::lock) on a lock that another thread holds, of
+//! [`sync::wait`](crate::sync::wait), and of code that calls [`timed`]. Taking a free lock costs nothing more. While no
+//! hook is set, a wait costs one more load and reads no clock, so simulations stay deterministic.
 
 use crate::hook;
 use crate::seams::Stopwatch;
 
-/// Called on the thread that waited, as soon as it goes on: usually with the lock it waited for in its hands, so it
-/// must be short and must not take a lock of the engine.
+/// A function that is called on the thread that waited, as soon as it continues. The thread usually holds the lock it
+/// waited for, so the function must be short and must not take a lock of the engine.
 pub type Hook = fn(waited_ns: u64);
 
 static HOOK: hook::Hook<Hook> = hook::Hook::new();
 
-/// Hands every wait of every thread to `hook` from now on. One hook per process: the first stays, and is what later
-/// calls switch on again. False if it is another one.
+/// Reports every wait of every thread to `hook` from now on. A process has one hook: the first stays set, and later
+/// calls enable it again. Returns false if `hook` is another one.
 pub fn listen(hook: Hook) -> bool {
     HOOK.listen(hook)
 }
 
-/// The opposite of [`listen`]. A wait that began before may still be handed over.
+/// Disables the hook. A wait that began before may still be reported.
 pub fn ignore() {
     HOOK.ignore();
 }
 
-/// Runs `wait`, which holds up an operation of its caller, and tells the hook how long it took.
+/// Runs `wait`, which delays an operation of its caller, and reports to the hook how long it took.
 #[cold]
 #[inline(never)]
 pub fn timed<R>(wait: impl FnOnce() -> R) -> R {
@@ -50,7 +50,7 @@ mod tests {
         WAITED_NS.set(WAITED_NS.get() + waited_ns);
     }
 
-    /// What is heard of a thread that waits for `mutex` while another one holds it for 20 ms; less, if it comes late.
+    /// Returns the reported wait of a thread for `mutex`, which another one holds for 20 ms; less, if it comes late.
     fn waited_for(mutex: &Mutex<()>) -> u64 {
         std::thread::scope(|scope| {
             let held = lock(mutex);

@@ -1,7 +1,7 @@
-//! Counts heap allocations, each thread its own.
+//! Counts heap allocations of each thread.
 //!
-//! A binary that wants the counts installs the allocator; without it [`counts`] answers `None` and the rows leave
-//! their allocation counters out.
+//! A binary that wants the counts installs the allocator. Without it [`counts`] returns `None`, and rows have no
+//! allocation counters.
 //!
 //! ```
 //! use pando_bench::alloc::{CountingAllocator, counts};
@@ -20,32 +20,32 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
 
-/// The system's allocator, with a count.
+/// The system's allocator with a counter.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
-/// What one thread has asked of the allocator since it began.
+/// The allocations of one thread since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Allocations and reallocations.
+    /// The number of allocations and reallocations.
     pub allocations: u64,
-    /// Bytes of all of them; what was freed is not taken off.
+    /// The bytes of all of them. Freed memory is not subtracted.
     pub bytes: u64,
 }
 
 impl Counts {
-    /// What was added after `earlier`.
+    /// Returns the difference to the counts of `earlier`.
     pub fn since(self, earlier: Counts) -> Counts {
         Counts { allocations: self.allocations - earlier.allocations, bytes: self.bytes - earlier.bytes }
     }
 }
 
 thread_local! {
-    // `const` and without a destructor: reaching it neither allocates nor fails, even while a thread ends.
+    // It is `const` and has no destructor. Reaching it neither allocates nor fails, even while a thread ends.
     static COUNTS: Cell<Counts> = const { Cell::new(Counts { allocations: 0, bytes: 0 }) };
 }
 
-/// What this thread has allocated so far; `None` if [`CountingAllocator`] is not installed.
+/// Returns the allocations of this thread so far; `None` if [`CountingAllocator`] is not installed.
 pub fn counts() -> Option<Counts> {
     let before = COUNTS.get();
     drop(black_box(Box::new(0u8)));

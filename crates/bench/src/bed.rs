@@ -1,4 +1,4 @@
-//! Where a workload's records lie: a directory that goes away, and in it a database, or a bare editor over a file.
+//! The place of a workload's records: a temporary directory with a database, or with a file for a bare editor.
 
 use crate::measure::{Meter, Usage};
 use crate::records::{RunScan, Scan};
@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::{env, fs, process};
 
-/// A new empty directory, removed with all it holds when this is dropped.
+/// A new empty directory, which is removed with all its files when this is dropped.
 #[derive(Debug)]
 pub struct Place {
     path: PathBuf,
 }
 
 impl Place {
-    /// A directory under the one that the settings name.
+    /// Creates a directory in the one that the settings name.
     pub fn new(settings: &Settings) -> Outcome<Self> {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let number = MADE.fetch_add(1, Ordering::SeqCst);
@@ -36,7 +36,7 @@ impl Place {
         Ok(Place { path })
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -44,28 +44,28 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What cannot be removed is left in a directory for temporary files.
+        // If it cannot be removed, it stays in a directory for temporary files.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// A database of the workload's own.
+/// A database for one workload.
 #[derive(Debug)]
 pub struct Bed {
     /// The database.
     pub db: Database,
     builder: pando::Builder,
-    // After the database, as fields are dropped in order: it closes before its files go.
+    // Fields are dropped in order, so the database is closed before its files are removed.
     place: Place,
 }
 
 impl Bed {
-    /// A new database with the settings' page size and memory whose transactions have this durability.
+    /// Creates a database with the settings' page size and memory, whose transactions have this durability.
     pub fn new(settings: &Settings, durability: Durability) -> Outcome<Self> {
         Bed::with(settings, durability, |builder| builder)
     }
 
-    /// [`Bed::new`] with further options.
+    /// Same as [`Bed::new`], with further options.
     pub fn with(
         settings: &Settings,
         durability: Durability,
@@ -84,12 +84,12 @@ impl Bed {
         Ok(Bed { db, builder, place })
     }
 
-    /// What file `name` of the database takes.
+    /// Returns the size of the database's file `name`.
     pub fn room_of(&self, name: &str) -> Outcome<Room> {
         Ok(Room::of(&fs::metadata(self.place.path().join(name))?))
     }
 
-    /// What all files take once the database is closed. [`Bed::reopen`] opens it again.
+    /// Closes the database and returns the size of all files. [`Bed::reopen`] opens it again.
     pub fn closed_room(&self) -> Outcome<Room> {
         self.db.close()?;
         let mut all = Room::default();
@@ -101,7 +101,7 @@ impl Bed {
         Ok(all)
     }
 
-    /// Closes and opens again: nothing is in the pool then.
+    /// Closes and opens the database, so that the buffer pool is empty.
     pub fn reopen(&mut self) -> Outcome<()> {
         self.db.close()?;
         self.db = self.builder.clone().open(self.place.path())?;
@@ -109,12 +109,12 @@ impl Bed {
     }
 }
 
-/// What files take.
+/// The size of files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Room {
-    /// Their length.
+    /// The length of the files in bytes.
     pub file_bytes: u64,
-    /// What of it has blocks on the disk.
+    /// The bytes that have blocks on the disk.
     pub block_bytes: u64,
 }
 
@@ -122,7 +122,7 @@ impl Room {
     #[cfg(unix)]
     fn of(metadata: &fs::Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
-        /// What the system counts a file's blocks in, whatever the file system's are.
+        /// The unit in which the system counts a file's blocks, for any file system.
         const BLOCK_BYTES: u64 = 512;
         Room { file_bytes: metadata.len(), block_bytes: metadata.blocks() * BLOCK_BYTES }
     }
@@ -133,7 +133,7 @@ impl Room {
     }
 }
 
-/// A run of its own in a file of its own, written by the editor alone: no log, no transactions.
+/// A run in a file of its own, written only by the editor: no log, no transactions.
 pub struct EditorBed {
     pool: Pool,
     space: Mutex<Space>,
@@ -142,25 +142,25 @@ pub struct EditorBed {
     _place: Place,
 }
 
-/// What [`EditorBed::load`] made, and what it took.
+/// The result of [`EditorBed::load`], and its costs.
 pub struct Loaded {
     /// The tree.
     pub run: Run,
-    /// Up to the last insert; all pages are in memory.
+    /// The usage up to the last insert; all pages are in memory.
     pub inserted: Usage,
-    /// Up to the end of the sync.
+    /// The usage up to the end of the sync.
     pub synced: Usage,
-    /// What happened inside pages.
+    /// The counters of work inside pages.
     pub counters: EditCounters,
 }
 
-/// The memory of an editor when the settings do not say.
+/// The memory of an editor if the settings set none.
 const EDITOR_BYTES: usize = 1 << 30;
-/// Two superblocks, as in a database.
+/// The units of the two superblocks, as in a database.
 const RESERVED_UNITS: u64 = 2;
 
 impl EditorBed {
-    /// An empty file, with the settings' page size and memory for both dirty pages and the pool.
+    /// Creates an empty file, with the settings' page size, and their memory both for dirty pages and for the pool.
     pub fn new(settings: &Settings) -> Outcome<Self> {
         let place = Place::new(settings)?;
         let file = OsDir::open(place.path())?.create("data")?;
@@ -175,7 +175,7 @@ impl EditorBed {
         Ok(EditorBed { pool, space, reader, dirty_bytes: memory_bytes, _place: place })
     }
 
-    /// Times `fill` on the editor of a new tree, then the write-out and the sync.
+    /// Measures `fill` on the editor of a new tree, and then the write-out and the sync.
     pub fn load(&mut self, fill: impl FnOnce(&mut Editor<'_>) -> Outcome<()>) -> Outcome<Loaded> {
         let mut meter = Meter::start(None)?;
         let mut editor = Editor::open(
@@ -194,7 +194,7 @@ impl EditorBed {
         Ok(Loaded { run, inserted, synced, counters })
     }
 
-    /// Whether an insert into `run` refuses each of `keys`, which are there. The editor is thrown away.
+    /// Checks that an insert into `run` refuses each of `keys`, which exist. The editor is discarded.
     pub fn check_duplicates<'k>(&mut self, run: Run, keys: impl Iterator<Item = &'k [u8]>) -> Outcome<()> {
         let mut editor =
             Editor::open(run, &self.pool, &self.reader, &self.space, CheckpointNo(2), self.dirty_bytes);
@@ -205,14 +205,14 @@ impl EditorBed {
         Ok(())
     }
 
-    /// Reads `run` back from the file and hands the scan to `check`.
+    /// Reads `run` back from the file and passes the scan to `check`.
     pub fn check(&self, run: Run, check: impl FnOnce(&mut dyn Scan) -> Outcome<()>) -> Outcome<()> {
         run.check(&self.pool, &mut |_| Ok(()))?;
         check(&mut RunScan::new(run, &self.pool, &self.reader))
     }
 }
 
-/// Whether an insert into `table` refuses each of `keys`, which are there.
+/// Checks that an insert into `table` refuses each of `keys`, which exist.
 pub fn check_duplicates<'k>(
     db: &Database,
     table: &pando::Table,

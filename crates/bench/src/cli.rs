@@ -1,4 +1,4 @@
-//! The flags, and the loop over workloads. `pando bench` and `pando-bench` both end here.
+//! The flags, and the loop over workloads. Both `pando bench` and `pando-bench` use it.
 
 use crate::compare::compare;
 use crate::page;
@@ -42,7 +42,7 @@ pub struct Args {
     pub settings: Settings,
 }
 
-/// What to do with rows that `--json` printed and somebody kept.
+/// What to do with saved rows of `--json`.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Kept {
     /// Compare two saved results and print what became better or worse beyond noise; exits with 1 if anything became
@@ -70,8 +70,8 @@ pub enum Kept {
     },
 }
 
-/// Runs what `args` name and prints the rows to stdout. Exits 0 when every answer was right, 1 when one was wrong
-/// or something failed, 2 when the flags make no sense.
+/// Runs the workloads that `args` names and prints the rows to stdout. Exits with 0 if every result was right, 1 if one
+/// was wrong or something failed, and 2 if the flags are invalid.
 pub fn run(args: &Args) -> ExitCode {
     let out = &mut io::stdout();
     let done = match &args.kept {
@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> ExitCode {
             eprintln!("error: {message}");
             ExitCode::from(2)
         }
-        // The reader of our output has seen enough.
+        // The reader of standard output has closed it.
         Err(Failure::Host(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");
@@ -95,7 +95,7 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 impl Kept {
-    /// Answers whether nothing got worse.
+    /// Runs the command and returns whether no figure got worse.
     fn run(&self, out: &mut dyn Write) -> Outcome<bool> {
         match self {
             Kept::Compare { old, new, threshold, json } => {
@@ -148,7 +148,7 @@ pub(crate) fn run_all(args: &Args, out: &mut dyn Write) -> Outcome<()> {
     Ok(())
 }
 
-/// A workload's rows, the first with its profile if one is wanted.
+/// Runs a workload and returns its rows, the first with its profile if one is wanted.
 fn profiled(workload: &Workload, args: &Args) -> Outcome<Vec<Row>> {
     let Some(kind) = args.profile else { return (workload.run)(&args.settings) };
     let recording = Recording::start(kind).map_err(|error| Failure::Usage(error.to_string()))?;

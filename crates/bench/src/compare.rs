@@ -1,12 +1,12 @@
-//! `compare`: which rows got better or worse between two files, by how much, beyond noise.
+//! `compare`: the rows that became better or worse between two files, by how much, beyond noise.
 //!
-//! A figure has *changed* when every repetition of one file lies on the same side of every repetition of the other, and
-//! the medians differ by more than a threshold. With five repetitions a side chance alone does that once in 126 figures
-//! (the extreme outcome of the rank-sum test of Mann and Whitney, 1947); with one it is the threshold alone that
-//! decides, which is said below the table.
+//! A figure has *changed* if every repetition in one file lies on the same side of every repetition in the other, and
+//! the medians differ by more than a threshold. With five repetitions in each file, chance alone does that once in 126
+//! figures (the extreme outcome of the rank-sum test of Mann and Whitney, 1947). With one repetition only the threshold
+//! decides, and a note below the table says so.
 //!
-//! Judged are times and what the work cost: for all of them less is better. Counts that are the workload's own
-//! definition (operations, rows) are not.
+//! The judged figures are times and costs, for which less is better. Counts that define the workload (operations, rows)
+//! are not judged.
 
 use crate::results::{Key, Results, Series};
 use std::fmt::Write;
@@ -29,40 +29,40 @@ const JUDGED: [&str; 14] = [
     "allocator_failures",
 ];
 
-/// How a figure stands.
+/// The judgement of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Less than before, beyond noise.
     Better,
     /// More than before, beyond noise.
     Worse,
-    /// Neither.
+    /// Neither better nor worse.
     Same,
 }
 
 /// A figure in both files.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Whose figure.
+    /// The case of the figure.
     pub key: Key,
-    /// Which.
+    /// The name of the figure.
     pub figure: &'static str,
-    /// Its medians.
+    /// The median in the older file.
     pub before: f64,
-    /// As `before`.
+    /// The median in the newer file.
     pub after: f64,
-    /// What to think of it.
+    /// The judgement of the change.
     pub verdict: Verdict,
 }
 
 impl Change {
-    /// `after` over `before`; 1 where both are 0.
+    /// Returns `after` divided by `before`; 1 if both are 0.
     pub fn ratio(&self) -> f64 {
         if self.before == self.after { 1.0 } else { self.after / self.before }
     }
 }
 
-/// Two files, compared.
+/// The comparison of two files.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// Every judged figure that both files have.
@@ -71,11 +71,11 @@ pub struct Comparison {
     pub gone: Vec<Key>,
     /// Cases that only the second file has.
     pub added: Vec<Key>,
-    /// Whether some case has a single repetition.
+    /// Whether some case has only one repetition.
     pub unrepeated: bool,
 }
 
-/// Compares; `threshold` is a part of one, such as 0.05.
+/// Compares two files; `threshold` is a fraction such as 0.05.
 pub fn compare(before: &Results, after: &Results, threshold: f64) -> Comparison {
     let mut comparison = Comparison::default();
     for (key, old) in &before.series {
@@ -113,12 +113,12 @@ fn judge(old: &Series, new: &Series, figure: &str, threshold: f64) -> Verdict {
 }
 
 impl Comparison {
-    /// Whether anything got worse.
+    /// Returns whether any figure got worse.
     pub fn is_worse(&self) -> bool {
         self.changes.iter().any(|change| change.verdict == Verdict::Worse)
     }
 
-    /// For people: what changed, worst first; then what cannot be compared.
+    /// Returns the comparison for people: the changes, worst first, and then the cases that cannot be compared.
     pub fn text(&self) -> String {
         let mut changed: Vec<_> = self.changes.iter().filter(|c| c.verdict != Verdict::Same).collect();
         changed.sort_by(|a, b| b.ratio().total_cmp(&a.ratio()));
@@ -146,7 +146,7 @@ impl Comparison {
         out
     }
 
-    /// One JSON object a figure.
+    /// Returns one JSON object for each figure.
     pub fn json(&self) -> String {
         let line = |change: &Change| {
             let Change { key, figure, before, after, verdict } = change;

@@ -1,4 +1,4 @@
-//! Pando's workloads: exact definitions, verified answers, one row of figures each.
+//! Pando's workloads: exact definitions, verified results, and one row of figures for each case.
 //!
 //! ```text
 //!   cli ──► workloads ──► bed (a database, or a bare editor, in a directory of its own)
@@ -6,21 +6,22 @@
 //!                ├──────► measure (time, memory, bytes, flushes)
 //!                └──────► report (a row; rows as a table or as JSON)
 //! ```
-//! The modules, in this order; a module uses those before it, except that [`cli`] and `quick` use each other, as do
-//! [`sink`] and `through_sql`:
+//! The modules are listed in their order. A module uses those before it, except that [`cli`] and `quick` use each
+//! other, as do [`sink`] and `through_sql`:
 //!
-//! 1. [`settings`]: the flags that workloads share. [`alloc`], [`measure`]: what is counted and timed.
-//! 2. [`records`], [`zipf`]: what is written. [`bed`], [`sink`]: where to. [`http`]: clients of a server.
+//! 1. [`settings`]: the flags that workloads share. [`alloc`], [`measure`]: counters and timers.
+//! 2. [`records`], [`zipf`]: the data that is written. [`bed`], [`sink`]: the destinations. [`http`]: clients of a
+//!    server.
 //! 3. [`report`]: a row of figures.
-//! 4. [`workloads`]: what is measured, a file each.
-//! 5. [`results`] reads kept rows, [`compare`] judges two files of them, [`page`] draws them.
-//! 6. [`cli`]: the loop over workloads; `quick`: what `report` runs without files.
+//! 4. [`workloads`]: the workloads, a file each.
+//! 5. [`results`] reads saved rows, [`compare`] compares two files of them, and [`page`] draws them.
+//! 6. [`cli`]: the loop over workloads. `quick`: the suite that `report` runs if it gets no files.
 //!
 //! # Rules
 //! 1. A workload checks what it wrote: every record with its value, nothing else, and duplicates refused. A wrong
-//!    answer is a failure and no row.
-//! 2. A row names its durability. Rows of different durability are different cases, never one column.
-//! 3. What surrounds the measured stretch (making the keys, opening, checking) is outside its timer.
+//!    result is a failure and produces no row.
+//! 2. A row names its durability. Rows of different durability are different cases, and never one column.
+//! 3. The work around the measured part (making the keys, opening, checking) is outside its timer.
 
 pub mod settings;
 pub mod alloc;
@@ -42,23 +43,23 @@ pub mod cli;
 
 use std::fmt;
 
-/// Why a workload has no figures.
+/// The reason why a workload has no figures.
 #[derive(Debug)]
 pub enum Failure {
-    /// The engine refused or failed.
+    /// An error of the engine.
     Engine(pando::Error),
-    /// The host did: a directory, a thread, the process's own counters.
+    /// An error of the host: a directory, a thread, the process's own counters.
     Host(std::io::Error),
-    /// The engine answered, and the answer is wrong.
+    /// A wrong result of the engine.
     Wrong(String),
-    /// The flags ask for what this workload cannot do.
+    /// Flags that this workload does not support.
     Usage(String),
 }
 
-/// What a workload or a part of it answers.
+/// The result of a workload or of a part of it.
 pub type Outcome<T> = Result<T, Failure>;
 
-/// Fails as a wrong answer unless `right`.
+/// Fails with a wrong result unless `right`.
 pub(crate) fn ensure(right: bool, what: impl FnOnce() -> String) -> Outcome<()> {
     if right { Ok(()) } else { Err(Failure::Wrong(what())) }
 }

@@ -1,4 +1,4 @@
-//! `pando-bench`: the workloads as a command of their own. `pando bench` is the same.
+//! `pando-bench`: the workloads as a separate command. `pando bench` does the same.
 
 use clap::Parser;
 use pando_bench::alloc::CountingAllocator;

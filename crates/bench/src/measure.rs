@@ -1,7 +1,7 @@
-//! Time, memory, bytes and flushes of a stretch of work.
+//! Measures time, memory, bytes and flushes of a piece of work.
 //!
-//! A [`Meter`] starts, and each lap answers what was used since. Reading the counters is not part of the time. On
-//! systems without `/proc` the counters are absent, the time is there.
+//! A [`Meter`] starts, and each lap returns the usage since the start. Reading the counters is not part of the time. On
+//! systems without `/proc` there is only the time.
 
 use crate::Outcome;
 use hdrhistogram::Histogram;
@@ -11,39 +11,39 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a stretch of work used.
+/// The usage of a piece of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Wall time.
+    /// The wall time in seconds.
     pub seconds: f64,
-    /// Processor time of all threads, those of the database included, in steps of 10 ms.
+    /// The processor time of all threads in seconds, including those of the database, in steps of 10 ms.
     pub cpu_seconds: Option<f64>,
-    /// Resident memory when it began, the workload's own keys included, in bytes.
+    /// The resident memory at the start in bytes, including the workload's own keys.
     pub start_memory_bytes: Option<u64>,
-    /// The most resident memory until its end, in bytes.
+    /// The peak of resident memory until the end, in bytes.
     pub peak_memory_bytes: Option<u64>,
-    /// Bytes that were made dirty for the disk: a page that is rewritten before it is written back counts once.
+    /// The bytes that were made dirty for the disk. A page that is rewritten before it is written back counts once.
     pub disk_bytes: Option<u64>,
-    /// Bytes handed to `write` calls. Stores into a mapped log are not among them.
+    /// The bytes passed to `write` calls. Stores into a mapped log are not included.
     pub write_call_bytes: Option<u64>,
-    /// Bytes appended to the database's log.
+    /// The bytes appended to the database's log.
     pub log_bytes: Option<u64>,
-    /// Flushes of the database's log.
+    /// The number of flushes of the database's log.
     pub flushes: Option<u64>,
 }
 
-/// Measures from [`Meter::start`] on.
+/// Measures the usage since [`Meter::start`].
 #[derive(Debug)]
 pub struct Meter<'a> {
     db: Option<&'a Database>,
     began: Instant,
-    /// Time spent reading counters.
+    /// The time spent reading counters.
     paused: Duration,
     before: Counters,
     start_memory_bytes: Option<u64>,
 }
 
-/// Counters that only grow.
+/// The counters, which only grow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     cpu_ticks: Option<u64>,
@@ -54,16 +54,17 @@ struct Counters {
 }
 
 impl<'a> Meter<'a> {
-    /// Starts. Flushes and log bytes are those of `db`, if there is one. The process's memory peak is forgotten.
+    /// Starts measuring. Flushes and log bytes are those of `db`, if there is one. The peak of the process's memory is
+    /// reset.
     pub fn start(db: Option<&'a Database>) -> Outcome<Self> {
-        // 5: reset the peak. Where that is refused the peak is the process's, since its start.
+        // 5 resets the peak. Where that is refused, the peak is that of the process since its start.
         let _ = fs::write("/proc/self/clear_refs", "5");
         let before = Counters::now(db)?;
         let start_memory_bytes = status_bytes("VmRSS:");
         Ok(Meter { db, began: Instant::now(), paused: Duration::ZERO, before, start_memory_bytes })
     }
 
-    /// What was used since the start.
+    /// Returns the usage since the start.
     pub fn lap(&mut self) -> Outcome<Usage> {
         let now = Instant::now();
         let elapsed = now - self.began - self.paused;
@@ -102,11 +103,11 @@ fn grown(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     Some(after?.saturating_sub(before?))
 }
 
-/// What Linux tells user programs in, whatever its own clock ticks at.
+/// The unit that Linux reports to user programs, for any frequency of its own clock.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// User and system time in a process's `stat`: fields 14 and 15, counted from 1. The second field is the program's
-/// name in brackets, which may hold anything.
+/// Returns user and system time of a process's `stat`: fields 14 and 15, counted from 1. The second field is the
+/// program's name in parentheses, which may contain any character.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let user: u64 = fields.next()?.parse().ok()?;
@@ -114,37 +115,37 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-/// Resident memory now; `None` where there is no `/proc`.
+/// Returns the current resident memory in bytes; `None` without `/proc`.
 pub fn resident_bytes() -> Option<u64> {
     status_bytes("VmRSS:")
 }
 
-/// For how long the calling thread has stood ready to run while others had the processors, in nanoseconds; `None`
-/// where the kernel does not count it.
+/// Returns how long the calling thread was ready to run while other threads had the processors, in nanoseconds; `None`
+/// if the kernel does not count it.
 pub fn run_queue_wait() -> Option<u64> {
     let schedstat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     schedstat.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Tells the time that was an operation's own from that for which its thread stood ready to run. To the kernel that is
-/// one count, so it is asked after long operations alone; short ones are taken to have waited for nobody.
+/// Separates the time of an operation from the time for which its thread was ready to run. The kernel counts only the
+/// latter's total, so it is read only after long operations; short ones are assumed to have no such wait.
 #[derive(Debug)]
 pub struct OwnTime {
     waited: Option<u64>,
-    /// For how long the thread stood ready, all together, in nanoseconds.
+    /// The total time for which the thread was ready to run, in nanoseconds.
     pub ready_ns: u64,
 }
 
-/// Operations that took so long, in nanoseconds, have the kernel asked.
+/// The duration in nanoseconds from which the kernel's count is read.
 const ASK_NS: u64 = 50_000;
 
 impl OwnTime {
-    /// Of the calling thread, from now on.
+    /// Starts for the calling thread.
     pub fn start() -> Self {
         OwnTime { waited: run_queue_wait(), ready_ns: 0 }
     }
 
-    /// The own time of an operation that took `took_ns` and has just ended.
+    /// Returns the own time of an operation that took `took_ns` and has just ended.
     pub fn of(&mut self, took_ns: u64) -> u64 {
         if took_ns < ASK_NS {
             return took_ns;
@@ -157,7 +158,7 @@ impl OwnTime {
     }
 }
 
-/// The number behind `label` at the start of a line.
+/// Returns the number after `label` at the start of a line.
 fn field(text: &str, label: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(label))?;
     line.split_whitespace().next()?.parse().ok()
@@ -167,8 +168,8 @@ fn status_bytes(label: &str) -> Option<u64> {
     field(&fs::read_to_string("/proc/self/status").ok()?, label).map(|kib| kib * 1024)
 }
 
-/// Runs `work` on `threads` threads that start together. Answers the seconds from the first start to the last end,
-/// and what each thread answered.
+/// Runs `work` on `threads` threads that start together. Returns the seconds from the first start to the last end, and
+/// the result of each thread.
 pub fn together<T: Send>(
     threads: usize,
     work: impl Fn(usize) -> Outcome<T> + Sync,
@@ -190,13 +191,13 @@ pub fn together<T: Send>(
     Ok(((last - first).as_secs_f64(), ended.into_iter().map(|(.., answer)| answer).collect()))
 }
 
-/// An empty histogram of latencies from 1 ns to 10 minutes, to three digits.
+/// Creates an empty histogram of latencies from 1 ns to 10 minutes, with three digits.
 pub fn latencies() -> Histogram<u64> {
     const LONGEST_NS: u64 = 600_000_000_000;
     Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are in order")
 }
 
-/// Does nothing for `time`, on the processor.
+/// Keeps the processor busy for `time`.
 pub fn spin(time: Duration) {
     if time.is_zero() {
         return;

@@ -1,5 +1,5 @@
-//! The quick suite: what each workload of the engine shows when it is small, three times over, with profiles of the
-//! processor's time. Two minutes on two processors.
+//! The quick suite: small runs of each workload of the engine, three times, with CPU profiles. It takes two minutes on
+//! two processors.
 
 use crate::cli::{self, Args};
 use crate::{Failure, Outcome};
@@ -7,7 +7,7 @@ use clap::{Args as _, FromArgMatches};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 
-/// Workloads, each with flags as they would be typed. What judges the process's memory comes first.
+/// The workloads, each with its flags as on the command line. Those that measure the process's memory come first.
 const SUITE: [&str; 14] = [
     "steady --seconds 10",
     "btree-insert --n 300k --repeat 3",
@@ -25,10 +25,10 @@ const SUITE: [&str; 14] = [
     "kv-load --n 500k --layout lsm --memory 16MiB --repeat 3",
 ];
 
-/// Runs the suite, and writes its rows to `out` as they come, one JSON object a line.
+/// Runs the suite and writes each row to `out` when it is ready, one JSON object per line.
 ///
 /// # Errors
-/// Those of the workloads.
+/// An error of a workload.
 pub(crate) fn run(out: &mut dyn Write) -> Outcome<()> {
     let bar = ProgressBar::new(SUITE.len() as u64);
     let style = "{pos}/{len} {wide_bar} {elapsed} {msg}";

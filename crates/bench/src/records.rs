@@ -1,21 +1,21 @@
-//! What workloads write, and the check that it is all there.
+//! The data that workloads write, and the check that all of it is there.
 //!
-//! Every record can be made again from its number, so that a check needs no copy of what was written.
+//! Every record can be computed from its number, so the check needs no copy of what was written.
 
 use crate::{Outcome, ensure};
 use base::seams::Random;
 use base::slots::Reader;
 use run::Run;
 
-/// `0..n` in a random order that `seed` decides.
+/// Returns `0..n` in a random order that `seed` determines.
 pub fn permutation(n: u32, seed: u64) -> Vec<u32> {
     let mut numbers: Vec<u32> = (0..n).collect();
     Random::seeded(seed).shuffle(&mut numbers);
     numbers
 }
 
-/// Records with random keys: record `i` has a key that begins with 8 hashed bytes, no two alike, and a value that
-/// begins with `i`. In the order of `i` the keys come at random.
+/// Records with random keys. The key of record `i` begins with 8 hashed bytes, which are unique, and its value begins
+/// with `i`. In the order of `i` the keys are random.
 #[derive(Clone, Copy, Debug)]
 pub struct Records {
     seed: u64,
@@ -25,7 +25,7 @@ pub struct Records {
     text: bool,
 }
 
-/// Words of values that are text, and names of their fields: 64, of 3 to 12 letters.
+/// The words of text values, and the names of their fields: 64, of 3 to 12 letters.
 const WORDS: [&str; 64] = [
     "account",
     "active",
@@ -93,36 +93,37 @@ const WORDS: [&str; 64] = [
     "weight",
 ];
 
-/// Bytes in which a value holds its record's number.
+/// The number of bytes in which a value stores its record's number.
 const NUMBER_BYTES: usize = 8;
 
 impl Records {
-    /// Records whose keys have `key_bytes` and whose values have `value_bytes`, each at least 8.
+    /// Defines records whose keys have `key_bytes` and whose values have `value_bytes`, each at least 8.
     pub fn new(seed: u64, key_bytes: usize, value_bytes: usize) -> Self {
         assert!(key_bytes >= 8 && value_bytes >= NUMBER_BYTES);
         Records { seed, key_bytes, value_bytes, text: false }
     }
 
-    /// The same with values of text: names of fields with words and numbers, a third of them numbers of eight digits.
+    /// Makes the values text: names of fields with words and numbers. A third of the fields are numbers of eight
+    /// digits.
     #[must_use]
     pub fn of_text(self, text: bool) -> Self {
         Records { text, ..self }
     }
 
-    /// Bytes of a key and its value.
+    /// Returns the bytes of a key and its value.
     pub fn record_bytes(&self) -> usize {
         self.key_bytes + self.value_bytes
     }
 
-    /// Makes `key` the key of record `i`.
+    /// Sets `key` to the key of record `i`.
     #[inline]
     pub fn key(&self, i: u64, key: &mut Vec<u8>) {
         key.clear();
-        // SplitMix64's output is a bijection of its state: different records differ in the first 8 bytes.
+        // SplitMix64's output is a bijection of its state, so different records differ in the first 8 bytes.
         fill(Random::seeded(self.seed.wrapping_add(i)), self.key_bytes, key);
     }
 
-    /// Makes `value` the value of record `i`.
+    /// Sets `value` to the value of record `i`.
     #[inline]
     pub fn value(&self, i: u64, value: &mut Vec<u8>) {
         value.clear();
@@ -135,13 +136,13 @@ impl Records {
         }
     }
 
-    /// Whether `value` looks like that of record `i`, by its length and number: cheap enough for a timed loop.
+    /// Returns whether `value` has the length and number of record `i`'s value. It is cheap enough for a timed loop.
     #[inline]
     pub fn is_value_of(&self, i: u64, value: &[u8]) -> bool {
         value.len() == self.value_bytes && value[..NUMBER_BYTES] == i.to_be_bytes()
     }
 
-    /// Scans everything: exactly the records `0..n`, byte for byte.
+    /// Scans everything and checks that it is exactly the records `0..n`, byte for byte.
     pub fn check(&self, n: u64, scan: &mut dyn Scan) -> Outcome<()> {
         let (mut found, mut last) = (0, Vec::new());
         let (mut wanted_key, mut wanted_value) = (Vec::new(), Vec::new());
@@ -193,7 +194,7 @@ fn fill_text(mut random: Random, len: usize, out: &mut Vec<u8>) {
     out.truncate(len);
 }
 
-/// Scans everything: exactly the records that `make` gives for `0..n`, in this order.
+/// Scans everything and checks that it is exactly the records that `make` returns for `0..n`, in this order.
 pub fn check_ascending(
     n: u64,
     scan: &mut dyn Scan,
@@ -212,9 +213,9 @@ pub fn check_ascending(
     ensure(more.is_none(), || format!("more than {n} records: {more:02x?}"))
 }
 
-/// Records in order of their keys.
+/// A scan of records in order of their keys.
 pub trait Scan {
-    /// The next record.
+    /// Returns the next record.
     fn step(&mut self) -> pando::Result<Option<(&[u8], &[u8])>>;
 }
 
@@ -224,7 +225,7 @@ impl Scan for pando::Cursor<'_> {
     }
 }
 
-/// A scan of a run that no database holds.
+/// A scan of a run that does not belong to a database.
 pub struct RunScan<'a> {
     pool: &'a pool::Pool,
     reader: &'a Reader,
@@ -234,7 +235,7 @@ pub struct RunScan<'a> {
 }
 
 impl<'a> RunScan<'a> {
-    /// A scan of `run` from its first record.
+    /// Starts a scan of `run` at its first record.
     pub fn new(run: Run, pool: &'a pool::Pool, reader: &'a Reader) -> Self {
         RunScan { pool, reader, cursor: run::Cursor::new(run), began: false, large: Vec::new() }
     }
@@ -269,7 +270,7 @@ mod tests {
 
     type List = Vec<(Vec<u8>, Vec<u8>)>;
 
-    /// A list, and where the scan is.
+    /// A list, and the position of the scan.
     struct Plain(List, usize);
 
     impl Scan for Plain {

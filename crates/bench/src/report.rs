@@ -1,6 +1,7 @@
-//! A row of figures; rows as a table for people or as JSON, one object a line.
+//! A row of figures, and rows as a table for people or as JSON, one object per line.
 //!
-//! Names of figures end in their unit: `_bytes`, `_ns`, `_us`. A figure whose name ends in none is a count or a ratio.
+//! Names of figures end in their unit: `_bytes`, `_ns`, `_us`. A figure without a unit in its name is a count or a
+//! ratio.
 
 use crate::measure::Usage;
 use profile::Kind;
@@ -9,40 +10,40 @@ use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;
 use std::fs;
 
-/// What was measured once.
+/// One measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The workload's name.
     pub workload: &'static str,
-    /// Which of its cases.
+    /// The case of the workload.
     pub case: String,
-    /// What the writes survive: `sync`, `buffered`, `lazy`, or `none` where there is no log.
+    /// The durability of the writes: `sync`, `buffered`, `lazy`, or `none` without a log.
     pub durability: &'static str,
-    /// Threads that did the operations.
+    /// The number of threads that did the operations.
     pub threads: usize,
-    /// How many operations.
+    /// The number of operations.
     pub ops: u64,
-    /// What they took.
+    /// The usage of the operations.
     pub usage: Usage,
-    /// The workload's own figures, in the order in which they are shown.
+    /// The workload's own figures, in the order of display.
     pub figures: Vec<(Cow<'static, str>, Figure)>,
-    /// Figures over time, a number for each equal step of it; in JSON alone.
+    /// Figures over time, a number for each equal step. They are only in JSON.
     pub over_time: Vec<(&'static str, Vec<u64>)>,
-    /// The profile of the workload that the row is the first of, as folded text; in JSON alone.
+    /// The profile of the workload, in its first row, as folded text. It is only in JSON.
     pub profile: Option<(Kind, String)>,
 }
 
-/// What a row of JSON says of where it comes from.
+/// The origin of a row in JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     /// The machine and the version.
     pub context: String,
-    /// The flags that make the run another one.
+    /// The flags that distinguish the run from others.
     pub settings: String,
 }
 
 impl Setting {
-    /// This machine and this version.
+    /// Returns this machine and this version.
     pub fn here() -> Self {
         let line = |path: &str, label: &str| {
             let text = fs::read_to_string(path).ok()?;
@@ -67,7 +68,7 @@ impl Setting {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Figure {
-    /// A count, or a size in the unit that the name ends in.
+    /// A count, or a size in the unit at the end of the name.
     Count(u64),
     /// A ratio, or a mean.
     Real(f64),
@@ -86,7 +87,7 @@ impl From<f64> for Figure {
 }
 
 impl Row {
-    /// A row on one thread, without figures of its own yet.
+    /// Creates a row of one thread without figures of its own.
     pub fn new(
         workload: &'static str,
         case: impl Into<String>,
@@ -107,28 +108,28 @@ impl Row {
         }
     }
 
-    /// The row as one of `threads` threads.
+    /// Sets the number of threads.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// The row with another figure.
+    /// Adds a figure.
     #[must_use]
     pub fn with(mut self, name: impl Into<Cow<'static, str>>, figure: impl Into<Figure>) -> Self {
         self.figures.push((name.into(), figure.into()));
         self
     }
 
-    /// The row with a figure over time.
+    /// Adds a figure over time.
     #[must_use]
     pub fn over_time(mut self, name: &'static str, values: Vec<u64>) -> Self {
         self.over_time.push((name, values));
         self
     }
 
-    /// The row with what was done inside pages.
+    /// Adds the counters of work inside pages.
     #[must_use]
     pub fn edits(self, counters: &page::EditCounters) -> Self {
         self.with("key_decodes", counters.key_decodes)
@@ -138,22 +139,22 @@ impl Row {
             .with("splits", counters.splits)
     }
 
-    /// Wall time over operations.
+    /// Returns the wall time per operation.
     pub fn ns_per_op(&self) -> f64 {
         self.usage.seconds * 1e9 / self.ops.max(1) as f64
     }
 
-    /// The figure called `name`.
+    /// Returns the figure called `name`.
     pub fn figure(&self, name: &str) -> Option<Figure> {
         self.figures.iter().find(|(own, _)| own == name).map(|&(_, figure)| figure)
     }
 
-    /// The row as one line of JSON.
+    /// Returns the row as one line of JSON.
     pub fn json(&self, setting: &Setting) -> String {
         serde_json::to_string(&InSetting(self, setting)).expect("a row has string keys and finite numbers")
     }
 
-    /// The usage counters that are known.
+    /// Returns the usage counters that are known.
     fn used(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let usage = &self.usage;
         let all = [
@@ -167,7 +168,7 @@ impl Row {
         all.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// Every column of the table with this row's text.
+    /// Returns every column of the table with this row's text.
     fn cells(&self) -> Vec<(Cow<'static, str>, String)> {
         let mut cells = vec![
             ("case".into(), self.case.clone()),
@@ -188,7 +189,7 @@ impl Row {
     }
 }
 
-/// A row, and where it comes from.
+/// A row and its origin.
 struct InSetting<'a>(&'a Row, &'a Setting);
 
 impl Serialize for InSetting<'_> {
@@ -224,7 +225,7 @@ impl Serialize for InSetting<'_> {
     }
 }
 
-/// A figure for people, in a unit that keeps it short.
+/// Returns a figure for people, in a unit that keeps it short.
 fn text(name: &str, figure: Figure) -> String {
     const STEPS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match figure {
@@ -240,7 +241,7 @@ fn text(name: &str, figure: Figure) -> String {
     }
 }
 
-/// The rows of one workload as a table under its name: a column for each figure that any row has.
+/// Returns the rows of one workload as a table under its name, with a column for each figure that any row has.
 pub fn table(rows: &[Row]) -> String {
     let Some(first) = rows.first() else { return String::new() };
     let cells: Vec<_> = rows.iter().map(Row::cells).collect();
@@ -259,7 +260,7 @@ pub fn table(rows: &[Row]) -> String {
     let widths: Vec<_> = (0..columns.len()).map(width).collect();
     let mut out = format!("{}\n", first.workload);
     for line in &lines {
-        // Words to the left, numbers to the right.
+        // Words are aligned to the left, and numbers to the right.
         let padded = line.iter().zip(&widths).enumerate().map(|(column, (text, &width))| match column {
             0 | 1 => format!("{text:<width$}"),
             _ => format!("{text:>width$}"),

@@ -1,4 +1,4 @@
-//! Rows that were kept: what `--json` wrote, read back for [`crate::compare`] and [`crate::page`].
+//! Saved rows: reads what `--json` wrote, for [`crate::compare`] and [`crate::page`].
 //!
 //! Rows of the same workload, case, durability, threads and settings are repetitions of one *series*.
 
@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// What makes rows comparable.
+/// The properties that make rows comparable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The workload's name.
     pub workload: String,
-    /// Which of its cases.
+    /// The case of the workload.
     pub case: String,
-    /// What its writes survive.
+    /// The durability of its writes.
     pub durability: String,
-    /// Threads that did the operations.
+    /// The number of threads that did the operations.
     pub threads: u64,
     /// The flags that differ from the defaults, as one string.
     pub settings: String,
@@ -28,19 +28,19 @@ pub struct Key {
 pub struct Series {
     /// The row's numbers, each with its value in every repetition that has it.
     pub figures: BTreeMap<String, Vec<f64>>,
-    /// Figures over time, of the last repetition.
+    /// The figures over time of the last repetition.
     pub over_time: BTreeMap<String, Vec<f64>>,
-    /// The workload's profile by its kind, as folded text, of the last repetition.
+    /// The workload's profiles by kind, as folded text, of the last repetition.
     pub profiles: BTreeMap<String, String>,
 }
 
 impl Series {
-    /// The median of a figure.
+    /// Returns the median of a figure.
     pub fn median(&self, name: &str) -> Option<f64> {
         self.figures.get(name).and_then(|values| median(values))
     }
 
-    /// The least and the greatest value of a figure.
+    /// Returns the smallest and the largest value of a figure.
     pub fn range(&self, name: &str) -> Option<(f64, f64)> {
         let values = self.figures.get(name)?;
         let least = values.iter().copied().reduce(f64::min)?;
@@ -51,9 +51,9 @@ impl Series {
 /// A file of rows.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    /// In the order in which the cases first appear.
+    /// The series in the order in which the cases first appear.
     pub series: Vec<(Key, Series)>,
-    /// The machine and the version that the rows name, each once.
+    /// The machines and versions that the rows name, each once.
     pub contexts: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl Results {
     /// Reads a file of `pando bench --json`.
     ///
     /// # Errors
-    /// [`Failure::Host`] if it cannot be read, [`Failure::Usage`] if a line is no row: it is named.
+    /// [`Failure::Host`] if the file cannot be read; [`Failure::Usage`] with the line's number if a line is not a row.
     pub fn read(path: &Path) -> Outcome<Self> {
         let text = fs::read_to_string(path).map_err(|error| {
             let message = format!("reading {}: {error}", path.display());
@@ -71,7 +71,8 @@ impl Results {
         Results::parse(&text).map_err(|(line, why)| Failure::Usage(format!("{name}, line {line}: {why}")))
     }
 
-    /// Reads rows, one JSON object a line. Answers the number of the first line that is none, and why.
+    /// Parses rows, one JSON object per line. On failure, returns the number of the first line that is not a row, and
+    /// the reason.
     pub fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut results = Results::default();
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -84,12 +85,12 @@ impl Results {
         Ok(results)
     }
 
-    /// The series of a key.
+    /// Returns the series of a key.
     pub fn get(&self, key: &Key) -> Option<&Series> {
         self.series.iter().find(|(own, _)| own == key).map(|(_, series)| series)
     }
 
-    /// Takes over another file's rows: what it has as well are further repetitions.
+    /// Adds the rows of another file. Rows of a series that exists are further repetitions.
     pub fn join(&mut self, other: Results) {
         for context in other.contexts {
             if !self.contexts.contains(&context) {
@@ -149,7 +150,7 @@ impl Results {
     }
 }
 
-/// The middle value, or the mean of the two in the middle.
+/// Returns the middle value, or the mean of the two in the middle.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

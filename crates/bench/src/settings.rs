@@ -1,4 +1,4 @@
-//! How workloads run: the flags that all of them share.
+//! The flags that all workloads share.
 
 use std::path::PathBuf;
 
@@ -113,7 +113,7 @@ pub enum Api {
 }
 
 impl Api {
-    /// What cases say of it; nothing of bytes.
+    /// Returns the suffix of the names of cases; it is empty for bytes.
     pub fn suffix(self) -> &'static str {
         match self {
             Api::Bytes => "",
@@ -145,7 +145,7 @@ pub enum Connections {
 }
 
 impl Durability {
-    /// As rows name it.
+    /// Returns the name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Durability::Sync => "sync",
@@ -166,13 +166,14 @@ impl From<Durability> for pando::Durability {
 }
 
 impl Settings {
-    /// The options of the workloads' tables.
+    /// Returns the options of the workloads' tables.
     pub fn table_options(&self) -> pando::TableOptions {
         pando::TableOptions::with_layout(self.layout.unwrap_or_default())
             .compression(self.compression.unwrap_or_default())
     }
 
-    /// The flags that make a run another one, as they would be typed. Threads and durability stand in every row.
+    /// Returns the flags that distinguish the run from others, as on the command line. Threads and durability are in
+    /// every row.
     pub(crate) fn describe(&self) -> String {
         let flags = [
             ("n", self.n.map(|n| n.to_string())),
@@ -197,7 +198,7 @@ impl Settings {
     }
 }
 
-/// A count: digits, `_` between them as one likes, then `k` or `M` for thousands or millions.
+/// Parses a count: digits, with any `_` between them, then `k` or `M` for thousands or millions.
 fn parse_count(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.trim_end_matches(['k', 'K', 'm', 'M']) {
         digits if digits.len() + 1 < text.len() => return Err("one unit at most: k or M".to_owned()),
@@ -212,7 +213,7 @@ fn parse_count(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).filter(|&count| count > 0).ok_or("a count from 1 to 2^64 - 1".to_owned())
 }
 
-/// A size in bytes: digits, then `KiB`, `MiB`, `GiB` or their first letters, all powers of 1024.
+/// Parses a size in bytes: digits, then `KiB`, `MiB`, `GiB` or their first letters, all powers of 1024.
 fn parse_bytes(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {

@@ -1,25 +1,25 @@
-//! Where workloads insert: a table of bytes, or a typed table whose rows are an integer, the primary key, and a text
-//! behind it or nothing. The integer is unsigned, but where SQL made the table.
+//! The destination of inserts: a table of bytes, or a typed table whose rows have an integer as the primary key, and
+//! optionally a text. The integer is unsigned, except in tables that SQL created.
 
 use crate::Outcome;
 use crate::settings::{Api, Settings};
 use pando::{Database, Transaction};
 use rows::{Column, ColumnType, Definition, DynamicTable, Value};
 
-/// A table, by what its records are.
+/// A table, by the type of its records.
 #[derive(Clone, Debug)]
 pub enum Sink {
-    /// Keys and values of bytes.
+    /// A table of keys and values of bytes.
     Bytes(pando::Table),
-    /// Rows.
+    /// A table of rows.
     Rows(DynamicTable),
-    /// Rows that are written through SQL. What is inserted here is inserted beside it.
+    /// A table of rows that are written through SQL. [`Sink::insert`] does not use SQL.
     #[cfg(feature = "sql")]
     Sql(DynamicTable, sql::Sql),
 }
 
 impl Sink {
-    /// A new table in a transaction of its own: see [`Sink::create`].
+    /// Creates a table in a transaction of its own: see [`Sink::create`].
     pub fn new(db: &Database, settings: &Settings, with_text: bool) -> Outcome<Self> {
         #[cfg(feature = "sql")]
         if settings.api == Api::Sql {
@@ -31,8 +31,8 @@ impl Sink {
         Ok(sink)
     }
 
-    /// A new table of bytes or of rows, with a text in each or without. Typed tables are B+trees, whatever `--layout`
-    /// says.
+    /// Creates a table of bytes or of rows, with or without a text. Typed tables are always B+trees, regardless of
+    /// `--layout`.
     pub fn create(tx: &mut Transaction, settings: &Settings, with_text: bool) -> Outcome<Self> {
         if settings.api == Api::Bytes {
             return Ok(Sink::Bytes(tx.create_table("rows", &settings.table_options())?));
@@ -59,7 +59,7 @@ impl Sink {
         }
     }
 
-    /// The engine's table of the records.
+    /// Returns the engine's table of the records.
     pub fn table(&self) -> &pando::Table {
         match self {
             Sink::Bytes(table) => table,
@@ -69,7 +69,8 @@ impl Sink {
         }
     }
 
-    /// Adds to `key` and `value` what the engine has of a record: see `rows`' key and row codecs.
+    /// Appends to `key` and `value` the bytes that the engine stores for a record: see the key and row codecs of
+    /// `rows`.
     pub fn record(&self, id: u64, bytes: &[u8], text: Option<&str>, key: &mut Vec<u8>, value: &mut Vec<u8>) {
         match self {
             Sink::Bytes(_) => {
@@ -83,13 +84,13 @@ impl Sink {
         }
         value.push(1);
         if let Some(text) = text {
-            // Shorter than 128 bytes: one byte of length.
+            // The text is shorter than 128 bytes, so its length takes one byte.
             value.push(text.len() as u8);
             value.extend_from_slice(text.as_bytes());
         }
     }
 
-    /// What a case is called.
+    /// Returns the name of a case.
     pub fn case(&self, case: &str) -> String {
         let api = match self {
             Sink::Bytes(_) => Api::Bytes,

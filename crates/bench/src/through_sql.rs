@@ -1,4 +1,4 @@
-//! `--api sql`: the same rows as a program writes them through SQL, over connections with prepared statements.
+//! `--api sql`: writes the same rows through SQL, over connections with prepared statements.
 
 use crate::Outcome;
 use crate::sink::Sink;
@@ -6,11 +6,11 @@ use pando::Database;
 use rows::DynamicTable;
 use sql::{Connection, Sql, Statement};
 
-/// A row with a text.
+/// The statement that inserts a row with a text.
 pub const INSERT: &str = "INSERT INTO rows(id, data) VALUES(?, ?)";
 const INSERT_ID: &str = "INSERT INTO rows(id) VALUES(?)";
 
-/// A new table, made over a connection.
+/// Creates a table over a connection.
 pub fn create(db: &Database, with_text: bool) -> Outcome<Sink> {
     let sql = Sql::new(db.clone());
     let text = if with_text { ", data TEXT NOT NULL" } else { "" };
@@ -19,7 +19,7 @@ pub fn create(db: &Database, with_text: bool) -> Outcome<Sink> {
     Ok(Sink::Sql(table, sql))
 }
 
-/// A new connection.
+/// Opens a connection.
 pub fn connect(sql: &Sql) -> Outcome<Connection> {
     Ok(sql.connect().map_err(pando::Error::from)?)
 }
@@ -30,7 +30,7 @@ pub fn run(connection: &Connection, sql: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// A prepared statement.
+/// Prepares a statement.
 pub fn prepare<'c>(connection: &'c Connection, sql: &str) -> Outcome<Statement<'c>> {
     Ok(connection.prepare(sql).map_err(pando::Error::from)?)
 }
@@ -42,7 +42,7 @@ pub fn insert(statement: &mut Statement<'_>, id: u64, text: &str) -> Outcome<()>
     Ok(())
 }
 
-/// Rows of ids alone in a table of their own: in one transaction, or each in one of its own.
+/// Inserts rows with only an id into a new table, in one transaction or each in its own.
 pub fn insert_all(db: &Database, ids: &[u32], in_one: bool) -> Outcome<Sink> {
     let sink = create(db, false)?;
     let Sink::Sql(_, sql) = &sink else { unreachable!("it was made by SQL") };

@@ -1,13 +1,13 @@
-//! Numbers of which few are frequent: the zipfian distribution, as YCSB draws it.
+//! Random numbers with few frequent values: the zipfian distribution as YCSB draws it.
 
 use base::seams::Random;
 
-/// Ranks `0..n`, rank `r` drawn about in proportion to `1 / (r + 1)^0.99`. By the inverse of the distribution's sum,
-/// approximated (Gray and others, "Quickly Generating Billion-Record Synthetic Databases", 1994).
+/// Draws ranks of `0..n`, rank `r` about in proportion to `1 / (r + 1)^0.99`. It uses an approximate inverse of the
+/// cumulative distribution (Gray and others, "Quickly Generating Billion-Record Synthetic Databases", 1994).
 #[derive(Clone, Copy, Debug)]
 pub struct Zipf {
     n: u64,
-    /// The sum of all weights, and of the first two.
+    /// The sum of all weights, and the sum of the first two.
     all: f64,
     two: f64,
     eta: f64,
@@ -17,7 +17,7 @@ pub struct Zipf {
 const THETA: f64 = 0.99;
 
 impl Zipf {
-    /// Over `0..n`, at least 2. O(n).
+    /// Creates the distribution over `0..n`; `n` is at least 2. O(n).
     pub fn new(n: u64) -> Self {
         let weights = |n: u64| (1..=n).map(|rank| (rank as f64).powf(-THETA)).sum::<f64>();
         let (all, two) = (weights(n), weights(2));
@@ -25,7 +25,7 @@ impl Zipf {
         Zipf { n, all, two, eta }
     }
 
-    /// A rank: 0 is the most frequent.
+    /// Draws a rank: 0 is the most frequent.
     pub fn rank(&self, random: &mut Random) -> u64 {
         let part = random.next_u64() as f64 / u64::MAX as f64;
         match part * self.all {
@@ -38,7 +38,7 @@ impl Zipf {
         }
     }
 
-    /// A number of `0..n`: ranks, scattered, so that what is frequent does not lie together.
+    /// Draws a number of `0..n`. The ranks are scattered, so that frequent numbers are not adjacent.
     pub fn scattered(&self, random: &mut Random) -> u64 {
         Random::seeded(self.rank(random)).next_u64() % self.n
     }

@@ -1,4 +1,4 @@
-//! `pando advise`: which layout each table wants, and what switching would cost.
+//! `pando advise`: the recommended layout of each table, and the cost of switching.
 
 use crate::failure::{Failure, Outcome};
 use crate::open::Existing;
@@ -47,7 +47,7 @@ struct AdviceRow {
     switch_seconds: f64,
 }
 
-/// What operations cost in a layout.
+/// The costs of operations in one layout.
 #[derive(Debug, Deserialize)]
 struct CostRow {
     get_ns: f64,
@@ -56,7 +56,7 @@ struct CostRow {
     write_amplification: f64,
 }
 
-/// The answer of a server.
+/// The response of a server.
 #[derive(Debug, Deserialize)]
 struct Answer {
     tables: Vec<AdviceRow>,
@@ -89,7 +89,7 @@ impl From<Costs> for CostRow {
     }
 }
 
-/// `pando advise`.
+/// Runs `pando advise`.
 pub fn run(args: &AdviseArgs) -> Outcome {
     let advice = match Remote::of(&args.database.dir)? {
         Some(remote) => ask(&remote, args)?,

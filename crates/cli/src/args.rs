@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The arguments of the command line.
 
 #[cfg(feature = "ship")]
 use crate::ship;
@@ -45,7 +45,8 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// A command line without the program's name. Ends the process with the usual message if it is wrong.
+    /// Parses a command line without the program's name. If it is invalid, prints the usual message and ends the
+    /// process.
     pub fn parse_words(words: &[OsString]) -> Self {
         Cli::parse_from(std::iter::once("pando".into()).chain(words.iter().cloned()))
     }

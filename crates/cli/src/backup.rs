@@ -1,4 +1,4 @@
-//! `backup` and `restore`: a database as files, and a database of such files again.
+//! `backup` and `restore`: copy a database to files, and create a database from such files.
 
 use crate::failure::{Failure, Outcome};
 use crate::open::Existing;
@@ -64,7 +64,7 @@ pub struct RestoreArgs {
     format: FormatArgs,
 }
 
-/// `pando backup`.
+/// Runs `pando backup`.
 pub fn run(args: &BackupArgs) -> Outcome {
     let to_stdout = args.target == Path::new("-");
     if to_stdout && args.incremental {
@@ -109,7 +109,7 @@ pub fn run(args: &BackupArgs) -> Outcome {
     write_report(&report, args.format.format())
 }
 
-/// Backs up a database of a server, which is sent what the base has already.
+/// Backs up a database of a server. The base of an incremental backup is sent to the server.
 fn from_server(remote: &Remote, args: &BackupArgs) -> Outcome {
     let mut since = args.since.as_ref().map(BackupInfo::read).transpose()?;
     if args.incremental {
@@ -156,13 +156,13 @@ fn kind(is_full: bool) -> &'static [u8] {
     if is_full { b"full" } else { b"incremental" }
 }
 
-/// Hidden where standard error is no terminal.
+/// Returns a progress bar, which is hidden if standard error is not a terminal.
 fn progress() -> ProgressBar {
     let style = ProgressStyle::with_template("{bytes} of about {total_bytes} {bar:30} {bytes_per_sec}");
     ProgressBar::new(0).with_style(style.expect("the template is right"))
 }
 
-/// `pando restore`.
+/// Runs `pando restore`.
 pub fn restore(args: &RestoreArgs) -> Outcome {
     let (target, backups) = args.paths.split_last().expect("one path is required");
     if let Some(outcome) = restore_bucket(args, target, backups) {
@@ -196,7 +196,7 @@ pub fn restore(args: &RestoreArgs) -> Outcome {
     write_restored(&report, args.format.format())
 }
 
-/// The same from a bucket; `None` if the source is none.
+/// Restores from a bucket; returns `None` if the source is not one.
 #[cfg(feature = "ship")]
 fn restore_bucket(args: &RestoreArgs, target: &Path, sources: &[PathBuf]) -> Option<Outcome> {
     use crate::ship::bucket;
@@ -215,7 +215,7 @@ fn restore_bucket(args: &RestoreArgs, target: &Path, sources: &[PathBuf]) -> Opt
     }
 }
 
-/// Buckets are not in this build.
+/// This build has no buckets.
 #[cfg(not(feature = "ship"))]
 fn restore_bucket(args: &RestoreArgs, _: &Path, _: &[PathBuf]) -> Option<Outcome> {
     let is_url = args.paths.iter().any(|path| path.to_str().is_some_and(|text| text.contains("://")));
@@ -235,7 +235,7 @@ fn write_restored(report: &RestoreReport, format: Format) -> Outcome {
     output::write_record(format, &fields)
 }
 
-/// A row for each backup. A damaged one is listed as such, and fails the command in the end.
+/// Prints a row for each backup. A damaged one is listed as damaged, and the command fails at the end.
 fn list(backups: &Backups, format: Format) -> Outcome {
     let columns = ["number", "backup", "kind", "commit", "checkpoint", "created_s", "bytes"];
     let mut rows = Rows::new(output::stdout(), format, &columns).map_err(Failure::stdout)?;

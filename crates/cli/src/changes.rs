@@ -1,7 +1,7 @@
-//! `watch`: every commit as it comes, a line for each operation.
+//! `watch`: prints every commit, with a line for each operation.
 //!
-//! A server is asked again and again for what comes within a second, so that Ctrl-C ends the command between two lines,
-//! and a server that starts anew is found again at the commit where it was left.
+//! The command asks a server again every second, so that Ctrl-C ends it between two lines. After a restart of the
+//! server it continues at the commit where it stopped.
 
 use crate::failure::{Failure, Outcome};
 use crate::open::Existing;
@@ -41,10 +41,10 @@ pub struct WatchArgs {
     wait: Option<u32>,
 }
 
-/// How long a server may have nothing before it is asked anew, in seconds.
+/// How long a server waits for a change before it is asked again, in seconds.
 const ASK_SECONDS: u32 = 1;
 
-/// `pando watch`.
+/// Runs `pando watch`.
 pub fn run(args: &WatchArgs) -> Outcome {
     match Remote::of(&args.database.dir)? {
         Some(remote) => follow(&remote, args),
@@ -52,7 +52,7 @@ pub fn run(args: &WatchArgs) -> Outcome {
     }
 }
 
-/// What a directory's log holds.
+/// Prints the changes in the log of a directory.
 fn print_all(args: &WatchArgs) -> Outcome {
     let db = args.database.open()?;
     if db.is_beside_writer() {
@@ -79,7 +79,7 @@ fn print_all(args: &WatchArgs) -> Outcome {
     out.flush().map_err(Failure::stdout)
 }
 
-/// What a server has, and what comes, until Ctrl-C.
+/// Prints the past and new changes of a server until Ctrl-C.
 fn follow(remote: &Remote, args: &WatchArgs) -> Outcome {
     let is_over = Arc::new(AtomicBool::new(false));
     signals::end_in_order(&is_over).map_err(|cause| Failure::system("handle signals", cause))?;
@@ -100,7 +100,7 @@ fn follow(remote: &Remote, args: &WatchArgs) -> Outcome {
     Ok(())
 }
 
-/// Prints lines as they come, whole commits, and notes in `after` up to which one. Returns whether there were any.
+/// Prints the lines of complete commits and notes the last commit in `after`. Returns whether there were any.
 fn print_lines(lines: impl BufRead, after: &mut u64, is_over: &AtomicBool) -> Outcome<bool> {
     let (mut out, mut has_printed) = (output::stdout(), false);
     for line in lines.lines() {

@@ -1,4 +1,4 @@
-//! `compact`: the files as small as they get.
+//! `compact`: shrinks the files of a database as far as possible.
 
 use crate::failure::Outcome;
 use crate::open::WriteArgs;
@@ -21,7 +21,7 @@ pub struct CompactArgs {
     format: FormatArgs,
 }
 
-/// `pando compact`.
+/// Runs `pando compact`.
 pub fn run(args: &CompactArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.dir)? {
         let answer = remote.ask_json("POST", "/compact")?;
@@ -43,7 +43,7 @@ fn describe(now: &Compacted) -> String {
     format!("pass {}: {was} are {is}, {} in use", now.passes, text::size(now.data_used_bytes))
 }
 
-/// What is said of it.
+/// The names of the printed numbers.
 const NAMES: [&str; 6] = [
     "data_file_bytes_before",
     "data_file_bytes",
@@ -53,7 +53,7 @@ const NAMES: [&str; 6] = [
     "checkpoints",
 ];
 
-/// What it came to.
+/// Returns the numbers of a finished compaction.
 fn numbers(done: &Compacted) -> [u64; 6] {
     [
         done.data_file_bytes_before,

@@ -1,4 +1,4 @@
-//! `explain`: one operation, step by step.
+//! `explain`: runs one operation and prints its steps.
 
 use crate::failure::{Failure, Outcome};
 use crate::open::{self, DurabilityName, MemoryArgs};
@@ -93,7 +93,7 @@ struct Shown {
     format: FormatArgs,
 }
 
-/// `pando explain`.
+/// Runs `pando explain`.
 pub fn run(args: &ExplainArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.dir)? {
         return of_server(&remote, &args.operation);
@@ -122,7 +122,7 @@ pub fn run(args: &ExplainArgs) -> Outcome {
     }
 }
 
-/// The same of a server: what only reads.
+/// Explains an operation of a server that only reads.
 fn of_server(remote: &Remote, operation: &Operation) -> Outcome {
     let (table, query, shown) = match operation {
         Operation::Get { table, key, shown } => {
@@ -147,7 +147,7 @@ fn of_server(remote: &Remote, operation: &Operation) -> Outcome {
     shown.print(|| Ok(parse_explanation(&remote.ask_json("GET", &path)?)))
 }
 
-/// The explanation in a server's response.
+/// Parses the explanation in a server's response.
 fn parse_explanation(answer: &Map<String, Value>) -> Explanation {
     let number = |value: &Value, name: &str| value[name].as_u64().unwrap_or_default();
     let word = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
@@ -184,7 +184,7 @@ fn commit(
     Ok(db.close()?)
 }
 
-/// Records of standard input.
+/// Reads records from standard input.
 fn lines() -> Outcome<Vec<(Vec<u8>, Vec<u8>)>> {
     let read = |line: io::Result<String>| {
         let line = line.map_err(|cause| Failure::system("read standard input", cause))?;

@@ -1,5 +1,5 @@
-//! `export`: a table as CSV, NDJSON or a directory tree, through one snapshot. `import` of the result makes the
-//! same table, whatever bytes it holds; a tree takes only keys that are paths.
+//! `export`: writes a table as CSV, NDJSON or a directory tree, from one snapshot. An `import` of the result creates
+//! the same table, for any bytes; a tree supports only keys that are paths.
 
 use crate::failure::{Failure, Outcome};
 use crate::import::RecordFormat;
@@ -35,7 +35,7 @@ pub struct ExportArgs {
     typed: bool,
 }
 
-/// `pando export`.
+/// Runs `pando export`.
 pub fn run(args: &ExportArgs) -> Outcome {
     let format =
         args.format.unwrap_or_else(|| match args.target.extension().and_then(|name| name.to_str()) {
@@ -69,7 +69,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
     write_rows(&mut cursor, BufWriter::new(file), rows, refused)
 }
 
-/// The same from a server, which reads one snapshot.
+/// Exports from a server, which reads one snapshot.
 fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outcome {
     if args.typed {
         return export_typed::from_server(remote, args, format);
@@ -81,7 +81,7 @@ fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outc
         RecordFormat::Csv => Some(Format::Csv),
         RecordFormat::Ndjson => Some(Format::Ndjson),
     };
-    // Asked before anything is created: a table mistyped creates no file.
+    // The server is asked before anything is created, so that a misspelt table creates no file.
     let answer = remote.ask("GET", &format!("{}/entries", Remote::table(&args.table)), None)?;
     let Some(rows) = rows else {
         new_root(&args.target)?;
@@ -134,7 +134,8 @@ fn write_tree(cursor: &mut Cursor<'_>, root: &Path) -> Outcome {
     Ok(())
 }
 
-/// The directory of a tree is new or empty, so that no link leads out of it and nothing of another's is overwritten.
+/// Creates the root of a tree. It must be new or empty, so that no link leads out of it and no existing file is
+/// overwritten.
 fn new_root(root: &Path) -> Outcome {
     fs::create_dir_all(root).map_err(refused(root))?;
     if fs::read_dir(root).map_err(refused(root))?.next().is_some() {
@@ -143,7 +144,7 @@ fn new_root(root: &Path) -> Outcome {
     Ok(())
 }
 
-/// The file of a record, and its path.
+/// Creates the file of a record, and returns it with its path.
 fn new_file(root: &Path, key: &[u8]) -> Outcome<(PathBuf, File)> {
     let no_path = || format!("key {} is not a path; export as ndjson or csv", text::name(key));
     let path = root.join(tree::path_of(key).ok_or_else(|| Failure::Failed(no_path()))?);
@@ -153,7 +154,7 @@ fn new_file(root: &Path, key: &[u8]) -> Outcome<(PathBuf, File)> {
     Ok((path, file))
 }
 
-/// What a file that cannot be written means.
+/// Returns the failure of a file that cannot be written.
 pub fn refused(path: &Path) -> impl Fn(std::io::Error) -> Failure + use<> {
     let what = format!("write {}", path.display());
     move |cause| Failure::system(&what, cause)

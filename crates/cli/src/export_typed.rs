@@ -1,5 +1,5 @@
-//! `export --typed`: the rows of a typed table as CSV or NDJSON, in the order of the primary key, through one snapshot,
-//! here or of a server. `import --typed` of the result makes the same rows.
+//! `export --typed`: writes the rows of a typed table as CSV or NDJSON, in the order of the primary key, from one
+//! snapshot of a directory or of a server. An `import --typed` of the result creates the same rows.
 
 use crate::export::{ExportArgs, refused};
 use crate::failure::{Failure, Outcome};
@@ -12,13 +12,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
-/// What is read of a server's answer at a time.
+/// The number of bytes that are read from a server's response at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Where rows go, and what it means if they cannot.
+/// The destination of rows, and the failure of writing to it.
 type Target = (Box<dyn Write>, Box<dyn Fn(io::Error) -> Failure>);
 
-/// All rows of a table here.
+/// Exports all rows of a table in a directory.
 pub fn from_snapshot(snapshot: &Snapshot, args: &ExportArgs, format: RecordFormat) -> Outcome {
     let format = row_format(format)?;
     let table = DynamicTable::expect(snapshot, &args.table)?;
@@ -32,10 +32,10 @@ pub fn from_snapshot(snapshot: &Snapshot, args: &ExportArgs, format: RecordForma
     out.flush().map_err(&refused)
 }
 
-/// All rows of a table of a server, which writes them down in the same way.
+/// Exports all rows of a table of a server, which writes them in the same form.
 pub fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outcome {
     let word = row_format(format)?.to_string().to_lowercase();
-    // Asked before anything is created: a table mistyped creates no file.
+    // The server is asked before anything is created, so that a misspelt table creates no file.
     let answer = remote.ask("GET", &format!("{}?format={word}", Remote::documents(&args.table)), None)?;
     let (mut out, refused) = target(&args.target)?;
     let (mut answer, mut piece) = (answer.into_body().into_reader(), vec![0; PIECE_BYTES]);

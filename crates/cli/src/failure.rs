@@ -1,4 +1,4 @@
-//! What a command ends with when it does not succeed: a line for the person, an exit code for the script.
+//! The failures of commands: a message for people, and an exit code for scripts.
 //!
 //! | code | meaning |
 //! |---|---|
@@ -17,51 +17,51 @@ use std::process::ExitCode;
 /// The result of a command.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
-/// What a command was doing, as far as the advice depends on it.
+/// The kind of the running command, as far as the advice depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// It makes what is missing.
+    /// The command creates what is missing.
     Creating,
-    /// It reads backups.
+    /// The command reads backups.
     Restoring,
-    /// It reads what is left of a damaged database.
+    /// The command reads the readable part of a damaged database.
     Salvaging,
-    /// It uses a database that is there.
+    /// The command uses an existing database.
     Using,
 }
 
-/// Why a command did not succeed.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The engine says so.
+    /// An error of the engine.
     Engine(Error),
     /// The operating system refused `what`.
     System { what: String, cause: io::Error },
     /// The key is absent.
     Absent(String),
-    /// The arguments do not fit each other or their input.
+    /// The arguments contradict each other or their input.
     Usage(String),
-    /// A file that is read has something wrong in it, or something was found untrue.
+    /// A file has invalid content, or a verification failed.
     Failed(String),
-    /// A server has not answered: what was asked of it may have been done.
+    /// A server did not respond. The request may have been executed.
     Unanswered(String),
-    /// Something failed after a part was done: what is there all the same.
+    /// A failure after a part was done, and what was kept.
     Partly { cause: Box<Failure>, kept: String },
-    /// Files are damaged, as the command has said in detail.
+    /// The files are damaged, as the command has reported in detail.
     Damaged(String),
-    /// It was said already; the exit code.
+    /// A failure that was already reported, with its exit code.
     Reported(u8),
-    /// The reader of our output has seen enough, as `head` does. Not an error.
+    /// The reader of standard output has closed it, as `head` does. This is not an error.
     ReaderGone,
 }
 
 impl Failure {
-    /// A refusal of the operating system.
+    /// Returns a refusal of the operating system.
     pub fn system(what: impl Display, cause: io::Error) -> Self {
         Failure::System { what: what.to_string(), cause }
     }
 
-    /// A failed write to standard output.
+    /// Returns the failure of a write to standard output.
     pub fn stdout(cause: io::Error) -> Self {
         match cause.kind() {
             io::ErrorKind::BrokenPipe => Failure::ReaderGone,
@@ -69,8 +69,8 @@ impl Failure {
         }
     }
 
-    /// The same failure, with what is there all the same. Where it is not certain that what failed was not done, that
-    /// `unsure` is said as well.
+    /// Returns the same failure with what was kept. If it is not certain whether the failed request was executed,
+    /// `unsure` is added.
     pub fn keeping(self, kept: String, unsure: &str) -> Self {
         let is_unsure = match &self {
             Failure::Unanswered(_) => true,
@@ -81,14 +81,14 @@ impl Failure {
         Failure::Partly { cause: Box::new(self), kept }
     }
 
-    /// Writes the failure to standard error and answers the exit code.
+    /// Writes the failure to standard error and returns the exit code.
     pub fn report(&self, doing: Doing) -> ExitCode {
-        // A closed pipe or a full disk changes nothing about the exit code.
+        // A closed pipe or a full disk does not change the exit code.
         let _ = self.write(&mut io::stderr(), doing);
         ExitCode::from(self.code())
     }
 
-    /// Writes the failure, and what to do.
+    /// Writes the failure and advice.
     pub fn write(&self, out: &mut impl io::Write, doing: Doing) -> io::Result<()> {
         if matches!(self, Failure::ReaderGone | Failure::Reported(_)) {
             return Ok(());
@@ -97,7 +97,7 @@ impl Failure {
         out.write_all(format!("error: {}\n{help}", self.message()).as_bytes())
     }
 
-    /// What happened, in a line.
+    /// Returns the message in one line.
     pub fn message(&self) -> String {
         match self {
             Failure::Engine(error) => error.to_string(),
@@ -113,7 +113,7 @@ impl Failure {
         }
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub fn code(&self) -> u8 {
         match self {
             Failure::ReaderGone => 0,
@@ -132,7 +132,7 @@ impl Failure {
         }
     }
 
-    /// What to do, where the message does not say it.
+    /// Returns advice, if the message does not contain it.
     fn help(&self, doing: Doing) -> Option<&'static str> {
         let error = match self {
             Failure::Engine(error) => error,
@@ -169,7 +169,7 @@ impl Failure {
 }
 
 impl Failure {
-    /// What to do after a part was done: nothing that says that nothing was.
+    /// Returns advice after a part was done. It must not claim that nothing was done.
     fn help_of_rest(&self, doing: Doing) -> Option<&'static str> {
         match self {
             Failure::Engine(error) => match error.kind() {

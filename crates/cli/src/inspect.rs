@@ -1,4 +1,4 @@
-//! `tables`, `rename`, `layout`, `ttl`, `stats`, `check` and `checkpoint`: the database as a whole.
+//! `tables`, `rename`, `layout`, `ttl`, `stats`, `check` and `checkpoint`: commands on the database as a whole.
 
 use crate::failure::{Failure, Outcome};
 use crate::open::{Existing, WriteArgs};
@@ -56,7 +56,7 @@ pub struct RenameArgs {
     write: WriteArgs,
 }
 
-/// `pando rename`.
+/// Runs `pando rename`.
 pub fn rename(args: &RenameArgs) -> Outcome {
     [&args.table, &args.new].into_iter().try_for_each(|name| rows::refuse_reserved(name))?;
     if let Some(remote) = Remote::of(&args.dir)? {
@@ -88,7 +88,8 @@ pub struct LayoutArgs {
     write: WriteArgs,
 }
 
-/// `pando layout`: switches, and waits until the table is wholly in the new form; a server goes on with that by itself.
+/// Runs `pando layout`: switches, and waits until the whole table has the new layout. A server continues the switch by
+/// itself.
 pub fn layout(args: &LayoutArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.dir)? {
         let change = serde_json::json!({ "layout": args.layout.name() }).to_string();
@@ -123,7 +124,7 @@ pub struct TtlArgs {
     write: WriteArgs,
 }
 
-/// A TTL as it is typed; `None`: for ever.
+/// A TTL on the command line; `None`: entries never expire.
 #[derive(Clone, Copy, Debug)]
 struct Ttl(Option<Duration>);
 
@@ -131,7 +132,7 @@ fn parse_ttl(text: &str) -> Result<Ttl, String> {
     if text == "none" { Ok(Ttl(None)) } else { text::parse_duration(text).map(|ttl| Ttl(Some(ttl))) }
 }
 
-/// `pando ttl`.
+/// Runs `pando ttl`.
 pub fn ttl(args: &TtlArgs) -> Outcome {
     rows::refuse_reserved(&args.table)?;
     let Ttl(ttl) = args.ttl;
@@ -158,7 +159,7 @@ pub struct CompressionArgs {
     write: WriteArgs,
 }
 
-/// `pando compression`.
+/// Runs `pando compression`.
 pub fn compression(args: &CompressionArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.dir)? {
         let change = serde_json::json!({ "compression": args.compression.name() }).to_string();
@@ -170,7 +171,7 @@ pub fn compression(args: &CompressionArgs) -> Outcome {
     Ok(db.close()?)
 }
 
-/// `pando tables`.
+/// Runs `pando tables`.
 pub fn tables(args: &InspectArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.database.dir)? {
         return tables_remote(&remote, args);
@@ -215,13 +216,13 @@ fn tables_remote(remote: &Remote, args: &InspectArgs) -> Outcome {
     rows.finish().map(drop).map_err(Failure::stdout)
 }
 
-/// The numbers of a server's answer.
+/// Prints the numbers in a server's response.
 pub fn write_numbers(answer: &Map<String, Value>, format: FormatArgs) -> Outcome {
     let numbers = answer.iter().filter_map(|(name, value)| Some((&name[..], Cell::Number(value.as_u64()?))));
     output::write_record(format.format(), &numbers.collect::<Vec<_>>())
 }
 
-/// `pando stats`.
+/// Runs `pando stats`.
 pub fn stats(args: &StatsArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.database.dir)? {
         if let Some(seconds) = args.watch {
@@ -239,17 +240,17 @@ pub fn stats(args: &StatsArgs) -> Outcome {
     output::write_record(args.format.format(), &fields)
 }
 
-/// Problems shown; the count is of all.
+/// The number of problems that are shown. All problems are counted.
 const SHOWN: usize = 100;
 
-/// `pando check`.
+/// Runs `pando check`.
 pub fn check(args: &InspectArgs) -> Outcome {
     let began = Instant::now();
     if let Some(remote) = Remote::of(&args.database.dir)? {
         return check_remote(&remote, args, began);
     }
     let db = args.database.open()?;
-    // What the log holds is checked as it is replayed; the trees are read here.
+    // Replay checks the content of the log; the trees are read here.
     let at_terminal = io::stderr().is_terminal();
     let found = db.check_all(|report| {
         if at_terminal {
@@ -298,7 +299,7 @@ fn check_remote(remote: &Remote, args: &InspectArgs, began: Instant) -> Outcome 
     write_checked(fields, &problems, number("problem_count"), args.format.format())
 }
 
-/// What a check found, and whether that is nothing wrong.
+/// Prints the findings of a check and fails if there are problems.
 fn write_checked(fields: Vec<(&str, Cell<'_>)>, problems: &[String], count: u64, format: Format) -> Outcome {
     let names: Vec<String> = (1..=problems.len()).map(|number| format!("problem_{number}")).collect();
     let mut fields: Vec<(&str, Cell<'_>)> = fields;
@@ -318,7 +319,7 @@ fn write_checked(fields: Vec<(&str, Cell<'_>)>, problems: &[String], count: u64,
     )))
 }
 
-/// `pando checkpoint`.
+/// Runs `pando checkpoint`.
 pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.dir)? {
         return remote.ask("POST", "/checkpoint", None).map(drop);
@@ -328,12 +329,12 @@ pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
     Ok(db.close()?)
 }
 
-/// What a check of typed tables read.
+/// Returns the counts of a check of typed tables.
 fn typed_fields(report: &rows::CheckReport) -> [(&'static str, u64); 3] {
     [("typed_tables", report.tables), ("typed_rows", report.rows), ("index_entries", report.entries)]
 }
 
-/// What a check found.
+/// Returns the counts of a check.
 pub fn check_fields(report: &CheckReport) -> [(&'static str, u64); 11] {
     [
         ("tables", report.tables),

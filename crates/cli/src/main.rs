@@ -1,21 +1,22 @@
 //! Pando, floor 9: the command.
 //!
-//! The modules, in this order. A module uses those before it, except where a line names two that use each other:
+//! The modules are listed in their order. A module uses those before it, except where a line names two that use each
+//! other:
 //!
-//! 1. What all share: [`failure`] (exit codes), [`signals`], [`text`] (bytes, sizes, times), [`open`] (options of a
+//! 1. Shared modules: [`failure`] (exit codes), [`signals`], [`text`] (bytes, sizes, times), [`open`] (options of a
 //!    database), [`output`] (rows in each format), [`scratch`] (temporary directories), [`tree`] (directories as
 //!    records), [`values`].
-//! 2. [`remote`]: a server in the place of a directory; [`watch`]: what it does, as it does it.
-//! 3. [`records`]: put, get, delete, scan; [`inspect`]: tables, rename, layout, stats, check, checkpoint; [`advise`];
-//!    [`explain`]; [`options`]: what each option is set to; [`compact`].
+//! 2. [`remote`]: a server in the place of a directory. [`watch`]: the rates of a server.
+//! 3. [`records`]: put, get, delete, scan. [`inspect`]: tables, rename, layout, stats, check, checkpoint. [`advise`];
+//!    [`explain`]; [`options`]: the value of each option; [`compact`].
 //! 4. [`changes`]: watch. [`import`]; [`export`] and [`export_typed`], which use each other; `ship`: buckets;
-//!    [`backup`]: backup and restore; [`salvage`], when a directory is damaged; `sql`; `mcp`.
-//! 5. [`crash`]: the workload that `kills` and the demo kill; [`demo`].
-//! 6. [`token`]. [`serve`] and [`profile`], which watches any other command, use [`args`] (what can be typed), which
-//!    lists their arguments.
+//!    [`backup`]: backup and restore; [`salvage`] for damaged directories; `sql`; `mcp`.
+//! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
+//! 6. [`token`]. [`serve`] and [`profile`], which runs any other command, use [`args`] (the command line), which lists
+//!    their arguments.
 //!
-//! Data goes to standard output. Standard error has errors, and progress if it is a terminal. Commands that only
-//! look at a database create nothing.
+//! Data is written to standard output. Standard error gets errors, and progress if it is a terminal. Commands that only
+//! read a database create nothing.
 #![deny(unsafe_code)]
 
 mod failure;
@@ -59,7 +60,7 @@ use clap::Parser;
 use failure::Doing;
 use std::process::ExitCode;
 
-/// Counts allocations for `bench`, and shows them to `profile`, at the price of an addition and a look each.
+/// Counts allocations for `bench`, and reports them to `profile`. Each allocation costs one addition and one check.
 #[global_allocator]
 static ALLOCATOR: ::profile::Allocator<CountingAllocator> = ::profile::Allocator::new(CountingAllocator);
 
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a command does, for the advice when it fails.
+/// Returns the kind of a command, for the advice when it fails.
 fn doing(command: &Command) -> Doing {
     match command {
         Command::Restore(_) => Doing::Restoring,
@@ -131,7 +132,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Export(args) => export::run(&args),
         // It reports its failures itself, with the same exit codes.
         Command::Bench(args) => return bench::cli::run(&args),
-        // The exit code is that of the command it watches.
+        // The exit code is that of the profiled command.
         Command::Profile(args) => return profile::run(&args, dispatch),
         Command::Demo(args) => demo::run(&args),
         Command::Kills(args) => crash::kills::run(&args),

@@ -1,4 +1,4 @@
-//! `mcp`: a database for an agent, over the Model Context Protocol.
+//! `mcp`: serves a database to an agent, over the Model Context Protocol.
 
 use crate::failure::{Failure, Outcome};
 use crate::open::WriteArgs;
@@ -36,7 +36,7 @@ pub struct McpArgs {
     write: WriteArgs,
 }
 
-/// `pando mcp`.
+/// Runs `pando mcp`.
 pub fn run(args: &McpArgs) -> Outcome {
     if Remote::of(&args.dir)?.is_some() {
         return Err(Failure::Usage(

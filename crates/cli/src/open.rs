@@ -17,7 +17,7 @@ pub struct Existing {
 }
 
 impl Existing {
-    /// Opens the database beside others who only read it; writes nothing.
+    /// Opens the database for reading, together with other readers. It writes nothing.
     pub fn open(&self) -> Outcome<Database> {
         Ok(self.memory.builder().read_only(true).open(&self.dir)?)
     }
@@ -54,7 +54,7 @@ pub enum DurabilityName {
 }
 
 impl DurabilityName {
-    /// As it is written.
+    /// Returns the name as on the command line.
     pub fn name(self) -> &'static str {
         match self {
             DurabilityName::Sync => "sync",
@@ -85,7 +85,7 @@ pub struct WriteArgs {
 }
 
 impl WriteArgs {
-    /// A builder with these options.
+    /// Returns a builder with these options.
     pub fn builder(self) -> Builder {
         self.memory.builder().durability(self.durability.into())
     }
@@ -102,12 +102,12 @@ pub struct CreateArgs {
 }
 
 impl CreateArgs {
-    /// Opens the database in `dir`, or creates it.
+    /// Opens the database in `dir`, and creates it if it does not exist.
     pub fn create(self, dir: &Path) -> Outcome<Database> {
         Ok(self.builder().create(dir)?)
     }
 
-    /// A builder with these options.
+    /// Returns a builder with these options.
     pub fn builder(self) -> Builder {
         let builder = self.write.builder();
         match self.page_size {
@@ -134,10 +134,10 @@ pub struct TableArgs {
 }
 
 impl TableArgs {
-    /// The table named `name`, made if it is missing.
+    /// Returns the table named `name`, and creates it if it does not exist.
     pub fn table(self, db: &Database, name: &str) -> Outcome<Table> {
         let found = db.table(name)?;
-        // What is not said is as it is.
+        // Options that are not given stay as they are.
         let as_it_is = |found: &Table| {
             let mut options = TableOptions::with_layout(self.layout.unwrap_or(found.layout()));
             options.ttl = self.ttl.or(found.ttl());
@@ -151,7 +151,7 @@ impl TableArgs {
     }
 }
 
-/// The table of that name, as the snapshot sees it.
+/// Returns the table of that name, as the snapshot sees it.
 pub fn table(snapshot: &Snapshot, name: &str) -> Outcome<Table> {
     let missing = || pando::Error::new(ErrorKind::Missing, format!("there is no table {name:?}"));
     snapshot.table(name)?.ok_or_else(|| Failure::Engine(missing()))

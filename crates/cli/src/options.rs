@@ -1,4 +1,4 @@
-//! `options`: what each option is set to, and why.
+//! `options`: prints the value of each option, and what set it.
 
 use crate::failure::{Failure, Outcome};
 use crate::open::MemoryArgs;
@@ -26,7 +26,7 @@ pub struct OptionsArgs {
     format: FormatArgs,
 }
 
-/// An option as it is shown.
+/// An option as it is printed.
 struct Shown {
     name: String,
     group: String,
@@ -38,7 +38,7 @@ struct Shown {
     cost: String,
 }
 
-/// `pando options`.
+/// Runs `pando options`.
 pub fn run(args: &OptionsArgs) -> Outcome {
     let remote = args.dir.as_deref().map(Remote::of).transpose()?.flatten();
     let shown = match remote {
@@ -74,7 +74,7 @@ fn of_directory(args: &OptionsArgs) -> Outcome<Vec<Shown>> {
     Ok(builder.settings(db.as_ref())?.iter().map(shown).collect())
 }
 
-/// Of a database that a server has open: with what that has set.
+/// Returns the options of a database that a server has open, with the values that the server has set.
 fn of_server(remote: &Remote, args: &OptionsArgs) -> Outcome<Vec<Shown>> {
     if args.memory.memory.is_some() || args.page_size.is_some() {
         let message = "--memory and --page-size apply only to a directory: the options of a server's \
@@ -99,7 +99,7 @@ fn of_server(remote: &Remote, args: &OptionsArgs) -> Outcome<Vec<Shown>> {
     Ok(listed.into_iter().flatten().map(shown).collect())
 }
 
-/// By group; below each option what a wrong value costs.
+/// Prints the options by group, with the cost of a wrong value below each.
 fn write_for_people(options: &[Shown]) -> io::Result<()> {
     let mut out = output::stdout();
     let name_width = options.iter().map(|option| option.name.len()).max().unwrap_or(0);
@@ -125,7 +125,7 @@ impl Shown {
         self.value.parse().ok()
     }
 
-    /// A value with its unit: `16,384 bytes`.
+    /// Returns a value with its unit: `16,384 bytes`.
     fn for_people(&self) -> String {
         match self.number() {
             Some(number) => format!("{} {}", text::count(number), self.unit),

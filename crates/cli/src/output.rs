@@ -1,12 +1,12 @@
-//! Rows on standard output, in the format that was asked for.
+//! Writes rows to standard output in the chosen format.
 //!
-//! * `table`: for people. Control characters are escaped, bytes that are not UTF-8 are shown as `0x` and hex,
-//!   long cells are shortened. Column widths come from the first rows, so that a scan of any length streams.
-//! * `ndjson`, `json`: an object a row, on its line; in `json` within one array. A cell of bytes that is not UTF-8
-//!   is written in hex under its name with `_hex` behind it.
-//! * `csv`: RFC 4180, with a header; bytes are written as they are.
+//! * `table`: for people. Control characters are escaped, bytes that are not UTF-8 are shown as `0x` and hex, and long
+//!   cells are shortened. Column widths come from the first rows, so that a scan of any length streams.
+//! * `ndjson`, `json`: one object for each row, on its own line; `json` puts them into one array. A cell of bytes that
+//!   are not UTF-8 is written in hex, under its name with the suffix `_hex`.
+//! * `csv`: RFC 4180, with a header. Bytes are not encoded.
 //!
-//! `ndjson` and `csv` of keys and values are what `import` reads.
+//! `import` reads `ndjson` and `csv` of keys and values.
 
 use crate::failure::{Failure, Outcome};
 use crate::text;
@@ -40,7 +40,7 @@ pub struct FormatArgs {
 }
 
 impl FormatArgs {
-    /// The format chosen.
+    /// Returns the chosen format.
     pub fn format(self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
@@ -52,19 +52,19 @@ impl FormatArgs {
 pub enum Cell<'a> {
     /// A number.
     Number(u64),
-    /// A key or a value: any bytes.
+    /// A key or a value of any bytes.
     Bytes(&'a [u8]),
-    /// Of SQL: no value.
+    /// An SQL null.
     Null,
-    /// Of SQL.
+    /// An SQL integer.
     Integer(i64),
-    /// Of SQL.
+    /// An SQL real.
     Real(f64),
-    /// Of SQL: bytes that are no text.
+    /// SQL bytes that are not text.
     Blob(&'a [u8]),
 }
 
-/// Rows from which a table's column widths are taken.
+/// The number of rows from which the column widths of a table are computed.
 const WIDTHS_FROM: usize = 100;
 /// The widest cell of a table, in characters.
 const WIDEST: usize = 60;
@@ -74,13 +74,13 @@ pub struct Rows<'c, W: Write> {
     out: W,
     format: Format,
     columns: &'c [&'c str],
-    /// The first rows of a table, held back until its widths are known.
+    /// The first rows of a table, which are held until its widths are known.
     held: Vec<Vec<String>>,
     widths: Option<Vec<usize>>,
     count: u64,
 }
 
-/// A line for people on standard output: `say!("{} files", count)?`.
+/// Writes a line for people to standard output: `say!("{} files", count)?`.
 macro_rules! say {
     ($($argument:tt)*) => {
         $crate::output::say_line(format_args!($($argument)*))
@@ -88,19 +88,19 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// What [`say!`] calls.
+/// Implements [`say!`].
 pub fn say_line(line: fmt::Arguments<'_>) -> Outcome {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).map_err(Failure::stdout)
 }
 
-/// Standard output behind a buffer.
+/// Returns standard output with a buffer.
 pub fn stdout() -> BufWriter<io::StdoutLock<'static>> {
     BufWriter::with_capacity(1 << 16, io::stdout().lock())
 }
 
 impl<'c, W: Write> Rows<'c, W> {
-    /// Rows of `columns` to `out`.
+    /// Creates a writer of rows of `columns` to `out`.
     pub fn new(out: W, format: Format, columns: &'c [&'c str]) -> io::Result<Self> {
         let mut rows = Rows { out, format, columns, held: Vec::new(), widths: None, count: 0 };
         match format {
@@ -129,12 +129,12 @@ impl<'c, W: Write> Rows<'c, W> {
         }
     }
 
-    /// Lets what was written be seen at once. Not of a table, whose first rows are held back.
+    /// Flushes what was written. The first rows of a table stay held.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Writes what is held back and what closes the format, flushes, and answers the number of rows.
+    /// Writes held rows and the end of the format, flushes, and returns the number of rows.
     pub fn finish(mut self) -> io::Result<u64> {
         match self.format {
             Format::Table => self.release_table()?,
@@ -148,7 +148,7 @@ impl<'c, W: Write> Rows<'c, W> {
     fn table_row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
         let shown = cells.iter().map(|cell| match cell {
             Cell::Number(number) => text::count(*number),
-            // A long value is cut before it is made printable: only its beginning is shown.
+            // A long value is cut before it is made printable, because only its beginning is shown.
             Cell::Bytes(bytes) => text::shorten(text::show(beginning(bytes)), WIDEST),
             Cell::Null => "null".to_owned(),
             Cell::Integer(number) => number.to_string(),
@@ -194,7 +194,7 @@ impl<'c, W: Write> Rows<'c, W> {
             match cell {
                 Cell::Number(number) => write!(self.out, "{number}")?,
                 Cell::Bytes(bytes) | Cell::Blob(bytes) => write_csv_field(&mut self.out, bytes)?,
-                // Not quoted: an empty text is.
+                // A null is not quoted; an empty text is.
                 Cell::Null => {}
                 Cell::Integer(number) => write!(self.out, "{number}")?,
                 Cell::Real(number) => write!(self.out, "{number:?}")?,
@@ -204,18 +204,18 @@ impl<'c, W: Write> Rows<'c, W> {
     }
 }
 
-/// The most bytes of which `WIDEST` characters can be made, cut at the end of a character.
+/// Returns the longest beginning that can make `WIDEST` characters, cut at the end of a character.
 fn beginning(bytes: &[u8]) -> &[u8] {
     const LONGEST_CHAR_BYTES: usize = 4;
     let Some(cut) = bytes.get(..(WIDEST + 1) * LONGEST_CHAR_BYTES) else { return bytes };
     match std::str::from_utf8(cut) {
-        // Cut within a character: what is before it is still long enough to be shortened.
+        // The cut is within a character. The part before it is still long enough to be shortened.
         Err(error) if error.error_len().is_none() => &cut[..error.valid_up_to()],
         _ => cut,
     }
 }
 
-/// Two spaces between columns, none behind the last.
+/// Writes cells with two spaces between columns and none after the last.
 fn write_aligned(out: &mut impl Write, cells: &[String], widths: &[usize]) -> io::Result<()> {
     let mut line = String::new();
     for (cell, width) in cells.iter().zip(widths) {
@@ -252,7 +252,7 @@ fn write_object(out: &mut impl Write, names: &[&str], cells: &[Cell<'_>]) -> io:
     out.write_all(b"}")
 }
 
-/// A field, quoted where it must be. An empty one is quoted too, so that a row of one empty field is a row.
+/// Writes a field, quoted if necessary. An empty field is quoted too, so that a row of one empty field is a row.
 fn write_csv_field(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     if !bytes.is_empty() && !bytes.iter().any(|byte| b",\"\r\n".contains(byte)) {
         return out.write_all(bytes);
@@ -267,8 +267,8 @@ fn write_csv_field(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(b"\"")
 }
 
-/// Writes one record whose fields are worth a line each: names and values below each other in a table, one object
-/// or one row in the other formats.
+/// Writes one record of named fields. In a table, names and values are listed below each other; the other formats have
+/// one object or one row.
 pub fn write_record(format: Format, fields: &[(&str, Cell<'_>)]) -> Outcome {
     let (names, cells): (Vec<&str>, Vec<Cell<'_>>) = fields.iter().copied().unzip();
     let write = || -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! `profile`: any other command, watched, and the flame graph of it.
+//! `profile`: runs any other command and writes its flame graph.
 
 use crate::args::Cli;
 use crate::failure::{Doing, Failure, Outcome};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How many functions standard error lists.
+/// The number of functions that are listed on standard error.
 const LISTED: usize = 10;
 
 #[derive(Args, Debug)]
@@ -37,7 +37,7 @@ pub struct ProfileArgs {
     command: Vec<OsString>,
 }
 
-/// `pando profile`: runs the command in this process, by `dispatch`.
+/// Runs `pando profile`: calls `dispatch` with the other command in this process.
 pub fn run(args: &ProfileArgs, dispatch: impl FnOnce(Cli) -> ExitCode) -> ExitCode {
     let command = Cli::parse_words(&args.command);
     let recording = match Recording::start(args.kind) {

@@ -105,7 +105,7 @@ pub struct ScanArgs {
     format: FormatArgs,
 }
 
-/// `pando put`.
+/// Runs `pando put`.
 pub fn put(args: &PutArgs) -> Outcome {
     rows::refuse_reserved(&args.table)?;
     let key = bytes(&args.key, args.hex)?;
@@ -122,14 +122,14 @@ pub fn put(args: &PutArgs) -> Outcome {
     }
     let db = args.create.create(&args.dir)?;
     let table = args.options.table(&db, &args.table)?;
-    // Not `write`, which may run twice: the input comes once. A put alone conflicts with nobody.
+    // `write` could run twice, but the input can be read only once. A single put has no conflict.
     let mut tx = db.begin()?;
     tx.put_reader(&table, &key, &mut value)?;
     tx.commit()?;
     Ok(db.close()?)
 }
 
-/// `pando get`.
+/// Runs `pando get`.
 pub fn get(args: &GetArgs) -> Outcome {
     let key = bytes(&args.key, args.hex)?;
     if let Some(remote) = Remote::of(&args.database.dir)? {
@@ -143,11 +143,11 @@ pub fn get(args: &GetArgs) -> Outcome {
     show_value(value, Some(bytes))
 }
 
-/// A value on standard output, as it is.
+/// Writes a value to standard output without encoding.
 fn show_value(value: impl Read, bytes: Option<u64>) -> Outcome {
     let mut out = io::stdout().lock();
     let last = values::write_all(value, bytes, &mut out, Failure::stdout)?;
-    // At a terminal the prompt begins on a line of its own; a pipe gets the value and nothing else.
+    // At a terminal the prompt must begin on a new line. A pipe gets only the value.
     if out.is_terminal() && last != Some(b'\n') {
         out.write_all(b"\n").map_err(Failure::stdout)?;
     }
@@ -156,7 +156,7 @@ fn show_value(value: impl Read, bytes: Option<u64>) -> Outcome {
 
 fn get_remote(remote: &Remote, table: &str, key: &[u8]) -> Outcome {
     let absent_there = |failure| match failure {
-        // No table, no database: then it says so; a key that is absent comes without a word.
+        // A missing table or database is reported with a message; a missing key has no message.
         Failure::Engine(error) if error.message().starts_with("404") => absent(table, key),
         other => other,
     };
@@ -166,12 +166,12 @@ fn get_remote(remote: &Remote, table: &str, key: &[u8]) -> Outcome {
     show_value(response.into_body().into_reader(), bytes)
 }
 
-/// `pando delete`.
+/// Runs `pando delete`.
 pub fn delete(args: &DeleteArgs) -> Outcome {
     rows::refuse_reserved(&args.table)?;
     let key = bytes(&args.key, args.hex)?;
     if let Some(remote) = Remote::of(&args.dir)? {
-        // Only a key that is there: so it says whether there was one.
+        // The delete is conditional on an existing key, so that the result says whether there was one.
         let deleted = remote.ask_with("DELETE", &Remote::entry(&args.table, &key), &[(IF_MATCH, "*")], None);
         return match deleted {
             Err(Failure::Failed(message)) if message.ends_with("(412)") => Err(absent(&args.table, &key)),
@@ -185,7 +185,7 @@ pub fn delete(args: &DeleteArgs) -> Outcome {
     removed.map(drop).ok_or_else(|| absent(&args.table, &key))
 }
 
-/// `pando scan`.
+/// Runs `pando scan`.
 pub fn scan(args: &ScanArgs) -> Outcome {
     let span = args.span()?;
     if let Some(remote) = Remote::of(&args.database.dir)? {
@@ -198,7 +198,7 @@ pub fn scan(args: &ScanArgs) -> Outcome {
     let columns: &[&str] = if args.keys_only { &["key"] } else { &["key", "value"] };
     let mut rows = Rows::new(output::stdout(), args.format.format(), columns).map_err(Failure::stdout)?;
     for _ in 0..args.limit.unwrap_or(u64::MAX) {
-        // The value is read only if it is to be shown.
+        // The value is read only if it is shown.
         if !(if args.reverse { cursor.retreat()? } else { cursor.advance()? }) {
             break;
         }
@@ -220,7 +220,7 @@ impl ScanArgs {
             path.push_str(&format!("&end={}", remote::escape(end)));
         }
         path.push_str(&format!("&reverse={}&keys_only={}", self.reverse, self.keys_only));
-        // No page is so short; but whether there is such a table is asked all the same.
+        // A page must have at least one record; the request also checks that the table exists.
         if let Some(limit) = self.limit.map(|limit| limit.max(1)) {
             path.push_str(&format!("&limit={limit}"));
         }
@@ -248,7 +248,7 @@ impl ScanArgs {
     }
 }
 
-/// A key or a value from the command line.
+/// Parses a key or a value of the command line.
 fn bytes(text: &str, hex: bool) -> Outcome<Vec<u8>> {
     if hex { text::from_hex(text).map_err(Failure::Usage) } else { Ok(text.as_bytes().to_vec()) }
 }

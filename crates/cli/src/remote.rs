@@ -1,7 +1,7 @@
-//! A database behind a server, where a command takes a directory: `http://HOST:PORT`, or `http://HOST:PORT/DATABASE` for
-//! another than `default`. The token is taken from `PANDO_TOKEN`.
+//! A database of a server in the place of a directory: `http://HOST:PORT`, or `http://HOST:PORT/DATABASE` for another
+//! database than `default`. The token is taken from `PANDO_TOKEN`.
 //!
-//! What the server answers becomes what the same command says of a directory, exit code included.
+//! Responses of the server are reported as the same command reports them for a directory, including the exit code.
 
 use crate::failure::{Failure, Outcome};
 use crate::open::{CreateArgs, TableArgs};
@@ -13,7 +13,7 @@ use std::path::Path;
 use ureq::http::{HeaderName, Request, Response, header};
 use ureq::{Agent, Body, SendBody};
 
-/// The commands that a server can do.
+/// The commands that support a server.
 pub const COMMANDS: [&str; 21] = [
     "put",
     "get",
@@ -38,7 +38,7 @@ pub const COMMANDS: [&str; 21] = [
     "sql",
 ];
 
-/// What a server cannot do for somebody, and what is to be done instead.
+/// Commands that do not support a server, and what to do instead.
 const ELSEWHERE: [(&str, &str); 4] = [
     (
         "restore",
@@ -52,20 +52,20 @@ const ELSEWHERE: [(&str, &str); 4] = [
     ("profile", "a server profiles itself: GET /debug/profile?kind=cpu&seconds=5, or its dashboard"),
 ];
 
-/// The longest answer that is taken into memory.
+/// The longest response that is read into memory.
 const ANSWER_BYTES: u64 = 16 << 20;
 
 /// A database of a server.
 #[derive(Debug)]
 pub struct Remote {
     agent: Agent,
-    /// The database's address.
+    /// The address of the database.
     base: String,
     token: Option<String>,
 }
 
 impl Remote {
-    /// If `dir` is an address, what is there.
+    /// Returns the remote database if `dir` is an address.
     pub fn of(dir: &Path) -> Outcome<Option<Self>> {
         let Some(address) = dir.to_str() else { return Ok(None) };
         if address.starts_with("https://") {
@@ -84,28 +84,28 @@ impl Remote {
         }))
     }
 
-    /// The path of a table, below the database.
+    /// Returns the path of a table below the database.
     pub fn table(name: &str) -> String {
         format!("/tables/{}", escape(name.as_bytes()))
     }
 
-    /// The path of a typed table.
+    /// Returns the path of a typed table.
     pub fn documents(name: &str) -> String {
         format!("/documents/{}", escape(name.as_bytes()))
     }
 
-    /// The path of a key.
+    /// Returns the path of a key.
     pub fn entry(table: &str, key: &[u8]) -> String {
         format!("{}/entries/{}", Remote::table(table), escape(key))
     }
 
-    /// Asks, and answers what came if it is no refusal.
+    /// Sends a request and returns the response if it is not a refusal.
     pub fn ask(&self, method: &str, path: &str, body: Option<&mut dyn Read>) -> Outcome<Response<Body>> {
         self.ask_with(method, path, &[], body)
     }
 
-    /// The same with headers; with `if-match` it depends on the value that there is, and with `expect` the server is
-    /// asked whether to send the body at all.
+    /// Sends a request with headers. With `if-match` it is conditional on the current value. With `expect` the client
+    /// waits for permission before it sends the body.
     pub fn ask_with(
         &self,
         method: &str,
@@ -131,25 +131,25 @@ impl Remote {
         if response.status().as_u16() < 400 { Ok(response) } else { Err(refused(response)) }
     }
 
-    /// Asks, and answers the object that came.
+    /// Sends a request and returns the JSON object of the response.
     pub fn ask_json(&self, method: &str, path: &str) -> Outcome<Map<String, Value>> {
         Remote::object(self.ask(method, path, None)?)
     }
 
-    /// The object of an answer.
+    /// Returns the JSON object of a response.
     pub fn object(response: Response<Body>) -> Outcome<Map<String, Value>> {
         let text = read_all(response)?;
         serde_json::from_slice(&text)
             .map_err(|error| Failure::Failed(format!("cannot read the server's response: {error}")))
     }
 
-    /// Makes the database, if it is missing; if not, it is what is asked for, or it fails.
+    /// Creates the database if it does not exist. An existing one must have the requested options.
     pub fn make_database(&self, create: CreateArgs) -> Outcome {
         let wanted = create.page_size.map_or(json!({}), |bytes| json!({ "page_bytes": bytes }));
         self.ask("PUT", "", Some(&mut wanted.to_string().as_bytes())).map(drop)
     }
 
-    /// Makes the database and the table, if they are missing; if not, they are what is asked for, or it fails.
+    /// Creates the database and the table if they do not exist. Existing ones must have the requested options.
     pub fn make_table(&self, name: &str, options: TableArgs, create: CreateArgs) -> Outcome {
         let make_table = || {
             let mut wanted = Map::new();
@@ -176,12 +176,12 @@ impl Remote {
         make_table()
     }
 
-    /// Runs `each` on every record that `path` answers.
+    /// Runs `each` on every record in the response to `path`.
     pub fn each_record(&self, path: &str, each: impl FnMut(&[u8], &[u8]) -> Outcome) -> Outcome {
         Remote::each_of(self.ask("GET", path, None)?, each)
     }
 
-    /// Runs `each` on every record of an answer.
+    /// Runs `each` on every record of a response.
     pub fn each_of(response: Response<Body>, mut each: impl FnMut(&[u8], &[u8]) -> Outcome) -> Outcome {
         let broken = |error| Failure::system("read the server's response", error);
         for line in BufReader::new(response.into_body().into_reader()).lines() {
@@ -197,7 +197,7 @@ impl Remote {
     }
 }
 
-/// What a refusal means, as the engine would have said it.
+/// Converts a refusal to the failure that the engine would report.
 fn refused(response: Response<Body>) -> Failure {
     let status = response.status();
     let problem: Map<String, Value> =
@@ -206,7 +206,7 @@ fn refused(response: Response<Body>) -> Failure {
     let detail = word("detail").map_or_else(|| status.to_string(), str::to_owned);
     let what = word("type").and_then(|name| name.rsplit(':').next()).unwrap_or_default();
     let kind = match (status.as_u16(), what) {
-        // As of a directory: the command line is right, what it names is not.
+        // As with a directory, the command line is valid, but the content that it names is not.
         (_, "import") => return Failure::Failed(detail),
         (400, _) => ErrorKind::Invalid,
         (404, _) => ErrorKind::Missing,
@@ -240,7 +240,7 @@ fn bytes_of(record: &Map<String, Value>, name: &str) -> Outcome<Vec<u8>> {
     text::from_hex(digits).map_err(Failure::Failed)
 }
 
-/// Bytes as a part of an address.
+/// Percent-encodes bytes for an address.
 pub fn escape(bytes: &[u8]) -> String {
     let mut escaped = String::with_capacity(bytes.len());
     for &byte in bytes {
@@ -253,7 +253,7 @@ pub fn escape(bytes: &[u8]) -> String {
     escaped
 }
 
-/// What to say of a command that is not for servers.
+/// Returns the failure of a command that does not support servers.
 fn not_for_servers(command: &str) -> Failure {
     Failure::Usage(match ELSEWHERE.iter().find(|(name, _)| *name == command) {
         Some((_, instead)) => format!("`{command}` works on a directory, not on a server: {instead}"),
@@ -264,13 +264,14 @@ fn not_for_servers(command: &str) -> Failure {
     })
 }
 
-/// `pando --url ADDRESS get TABLE KEY` is `pando get ADDRESS TABLE KEY`: the address stands where the directory would.
+/// Converts `pando --url ADDRESS get TABLE KEY` to `pando get ADDRESS TABLE KEY`: the address takes the place of the
+/// directory.
 pub fn expand(mut words: Vec<std::ffi::OsString>) -> Outcome<Vec<std::ffi::OsString>> {
     let Some(flag) = words.get(1).and_then(|word| word.to_str()).map(str::to_owned) else { return Ok(words) };
     let address = match flag.strip_prefix("--url=") {
         Some(address) => address.into(),
         None if flag == "--url" && words.len() > 2 => words.remove(2),
-        // What is profiled may well ask a server.
+        // The profiled command may use a server.
         None if flag != "profile" && ELSEWHERE.iter().any(|(name, _)| *name == flag) => {
             let is_address = |word: &std::ffi::OsString| {
                 word.to_str().is_some_and(|word| word.starts_with("http://") || word.starts_with("https://"))

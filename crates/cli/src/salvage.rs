@@ -1,7 +1,7 @@
-//! `salvage`: what is readable of a damaged directory, into a new database or as NDJSON.
+//! `salvage`: copies the readable part of a damaged directory into a new database or as NDJSON.
 //!
-//! What is certain goes to OUT, what is uncertain to `OUT.uncertain`, which is made only if there is something. The
-//! report goes to standard output: what was exported, what is lost, and why.
+//! Certain records are written to OUT, and uncertain ones to `OUT.uncertain`, which is created only if there are any.
+//! The report on standard output lists what was exported, what is lost, and why.
 
 use crate::failure::{Failure, Outcome};
 use crate::open::MemoryArgs;
@@ -40,7 +40,7 @@ enum Target {
     Ndjson,
 }
 
-/// `pando salvage`.
+/// Runs `pando salvage`.
 pub fn run(args: &SalvageArgs) -> Outcome {
     let outs = [args.out.clone(), uncertain(&args.out)];
     if let Some(there) = outs.iter().find(|out| out.exists()) {
@@ -80,7 +80,7 @@ fn uncertain(out: &Path) -> PathBuf {
     name.into()
 }
 
-/// Records so far, at a terminal.
+/// The number of records so far, shown at a terminal.
 #[derive(Default)]
 struct Progress(u64);
 
@@ -101,7 +101,7 @@ impl Drop for Progress {
     }
 }
 
-/// A database for each trust, made when its first record comes.
+/// A database for each degree of trust, created with its first record.
 struct Databases {
     outs: [PathBuf; 2],
     memory: MemoryArgs,
@@ -118,7 +118,7 @@ struct Filling {
     pending_bytes: usize,
 }
 
-/// What one transaction of the new database holds at most, or little more.
+/// The approximate limit of one transaction of the new database, in bytes.
 const BATCH_BYTES: usize = 4 << 20;
 
 impl Databases {
@@ -191,7 +191,7 @@ impl Sink for Databases {
     }
 }
 
-/// A file for each trust.
+/// A file for each degree of trust.
 struct Lines {
     outs: [PathBuf; 2],
     rows: [Option<Rows<'static, BufWriter<File>>>; 2],
@@ -240,7 +240,7 @@ impl Sink for Lines {
     }
 }
 
-/// Lost ranges shown of each table; `--json` has all.
+/// The number of lost ranges that are shown for each table; `--json` shows all.
 const SHOWN: usize = 20;
 
 fn tell(report: &Report, outs: &[PathBuf; 2]) -> Outcome {

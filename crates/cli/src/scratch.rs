@@ -1,9 +1,9 @@
-//! A directory for the time of one run.
+//! A directory for the duration of one run.
 
 use crate::failure::{Failure, Outcome};
 use std::path::{Path, PathBuf};
 
-/// A directory that is removed, with all it holds, when this is dropped; unless its user named it.
+/// A directory that is removed with all its files when this is dropped, unless the user named it.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
@@ -11,8 +11,9 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// `named`, which must be missing or empty and stays, or a new directory: under `target` if the current
-    /// directory has one, since that is on a real disk, else among the system's temporary files.
+    /// Uses the directory `named`, which must be missing or empty and is kept. Without it, creates a new directory:
+    /// under `target` if the current directory has one, because that is on a real disk, else among the system's
+    /// temporary files.
     pub fn new(named: Option<&Path>, purpose: &str) -> Outcome<Self> {
         let create = |path: &Path| {
             let made = std::fs::create_dir_all(path);
@@ -37,12 +38,12 @@ impl Scratch {
         Ok(Scratch { path, remove: true })
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Leaves the directory where it is: what went wrong in it is to be looked at.
+    /// Keeps the directory, so that the cause of a failure can be inspected.
     pub fn keep(&mut self) {
         self.remove = false;
     }
@@ -51,7 +52,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if self.remove {
-            // What cannot be removed is left: the run's result stands without it.
+            // A directory that cannot be removed stays; it does not change the run's result.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }

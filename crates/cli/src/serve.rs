@@ -1,4 +1,4 @@
-//! `serve`: a directory of databases over HTTP.
+//! `serve`: serves a directory of databases over HTTP.
 
 use crate::args::Cli;
 use crate::failure::{Doing, Failure, Outcome};
@@ -128,7 +128,7 @@ pub struct ServeArgs {
     log: String,
 }
 
-/// The command line with what the file of `--config` says put before what stands there, which is heard last.
+/// Inserts the options of the file in `--config` before those of the command line, which take precedence.
 pub fn expand(words: Vec<OsString>) -> Outcome<Vec<OsString>> {
     if words.get(1).is_none_or(|command| command != "serve") {
         return Ok(words);
@@ -168,7 +168,7 @@ pub fn expand(words: Vec<OsString>) -> Outcome<Vec<OsString>> {
     Ok(expanded)
 }
 
-/// What is wrong with an option of a file, by itself: its reader looks at the file, not at a command line.
+/// Checks one option of a file by itself, so that the message refers to the file and not to a command line.
 fn check_option(name: &str, word: &str) -> Result<(), String> {
     let Err(error) = Cli::try_parse_from(["pando", "serve", ".", word]) else { return Ok(()) };
     let said = |kind| match error.get(kind) {
@@ -181,7 +181,7 @@ fn check_option(name: &str, word: &str) -> Result<(), String> {
             let near = near.map_or(String::new(), |near| format!("; there is `{near}`"));
             Err(format!("there is no option `{name}`{near}: `pando serve --help` lists them"))
         }
-        // Something else may be wrong: a variable, say. The whole command line will tell.
+        // Something else is wrong, a variable for example. Parsing the whole command line reports it.
         _ if said(ContextKind::InvalidArg).is_some_and(|arg| !arg.starts_with(&format!("--{name}"))) => {
             Ok(())
         }
@@ -193,7 +193,8 @@ fn check_option(name: &str, word: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a variable says it, which comes before the file; or it is the file itself.
+/// Returns whether a variable sets the option, which takes precedence over the file, or whether the option is the file
+/// itself.
 fn is_set_outside(name: &str) -> bool {
     let command = Cli::command();
     let serve = command.find_subcommand("serve").expect("there is such a command");
@@ -206,7 +207,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "give an address and a port, as in 127.0.0.1:7263 or [::1]:7263".to_owned())
 }
 
-/// `pando serve`.
+/// Runs `pando serve`.
 pub fn run(args: ServeArgs) -> Outcome {
     let level: LevelFilter = args.log.parse().expect("the argument takes these alone");
     let log = Log::to_stderr().map_err(|cause| Failure::system("write the log", cause))?;
@@ -214,20 +215,20 @@ pub fn run(args: ServeArgs) -> Outcome {
     start_log(level, log.clone());
     let outcome = serve(args);
     if let Err(failure) = &outcome {
-        // Through the log, and not to standard error directly: its reader may have stalled.
+        // The failure is written through the log, because the reader of standard error may have stalled.
         let _ = failure.write(&mut log.line(), Doing::Creating);
     }
     log.finish(LAST_LINES);
     outcome.map_err(|failure| Failure::Reported(failure.code()))
 }
 
-/// Has events written to the log: in colours only where somebody sees them.
+/// Writes events to the log, in colors only at a terminal.
 fn start_log(level: LevelFilter, lines: Log) {
     let is_terminal = std::io::stderr().is_terminal();
     let has_colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(move || lines.line());
     let log = log.with_ansi(has_colours).log_internal_errors(false);
-    // With `debug`, each phase of the engine and what it took.
+    // With `debug`, each phase of the engine is logged with its duration.
     let spans = if level >= LevelFilter::DEBUG { FmtSpan::CLOSE } else { FmtSpan::NONE };
     log.with_target(false).with_span_events(spans).init();
 }
@@ -263,16 +264,16 @@ fn serve(args: ServeArgs) -> Outcome {
     }
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;
-    // Whether somebody reads that line is nothing to those who ask the server.
+    // The server runs even if this line cannot be written.
     let _ = say!("pando serves {dir} at http://{}", server.address());
     Ok(server.run()?)
 }
 
-/// How long the end of the server waits for the last lines of its log to be written.
+/// How long the end of the server waits for the last lines of its log.
 const LAST_LINES: Duration = Duration::from_secs(2);
-/// With less than this SQLite cannot do much.
+/// The least memory with which SQLite is useful.
 const LEAST_SQL_MEMORY_BYTES: usize = 4 << 20;
-/// Less than this the HTTP library does not take.
+/// The least head size that the HTTP library accepts.
 const LEAST_HEAD_BYTES: usize = 8 << 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What signals do to this process.
+//! The effects of signals on this process.
 //!
 //! | signal | effect |
 //! |---|---|
@@ -7,30 +7,29 @@
 //! | SIGXFSZ | nothing: the write that would pass the limit on file sizes fails, as on a full disk |
 //! | SIGPIPE | nothing: the write fails |
 //!
-//! The library leaves its host's signals alone: they are this command's to change. A handler is set, and not "ignore",
-//! as that would be inherited by the programs that are started from here.
+//! The library does not change its host's signals, so this command does. It sets a handler instead of ignoring the
+//! signal, because child processes would inherit the latter.
 
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Has SIGINT and SIGTERM set `end` instead of ending the process. A second one ends it at once.
+/// Makes SIGINT and SIGTERM set `end` instead of ending the process. A second signal ends it at once.
 ///
 /// # Errors
-/// Those of the operating system.
+/// An error of the operating system.
 pub fn end_in_order(end: &Arc<AtomicBool>) -> std::io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag unset.
+        // The order matters: the first signal must find the flag unset.
         flag::register_conditional_default(signal, Arc::clone(end))?;
         flag::register(signal, Arc::clone(end))?;
     }
     Ok(())
 }
 
-/// Has writes beyond the limit on file sizes (`ulimit -f`, `LimitFSIZE=`) fail, instead of the signal ending the
-/// process.
+/// Makes writes beyond the limit on file sizes (`ulimit -f`, `LimitFSIZE=`) fail instead of ending the process.
 pub fn outlive_file_size_limit() {
-    // The flag is nobody's to read: that there is a handler is enough. Without one it would be as before.
+    // Nothing reads the flag: the handler alone is enough. Without it, the signal would end the process.
     let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }

@@ -1,9 +1,9 @@
-//! Bytes, sizes and times as people write and read them.
+//! Text forms of bytes, sizes and times.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Hexadecimal digits, two a byte.
+/// Returns `bytes` as hexadecimal digits, two for each byte.
 pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -11,7 +11,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The bytes that `text` spells in hexadecimal digits, upper or lower case.
+/// Returns the bytes of hexadecimal digits in upper or lower case.
 pub fn from_hex(text: &str) -> Result<Vec<u8>, String> {
     let digit = |c: u8| char::from(c).to_digit(16).map(|digit| digit as u8);
     let pairs = text.as_bytes().chunks(2);
@@ -26,7 +26,8 @@ pub fn from_hex(text: &str) -> Result<Vec<u8>, String> {
     bytes.collect::<Option<_>>().ok_or_else(message)
 }
 
-/// One line for a table: text as it is, control characters and backslashes escaped, other bytes as `0x` and hex.
+/// Returns bytes in one line of a table: text with control characters and backslashes escaped, other bytes as `0x` and
+/// hex.
 pub fn show(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return format!("0x{}", to_hex(bytes)) };
     let mut shown = String::with_capacity(text.len());
@@ -40,9 +41,9 @@ pub fn show(bytes: &[u8]) -> String {
     shown
 }
 
-/// A key in a message: as [`show`] has it, and of a long one the beginning and its length.
+/// Returns a key for a message as [`show`] does. A long key is shown by its beginning and its length.
 pub fn name(key: &[u8]) -> String {
-    /// Characters that are shown.
+    /// The number of characters that are shown.
     const MOST: usize = 80;
     let beginning = match key.get(..MOST * 4).map(std::str::from_utf8) {
         None => key,
@@ -56,7 +57,7 @@ pub fn name(key: &[u8]) -> String {
     }
 }
 
-/// At most `columns` characters of `text`, the last of them an ellipsis if some are left out.
+/// Returns at most `columns` characters of `text`, the last of them an ellipsis if some are left out.
 pub fn shorten(text: String, columns: usize) -> String {
     match text.char_indices().nth(columns) {
         None => text,
@@ -64,7 +65,7 @@ pub fn shorten(text: String, columns: usize) -> String {
     }
 }
 
-/// A size on the command line: a number of bytes, or of `K`, `M` or `G` (powers of 1024; `KiB` is the same).
+/// Parses a size: a number of bytes, or of `K`, `M` or `G` (powers of 1024; `KiB` is the same).
 pub fn parse_size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -78,7 +79,7 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
     count.checked_mul(1 << shift).ok_or_else(|| "the size is too large".to_owned())
 }
 
-/// A time on the command line: a whole number of `ms`, `s`, `m`, `h` or `d`.
+/// Parses a time: a whole number of `ms`, `s`, `m`, `h` or `d`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit_ms = match &text[digits.len()..] {
@@ -93,7 +94,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     count.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(|| "the time is too long".to_owned())
 }
 
-/// The same time, in the largest unit that it is a whole number of.
+/// Returns a time in the same form, in the largest unit of which it is a whole number.
 pub fn show_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
@@ -102,7 +103,7 @@ pub fn show_duration(duration: Duration) -> String {
     format!("{}{unit}", ms / unit_ms)
 }
 
-/// `12,345,678`.
+/// Returns a number as `12,345,678`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;
@@ -112,7 +113,7 @@ pub fn count(number: u64) -> String {
     head.into_iter().chain(groups).collect::<Vec<_>>().join(",")
 }
 
-/// `1.5 MiB`.
+/// Returns a size as `1.5 MiB`.
 pub fn size(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
@@ -127,7 +128,7 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.1} {}", units[unit])
 }
 
-/// `1.25 ms`, `830 us`, `2.40 s`.
+/// Returns a time as `1.25 ms`, `830 us` or `2.40 s`.
 pub fn time(duration: Duration) -> String {
     let micros = duration.as_micros();
     match micros {
@@ -137,7 +138,7 @@ pub fn time(duration: Duration) -> String {
     }
 }
 
-/// How much a second.
+/// Returns an amount per second.
 pub fn rate(amount: u64, duration: Duration) -> u64 {
     (amount as f64 / duration.as_secs_f64().max(1e-9)) as u64
 }

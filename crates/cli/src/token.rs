@@ -1,4 +1,4 @@
-//! `token`: who may use a server.
+//! `token`: the access tokens of a server.
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, FormatArgs, Rows, say};
@@ -63,7 +63,7 @@ enum ScopeName {
     Admin,
 }
 
-/// `pando token`.
+/// Runs `pando token`.
 pub fn run(args: &TokenArgs) -> Outcome {
     match &args.action {
         Action::Create { dir, name, scope, database } => {

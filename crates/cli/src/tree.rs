@@ -1,5 +1,5 @@
-//! Directory trees as records: the path from the root, with `/` between its parts, is the key, the file's content
-//! the value. Links and special files are passed over; empty directories leave no trace.
+//! Directory trees as records. The key is the path from the root, with `/` between its parts, and the value is the
+//! file's content. Links and special files are skipped; empty directories have no record.
 
 use crate::failure::{Failure, Outcome};
 use std::ffi::OsStr;
@@ -12,25 +12,25 @@ use std::path::{Path, PathBuf};
 pub struct Entry {
     pub key: Vec<u8>,
     pub path: PathBuf,
-    /// Its length when it was listed.
+    /// The length of the file when it was listed.
     pub bytes: u64,
 }
 
-/// How much of a tree is listed.
+/// The limits of listing a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub files: usize,
     pub bytes: u64,
-    /// Longer files are passed over.
+    /// The length beyond which a file is skipped.
     pub file_bytes: u64,
 }
 
 impl Limits {
-    /// All of it.
+    /// No limits.
     pub const NONE: Limits = Limits { files: usize::MAX, bytes: u64::MAX, file_bytes: u64::MAX };
 }
 
-/// The files below `root`, each directory's in the order of their names.
+/// Lists the files below `root`, in the order of names within each directory.
 pub fn list(root: &Path, limits: Limits) -> Outcome<Vec<Entry>> {
     let (mut files, mut bytes) = (Vec::new(), 0_u64);
     let mut directories = vec![(root.to_owned(), Vec::new())];
@@ -50,7 +50,7 @@ pub fn list(root: &Path, limits: Limits) -> Outcome<Vec<Entry>> {
                 files.push(Entry { key, path: entry.path(), bytes: metadata.len() });
             }
         }
-        // The stack gives the last one first.
+        // The stack returns the last one first.
         directories.extend(below.into_iter().rev());
     }
     Ok(files)
@@ -68,12 +68,12 @@ fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }
 
-/// A file's content.
+/// Reads a file.
 pub fn read(path: &Path) -> Outcome<Vec<u8>> {
     fs::read(path).map_err(|cause| Failure::system(format_args!("read {}", path.display()), cause))
 }
 
-/// The path that `key` names; `None` if it names none, or one that leads out of the tree.
+/// Returns the path that `key` names; `None` if it is not a path, or leads out of the tree.
 pub fn path_of(key: &[u8]) -> Option<&Path> {
     let plain = |part: &[u8]| !matches!(part, b"" | b"." | b"..") && !part.contains(&0);
     key.split(|byte| *byte == b'/').all(plain).then(|| Path::new(OsStr::from_bytes(key)))

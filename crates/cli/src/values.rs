@@ -1,4 +1,4 @@
-//! Values that are passed through and never held whole: from a file or standard input, to a file or standard output.
+//! Copies values between files, standard input and standard output without holding a whole value in memory.
 
 use crate::failure::{Failure, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -7,14 +7,14 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// Longer values are passed through in pieces; shorter ones are simply read.
+/// The longest value that is read as a whole. Longer ones are copied in pieces.
 pub const SHORT_BYTES: u64 = 1 << 20;
 
-/// Longer ones are worth a word on how far they have come.
+/// The length from which progress is shown.
 const SLOW_BYTES: u64 = 64 << 20;
 
-/// Where a value comes from: standard input for `-`, else a file. How far it has come is shown on standard error, if
-/// that is a terminal and the length is not known to be small.
+/// Opens the source of a value: standard input for `-`, else a file. Progress is shown on standard error if that is a
+/// terminal and the length is not known to be small.
 pub fn input(path: &Path) -> Outcome<Box<dyn Read>> {
     if path == Path::new("-") {
         return Ok(Box::new(progress(None).wrap_read(io::stdin())));
@@ -25,7 +25,7 @@ pub fn input(path: &Path) -> Outcome<Box<dyn Read>> {
     Ok(Box::new(progress(Some(bytes)).wrap_read(file)))
 }
 
-/// Writes all of a value, of so many bytes if that is known, and answers its last one.
+/// Writes a whole value, of `bytes` bytes if that is known, and returns its last byte.
 pub fn write_all(
     mut from: impl Read,
     bytes: Option<u64>,
@@ -45,7 +45,7 @@ pub fn write_all(
     Ok(last)
 }
 
-/// The engine's errors come through `std::io` as they are.
+/// Unwraps an error of the engine that comes through `std::io`.
 fn reading_failed(error: io::Error) -> Failure {
     match error.downcast::<Error>() {
         Ok(error) => error.into(),
@@ -53,7 +53,7 @@ fn reading_failed(error: io::Error) -> Failure {
     }
 }
 
-/// `None`: nobody knows how long it will be.
+/// Returns a progress bar; `None` is an unknown length.
 fn progress(bytes: Option<u64>) -> ProgressBar {
     const TEMPLATE: &str = "{bytes} of {total_bytes}, {bytes_per_sec}, {eta} to go";
     match bytes {

@@ -1,7 +1,7 @@
-//! `stats --watch`: what a server's database does, a row every so often.
+//! `stats --watch`: prints a row of a server's rates at an interval.
 //!
-//! A row says what was done since the one before, by second, and how large things are now. Rows stream: at a terminal
-//! as columns under a head that comes again, else in the format asked for.
+//! A row has the operations per second since the row before, and the current sizes. Rows are streamed: at a terminal as
+//! columns with a repeated head, else in the chosen format.
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, Format, Rows};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What is counted up, and what a second of it is called.
+/// The counters, and the names of their rates.
 const RATES: [(&str, &str); 8] = [
     ("gets", "gets_per_s"),
     ("scans", "scans_per_s"),
@@ -22,19 +22,19 @@ const RATES: [(&str, &str); 8] = [
     ("log_appended_bytes", "log_bytes_per_s"),
     ("pool_faults", "pages_read_per_s"),
 ];
-/// What is so large now.
+/// The names of current sizes.
 const SIZES: [&str; 4] = ["readers", "memory_used_bytes", "unabsorbed_log_bytes", "data_file_bytes"];
-/// Rows under one head, for people.
+/// The number of rows under one head, for people.
 const ROWS_A_HEAD: u64 = 20;
 const COLUMN_WIDTH: usize = 11;
 
-/// Shows rows until Ctrl-C, or so many.
+/// Prints rows until Ctrl-C, or `times` rows.
 pub fn run(remote: &Remote, every: Duration, times: Option<u64>, format: Format) -> Outcome {
     let columns: Vec<&str> =
         RATES.iter().map(|(_, name)| *name).chain(SIZES).chain(["debt_permille"]).collect();
     let mut rows = match format {
         Format::Table => None,
-        // One array would not be whole before the end.
+        // A single array would not be complete before the end.
         Format::Json | Format::Ndjson => Some(Format::Ndjson),
         Format::Csv => Some(Format::Csv),
     }

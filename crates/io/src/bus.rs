@@ -21,16 +21,17 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
-// The standard library's under loom, too: a static cannot hold loom's, and a signal handler cannot run under it.
+// The standard library's atomics under loom, too: a static cannot hold loom's, and a signal handler cannot run under
+// it.
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
 
 /// One range of addresses. Entries are never freed, because the handler may be reading any of them. They are reused, so
 /// their number is the largest number of mappings that existed at one time.
 #[derive(Debug)]
 struct Entry {
-    /// The first address; [`FREE`] or [`CLAIMED`], which no address reaches, while there is no mapping.
+    /// The first address, or [`FREE`] or [`CLAIMED`] while there is no mapping. No mapping has these addresses.
     start: AtomicUsize,
-    /// The address after the last. Set before `start`.
+    /// The address after the last one. Set before `start`.
     end: AtomicUsize,
     broken: AtomicBool,
     next: *const Entry,
@@ -41,7 +42,7 @@ const CLAIMED: usize = usize::MAX - 1;
 
 /// The newest entry; each leads to the one before.
 static ENTRIES: AtomicPtr<Entry> = AtomicPtr::new(null_mut());
-/// What SIGBUS did before the handler was installed. Null until then.
+/// The action for SIGBUS before the handler was installed. Null until then.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -91,7 +92,7 @@ impl Guard {
     }
 }
 
-/// The entries, newest first.
+/// Returns the entries, newest first.
 fn entries() -> impl Iterator<Item = &'static Entry> {
     let first = ENTRIES.load(Ordering::SeqCst).cast_const();
     std::iter::successors(to_entry(first), |entry| to_entry(entry.next))
@@ -102,13 +103,13 @@ fn to_entry(entry: *const Entry) -> Option<&'static Entry> {
     unsafe { entry.as_ref() }
 }
 
-/// An entry that was used before and is free.
+/// Returns an entry that was used before and is free.
 fn claim() -> Option<&'static Entry> {
     entries()
         .find(|entry| entry.start.compare_exchange(FREE, CLAIMED, Ordering::SeqCst, Ordering::SeqCst).is_ok())
 }
 
-/// A new entry.
+/// Adds a new entry.
 fn push() -> &'static Entry {
     let entry = Box::leak(Box::new(Entry {
         start: AtomicUsize::new(CLAIMED),
@@ -130,7 +131,7 @@ fn handler() -> usize {
     on_bus_error as *const () as usize
 }
 
-/// What SIGBUS does now.
+/// Returns the current action for SIGBUS.
 fn current() -> Option<libc::sigaction> {
     // SAFETY: all zeros is a valid `sigaction`, which the call fills; with a null action it changes nothing.
     unsafe {
@@ -139,7 +140,7 @@ fn current() -> Option<libc::sigaction> {
     }
 }
 
-/// Puts the handler before what SIGBUS did so far. Says whether it could.
+/// Installs the handler before the current action. Returns whether that succeeded.
 fn install() -> bool {
     let Some(before) = current() else { return false };
     // SAFETY: a plain call. (rustix reads the auxiliary vector instead, which valgrind does not hand over whole.)
@@ -154,7 +155,7 @@ fn install() -> bool {
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler();
-        // On the alternative stack where the thread has one, as Go demands of every handler.
+        // The handler runs on the alternative stack if the thread has one, as Go requires of every handler.
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
         libc::sigaction(libc::SIGBUS, &action, null_mut()) == 0
     }
@@ -185,13 +186,13 @@ fn replace_page(address: usize) -> bool {
     unsafe { mmap_anonymous(page, page_bytes, flags.0, flags.1) }.is_ok()
 }
 
-/// Does what SIGBUS did before this handler.
+/// Does what SIGBUS did before this handler was installed.
 fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: set before the handler was installed, and never freed.
     let Some(before) = (unsafe { BEFORE.load(Ordering::SeqCst).as_ref() }) else { return };
     match before.sa_sigaction {
         libc::SIG_IGN if code <= 0 => {}
-        // A fault cannot be ignored: the instruction would be repeated for ever.
+        // A fault cannot be ignored: the instruction would be repeated forever.
         libc::SIG_DFL | libc::SIG_IGN => {
             // SAFETY: a plain call with a valid action. On return the instruction faults again, and the default ends
             // the process. A signal sent by `kill` is raised again, with the same effect.

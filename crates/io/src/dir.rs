@@ -1,6 +1,6 @@
-//! The directory of a database: which files there are.
+//! The directory of a database, and the files in it.
 //!
-//! What a caller may rely upon, whatever stands behind the trait:
+//! The contract of every implementation of the trait:
 //!
 //! 1. The process sees every call at once. A power loss sees a create, rename or remove only if [`Dir::sync`]
 //!    returned after it; [`File::sync`] makes a file's bytes durable, never its name.
@@ -36,49 +36,49 @@ pub trait Dir: Send + Sync + Debug {
         self.open(name)
     }
 
-    /// Gives a file another name, replacing what had it. [`ErrorKind::Io`](base::ErrorKind::Io) if there is no `from`.
-    /// Handles go on calling the file by the name they were opened under.
+    /// Renames a file and replaces any file of the new name. [`ErrorKind::Io`](base::ErrorKind::Io) if there is no
+    /// `from`. Open handles keep the name that they were opened under.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
     /// Removes a name. [`ErrorKind::Io`](base::ErrorKind::Io) if there is none.
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// The names of all files, sorted.
+    /// Returns the names of all files, sorted.
     fn list(&self) -> Result<Vec<String>>;
 
     /// Makes every create, rename and remove before this call durable.
     fn sync(&self) -> Result<()>;
 
-    /// Takes the exclusive lock `name` without waiting. It ends with the [`Lock`] or with the process, whichever is
-    /// first. [`ErrorKind::Locked`](base::ErrorKind::Locked), naming the owner's process id, if somebody has it:
-    /// also if that is another handle in this process.
+    /// Takes the exclusive lock `name` without waiting. The lock ends when the [`Lock`] is dropped or the process ends.
+    /// [`ErrorKind::Locked`](base::ErrorKind::Locked), with the owner's process id, if the lock is taken, even by
+    /// another handle in this process.
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>>;
 
-    /// Takes the exclusive lock of the file `name`, which is there, and leaves its bytes as they are; else like
+    /// Takes the exclusive lock of the existing file `name`, and leaves its bytes unchanged. Otherwise the same as
     /// [`Dir::lock`].
     fn lock_existing(&self, name: &str) -> Result<Box<dyn Lock>>;
 
-    /// Takes the lock `name` together with any number of others who share it, and excludes [`Dir::lock`]; else like
-    /// it. Changes no file. Where there is none to lock and none can be made, on a read-only file system say, nothing
-    /// can be excluded, and nothing is.
+    /// Takes the lock `name` in shared mode: it excludes [`Dir::lock`], but no other shared holder. Otherwise the same
+    /// as [`Dir::lock`]. Changes no file. If there is no file to lock and none can be created, for example on a
+    /// read-only file system, it succeeds and excludes nothing.
     fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>>;
 
-    /// Checks that the path by which the directory was opened still leads to it, and that each of `files`, opened
-    /// here, still has its name. Costs one system call, and two for each file.
+    /// Checks that the path by which the directory was opened still leads to it, and that each of `files`, opened here,
+    /// still has its name. Costs one system call, and two for each file.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](base::ErrorKind::Io), with what happened to the directory or the file. Data that is written
-    /// after that may be unreachable by any path.
+    /// [`ErrorKind::Io`](base::ErrorKind::Io), with what happened to the directory or the file. Data written after that
+    /// may be unreachable by any path.
     fn check_in_place(&self, files: &[&dyn File]) -> Result<()>;
 
-    /// What messages call this directory: its path.
+    /// Returns the name of this directory for messages: its path.
     fn describe(&self) -> String;
 }
 
 /// A lock, exclusive or shared, released when dropped.
 pub trait Lock: Send + Sync + Debug {}
 
-/// Refuses what is not a plain file name.
+/// Rejects a name that is not a plain file name.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
         return Err(Error::invalid(format!("{name:?} is not a plain file name")));
@@ -86,17 +86,17 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Who has a lock, where locks are kept in memory.
+/// The holders of a lock that is kept in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Holders {
-    /// One, who excludes everybody.
+    /// One exclusive holder.
     Owner,
-    /// So many who share it.
+    /// The number of shared holders.
     Readers(usize),
 }
 
 impl Holders {
-    /// Adds `who` to those who have the lock `name`; answers whether that was possible.
+    /// Adds `who` to the holders of the lock `name`. Returns whether that was possible.
     pub fn join<K: Ord>(locks: &mut BTreeMap<K, Holders>, name: K, who: Holders) -> bool {
         match (locks.get_mut(&name), who) {
             (None, who) => locks.insert(name, who).is_none(),
@@ -108,7 +108,7 @@ impl Holders {
         }
     }
 
-    /// Takes one of those who have the lock `name` away.
+    /// Removes one holder of the lock `name`.
     pub fn leave<K: Ord>(locks: &mut BTreeMap<K, Holders>, name: &K) {
         match locks.get_mut(name) {
             Some(Holders::Readers(count)) if *count > 1 => *count -= 1,

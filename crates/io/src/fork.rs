@@ -1,18 +1,18 @@
-//! Whether this is the process that opened a database, or a child that was forked from it.
+//! Detects whether this process opened a database or is a child that was forked from it.
 //!
-//! A forked child has its parent's handles and none of its threads; its locks are as they stood at that moment, and
-//! its files are the parent's own, offsets, locks and log included. Whatever it did through them would harm both. So
-//! every call on an inherited handle is refused, and this is how it knows.
+//! A forked child has its parent's handles and none of its threads. Its locks are in the state of that moment, and its
+//! files are the parent's own, with offsets, locks and log. Any use of them would harm both processes. So every call on
+//! an inherited handle is rejected.
 //!
-//! On Linux one page of memory is set apart that the kernel hands to every child full of zeros (`MADV_WIPEONFORK`,
-//! since 4.14): looking is one load of a line that never changes. Elsewhere, and on older kernels, process ids are
+//! On Linux one page of memory is marked so that the kernel gives it to every child full of zeros (`MADV_WIPEONFORK`,
+//! since 4.14): the check is one load of a line that never changes. Elsewhere, and on older kernels, process ids are
 //! compared.
 
 use std::sync::OnceLock;
-// The standard library's under loom, too: a mapped page and a static cannot hold loom's.
+// The standard library's atomics under loom, too: a mapped page and a static cannot hold loom's.
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The process that something belongs to.
+/// The process that opened something.
 ///
 /// ```
 /// assert!(!pando_io::Origin::here().is_forked());
@@ -23,17 +23,17 @@ pub struct Origin {
     value: u64,
 }
 
-/// The page, and how many processes in the line of this one's ancestors have marked it.
+/// The page, and how many processes among this one's ancestors have marked it.
 static MARK: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
 static MARKED: AtomicU64 = AtomicU64::new(0);
 
 impl Origin {
-    /// This process.
+    /// Returns this process.
     pub fn here() -> Origin {
         let mark = *MARK.get_or_init(wiped_on_fork);
         let Some(page) = mark else { return Origin { mark, value: u64::from(std::process::id()) } };
         if page.load(Ordering::SeqCst) == 0 {
-            // A child counts on from what it inherited, so that no ancestor has the same number.
+            // A child continues from the count that it inherited, so that no ancestor has the same number.
             let next = MARKED.fetch_add(1, Ordering::SeqCst) + 1;
             // Another thread may have been first: its number is as good.
             let _ = page.compare_exchange(0, next, Ordering::SeqCst, Ordering::SeqCst);
@@ -41,7 +41,7 @@ impl Origin {
         Origin { mark, value: page.load(Ordering::SeqCst) }
     }
 
-    /// Whether this process was forked from that one.
+    /// Returns whether this process was forked from the one in `self`.
     #[inline]
     pub fn is_forked(&self) -> bool {
         match self.mark {

@@ -1,12 +1,12 @@
-//! Who has a lock, for messages alone: the kernel's own list where it shows one.
+//! The holders of a lock, for messages alone: the kernel's own list, where it shows one.
 //!
-//! Those who share a lock write nothing anywhere, so the list is the only place that knows them. A line of
-//! `/proc/locks` is `1: FLOCK  ADVISORY  READ 12633 fe:00:9977868 0 EOF`: process, then device and inode of the file.
+//! Shared holders of a lock write nothing, so the list is the only place that knows them. A line of `/proc/locks` is
+//! `1: FLOCK  ADVISORY  READ 12633 fe:00:9977868 0 EOF`: process, then device and inode of the file.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// The processes that have `file` locked, as they are known to this one; none where the system does not tell.
+/// Returns the known processes that have `file` locked, or none where the system does not say.
 pub(crate) fn of(file: &fs::File) -> Vec<u32> {
     let (Ok(metadata), Ok(locks)) = (file.metadata(), fs::read_to_string("/proc/locks")) else {
         return Vec::new();
@@ -23,12 +23,12 @@ fn holder(line: &str, place: &str) -> Option<u32> {
     let mut words = line.split_whitespace().skip(1);
     let (kind, _, _, process, file) =
         (words.next()?, words.next()?, words.next()?, words.next()?, words.next()?);
-    // A process of another namespace has no number here: 0.
+    // A process of another namespace has the number 0 here.
     let process = process.parse().ok().filter(|&process| process > 0)?;
     (kind == "FLOCK" && file == place).then_some(process)
 }
 
-/// Linux's split of a device number into its two halves.
+/// Splits a device number into its two halves, as Linux does.
 fn device(number: u64) -> (u64, u64) {
     let major = (number >> 32 & 0xffff_f000) | (number >> 8 & 0xfff);
     let minor = (number >> 12 & 0xffff_ff00) | (number & 0xff);

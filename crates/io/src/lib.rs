@@ -1,7 +1,7 @@
-//! Pando, floor 1: files and directories behind traits, with a simulated disk that loses, reorders and tears.
+//! Files and directories behind traits (floor 1), with a simulated disk that loses, reorders and tears writes.
 //!
-//! Everything above reaches the disk through [`Dir`] and [`File`] and through nothing else, so that the engine
-//! which is tested is the engine that ships: no hook, no flag, only another [`Dir`].
+//! All other crates reach the disk through [`Dir`] and [`File`] alone. So the engine that is tested is the engine that
+//! ships: a test needs no hook and no flag, only another [`Dir`].
 //!
 //! ```text
 //!   log, space, pool, store
@@ -10,11 +10,10 @@
 //!  OsDir   MemDir   sim::SimDisk ──> Image: one of the states that a power loss may leave
 //! ```
 //!
-//! Reading order: [`Dir`] and [`File`] say what may be relied upon; `os` keeps it with Linux (and macOS) calls,
-//! `map.rs` maps log segments, and `bus.rs` makes an error of what would kill the process there; `mem.rs` is the
-//! shortest implementation; [`ReadOnlyDir`]
-//! refuses to write; [`sim`] is the adversary. [`precise_sleep`] and
-//! [`ShortTimeSlice`] ask the scheduler for what background work and servers need.
+//! Reading order: [`Dir`] and [`File`] define the contract. `os` implements it with Linux (and macOS) calls, `map.rs`
+//! maps log segments, and `bus.rs` turns a SIGBUS in them into an error. `mem.rs` is the shortest implementation.
+//! [`ReadOnlyDir`] rejects all writes. [`sim`] simulates power losses and failures. [`precise_sleep`] and
+//! [`ShortTimeSlice`] request from the scheduler what background work and servers need.
 #![deny(missing_docs)]
 
 #[cfg(not(unix))]

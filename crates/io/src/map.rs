@@ -7,13 +7,13 @@
 //! 2. Stores go through one mutex. There is one appender anyway; the mutex makes the safe
 //!    [`LogMap::write`] sound for any caller, for some 10 ns.
 //! 3. Each store is checked against the mapped length, which never changes; the mapping lives as long as its owner.
-//! 4. Where the file system cannot take a store (it was shut down, its device is gone, it is full, the file was
-//!    cut), the kernel sends SIGBUS. A [`Guard`] makes an error of it: the store goes to anonymous memory,
-//!    the mapping is marked, and [`LogMap::write`] says so.
+//! 4. If the file system cannot take a store (it was shut down, its device is gone, it is full, the file was cut), the
+//!    kernel sends SIGBUS. A [`Guard`] turns it into an error: the store goes to anonymous memory, the mapping is
+//!    marked, and [`LogMap::write`] returns the error.
 //!
-//! On a file system that needs new room for an overwritten byte, the fourth would happen to a healthy database whose
-//! disk is full. [`is_safe_on`] therefore admits only those where bytes that were written once, or allocated, are
-//! overwritten in place. (What an allocated range needs besides, to note that it was written, these keep in reserve.)
+//! On a file system that needs new space for an overwritten byte, case 4 would happen to a healthy database on a full
+//! disk. [`is_safe_on`] therefore admits only file systems that overwrite bytes in place once they were written or
+//! allocated. (These reserve the space that they need to record that an allocated range was written.)
 //!
 //! Durability: a stored page is dirty in the page cache, as after `write`. It survives a killed process, and
 //! `fdatasync` of the file writes it.
@@ -29,8 +29,8 @@ use std::fs::File;
 use std::io;
 use std::ptr::{NonNull, copy_nonoverlapping, null_mut};
 
-/// Whether a store to bytes that were written once or allocated never needs new room: true of file systems that
-/// overwrite in place. Copy-on-write and network file systems are refused, and whatever is not known.
+/// Returns whether a store to bytes that were written once or allocated never needs new space. That holds for file
+/// systems that overwrite in place. Copy-on-write, network and unknown file systems are rejected.
 pub(crate) fn is_safe_on(file: &File) -> io::Result<bool> {
     /// ext2 to ext4, XFS and tmpfs, from `linux/magic.h`.
     const OVERWRITE_IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
@@ -38,7 +38,7 @@ pub(crate) fn is_safe_on(file: &File) -> io::Result<bool> {
     Ok(OVERWRITE_IN_PLACE.contains(&kind))
 }
 
-/// What is released comes in multiples of this, which is one of any size that Linux's pages have.
+/// Pages are released in multiples of this, which is a multiple of every page size of Linux.
 const RELEASED_BYTES: usize = 64 << 10;
 
 /// A shared, writable mapping of the first bytes of a file.
@@ -57,8 +57,8 @@ struct Start(NonNull<u8>);
 unsafe impl Send for Start {}
 
 impl SharedMap {
-    /// Maps the first `len` bytes of `file`, which must be that long, and `len` not 0. `None` where a store that the
-    /// file system cannot take would end the process.
+    /// Maps the first `len` bytes of `file`, which must be that long; `len` must not be 0. Returns `None` where a store
+    /// that the file system cannot take would end the process.
     pub(crate) fn new(file: &File, len: u64) -> io::Result<Option<SharedMap>> {
         if !Guard::is_possible() {
             return Ok(None);
@@ -100,7 +100,7 @@ impl LogMap for SharedMap {
         if at >= end {
             return;
         }
-        // Not under the lock, which stores would wait for.
+        // Done without the lock, for which stores would wait.
         let start = lock(&self.start).0;
         // SAFETY: `at..end` is within the mapping, which lives as long as `self`. Of a shared mapping of a file this
         // takes away the entries of the page table: what was stored is in the page cache, and the next store, also one
@@ -136,14 +136,14 @@ mod tests {
 
     const PAGES: usize = 40;
 
-    /// What the kernel says of the mapping at `start` behind `name`.
+    /// Returns the kernel's figure `name` for the mapping at `start`.
     fn said(start: usize, name: &str) -> String {
         let maps = fs::read_to_string("/proc/self/smaps").unwrap();
         let mut lines = maps.lines().skip_while(|line| !line.starts_with(&format!("{start:x}-")));
         lines.find_map(|line| line.strip_prefix(name)).expect("each mapping says so").trim().to_owned()
     }
 
-    /// How many KiB of the mapping at `start` are in this process's page table.
+    /// Returns how many KiB of the mapping at `start` are in this process's page table.
     fn resident_kib(start: usize) -> u64 {
         said(start, "Rss:").trim_end_matches(" kB").parse().unwrap()
     }
@@ -173,7 +173,7 @@ mod tests {
         let mut expected = vec![7; PAGES * page];
         map.write(0, &expected).unwrap();
         assert_eq!(resident_kib(start), (PAGES * page / 1024) as u64);
-        // All but the last two, which it holds in part or not at all.
+        // All pages except the last two, which the range covers in part or not at all.
         map.release(1, ((PAGES - 1) * page - 2) as u64);
         assert_eq!(resident_kib(start), (2 * page / 1024) as u64);
         map.release(5, 3);

@@ -1,7 +1,7 @@
-//! A directory in process memory: for databases that need not outlive the process, and for tests.
+//! A directory in process memory, for databases that need not outlive the process and for tests.
 //!
-//! One lock per file. Nothing is ever lost, so [`Dir::sync`] and [`File::sync`] have nothing to do; the simulated
-//! disk of [`crate::sim`] is the one that loses.
+//! Each file has a lock. Nothing is ever lost, so [`Dir::sync`] and [`File::sync`] have nothing to do. The simulated
+//! disk of [`crate::sim`] simulates losses.
 
 use crate::dir::{Holders, check_name};
 use crate::file::{checked_end, place_in_map};
@@ -34,17 +34,18 @@ struct Shared {
 }
 
 impl MemDir {
-    /// An empty directory.
+    /// Creates an empty directory.
     pub fn new() -> MemDir {
         MemDir::default()
     }
 
-    /// Every file with its bytes, all at one instant: what a process that is killed at this moment leaves.
+    /// Returns every file with its bytes, all at one instant: what a process that is killed at this moment leaves.
     ///
-    /// Writes wait meanwhile. Takes as long as copying everything does.
+    /// Writes wait meanwhile. Takes as long as copying all bytes.
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let files = lock(&self.shared.files);
-        // All locks before the first copy. Nobody else holds two, so nobody waits for one of these with another held.
+        // All locks are taken before the first copy. No other code holds two, so none waits for one while it holds
+        // another.
         let held: Vec<_> = files.iter().map(|(name, bytes)| (name, read(bytes))).collect();
         held.into_iter().map(|(name, bytes)| (name.clone(), bytes.clone())).collect()
     }
@@ -62,7 +63,7 @@ impl MemDir {
     }
 }
 
-/// A directory with these files.
+/// Creates a directory with these files.
 impl From<BTreeMap<String, Vec<u8>>> for MemDir {
     fn from(files: BTreeMap<String, Vec<u8>>) -> MemDir {
         let files = files.into_iter().map(|(name, bytes)| (name, Arc::new(RwLock::new(bytes)))).collect();
@@ -143,7 +144,7 @@ impl Dir for MemDir {
     }
 }
 
-/// A file is the place in memory where its bytes are kept.
+/// Returns the id of a file: the address of its bytes in memory.
 fn id_of(bytes: &Arc<RwLock<Vec<u8>>>) -> FileId {
     FileId { volume: 0, number: Arc::as_ptr(bytes) as usize as u64 }
 }
@@ -241,7 +242,7 @@ impl File for MemFile {
         if longer { self.set_len(len).map(|()| true) } else { Ok(true) }
     }
 
-    /// Memory is not set aside for later: that would be memory in use.
+    /// Does not set memory aside for later, because that memory would be in use.
     fn allocate_at(&self, offset: u64, len: u64) -> Result<bool> {
         if offset == 0 { self.allocate(len) } else { Ok(false) }
     }
@@ -267,7 +268,7 @@ impl File for MemFile {
     }
 }
 
-/// Extends `bytes` by zeros to `len`, with an error instead of an abort where memory does not suffice.
+/// Extends `bytes` by zeros to `len`. Returns an error instead of aborting if memory does not suffice.
 fn grow(name: &str, bytes: &mut Vec<u8>, len: usize) -> Result<()> {
     bytes.try_reserve(len - bytes.len()).map_err(|refused| {
         Error::new(ErrorKind::Full, format!("cannot hold {len} bytes of {name} in memory")).caused_by(refused)

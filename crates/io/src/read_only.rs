@@ -1,13 +1,14 @@
-//! A directory through which nothing can be written, whatever its user believes to be allowed.
+//! A directory through which nothing can be written.
 //!
-//! What is opened read-only stands on this instead of on every writer's care: a call that would change a byte, a name
-//! or a length is [`ErrorKind::ReadOnly`], and an exclusive lock becomes a shared one.
+//! A database that is opened read-only uses it, so that correctness does not depend on each writer's care. A call that
+//! would change a byte, a name or a length fails with [`ErrorKind::ReadOnly`], and an exclusive lock becomes a shared
+//! one.
 
 use crate::{Dir, File, FileId, Lock, LogMap};
 use base::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// `dir` for reading alone.
+/// A read-only view of a directory.
 ///
 /// ```
 /// use pando_io::{Dir, MemDir, ReadOnlyDir};
@@ -25,7 +26,7 @@ pub struct ReadOnlyDir {
 }
 
 impl ReadOnlyDir {
-    /// A view of `dir`.
+    /// Creates a read-only view of `dir`.
     pub fn new(dir: Arc<dyn Dir>) -> ReadOnlyDir {
         ReadOnlyDir { dir }
     }

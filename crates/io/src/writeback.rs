@@ -1,4 +1,4 @@
-//! Has the kernel begin to write a file's dirty pages.
+//! Early writeback: asks the kernel to start writing a file's dirty pages.
 
 use std::ffi::{c_int, c_uint};
 use std::fs::File;
@@ -12,8 +12,8 @@ unsafe extern "C" {
     fn sync_file_range(file: c_int, offset: i64, bytes: i64, flags: c_uint) -> c_int;
 }
 
-/// Begins to write all dirty pages of `file`. Waits only for room in the device's queue. Says nothing about what is
-/// durable; and as it waits for no page, it takes no page's error from the sync that follows.
+/// Starts writing all dirty pages of `file`. Waits only for space in the device's queue. It makes nothing durable.
+/// Because it waits for no page, it takes no page's error from the sync that follows.
 pub(crate) fn begin(file: &File) {
     // SAFETY: numbers alone are passed, and the descriptor is open as long as `file` is borrowed.
     let _ = unsafe { sync_file_range(file.as_raw_fd(), 0, 0, WRITE) };

@@ -1,8 +1,9 @@
-//! Segments made ready before they are needed, or when they are.
+//! Making segments ready, before they are needed or when they are.
 //!
-//! A segment whose file is written over with zeros takes as many bytes of the disk as the log that will lie in it, and
-//! commits wait behind them. So a thread that makes one in time leaves the disk alone between its pieces, as long as it
-//! stays ahead of those who append. `stock` and `appender` are free meanwhile: checkpoints and appends go on.
+//! A segment whose file is overwritten with zeros writes as many bytes to the disk as the log that it will hold, and
+//! commits wait while the disk writes them. So a thread that makes a segment early pauses between its pieces, as long
+//! as it stays ahead of the threads that append. The locks `stock` and `appender` are free meanwhile, so checkpoints
+//! and appends continue.
 
 use crate::append::check_length;
 use crate::handle::{Log, spare_of};
@@ -12,35 +13,35 @@ use base::sync::atomic::Ordering;
 use base::sync::{MutexGuard, lock};
 use std::time::Duration;
 
-/// So many segments are ready where much is written and they are short, up to [`SHORT_BYTES`].
+/// The number of segments that are kept ready if much is written and segments are short, up to [`SHORT_BYTES`].
 const READY_SEGMENTS: usize = 2;
 const SHORT_BYTES: u64 = 16 << 20;
 
-/// Behind a segment of so many bytes the next one is made ready at once: a new file of twice the length is written
-/// and flushed before it is used, and half of this one might be filled sooner.
+/// If the current segment has at least this many bytes, the next one is made ready at once. A new file of twice the
+/// length must be written and flushed before it is used, and half of the current one might be filled sooner.
 pub(crate) const EARLY_BYTES: u64 = 1 << 20;
 
-/// Which segment is made ready.
+/// The segment that is made ready.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
-    /// One more behind those that are ready.
+    /// One more after those that are ready.
     Ahead,
-    /// One that is needed now, as long as segments are by now.
+    /// A segment that is needed now, of the current segment length.
     Needed,
-    /// As [`Which::Needed`], but as short as it may be.
+    /// The same as [`Which::Needed`], but as short as possible.
     Least,
 }
 
-/// Between two pieces of zeros the disk is left alone for so many times what the last one took.
+/// The pause between two pieces of zeros, as a multiple of the time that the last piece took.
 const PAUSE_FACTOR: u32 = 3;
-/// And for no longer than this.
+/// The longest pause between two pieces of zeros.
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
 impl Log {
-    /// Makes sure that the next append of up to `payload_bytes` needs no more space.
+    /// Makes sure that the next append of up to `payload_bytes` needs no more disk space.
     ///
     /// # Errors
-    /// Those of making a file, [`Full`](base::ErrorKind::Full) foremost. The log is as it was, and the call may be
+    /// [`Full`](base::ErrorKind::Full) and the other errors of making a file. The log is unchanged, and the call may be
     /// repeated.
     #[inline]
     pub fn reserve(&self, payload_bytes: u64) -> Result<()> {
@@ -50,7 +51,7 @@ impl Log {
         self.prepare(payload_bytes as usize).map(drop)
     }
 
-    /// As [`Log::reserve`], by as short a segment as will do: for what makes room on a full disk.
+    /// Does the same as [`Log::reserve`] with the shortest segment that suffices. Use it to free space on a full disk.
     ///
     /// # Errors
     /// As [`Log::reserve`].
@@ -61,22 +62,22 @@ impl Log {
         self.make(&self.hurry(), payload_bytes as usize, Which::Least, &|_| false).map(drop)
     }
 
-    /// What [`Log::reserve_least`] makes for a block of `payload_bytes`, in bytes.
+    /// Returns the length in bytes of the segment that [`Log::reserve_least`] makes for a block of `payload_bytes`.
     pub fn least_segment_bytes(&self, payload_bytes: u64) -> u64 {
         segment_bytes_for(payload_bytes as usize, self.options.first_segment_bytes)
     }
 
-    /// Whether [`Log::reserve`] has nothing to do for a block of `payload_bytes`.
+    /// Returns whether [`Log::reserve`] has nothing to do for a block of `payload_bytes`.
     ///
     /// # Errors
-    /// [`Invalid`](base::ErrorKind::Invalid) if no block is so long.
+    /// [`Invalid`](base::ErrorKind::Invalid) if `payload_bytes` is longer than a block can be.
     pub fn has_room(&self, payload_bytes: u64) -> Result<bool> {
         check_length(payload_bytes)?;
         let appender = lock(&self.appender);
         Ok(appender.has_room(payload_bytes as usize) || appender.next_has_room(payload_bytes as usize))
     }
 
-    /// [`prepare_in_time`](Log::prepare_in_time) without a pause.
+    /// Does the same as [`prepare_in_time`](Log::prepare_in_time) without a pause.
     ///
     /// # Errors
     /// As [`Log::reserve`].
@@ -84,15 +85,16 @@ impl Log {
         self.prepare_in_time(&|_| false)
     }
 
-    /// Makes the next segment ready if the current one is long or more than half full, so that no append has to; says
-    /// whether it did. Lets go of what the last one was mapped to, and has the disk begin with what was appended, each
-    /// time that it is a MiB. For a background thread: appends go on meanwhile.
-    /// Where segments have grown as long as they may, much is written, and if they are short all the same, two are
-    /// ready always: a flush may take longer than filling one. Where flushes have become many, and the current segment
-    /// was made for few, goes on in one that makes them cheap.
+    /// Makes the next segment ready if the current one is long or more than half full, so that no append has to do it.
+    /// Returns whether it made one. It also unmaps the previous segment, and asks the disk to start writing after each
+    /// appended MiB. Call it from a background thread: appends continue meanwhile.
     ///
-    /// `pause` is called, with how long the disk should be left to others, as long as there is time for that, and says
-    /// whether it did so: otherwise the rest comes in fewer, longer pieces until it does.
+    /// If segments have reached their greatest length, much is written. If that length is short, two are always kept
+    /// ready, because a flush may take longer than filling one. If flushes have become frequent and the current segment
+    /// was made for few flushes, the log continues in a segment that makes flushes cheap.
+    ///
+    /// `pause` is called with the duration for which the disk should be left to others, as long as there is time for
+    /// that. It returns whether it paused. If it did not, the rest is written in fewer and longer pieces until it does.
     ///
     /// # Errors
     /// As [`Log::reserve`].
@@ -118,9 +120,9 @@ impl Log {
         if is_due { self.make(&lock(&self.making), 0, Which::Ahead, pause) } else { Ok(false) }
     }
 
-    /// Makes the next segment ready, unless the current one or that has room for `payload_bytes` (at most what a block
-    /// holds); says whether it did. For a background thread, when a record of about this length is on its way: its
-    /// append then makes no file, which takes three syncs.
+    /// Makes the next segment ready, unless the current one or the next one has room for `payload_bytes` (at most the
+    /// longest payload). Returns whether it made one. Call it from a background thread when a record of about this
+    /// length is expected: its append then makes no file, which takes three syncs.
     ///
     /// # Errors
     /// As [`Log::reserve`].
@@ -132,13 +134,13 @@ impl Log {
         self.prepare(payload_bytes as usize)
     }
 
-    /// Makes a segment ready that has room for `payload_bytes`, in the place of those that are ready, unless the
-    /// current one or one of those has it.
+    /// Makes a segment ready that has room for `payload_bytes`, and replaces those that are ready, unless the current
+    /// one or one of those has the room.
     pub(crate) fn prepare(&self, payload_bytes: usize) -> Result<bool> {
         self.make(&self.hurry(), payload_bytes, Which::Needed, &|_| false)
     }
 
-    /// The right to make segments. Its holder makes no pauses while others wait here.
+    /// Returns the right to make segments. Its holder makes no pauses while other threads wait here.
     pub(crate) fn hurry(&self) -> MutexGuard<'_, ()> {
         self.wanted.fetch_add(1, Ordering::SeqCst);
         let making = lock(&self.making);
@@ -146,7 +148,7 @@ impl Log {
         making
     }
 
-    /// [`prepare`](Log::prepare), or as `which` says.
+    /// Does what [`prepare`](Log::prepare) does, or what `which` says.
     fn make(
         &self,
         _making: &MutexGuard<'_, ()>,
@@ -164,7 +166,7 @@ impl Log {
             }
             let last = appender.next.back().filter(|_| ahead).unwrap_or(&appender.segment).header;
             let doubled = (last.len_bytes * 2).min(self.longest_segment_bytes());
-            // A spare of half the length, from when there was less data, is better than a new file.
+            // A spare of half the length, made when there was less data, is better than a new file.
             let of_at_least = |bytes| segment_bytes_for(payload_bytes, bytes);
             let want_bytes = match which {
                 Which::Least => {
@@ -193,14 +195,14 @@ impl Log {
         } else if appender.next.back().is_some_and(|last| last.header.number == draft.previous) {
             appender.next.push_back(ready);
         } else {
-            // A smaller segment was ready, and somebody went on in it meanwhile.
+            // A smaller segment was ready, and another thread continued in it meanwhile.
             stock.put(spare_of(&ready));
         }
         Ok(true)
     }
 
-    /// Whether nobody needs the segment yet that comes after number `previous` and whose zeros are so far, nor will
-    /// before it is ready.
+    /// Returns whether no thread needs the segment after number `previous` yet, and none will need it before it is
+    /// ready. Its zeros have come as far as `zeros` says.
     fn has_time(&self, previous: u64, zeros: Zeros) -> bool {
         if self.wanted.load(Ordering::SeqCst) > 0 {
             return false;
@@ -208,7 +210,7 @@ impl Log {
         let appender = lock(&self.appender);
         let header = &appender.segment.header;
         match header.number.cmp(&previous) {
-            // Another one is ready before it.
+            // Another segment is ready before it.
             std::cmp::Ordering::Less => true,
             std::cmp::Ordering::Equal => is_ahead(zeros, header.offset_of(appender.end), header.len_bytes),
             std::cmp::Ordering::Greater => false,
@@ -216,8 +218,8 @@ impl Log {
     }
 }
 
-/// Whether the zeros are further, by their share, than twice what is filled of the segment before: they will be done
-/// when half of it is.
+/// Returns whether the written share of the zeros is more than twice the filled share of the segment before. Then they
+/// will be complete when half of that segment is filled.
 fn is_ahead(zeros: Zeros, filled_bytes: u64, of_bytes: u64) -> bool {
     zeros.done_bytes * of_bytes > 2 * filled_bytes * zeros.of_bytes
 }

@@ -1,9 +1,9 @@
-//! Appending: header and payload into the current segment, one after the other under one lock.
+//! Appending: header and payload are written into the current segment under one lock.
 //!
-//! When the current segment has no room, it is ended by a block that names the next one, which was made ready
-//! beforehand. Its file joins `unsynced`, so that the next flush reaches it before it reaches anything newer.
+//! When the current segment has no room, a last block in it names the next one, which was made ready beforehand. The
+//! file of the ended segment joins `unsynced`, so that the next flush syncs it before any newer file.
 //!
-//! Lock order: `stock` before `appender`. An append that finds no segment ready lets go of `appender` first.
+//! Lock order: `stock` before `appender`. An append that finds no segment ready releases `appender` first.
 
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, Kind, MAX_PAYLOAD_BYTES, SegmentHeader, block_bytes};
 use crate::handle::Log;
@@ -17,23 +17,23 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A log is flushed often if it was between so many looks in a row.
+/// A log counts as flushed often after this many looks in a row that each found new flushes.
 const OFTEN_LOOKS: u32 = 3;
 
-/// From this many bytes on, releasing what is mapped costs less than its flush saves.
+/// From this many bytes on, releasing the mapped pages costs less than their flush saves.
 const RELEASE_BYTES: u64 = 64 << 10;
 
-/// Why nothing more is appended.
+/// The reason why no more blocks are appended.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// [`Log::close`] was called.
     Closed,
-    /// An append or a sync failed with this.
+    /// An append or a sync failed with this error.
     Latched(Error),
 }
 
 impl Stop {
-    /// The error that callers get from then on.
+    /// Returns the error that callers get from then on.
     #[cold]
     pub fn refusal(&self) -> Error {
         match self {
@@ -59,7 +59,7 @@ impl Mapped {
     }
 }
 
-/// Where the next block goes.
+/// The place where the next block is written, and the segments around it.
 #[derive(Debug)]
 pub(crate) struct Appender {
     pub segment: Segment,
@@ -71,32 +71,32 @@ pub(crate) struct Appender {
     pub end: Lsn,
     /// The link of the next block.
     pub link: u64,
-    /// The disk has been asked to start writing everything before this.
+    /// The LSN before which the disk has been asked to start writing everything.
     pub begun: Lsn,
-    /// Files of ended segments that were not synced since, oldest first.
+    /// Files of ended segments that are not synced yet, oldest first.
     pub unsynced: Vec<Arc<dyn File>>,
     /// The mapping of the last segment that ended, for [`Log::prepare_next`] to drop: unmapping a file that is being
-    /// flushed takes the kernel up to 10 ms. One alone, as it counts as the process's memory.
+    /// flushed takes the kernel up to 10 ms. Only one is kept, because it counts as the process's memory.
     pub ended: Option<Arc<dyn LogMap>>,
     pub stop: Option<Stop>,
-    /// Set while the log ends in the closing block with which it was found: that block, to be written again with
-    /// the first append. The sync that should have made it durable may have failed, and a page cache that forgot it
-    /// would leave a hole before what is appended now.
+    /// The closing block with which the log was found, as long as the log ends in it. It is written again with the
+    /// first append. The sync that should have made it durable may have failed, and a page cache that dropped it would
+    /// leave a hole before the appended blocks.
     pub reopened: Option<[u8; BLOCK_HEADER_BYTES]>,
-    /// Flushes led until [`Log::prepare_in_time`] looked last, and how often in a row it found new ones.
+    /// The number of flushes at the last look of [`Log::prepare_in_time`], and how many looks in a row found new ones.
     pub flushes: u64,
     pub flushed_looks: u32,
-    /// Bytes of blocks that were stored into mappings and neither flushed nor released since.
+    /// Bytes of blocks that were stored into mappings and were neither flushed nor released since.
     pub stored_bytes: u64,
-    /// Blocks are put together here.
+    /// The buffer in which blocks are assembled.
     pub buffer: Vec<u8>,
-    /// Blocks and their bytes, headers and padding included, since the log was opened.
+    /// Blocks and their bytes, with headers and padding, since the log was opened.
     pub appends: u64,
     pub appended_bytes: u64,
 }
 
 impl Appender {
-    /// An appender at `end` of `segment`.
+    /// Creates an appender at `end` of `segment`.
     pub fn new(
         segment: Segment,
         end: Lsn,
@@ -123,15 +123,16 @@ impl Appender {
         }
     }
 
-    /// Whether flushes, of which `flushes` have been led, come often, and each has to note what was written first.
+    /// Returns whether flushes come often (`flushes` were made so far), and each must also record which blocks of the
+    /// file were first written.
     pub fn is_flushed_dearly(&mut self, flushes: u64) -> bool {
         let before = std::mem::replace(&mut self.flushes, flushes);
         self.flushed_looks = if flushes > before { self.flushed_looks + 1 } else { 0 };
         self.segment.room == Room::Allocated && self.flushed_looks >= OFTEN_LOOKS
     }
 
-    /// What may still be mapped of that which was written since `synced`, for the caller to release before he flushes
-    /// it, where many pages of it were stored into.
+    /// Returns the mapped pages that were written since `synced`, if many of them were stored into. The caller releases
+    /// them before it flushes.
     pub fn take_mapped(&mut self, synced: Lsn) -> [Option<Mapped>; 2] {
         if std::mem::take(&mut self.stored_bytes) < RELEASE_BYTES {
             return [None, None];
@@ -142,19 +143,19 @@ impl Appender {
         [self.ended.clone().map(|map| Mapped { map, within: 0..u64::MAX }), current]
     }
 
-    /// Whether a block with this much payload fits into the current segment.
+    /// Returns whether a block with this much payload fits into the current segment.
     #[inline]
     pub fn has_room(&self, payload_bytes: usize) -> bool {
         self.segment.has_room(self.end, payload_bytes)
     }
 
-    /// Whether the segment that is ready has room for a block with this much payload.
+    /// Returns whether the next ready segment has room for a block with this much payload.
     #[inline]
     pub fn next_has_room(&self, payload_bytes: usize) -> bool {
         self.next.front().is_some_and(|next| next.has_room(next.header.first_lsn, payload_bytes))
     }
 
-    /// Writes one block, which has room.
+    /// Writes one block. The caller has checked that it has room.
     #[inline]
     fn write(&mut self, kind: Kind, payload: &[u8], stamp: Stamp, way: Way) -> Result<Lsn> {
         if let Some(closing) = self.reopened.take() {
@@ -192,8 +193,9 @@ impl Appender {
         self.segment.write(at, closing, &[], &mut self.buffer, Way::Call)
     }
 
-    /// Looks whether the log still ends in the closing block with which it was found. Another process that opened the
-    /// same closed log, which no lock kept out, goes on in the same place. Nothing is written; a difference latches.
+    /// Checks that the log still ends in the closing block with which it was found. Another process that opened the
+    /// same closed log, despite the lock, continues in the same place. The check writes nothing; a difference latches
+    /// the log.
     #[cold]
     fn check_closing(&mut self, closing: [u8; BLOCK_HEADER_BYTES]) -> Result<()> {
         let at = Lsn(self.end.0 - BLOCK_HEADER_BYTES as u64);
@@ -215,7 +217,7 @@ impl Appender {
         Err(error)
     }
 
-    /// Ends the current segment and goes on in `next`.
+    /// Ends the current segment and continues in `next`.
     #[cold]
     pub(crate) fn switch(&mut self, next: Segment, stamp: Stamp) -> Result<()> {
         self.write(Kind::End, &next.header.as_successor().encode(), stamp, Way::Call)?;
@@ -228,7 +230,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Appends one block to whichever segment has room; `None` if a segment must be made ready first.
+    /// Appends one block to the current or the next segment. Returns `None` if a segment must be made ready first.
     #[inline]
     fn append(&mut self, kind: Kind, payload: &[u8], stamp: Stamp, way: Way) -> Result<Option<Lsn>> {
         if !self.has_room(payload.len()) {
@@ -241,7 +243,7 @@ impl Appender {
         self.write(kind, payload, stamp, way).map(Some)
     }
 
-    /// Stops everything with `cause`, unless something else did before.
+    /// Stops all appends with `cause`, unless they were stopped before.
     #[cold]
     pub fn latch(&mut self, cause: &Error) {
         if !matches!(self.stop, Some(Stop::Latched(_))) {
@@ -250,7 +252,7 @@ impl Appender {
     }
 }
 
-/// What every block repeats of the log's state.
+/// The state of the log that every block repeats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
     synced: Lsn,
@@ -258,16 +260,19 @@ pub(crate) struct Stamp {
 }
 
 impl Log {
-    /// Appends one block and returns the LSN behind it. When this returns, the block survives a killed process, but
-    /// no power loss before a [`Log::sync`] through that LSN. Costs a checksum and a copy; every so often, where
-    /// [`Log::prepare_next`] did not run in time, also a new segment with three syncs. For a block that will be synced
-    /// at once, [`Log::append_to_sync`] makes that cheaper.
+    /// Appends one block and returns the LSN after it. When this returns, the block survives a killed process, but no
+    /// power loss before a [`Log::sync`] through that LSN. An append costs a checksum and a copy. If
+    /// [`Log::prepare_next`] did not run in time, an append now and then also makes a new segment, with three syncs.
+    /// For a block that will be synced at once, [`Log::append_to_sync`] is cheaper.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a payload over [`MAX_PAYLOAD_BYTES`]; [`ErrorKind::Closed`] after
-    /// [`Log::close`]; what making a new segment met, [`ErrorKind::Full`] foremost: nothing was written then, and
-    /// the call may be repeated, as after a failed look at the end of a log that was closed in order, before the first
-    /// append. Any other error latches the log: from then on all is [`ErrorKind::Latched`].
+    /// - [`ErrorKind::Invalid`] for a payload over [`MAX_PAYLOAD_BYTES`].
+    /// - [`ErrorKind::Closed`] after [`Log::close`].
+    /// - [`ErrorKind::Full`] and the other errors of making a new segment. Nothing was written, and the call may be
+    ///   repeated.
+    /// - An error of reading the end of a log that was closed in order, before the first append. The call may be
+    ///   repeated.
+    /// - Any other error latches the log: from then on every call fails with [`ErrorKind::Latched`].
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -283,8 +288,8 @@ impl Log {
         self.append_by(Way::Store, payload)
     }
 
-    /// [`Log::append`] of a block that the caller is about to [`sync`](Log::sync): by one system call more, and without
-    /// what stores into a mapping cost at each flush.
+    /// Appends a block that the caller is about to [`sync`](Log::sync). Compared with [`Log::append`] it makes one more
+    /// system call and saves what stores into a mapping cost at each flush.
     ///
     /// # Errors
     /// As [`Log::append`].
@@ -324,16 +329,16 @@ impl Log {
         }
     }
 
-    /// Whether an earlier failure stopped all appends.
+    /// Returns whether an earlier failure stopped all appends.
     pub fn is_latched(&self) -> bool {
         matches!(lock(&self.appender).stop, Some(Stop::Latched(_)))
     }
 
-    /// Appends the closing block, although the log is stopped for everybody else.
+    /// Appends the closing block, although the log is stopped for all other appends.
     pub(crate) fn append_closing(&self) -> Result<Lsn> {
         loop {
             let appended = lock(&self.appender).append(Kind::Close, &[], self.stamp(), Way::Call)?;
-            // The lock is free again: `prepare` takes it after those of `making` and `stock`.
+            // The lock is free again: `prepare` takes it after `making` and `stock`.
             match appended {
                 Some(end) => return Ok(end),
                 None => self.prepare(0)?,
@@ -348,7 +353,7 @@ impl Log {
     }
 }
 
-/// Refuses a payload that no segment would hold.
+/// Rejects a payload that no segment can hold.
 #[inline]
 pub(crate) fn check_length(payload_bytes: u64) -> Result<()> {
     if payload_bytes > MAX_PAYLOAD_BYTES as u64 {

@@ -1,11 +1,11 @@
 //! Reading a log that another process writes.
 //!
-//! The writer publishes how far its commits may be read, after their blocks were written. So a reader asks for blocks
-//! only up to there, and every block that it finds is whole: a block that is not whole yet is not one that it needs.
+//! The writer publishes up to where its commits may be read, after it wrote their blocks. A reader asks only for blocks
+//! before that position, so every block that it needs is whole.
 //!
-//! The reader depends on the writer to keep the segments that it still has to read. If one is gone all the same, or
-//! holds something else, [`Beside::advance`] fails, and the reader begins again at a newer checkpoint. A recycled file
-//! is never mistaken for the segment that it was: checksums are seeded with database, generation and LSN.
+//! The reader depends on the writer to keep the segments that it still has to read. If one was removed all the same, or
+//! holds something else, [`Beside::advance`] fails, and the reader must start again at a newer checkpoint. A recycled
+//! file is never mistaken for the segment that it was: checksums are seeded with database, generation and LSN.
 
 use crate::append::{Appender, Stop};
 use crate::format::{
@@ -20,8 +20,7 @@ use base::{CheckpointNo, DatabaseId, Error, Lsn, Result};
 use io::Dir;
 use std::sync::Arc;
 
-/// A reader of a log that another process writes; the head of this file has the argument. Memory: one block, at least
-/// 256 KiB.
+/// A reader of a log that another process writes. It uses memory for one block, at least 256 KiB.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -40,7 +39,7 @@ pub struct Beside {
     dir: Arc<dyn Dir>,
     window: Window,
     at: Lsn,
-    /// Where the current payload lies in the window's segment, and its length.
+    /// The place of the current payload in the window's segment, and its length.
     payload: (u64, usize),
 }
 
@@ -48,8 +47,8 @@ impl Beside {
     /// Opens the log at `from`.
     ///
     /// # Errors
-    /// [`Corruption`](base::ErrorKind::Corruption) if the log has no such position, or has it no longer; those of
-    /// opening the segment's file.
+    /// [`Corruption`](base::ErrorKind::Corruption) if the log does not have the position, or no longer has it; errors
+    /// of opening the segment's file.
     pub fn open(dir: &Arc<dyn Dir>, database: DatabaseId, from: Position) -> Result<Self> {
         let header = read_header(dir, database, from.segment)?;
         let is_inside = header.first_lsn <= from.lsn && from.lsn <= header.limit_lsn();
@@ -64,8 +63,8 @@ impl Beside {
     /// the writer has written more.
     ///
     /// # Errors
-    /// [`Corruption`](base::ErrorKind::Corruption) if the next segment is not the one that this one names; those of
-    /// reading.
+    /// [`Corruption`](base::ErrorKind::Corruption) if the next segment is not the one that the current one names;
+    /// errors of reading.
     pub fn advance(&mut self) -> Result<bool> {
         let mut is_fresh = false;
         loop {
@@ -96,13 +95,13 @@ impl Beside {
         }
     }
 
-    /// The current payload.
+    /// Returns the current payload.
     pub fn payload(&self) -> &[u8] {
         let (offset, bytes) = self.payload;
         self.window.read_before(offset, bytes)
     }
 
-    /// The position after the current payload.
+    /// Returns the position after the current payload.
     pub fn end(&self) -> Position {
         let SegmentHeader { number, generation, .. } = self.window.header;
         Position { segment: number, generation, lsn: self.at }
@@ -131,8 +130,8 @@ fn read_header(dir: &Arc<dyn Dir>, database: DatabaseId, number: u64) -> Result<
 }
 
 impl Log {
-    /// Returns a log that stands still at `at` and refuses every append: for a store that reads beside the process
-    /// that writes the log.
+    /// Returns a log that stays at `at` and rejects every append, for a store that only reads while another process
+    /// writes the log.
     ///
     /// # Errors
     /// As [`Beside::open`].

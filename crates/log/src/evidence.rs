@@ -1,16 +1,16 @@
-//! Torn tail or damage? At a bad block, whether anything proves that the log was once durable beyond it.
+//! Deciding at a bad block between a torn tail and damage: whether the log was provably durable after it.
 //!
 //! A crash may lose or tear any block that was not synced, so a bad block at LSN *p* is most often just where the log
-//! ends. It is damage if there is, anywhere behind it,
+//! ends. It is damage if one of the following exists anywhere after it:
 //!
-//! 1. a valid block, in this segment or a later one of this generation, that was appended when the log was durable
-//!    beyond *p* (its `synced` field);
-//! 2. a segment of a newer generation: a recovery made all before its cut durable first, and a cut at *p* would have
-//!    led the scan there.
+//! 1. A valid block, in this segment or a later one of this generation, that was appended when the log was durable
+//!    beyond *p* (its `synced` field).
+//! 2. A segment of a newer generation: its recovery first made everything before its cut durable, and a cut at *p*
+//!    would have led the scan there.
 //!
-//! Blocks prove themselves without their neighbours, at any multiple of 8. Candidates are sifted by their `synced`
-//! field first: it must lie between *p* and the candidate, which old bytes and payloads fulfil by chance only once
-//! in 2^30 or more. Hostile bytes could; so the bytes hashed are bounded by a multiple of the segment's length.
+//! Blocks prove themselves without their neighbours, at any multiple of 8. Candidates are filtered by their `synced`
+//! field first: it must lie between *p* and the candidate, which old bytes and payloads satisfy by chance only once in
+//! 2^30 or more. Hostile bytes can satisfy it, so the bytes hashed are bounded by a multiple of the segment's length.
 
 use crate::format::{ALIGN_BYTES, BLOCK_HEADER_BYTES, SEGMENT_HEADER_BYTES, block_bytes};
 use crate::survey::Survey;
@@ -19,16 +19,17 @@ use base::{Error, Lsn, Result};
 use io::Dir;
 use std::sync::Arc;
 
-/// How far proofs are sought in each segment behind a closing block that has its zeros behind it still. There are some
-/// only if the log was opened again, appended to, and just the first of those sectors got lost; and what was appended
-/// first is near. To read to the segments' ends would cost every opening of a closed log up to 100 ms.
+/// The distance within which proofs are sought in each segment after a closing block that is still followed by its
+/// zeros. There are proofs only if the log was opened again and appended to, and just the first of those sectors was
+/// lost; the first appended blocks are near. Reading to the ends of the segments would cost every open of a closed log
+/// up to 100 ms.
 pub(crate) const REACH_BEHIND_CLOSE_BYTES: u64 = 256 << 10;
 
-/// How often a segment's length may be hashed in search of proofs.
+/// The largest number of times that a segment's length may be hashed in search of proofs.
 const MAX_PASSES: u64 = 16;
 
-/// What proves that the log was once durable beyond `at`, the bad block in `window`; `None`: nothing does, within
-/// `reach_bytes` of where each segment may go on.
+/// Returns the proof that the log was once durable beyond `at`, the bad block in `window`, or `None` if there is no
+/// proof within `reach_bytes` of the places where each segment may continue.
 pub(crate) fn of_durability(
     dir: &Arc<dyn Dir>,
     survey: &Survey,
@@ -57,7 +58,7 @@ pub(crate) fn of_durability(
     Ok(None)
 }
 
-/// A block in `window`, from `start` on, that says the log was durable beyond `at`.
+/// Finds a block in `window`, from `start` on, that says the log was durable beyond `at`.
 fn in_segment(window: &mut Window, start: Lsn, at: Lsn, reach_bytes: u64) -> Result<Option<String>> {
     let header = window.header;
     let end = header.len_bytes.min(header.offset_of(start).saturating_add(reach_bytes));

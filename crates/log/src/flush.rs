@@ -1,15 +1,16 @@
-//! One flush for all who wait.
+//! Group flush: one flush serves all threads that wait for one.
 //!
-//! 1. Who finds its LSN synced returns at once, without a lock.
-//! 2. Of those who wait, the first becomes the leader; the others sleep.
-//! 3. The leader notes the end of the log, and syncs the files of ended segments, oldest first, then the current
-//!    one. Appends go on meanwhile: they do not take the lock that a flush is led under. If many pages were stored
-//!    into, they are released first: the kernel takes them from a mapping one by one otherwise, and tells all
-//!    processors.
-//! 4. It publishes the end it noted, or latches the log, and wakes everybody. Who needs more leads the next flush.
+//! 1. A thread whose LSN is already synced returns at once, without a lock.
+//! 2. The first thread that must wait becomes the leader; the others sleep.
+//! 3. The leader reads the end of the log, and syncs the files of ended segments, oldest first, then the current one.
+//!    Appends continue meanwhile, because they do not take the lock of the leader. If many pages were stored into, the
+//!    leader releases them first: otherwise the kernel takes them from the mapping one by one, and interrupts all
+//!    processors for each.
+//! 4. The leader publishes that end, or latches the log, and wakes all threads. A thread that needs a later LSN leads
+//!    the next flush.
 //!
-//! Where nobody asks for a flush, [`Log::write_behind`] has the disk begin all the same, so that the one at the next
-//! checkpoint finds little left.
+//! If no thread asks for a flush, [`Log::write_behind`] asks the disk to start writing all the same, so that the flush
+//! of the next checkpoint has little left to do.
 
 use crate::append::{Mapped, Stop};
 use crate::handle::Log;
@@ -18,16 +19,16 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Condvar, Mutex, lock, wait};
 use base::{Error, Lsn, Result};
 
-/// The disk is asked to start writing the log when so much was appended since the last request or flush.
+/// The disk is asked to start writing the log when this much was appended since the last request or flush.
 const BEHIND_BYTES: u64 = 1 << 20;
 
-/// The meeting place of those who wait for a flush.
+/// The state that threads share while they wait for a flush.
 #[derive(Debug, Default)]
 pub(crate) struct Flush {
-    /// Whether somebody leads one.
+    /// Whether a thread leads a flush.
     led: Mutex<bool>,
     done: Condvar,
-    /// Flushes led, and the syncs that were asked for and not already met.
+    /// The number of flushes, and the number of syncs that had to wait for one.
     pub flushes: AtomicU64,
     pub asked: AtomicU64,
 }
@@ -39,7 +40,7 @@ impl Flush {
     }
 }
 
-/// Wakes the followers also when the leader panics.
+/// A guard that wakes the followers, even when the leader panics.
 struct Lead<'a>(&'a Flush);
 
 impl Drop for Lead<'_> {
@@ -49,12 +50,12 @@ impl Drop for Lead<'_> {
 }
 
 impl Log {
-    /// Returns when everything before `through` is durable. Callers at the same time share flushes.
+    /// Returns when everything before `through` is durable. Concurrent callers share flushes.
     ///
     /// # Errors
     /// [`Invalid`](base::ErrorKind::Invalid) for an LSN beyond the end. A failed flush latches the log: this call
-    /// gets the cause, everyone after it [`Latched`](base::ErrorKind::Latched). What was durable before stays so,
-    /// and is still confirmed.
+    /// returns the cause, and all later calls return [`Latched`](base::ErrorKind::Latched). What was durable before
+    /// stays durable, and calls for it still succeed.
     #[inline]
     pub fn sync(&self, through: Lsn) -> Result<()> {
         if self.synced() >= through {
@@ -63,8 +64,8 @@ impl Log {
         self.wait_for_flush(through)
     }
 
-    /// Has the disk begin with what was appended since it last did, if that is much: the flush that a checkpoint begins
-    /// with finds little left to do, where nobody else asks for one.
+    /// Asks the disk to start writing the blocks appended since the last request, if they are many. The flush at the
+    /// start of a checkpoint then has little left to do, even if no other thread asks for one.
     pub(crate) fn write_behind(&self) {
         let (mapped, files) = {
             let mut appender = lock(&self.appender);
@@ -95,7 +96,7 @@ impl Log {
                 return Ok(());
             }
         }
-        // The flush before may have ended between the caller's look and this lock.
+        // The previous flush may have ended between the caller's look and this lock.
         if self.synced() >= through {
             return Ok(());
         }

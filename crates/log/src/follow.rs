@@ -1,12 +1,12 @@
-//! Reading the log while it is being written: what was appended before a moment, from a held position on.
+//! Reading the log while it is being written, from a held position up to the end at some moment.
 //!
-//! 1. *Hold* the position, so that no checkpoint takes its segment away.
-//! 2. *Follow*: note the segments from there on, and the end. Blocks before that end are whole, even while others
-//!    append: an append returns after its block was written.
-//! 3. Read block after block. A segment is left at its end block, or at the cut that the next one, of a newer
-//!    generation, declares for it.
+//! 1. *Hold* the position, so that no checkpoint drops its segment.
+//! 2. *Follow*: record the segments from there on, and the end. Blocks before that end are whole, even while other
+//!    threads append: an append returns after its block was written.
+//! 3. Read block after block. The reader leaves a segment at its end block, or at the cut that the next segment, of a
+//!    newer generation, declares for it.
 //!
-//! There is no torn tail here, so a bad block is damage and nothing else.
+//! A live log has no torn tail, so any bad block is damage.
 
 use crate::format::{BLOCK_HEADER_BYTES, Kind, Position, SegmentHeader, block_bytes};
 use crate::handle::Log;
@@ -18,7 +18,7 @@ use io::Dir;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A reader of a live log; the head of this file has the argument. Memory: one block, at least 256 KiB.
+/// A reader of a live log. It uses memory for one block, at least 256 KiB.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -37,21 +37,21 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Follow {
     dir: Arc<dyn Dir>,
-    /// The segments that were not begun yet.
+    /// The segments that were not started yet.
     later: VecDeque<SegmentHeader>,
     window: Window,
     at: Lsn,
     end: Lsn,
-    /// Where in the window's segment the payload gone to lies, and its length.
+    /// The place of the current payload in the window's segment, and its length.
     payload: (u64, usize),
 }
 
 impl Tail {
-    /// Keeps the segments from that of `from` on, which lies before the position from which the scan went: they are the
-    /// log's, too, once it is resumed.
+    /// Keeps the segments from that of `from` on, which is before the position at which the scan started. The log has
+    /// them, too, once it is resumed.
     ///
     /// # Errors
-    /// [`Corruption`](base::ErrorKind::Corruption) if one of them is not there. The tail is as before then.
+    /// [`Corruption`](base::ErrorKind::Corruption) if one of them is missing. The tail is unchanged then.
     pub fn keep_from(&mut self, from: Position) -> Result<()> {
         let mut before = Vec::new();
         let mut first = *self.chain.first().expect("a tail has a segment");
@@ -71,7 +71,7 @@ impl Tail {
         Ok(())
     }
 
-    /// A reader of what was found, from `from` on, to the end.
+    /// Returns a reader of the scanned log, from `from` to the end.
     ///
     /// # Errors
     /// [`Corruption`](base::ErrorKind::Corruption) if there is no such position.
@@ -81,7 +81,7 @@ impl Tail {
     }
 }
 
-/// A reader of the segments of `later` from `from`, which lies in the first one, up to `end`.
+/// Returns a reader of the segments of `later` from `from`, which lies in the first one, up to `end`.
 fn follow_over(
     dir: &Arc<dyn Dir>,
     mut later: VecDeque<SegmentHeader>,
@@ -99,18 +99,18 @@ fn follow_over(
 }
 
 impl Log {
-    /// Keeps the segments from that of `from` on until [`Log::let_go`]. The caller sees to it that nobody drops
+    /// Keeps the segments from that of `from` on until [`Log::let_go`]. The caller must make sure that no thread drops
     /// them before this returns.
     pub fn hold(&self, from: Position) {
         lock(&self.stock).hold(from.segment);
     }
 
-    /// Ends one [`Log::hold`] of the same position. The segments go with the next [`Log::drop_before`].
+    /// Ends one [`Log::hold`] of the same position. The next [`Log::drop_before`] can drop the segments.
     pub fn let_go(&self, from: Position) {
         lock(&self.stock).let_go(from.segment);
     }
 
-    /// A reader of what was appended from `from`, which the caller holds, up to now.
+    /// Returns a reader of the blocks from `from`, which the caller holds, up to the current end.
     ///
     /// # Errors
     /// [`Corruption`](base::ErrorKind::Corruption) if there is no such position.
@@ -125,7 +125,7 @@ impl Log {
         follow_over(&dir, later, from, end)
     }
 
-    /// Lets `follow`, a reader of this log, go on to what was appended since. The caller holds its position still.
+    /// Extends `follow`, a reader of this log, to the current end. The caller must still hold its position.
     pub fn extend(&self, follow: &mut Follow) {
         let known = follow.later.back().map_or(follow.window.header.number, |last| last.number);
         {
@@ -134,19 +134,20 @@ impl Log {
             follow.later.extend(all.filter(|header| header.number > known).copied());
             follow.end = appender.end;
         }
-        // It may hold bytes from before the blocks were written.
+        // The window may hold bytes from before the blocks were written.
         follow.window.forget();
     }
 }
 
 impl Follow {
-    /// The memory that it takes at least, in bytes.
+    /// The least memory that a reader uses, in bytes.
     pub const LEAST_BYTES: usize = READ_BYTES as usize;
 
-    /// Goes to the next payload that is not empty; false behind the last.
+    /// Moves to the next payload that is not empty. Returns false after the last.
     ///
     /// # Errors
-    /// [`Corruption`](base::ErrorKind::Corruption) naming the block that is not what was written.
+    /// [`Corruption`](base::ErrorKind::Corruption) if a block differs from what was written. The message names the
+    /// block.
     pub fn advance(&mut self) -> Result<bool> {
         loop {
             let cut = self.later.front().map(|next| (next.generation, next.cut));
@@ -174,13 +175,13 @@ impl Follow {
         }
     }
 
-    /// The payload gone to.
+    /// Returns the current payload.
     pub fn payload(&self) -> &[u8] {
         let (offset, bytes) = self.payload;
         self.window.read_before(offset, bytes)
     }
 
-    /// The position behind it: what [`Log::end`] was after its append.
+    /// Returns the position after the current payload: the value that [`Log::end`] had after its append.
     pub fn end(&self) -> Position {
         let SegmentHeader { number, generation, .. } = self.window.header;
         Position { segment: number, generation, lsn: self.at }

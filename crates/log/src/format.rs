@@ -1,5 +1,5 @@
-//! The bytes of the log: segment header, block header and the two small records inside, each with its encoder and
-//! its decoder. All numbers are little-endian.
+//! The format of the log: segment header, block header and the two small records inside, each with its encoder and its
+//! decoder. All numbers are little-endian.
 //!
 //! # Segment header, 96 bytes, at offset 0 of a file `log-<number as 16 hex digits>`
 //! | offset | bytes | field |
@@ -18,9 +18,9 @@
 //! | 80 | 8 | newest checkpoint when the segment was made ready |
 //! | 88 | 8 | checksum of bytes 0 to 87 |
 //!
-//! It lies in one 512-byte sector, so no crash leaves half of it.
+//! The header lies in one 512-byte sector, so no crash leaves half of it.
 //!
-//! # Block header, 32 bytes, followed by the payload and up to 7 bytes of padding that mean nothing
+//! # Block header, 32 bytes, followed by the payload and up to 7 bytes of padding without a meaning
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 8 | checksum |
@@ -30,15 +30,15 @@
 //! | 28 | 4 | low half of the newest checkpoint's number |
 //!
 //! The checksum is that of (checksum of the payload, header from offset 8 on), both seeded with database, generation
-//! and LSN. It needs no neighbour, so a block far behind a damaged one still proves itself; the link, which it
-//! covers, chains the blocks. Kind 0 does not exist: zeros are no block.
+//! and LSN. It needs no neighbour, so a block far after a damaged one is still proof of itself. The link, which the
+//! checksum covers, chains the blocks. There is no kind 0: zeros are never a block.
 //!
 //! Worked example: the 5 bytes `hello`, first block of a segment that begins at LSN 0, take 40 bytes at offset 96:
 //! checksum, link, eight zeros, `05 00 00 10`, four zeros, `68 65 6c 6c 6f`, padding. The next LSN is 40.
 //!
 //! # Payload of an end block, 24 bytes
-//! Number, generation and first LSN of the successor. A closing block has no payload, but is written together with
-//! 32 zeros behind it.
+//! Number, generation and first LSN of the successor. A closing block has no payload, but is written together with 32
+//! zeros after it.
 
 use base::{CheckpointNo, DatabaseId, Lsn, checksum};
 
@@ -50,11 +50,12 @@ pub(crate) const BLOCK_HEADER_BYTES: usize = 32;
 pub(crate) const ALIGN_BYTES: u64 = 8;
 /// The longest payload: the longest value (64 MiB), its key and the rest of a commit record.
 pub const MAX_PAYLOAD_BYTES: usize = 65 << 20;
-/// The longest segment that is believed, 1 GiB: what a header claims beyond it is refused before anything is read.
+/// The longest segment that is accepted, 1 GiB: a header that claims more is rejected before anything is read.
 pub const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 /// Numbers, generations and LSNs of a header stay below this, so that sums of them cannot overflow.
 const MAX_NUMBER: u64 = 1 << 62;
-/// Bytes of an end block. Every append leaves room for one, so that a segment can always name its successor.
+/// The length of an end block in bytes. Every append leaves room for one, so that a segment can always name its
+/// successor.
 pub(crate) const END_BLOCK_BYTES: u64 = block_bytes(SUCCESSOR_BYTES);
 
 const SUCCESSOR_BYTES: usize = 24;
@@ -70,29 +71,29 @@ const _: () = assert!(base::limits::MAX_LOGGED_VALUE_BYTES < MAX_PAYLOAD_BYTES);
 const _: () = assert!(MAX_PAYLOAD_BYTES as u64 * 2 < MAX_SEGMENT_BYTES);
 const _: () = assert!(END_BLOCK_BYTES as usize >= BLOCK_HEADER_BYTES, "zeros fit behind a closing block");
 
-/// The bytes that a block with this much payload takes.
+/// Returns the bytes that a block with this much payload takes.
 #[inline]
 pub(crate) const fn block_bytes(payload_bytes: usize) -> u64 {
     ((BLOCK_HEADER_BYTES + payload_bytes) as u64).next_multiple_of(ALIGN_BYTES)
 }
 
-/// The name of a segment's file.
+/// Returns the name of a segment's file.
 pub(crate) fn segment_name(number: u64) -> String {
     format!("log-{number:016x}")
 }
 
-/// The number in a segment's name; `None` for any other file.
+/// Returns the number in a segment's name, or `None` for any other file.
 pub(crate) fn segment_number(name: &str) -> Option<u64> {
     let number = u64::from_str_radix(name.strip_prefix("log-")?, 16).ok()?;
     (segment_name(number) == name && number < MAX_NUMBER).then_some(number)
 }
 
-/// The `index`-th 8-byte word of `bytes`, which is long enough.
+/// Returns the `index`-th 8-byte word of `bytes`, which is long enough.
 fn word(bytes: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(bytes[index * 8..][..8].try_into().expect("8 bytes"))
 }
 
-/// Where a block begins: what a superblock keeps to say where replay starts.
+/// The position of a block in the log. A superblock keeps one to say where replay starts.
 ///
 /// ```
 /// use pando_log::Position;
@@ -105,26 +106,26 @@ pub struct Position {
     pub segment: u64,
     /// The generation of the segment.
     pub generation: u64,
-    /// The LSN. What is before it is durable.
+    /// The LSN. Everything before it is durable.
     pub lsn: Lsn,
 }
 
 impl Position {
-    /// Bytes of the encoded form.
+    /// The length of the encoded form in bytes.
     pub const BYTES: usize = 24;
 
-    /// Three little-endian words in the order of the fields.
+    /// Encodes the position as three little-endian words in the order of the fields.
     pub fn encode(self) -> [u8; Self::BYTES] {
         words([self.segment, self.generation, self.lsn.0])
     }
 
-    /// Reads what [`Position::encode`] wrote. Any 24 bytes are some position; a scan checks it before it believes it.
+    /// Decodes what [`Position::encode`] wrote. Any 24 bytes decode to a position, so a scan checks it before use.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
         Position { segment: word(bytes, 0), generation: word(bytes, 1), lsn: Lsn(word(bytes, 2)) }
     }
 }
 
-/// `N` bytes of little-endian words.
+/// Returns `N` bytes of little-endian words.
 fn words<const W: usize, const N: usize>(values: [u64; W]) -> [u8; N] {
     const { assert!(W * 8 == N) };
     let mut out = [0; N];
@@ -134,7 +135,7 @@ fn words<const W: usize, const N: usize>(values: [u64; W]) -> [u8; N] {
     out
 }
 
-/// Where a block lies; seeds its checksum.
+/// The place of a block, which seeds its checksum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub database: DatabaseId,
@@ -142,7 +143,7 @@ pub(crate) struct Place {
     pub lsn: Lsn,
 }
 
-/// What a block is for.
+/// The purpose of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A caller's payload.
@@ -153,7 +154,7 @@ pub(crate) enum Kind {
     Close = 3,
 }
 
-/// A decoded block header, less its checksum.
+/// A decoded block header, without its checksum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockHeader {
     pub kind: Kind,
@@ -164,7 +165,7 @@ pub(crate) struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// The 32 bytes in front of `payload`, and the checksum in them.
+    /// Returns the 32 bytes before `payload`, and the checksum in them.
     #[inline]
     pub fn seal(&self, place: Place, payload: &[u8]) -> ([u8; BLOCK_HEADER_BYTES], u64) {
         debug_assert_eq!(self.payload_bytes as usize, payload.len());
@@ -179,7 +180,7 @@ impl BlockHeader {
         (bytes, sum)
     }
 
-    /// The header in `bytes`, if they are of the form of one. Says nothing about the checksum.
+    /// Decodes the header in `bytes`, if they have the form of one. Does not check the checksum.
     #[inline]
     pub fn decode(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Option<Self> {
         let last = word(bytes, 3);
@@ -207,13 +208,13 @@ impl BlockHeader {
     }
 }
 
-/// The checksum that stands in the first 8 bytes of a block header.
+/// Returns the checksum in the first 8 bytes of a block header.
 #[inline]
 pub(crate) fn stored_checksum(header: &[u8; BLOCK_HEADER_BYTES]) -> u64 {
     word(header, 0)
 }
 
-/// The checksum that belongs to a block whose header has these bytes (the first 8 are not looked at).
+/// Returns the checksum that a block with this header should have. Ignores the first 8 bytes of the header.
 #[inline]
 pub(crate) fn block_checksum(place: Place, header: &[u8; BLOCK_HEADER_BYTES], payload: &[u8]) -> u64 {
     let Place { database, generation, lsn } = place;
@@ -222,7 +223,7 @@ pub(crate) fn block_checksum(place: Place, header: &[u8; BLOCK_HEADER_BYTES], pa
     checksum::log_block(database, generation, lsn, &covered)
 }
 
-/// What an end block names.
+/// The successor that an end block names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Successor {
     pub number: u64,
@@ -231,12 +232,12 @@ pub(crate) struct Successor {
 }
 
 impl Successor {
-    /// The payload of an end block.
+    /// Returns the payload of an end block.
     pub fn encode(self) -> [u8; SUCCESSOR_BYTES] {
         words([self.number, self.generation, self.first_lsn.0])
     }
 
-    /// Reads the payload of an end block; `None` if it has another length.
+    /// Decodes the payload of an end block. Returns `None` if it has another length.
     pub fn decode(payload: &[u8]) -> Option<Self> {
         let bytes: &[u8; SUCCESSOR_BYTES] = payload.try_into().ok()?;
         Some(Successor { number: word(bytes, 0), generation: word(bytes, 1), first_lsn: Lsn(word(bytes, 2)) })
@@ -257,7 +258,7 @@ pub(crate) struct SegmentHeader {
     pub checkpoint: CheckpointNo,
 }
 
-/// What the first bytes of a file turned out to be.
+/// The result of parsing the first bytes of a file.
 #[derive(Debug)]
 pub(crate) enum Parsed {
     /// A segment header of this format whose checksum is right.
@@ -271,7 +272,7 @@ pub(crate) enum Parsed {
 }
 
 impl SegmentHeader {
-    /// The 96 bytes. The last 8 are the checksum, which is also the link of the segment's first block.
+    /// Returns the 96 bytes. The last 8 are the checksum, which is also the link of the segment's first block.
     pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
         let mut out: [u8; SEGMENT_HEADER_BYTES] = words([
             u64::from_le_bytes(*MAGIC),
@@ -292,7 +293,7 @@ impl SegmentHeader {
         out
     }
 
-    /// Reads the beginning of a file.
+    /// Parses the beginning of a file.
     pub fn parse(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Parsed {
         if bytes.iter().all(|&byte| byte == 0) {
             return Parsed::Blank;
@@ -303,7 +304,7 @@ impl SegmentHeader {
         let (format, found, expected) =
             (word(bytes, 1) as u32, word(bytes, 11), checksum::header(&bytes[..88]));
         if found != expected {
-            // A newer format may keep its checksum elsewhere; a flipped bit in the number looks the same.
+            // A newer format may keep its checksum elsewhere. A flipped bit in the format number looks the same.
             return match format {
                 FORMAT => Parsed::Damaged(format!("expected checksum {expected:016x}, found {found:016x}")),
                 other => Parsed::NewerFormat(other),
@@ -329,7 +330,7 @@ impl SegmentHeader {
         }
     }
 
-    /// What no writer of ours would have written.
+    /// Returns why no writer can have written this header, or `None`.
     fn objection(&self) -> Option<String> {
         let numbers =
             [self.generation, self.number, self.first_lsn.0, self.previous, self.previous_generation];
@@ -345,48 +346,48 @@ impl SegmentHeader {
         None
     }
 
-    /// The checksum of the header, and so the link of the first block.
+    /// Returns the checksum of the header, which is the link of the first block.
     pub fn checksum(&self) -> u64 {
         word(&self.encode(), 11)
     }
 
-    /// The name of the file.
+    /// Returns the name of the file.
     pub fn name(&self) -> String {
         segment_name(self.number)
     }
 
-    /// The file offset of `lsn`, which is not before the first.
+    /// Returns the file offset of `lsn`, which is not before the first.
     #[inline]
     pub fn offset_of(&self, lsn: Lsn) -> u64 {
         lsn.0 - self.first_lsn.0 + SEGMENT_HEADER_BYTES as u64
     }
 
-    /// The LSN at a file offset behind the header.
+    /// Returns the LSN at a file offset after the header.
     #[inline]
     pub fn lsn_at(&self, offset: u64) -> Lsn {
         Lsn(self.first_lsn.0 + offset - SEGMENT_HEADER_BYTES as u64)
     }
 
-    /// The first LSN that this segment cannot hold. A successor of the same generation begins here, whatever was
-    /// left unused, so that its header can be written before anybody knows where this segment ends.
+    /// Returns the first LSN that this segment cannot hold. A successor of the same generation begins here, even if
+    /// this segment has unused room, so that its header can be written before the end of this segment is known.
     #[inline]
     pub fn limit_lsn(&self) -> Lsn {
         self.lsn_at(self.len_bytes)
     }
 
-    /// The seed of the block at `lsn`.
+    /// Returns the place of the block at `lsn`, which seeds its checksum.
     #[inline]
     pub fn place(&self, lsn: Lsn) -> Place {
         Place { database: self.database, generation: self.generation, lsn }
     }
 
-    /// What an end block in the predecessor says of this segment.
+    /// Returns what an end block in the predecessor says of this segment.
     pub fn as_successor(&self) -> Successor {
         Successor { number: self.number, generation: self.generation, first_lsn: self.first_lsn }
     }
 
-    /// The full number of a checkpoint of which a block in this segment keeps the low half: the one at or after the
-    /// header's own with that half.
+    /// Returns the full number of a checkpoint from the low half that a block in this segment keeps: the first number
+    /// with that half at or after the header's own.
     pub fn widen_checkpoint(&self, low: u32) -> CheckpointNo {
         let ahead = low.wrapping_sub(self.checkpoint.0 as u32);
         CheckpointNo(self.checkpoint.0.saturating_add(u64::from(ahead)))

@@ -1,4 +1,4 @@
-//! The handle of an open log: making one, letting go of old segments, closing.
+//! The handle of an open log: creating a log, dropping old segments, closing.
 
 use crate::append::{Appender, Stop};
 use crate::flush::Flush;
@@ -13,16 +13,17 @@ use base::{CheckpointNo, DatabaseId, Error, ErrorKind, Lsn, Result};
 use io::{Dir, File};
 use std::sync::Arc;
 
-/// How long segments are, in bytes.
+/// The lengths of segments, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The first segment of a generation. Each later one is twice as long as the one before.
+    /// The length of the first segment of a generation. Each later segment is twice as long as the one before.
     pub first_segment_bytes: u64,
-    /// Where the doubling stops. A longer payload still gets a segment that holds it.
+    /// The length at which the doubling stops. A longer payload still gets a segment that holds it.
     pub max_segment_bytes: u64,
-    /// A new segment is written over beforehand, which makes flushes cheap, if since the one before was made a flush or
-    /// more came for each so many of its bytes; otherwise its room is only allocated, where that can be done. So many
-    /// zeros take about as much time as a flush saves.
+    /// The bytes of a new segment for each of which one flush makes it worth to overwrite the file with zeros
+    /// beforehand. If at least that many flushes came since the previous segment was made, the new one is overwritten,
+    /// which makes flushes cheap. Otherwise its space is only allocated, where the file system can do that. Writing
+    /// this many zeros takes about as much time as a flush saves.
     pub flush_worth_bytes: u64,
 }
 
@@ -33,7 +34,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Refuses lengths that no segment has, with [`ErrorKind::Invalid`].
+    /// Rejects impossible lengths with [`ErrorKind::Invalid`].
     pub fn check(&self) -> Result<()> {
         let range = 4096..=MAX_SEGMENT_BYTES;
         if range.contains(&self.first_segment_bytes) && range.contains(&self.max_segment_bytes) {
@@ -43,49 +44,49 @@ impl Options {
     }
 }
 
-/// Shorter segments than 4 MiB would cost busy writers more syncs than they save room.
+/// Segments shorter than 4 MiB would cost busy writers more in syncs than they save in space.
 const LEAST_LIMIT_BYTES: u64 = 4 << 20;
 
 /// The write-ahead log of one database, open for appending. All methods may be called from any thread.
 #[derive(Debug)]
 pub struct Log {
     pub(crate) options: Options,
-    /// Held by the thread that makes a segment, from the look at what is ready until it is; taken before `stock` and
-    /// `appender`, which are free meanwhile.
+    /// The lock of the thread that makes a segment, held from the look at the ready segments until the new one is
+    /// ready. Taken before `stock` and `appender`, which are free meanwhile.
     pub(crate) making: Mutex<()>,
-    /// How many wait for `making`: see [`Log::hurry`].
+    /// The number of threads that wait for `making`: see [`Log::hurry`].
     pub(crate) wanted: AtomicU64,
     pub(crate) stock: Mutex<Stock>,
     pub(crate) appender: Mutex<Appender>,
     pub(crate) flush: Flush,
-    /// Everything before this LSN is durable.
+    /// The LSN before which everything is durable.
     pub(crate) synced: AtomicU64,
     pub(crate) checkpoint: AtomicU64,
-    /// See [`Log::limit_segments`].
+    /// The limit set by [`Log::limit_segments`].
     segment_limit_bytes: AtomicU64,
 }
 
-/// What the log has done since it was opened, and what it holds.
+/// Statistics of the log: what it did since it was opened, and what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
-    /// Blocks appended.
+    /// The number of blocks that were appended.
     pub appends: u64,
-    /// Their bytes, with headers and padding.
+    /// The bytes of those blocks, with headers and padding.
     pub appended_bytes: u64,
-    /// Calls of [`Log::sync`] that found work to wait for.
+    /// The number of calls of [`Log::sync`] that had to wait for a flush.
     pub syncs_asked: u64,
-    /// Flushes that served them.
+    /// The number of flushes that served those calls.
     pub syncs: u64,
-    /// Segments that hold live blocks, the current one included.
+    /// The number of segments that hold live blocks, including the current one.
     pub segments: u64,
-    /// Bytes of those segments' files.
+    /// The bytes of those segments' files.
     pub live_bytes: u64,
-    /// Bytes of files kept to be used again, the next segment included.
+    /// The bytes of files kept for reuse, including the next segment.
     pub spare_bytes: u64,
 }
 
 impl Log {
-    /// Makes the log of a new database: its first segment, synced with its name. Three syncs.
+    /// Creates the log of a new database: its first segment, synced with its name. Takes three syncs.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if the directory has log segments: see [`Log::discard`].
@@ -115,13 +116,13 @@ impl Log {
         Ok(Log::new(options, stock, appender, Lsn(0), CheckpointNo(0)))
     }
 
-    /// Removes every log segment in `dir`: what a database whose creation was cut short has left.
+    /// Removes every log segment in `dir`: the files that an interrupted creation of a database has left.
     pub fn discard(dir: &Arc<dyn Dir>) -> Result<()> {
         let names = dir.list()?;
         names.iter().filter(|name| segment_number(name).is_some()).try_for_each(|name| dir.remove(name))
     }
 
-    /// A log that goes on at `appender` and is durable below `synced`.
+    /// Creates a log that continues at `appender` and is durable before `synced`.
     pub(crate) fn new(
         options: Options,
         stock: Stock,
@@ -137,51 +138,53 @@ impl Log {
         Log { options, making, wanted, stock, appender, flush, synced, checkpoint, segment_limit_bytes }
     }
 
-    /// Everything before this LSN is durable.
+    /// Returns the LSN before which everything is durable.
     #[inline]
     pub fn synced(&self) -> Lsn {
         Lsn(self.synced.load(Ordering::SeqCst))
     }
 
-    /// Where the next block begins. A checkpoint that covers all blocks so far keeps this in its superblock, after a
-    /// sync through it.
+    /// Returns the position of the next block. A checkpoint that covers all blocks so far stores this in its
+    /// superblock, after a sync through it.
     pub fn end(&self) -> Position {
         let appender = lock(&self.appender);
         let SegmentHeader { number, generation, .. } = appender.segment.header;
         Position { segment: number, generation, lsn: appender.end }
     }
 
-    /// The file of the current segment, and its length in bytes, which does not change while it is written.
+    /// Returns the file of the current segment, and its length in bytes, which does not change while it is written.
     pub fn current_segment(&self) -> (Arc<dyn File>, u64) {
         let segment = &lock(&self.appender).segment;
         (Arc::clone(&segment.file), segment.header.len_bytes)
     }
 
-    /// Returns the name of a log segment that this log did not make, if there is one: another process has then opened
+    /// Returns the name of a log segment that this log did not make, if there is one. Then another process has opened
     /// the database for writing and recovered it. Lists the directory.
     ///
     /// # Errors
-    /// Those of listing.
+    /// The errors of listing the directory.
     pub fn foreign_segment(&self) -> Result<Option<String>> {
         let dir = Arc::clone(lock(&self.stock).dir());
-        // Listed first: what this log makes meanwhile has a number that the stock gave away before it is asked.
+        // The directory is listed first: a file that this log makes meanwhile has a number that the stock has already
+        // assigned.
         let newest = dir.list()?.iter().filter_map(|name| segment_number(name)).max();
         let next = lock(&self.stock).next_number();
         Ok(newest.filter(|&number| number >= next).map(segment_name))
     }
 
-    /// Whether blocks are stored through a mapping of the current segment, which counts as the process's memory.
+    /// Returns whether blocks are stored through a mapping of the current segment, which counts as the process's
+    /// memory.
     pub fn is_mapped(&self) -> bool {
         lock(&self.appender).segment.is_mapped()
     }
 
-    /// Names `checkpoint` as the newest in every block from now on. Numbers only grow.
+    /// Writes `checkpoint` as the newest one into every block from now on. Numbers only grow.
     pub fn set_checkpoint(&self, checkpoint: CheckpointNo) {
         self.checkpoint.fetch_max(checkpoint.0, Ordering::SeqCst);
     }
 
-    /// Makes segments from the next one on no longer than `bytes`, or than 4 MiB if that is more, whatever the options
-    /// allow: a log beside little data should not take more room than the data.
+    /// Limits segments from the next one on to `bytes`, or to 4 MiB if that is more, even if the options allow more.
+    /// The log of a small database should not take more space than its data.
     pub fn limit_segments(&self, bytes: u64) {
         self.segment_limit_bytes.store(bytes.max(LEAST_LIMIT_BYTES), Ordering::SeqCst);
     }
@@ -190,13 +193,13 @@ impl Log {
         self.options.max_segment_bytes.min(self.segment_limit_bytes.load(Ordering::SeqCst))
     }
 
-    /// Files up to this length are kept for later. Not the longest that would be made just now: the data that this
-    /// follows is a little more and a little less all the time, and lengths are rounded up.
+    /// Returns the greatest length of a file that is kept for reuse. It is more than the length of a segment made now:
+    /// the size of the data, on which that depends, varies all the time, and lengths are rounded up.
     fn longest_spare_bytes(&self) -> u64 {
         2 * self.longest_segment_bytes()
     }
 
-    /// The header of the segment after `current`, without number and length.
+    /// Returns the header of the segment after `current`, without number and length.
     pub(crate) fn draft_after(&self, current: &SegmentHeader) -> SegmentHeader {
         SegmentHeader {
             first_lsn: current.limit_lsn(),
@@ -208,9 +211,9 @@ impl Log {
         }
     }
 
-    /// Lets go of all segments wholly before `position`, which is durable in the superblock: nothing starts replay
-    /// before it any more. Their files are kept to be used again, a few, or removed. What [`Log::hold`] keeps stays
-    /// for a later call.
+    /// Drops all segments wholly before `position`, which is durable in the superblock, so that no replay starts before
+    /// it. A few of their files are kept for reuse; the others are removed. Segments that [`Log::hold`] keeps stay for
+    /// a later call.
     pub fn drop_before(&self, position: Position) -> Result<()> {
         let surplus = {
             let mut stock = lock(&self.stock);
@@ -228,11 +231,11 @@ impl Log {
         self.remove_surplus(surplus)
     }
 
-    /// Keeps few files for later segments again when none was begun for forty calls: some ten seconds, if it
-    /// is called each 250 ms.
+    /// Reduces the files kept for reuse to a few when no segment was started for forty calls: some ten seconds, if it
+    /// is called every 250 ms.
     ///
     /// # Errors
-    /// Those of removing a file.
+    /// The errors of removing a file.
     pub fn rest(&self) -> Result<()> {
         let surplus = {
             let mut stock = lock(&self.stock);
@@ -241,7 +244,7 @@ impl Log {
         self.remove_surplus(surplus)
     }
 
-    /// Without a lock: to remove a file may take a tenth of a second, in which appends and new segments go on.
+    /// Runs without a lock: removing a file may take a tenth of a second, in which appends and new segments continue.
     fn remove_surplus(&self, surplus: Vec<Spare>) -> Result<()> {
         if surplus.is_empty() {
             return Ok(());
@@ -254,12 +257,12 @@ impl Log {
         })
     }
 
-    /// Syncs the log and marks it as closed, so that the next opening has nothing to mend. Appends are refused from
-    /// the call on. One flush if all was synced before, none if nothing was appended, else two. Closing again does
-    /// nothing. Returns the LSN before which every block is durable: that of the closing block.
+    /// Syncs the log and marks it as closed, so that the next open needs no recovery. Appends are rejected from the
+    /// call on. It takes one flush if everything was synced before, none if nothing was appended, and two otherwise.
+    /// Closing again does nothing. Returns the LSN before which every block is durable: that of the closing block.
     ///
     /// # Errors
-    /// [`ErrorKind::Latched`] if the log was latched before; otherwise what struck latches it.
+    /// [`ErrorKind::Latched`] if the log was latched before. Any other error latches it.
     pub fn close(&self) -> Result<Lsn> {
         let end = {
             let mut appender = lock(&self.appender);
@@ -278,26 +281,26 @@ impl Log {
         Ok(end)
     }
 
-    /// A closed log keeps no files for later. One that cannot be removed, or is there again after a crash, is a spare
-    /// like any other when the log is opened next.
+    /// Removes the files kept for reuse, because a closed log has none. A file that cannot be removed, or that is back
+    /// after a crash, becomes a spare when the log is next opened.
     fn remove_spares(&self) {
         let _ = self.drop_spares();
     }
 
-    /// The closing block is written only when all before it is durable, and says so: one that does not is no proof
+    /// Writes the closing block, once everything before it is durable. The block says so: one that does not is no proof
     /// of an orderly end.
     fn close_at(&self, end: Lsn) -> Result<()> {
         self.sync(end)?;
         let closed = self.append_closing()?;
         if self.end().lsn.0 - end.0 > BLOCK_HEADER_BYTES as u64 {
-            // It went into another segment: the end block before it is not yet known to be durable.
+            // The block went into another segment: the end block before it is not yet known to be durable.
             self.sync(closed)?;
             self.append_closing()?;
         }
         self.sync(self.end().lsn)
     }
 
-    /// Counters, and what is held. Takes the locks for a moment.
+    /// Returns the statistics. Takes the locks for a moment.
     pub fn stats(&self) -> LogStats {
         let spares = lock(&self.stock).spare_bytes();
         let appender = lock(&self.appender);
@@ -314,7 +317,7 @@ impl Log {
     }
 }
 
-/// The file of a segment in which nobody went on. One that was not written over is as easily made anew.
+/// Returns the file of an unused segment as a spare. A file that was not overwritten is as easily made anew.
 pub(crate) fn spare_of(unused: &Segment) -> Spare {
     let len_bytes = if unused.room == Room::Written { unused.header.len_bytes } else { 0 };
     Spare { name: unused.header.name(), len_bytes }

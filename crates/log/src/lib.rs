@@ -1,4 +1,4 @@
-//! Floor 2: the write-ahead log, one stream of checksummed blocks in a chain of segment files.
+//! The write-ahead log (floor 2): one stream of checksummed blocks in a chain of segment files.
 //!
 //! ```text
 //!   append ──► current segment ──(full: end block)──► next segment, made ready beforehand
@@ -8,19 +8,20 @@
 //!   resume ──► tail written again and synced ──► first segment of generation g + 1
 //! ```
 //!
-//! Reading order: `format` (the bytes), `segment` (one file), `stock` (files made ready and files to be
-//! used again), `append`, `flush` (one flush for many), `handle` (create, drop, close), `ahead` (segments made before
-//! they are needed), `shorten` (another segment before one is full), then reading:
-//! `survey` (what the directory holds), `window`, `scan`, `evidence` (torn tail or damage), and `resume`;
-//! `follow` reads a log that this process writes, and `beside` one that another process writes.
+//! Reading order: `format` (the bytes), `segment` (one file), `stock` (files made ready and files kept for reuse),
+//! `append`, `flush` (group flush), `handle` (create, drop, close), `ahead` (segments made before they are needed),
+//! `shorten` (moving to another segment before the current one is full). Then the modules that read: `survey` (the
+//! files in the directory), `window`, `scan`, `evidence` (torn tail or damage), and `resume`. `follow` reads a log that
+//! this process writes, and `beside` one that another process writes.
 //!
-//! # What holds
-//! 1. An LSN is the position of a byte in the stream and is never given out for other bytes: a segment owns as many
-//!    LSNs as its file has room for, used or not, and a successor begins beyond them.
-//! 2. A segment is used only after its whole file got its room and was synced, with its header, and its name too.
+//! # Invariants
+//! 1. An LSN is the position of a byte in the stream and is never assigned to other bytes. A segment owns as many LSNs
+//!    as its file has room for, used or not, and a successor begins after them.
+//! 2. A segment is used only after the space of its whole file was secured and the file, its header and its name were
+//!    synced.
 //! 3. A sync of anything in a segment is acknowledged only after all earlier segments were synced to their ends.
-//! 4. After a failed append or sync nothing more is written by this process, and nothing is tried again.
-//! 5. Bytes of a recycled file never pass for blocks: checksums are seeded with database, generation and LSN.
+//! 4. After a failed append or sync this process writes nothing more, and repeats nothing.
+//! 5. Bytes of a recycled file are never accepted as blocks: checksums are seeded with database, generation and LSN.
 //!
 //! ```
 //! use base::{CheckpointNo, DatabaseId};

@@ -1,17 +1,17 @@
-//! The mutating half of recovery: from the tail that a scan found to a log that can be appended to.
+//! The writing half of recovery: from the tail that a scan found to a log that can be appended to.
 //!
-//! A log that was closed in order goes on where it is; nothing is written and nothing synced. Otherwise:
+//! A log that was closed in order continues where it is; nothing is written and nothing synced. Otherwise:
 //!
 //! 1. Write the tail again, the same bytes in the same place, from the last LSN that is known to be durable up to the
 //!    cut, and sync. A flush that failed before may have left the page cache with bytes that the disk lacks, and the
 //!    cut must not move back once it is declared.
-//! 2. Make the first segment of a new generation ready. Its header names this segment and the cut, so from its sync
-//!    on the scan goes there from here. Generation and LSN are beyond any that a file in the directory has or had
-//!    room for, also files of recoveries that crashed.
-//! 3. Write an end block over the cut that names the new segment, and sync, so that its loss would be noticed.
+//! 2. Make the first segment of a new generation ready. Its header names this segment and the cut, so from its sync on
+//!    a scan continues there from here. Its generation and LSN are greater than any that a file in the directory has or
+//!    had room for, including files of recoveries that crashed.
+//! 3. Write an end block at the cut that names the new segment, and sync, so that a loss of the new segment is noticed.
 //!
-//! A crash before the end of 2 leaves the tail as it was, and perhaps a file that the next recovery goes on from or
-//! ignores; one during 3 leaves what 2 made.
+//! A crash before the end of step 2 leaves the tail as it was, and perhaps a file that the next recovery continues from
+//! or ignores. A crash during step 3 leaves the result of step 2.
 
 use crate::append::{Appender, Stop};
 use crate::format::{
@@ -31,12 +31,12 @@ use std::sync::Arc;
 const PIECE_BYTES: u64 = 256 << 10;
 
 impl Log {
-    /// The log that [`Log::scan`] found, ready for appends. `checkpoint` is the newest durable one. Four flushes
-    /// and a directory sync, and as many bytes as were not known to be durable; nothing if it was closed in order.
-    /// The directory must not have changed since the scan.
+    /// Returns the log that [`Log::scan`] found, ready for appends. `checkpoint` is the newest durable one. A log that
+    /// was closed in order is not written. Otherwise this takes four flushes and a directory sync, and writes the bytes
+    /// that were not known to be durable. The directory must not have changed since the scan.
     ///
     /// # Errors
-    /// Those of the files. Whatever was done by then is harmless: scan and resume again.
+    /// The errors of the files. After an error the log is still intact: scan and resume again.
     pub fn resume(dir: Arc<dyn Dir>, tail: Tail, checkpoint: CheckpointNo, options: Options) -> Result<Log> {
         options.check()?;
         let last = *tail.chain.last().expect("a tail has a segment");
@@ -55,8 +55,8 @@ impl Log {
 }
 
 impl Log {
-    /// The log that [`Log::scan`] found, as it is: nothing is written, and every append is refused as if the log were
-    /// closed.
+    /// Returns the log that [`Log::scan`] found, unchanged: nothing is written, and every append is rejected as if the
+    /// log were closed.
     pub fn read_only(
         dir: Arc<dyn Dir>,
         tail: Tail,
@@ -72,19 +72,19 @@ impl Log {
     }
 }
 
-/// Goes on behind the closing block. That block itself is not counted as durable: it carries nothing, and its own
-/// flush may have failed.
+/// Continues after the closing block. That block itself is not counted as durable: it has no payload, and its own flush
+/// may have failed.
 fn in_place(stock: &Stock, tail: &Tail, options: Options) -> Result<(Appender, Lsn)> {
     let (last, end) = (*tail.chain.last().expect("a tail has a segment"), tail.end.lsn);
     let closing = closing_bytes(&mut Window::open(stock.dir(), last)?, end)?;
-    // Nothing in the file says how it got its room.
+    // The file does not say how its space was secured.
     let room = if last.len_bytes <= options.flush_worth_bytes { Room::Written } else { Room::Allocated };
     let segment = Segment::open_to_append(stock.dir(), last, room)?;
     let appender = Appender::new(segment, end, tail.link, Some(closing));
     Ok((appender, Lsn(end.0 - closing.len() as u64)))
 }
 
-/// Goes on in a new generation.
+/// Continues in a new generation.
 fn recover(
     stock: &mut Stock,
     tail: &Tail,
@@ -99,7 +99,7 @@ fn recover(
     Ok((Appender::new(segment, first_lsn, link, None), first_lsn))
 }
 
-/// Step 1.
+/// Does step 1.
 fn write_again(dir: &Arc<dyn Dir>, tail: &Tail) -> Result<()> {
     let mut buffer = Vec::new();
     let last = tail.end.segment;
@@ -122,11 +122,11 @@ fn write_again(dir: &Arc<dyn Dir>, tail: &Tail) -> Result<()> {
     Ok(())
 }
 
-/// The header for step 2, without number and length.
+/// Returns the header for step 2, without number and length.
 fn next_generation(tail: &Tail, checkpoint: CheckpointNo) -> Result<SegmentHeader> {
     let last = tail.chain.last().expect("a tail has a segment");
     let first_lsn = tail.survey.next_lsn();
-    // Far below the limits of a header, so that a generation never ends for want of numbers.
+    // The numbers stay far below the limits of a header, so that generations never run out.
     let generation = tail.survey.next_generation();
     if generation.max(first_lsn.0 + MAX_SEGMENT_BYTES).max(tail.survey.next_number()) >= 1 << 61 {
         let name = segment_name(last.number);
@@ -145,7 +145,7 @@ fn next_generation(tail: &Tail, checkpoint: CheckpointNo) -> Result<SegmentHeade
     })
 }
 
-/// Step 3. There is room: every append leaves it.
+/// Does step 3. There is room, because every append leaves it.
 fn end_with(dir: &Arc<dyn Dir>, tail: &Tail, next: &Segment, checkpoint: CheckpointNo) -> Result<()> {
     let last = *tail.chain.last().expect("a tail has a segment");
     let payload = next.header.as_successor().encode();

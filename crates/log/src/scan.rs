@@ -3,10 +3,10 @@
 //! 1. Survey the directory.
 //! 2. In each segment, from its beginning (the first: from the position), take block after block whose checksum and
 //!    link are right.
-//! 3. An end block leads on to its successor, which must be there. So does the cut that the first segment of a newer
-//!    generation declares for this one: it was declared when everything before it had been made durable, so a bad
-//!    block before it is damage.
-//! 4. At any other bad block the log ends, unless something proves that it once went on (`evidence`).
+//! 3. An end block leads to its successor, which must be there. So does the cut that the first segment of a newer
+//!    generation declares for this one. It was declared when everything before it had been made durable, so a bad block
+//!    before it is damage.
+//! 4. At any other bad block the log ends, unless there is proof that it once continued (`evidence`).
 
 use crate::evidence;
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, Kind, Position, SegmentHeader, Successor, block_bytes};
@@ -21,51 +21,53 @@ use std::sync::Arc;
 pub struct Block<'a> {
     /// The LSN at which the block begins.
     pub lsn: Lsn,
-    /// The position behind it: what [`Log::end`](crate::Log::end) was after its append.
+    /// The position after the block: the value that [`Log::end`](crate::Log::end) had after its append.
     pub end: Position,
-    /// What was appended.
+    /// The bytes that were appended.
     pub payload: &'a [u8],
 }
 
-/// Where the log ends, and what [`Log::resume`](crate::Log::resume) must know to go on from there.
+/// The end of the log, and what [`Log::resume`](crate::Log::resume) needs to continue there.
 #[derive(Debug)]
 pub struct Tail {
     /// The end of the valid prefix.
     pub end: Position,
-    /// The newest checkpoint that any part of the prefix names. A log that names a newer one than the superblock
-    /// does belongs to a superblock that was lost: the caller must not go on.
+    /// The newest checkpoint that any block of the prefix names. If it is newer than that of the superblock, a newer
+    /// superblock was lost, and the caller must not continue.
     pub newest_checkpoint: CheckpointNo,
     /// Whether the log was closed in order, so that resuming it writes nothing.
     pub closed: bool,
-    /// Payloads shown.
+    /// The number of payloads that were visited.
     pub blocks: u64,
-    /// Their bytes.
+    /// The bytes of those payloads.
     pub payload_bytes: u64,
-    /// The log is known to have been durable below this.
+    /// The LSN before which the log is known to have been durable.
     pub(crate) synced: Lsn,
-    /// The link that the next block would have.
+    /// The link of the next block.
     pub(crate) link: u64,
     /// The segments from the position on; the last one is that of `end`.
     pub(crate) chain: Vec<SegmentHeader>,
     pub(crate) survey: Survey,
 }
 
-/// Which bytes end a segment's part of the prefix.
+/// How a segment's part of the prefix ends.
 enum Step {
-    /// The log goes on in this segment.
+    /// The log continues in this segment.
     Next(SegmentHeader),
     /// The log ends.
     End,
 }
 
 impl crate::Log {
-    /// Shows every payload from `from` on to `visit`, in order, and finds the end of the log. Writes nothing. Memory:
-    /// one block, at least 256 KiB. Everything before `from` must have been durable, as that of a superblock is.
+    /// Calls `visit` with every payload from `from` on, in order, and finds the end of the log. Writes nothing. Uses
+    /// memory for one block, at least 256 KiB. Everything before `from` must have been durable, as it is before the
+    /// position in a superblock.
     ///
     /// # Errors
-    /// [`Corruption`](base::ErrorKind::Corruption) for what was once durable and is now missing or different, naming
-    /// file and place; [`Foreign`](base::ErrorKind::Foreign) for segments of another database or a newer format;
-    /// what `visit` returns. A read error is never taken for the end.
+    /// - [`Corruption`](base::ErrorKind::Corruption) if bytes that were once durable are missing or different. The
+    ///   message names file and place.
+    /// - [`Foreign`](base::ErrorKind::Foreign) for segments of another database or a newer format.
+    /// - Any error that `visit` returns. A read error is never taken for the end of the log.
     pub fn scan(
         dir: &Arc<dyn Dir>,
         database: DatabaseId,
@@ -101,7 +103,7 @@ struct Walk<'a> {
     dir: &'a Arc<dyn Dir>,
     visit: &'a mut dyn FnMut(Block<'_>) -> Result<()>,
     tail: Tail,
-    /// The LSN behind the last block, if that closed the log in order.
+    /// The LSN after the last block, if that block closed the log in order.
     closing: Option<Lsn>,
 }
 
@@ -131,7 +133,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Takes the blocks of one segment from the end so far on. `link`: that of the first, where it is known.
+    /// Takes the blocks of one segment from the end so far on. `link` is that of the first block, if it is known.
     fn segment(&mut self, header: SegmentHeader, mut link: Option<u64>) -> Result<Step> {
         let mut window = Window::open(self.dir, header)?;
         if link.is_none() {
@@ -165,7 +167,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A position right behind a closing block is a closed end, too. Returns that block's checksum.
+    /// Returns the checksum of the closing block right before the position, if there is one: that is a closed end, too.
     fn close_before(&mut self, window: &mut Window) -> Result<Option<u64>> {
         let end = self.tail.end.lsn;
         let lsn = Lsn(end.0.saturating_sub(BLOCK_HEADER_BYTES as u64));
@@ -181,7 +183,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Takes one valid block; returns the successor that an end block names.
+    /// Takes one valid block. Returns the successor that an end block names.
     fn take(
         &mut self,
         segment: &SegmentHeader,
@@ -206,7 +208,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The prefix ends at the bad block in `window`: makes sure that nothing says otherwise.
+    /// Ends the prefix at the bad block in `window`, after checking that there is no proof of the contrary.
     fn ends_with(&mut self, window: &mut Window, recovered: Option<SegmentHeader>, bad: &str) -> Result<()> {
         let at = self.tail.end.lsn;
         let place = format!("{} at offset {}: {bad}", window.header.name(), window.header.offset_of(at));
@@ -226,7 +228,7 @@ impl Walk<'_> {
     }
 }
 
-/// Why a block with a right checksum is not the one that belongs here.
+/// Returns why a block with a right checksum does not belong here.
 fn objection(block: &BlockHeader, lsn: Lsn, link: Option<u64>, cut: Lsn) -> Option<String> {
     if let Some(expected) = link.filter(|&expected| expected != block.link) {
         return Some(format!("expected link {expected:016x}, found {:016x}", block.link));
@@ -238,7 +240,7 @@ fn objection(block: &BlockHeader, lsn: Lsn, link: Option<u64>, cut: Lsn) -> Opti
     None
 }
 
-/// The closing block with which a log in `window` ends at `end`, as its bytes.
+/// Returns the bytes of the closing block with which a log in `window` ends at `end`.
 pub(crate) fn closing_bytes(window: &mut Window, end: Lsn) -> Result<[u8; BLOCK_HEADER_BYTES]> {
     let offset = window.header.offset_of(end) - BLOCK_HEADER_BYTES as u64;
     let bytes = window.bytes(offset, BLOCK_HEADER_BYTES)?.expect("the scan has read it");

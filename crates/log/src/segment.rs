@@ -6,66 +6,67 @@ use base::{Lsn, Result};
 use io::{Dir, File, LogMap};
 use std::sync::Arc;
 
-/// How a block gets into its file. Either way it is in the page cache afterwards, and survives a killed process.
+/// The way in which a block is written to its file. In both cases it is then in the page cache, and survives a killed
+/// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// By stores into a mapping, where the file has one: no system call.
+    /// By stores into the mapping, if the file is mapped: no system call.
     Store,
-    /// By a system call. A page into which was stored has to be taken from the mapping when it is flushed, which
-    /// interrupts the processors on which the process has threads, and the next store into it is a page fault: between
-    /// two flushes a block or two are cheaper written.
+    /// By a system call. A page that was stored into must be taken from the mapping when it is flushed, which
+    /// interrupts the processors on which the process has threads, and the next store into it is a page fault. So
+    /// between two flushes one or two blocks are written more cheaply by calls.
     Call,
 }
 
-/// Up to so many bytes, a copy of the payload behind its header costs less than a second store, or a second call. A
-/// longer one goes to its place from where it is.
+/// The longest payload in bytes that is copied after its header before both are written: the copy costs less than a
+/// second store or call. A longer payload is written from where it is.
 const STORE_TWICE_BYTES: usize = 512;
 const CALL_TWICE_BYTES: usize = 64 << 10;
 
-/// A segment whose whole file has its room on the disk. It is mapped, for blocks that go the [`Way::Store`], where the
-/// file can be; otherwise all go by calls.
+/// A segment whose whole file has its disk space. If the file can be mapped, it is, for blocks written by
+/// [`Way::Store`]. Otherwise all blocks are written by calls.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub header: SegmentHeader,
     pub file: Arc<dyn File>,
     pub map: Option<Arc<dyn LogMap>>,
-    /// How its file got its room, as far as blocks were not written since.
+    /// How the space of the file was secured, as far as no blocks were written since.
     pub room: Room,
 }
 
 impl Segment {
-    /// The segment in `file`, which `header` and `room` describe truly.
+    /// Returns the segment in `file`, which `header` and `room` must describe.
     pub fn new(header: SegmentHeader, file: Arc<dyn File>, room: Room) -> Result<Segment> {
         let map = file.map(header.len_bytes)?;
         Ok(Segment { header, file, map, room })
     }
 
-    /// Opens the file of `header`, to go on in it. A copy of the directory may have holes where it was allocated and
-    /// never written: they get their room again.
+    /// Opens the file of `header` to append to it. A copy of the directory may have holes where the file was allocated
+    /// and never written, so their space is secured again.
     pub fn open_to_append(dir: &Arc<dyn Dir>, header: SegmentHeader, room: Room) -> Result<Segment> {
         let file = dir.open(&header.name())?;
         file.allocate(header.len_bytes)?;
         Segment::new(header, file, room)
     }
 
-    /// Opens the file of `header`, to which nothing will be written.
+    /// Opens the file of `header` for reading only.
     pub fn open(dir: &Arc<dyn Dir>, header: SegmentHeader) -> Result<Segment> {
         Segment::new(header, dir.open(&header.name())?, Room::Written)
     }
 
-    /// Whether blocks are stores into a mapping.
+    /// Returns whether blocks are stored into a mapping.
     pub fn is_mapped(&self) -> bool {
         self.map.is_some()
     }
 
-    /// Whether a block with this much payload fits at `at` and leaves room for an end block.
+    /// Returns whether a block with this much payload fits at `at` and leaves room for an end block.
     #[inline]
     pub fn has_room(&self, at: Lsn, payload_bytes: usize) -> bool {
         self.header.offset_of(at) + block_bytes(payload_bytes) + END_BLOCK_BYTES <= self.header.len_bytes
     }
 
-    /// Writes the parts of a block at `lsn`, which has room for them: assembled in `buffer` and written at once, or, if
-    /// long, straight from where they are.
+    /// Writes the parts of a block at `lsn`, which has room for them. A short block is assembled in `buffer` and
+    /// written at once; a long payload is written from where it is.
     #[inline]
     pub fn write(&self, lsn: Lsn, head: &[u8], payload: &[u8], buffer: &mut Vec<u8>, way: Way) -> Result<()> {
         let offset = self.header.offset_of(lsn);

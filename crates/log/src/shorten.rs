@@ -1,5 +1,5 @@
-//! Going on in another segment before the current one is full: in a short one, where a log was busy once and should be
-//! small on the disk again; in one that was written over, where it is flushed often and was not.
+//! Moving to another segment before the current one is full: to a short one when a log was busy and should be small on
+//! the disk again, and to an overwritten one when the log is flushed often and the current one was only allocated.
 
 use crate::ahead::EARLY_BYTES;
 use crate::handle::{Log, spare_of};
@@ -8,14 +8,14 @@ use base::Result;
 use base::sync::lock;
 
 impl Log {
-    /// Goes on in a segment of the first length, if the current one is longer: once a checkpoint covers what lies
-    /// before, [`Log::drop_before`] lets go of the long one, and [`Log::drop_spares`] of its file.
+    /// Moves to a segment of the first length, if the current one is longer. Once a checkpoint covers the earlier
+    /// blocks, [`Log::drop_before`] drops the long segment, and [`Log::drop_spares`] removes its file.
     ///
     /// # Errors
     /// As [`Log::append`].
     pub fn shorten(&self) -> Result<()> {
         let short_bytes = segment_bytes_for(0, self.options.first_segment_bytes);
-        // Held to the end: nobody else makes a segment ready, so that nobody else can go on in another one.
+        // Held to the end, so that no other thread makes a segment ready or continues in another one.
         let _making = self.hurry();
         let mut stock = lock(&self.stock);
         let draft = {
@@ -38,11 +38,11 @@ impl Log {
         switched.inspect_err(|error| appender.latch(error))
     }
 
-    /// Goes on in a segment that was written over, so that flushes are cheap again; the current one was allocated, and
-    /// its file will not be used again. Says whether it did.
+    /// Moves to a segment that was overwritten, so that flushes are cheap again. The current one was allocated, and its
+    /// file will not be reused. Returns whether it moved.
     pub(crate) fn go_on_written(&self) -> Result<bool> {
         let bytes = segment_bytes_for(0, EARLY_BYTES.min(self.longest_segment_bytes()));
-        // Held to the end, as above; meanwhile appends may go on in a segment that is ready.
+        // Held to the end, as above. Meanwhile appends may continue in a segment that is ready.
         let _making = lock(&self.making);
         let draft = self.draft_after(&lock(&self.appender).segment.header);
         let begun = lock(&self.stock).begin(draft, bytes..=bytes, Room::Written)?;
@@ -60,7 +60,7 @@ impl Log {
         Ok(true)
     }
 
-    /// Lets go of what is mapped of a log to which nothing is appended any more: a closed one.
+    /// Unmaps the segments of a closed log, to which nothing is appended.
     pub fn unmap(&self) {
         let mut appender = lock(&self.appender);
         if appender.stop.is_some() {
@@ -70,12 +70,12 @@ impl Log {
         }
     }
 
-    /// Removes the files that are kept for later segments.
+    /// Removes the files that are kept for reuse.
     ///
     /// # Errors
-    /// Those of removing a file.
+    /// The errors of removing a file.
     pub fn drop_spares(&self) -> Result<()> {
-        // What is being made is kept for later, too.
+        // A segment that is being made is kept for reuse, too.
         let _making = self.hurry();
         let mut stock = lock(&self.stock);
         lock(&self.appender).next.drain(..).for_each(|next| stock.put(spare_of(&next)));

@@ -1,15 +1,16 @@
-//! Segments made ready before they are needed, and old files kept to be used again.
+//! Segments made ready before they are needed, and old files kept for reuse.
 //!
-//! To make a segment ready: (1) take a spare file under its new name, or create one, give it its room, so that later
-//! writes cannot run out of it, and sync it; (2) write the header; (3) sync the file; (4) sync the directory. The first
-//! sync makes a valid header a proof that the whole file has its room. (5) Check that the file can still be found under
-//! its name, and the directory under its path. A crash in between leaves a file that nothing
-//! names; its number is not used again.
+//! To make a segment ready: (1) rename a spare file, or create a file and secure its space, so that later writes cannot
+//! run out of it, and sync it; (2) write the header; (3) sync the file; (4) sync the directory. Because of the first
+//! sync, a valid header is proof that the whole file has its space. (5) Check that the file can still be found under
+//! its name, and the directory under its path. A crash in between leaves a file that nothing names; its number is not
+//! used again.
 //!
-//! A file gets its room in one of two ways. *Zeros* written all over it make later flushes cheap, as they change no
-//! metadata; but they are as many bytes through the page cache and to the disk as the log itself. *Allocating* costs a
-//! system call; the flush after a block of the file was first written then has the file system note that. So zeros are
-//! for logs that are flushed often, which is seen by how often they were ([`Options::flush_worth_bytes`]).
+//! The space of a file is secured in one of two ways. *Zeros* are written over the whole file. Later flushes are then
+//! cheap, because they change no metadata, but as many bytes pass through the page cache and to the disk as in the log
+//! itself. *Allocating* costs a system call, but the flush after the first write of a block must record that in the
+//! file system's metadata. So zeros are for logs that are flushed often. The log decides this by counting its flushes
+//! ([`Options::flush_worth_bytes`]).
 //!
 //! [`Options::flush_worth_bytes`]: crate::Options::flush_worth_bytes
 
@@ -24,26 +25,26 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Spare files kept at rest: one for the next segment, one for the one after it.
+/// The number of spare files kept at rest: one for the next segment, one for the one after it.
 const RESTING_SPARES: usize = 2;
-/// At rest is a log that has begun no segment for so many calls of [`Stock::rest`].
+/// A log is at rest after this many calls of [`Stock::rest`] without a new segment.
 const RESTING_CALLS: u32 = 40;
-/// Files are whole numbers of these: what file systems allocate by.
+/// The unit of file lengths in bytes, by which file systems allocate.
 const BLOCK_BYTES: u64 = 4096;
-/// Zeros are written in pieces of this size. Larger ones would fill the page cache with large folios, and a store of
-/// a few bytes through a mapping then dirties a whole one: each flush of a small commit wrote 0.85 MiB on ext4.
+/// The size in bytes of the writes of zeros. Larger writes would fill the page cache with large folios, and a store of
+/// a few bytes through a mapping then dirties a whole folio: each flush of a small commit wrote 0.85 MiB on ext4.
 const ZEROS_BYTES: u64 = BLOCK_BYTES;
-/// So many zeros at most wait for the disk at a time, while there is time. A commit's flush waits behind them: behind
-/// the 64 MiB of a whole segment it took 60 ms, behind 4 MiB up to 5.
+/// The largest number of zeros in bytes that wait for the disk at a time, while there is time. A commit's flush waits
+/// for them: 60 ms for the 64 MiB of a whole segment, up to 5 ms for 4 MiB.
 const FLUSH_BYTES: u64 = 256 << 10;
-/// So many in a hurry: where a flush takes milliseconds whatever it writes, few are better than short ones.
+/// The same in a hurry: where a flush takes milliseconds whatever it writes, few flushes are better than short ones.
 const HURRIED_FLUSH_BYTES: u64 = 4 << 20;
 
 /// A file that no live position needs.
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub name: String,
-    /// So many of its bytes are known to have been written once, or nearly all of them; 0 if nothing is known.
+    /// The number of its bytes that are known to have been written once, or nearly; 0 if nothing is known.
     pub len_bytes: u64,
 }
 
@@ -51,34 +52,34 @@ pub(crate) struct Spare {
 #[derive(Debug)]
 pub(crate) struct Stock {
     dir: Arc<dyn Dir>,
-    /// Above every number that a file in the directory has or had.
+    /// A number greater than that of any file that the directory has or had.
     next_number: u64,
     spares: Vec<Spare>,
     /// The first segments that readers of the live log still need, one for each reader.
     held: Vec<u64>,
-    /// So many flushes had been led when the last segment was made ready.
+    /// The number of flushes when the last segment was made ready.
     flushes: u64,
-    /// Numbers of segments that ended before their files had been written over: no spares.
+    /// The numbers of segments that ended before their files were overwritten, which are not reused.
     given_up: Vec<u64>,
-    /// Segments begun since the last [`Stock::end_cycle`] whose files were to be written over.
+    /// The number of segments started since the last [`Stock::end_cycle`] whose files were to be overwritten.
     written: usize,
-    /// Spare files kept at most.
+    /// The largest number of spare files that are kept.
     keep: usize,
-    /// What `next_number` was at the last [`Stock::rest`], and how many calls it had been that already.
+    /// The value of `next_number` at the last [`Stock::rest`], and the number of calls that have seen it.
     rested: (u64, u32),
 }
 
-/// How a new file gets its room.
+/// How the space of a new file is secured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// By zeros all over it.
+    /// By writing zeros over the whole file.
     Written,
-    /// By a call that reserves it, where the file system has one.
+    /// By a system call that allocates it, if the file system has one.
     Allocated,
 }
 
 impl Stock {
-    /// A stock over `dir` in which no file has number `next_number` or a later one.
+    /// Creates a stock over `dir` in which no file has number `next_number` or a later one.
     pub fn new(dir: Arc<dyn Dir>, next_number: u64, spares: Vec<Spare>) -> Stock {
         Stock {
             dir,
@@ -93,17 +94,17 @@ impl Stock {
         }
     }
 
-    /// The directory of the log.
+    /// Returns the directory of the log.
     pub fn dir(&self) -> &Arc<dyn Dir> {
         &self.dir
     }
 
-    /// Above the number of every file that was begun.
+    /// Returns a number greater than that of any file that was started.
     pub fn next_number(&self) -> u64 {
         self.next_number
     }
 
-    /// Notes that segment `number` and all later ones are being read.
+    /// Records that segment `number` and all later ones are being read.
     pub fn hold(&mut self, number: u64) {
         self.held.push(number);
     }
@@ -114,13 +115,13 @@ impl Stock {
         self.held.swap_remove(at.expect("only what is held is let go"));
     }
 
-    /// The first segment that is being read, `u64::MAX` if none is.
+    /// Returns the first segment that is being read, or `u64::MAX` if none is.
     pub fn first_held(&self) -> u64 {
         self.held.iter().copied().min().unwrap_or(u64::MAX)
     }
 
-    /// How a new file of `bytes` should get its room, with `flushes` led so far: by zeros, if since the last call at
-    /// least one came for each `flush_worth_bytes` of it, the one that may be on its way included.
+    /// Returns how the space of a new file of `bytes` should be secured, with `flushes` made so far: by zeros, if since
+    /// the last call at least one flush came for each `flush_worth_bytes` of it, including one that may be under way.
     pub fn room_for(&mut self, bytes: u64, flushes: u64, flush_worth_bytes: u64) -> Room {
         let since = flushes - std::mem::replace(&mut self.flushes, flushes);
         let worth = (since + 1).saturating_mul(flush_worth_bytes);
@@ -132,9 +133,9 @@ impl Stock {
         self.begin(draft, want_bytes..=want_bytes, room)?.finish(&|_| false)
     }
 
-    /// Begins a segment that is otherwise as `draft` says; number and length are filled in. It is the longest spare, if
-    /// that has at least the first of `want_bytes`, or a new file, which has the last, and will get its room as `room`
-    /// says.
+    /// Begins a segment as `draft` describes it, and fills in number and length. It takes the longest spare, if that
+    /// has at least the first of `want_bytes`. Otherwise it takes a new file of the second length, whose space will be
+    /// secured as `room` says.
     pub fn begin(
         &mut self,
         draft: SegmentHeader,
@@ -158,12 +159,12 @@ impl Stock {
         Ok(Making { dir: Arc::clone(&self.dir), name, header, missing })
     }
 
-    /// Notes that the file of segment `number` ends without having been written over: it will be no spare.
+    /// Records that the segment `number` ends without having been overwritten: its file will not be reused.
     pub fn give_up(&mut self, number: u64) {
         self.given_up.push(number);
     }
 
-    /// Takes the file of a segment that ended, and that nothing needs any more.
+    /// Adds the file of a segment that ended and that is no longer needed.
     pub fn put_ended(&mut self, header: &SegmentHeader) {
         let given_up = self.given_up.iter().position(|&number| number == header.number);
         let len_bytes = match given_up {
@@ -176,22 +177,23 @@ impl Stock {
         self.put(Spare { name: header.name(), len_bytes });
     }
 
-    /// Takes a file that nothing needs any more. It is removed by the next [`Stock::trim`] if there are enough.
+    /// Adds a file that is no longer needed. The next [`Stock::trim`] removes it if there are enough.
     pub fn put(&mut self, spare: Spare) {
         self.spares.push(spare);
     }
 
-    /// Notes that a checkpoint lets go of segments. As many as were begun since the last one did will be wanted until
-    /// the next one does: their files take no more room as spares than they took as segments, and to write new ones
-    /// over with zeros would double what the log costs the disk. Of allocated files two do: new ones cost nothing,
-    /// while what is stored into an old one's mapping may first be read.
+    /// Records that a checkpoint drops segments. It keeps as many spares as segments were started since the last such
+    /// checkpoint, because that many will be needed before the next one. Their files take no more space as spares than
+    /// as segments, and overwriting new ones with zeros would double what the log writes to the disk. Of allocated
+    /// files two suffice: new ones cost nothing, while pages of an old one may have to be read before a store through
+    /// its mapping.
     pub fn end_cycle(&mut self) {
         let wanted = std::mem::take(&mut self.written);
         self.keep = wanted.max(self.keep / 2).max(RESTING_SPARES);
     }
 
-    /// Called at even intervals: keeps few spares again when no segment was begun for a while. Answers whether it does
-    /// so now.
+    /// Reduces the spares to a few when no segment was started for a while. Called at even intervals. Returns whether
+    /// it did so now.
     pub fn rest(&mut self) -> bool {
         let (number, calls) = self.rested;
         let calls = if number == self.next_number { calls.saturating_add(1) } else { 0 };
@@ -212,7 +214,7 @@ impl Stock {
         })
     }
 
-    /// Takes the spares that [`Stock::trim`] removes.
+    /// Removes from the stock the spares that [`Stock::trim`] would remove, and returns them.
     pub fn take_surplus(&mut self, max_bytes: u64) -> Vec<Spare> {
         let worth = |spare: &Spare| if spare.len_bytes > max_bytes { 0 } else { spare.len_bytes };
         self.spares.sort_by_key(worth);
@@ -221,37 +223,37 @@ impl Stock {
         self.spares.drain(..count).collect()
     }
 
-    /// The bytes of all spares.
+    /// Returns the bytes of all spares.
     pub fn spare_bytes(&self) -> u64 {
         self.spares.iter().map(|spare| spare.len_bytes).sum()
     }
 }
 
-/// A segment under way, whose number and file nobody else will take: the stock is not needed until it is finished.
+/// A segment under way. Its number and file are reserved, so the stock is not needed until it is finished.
 #[derive(Debug)]
 pub(crate) struct Making {
     dir: Arc<dyn Dir>,
     name: String,
     header: SegmentHeader,
-    /// How the file, which is new, gets its room.
+    /// How the space of a new file is secured.
     missing: Option<Room>,
 }
 
-/// How far the zeros of a new segment are.
+/// The progress of the zeros of a new segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Zeros {
     pub done_bytes: u64,
     pub of_bytes: u64,
-    /// What the disk took for the latest of them.
+    /// The time that the disk took for the latest of them.
     pub flush: Duration,
 }
 
 impl Making {
-    /// Makes the segment ready; `pause` is called whenever some of its zeros, not the last ones, are on the disk, and
-    /// says whether there was time for one. After an error nothing refers to whatever was made.
+    /// Makes the segment ready. `pause` is called when some of its zeros, except the last ones, are on the disk, and
+    /// returns whether there was time for a pause. After an error nothing refers to the files made so far.
     pub fn finish(self, pause: &dyn Fn(Zeros) -> bool) -> Result<Segment> {
         self.fill(pause).inspect_err(|_| {
-            // Best effort: a file left behind is found by the next scan and becomes a spare.
+            // Best effort: a file that stays is found by the next scan and becomes a spare.
             let _ = self.dir.remove(&self.name);
         })
     }
@@ -271,11 +273,11 @@ impl Making {
         file.write_at(&header.encode(), 0)?;
         file.sync()?;
         dir.sync()?;
-        // Commits that go to a file without a name are lost.
+        // Commits written to a file without a name are lost.
         dir.check_in_place(&[&*file])?;
         let segment = Segment::new(*header, file, room)?;
-        // The kernel would read ahead within a commit: 8 MiB of zeros on one disk, 27 ms. And in folios larger than a
-        // page, of which a store makes the whole dirty. Where pages may hold something they are read, many at once.
+        // The kernel would read ahead within a commit (8 MiB of zeros took one disk 27 ms), and in folios larger than a
+        // page, which a store dirties as a whole. Pages that may hold something are read, many at once.
         if let (Room::Allocated, Some(map)) = (room, &segment.map) {
             map.read_nothing_ahead();
         }
@@ -283,7 +285,7 @@ impl Making {
     }
 }
 
-/// Removes the files of `spares`. After an error, those that are still there come back.
+/// Removes the files of `spares`. After an error it returns those that still exist.
 pub(crate) fn remove(
     dir: &Arc<dyn Dir>,
     mut spares: Vec<Spare>,
@@ -296,13 +298,13 @@ pub(crate) fn remove(
     Ok(())
 }
 
-/// The length of a file that holds one block with this much payload, and `at_least` bytes.
+/// Returns the length of a file that holds one block with this much payload, and `at_least` bytes.
 pub(crate) fn segment_bytes_for(payload_bytes: usize, at_least: u64) -> u64 {
     let needed = SEGMENT_HEADER_BYTES as u64 + block_bytes(payload_bytes) + 2 * END_BLOCK_BYTES;
     needed.max(at_least).next_multiple_of(BLOCK_BYTES)
 }
 
-/// Writes zeros all over a new file, and syncs them but for the last ones.
+/// Writes zeros over a whole new file, and syncs all but the last of them.
 fn write_zeros(file: &dyn File, len_bytes: u64, pause: &dyn Fn(Zeros) -> bool) -> Result<()> {
     let zeros = vec![0; len_bytes.min(ZEROS_BYTES) as usize];
     let (mut offset, mut flush_at) = (0, FLUSH_BYTES);

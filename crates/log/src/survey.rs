@@ -1,4 +1,4 @@
-//! What segment files a directory holds, judged by their names and headers alone.
+//! The segment files in a directory, judged by their names and headers alone.
 
 use crate::format::{
     ALIGN_BYTES, Parsed, Position, SEGMENT_HEADER_BYTES, SegmentHeader, Successor, segment_name,
@@ -38,7 +38,7 @@ impl Survey {
         Ok(Survey { database, entries })
     }
 
-    /// The header of segment `number`, which `namer` says is there.
+    /// Returns the header of segment `number`, which `namer` refers to.
     pub fn named(&self, number: u64, namer: &str) -> Result<SegmentHeader> {
         let name = segment_name(number);
         let Some(entry) = self.entries.get(&number) else {
@@ -66,7 +66,7 @@ impl Survey {
         Ok(header)
     }
 
-    /// The header of the segment that an end block in `namer` names.
+    /// Returns the header of the segment that an end block in `namer` names.
     pub fn successor(&self, successor: Successor, namer: &str) -> Result<SegmentHeader> {
         let header = self.named(successor.number, namer)?;
         let found = header.as_successor();
@@ -90,7 +90,7 @@ impl Survey {
         ))
     }
 
-    /// The segments of our database under their own names.
+    /// Returns the segments of our database under their own names.
     fn own(&self) -> impl Iterator<Item = &SegmentHeader> {
         self.entries.iter().filter_map(|(&number, entry)| match &entry.parsed {
             Parsed::Header(header) if header.number == number && header.database == self.database => {
@@ -100,8 +100,8 @@ impl Survey {
         })
     }
 
-    /// The first segment of the generation that a recovery began after `header`'s segment. Of several the newest: a
-    /// recovery that did not see the one before it found nothing in it.
+    /// Returns the first segment of the generation that a recovery began after `header`'s segment. Of several it
+    /// returns the newest: a recovery that did not see the one before it found nothing in it.
     pub fn recovered_after(&self, header: &SegmentHeader) -> Option<SegmentHeader> {
         let follows = |other: &&SegmentHeader| {
             (other.previous, other.previous_generation) == (header.number, header.generation)
@@ -110,7 +110,7 @@ impl Survey {
         self.own().filter(follows).max_by_key(|other| other.generation).copied()
     }
 
-    /// The segments after number `number`, checked: a file that a log ending before it cannot explain is an error.
+    /// Returns the segments after number `number`. A file that cannot exist if the log ends before it is an error.
     pub fn after(&self, number: u64) -> Result<Vec<SegmentHeader>> {
         let mut later = Vec::new();
         for (&other, entry) in self.entries.range(number + 1..) {
@@ -118,13 +118,13 @@ impl Survey {
             match &entry.parsed {
                 Parsed::Header(header) => {
                     self.check_database(header, &name)?;
-                    // A spare that was renamed and got no header any more has its old number.
+                    // A spare that was renamed but did not get its new header has its old number.
                     if header.number == other {
                         later.push(*header);
                     }
                 }
                 Parsed::Blank => (),
-                // No crash leaves half a header, so these once were something.
+                // No crash leaves half a header, so these files once were segments.
                 Parsed::Damaged(reason) => {
                     return Err(Error::corruption(format!("{name}: segment header: {reason}")));
                 }
@@ -134,12 +134,12 @@ impl Survey {
         Ok(later)
     }
 
-    /// Above the number of every file.
+    /// Returns a number greater than that of any file.
     pub fn next_number(&self) -> u64 {
         self.entries.last_key_value().map_or(1, |(&number, _)| number + 1)
     }
 
-    /// Headers of our database in any file, under whatever name: what recoveries must stay clear of.
+    /// Returns the headers of our database in any file, under any name. Recoveries must not reuse their numbers.
     fn any(&self) -> impl Iterator<Item = &SegmentHeader> {
         self.entries.values().filter_map(|entry| match &entry.parsed {
             Parsed::Header(header) if header.database == self.database => Some(header),
@@ -147,18 +147,18 @@ impl Survey {
         })
     }
 
-    /// Above every generation that was ever begun.
+    /// Returns a generation greater than any that was ever begun.
     pub fn next_generation(&self) -> u64 {
         self.any().map(|header| header.generation).max().unwrap_or(0) + 1
     }
 
-    /// At or above every LSN that a segment had room for.
+    /// Returns an LSN at or after every LSN that a segment had room for.
     pub fn next_lsn(&self) -> Lsn {
         let limit = self.any().map(|header| header.limit_lsn().0).max().unwrap_or(0);
         Lsn(limit.next_multiple_of(ALIGN_BYTES))
     }
 
-    /// The files that are none of `live`. Only one with a header is known to have its room.
+    /// Returns the files that are not in `live`. Only a file with a header is known to have its space.
     pub fn spares(&self, live: &[SegmentHeader]) -> Vec<Spare> {
         let is_live = |number: u64| live.iter().any(|header| header.number == number);
         let spare = |(&number, entry): (&u64, &Entry)| {
@@ -173,8 +173,8 @@ impl Survey {
 }
 
 impl crate::Log {
-    /// Where each segment whose header can be read begins, and whose it is: for salvage, when nothing says where replay
-    /// begins. Files that cannot be read are passed over.
+    /// Returns where each segment with a readable header begins, and its database. Salvage uses this when nothing says
+    /// where replay begins. Skips unreadable files.
     pub fn segments(dir: &Arc<dyn Dir>) -> Result<Vec<(DatabaseId, Position)>> {
         let header = |name: &String| {
             let number = segment_number(name)?;

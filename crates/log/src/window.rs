@@ -7,10 +7,10 @@ use base::{Error, Lsn, Result};
 use io::File;
 use std::sync::Arc;
 
-/// Read at once at least, where the file has it.
+/// The least number of bytes that are read at once, if the file has them.
 pub(crate) const READ_BYTES: u64 = 256 << 10;
 
-/// A segment's file, as long as its header says. Memory: 256 KiB, or the longest block if that is more.
+/// A segment's file, up to the length in its header. It uses 256 KiB of memory, or the longest block if that is more.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub header: SegmentHeader,
@@ -19,16 +19,16 @@ pub(crate) struct Window {
     start: u64,
 }
 
-/// What lies at an LSN.
+/// What was found at an LSN.
 pub(crate) enum Found<'a> {
     /// A block whose checksum is right.
     Block { header: BlockHeader, checksum: u64, payload: &'a [u8] },
-    /// Something else: what was expected, and what was found.
+    /// No valid block: what was expected, and what was found.
     Bad(String),
 }
 
 impl Window {
-    /// A window over the file of `header`. `Corruption` if the file is shorter than it was made.
+    /// Opens a window over the file of `header`. Returns `Corruption` if the file is shorter than it was made.
     pub fn open(dir: &Arc<dyn io::Dir>, header: SegmentHeader) -> Result<Window> {
         let file = dir.open(&header.name())?;
         let len = file.len()?;
@@ -42,7 +42,7 @@ impl Window {
         Ok(Window { header, file, buffer: Vec::new(), start: 0 })
     }
 
-    /// `bytes` bytes at `offset`; `None` where the segment ends before.
+    /// Returns `bytes` bytes at `offset`, or `None` where the segment ends before.
     pub fn bytes(&mut self, offset: u64, bytes: usize) -> Result<Option<&[u8]>> {
         let end = offset.checked_add(bytes as u64).filter(|&end| end <= self.header.len_bytes);
         let Some(end) = end else { return Ok(None) };
@@ -60,12 +60,12 @@ impl Window {
         Ok(Some(&self.buffer[from..from + bytes]))
     }
 
-    /// Forgets what was read, so that it is read again.
+    /// Drops the buffer, so that the bytes are read again.
     pub fn forget(&mut self) {
         self.buffer.clear();
     }
 
-    /// `bytes` bytes at `offset`, which lie within what was asked for last.
+    /// Returns `bytes` bytes at `offset`, which lie within the last request.
     pub fn read_before(&self, offset: u64, bytes: usize) -> &[u8] {
         match bytes {
             0 => &[],
@@ -73,7 +73,7 @@ impl Window {
         }
     }
 
-    /// The header at `lsn`, if what lies there has the form of one.
+    /// Returns the header at `lsn`, if the bytes there have the form of one.
     #[inline]
     pub fn block_header(&mut self, lsn: Lsn) -> Result<Option<BlockHeader>> {
         let Some(bytes) = self.bytes(self.header.offset_of(lsn), BLOCK_HEADER_BYTES)? else {
@@ -82,7 +82,7 @@ impl Window {
         Ok(BlockHeader::decode(bytes.try_into().expect("as many as asked for")))
     }
 
-    /// What lies at `lsn`.
+    /// Returns the block at `lsn`, or why there is none.
     pub fn block(&mut self, lsn: Lsn) -> Result<Found<'_>> {
         let (offset, place) = (self.header.offset_of(lsn), self.header.place(lsn));
         let room = self.header.len_bytes - offset.min(self.header.len_bytes);
@@ -96,7 +96,7 @@ impl Window {
         }
     }
 
-    /// Whether the bytes of the block header at `lsn` are all zero.
+    /// Returns whether the bytes of the block header at `lsn` are all zero.
     pub fn is_blank(&mut self, lsn: Lsn) -> Result<bool> {
         let bytes = self.bytes(self.header.offset_of(lsn), BLOCK_HEADER_BYTES)?;
         Ok(bytes.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0)))

@@ -1,15 +1,16 @@
-//! Memory that is taken piece by piece and given back whole.
+//! The arena: memory that is allocated piece by piece and freed as a whole.
 //!
-//! 1. The writer alone allocates, through its [`Bump`]; the [`Arena`] owns the chunks and frees them when the
-//!    memtable is dropped, with pauses if the thread is throttled ([`background`]): a thread that drops the last
-//!    reference to a memtable holds no lock that others wait for. Nothing in a chunk is dropped: only plain data and
-//!    atomics are placed there.
-//! 2. Records grow from a chunk's low end, nodes from its high end. Nodes are aligned to cache lines and
-//!    records to eight bytes, and neither pays for the other's alignment.
-//! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to at most [`MAX_CHUNK_BYTES`], so that an idle table costs a page
-//!    and a busy one a system call each megabyte. What would fill a quarter of the largest chunk gets one of its
+//! 1. The writer alone allocates, through its [`Bump`]. The [`Arena`] owns the chunks and frees them when the memtable
+//!    is dropped, with pauses if the thread is throttled ([`background`]): a thread that drops the last reference to a
+//!    memtable holds no lock that others wait for. Nothing in a chunk is dropped: only plain data and atomics are
+//!    placed there.
+//! 2. Records grow from a chunk's low end, nodes from its high end. Nodes are aligned to cache lines and records to
+//!    eight bytes, and neither pays for the other's alignment.
+//! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to at most [`MAX_CHUNK_BYTES`], so that an idle table costs a page and a
+//!    busy one a system call each megabyte. A piece that would fill a quarter of the largest chunk gets a chunk of its
 //!    own, and the current chunk stays in use.
-//! 4. Where there is an account, each chunk is charged to it before it is allocated, out of the writer's *credit*:
+//! 4. If there is an account, each chunk is charged to it before it is allocated, out of the writer's *credit*: memory
+//!    that was reserved while the operation could still be refused. The arena returns all of it when it is freed.
 //!    what was reserved while a refusal could still be borne. The arena gives all of it back when it is freed.
 
 use base::background;
@@ -20,11 +21,11 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr;
 use std::sync::Arc;
 
-/// The first chunk: what an empty memtable with one written table costs.
+/// The size of the first chunk in bytes: the cost of an empty memtable with one written table.
 const FIRST_CHUNK_BYTES: usize = 4 << 10;
-/// The largest shared chunk.
+/// The size of the largest shared chunk in bytes.
 const MAX_CHUNK_BYTES: usize = 1 << 20;
-/// Chunks begin on cache lines, as nodes do.
+/// The alignment of chunks: a cache line, as for nodes.
 const CHUNK_ALIGN: usize = 64;
 
 /// All chunks of a memtable.
@@ -37,7 +38,7 @@ pub(crate) struct Arena {
 #[derive(Debug)]
 struct Chunks {
     list: Vec<Chunk>,
-    /// What they are charged as, if they are.
+    /// The charge for the chunks, if there is an account.
     charge: Option<Charge>,
 }
 
@@ -56,7 +57,7 @@ impl Arena {
         Arena { chunks: Mutex::new(Chunks { list: Vec::new(), charge }), bytes: AtomicUsize::new(0) }
     }
 
-    /// Bytes of all chunks.
+    /// Returns the bytes of all chunks.
     pub fn bytes(&self) -> usize {
         // Relaxed: a statistic, which orders nothing.
         self.bytes.load(Ordering::Relaxed)
@@ -89,20 +90,20 @@ impl Drop for Arena {
             // SAFETY: it came from `alloc` with this layout, and what was borrowed from it borrowed the
             // memtable too.
             unsafe { dealloc(chunk.start, chunk.layout) };
-            // 64 MiB in one go take the kernel 20 ms. This lock is nobody else's any more.
+            // Freeing 64 MiB at once takes the kernel 20 ms. No other thread can take this lock any longer.
             background::pause();
         }
     }
 }
 
-/// The free middle of the current chunk. Belongs to the writer.
+/// The free middle of the current chunk. It belongs to the writer.
 #[derive(Debug)]
 pub(crate) struct Bump {
     low: *mut u8,
     room: usize,
     next_chunk_bytes: usize,
     max_chunk_bytes: usize,
-    /// Charged already, for chunks to come. None where nothing is charged.
+    /// The charge for chunks to come; `None` if there is no account.
     credit: Option<Charge>,
 }
 
@@ -116,21 +117,21 @@ impl Bump {
         Bump { low: ptr::null_mut(), room: 0, next_chunk_bytes: FIRST_CHUNK_BYTES, max_chunk_bytes, credit }
     }
 
-    /// What is free in the current chunk, in bytes.
+    /// Returns the free bytes in the current chunk.
     pub fn room(&self) -> usize {
         self.room
     }
 
-    /// By how much the arena grows at most when pieces of `bytes` in all are taken.
+    /// Returns by how much the arena grows at most when pieces of `bytes` in total are allocated.
     #[inline]
     fn growth(&self, bytes: usize) -> usize {
-        // A piece is at most a quarter of a chunk, so that three quarters are filled before the next one is begun; the
-        // last one may be nearly empty.
+        // A piece is at most a quarter of a chunk, so that three quarters are filled before the next one is started;
+        // the last one may be nearly empty.
         if bytes <= self.room { 0 } else { bytes + bytes / 3 + self.max_chunk_bytes }
     }
 
-    /// Makes sure that pieces of `bytes` in all are paid for; false if the budget refuses. Never waits. A comparison
-    /// unless a chunk is due.
+    /// Charges enough for pieces of `bytes` in total. Returns false if the budget refuses. Never waits. Costs a
+    /// comparison unless a chunk is needed.
     #[inline]
     pub fn reserve(&mut self, bytes: usize) -> bool {
         let growth = self.growth(bytes);
@@ -143,7 +144,7 @@ impl Bump {
     #[cold]
     fn add_credit(&mut self, bytes: usize) -> bool {
         let credit = self.credit.as_mut().expect("asked for where there is one");
-        // Twice the need, if it is to be had: so this is seldom.
+        // Charges twice the need if possible, so that this happens seldom.
         let missing = bytes - credit.bytes();
         let account = credit.account();
         let more = account.charge(Holder::Memtables, missing + self.max_chunk_bytes);
@@ -154,18 +155,18 @@ impl Bump {
         true
     }
 
-    /// How much more must be charged for pieces of `bytes` in all.
+    /// Returns how much more must be charged for pieces of `bytes` in total.
     pub fn missing(&self, bytes: usize) -> usize {
         let credit = self.credit.as_ref().map_or(usize::MAX, Charge::bytes);
         self.growth(bytes).saturating_sub(credit)
     }
 
-    /// The credit, to add to or to take.
+    /// Returns the credit, to add to it or to take it.
     pub fn credit(&mut self) -> &mut Option<Charge> {
         &mut self.credit
     }
 
-    /// Fresh, uninitialised memory for a record, from the low end.
+    /// Returns new, uninitialised memory for a record, from the low end.
     #[inline]
     pub fn low(&mut self, arena: &Arena, layout: Layout) -> *mut u8 {
         debug_assert!(layout.align() <= RECORD_ALIGN && layout.size() > 0);
@@ -182,7 +183,7 @@ impl Bump {
         at
     }
 
-    /// Places `value` at the high end, and lends it for as long as the memtable is borrowed.
+    /// Places `value` at the high end, and returns a reference that lives as long as the memtable is borrowed.
     #[inline]
     pub fn place<'m, T>(&mut self, arena: &'m Arena, value: T) -> &'m T {
         const { assert!(align_of::<T>() <= CHUNK_ALIGN && !std::mem::needs_drop::<T>()) };
@@ -194,7 +195,7 @@ impl Bump {
         }
     }
 
-    /// Fresh, uninitialised memory for `count` values (more than none) side by side, from the high end.
+    /// Returns new, uninitialised memory for `count` values (at least one) side by side, from the high end.
     pub fn room_for<T>(&mut self, arena: &Arena, count: usize) -> *mut T {
         const { assert!(align_of::<T>() <= CHUNK_ALIGN && !std::mem::needs_drop::<T>()) };
         self.high(arena, Layout::array::<T>(count).expect("an array fits memory")).cast()
@@ -217,8 +218,8 @@ impl Bump {
         unsafe { self.low.add(self.room) }
     }
 
-    /// Makes room for `size` bytes: begins a new chunk (the rest of the old one is given up), or returns
-    /// memory of its own for what is too large for that.
+    /// Makes room for `size` bytes: starts a new chunk, without using the rest of the old one, or returns separate
+    /// memory for a piece that is too large for that.
     #[cold]
     fn refill(&mut self, arena: &Arena, size: usize) -> Option<*mut u8> {
         if size > self.max_chunk_bytes / 4 {
@@ -233,7 +234,7 @@ impl Bump {
     }
 }
 
-/// What records and everything else at the low end is aligned to.
+/// The alignment of records and everything else at the low end.
 const RECORD_ALIGN: usize = 8;
 
 #[cfg(all(test, not(loom)))]

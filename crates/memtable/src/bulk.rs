@@ -1,5 +1,5 @@
-//! Building a whole tree from sorted records: nodes are filled to the last slot from left to right, each
-//! finished node becomes an entry of the level above, and readers see nothing until the root is published.
+//! Building a whole tree from sorted records. Nodes are filled to the last slot from left to right, each finished node
+//! becomes an entry of the level above, and readers see nothing until the root is published.
 
 use crate::insert::{Change, Tree};
 use crate::node::{Entry, NodePtr};
@@ -9,13 +9,13 @@ use crate::search::Fences;
 use base::CommitTs;
 use base::keys::head8;
 
-/// The unfinished nodes, one a level.
+/// The unfinished nodes, one for each level.
 struct Builder<'m, 'w, 't> {
     tree: &'t mut Tree<'m, 'w>,
     newest: CommitTs,
-    /// Their entries, with heads that skip nothing.
+    /// The entries of the unfinished nodes, with heads that skip nothing.
     levels: Vec<Vec<Entry<'m>>>,
-    /// The first entry of all.
+    /// The first entry of the tree.
     first: Option<Record<'m>>,
 }
 
@@ -65,7 +65,7 @@ impl<'m> Builder<'m, '_, '_> {
         self.levels[level].push(entry);
     }
 
-    /// Makes the node of the entries at `level`; `next` is the first entry behind it.
+    /// Makes the node of the entries at `level`; `next` is the first entry after it.
     fn close(&mut self, level: usize, next: Option<Record<'m>>) -> NodePtr<'m> {
         let entries = &self.levels[level];
         let own = entries[0].record;
@@ -77,7 +77,7 @@ impl<'m> Builder<'m, '_, '_> {
         }
     }
 
-    /// Finishes the open nodes from the leaf up; the topmost is the root.
+    /// Finishes the open nodes from the leaf up. Returns the topmost node, which is the root.
     fn finish(mut self) -> Option<NodePtr<'m>> {
         let mut level = 0;
         while level < self.levels.len() {

@@ -1,7 +1,7 @@
-//! What validation asks: did anything in this range change since then?
+//! Queries of validation: whether anything in a range changed after a commit.
 //!
-//! A table that has nothing newer answers in O(1); below that, every node says how new what it holds is, so that only
-//! what changed is looked into.
+//! A table without newer changes is answered in O(1). In other tables every node has the timestamp of its newest
+//! record, so that only changed parts are searched.
 
 use crate::node::NodePtr;
 use crate::search::Path;
@@ -9,8 +9,8 @@ use crate::table::Table;
 use base::CommitTs;
 use std::ops::Bound;
 
-/// The first key from `start` to `end` that changed after `since`, or where what range deletes since then deleted
-/// begins, if that reaches into the range.
+/// Returns the first key from `start` to `end` that changed after `since`, or the first key of a range delete after
+/// `since` that reaches into the range.
 pub(crate) fn changed_since<'m>(
     table: &'m Table,
     start: &[u8],
@@ -26,7 +26,8 @@ pub(crate) fn changed_since<'m>(
     changed_key(table.root.load()?, start, end, since)
 }
 
-/// Where the first stretch begins that a range delete after `since` covers and that reaches into the range. O(log n).
+/// Returns the start of the first stretch that a range delete after `since` covers and that reaches into the range.
+/// O(log n).
 fn deleted_since<'m>(table: &'m Table, start: &[u8], end: Bound<&[u8]>, since: CommitTs) -> Option<&'m [u8]> {
     let ranges = table.ranges(CommitTs::MAX);
     let first = (!ranges.is_empty()).then(|| ranges.first_newer(start, since))??;
@@ -34,8 +35,8 @@ fn deleted_since<'m>(table: &'m Table, start: &[u8], end: Bound<&[u8]>, since: C
     begins_in_time.then_some(first.start)
 }
 
-/// Whether nothing from `start` to `end` changed after `since`, if that is seen within `most` looks at nodes; false
-/// says nothing.
+/// Returns true if nothing from `start` to `end` changed after `since`, and `most` looks at nodes suffice to see that.
+/// False has no meaning.
 pub(crate) fn is_unchanged(table: &Table, start: &[u8], end: &[u8], since: CommitTs, most: u32) -> bool {
     if table.newest() <= since {
         return true;
@@ -48,7 +49,7 @@ pub(crate) fn is_unchanged(table: &Table, start: &[u8], end: &[u8], since: Commi
     matches!(search(root, start, end, since, most), Search::Nothing)
 }
 
-/// The first key from `start` to `end` whose own newest change came after `since`.
+/// Returns the first key from `start` to `end` whose own newest change came after `since`.
 pub(crate) fn changed_key<'m>(
     root: NodePtr<'m>,
     start: &[u8],
@@ -61,15 +62,15 @@ pub(crate) fn changed_key<'m>(
     }
 }
 
-/// What a search for a change came to.
+/// The result of a search for a change.
 enum Search<'m> {
     Changed(&'m [u8]),
     Nothing,
-    /// It had taken as many looks at nodes as it might.
+    /// The search had used all its looks at nodes.
     GivenUp,
 }
 
-/// For the first change, in at most about `most` looks at nodes; `u32::MAX`: however many it takes.
+/// Searches for the first change, in at most about `most` looks at nodes; `u32::MAX` means without a limit.
 fn search<'m>(root: NodePtr<'m>, start: &[u8], end: Bound<&[u8]>, since: CommitTs, most: u32) -> Search<'m> {
     let (mut path, _) = Path::to(root, start);
     let mut left = most;
@@ -93,10 +94,10 @@ fn search<'m>(root: NodePtr<'m>, start: &[u8], end: Bound<&[u8]>, since: CommitT
     }
 }
 
-/// To the next leaf that is newer than `since`; false when there is none before `end`. `None`: no look is left. Passes
-/// over subtrees that are not newer, so that it costs O(log n).
+/// Moves to the next leaf that is newer than `since`. Returns false if there is none before `end`, and `None` if no
+/// look is left. Skips subtrees that are not newer, so that it costs O(log n).
 fn next_newer_leaf(path: &mut Path<'_>, end: Bound<&[u8]>, since: CommitTs, left: &mut u32) -> Option<bool> {
-    // Whether the frame's own place was not looked at yet.
+    // `is_new`: whether the frame's own place was not looked at yet.
     let (mut level, mut is_new) = (1, false);
     while level <= path.root_level() {
         let frame = path.frame_mut(level);
@@ -125,7 +126,7 @@ fn next_newer_leaf(path: &mut Path<'_>, end: Bound<&[u8]>, since: CommitTs, left
     Some(false)
 }
 
-/// The last key before `before` whose own newest change came after `since`.
+/// Returns the last key before `before` whose own newest change came after `since`.
 pub(crate) fn changed_before<'m>(root: NodePtr<'m>, before: &[u8], since: CommitTs) -> Option<&'m [u8]> {
     let (mut path, _) = Path::to(root, before);
     loop {
@@ -141,7 +142,8 @@ pub(crate) fn changed_before<'m>(root: NodePtr<'m>, before: &[u8], since: Commit
     }
 }
 
-/// Behind the last entry of the leaf before that is newer than `since`, as [`next_newer_leaf`]; false: there is none.
+/// Moves to the end of the previous leaf that is newer than `since`, like [`next_newer_leaf`]. Returns false if there
+/// is none.
 fn prev_newer_leaf(path: &mut Path<'_>, since: CommitTs) -> bool {
     let mut level = 1;
     while level <= path.root_level() {

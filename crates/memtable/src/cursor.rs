@@ -1,8 +1,8 @@
-//! A cursor: the keys of one table in order, each as of one timestamp.
+//! A cursor over the keys of one table in order, each as of one timestamp.
 //!
-//! It keeps the way from the root to where it stands (see [`crate::node`] for why that stays good under a
-//! writer) and moves along it. Keys whose versions are all newer than its timestamp are passed over; a key
-//! that a range delete hides is reported as deleted.
+//! It keeps the path from the root to its position (see [`crate::node`] for why that stays valid while the writer
+//! continues) and moves along it. It skips keys whose versions are all newer than its timestamp, and reports a key that
+//! a range delete hides as deleted.
 
 use crate::node::NodePtr;
 use crate::ranges::{Fragment, Ranges};
@@ -12,21 +12,21 @@ use crate::table::Table;
 use base::{CommitTs, Span};
 use std::sync::Arc;
 
-/// Moves over the keys of one table in both directions and shows each as of one timestamp. Made by
-/// [`Memtable::cursor`](crate::Memtable::cursor); stands nowhere at first.
+/// A cursor over the keys of one table in both directions, each as of one timestamp. It is made by
+/// [`Memtable::cursor`](crate::Memtable::cursor) and has no position at first.
 ///
-/// It sees its snapshot however much the writer adds meanwhile, provided that all commits at or before its
-/// timestamp were applied when it was made. Moving costs no allocation and no lock.
+/// It sees its snapshot even if the writer adds changes meanwhile, provided that all commits at or before its timestamp
+/// were applied when it was made. Moving costs no allocation and no lock.
 #[derive(Clone, Debug)]
 pub struct Cursor<'m> {
     table: Option<&'m Table>,
     at: CommitTs,
     path: Option<Path<'m>>,
     entry: Option<(&'m [u8], Found<'m>)>,
-    /// The range deletes as of `at`, and the stretch of keys that was looked up last.
+    /// The range deletes as of `at`, and the stretch of keys of the last look-up.
     ranges: Ranges<'m>,
     around: Fragment<'m>,
-    /// Keys outside are passed over no further.
+    /// The span beyond which the cursor does not search.
     span: Option<Arc<Span>>,
 }
 
@@ -37,53 +37,52 @@ impl<'m> Cursor<'m> {
         Cursor { table, at, path: None, entry: None, ranges, around, span: None }
     }
 
-    /// Only keys within `span` are wanted: where those behind it are too new, it stands nowhere instead of looking for
-    /// one that is not, of which there may be none among any number that were added since. `None`: all keys are.
+    /// Returns a cursor that searches only keys within `span`. After the span it has no position, instead of skipping
+    /// keys that are too new: any number of these may have been added since. `None` means all keys.
     #[must_use]
     pub fn within(self, span: Option<Arc<Span>>) -> Cursor<'m> {
         Cursor { span, ..self }
     }
 
-    /// The key that the cursor stands on, and what became of it; `None` where it stands nowhere: before the
-    /// first move, and after a move that found nothing. What it returns lives as long as the memtable is
-    /// borrowed.
+    /// Returns the key at the cursor and what is known about it, or `None` if the cursor has no position: before the
+    /// first move, and after a move that found nothing. The result lives as long as the memtable is borrowed.
     #[inline]
     pub fn entry(&self) -> Option<(&'m [u8], Found<'m>)> {
         self.entry
     }
 
-    /// The newest version of the key that the cursor stands on, whatever its timestamp.
+    /// Returns the newest version of the key at the cursor, whatever its timestamp.
     pub(crate) fn newest(&self) -> Option<Record<'m>> {
         self.entry?;
         let leaf = self.path.as_ref()?.leaf();
         Some(leaf.node().record(leaf.slot()))
     }
 
-    /// To the first key at or behind `key`. O(log n).
+    /// Moves to the first key at or after `key`. O(log n).
     pub fn seek(&mut self, key: &[u8]) {
         self.start(|root| Path::to(root, key).0);
         self.settle_forward();
     }
 
-    /// To the first key.
+    /// Moves to the first key.
     pub fn seek_first(&mut self) {
         self.start(Path::first);
         self.settle_forward();
     }
 
-    /// To the last key.
+    /// Moves to the last key.
     pub fn seek_last(&mut self) {
         self.start(Path::last);
         self.settle_backward();
     }
 
-    /// To the last key before `key`. O(log n).
+    /// Moves to the last key before `key`. O(log n).
     pub fn seek_before(&mut self, key: &[u8]) {
         self.start(|root| Path::to(root, key).0);
         self.step_back();
     }
 
-    /// To the next key; from the last key to nowhere, where it stays. Amortised O(1).
+    /// Moves to the next key. After the last key the cursor has no position, and stays there. Amortised O(1).
     #[inline]
     pub fn next(&mut self) {
         if self.entry.is_none() {
@@ -95,7 +94,7 @@ impl<'m> Cursor<'m> {
         self.settle_forward();
     }
 
-    /// To the key before; from the first key to nowhere, where it stays. Amortised O(1).
+    /// Moves to the previous key. Before the first key the cursor has no position, and stays there. Amortised O(1).
     #[inline]
     pub fn prev(&mut self) {
         if self.entry.is_some() {
@@ -107,7 +106,7 @@ impl<'m> Cursor<'m> {
         self.path = self.table.and_then(|table| table.root.load()).map(to);
     }
 
-    /// To the first entry from the path's place on that has a version in time.
+    /// Moves to the first entry at or after the path's place that has a version at or before the timestamp.
     #[inline]
     fn settle_forward(&mut self) {
         self.entry = None;
@@ -130,7 +129,7 @@ impl<'m> Cursor<'m> {
         }
     }
 
-    /// To the last entry up to the path's place that has a version in time.
+    /// Moves to the last entry at or before the path's place that has a version at or before the timestamp.
     #[inline]
     fn settle_backward(&mut self) {
         self.entry = None;
@@ -144,7 +143,7 @@ impl<'m> Cursor<'m> {
         }
     }
 
-    /// To the last entry before the path's place that has a version in time.
+    /// Moves to the last entry before the path's place that has a version at or before the timestamp.
     fn step_back(&mut self) {
         self.entry = None;
         let Some(path) = &mut self.path else { return };
@@ -166,7 +165,7 @@ impl<'m> Cursor<'m> {
         }
     }
 
-    /// What `record` says, unless a range delete hides it: then, that it is deleted.
+    /// Returns what `record` says, or that the key is deleted if a range delete hides it.
     #[inline]
     fn found(around: &mut Fragment<'m>, ranges: Ranges<'m>, record: Record<'m>) -> Found<'m> {
         if ranges.is_empty() {
@@ -179,12 +178,12 @@ impl<'m> Cursor<'m> {
     }
 }
 
-/// Whether `key` lies behind all that is wanted.
+/// Returns whether `key` is after the span.
 fn is_behind(span: Option<&Span>, key: &[u8]) -> bool {
     span.and_then(Span::end).is_some_and(|end| key >= end)
 }
 
-/// Whether `key` lies before all that is wanted.
+/// Returns whether `key` is before the span.
 fn is_before(span: Option<&Span>, key: &[u8]) -> bool {
     span.is_some_and(|span| key < span.start())
 }
@@ -195,7 +194,8 @@ mod tests {
     use base::{CommitTs, Span, TableId};
     use std::sync::Arc;
 
-    /// Where a snapshot's range ends it would walk over all that was added there since, to the next key that it sees.
+    /// Checks that a cursor stops at the end of its span. Otherwise it would walk over all newer keys to the next
+    /// visible one.
     #[test]
     fn too_new_keys_are_passed_over_within_the_span_alone() {
         let (memtable, mut writer) = Memtable::new();

@@ -1,14 +1,13 @@
-//! Inserting into a tree, by its one writer. See [`crate::node`] for what may be done to a node that is
-//! published.
+//! Inserting into a tree, by its one writer. [`crate::node`] says what may be done to a node that is published.
 //!
-//! 1. The key is there: its slot gets the new record, which leads to the old ones.
-//! 2. The leaf has a free slot: fill it and publish the permutation.
-//! 3. The leaf is full: its entries and the new one are copied into two new leaves, which take its place in
-//!    the parent by one permutation. A leaf that grew at its end stays, and only the new entry goes into a
-//!    leaf of its own behind it: ascending keys fill nodes to the last slot and copy nothing, unless the heads
-//!    of the full node are all the same and a copy between two separators can skip what makes them so.
-//! 4. The parent has no free slots: with few live entries it is copied into a node that has, which takes its
-//!    place in a slot of the grandparent; with many it is split as in (3), and so on up to a new root.
+//! 1. If the key exists, its slot gets the new record, which leads to the old ones.
+//! 2. If the leaf has a free slot, the slot is filled and the permutation published.
+//! 3. If the leaf is full, its entries and the new one are copied into two new leaves, which take its place in the
+//!    parent by one permutation. A leaf that grew at its end stays, and only the new entry goes into a leaf of its own
+//!    after it. So ascending keys fill nodes to the last slot and copy nothing, unless the heads of the full node are
+//!    all the same and a copy between two separators can skip the bytes that make them so.
+//! 4. If the parent has no free slots and few live entries, it is copied into a node that has free slots, which takes
+//!    its place in a slot of the grandparent. If it has many, it is split as in (3), and so on up to a new root.
 
 use crate::arena::{Arena, Bump};
 use crate::node::{Entry, Inner, Node, NodePtr, NodeSlot};
@@ -18,11 +17,11 @@ use crate::search::{Fences, Frame, Path};
 use base::CommitTs;
 use base::keys::head8;
 
-/// An inner node whose slots are used up is copied rather than split if it then has at most this many
-/// entries: three quarters, so that the copy has slots for two splits below it.
+/// The number of entries up to which an inner node whose slots are used up is copied rather than split: three quarters,
+/// so that the copy has slots for two splits below it.
 const COPY_AT_MOST: usize = SLOTS * 3 / 4;
 
-/// What is written about one key.
+/// A change of one key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change<'a> {
     pub ts: CommitTs,
@@ -30,7 +29,7 @@ pub(crate) struct Change<'a> {
     pub value: Found<'a>,
 }
 
-/// The writer's hold on one tree.
+/// The writer's access to one tree.
 #[derive(Debug)]
 pub(crate) struct Tree<'m, 'w> {
     pub arena: &'m Arena,
@@ -38,8 +37,8 @@ pub(crate) struct Tree<'m, 'w> {
     pub root: &'m NodeSlot,
 }
 
-/// Where the last insert went: the next one goes to the same leaf without a search from the root, if it lies
-/// between the leaf's separators.
+/// The leaf of the last insert. The next key is inserted there without a search from the root, if it is between the
+/// leaf's separators.
 #[derive(Debug)]
 pub(crate) struct Finger<'m> {
     path: Path<'m>,
@@ -57,7 +56,7 @@ impl<'m> Tree<'m, '_> {
         self.insert_at(&mut path, found, change);
     }
 
-    /// [`Tree::insert`] for keys that come in order: looks in the leaf of the last insert first.
+    /// Does what [`Tree::insert`] does, for keys that come in order: looks in the leaf of the last insert first.
     pub fn insert_near(&mut self, finger: &mut Option<Finger<'m>>, change: Change<'_>) {
         let Some(root) = self.root.load() else {
             return self.plant(change);
@@ -79,7 +78,7 @@ impl<'m> Tree<'m, '_> {
         }
     }
 
-    /// The first record of the tree.
+    /// Makes the first record of the tree.
     #[cold]
     fn plant(&mut self, change: Change<'_>) {
         let record = self.record(change, None);
@@ -88,8 +87,8 @@ impl<'m> Tree<'m, '_> {
         self.root.store(leaf);
     }
 
-    /// Inserts where `path` leads; false when nodes were replaced, so that the path is of no use to the
-    /// writer now.
+    /// Inserts at the end of `path`. Returns false when nodes were replaced, so that the path is no longer valid for
+    /// the writer.
     #[inline]
     fn insert_at(&mut self, path: &mut Path<'m>, found: bool, change: Change<'_>) -> bool {
         for level in 1..=path.root_level() {
@@ -136,9 +135,9 @@ impl<'m> Tree<'m, '_> {
         self.add_child(path, left, Entry { child: Some(right_leaf), ..right[0] }, at_end);
     }
 
-    /// Steps 3 and 4 for the levels above the leaf: the node below `path`'s frame at level 1 was split.
-    /// `left` takes its place (`None`: it stays), `right` comes behind it; `at_end`: what was there is all in
-    /// the left.
+    /// Does steps 3 and 4 for the levels above the leaf, after the node below `path`'s frame at level 1 was split.
+    /// `left` takes its place (`None`: the node stays), and `right` comes after it. `at_end` says that all old entries
+    /// are in the left one.
     fn add_child(
         &mut self,
         path: &Path<'m>,
@@ -211,14 +210,14 @@ impl<'m> Tree<'m, '_> {
     }
 }
 
-/// What the halves of a node between `fences` skip.
+/// Returns how many bytes each half of a node between `fences` skips.
 fn skips<'m>(fences: Fences<'m>, left: &[Entry<'m>], right: &[Entry<'m>]) -> (usize, usize) {
     let middle = Some(right[0].record);
     (Fences { high: middle, ..fences }.skip(left), Fences { low: middle, ..fences }.skip(right))
 }
 
-/// The entry that takes the place of `frame`'s: `left`, below the same separator. A first child has keys
-/// below its separator, and so its right half may begin below it; there `left`'s own first key separates.
+/// Returns the entry that replaces `frame`'s: `left`, below the same separator. A first child has keys below its
+/// separator, so its right half may begin below it; then `left`'s own first key is the separator.
 fn with_separator<'m>(frame: &Frame<'m>, left: Entry<'m>) -> Entry<'m> {
     if frame.place == 0 {
         return left;
@@ -226,7 +225,7 @@ fn with_separator<'m>(frame: &Frame<'m>, left: Entry<'m>) -> Entry<'m> {
     Entry { child: left.child, ..entry(frame, frame.place) }
 }
 
-/// Step 3 for a parent that has slots for it.
+/// Does step 3 for a parent that has slots for it.
 fn add_in_place<'m>(frame: &Frame<'m>, left: Option<&Entry<'m>>, right: &Entry<'m>) -> bool {
     let inner = frame.inner();
     if inner.room() < 1 + usize::from(left.is_some()) {
@@ -240,7 +239,7 @@ fn add_in_place<'m>(frame: &Frame<'m>, left: Option<&Entry<'m>>, right: &Entry<'
     true
 }
 
-/// The entry of `frame`'s node at `place`.
+/// Returns the entry of `frame`'s node at `place`.
 fn entry<'m>(frame: &Frame<'m>, place: usize) -> Entry<'m> {
     let (node, slot) = (frame.node(), frame.permutation.slot(place));
     Entry {
@@ -251,7 +250,7 @@ fn entry<'m>(frame: &Frame<'m>, place: usize) -> Entry<'m> {
     }
 }
 
-/// The entries of `frame`'s node, with `added` at `place`. A copy of `added` fills the rest, behind the count.
+/// Returns the entries of `frame`'s node, with `added` at `place`. A copy of `added` fills the rest, after the count.
 fn crowd<'m>(frame: &Frame<'m>, place: usize, added: &Entry<'m>) -> [Entry<'m>; SLOTS + 1] {
     let mut entries = [added.behind(frame.node().skip()); SLOTS + 1];
     for from in 0..frame.permutation.len() {

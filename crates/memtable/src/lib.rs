@@ -1,4 +1,4 @@
-//! Floor 3: the memtable, where committed changes live until a checkpoint has merged them into pages.
+//! The memtable (floor 3), which holds committed changes until a checkpoint has merged them into pages.
 //!
 //! ```text
 //!   Writer ──put/delete/delete_range──► Memtable ◄──get/cursor/changed_since── any number of readers
@@ -7,21 +7,21 @@
 //!                                      └─────► range deletes, a tree of edges as of each commit
 //! ```
 //!
-//! One writer, who holds the [`Writer`]; readers take no lock, wait for nobody and write nothing. Everything
-//! is insert-only and lies in one arena that is freed whole, so that what a reader was shown stays where it
-//! is for as long as the memtable lives.
+//! There is one writer, who holds the [`Writer`]. Readers take no lock, never wait and write nothing. Everything is
+//! insert-only and lies in one arena that is freed as a whole. So what a reader was shown stays in its place for as
+//! long as the memtable lives.
 //!
 //! The files, in this order; each uses only those before it:
 //!
 //! 1. `arena`: the memory.
-//! 2. `record`: one version of one key, and what it says ([`Found`]).
+//! 2. `record`: one version of one key, and its meaning ([`Found`]).
 //! 3. `ranges`: range deletes as a tree of edges.
 //! 4. `permutation` and `node`: the append slots, the pointers to nodes, and why readers need no lock.
 //! 5. `search`: down the tree.
 //! 6. `insert`: one key at a time, and splits; `bulk`: sorted loads.
 //! 7. `table`: the tree and the range deletes of each table, found by its id.
-//! 8. `cursor`: keys in order; `changed`: what validation asks.
-//! 9. `memtable` and `writer`: the public face.
+//! 8. `cursor`: keys in order; `changed`: the queries of validation.
+//! 9. `memtable` and `writer`: the public types.
 #![deny(missing_docs)]
 
 mod arena;

@@ -1,4 +1,4 @@
-//! The memtable as readers know it.
+//! The memtable, as readers use it.
 
 use crate::arena::Arena;
 use crate::changed;
@@ -32,13 +32,13 @@ use std::ops::Bound;
 pub struct Memtable {
     pub(crate) directory: Directory,
     pub(crate) records: AtomicU64,
-    /// What everything above points into.
+    /// The memory of all tables.
     pub(crate) arena: Arena,
 }
 
 impl Memtable {
-    /// The newest change of `key` at or before `at`; `None` if this memtable knows of none. O(log n), plus
-    /// the versions of the key newer than `at`.
+    /// Returns the newest change of `key` at or before `at`, or `None` if this memtable has none. O(log n), plus the
+    /// versions of the key newer than `at`.
     #[inline]
     pub fn get(&self, table: TableId, key: &[u8], at: CommitTs) -> Option<Found<'_>> {
         let table = self.directory.find(table)?;
@@ -49,7 +49,7 @@ impl Memtable {
         record.map(Record::found)
     }
 
-    /// A cursor over the keys of `table` as of `at`.
+    /// Returns a cursor over the keys of `table` as of `at`.
     ///
     /// ```
     /// # use base::{CommitTs, TableId};
@@ -70,22 +70,22 @@ impl Memtable {
         Cursor::new(self.directory.find(table), at)
     }
 
-    /// The range deletes of `table` as of `at`. One load where there are none, else O(log n).
+    /// Returns the range deletes of `table` as of `at`. One load if there are none, else O(log n).
     #[inline]
     pub fn ranges(&self, table: TableId, at: CommitTs) -> Ranges<'_> {
         self.directory.find(table).map_or(Ranges::default(), |table| table.ranges(at))
     }
 
-    /// When `key` last changed, by a change of its own or by a range delete over it. O(log n).
+    /// Returns when `key` last changed, by a change of its own or by a range delete over it. O(log n).
     pub fn newest_in(&self, table: TableId, key: &[u8]) -> Option<CommitTs> {
         let table = self.directory.find(table)?;
         let own = table.root.load().and_then(|root| find(root, key)).map(|newest| newest.ts());
         table.hidden_since(key, own, CommitTs::MAX).or(own)
     }
 
-    /// Some key in the range that changed after `since`, or where what a range delete after `since` deleted begins, if
-    /// that reaches into the range; `None` if nothing did. O(1) when nothing in the table is newer; else nodes that are
-    /// not newer are passed over.
+    /// Returns some key in the range that changed after `since`, or the first key of a range delete after `since` that
+    /// reaches into the range, or `None` if nothing changed. O(1) if nothing in the table is newer; otherwise nodes
+    /// that are not newer are skipped.
     pub fn changed_since(
         &self,
         table: TableId,
@@ -97,8 +97,8 @@ impl Memtable {
         changed::changed_since(table, start, end, since).map(<[u8]>::to_vec)
     }
 
-    /// Whether nothing from `start` to `end`, both included, changed after `since`, as far as that is seen in `most`
-    /// looks at nodes, or few more: true is certain, false says nothing.
+    /// Returns true if nothing from `start` to `end`, both included, changed after `since`, and about `most` looks at
+    /// nodes suffice to see that. True is certain; false has no meaning.
     ///
     /// ```
     /// # use base::{CommitTs, TableId};
@@ -115,51 +115,51 @@ impl Memtable {
         table.is_none_or(|table| changed::is_unchanged(table, start, end, since, most))
     }
 
-    /// The first key at or after `start` with a put or a delete of its own after `since`; range deletes do not count.
-    /// O(log n): what is not newer is passed over.
+    /// Returns the first key at or after `start` with a put or a delete of its own after `since`; range deletes do not
+    /// count. O(log n), because nodes that are not newer are skipped.
     pub fn key_changed_since(&self, table: TableId, start: &[u8], since: CommitTs) -> Option<&[u8]> {
         let table = self.directory.find(table).filter(|table| table.newest() > since)?;
         changed::changed_key(table.root.load()?, start, Bound::Unbounded, since)
     }
 
-    /// The last key before `before` with a put or a delete of its own after `since`, as
+    /// Returns the last key before `before` with a put or a delete of its own after `since`, like
     /// [`Memtable::key_changed_since`].
     pub fn key_changed_before(&self, table: TableId, before: &[u8], since: CommitTs) -> Option<&[u8]> {
         let table = self.directory.find(table).filter(|table| table.newest() > since)?;
         changed::changed_before(table.root.load()?, before, since)
     }
 
-    /// At or after the newest change of `table`; 0 if there is none. O(1).
+    /// Returns a timestamp at or after the newest change of `table`; 0 if there is none. O(1).
     pub fn newest(&self, table: TableId) -> CommitTs {
         self.directory.find(table).map_or(CommitTs(0), Table::newest)
     }
 
-    /// The tables that were written, in ascending order.
+    /// Returns the tables that were written, in ascending order.
     pub fn tables(&self) -> Vec<TableId> {
         let mut ids: Vec<_> = self.directory.all().map(|table| table.id).collect();
         ids.sort_unstable();
         ids
     }
 
-    /// The memory allocated, in bytes, used or not.
+    /// Returns the allocated memory in bytes, used or not.
     pub fn bytes(&self) -> usize {
         self.arena.bytes()
     }
 
-    /// How many puts, deletes and range deletes it holds.
+    /// Returns the number of puts, deletes and range deletes.
     pub fn records(&self) -> u64 {
         // Relaxed: a count, which orders nothing.
         self.records.load(Ordering::Relaxed)
     }
 
-    /// How many of those are of `table`. O(1).
+    /// Returns the number of puts, deletes and range deletes of `table`. O(1).
     pub fn records_of(&self, table: TableId) -> u64 {
         self.directory.find(table).map_or(0, Table::records)
     }
 
-    /// Every large reference that was ever put into `table`, also those that later changes replaced or deleted: what
-    /// the memtable keeps from being freed. O(1) if there is none, else O(versions of all keys). For a memtable that is
-    /// written to meanwhile: at least those of the commits applied before.
+    /// Returns every large reference that was ever put into `table`, including those that later changes replaced or
+    /// deleted: the memtable keeps all of them from being freed. O(1) if there is none, else O(versions of all keys).
+    /// If the memtable is written to meanwhile, the result has at least the references of the commits applied before.
     pub fn large_refs(&self, table: TableId) -> Vec<LargeRef> {
         let mut found = Vec::new();
         let Some(table) = self.directory.find(table).filter(|table| table.has_large()) else { return found };
@@ -175,7 +175,7 @@ impl Memtable {
         found
     }
 
-    /// Whether nothing was written.
+    /// Returns whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.records() == 0
     }

@@ -1,10 +1,10 @@
-//! Nodes of append slots under a permutation (after Masstree; Mao, Kohler and Morris 2012), the pointers to them,
-//! and why readers of them need neither locks nor retries.
+//! Nodes of append slots under a permutation (after Masstree; Mao, Kohler and Morris 2012), the pointers to nodes, and
+//! why their readers need neither locks nor retries.
 //!
-//! A node has [`SLOTS`] slots and one atomic word, the permutation, which says how many slots count and in
-//! which order. A leaf's slot is a key's head and its newest record; an inner node's slot has a child
-//! besides, and the record lends its key as the separator: the child holds the keys from its separator (the
-//! first child: from anything) up to the next one.
+//! A node has [`SLOTS`] slots and one atomic word, the permutation, which says how many slots count and in which order.
+//! A leaf's slot has a key's head and its newest record. An inner node's slot also has a child, and the key of its
+//! record is the separator: the child holds the keys from its separator (the first child: from the lowest key) up to
+//! the next one.
 //!
 //! What the one writer does to a node that readers may see:
 //!
@@ -17,38 +17,35 @@
 //! 4. **Newer copy** (inner only): store a child with the same keys or more, over the same range, into a
 //!    slot.
 //!
-//! Separators ascend within a node. The first child's is not looked at by searches, and keys below it may lie
-//! there; when that child is split, its left half's first key becomes the separator, so that the right half's
-//! is above.
+//! Separators ascend within a node. Searches do not look at the first child's separator, and keys below it may be
+//! there. When that child is split, its left half's first key becomes the separator, so that the right half's is above.
 //!
-//! Nothing else: no slot is used twice, no permutation that was published is wrong about a slot's key, nodes
-//! that were split or copied stay as they were, and memory is not reused before the memtable goes.
+//! The writer does nothing else: no slot is used twice, no published permutation is wrong about a slot's key, nodes
+//! that were split or copied stay unchanged, and memory is not reused before the memtable is dropped.
 //!
-//! # Heads behind a skip
+//! # Heads after a skip
 //! Keys that share their first bytes would share their heads, and each comparison would wait for a key. A node
-//! therefore skips [`Node::skip`] bytes of all keys. A node that is made between two separators holds, and is
-//! searched for, keys between them only, and those begin with what the two have in common: that much it may
-//! skip. Nodes at the tree's edges, the root among them, have a separator on one side at most and skip nothing.
+//! therefore skips [`Node::skip`] bytes of all keys. A node that is made between two separators only holds keys between
+//! them and is only searched for such keys. These begin with the common prefix of the two separators, so the node may
+//! skip it. Nodes at the tree's edges, including the root, have a separator on one side at most and skip nothing.
 //!
-//! The skip stays as it is for a node's life, and copies (4) keep it: a reader with an old permutation of the
-//! parent comes to the copy with keys from the range that the first node in the slot was made for, which is no
-//! narrower. Replacing by two may skip more: the new slots are named by permutations only that name the new
-//! separator too.
+//! The skip never changes during a node's life, and copies (4) keep it: a reader with an old permutation of the parent
+//! comes to the copy with keys from the range that the first node in the slot was made for, which is no narrower.
+//! Replacing by two may skip more: only permutations that name the new separator name the new slots.
 //!
 //! # What a reader sees
-//! A reader at timestamp `at` must find exactly the records with `ts <= at`, and all of those were applied
-//! before it began. Call what it holds, a set of (node, permutation) pairs on its way down, *stale* as soon
-//! as the writer goes on. Going down from a stale pair still finds every such record in its place:
-//! * the pair names each key that the node held when it was read, by (1) and (2) for ever;
+//! A reader at timestamp `at` must find exactly the records with `ts <= at`, and all of those were applied before it
+//! began. The (node, permutation) pairs that it holds on its way down become *stale* as soon as the writer continues.
+//! Going down from a stale pair still finds every such record in its place:
+//! * the pair names each key that the node held when it was read, by (1) and (2) forever;
 //! * the record in a leaf's slot is the one that was there or a newer version that leads to it (3);
-//! * the child in an inner slot is the one that was there or a copy that holds at least its keys (4); a child
-//!   that was replaced by two is not changed by that, and holds what it held.
+//! * the child in an inner slot is the one that was there or a copy that holds at least its keys (4); a child that was
+//!   replaced by two is not changed by that, and holds what it held.
 //!
-//! By induction over the levels the reader meets each key that was there when it began once, in order. It may
-//! meet more (keys that came later, in parts that it had not yet read), but these have `ts > at` in all their
-//! versions and are skipped. A cursor therefore keeps the pairs on its stack with an index into each and
-//! moves over those alone: it never follows a link between siblings, and never reads a permutation again that
-//! it stands on.
+//! By induction over the levels the reader meets each key that was there when it began once, in order. It may meet more
+//! keys (later ones, in parts that it had not yet read), but these have `ts > at` in all their versions and are
+//! skipped. A cursor therefore keeps the pairs on its stack with an index into each and moves over those alone: it
+//! never follows a link between siblings, and never rereads the permutation of a node on its stack.
 //!
 //! # Orderings
 //! The writer stores permutations, records, children and roots with Release after everything that they lead
@@ -69,8 +66,8 @@ use std::mem::offset_of;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
-/// More levels than can be: an inner node gains at least four entries (15 slots) between its making and its
-/// split, and 4^16 leaves exceed any memory.
+/// The largest number of levels: an inner node gains at least four entries (15 slots) between its making and its split,
+/// and 4^16 leaves exceed any memory.
 pub(crate) const MAX_LEVELS: usize = 16;
 
 /// A leaf, or the front of an inner node. Four cache lines.
@@ -78,8 +75,8 @@ pub(crate) const MAX_LEVELS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Node {
     permutation: AtomicU64,
-    /// The upper 56 bits: no record below is newer. Kept up in leaves and their parents only, so that commits
-    /// leave these lines of the upper levels alone in the readers' caches: see
+    /// The upper 56 bits: a timestamp at or after that of every record below. Only leaves and their parents keep it up
+    /// to date, so that commits do not invalidate these lines of the upper levels in the readers' caches: see
     /// [`NodePtr::newest`]. The low byte: the skip, which never changes.
     newest_and_skip: AtomicU64,
     heads: [AtomicU64; SLOTS],
@@ -91,11 +88,11 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Inner {
     node: Node,
-    /// How many slots were ever named. The writer's own; Relaxed throughout.
+    /// The number of slots that were ever named. Only the writer uses it; Relaxed throughout.
     used: AtomicU64,
     children: [NodeSlot; SLOTS],
-    /// Above the parents of leaves: no record below is newer. In a line that lookups leave alone, as each commit
-    /// writes it; the search for what changed passes over whole subtrees by it.
+    /// Above the parents of leaves: a timestamp at or after that of every record below. It is in a line that look-ups
+    /// do not read, because each commit writes it. The search for changes skips whole subtrees by it.
     newest_below: Line,
 }
 
@@ -110,19 +107,19 @@ const _: () = assert!(size_of::<Node>() == 256 && size_of::<Inner>() == 448);
 /// The longest prefix that a node skips: a byte holds it.
 pub(crate) const MAX_SKIP: usize = u8::MAX as usize;
 
-/// What an entry of a node consists of.
+/// The parts of an entry of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'m> {
-    /// The key's head behind `skip` bytes.
+    /// The key's head after `skip` bytes.
     pub head: u64,
     pub skip: usize,
     pub record: Record<'m>,
-    /// In inner nodes only.
+    /// The child, in inner nodes only.
     pub child: Option<NodePtr<'m>>,
 }
 
 impl<'m> Entry<'m> {
-    /// The same entry for a node that skips `skip` bytes, which the key has.
+    /// Returns the same entry for a node that skips `skip` bytes, which the key has.
     #[inline]
     #[must_use]
     pub fn behind(self, skip: usize) -> Entry<'m> {
@@ -133,8 +130,8 @@ impl<'m> Entry<'m> {
     }
 }
 
-/// The word of a node for `newest` and `skip`. Timestamps fill 56 bits after two thousand years of a million
-/// commits a second.
+/// Returns the word of a node for `newest` and `skip`. 56 bits of timestamps suffice for two thousand years of a
+/// million commits a second.
 #[inline]
 fn pack(newest: CommitTs, skip: usize) -> u64 {
     assert!(newest.0 >> 56 == 0 && skip <= MAX_SKIP, "a timestamp of 56 bits, a skip of 8");
@@ -142,8 +139,8 @@ fn pack(newest: CommitTs, skip: usize) -> u64 {
 }
 
 impl Node {
-    /// A node of at most [`SLOTS`] entries, none newer than `newest`, which skips the first `skip` bytes of
-    /// all keys. By itself a leaf.
+    /// Creates a leaf of at most [`SLOTS`] entries, none newer than `newest`, which skips the first `skip` bytes of all
+    /// keys. It can also be the front of an inner node.
     pub fn with(entries: &[Entry<'_>], newest: CommitTs, skip: usize) -> Node {
         let head = |i| entries.get(i).map_or(0, |entry: &Entry<'_>| entry.behind(skip).head);
         let record = |i| entries.get(i).map_or(ptr::null_mut(), |entry: &Entry<'_>| entry.record.as_ptr());
@@ -174,19 +171,19 @@ impl Node {
         CommitTs(self.newest_and_skip.load(Ordering::Relaxed) >> 8)
     }
 
-    /// How many bytes all keys that are looked for here have in common, and heads leave out.
+    /// Returns how many bytes all keys that are searched here have in common, which heads leave out.
     #[inline]
     pub fn skip(&self) -> usize {
         // Relaxed: as it was when the Release of a NodeSlot published the node.
         (self.newest_and_skip.load(Ordering::Relaxed) & MAX_SKIP as u64) as usize
     }
 
-    /// Notes that a record of `ts` is about to be published below. The writer alone calls it, so that the two
-    /// steps need not be one.
+    /// Records that a record of `ts` is about to be published below. The writer alone calls it, so that the two steps
+    /// need not be atomic.
     #[inline]
     pub fn stamp(&self, ts: CommitTs) {
         if self.newest() < ts {
-            // Relaxed: the Release that publishes the change comes behind, and publishes this too.
+            // Relaxed: the Release that publishes the change comes after, and publishes this too.
             self.newest_and_skip.store(pack(ts, self.skip()), Ordering::Relaxed);
         }
     }
@@ -197,7 +194,7 @@ impl Node {
         self.heads[slot].load(Ordering::Relaxed)
     }
 
-    /// The newest record of the key in `slot`, which a permutation of this node names.
+    /// Returns the newest record of the key in `slot`, which a permutation of this node names.
     #[inline]
     pub fn record(&self, slot: usize) -> Record<'_> {
         // SAFETY: slots are filled, from records of this memtable, before a permutation names them, and only
@@ -222,8 +219,8 @@ impl Node {
         self.records[slot].store(record.as_ptr(), Ordering::Release);
     }
 
-    /// The place of `key` among the entries, or where it belongs. Four steps over heads, without a branch
-    /// that depends on them; keys are compared only where heads are equal.
+    /// Returns the place of `key` among the entries, or the place to insert it. Takes four steps over heads, without a
+    /// branch that depends on them; keys are compared only where heads are equal.
     #[inline]
     pub fn search(&self, permutation: Permutation, key: &[u8]) -> Result<usize, usize> {
         let skip = self.skip();
@@ -232,7 +229,7 @@ impl Node {
         let count = permutation.len();
         let mut place = 0;
         for step in [8, 4, 2, 1] {
-            // Behind the last place a permutation names slot 0, so that the load is harmless.
+            // After the last place a permutation names slot 0, so that the load is harmless.
             let less = self.head(permutation.slot(place + step - 1)) < head;
             place = select_unpredictable(less & (place + step <= count), place + step, place);
         }
@@ -244,8 +241,8 @@ impl Node {
         self.search_run(permutation, place..run, (head, key), skip)
     }
 
-    /// [`Node::search`] among places that begin with one or more of the head `head`: halving, as each
-    /// comparison of keys may wait for memory. `key` lacks the `skip` bytes that the node skips.
+    /// Does [`Node::search`] among places that begin with one or more of the head `head`. It halves the places, because
+    /// each comparison of keys may wait for memory. `key` lacks the `skip` bytes that the node skips.
     #[inline]
     fn search_run(
         &self,
@@ -271,7 +268,7 @@ impl Node {
         Err(low)
     }
 
-    /// The place of the child that covers `key`, in an inner node.
+    /// Returns the place of the child that covers `key`, in an inner node.
     #[inline]
     pub fn covering(&self, permutation: Permutation, key: &[u8]) -> usize {
         match self.search(permutation, key) {
@@ -280,7 +277,7 @@ impl Node {
         }
     }
 
-    /// Fetches the records of all entries, for a reader that is about to visit them one by one.
+    /// Prefetches the records of all entries, for a reader that is about to visit them one by one.
     #[inline]
     pub fn prefetch_records(&self, permutation: Permutation) {
         for place in 0..permutation.len() {
@@ -291,17 +288,17 @@ impl Node {
 }
 
 impl Inner {
-    /// What look-ups see of it: all but the last line.
+    /// The bytes that look-ups read: all but the last line.
     pub const LOOKED_AT_BYTES: usize = offset_of!(Inner, newest_below);
 
-    /// As [`Node::newest`], above the parents of leaves.
+    /// Returns the same as [`Node::newest`], above the parents of leaves.
     #[inline]
     pub fn newest_below(&self) -> CommitTs {
         // Relaxed: as `Node::newest`.
         CommitTs(self.newest_below.0.load(Ordering::Relaxed))
     }
 
-    /// As [`Node::stamp`], above the parents of leaves.
+    /// Does the same as [`Node::stamp`], above the parents of leaves.
     #[inline]
     pub fn stamp_below(&self, ts: CommitTs) {
         if self.newest_below() < ts {
@@ -310,7 +307,7 @@ impl Inner {
         }
     }
 
-    /// An inner node of at most [`SLOTS`] entries, each with its child; else as [`Node::with`].
+    /// Creates an inner node of at most [`SLOTS`] entries, each with its child; otherwise like [`Node::with`].
     pub fn with(entries: &[Entry<'_>], newest: CommitTs, skip: usize) -> Inner {
         Inner {
             node: Node::with(entries, newest, skip),
@@ -325,20 +322,20 @@ impl Inner {
         &self.node
     }
 
-    /// The child in `slot`, which a permutation of this node names.
+    /// Returns the child in `slot`, which a permutation of this node names.
     #[inline]
     pub fn child(&self, slot: usize) -> NodePtr<'_> {
         self.children[slot].load().expect("a named slot is filled")
     }
 
-    /// Stores a child with at least the keys of the one that is there.
+    /// Stores a child with at least the keys of the present one.
     pub fn set_child(&self, slot: usize, child: NodePtr<'_>) {
         self.children[slot].store(child);
     }
 
     /// Fills a slot that was never named, and returns it. There must be one left.
     pub fn append(&self, entry: &Entry<'_>) -> usize {
-        // Relaxed: nobody but the writer looks at `used`.
+        // Relaxed: only the writer reads `used`.
         let slot = self.used.load(Ordering::Relaxed) as usize;
         assert!(slot < SLOTS, "an inner node has a slot left");
         self.used.store(slot as u64 + 1, Ordering::Relaxed);
@@ -347,14 +344,14 @@ impl Inner {
         slot
     }
 
-    /// How many slots [`Inner::append`] still has.
+    /// Returns how many slots [`Inner::append`] still has.
     pub fn room(&self) -> usize {
         // Relaxed: the writer's own, as in `append`.
         SLOTS - self.used.load(Ordering::Relaxed) as usize
     }
 }
 
-/// Nodes have this many levels' worth of low pointer bits to spare.
+/// The low bits of the address of a node, which hold its level.
 const LEVEL_MASK: usize = align_of::<Node>() - 1;
 const _: () = assert!(MAX_LEVELS <= LEVEL_MASK);
 
@@ -376,7 +373,7 @@ impl<'m> NodePtr<'m> {
         NodePtr { tagged: NonNull::from(leaf), memtable: PhantomData }
     }
 
-    /// An inner node at `level`, which is above 0.
+    /// Returns a pointer to an inner node at `level`, which is above 0.
     pub fn inner(inner: &'m Inner, level: usize) -> NodePtr<'m> {
         assert!(0 < level && level < MAX_LEVELS, "a tree of {level} levels");
         let tagged = NonNull::from(inner).cast::<Node>().map_addr(|addr| addr | level);
@@ -393,7 +390,7 @@ impl<'m> NodePtr<'m> {
         self.tagged.as_ptr().map_addr(|addr| addr & !LEVEL_MASK)
     }
 
-    /// The node; of an inner one its front.
+    /// Returns the node; for an inner node its front.
     #[inline]
     pub fn node(self) -> &'m Node {
         // SAFETY: made from a reference that lived for 'm, plus the level, which is taken off again; a Node
@@ -401,14 +398,14 @@ impl<'m> NodePtr<'m> {
         unsafe { &*self.untagged() }
     }
 
-    /// The inner node; `None` for a leaf.
+    /// Returns the inner node, or `None` for a leaf.
     #[inline]
     pub fn as_inner(self) -> Option<&'m Inner> {
         // SAFETY: a level above 0 says that it was made from an Inner, by `inner`; else as in `node`.
         (self.level() > 0).then(|| unsafe { &*self.untagged().cast::<Inner>() })
     }
 
-    /// No record below is newer.
+    /// Returns a timestamp at or after that of every record below.
     #[inline]
     pub fn newest(self) -> CommitTs {
         match self.as_inner() {
@@ -417,7 +414,7 @@ impl<'m> NodePtr<'m> {
         }
     }
 
-    /// As [`Node::stamp`].
+    /// Does the same as [`Node::stamp`].
     #[inline]
     pub fn stamp(self, ts: CommitTs) {
         match self.as_inner() {
@@ -426,7 +423,7 @@ impl<'m> NodePtr<'m> {
         }
     }
 
-    /// Fetches all lines of the node side by side, where a search would wait for one after the other.
+    /// Prefetches all lines of the node at once, because a search would wait for one after the other.
     #[inline]
     pub fn prefetch(self) {
         let bytes = if self.level() > 0 { Inner::LOOKED_AT_BYTES } else { size_of::<Node>() };
@@ -436,7 +433,7 @@ impl<'m> NodePtr<'m> {
     }
 }
 
-/// Where a [`NodePtr`] is published: an inner node's child, a table's root.
+/// The word in which a [`NodePtr`] is published: an inner node's child, or a table's root.
 #[derive(Debug)]
 pub(crate) struct NodeSlot(AtomicPtr<Node>);
 
@@ -445,7 +442,7 @@ impl NodeSlot {
         NodeSlot(AtomicPtr::new(node.map_or(ptr::null_mut(), |node| node.tagged.as_ptr())))
     }
 
-    /// Acquire: what the node holds was written before it was published here.
+    /// Returns the node. Acquire: what the node holds was written before it was published here.
     #[inline]
     pub fn load(&self) -> Option<NodePtr<'_>> {
         // The lifetime is the slot's borrow: slots lie in the same memtable as the nodes that they lead to

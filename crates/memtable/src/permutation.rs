@@ -1,15 +1,15 @@
-//! Permutations: the word by which a node says which of its slots count, and in which order.
+//! Permutations: a word that says which of a node's slots count, and in which order.
 
-/// Slots of a node: as many four-bit numbers as one word holds besides their count. Under loom the smallest
+/// The number of slots of a node: as many four-bit numbers as fit in a word with their count. Under loom the smallest
 /// number that can split, so that every interleaving can be tried.
 pub(crate) const SLOTS: usize = if cfg!(loom) { 3 } else { 15 };
 
-/// Which slots of a node count, and their order: the count in the low four bits, then four bits a place.
+/// The slots of a node that count, in their order: the count in the low four bits, then four bits a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Permutation(pub u64);
 
 impl Permutation {
-    /// Slots `0..count` in this order.
+    /// Returns the slots `0..count` in this order.
     pub fn identity(count: usize) -> Permutation {
         let order = 0xfedc_ba98_7654_3210_u64 & !u64::MAX.unbounded_shl(4 * count as u32);
         Permutation(order << 4 | count as u64)
@@ -20,13 +20,13 @@ impl Permutation {
         (self.0 & 15) as usize
     }
 
-    /// The slot at `place`; 0 behind the last.
+    /// Returns the slot at `place`; 0 after the last.
     #[inline]
     pub fn slot(self, place: usize) -> usize {
         (self.0 >> (4 * place + 4)) as usize & 15
     }
 
-    /// With `slot` at `place`, before what was there.
+    /// Returns the permutation with `slot` inserted at `place`.
     #[inline]
     #[must_use]
     pub fn insert(self, place: usize, slot: usize) -> Permutation {
@@ -36,7 +36,7 @@ impl Permutation {
         Permutation((before | (slot as u64) << shift | behind) + 1)
     }
 
-    /// With `slot` at `place` instead of what was there.
+    /// Returns the permutation with `slot` replacing the one at `place`.
     #[inline]
     #[must_use]
     pub fn replace(self, place: usize, slot: usize) -> Permutation {
@@ -44,8 +44,8 @@ impl Permutation {
         Permutation(self.0 & !(15 << shift) | (slot as u64) << shift)
     }
 
-    /// Whether a full leaf's last inserts all came at its end: slots are filled in the order of inserts, so
-    /// the last places then hold the last slots in their order.
+    /// Returns whether a full leaf's last inserts all came at its end: slots are filled in the order of inserts, so the
+    /// last places then hold the last slots in their order.
     pub fn grew_at_its_end(self) -> bool {
         const LAST: usize = SLOTS / 3;
         self.len() == SLOTS && (SLOTS - LAST..SLOTS).all(|place| self.slot(place) == place)

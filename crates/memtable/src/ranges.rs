@@ -1,35 +1,35 @@
-//! The range deletes of a table: for every key, when the newest range delete over it was committed.
+//! The range deletes of a table: for every key, the commit of the newest range delete over it.
 //!
-//! 1. As of one commit that is a step function over the keys: an *edge* is a key from which on, up to the next edge,
-//!    one commit's range delete is the newest ([`NEVER`]: none covers these keys). A range delete puts an edge at its
-//!    start, one at its end that restores what held there, and removes those between. A table has at most two edges
+//! 1. At one commit this is a step function over the keys. An *edge* is a key from which on, up to the next edge, one
+//!    commit's range delete is the newest ([`NEVER`]: none covers these keys). A range delete adds an edge at its start
+//!    and one at its end, which restores what held there, and removes the edges between. A table has at most two edges
 //!    for each range delete, however these overlap.
-//! 2. The edges of one commit form a treap (Seidel, Aragon 1996): a binary tree in key order and a heap by priorities,
-//!    so that its shape depends on its edges alone, and its depth is logarithmic for whatever keys. Priorities are
-//!    made of addresses, which nobody who chooses keys knows.
-//! 3. Nodes never change. A range delete copies the O(log n) nodes on two ways down and shares the rest with the tree
-//!    before, which stays as it was: a snapshot reads the tree of the newest commit that it sees. So readers need no
-//!    lock, and old snapshots pay for none of what came later.
-//! 4. Each node has the newest commit below it: what changed since a commit is found without a look at the rest.
+//! 2. The edges of one commit form a treap (Seidel, Aragon 1996): a binary tree in key order and a heap by priorities.
+//!    So its shape depends on its edges alone, and its depth is logarithmic for any keys. Priorities are made of
+//!    addresses, which are unknown to anyone who chooses keys.
+//! 3. Nodes never change. A range delete copies the O(log n) nodes on two ways down and shares the rest with the
+//!    previous tree, which stays unchanged. A snapshot reads the tree of the newest commit that it sees. So readers
+//!    need no lock, and later range deletes cost old snapshots nothing.
+//! 4. Each node has the newest commit below it, so that changes since a commit are found without reading the rest.
 //!
-//! A range delete hides what was put by older commits only. What its own commit put stays, in whichever order the two
-//! are applied.
+//! A range delete hides only puts of older commits. A put of its own commit stays, in whichever order the two are
+//! applied.
 
 use crate::arena::{Arena, Bump};
 use crate::record::{Found, Record};
 use base::CommitTs;
 use std::cmp::Ordering;
 
-/// No range delete.
+/// The commit of keys that no range delete covers.
 pub(crate) const NEVER: CommitTs = CommitTs(0);
 
-/// A tree of edges; `None`: there is no range delete.
+/// A tree of edges; `None` if there is no range delete.
 pub(crate) type Edges<'m> = Option<&'m Edge<'m>>;
 
-/// `[start, end)`; no end means to the end of the table.
+/// A range `[start, end)`; without an end, it reaches to the end of the table.
 pub type Span<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// From its key on, up to the next edge, `covered` is the commit of the newest range delete. 40 bytes.
+/// An edge: from its key on, up to the next edge, `covered` is the commit of the newest range delete. 40 bytes.
 #[derive(Debug)]
 pub(crate) struct Edge<'m> {
     key: Record<'m>,
@@ -40,7 +40,7 @@ pub(crate) struct Edge<'m> {
     right: Edges<'m>,
 }
 
-/// Where new nodes are placed.
+/// The memory for new nodes.
 struct Nursery<'m, 'w> {
     arena: &'m Arena,
     bump: &'w mut Bump,
@@ -49,24 +49,24 @@ struct Nursery<'m, 'w> {
 /// A stretch of keys that one range delete, or none, covers as the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment<'m> {
-    /// Its first key.
+    /// The first key of the stretch.
     pub start: &'m [u8],
-    /// The first key after it; `None`: it reaches to the end of the table.
+    /// The first key after the stretch, or `None` if it reaches to the end of the table.
     pub end: Option<&'m [u8]>,
-    /// The commit of the newest range delete that covers it; 0: none does.
+    /// The commit of the newest range delete that covers the stretch; 0 if none does.
     pub covered: CommitTs,
 }
 
 impl Fragment<'_> {
-    /// Whether `key` lies in it.
+    /// Returns whether `key` lies in the stretch.
     #[inline]
     pub fn holds(&self, key: &[u8]) -> bool {
         self.start <= key && self.end.is_none_or(|end| key < end)
     }
 }
 
-/// The range deletes of a table as of one timestamp. Cheap to copy; made by
-/// [`Memtable::ranges`](crate::Memtable::ranges).
+/// The range deletes of a table as of one timestamp, made by [`Memtable::ranges`](crate::Memtable::ranges). It is cheap
+/// to copy.
 ///
 /// ```
 /// # use base::{CommitTs, TableId};
@@ -84,13 +84,13 @@ impl Fragment<'_> {
 pub struct Ranges<'m>(pub(crate) Edges<'m>);
 
 impl<'m> Ranges<'m> {
-    /// Whether no range of the table was deleted.
+    /// Returns whether no range of the table was deleted.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The stretch of keys around `key`. O(log n).
+    /// Returns the stretch of keys around `key`. O(log n).
     pub fn covering(&self, key: &[u8]) -> Fragment<'m> {
         let mut fragment = Fragment { start: &[], end: None, covered: NEVER };
         let mut at = self.0;
@@ -107,7 +107,7 @@ impl<'m> Ranges<'m> {
         fragment
     }
 
-    /// The first stretch that reaches to `from` or behind it and was deleted after `since`. O(log n).
+    /// Returns the first stretch that contains `from` or a later key and was deleted after `since`. O(log n).
     pub fn first_newer(&self, from: &[u8], since: CommitTs) -> Option<Fragment<'m>> {
         let here = self.covering(from);
         if here.covered > since {
@@ -117,7 +117,7 @@ impl<'m> Ranges<'m> {
         Some(self.covering(key))
     }
 
-    /// What was deleted after `since`, in key order, each key once. O(log n) a step.
+    /// Returns the ranges that were deleted after `since`, in key order, each key once. O(log n) a step.
     pub fn spans(self, since: CommitTs) -> impl Iterator<Item = Span<'m>> {
         let mut from = Some(&[][..]);
         std::iter::from_fn(move || {
@@ -128,20 +128,20 @@ impl<'m> Ranges<'m> {
     }
 }
 
-/// The first edge at or behind `from` that is newer than `since`.
+/// Returns the first edge at or after `from` that is newer than `since`.
 fn first_newer<'m>(edges: Edges<'m>, from: &[u8], since: CommitTs) -> Edges<'m> {
     let edge = edges.filter(|edge| edge.newest > since)?;
     if edge.key.key() < from {
         return first_newer(edge.right, from, since);
     }
     let here = || (edge.covered > since).then_some(edge);
-    // The left part may lie on both sides of `from`, so that one way down may be in vain. The right part lies behind it
-    // whole, and has what is looked for if anything in it is newer.
+    // The left part may have keys on both sides of `from`, so that one way down may be in vain. The right part lies
+    // after it as a whole, and has the result if anything in it is newer.
     first_newer(edge.left, from, since).or_else(here).or_else(|| first_newer(edge.right, from, since))
 }
 
-/// The tree in which `[start, end)` was deleted at `ts`, which is not older than anything in `edges`. The range is not
-/// empty. Places O(log n) nodes.
+/// Returns the tree in which `[start, end)` was deleted at `ts`, which is not older than anything in `edges`. The range
+/// is not empty. Places O(log n) nodes.
 pub(crate) fn delete<'m>(
     arena: &'m Arena,
     bump: &mut Bump,
@@ -172,8 +172,8 @@ pub(crate) fn delete<'m>(
     nursery.join(tree, behind)
 }
 
-/// As [`delete`] of each of `spans`, which ascend and do not overlap: in one pass over them and over all edges, which
-/// places two nodes for each span and one for each edge that stays.
+/// Does what [`delete`] does for each of `spans`, which ascend and do not overlap: in one pass over them and over all
+/// edges, which places two nodes for each span and one for each edge that stays.
 pub(crate) fn delete_all<'m>(
     arena: &'m Arena,
     bump: &mut Bump,
@@ -191,7 +191,7 @@ pub(crate) fn delete_all<'m>(
             covered = edge.covered;
             new.push(edge.alone());
         }
-        // Where the span before ends, if that is here.
+        // Removes the end of the previous span, if this span starts there.
         new.pop_if(|last| last.key.key() == start);
         if new.last().is_none_or(|last| last.covered != ts) {
             new.push(nursery.fresh(start, ts));
@@ -215,7 +215,7 @@ fn in_order<'m>(edges: Edges<'m>, into: &mut Vec<&'m Edge<'m>>) {
     }
 }
 
-/// What holds from the last edge on.
+/// Returns the commit that holds from the last edge on.
 fn last(edges: Edges<'_>) -> CommitTs {
     let mut at = edges;
     let mut covered = NEVER;
@@ -235,19 +235,20 @@ fn first<'m>(edges: Edges<'m>) -> Edges<'m> {
 }
 
 impl<'m> Edge<'m> {
-    /// The same with other subtrees.
+    /// Returns the same edge with other subtrees.
     fn with(&self, left: Edges<'m>, right: Edges<'m>) -> Edge<'m> {
         let newest = |edges: Edges<'m>| edges.map_or(NEVER, |edge| edge.newest);
         let below = newest(left).max(newest(right));
         Edge { key: self.key, covered: self.covered, newest: self.covered.max(below), left, right }
     }
 
-    /// The same with no subtrees.
+    /// Returns the same edge without subtrees.
     fn alone(&self) -> Edge<'m> {
         self.with(None, None)
     }
 
-    /// Larger above smaller: the key's address, mixed (Steele, Lea, Flood 2014: SplitMix64's finish).
+    /// Returns the priority, which is larger above smaller: the key's address, mixed (Steele, Lea, Flood 2014:
+    /// SplitMix64's finish).
     fn priority(&self) -> u64 {
         let mut mixed = self.key.as_ptr().addr() as u64;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -261,19 +262,20 @@ impl<'m> Nursery<'m, '_> {
         Some(self.bump.place(self.arena, edge))
     }
 
-    /// An edge that is not placed yet. A record serves as the copy of the key.
+    /// Returns an edge that is not placed yet. A record serves as the copy of the key.
     fn fresh(&mut self, key: &[u8], covered: CommitTs) -> Edge<'m> {
         let key = Record::create(self.bump, self.arena, covered, key, Found::Deleted, None);
         Edge { key, covered, newest: covered, left: None, right: None }
     }
 
-    /// A tree of one edge.
+    /// Returns a tree of one edge.
     fn edge(&mut self, key: &[u8], covered: CommitTs) -> Edges<'m> {
         let edge = self.fresh(key, covered);
         self.place(edge)
     }
 
-    /// The tree of edges that ascend. What is on the stack waits for its right subtree, and descends in priority.
+    /// Builds the tree of `edges`, which ascend. Edges on the stack wait for their right subtrees, and descend in
+    /// priority.
     fn build(&mut self, edges: Vec<Edge<'m>>) -> Edges<'m> {
         let mut waiting: Vec<Edge<'m>> = Vec::new();
         for edge in edges {
@@ -290,7 +292,7 @@ impl<'m> Nursery<'m, '_> {
         tree
     }
 
-    /// The edges before `key`, and the rest.
+    /// Splits the tree into the edges before `key`, and the rest.
     fn split(&mut self, edges: Edges<'m>, key: &[u8]) -> (Edges<'m>, Edges<'m>) {
         let Some(edge) = edges else { return (None, None) };
         if edge.key.key() < key {
@@ -302,10 +304,10 @@ impl<'m> Nursery<'m, '_> {
         }
     }
 
-    /// All of `left`, which lies before all of `right`, and that.
+    /// Joins `left`, all of which is before `right`, and `right`.
     fn join(&mut self, left: Edges<'m>, right: Edges<'m>) -> Edges<'m> {
         let (Some(one), Some(other)) = (left, right) else { return left.or(right) };
-        // Priorities are as good as distinct; where not, the left one is above.
+        // Priorities are practically distinct; if two are equal, the left edge is above.
         if one.priority().cmp(&other.priority()) == Ordering::Less {
             let below = self.join(left, other.left);
             self.replaced(other, below, other.right)
@@ -315,7 +317,7 @@ impl<'m> Nursery<'m, '_> {
         }
     }
 
-    /// `edge` with these subtrees: itself, if it has them.
+    /// Returns `edge` with these subtrees: the same node, if it already has them.
     fn replaced(&mut self, edge: &'m Edge<'m>, left: Edges<'m>, right: Edges<'m>) -> Edges<'m> {
         let same = |one: Edges<'m>, other: Edges<'m>| match (one, other) {
             (Some(one), Some(other)) => std::ptr::eq(one, other),

@@ -1,4 +1,4 @@
-//! One version of one key, as it lies in the arena.
+//! One version of one key, as it is stored in the arena.
 //!
 //! ```text
 //!   commit timestamp u64 · older version * · key bytes u32 · value bytes u32 (or a marker) · key · value
@@ -15,33 +15,33 @@ use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::{mem, ptr, slice};
 
-/// What a memtable knows about a key, and what a change makes of it.
+/// A memtable's knowledge of a key, and the effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'m> {
-    /// It has this value.
+    /// The key has this value.
     Value(&'m [u8]),
-    /// It has a value that lies in the data file.
+    /// The key has a value that lies in the data file.
     Large(LargeRef),
-    /// It was deleted, by itself or by a range tombstone.
+    /// The key was deleted, by its own delete or by a range delete.
     Deleted,
 }
 
-/// The fixed part. The key and the value follow it.
+/// The fixed part of a record. The key and the value follow it.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Header {
     ts: CommitTs,
     older: *const Header,
     key_bytes: u32,
-    /// Length of the value, or [`TOMBSTONE`] or [`LARGE`].
+    /// The length of the value, or [`TOMBSTONE`] or [`LARGE`].
     value_bytes: u32,
 }
 
 const TOMBSTONE: u32 = u32::MAX;
-/// The value is a large reference of [`LargeRef::BYTES`] bytes.
+/// The marker of a value that is a large reference of [`LargeRef::BYTES`] bytes.
 const LARGE: u32 = u32::MAX - 1;
 
-/// A record that lives as long as the memtable which is borrowed for `'m`.
+/// A record that lives as long as the memtable that is borrowed for `'m`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'m> {
     header: *const Header,
@@ -54,7 +54,7 @@ unsafe impl Send for Record<'_> {}
 unsafe impl Sync for Record<'_> {}
 
 impl<'m> Record<'m> {
-    /// Writes a record of what became of `key`.
+    /// Writes a record of a change of `key`.
     pub fn create(
         bump: &mut Bump,
         arena: &'m Arena,
@@ -91,7 +91,7 @@ impl<'m> Record<'m> {
         Record { header: at.cast(), memtable: PhantomData }
     }
 
-    /// The record at `header`; `None` for null.
+    /// Returns the record at `header`, or `None` for null.
     ///
     /// # Safety
     /// `header` is null, or came from [`Record::as_ptr`] of a record of the memtable that `'m` borrows, and
@@ -101,7 +101,7 @@ impl<'m> Record<'m> {
         (!header.is_null()).then_some(Record { header, memtable: PhantomData })
     }
 
-    /// What a node's slot holds.
+    /// Returns the pointer that a node's slot holds.
     #[inline]
     pub fn as_ptr(self) -> *mut Header {
         self.header.cast_mut()
@@ -121,11 +121,11 @@ impl<'m> Record<'m> {
 
     #[inline]
     pub fn key(self) -> &'m [u8] {
-        // SAFETY: `create` wrote this many bytes right behind the header, in the same allocation.
+        // SAFETY: `create` wrote this many bytes right after the header, in the same allocation.
         unsafe { slice::from_raw_parts(self.header.add(1).cast(), self.header().key_bytes as usize) }
     }
 
-    /// What became of the key.
+    /// Returns the effect of the change on the key.
     #[inline]
     pub fn found(self) -> Found<'m> {
         match self.header().value_bytes {
@@ -138,10 +138,10 @@ impl<'m> Record<'m> {
         }
     }
 
-    /// The `len` bytes behind the key: as many as `create` wrote there for this kind of value.
+    /// Returns the `len` bytes after the key: as many as `create` wrote there for this kind of value.
     #[inline]
     fn behind_key(self, len: usize) -> &'m [u8] {
-        // SAFETY: `create` wrote this many bytes right behind the key, in the same allocation: `found`, which alone
+        // SAFETY: `create` wrote this many bytes right after the key, in the same allocation: `found`, which alone
         // calls this, derives the length from the header as `create` set it.
         unsafe {
             let key = self.header.add(1).cast::<u8>();
@@ -149,7 +149,7 @@ impl<'m> Record<'m> {
         }
     }
 
-    /// This version and those before it.
+    /// Returns this version and all older ones.
     pub fn versions(self) -> impl Iterator<Item = Record<'m>> {
         std::iter::successors(Some(self), |record| {
             // SAFETY: `older` was set by `create` from a record of the same memtable.
@@ -157,7 +157,7 @@ impl<'m> Record<'m> {
         })
     }
 
-    /// The newest version at or before `at`, from this one on. Costs one step for each newer version.
+    /// Returns the newest version at or before `at`, from this one on. Costs one step for each newer version.
     #[inline]
     pub fn visible(self, at: CommitTs) -> Option<Record<'m>> {
         let mut record = self;
@@ -169,8 +169,8 @@ impl<'m> Record<'m> {
     }
 }
 
-/// The order of `key` and a record's key whose heads (`base::keys::head8`) are equal. Where one of them is no
-/// longer than a head, it is a beginning of the other up to zeros, and the shorter comes first.
+/// Compares `key` with a record's key whose head (`base::keys::head8`) is equal. If one of them is no longer than a
+/// head, it is a prefix of the other up to zeros, and the shorter comes first.
 #[inline]
 pub(crate) fn compare_behind_head(key: &[u8], other: &[u8]) -> Ordering {
     if key.len() <= 8 || other.len() <= 8 { key.len().cmp(&other.len()) } else { key[8..].cmp(&other[8..]) }

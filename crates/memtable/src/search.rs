@@ -1,11 +1,11 @@
-//! The way down a tree: without a trace for a lookup, with a [`Path`] for what moves or changes from there.
+//! The way down a tree: without a record for a look-up, with a [`Path`] for code that moves or inserts from there.
 
 use crate::node::{Entry, Inner, MAX_LEVELS, MAX_SKIP, Node, NodePtr};
 use crate::permutation::Permutation;
 use crate::record::Record;
 use base::keys::head8;
 
-/// The newest record of `key` in the tree under `root`.
+/// Returns the newest record of `key` in the tree under `root`.
 #[inline]
 pub(crate) fn find<'m>(root: NodePtr<'m>, key: &[u8]) -> Option<Record<'m>> {
     let mut at = root;
@@ -21,7 +21,7 @@ pub(crate) fn find<'m>(root: NodePtr<'m>, key: &[u8]) -> Option<Record<'m>> {
     Some(leaf.record(permutation.slot(place)))
 }
 
-/// A node as it was when the path came by, and a place in it.
+/// A node as the path read it, and a place in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'m> {
     pub at: NodePtr<'m>,
@@ -59,14 +59,15 @@ pub(crate) struct Fences<'m> {
 }
 
 impl Fences<'_> {
-    /// Whether `key` belongs between them.
+    /// Returns whether `key` belongs between the separators.
     #[inline]
     pub fn hold(&self, key: &[u8]) -> bool {
         self.low.is_none_or(|low| low.key() <= key) && self.high.is_none_or(|high| key < high.key())
     }
 
-    /// What a node of these entries between them skips: if its heads tell nothing apart, all that the
-    /// separators have in common, as every key between them begins with it; else what it did.
+    /// Returns how many bytes a node of these entries between the separators skips. If its heads are all equal, that is
+    /// all that the separators have in common, because every key between them begins with it; otherwise it is the same
+    /// as before.
     pub fn skip(&self, entries: &[Entry<'_>]) -> usize {
         let (first, last) = (&entries[0], &entries[entries.len() - 1]);
         debug_assert_eq!(first.skip, last.skip);
@@ -80,8 +81,8 @@ impl Fences<'_> {
     }
 }
 
-/// One (node, permutation, place) a level, from the leaf at 0 to the root. See [`crate::node`] for why it
-/// stays good for readers while the writer goes on.
+/// One (node, permutation, place) for each level, from the leaf at 0 to the root. See [`crate::node`] for why it stays
+/// valid for readers while the writer continues.
 #[derive(Clone, Debug)]
 pub(crate) struct Path<'m> {
     frames: [Frame<'m>; MAX_LEVELS],
@@ -93,8 +94,8 @@ impl<'m> Path<'m> {
         Path { frames: [Frame::new(root); MAX_LEVELS], root_level: root.level() }
     }
 
-    /// To the leaf that covers `key`; says whether the key is there. The leaf's place is its own, or where it
-    /// belongs (which may be behind the last entry).
+    /// Returns the path to the leaf that covers `key`, and whether the key is there. The leaf's place is that of the
+    /// key, or where the key belongs (which may be after the last entry).
     #[inline]
     pub fn to(root: NodePtr<'m>, key: &[u8]) -> (Path<'m>, bool) {
         let mut path = Path::at(root);
@@ -116,7 +117,7 @@ impl<'m> Path<'m> {
         found.is_ok()
     }
 
-    /// [`Path::search_leaf`] for a key that is likely to be behind all that the leaf has.
+    /// Does what [`Path::search_leaf`] does, for a key that is probably after all keys of the leaf.
     #[inline]
     pub fn search_end_of_leaf(&mut self, key: &[u8]) -> bool {
         let leaf = &mut self.frames[0];
@@ -129,21 +130,21 @@ impl<'m> Path<'m> {
         false
     }
 
-    /// To the first entry.
+    /// Returns the path to the first entry.
     pub fn first(root: NodePtr<'m>) -> Path<'m> {
         let mut path = Path::at(root);
         path.descend_first(path.root_level);
         path
     }
 
-    /// To the last entry.
+    /// Returns the path to the last entry.
     pub fn last(root: NodePtr<'m>) -> Path<'m> {
         let mut path = Path::at(root);
         path.descend_last(path.root_level);
         path
     }
 
-    /// The separators around the node at `level`: its keys lie from the first up to the second.
+    /// Returns the separators around the node at `level`: its keys lie from the first up to the second.
     pub fn fences(&self, level: usize) -> Fences<'m> {
         let separator = |frame: &Frame<'m>, place| frame.node().record(frame.permutation.slot(place));
         let above = &self.frames[level + 1..=self.root_level.max(level)];
@@ -177,7 +178,7 @@ impl<'m> Path<'m> {
         self.root_level
     }
 
-    /// Reads the child that the frame at `level` stands on into the frame below, at its first place.
+    /// Reads the child at the place of the frame at `level` into the frame below, at its first place.
     #[inline]
     pub fn enter(&mut self, level: usize) {
         let frame = &self.frames[level];
@@ -206,7 +207,7 @@ impl<'m> Path<'m> {
         self.prefetch_around();
     }
 
-    /// A leaf was entered to be walked through: fetch its records, and the leaf behind it.
+    /// Prefetches the records of a leaf that will be walked through, and the leaf after it.
     fn prefetch_around(&self) {
         let leaf = &self.frames[0];
         leaf.node().prefetch_records(leaf.permutation);
@@ -218,7 +219,7 @@ impl<'m> Path<'m> {
         }
     }
 
-    /// To the first entry of the next leaf; false (and nothing moves) when this is the last.
+    /// Moves to the first entry of the next leaf. Returns false, without moving, if this is the last.
     pub fn next_leaf(&mut self) -> bool {
         let moved = self.next_entry(1);
         if moved {
@@ -228,9 +229,9 @@ impl<'m> Path<'m> {
         moved
     }
 
-    /// To the next entry of the frame at `level`, or to the first of the next node at that level; false (and
-    /// nothing moves) when there is none. The frames below stay where they were: [`Path::enter`] comes next,
-    /// or another step.
+    /// Moves to the next entry of the frame at `level`, or to the first of the next node at that level. Returns false,
+    /// without moving, if there is none. The frames below stay where they were: call [`Path::enter`] next, or move
+    /// again.
     pub fn next_entry(&mut self, level: usize) -> bool {
         let behind = |frame: &Frame<'_>| frame.place + 1 < frame.permutation.len();
         let Some(from) = (level..=self.root_level).find(|&from| behind(&self.frames[from])) else {
@@ -243,7 +244,7 @@ impl<'m> Path<'m> {
         true
     }
 
-    /// To the last entry of the leaf before; false (and nothing moves) when this is the first.
+    /// Moves to the last entry of the previous leaf. Returns false, without moving, if this is the first.
     pub fn prev_leaf(&mut self) -> bool {
         let Some(level) = (1..=self.root_level).find(|&level| self.frames[level].place > 0) else {
             return false;

@@ -4,9 +4,9 @@
 //!    with one store; when it grows, it fills a directory of twice the size first and publishes that with one
 //!    store. A reader in an old directory misses only tables that were first written after it began.
 //! 2. Range deletes are kept as a tree for each commit ([`crate::ranges`]), in the order of the commits, in an array
-//!    that is appended to in place: readers take the part in front of the length that they read. A full array is
-//!    copied into one of twice the size.
-//! 3. What a reader passed in either stays valid: old directories and arrays remain in the arena.
+//!    that is appended to in place: readers use the part before the length that they read. A full array is copied into
+//!    one of twice the size.
+//! 3. What a reader has passed in either stays valid: old directories and arrays remain in the arena.
 
 use crate::arena::{Arena, Bump};
 use crate::node::NodeSlot;
@@ -15,12 +15,12 @@ use base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering
 use base::{CommitTs, TableId};
 use std::{ptr, slice};
 
-/// One table's changes.
+/// The changes of one table.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub id: TableId,
     pub root: NodeSlot,
-    /// No record and no range delete is newer.
+    /// A timestamp at or after that of every record and range delete.
     newest: AtomicU64,
     records: AtomicU64,
     has_large: AtomicBool,
@@ -32,11 +32,11 @@ pub(crate) struct Table {
 struct Version<'m> {
     ts: CommitTs,
     edges: Edges<'m>,
-    /// As many edges as there are, or more.
+    /// An upper bound of the number of edges.
     most: usize,
 }
 
-/// The array of all versions, the oldest first; the arena lends its items for as long as the memtable is borrowed.
+/// The array of all versions, oldest first. The arena lends its items for as long as the memtable is borrowed.
 #[derive(Debug)]
 struct Versions {
     items: *mut Version<'static>,
@@ -58,20 +58,20 @@ impl Table {
 
     #[inline]
     pub fn newest(&self) -> CommitTs {
-        // Relaxed: stored before the change is published, which is what orders it for those who must see it.
+        // Relaxed: stored before the change is published, which orders it for all readers that must see it.
         CommitTs(self.newest.load(Ordering::Relaxed))
     }
 
-    /// Notes that a change of `ts` is about to be published.
+    /// Records that a change of `ts` is about to be published.
     #[inline]
     pub fn stamp(&self, ts: CommitTs) {
         if self.newest() < ts {
-            // Relaxed: the Release that publishes the change comes behind, and publishes this too.
+            // Relaxed: the Release that publishes the change comes after, and publishes this too.
             self.newest.store(ts.0, Ordering::Relaxed);
         }
     }
 
-    /// How many changes it holds.
+    /// Returns how many changes the table holds.
     #[inline]
     pub fn records(&self) -> u64 {
         // Relaxed: a count, which orders nothing.
@@ -84,17 +84,17 @@ impl Table {
         self.records.store(self.records() + records, Ordering::Relaxed);
     }
 
-    /// Whether a large reference was ever put.
+    /// Returns whether a large reference was ever put.
     pub fn has_large(&self) -> bool {
         self.has_large.load(Ordering::SeqCst)
     }
 
-    /// Notes that a large reference is about to be put.
+    /// Records that a large reference is about to be put.
     pub fn note_large(&self) {
         self.has_large.store(true, Ordering::SeqCst);
     }
 
-    /// All versions of the range deletes so far, the oldest first.
+    /// Returns all versions of the range deletes so far, oldest first.
     #[inline]
     fn versions(&self) -> &[Version<'_>] {
         // Acquire meets the Release in `delete_range`, of the array and below of its length.
@@ -109,7 +109,7 @@ impl Table {
         }
     }
 
-    /// The range deletes as of `at`. One load where there are none, else O(log n).
+    /// Returns the range deletes as of `at`. One load if there are none, else O(log n).
     #[inline]
     pub fn ranges(&self, at: CommitTs) -> Ranges<'_> {
         let versions = self.versions();
@@ -124,7 +124,8 @@ impl Table {
         }
     }
 
-    /// The newest range delete over `key` that is newer than `above` (if any) and not newer than `at`. O(log n).
+    /// Returns the newest range delete over `key` that is newer than `above` (if any) and not newer than `at`. O(log
+    /// n).
     #[inline]
     pub fn hidden_since(&self, key: &[u8], above: Option<CommitTs>, at: CommitTs) -> Option<CommitTs> {
         let ranges = self.ranges(at);
@@ -135,16 +136,17 @@ impl Table {
         (covered > above.unwrap_or(NEVER)).then_some(covered)
     }
 
-    /// Deletes a range, which is not empty, at `ts`: no older than what the table has.
+    /// Deletes a range, which is not empty, at `ts`, which is not older than the table's changes.
     pub fn delete_range<'m>(&'m self, arena: &'m Arena, bump: &mut Bump, span: Span<'_>, ts: CommitTs) {
         let (edges, most) = self.newest_ranges();
         let edges = ranges::delete(arena, bump, edges, span, ts);
         self.push_version(arena, bump, Version { ts, edges, most: most + 2 });
     }
 
-    /// Deletes ranges that ascend and do not overlap: in one pass, where they are many compared with what is there.
+    /// Deletes ranges that ascend and do not overlap. Does it in one pass if they are many compared with the present
+    /// ones.
     pub fn delete_ranges<'m>(&'m self, arena: &'m Arena, bump: &mut Bump, spans: &[Span<'_>], ts: CommitTs) {
-        // A delete by itself copies dozens of nodes.
+        // The number of nodes that a delete by itself copies.
         const COPIES: usize = 32;
         let (edges, most) = self.newest_ranges();
         if spans.len() * COPIES < most || spans.len() == 1 {
@@ -163,7 +165,7 @@ impl Table {
         // SAFETY: as in `versions`, whose Acquire this repeats (the writer meets its own stores).
         let list = unsafe { self.ranges.load(Ordering::Acquire).as_ref() };
         if let Some(list) = list.filter(|list| len < list.capacity) {
-            // SAFETY: inside the capacity, behind the length, so that no reader looks at it until the length
+            // SAFETY: inside the capacity, after the length, so that no reader looks at it until the length
             // is stored; the lifetime is widened to the arena's, which readers narrow to their borrow of it.
             unsafe { list.items.add(len).cast::<Version<'_>>().write(version) };
             // Release, for the Acquire of the length in `versions`: after the item.
@@ -189,7 +191,7 @@ pub(crate) struct Directory(AtomicPtr<Slots>);
 
 #[derive(Debug)]
 struct Slots {
-    /// Fibonacci hashing takes the topmost bits, as many as the number of slots has.
+    /// The shift of Fibonacci hashing, which uses the topmost bits, as many as the number of slots has.
     shift: u32,
     tables: *const AtomicPtr<Table>,
 }
@@ -203,7 +205,7 @@ impl Slots {
         unsafe { slice::from_raw_parts(self.tables, 1 << (32 - self.shift)) }
     }
 
-    /// The slots that may hold `id`, in the order of probing.
+    /// Returns the slots that may hold `id`, in the order of probing.
     #[inline]
     fn probe(&self, id: TableId) -> impl Iterator<Item = &AtomicPtr<Table>> {
         let tables = self.tables();
@@ -231,18 +233,18 @@ impl Directory {
         unsafe { slot.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The table `id`, if it was ever written.
+    /// Returns the table `id`, if it was ever written.
     #[inline]
     pub fn find(&self, id: TableId) -> Option<&Table> {
         self.slots()?.probe(id).map_while(Self::load).find(|table| table.id == id)
     }
 
-    /// All tables, in no order.
+    /// Returns all tables, in no order.
     pub fn all(&self) -> impl Iterator<Item = &Table> {
         self.slots().into_iter().flat_map(Slots::tables).filter_map(Self::load)
     }
 
-    /// The table `id`, made if need be. For the writer.
+    /// Returns the table `id`, which is added if necessary. For the writer.
     #[inline]
     pub fn find_or_add<'m>(&'m self, arena: &'m Arena, bump: &mut Bump, id: TableId) -> &'m Table {
         match self.find(id) {
@@ -279,7 +281,7 @@ impl Directory {
     }
 }
 
-/// Puts `table` into the first free slot of its probe sequence.
+/// Stores `table` in the first free slot of its probe sequence.
 fn insert(slots: &Slots, table: &Table) {
     let free = slots.probe(table.id).find(|slot| Directory::load(slot).is_none());
     let free = free.expect("a directory is at most half full");

@@ -1,4 +1,4 @@
-//! The one right to write to a memtable.
+//! The writer of a memtable.
 
 use crate::arena::{Arena, Bump};
 use crate::cursor::Cursor;
@@ -13,18 +13,18 @@ use base::sync::Arc;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::{CommitTs, LargeRef, TableId};
 
-/// Writes to one memtable; there is one for each. Commits are applied in the order of their timestamps: no
-/// call may name an older one than a call before it on the same table.
+/// The right to write to a memtable, of which each memtable has one. Commits are applied in the order of their
+/// timestamps: no call may have an older timestamp than an earlier call for the same table.
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) memtable: Arc<Memtable>,
     pub(crate) bump: Bump,
 }
 
-/// What a record costs beside its key and value: its header, alignment, and its part of nodes, those included that
-/// splits leave behind.
+/// The cost of a record in addition to its key and value: its header, alignment, and its share of nodes, including
+/// those that splits replace.
 const RECORD_COST: usize = 160;
-/// What splits up to the root cost, once a commit.
+/// The cost of splits up to the root, once a commit.
 const PATH_COST: usize = 6 << 10;
 
 const _: () = {
@@ -35,13 +35,13 @@ const _: () = {
 };
 
 impl Memtable {
-    /// An empty memtable, which owns no memory yet, and the one right to write to it.
+    /// Creates an empty memtable, which owns no memory yet, and its writer.
     pub fn new() -> (Arc<Memtable>, Writer) {
         Self::with(None, usize::MAX)
     }
 
-    /// An empty memtable whose memory is charged to `credit`'s account, and first to `credit` itself, which
-    /// passes to the writer. It grows by at most `max_chunk_bytes` at a time (4 KiB to 1 MiB).
+    /// Creates an empty memtable whose memory is charged to `credit`'s account, and first to `credit` itself, which the
+    /// writer takes over. It grows by at most `max_chunk_bytes` at a time (4 KiB to 1 MiB).
     pub fn charged(credit: Charge, max_chunk_bytes: usize) -> (Arc<Memtable>, Writer) {
         Self::with(Some(credit), max_chunk_bytes)
     }
@@ -58,50 +58,49 @@ impl Memtable {
 }
 
 impl Writer {
-    /// What it writes to.
+    /// Returns the memtable.
     pub fn memtable(&self) -> &Arc<Memtable> {
         &self.memtable
     }
 
-    /// Bytes that are written to: what the memtable has allocated, less what is free for the next records.
+    /// Returns the bytes in use: what the memtable has allocated, less what is free for the next records.
     pub fn used_bytes(&self) -> usize {
         self.memtable.bytes() - self.bump.room()
     }
 
-    /// What `operations` with keys and values of `payload` bytes in all take at most.
+    /// Returns how many bytes `operations` with keys and values of `payload` bytes in total take at most.
     fn cost(payload: usize, operations: u64) -> usize {
         payload + RECORD_COST * operations as usize + PATH_COST
     }
 
-    /// Makes sure that a commit of so many operations, whose keys and values have `payload` bytes in all, finds its
-    /// memory charged; false if the budget has none. Never waits, costs a comparison as a rule. True where
-    /// nothing is charged.
+    /// Charges the memory of a commit of `operations` operations, whose keys and values have `payload` bytes in total.
+    /// Returns false if the budget refuses, and true if nothing is charged. Never waits; usually costs a comparison.
     #[inline]
     #[must_use]
     pub fn reserve(&mut self, payload: usize, operations: u64) -> bool {
         self.bump.reserve(Self::cost(payload, operations))
     }
 
-    /// What [`Writer::reserve`] would have to charge, in bytes: for [`Writer::add_credit`].
+    /// Returns how many bytes [`Writer::reserve`] would have to charge: for [`Writer::add_credit`].
     pub fn missing(&self, payload: usize, operations: u64) -> usize {
         self.bump.missing(Self::cost(payload, operations))
     }
 
-    /// Adds what was charged for the commits to come.
+    /// Adds a charge for the commits to come.
     pub fn add_credit(&mut self, charge: Charge) {
         if let Some(credit) = self.bump.credit() {
             credit.join(charge);
         }
     }
 
-    /// Gives back what was charged and not needed, but for `keep` bytes.
+    /// Returns unused credit to the budget, except for `keep` bytes.
     pub fn shrink_credit(&mut self, keep: usize) {
         if let Some(credit) = self.bump.credit() {
             credit.shrink_to(keep);
         }
     }
 
-    /// Takes what was charged and not needed: for the writer of the next memtable.
+    /// Takes the unused credit, for the writer of the next memtable.
     pub fn take_credit(&mut self) -> Option<Charge> {
         self.bump.credit().as_mut().map(|credit| credit.split(usize::MAX))
     }
@@ -112,20 +111,20 @@ impl Writer {
         self.insert(table, Change { ts, key, value: Found::Value(value) });
     }
 
-    /// Sets `key` to a value that lies in the data file. O(log n).
+    /// Sets `key` to a value that is stored in the data file. O(log n).
     pub fn put_large(&mut self, table: TableId, key: &[u8], large: LargeRef, ts: CommitTs) {
         self.insert(table, Change { ts, key, value: Found::Large(large) });
     }
 
-    /// Deletes `key`, present or not. O(log n).
+    /// Deletes `key`, whether it is present or not. O(log n).
     #[inline]
     pub fn delete(&mut self, table: TableId, key: &[u8], ts: CommitTs) {
         self.insert(table, Change { ts, key, value: Found::Deleted });
     }
 
-    /// Deletes every key from `start` up to, but without, `end` (`None`: to the table's end) as of before
-    /// `ts`: what is put with the same timestamp stays, in whichever order the two are applied. O(log n) in the range
-    /// deletes of the table.
+    /// Deletes every key from `start` up to, but without, `end` (`None`: to the table's end) as of before `ts`: a put
+    /// with the same timestamp stays, in whichever order the two are applied. O(log n) in the range deletes of the
+    /// table.
     pub fn delete_range(&mut self, table: TableId, start: &[u8], end: Option<&[u8]>, ts: CommitTs) {
         let (table, Tree { arena, bump, .. }) = self.tree(table, ts);
         if end.is_none_or(|end| start < end) {
@@ -135,8 +134,8 @@ impl Writer {
         self.count(1);
     }
 
-    /// As [`Writer::delete_range`] of each of `spans`: in O(log n) each, or in one pass over all range deletes of the
-    /// table where that is less and they ascend without overlap.
+    /// Does what [`Writer::delete_range`] does for each of `spans`: in O(log n) each, or in one pass over all range
+    /// deletes of the table if that is less and they ascend without overlap.
     pub fn delete_ranges(&mut self, table: TableId, spans: &[Span<'_>], ts: CommitTs) {
         let is_whole = |&(start, end): &Span<'_>| end.is_none_or(|end| start < end);
         let ascend = spans.windows(2).all(|pair| pair[0].1.is_some_and(|end| end <= pair[1].0));
@@ -156,15 +155,14 @@ impl Writer {
             Op::Put { key, value } => self.put(table, key, value, ts),
             Op::PutLarge { key, large } => self.put_large(table, key, large, ts),
             Op::Delete { key } => self.delete(table, key, ts),
-            // Nothing for memory: the owner of this memtable keeps the run beside it.
+            // There is nothing to do in memory: the owner of this memtable keeps the run separately.
             Op::Attach { .. } => {}
             Op::DeleteRange { start, end } => self.delete_range(table, start, end, ts),
         }
     }
 
-    /// Applies a commit's changes of `table` whose keys strictly ascend. Builds the whole
-    /// tree at once where the table has none yet, to be seen when it is done; else inserts each near the one
-    /// before.
+    /// Applies a commit's changes of `table` whose keys strictly ascend. If the table has no tree yet, it builds the
+    /// whole tree at once, and readers see it when it is complete. Otherwise it inserts each key near the previous one.
     ///
     /// ```
     /// # use base::{CommitTs, LargeRef, TableId};
@@ -213,7 +211,7 @@ impl Writer {
         self.count(1);
     }
 
-    /// The table, which is about to get changes of `ts`, and its tree.
+    /// Returns the table, which is about to get changes of `ts`, and its tree.
     #[inline]
     fn tree(&mut self, table: TableId, ts: CommitTs) -> (&Table, Tree<'_, '_>) {
         let Memtable { directory, arena, .. } = &*self.memtable;

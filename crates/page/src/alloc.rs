@@ -1,16 +1,17 @@
-//! The in-page allocator: one for insert, replace, remove, split, merge and borrow.
+//! The in-page allocator, which insert, replace, remove, split, merge and borrow share.
 //!
-//! Free bytes are in two places: the *gap* between slots and cells, and the *free list*, a chain through freed
-//! cells. Cells begin and end at multiples of the granule, which is just what a list node needs; so what is cut
-//! off a cell is always listable, and free bytes are never lost track of.
+//! Free bytes are in two places: the *gap* between slots and cells, and the *free list*, a chain through freed cells.
+//! Cells begin and end at multiples of the granule, which is exactly the size of a list node. So the rest of a cell
+//! that is cut can always be listed, and no free bytes are lost.
 //!
-//! 1. An allocation looks at the first few freed cells (first fit), then at the gap. Freed cells come first
-//!    because slots can grow into the gap only. A cell cut in two keeps its front in the list, so that the chain
-//!    need not be rewritten.
-//! 2. A release joins the gap if the cell borders on it, and takes along the freed cells that then border on it
-//!    too, as long as they are at the front of the list. Otherwise the cell becomes the front of the list.
-//! 3. If both fail though the free bytes suffice, the [front gap](crate::slots) joins the gap. If that is not enough,
-//!    the cells are moved together (`compact`) and the free bytes become one gap. This is an allocator failure and is
+//! 1. An allocation looks at the first few freed cells (first fit), then at the gap. Freed cells come first because
+//!    slots can grow into the gap only. A cell cut in two keeps its front in the list, so that the chain need not be
+//!    rewritten.
+//! 2. A release joins the gap if the cell borders on it. Freed cells that then border on the gap join it, too, as long
+//!    as they are at the front of the list. Otherwise the cell becomes the front of the list.
+//! 3. If both fail although there are enough free bytes, the [front gap](crate::slots) joins the gap. If that is not
+//!    enough, the cells are moved together (`compact`) and the free bytes become one gap. This is an allocator failure
+//!    and is counted as such. It needs removals or growing values: inserts alone free nothing.
 //!    counted as such. It needs removals or growing values: inserts alone free nothing.
 
 use crate::header::{SLOT_BYTES, field};
@@ -19,12 +20,12 @@ use crate::{EditCounters, NoRoom, Page, PageMut};
 /// How many freed cells an allocation looks at, so that its cost is bounded.
 const MAX_PROBES: usize = 8;
 
-/// A freed cell's first four bytes.
+/// The first four bytes of a freed cell.
 #[derive(Clone, Copy)]
 pub(crate) struct FreeCell {
-    /// Offset of the next one; 0: none.
+    /// The offset of the next freed cell; 0 if there is none.
     pub next: usize,
-    /// Its length.
+    /// The length of the cell in bytes.
     pub len: usize,
 }
 
@@ -43,7 +44,8 @@ impl FreeCell {
 }
 
 impl PageMut<'_> {
-    /// The offset of `len` bytes (a multiple of the granule, not 0) such that the gap still has `reserve` bytes.
+    /// Returns the offset of `len` bytes (a multiple of the granule, not 0) such that the gap still has `reserve`
+    /// bytes.
     #[inline]
     pub(crate) fn allocate(&mut self, len: usize, reserve: usize) -> Option<usize> {
         let gap = self.as_page().gap_bytes();
@@ -97,7 +99,7 @@ impl PageMut<'_> {
         }
     }
 
-    /// Takes `len` bytes at `offset` back; 0 are none.
+    /// Frees `len` bytes at `offset`; does nothing if `len` is 0.
     #[inline]
     pub(crate) fn release(&mut self, offset: usize, len: usize) {
         if len == 0 {
@@ -115,7 +117,7 @@ impl PageMut<'_> {
         field::set_free_bytes(self.bytes, free_bytes);
     }
 
-    /// Gives the front of the free list to the gap while it borders on it.
+    /// Joins freed cells to the gap while the front of the free list borders on it.
     fn join_gap(&mut self) {
         loop {
             let start = field::cells_start(self.bytes) as usize;
@@ -131,7 +133,7 @@ impl PageMut<'_> {
         }
     }
 
-    /// Room for a new entry's cell of `len` bytes and its slot, by compaction if need be.
+    /// Allocates a new entry's cell of `len` bytes and its slot, by compaction if necessary.
     #[inline]
     pub(crate) fn allocate_entry(
         &mut self,
@@ -168,7 +170,7 @@ impl PageMut<'_> {
         self.lay_out(image.prefix(), &[image.into()], counters);
     }
 
-    /// Forgets all entries and the prefix: everything behind the header is gap.
+    /// Removes all entries and the prefix: all bytes after the header become the gap.
     pub(crate) fn reset(&mut self) {
         let end = self.bytes.len() as u32;
         self.bytes[field::PREFIX..].fill(0);

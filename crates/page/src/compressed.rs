@@ -1,4 +1,4 @@
-//! The compressed form of a page: what lies on the disk in fewer units than a page has.
+//! The compressed form of a page, which takes fewer units on the disk than the page has.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -7,14 +7,14 @@
 //! | 64- | the block: bytes 64 to the end of the page, as an LZ4 block |
 //! | | zeros to the end of the last unit |
 //!
-//! It takes as many units as the block needs, and these are fewer than the page's: a page that would not come out
-//! shorter lies there as it is. The pointer's length tells the two forms apart. In memory there are only whole pages;
-//! byte 42 of theirs is 0, and their checksum field means nothing if they were compressed.
+//! The compressed form takes as many units as the block needs, and always fewer than the page: a page that would not
+//! become shorter is stored as it is. The pointer's length tells the two forms apart. In memory there are only whole
+//! pages. Their byte 42 is 0, and their checksum field has no meaning if they were compressed.
 //!
-//! # Why in this order
-//! The checksum is of what is stored, and is compared before a byte is decompressed: what has rotted is never
-//! interpreted. What passes may still have been forged, so nothing is believed: the output is bounded by the page,
-//! the block must fill it exactly, and the page is verified like any other.
+//! # Why the checksum covers the compressed bytes
+//! The checksum is compared before a byte is decompressed, so damaged bytes are never interpreted. Bytes that pass may
+//! still be forged, so they are not trusted: the output is bounded by the page, the block must fill it exactly, and the
+//! page is verified like any other.
 //!
 //! LZ4: Yann Collet, "LZ4 Block Format Description", 2011-; the code is `lz4_flex`'s, without `unsafe`.
 
@@ -26,25 +26,25 @@ use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, 
 
 const _: () = assert!(MAX_PAGE_BYTES - UNIT_BYTES <= u16::MAX as usize, "a block's length fits its field");
 
-/// Compresses pages, one after the other, in memory that is taken once: 8 KiB, and about a page.
+/// Compresses pages, one after the other, in memory that is allocated once: 8 KiB, and about a page.
 #[derive(Default)]
 pub struct Compressor {
     table: CompressTable,
     block: Vec<u8>,
 }
 
-/// What [`Compressor::compress`] made of a page.
+/// The result of [`Compressor::compress`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compressed {
-    /// Bytes that mean something, were it compressed: more than the page has if it cannot be.
+    /// The bytes of the compressed form without padding. They are more than the page has if it cannot be compressed.
     pub compressed_bytes: usize,
-    /// Units that the stored form takes: as many as the page has if it lies there as it is.
+    /// The units that the stored form takes: as many as the page has if it is stored as it is.
     pub units: u64,
 }
 
 impl Compressor {
-    /// Appends to `out` the form in which `page` is to be stored, to be sealed when its place is known. Clears the
-    /// gap, where older entries may lie.
+    /// Appends to `out` the form in which `page` is to be stored. The caller seals it when its place is known. Clears
+    /// the gap, which may hold older entries.
     pub fn compress(&mut self, page: &mut PageMut<'_>, out: &mut Vec<u8>) -> Compressed {
         page.clear_gap();
         let bytes: &[u8] = page.bytes;
@@ -73,7 +73,7 @@ impl std::fmt::Debug for Compressor {
     }
 }
 
-/// Bytes of the stored form that begins with `stored`, which has a header at least, if it is a compressed page's.
+/// Returns the bytes of the stored form that begins with `stored` (at least a header), if it is a compressed page's.
 pub fn stored_bytes(stored: &[u8]) -> Option<usize> {
     match usize::from(field::block_bytes(stored)) {
         0 => None,
@@ -81,14 +81,14 @@ pub fn stored_bytes(stored: &[u8]) -> Option<usize> {
     }
 }
 
-/// Computes, stores and returns the checksum of a stored form, compressed or not, that is to lie at `unit`.
+/// Computes, stores and returns the checksum of a stored form, compressed or not, for its place at `unit`.
 pub fn seal(stored: &mut [u8], database: DatabaseId, unit: u64) -> u64 {
     PageMut::edit(stored).seal_stored(database, unit)
 }
 
 impl<'a> Page<'a> {
-    /// Makes the page whole in `bytes` that `stored` holds compressed, and checks that `stored` is what `ptr` points
-    /// to, and all that [`Page::verify`] checks. After an error `bytes` are anything.
+    /// Decompresses `stored` into `bytes`. Checks that `stored` is what `ptr` points to, and everything that
+    /// [`Page::verify`] checks. After an error the contents of `bytes` are undefined.
     ///
     /// # Errors
     /// [`ErrorKind::Corruption`](base::ErrorKind::Corruption) names the unit, what was expected and what was found.

@@ -1,7 +1,8 @@
-//! Copies of a few bytes.
+//! Copies of few bytes.
 
-/// [`slice::copy_from_slice`] for what is mostly shorter than 32 bytes, as the parts of cells are: a call of `memcpy`
-/// takes longer than the copy. Two words that overlap in the middle copy any length from one word to two.
+/// Does what [`slice::copy_from_slice`] does, for bytes that are mostly fewer than 32, as the parts of cells are: a
+/// call of `memcpy` takes longer than the copy. Two words that overlap in the middle copy any length from one word to
+/// two.
 #[inline]
 pub(crate) fn copy_short(to: &mut [u8], from: &[u8]) {
     assert_eq!(to.len(), from.len());
@@ -15,7 +16,7 @@ pub(crate) fn copy_short(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// The first `N` bytes and the last `N` bytes, of `N` to `2 * N`.
+/// Copies the first `N` bytes and the last `N` bytes, of `N` to `2 * N`.
 #[inline]
 fn both_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
     if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk()) {

@@ -1,11 +1,11 @@
-//! Insert, replace, remove, and the prefix that they have to mind.
+//! Insert, replace and remove, and how they maintain the prefix.
 //!
-//! An insert is one slot move and one copy into the place that the allocator found. What is rare is the prefix:
-//! * The first key of a page becomes its prefix as a whole. A page thus starts with the longest prefix it can
-//!   have, and nobody has to know its fences. (Fences would give a prefix that never has to shrink, but a shorter
-//!   one: the leftmost pages of a tree of ascending integers would have none, and their heads would all be equal.)
-//! * A key that does not share the prefix shortens it to what they share: every cell grows by the difference.
-//!   That happens at most once per prefix byte, mostly while the page is nearly empty.
+//! An insert is one slot move and one copy into the place that the allocator found. The prefix changes seldom:
+//! * The first key of a page becomes its prefix as a whole. A page thus starts with the longest prefix it can have, and
+//!   does not need its fences. (Fences would give a prefix that never has to shrink, but a shorter one: the leftmost
+//!   pages of a tree of ascending integers would have none, and their heads would all be equal.)
+//! * A key that does not share the prefix shortens it to what they share: every cell grows by the difference. That
+//!   happens at most once per prefix byte, mostly while the page is nearly empty.
 //! * A split lengthens it again ([`split`](crate::split)).
 
 use crate::copy::copy_short;
@@ -19,10 +19,10 @@ use crate::{LargeRef, Page, Value};
 use base::limits::{is_page_size, max_inline_bytes, max_key_bytes};
 use base::{CheckpointNo, DatabaseId, PagePtr, TableId, checksum};
 
-/// What edits cost. Add the counters of several pages up by passing the same ones to all.
+/// Costs of edits. Pass the same counters to the edits of several pages to add them up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EditCounters {
-    /// Comparisons, in searches that precede an edit, that had to look into a cell because heads were equal.
+    /// Comparisons, in searches before an edit, that had to read a cell because heads were equal.
     pub key_decodes: u64,
     /// Pages whose cells were moved together to join their free bytes.
     pub compactions: u64,
@@ -30,11 +30,11 @@ pub struct EditCounters {
     pub allocator_failures: u64,
     /// Bytes of slots and cells that were moved inside pages and between them.
     pub bytes_moved: u64,
-    /// Pages split.
+    /// The number of pages that were split.
     pub splits: u64,
-    /// Pairs of pages merged.
+    /// The number of pairs of pages that were merged.
     pub merges: u64,
-    /// Moves of entries between siblings.
+    /// The number of moves of entries between siblings.
     pub borrows: u64,
 }
 
@@ -50,8 +50,8 @@ impl std::ops::AddAssign for EditCounters {
     }
 }
 
-/// The page is too full: split it and try again, several times if need be; a page of one record always has room
-/// for a second. Nothing was changed but the order of cells.
+/// The page is too full. Split it and try again, several times if necessary; a page of one record always has room for a
+/// second. Only the order of cells may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
@@ -60,7 +60,7 @@ pub struct PageMut<'a> {
     pub(crate) bytes: &'a mut [u8],
 }
 
-/// A value as its cell holds it.
+/// A value as its cell stores it.
 struct Encoded<'v> {
     front: [u8; 2],
     large: [u8; LargeRef::BYTES],
@@ -96,7 +96,8 @@ impl<'v> Encoded<'v> {
 }
 
 impl<'a> PageMut<'a> {
-    /// Makes an empty page of `bytes`, whose length must be a page size. A leaf has level 0, an inner page another.
+    /// Makes an empty page of `bytes`, whose length must be a page size. `level` is 0 for a leaf and not 0 for an inner
+    /// page.
     pub fn init(bytes: &'a mut [u8], kind: Kind, level: u8, birth: CheckpointNo) -> PageMut<'a> {
         assert!(is_page_size(bytes.len()), "{} is no page size", bytes.len());
         assert_eq!(kind == Kind::Leaf, level == 0, "leaves, and only they, are at level 0");
@@ -110,19 +111,19 @@ impl<'a> PageMut<'a> {
         page
     }
 
-    /// A trusted page (see [`Page::trusted`]) to edit.
+    /// Returns a trusted page (see [`Page::trusted`]) for editing.
     #[inline]
     pub fn edit(bytes: &'a mut [u8]) -> PageMut<'a> {
         PageMut { bytes }
     }
 
-    /// The page, to read.
+    /// Returns the page for reading.
     #[inline]
     pub fn as_page(&self) -> Page<'_> {
         Page::trusted(self.bytes)
     }
 
-    /// Inserts into a leaf. `at` is what [`Page::search`] answered for `key`, as `Err`. The key need not share the
+    /// Inserts into a leaf. `at` is the `Err` that [`Page::search`] returned for `key`. The key need not share the
     /// prefix. Panics if key or value is longer than `base::limits` allows in this page.
     #[inline]
     pub fn insert(
@@ -139,8 +140,8 @@ impl<'a> PageMut<'a> {
         self.put(at, &[], encoded.cell(suffix), counters)
     }
 
-    /// Inserts into an inner page, at 1 or behind; at 0 only into an empty page, and then `key` is not stored:
-    /// entry 0 has no key. Panics if the key is longer than `base::limits` allows in this page.
+    /// Inserts into an inner page at 1 or later, or at 0 if the page is empty. The key at 0 is not stored: entry 0 has
+    /// no key. Panics if the key is longer than `base::limits` allows in this page.
     pub fn insert_child(
         &mut self,
         at: usize,
@@ -160,7 +161,7 @@ impl<'a> PageMut<'a> {
         self.put(at, &[], Cell { suffix, ..cell }, counters)
     }
 
-    /// Makes the prefix one that `key` shares, such that the cell still fits whose other parts are `keyless`'s.
+    /// Changes the prefix to one that `key` shares, such that a cell with the other parts of `keyless` still fits.
     #[inline]
     fn fit_prefix(
         &mut self,
@@ -180,7 +181,7 @@ impl<'a> PageMut<'a> {
         self.shorten_prefix(key, keyless, counters)
     }
 
-    /// `key` becomes the first key of the page, and its prefix.
+    /// Makes `key` the first key of the page, and its prefix.
     fn begin_prefix(&mut self, key: &[u8], counters: &mut EditCounters) {
         let page = self.as_page();
         let first_child = (page.count() > 0).then(|| page.child(0).encode());
@@ -222,7 +223,7 @@ impl<'a> PageMut<'a> {
         field::set_prefix_len(self.bytes, prefix.len() as u16);
     }
 
-    /// Puts an entry at `at`: its suffix is `lead` and then `cell.suffix`. The one way for a cell into a page.
+    /// Inserts an entry at `at` whose suffix is `lead` followed by `cell.suffix`. Every new cell is written here.
     #[inline]
     pub(crate) fn put(
         &mut self,
@@ -270,7 +271,7 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Gives entry `at` of a leaf another value: in place where it fits its cell, else in a new cell. Panics if the
+    /// Replaces the value of entry `at` of a leaf: in place if it fits its cell, else in a new cell. Panics if the
     /// value is longer than `base::limits` allows in this page.
     pub fn replace(
         &mut self,
@@ -299,7 +300,7 @@ impl<'a> PageMut<'a> {
         Ok(())
     }
 
-    /// The entry leaves its cell and comes back into one of `len` bytes, for which there is room.
+    /// Moves the entry from its cell to one of `len` bytes, for which there is room.
     fn replace_elsewhere(
         &mut self,
         at: usize,
@@ -328,7 +329,7 @@ impl<'a> PageMut<'a> {
         Ok(())
     }
 
-    /// Points entry `at` of an inner page elsewhere.
+    /// Sets the child of entry `at` of an inner page.
     pub fn set_child(&mut self, at: usize, child: PagePtr) {
         debug_assert_eq!(self.as_page().kind(), Kind::Inner);
         let offset = self.as_page().slot(at).offset();
@@ -339,8 +340,8 @@ impl<'a> PageMut<'a> {
         self.add_large(change);
     }
 
-    /// Removes entry `at`. Of an inner page's entry 0: entry 1, if there is one, takes its place and loses its key.
-    /// A page may become empty.
+    /// Removes entry `at`. If entry 0 of an inner page is removed, entry 1, if there is one, takes its place and loses
+    /// its key. A page may become empty.
     pub fn remove(&mut self, at: usize, counters: &mut EditCounters) {
         self.remove_entry(at, counters);
         if at == 0 && self.as_page().kind() == Kind::Inner && self.as_page().count() > 0 {
@@ -366,7 +367,7 @@ impl<'a> PageMut<'a> {
         field::set_birth(self.bytes, birth.0);
     }
 
-    /// Fills the gap between slots and cells with zeros. There is no other one then.
+    /// Fills the gap between slots and cells with zeros. There must be no front gap.
     pub(crate) fn clear_gap(&mut self) {
         self.close_front_gap();
         let end = field::cells_start(self.bytes) as usize;
@@ -374,24 +375,24 @@ impl<'a> PageMut<'a> {
         self.bytes[begin..end].fill(0);
     }
 
-    /// Names the table whose records the page holds or leads to, so that it can be told apart without its parents.
+    /// Sets the table whose records the page holds or leads to, so that the page can be identified without its parents.
     pub fn set_table(&mut self, table: TableId) {
         field::set_table(self.bytes, table.0.wrapping_add(1));
     }
 
-    /// Notes the checksum of the page's compressed form, which was computed of that.
+    /// Sets the checksum of the page's compressed form.
     pub fn set_checksum(&mut self, checksum: u64) {
         field::set_checksum(self.bytes, checksum);
     }
 
-    /// Computes, stores and returns the checksum of the page as it is to lie at `unit`. The last step before
+    /// Computes, stores and returns the checksum of the page for its place at `unit`. This is the last step before
     /// writing.
     pub fn seal(&mut self, database: DatabaseId, unit: u64) -> u64 {
         self.close_front_gap();
         self.seal_stored(database, unit)
     }
 
-    /// [`PageMut::seal`] of bytes that are not edited any more, compressed or not.
+    /// Does what [`PageMut::seal`] does, for bytes that are no longer edited, compressed or not.
     pub(crate) fn seal_stored(&mut self, database: DatabaseId, unit: u64) -> u64 {
         let sum = checksum::extent(database, unit, &self.bytes[size_of::<u64>()..]);
         field::set_checksum(self.bytes, sum);
@@ -399,7 +400,7 @@ impl<'a> PageMut<'a> {
     }
 }
 
-/// Whether a cell with this front is, or leads to, a large value.
+/// Returns whether a cell with this front is, or leads to, a large value.
 #[inline]
 pub(crate) fn is_large(front: &[u8]) -> bool {
     match front.first_chunk::<{ PagePtr::BYTES }>() {
@@ -408,7 +409,7 @@ pub(crate) fn is_large(front: &[u8]) -> bool {
     }
 }
 
-/// Whether a cell with this front is a leaf's, of a deleted key. A child's pointer is longer than the two bytes.
+/// Returns whether a cell with this front is a leaf's, of a deleted key. A child's pointer is longer than two bytes.
 #[inline]
 pub(crate) fn is_deleted(front: &[u8]) -> bool {
     front.len() == 2 && u16::from_le_bytes([front[0], front[1]]) & DELETED_BIT != 0

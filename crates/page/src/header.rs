@@ -1,8 +1,7 @@
 //! The page header and the slots: every fixed byte of a page, its encoder and its decoder.
 //!
-//! All numbers are little-endian. Offsets count from the page's first byte and are multiples of
-//! [`GRANULE_BYTES`], as are the lengths of all cells: a freed cell then always has room for its own list node,
-//! and no crumb is ever lost.
+//! All numbers are little-endian. Offsets count from the page's first byte and are multiples of [`GRANULE_BYTES`], as
+//! are the lengths of all cells. So a freed cell always has room for its own list node, and no free bytes are lost.
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
@@ -23,30 +22,30 @@
 //! |       | front gap | of a page that is edited: bytes between header and [slots](crate::slots) |
 //! | 44-47 | table | its id and 1; 0: of no table, as the records of an unfinished transaction are |
 //! | 48-63 | prefix | a prefix of at most 16 bytes, then zeros |
-//! | 64-.. | slots | behind the front gap; 8 bytes each: suffix length u16, cell offset u16, head u32 |
+//! | 64-.. | slots | after the front gap; 8 bytes each: suffix length u16, cell offset u16, head u32 |
 //!
-//! A leaf cell is `value length u16 · suffix · value`. The top two bits of the length say what the value is: 00 the
-//! value itself; 10 the 32 bytes of a [`LargeRef`](crate::LargeRef); 01 nothing, the key is deleted (the length is
-//! 0); 11 means nothing yet. An inner cell is `PagePtr, 16 bytes · suffix`. A freed cell is
-//! `next u16 · length u16 · anything`. A cell's length is rounded up to the granule; what pads it means nothing.
+//! A leaf cell is `value length u16 · suffix · value`. The top two bits of the length give the type of the value: 00 is
+//! the value itself; 10 is the 32 bytes of a [`LargeRef`](crate::LargeRef); 01 is a deleted key (the length is 0); 11
+//! is reserved. An inner cell is `PagePtr, 16 bytes · suffix`. A freed cell is `next u16 · length u16 · anything`. A
+//! cell's length is rounded up to the granule; the padding has no meaning.
 //!
-//! Most prefixes are short, and a search needs the prefix before anything else: in the header it comes with the
-//! count, while one among the cells is another cache line, which nothing else in the search is near to.
+//! Most prefixes are short, and a search needs the prefix before anything else. In the header it is fetched with the
+//! count. A prefix among the cells is in another cache line, which nothing else in the search uses.
 //!
-//! Example: a 4096-byte leaf that holds `ab` = `x` and `ac` = `yz`. The prefix is `a`, at 48. `ab` lies at 4092:
-//! `01 00 62 78`. `ac` lies at 4084: `02 00 63 79 7a`, then three bytes of padding. Its slot, at 72, is
+//! Example: a 4096-byte leaf that holds `ab` = `x` and `ac` = `yz`. The prefix is `a`, at 48. The cell of `ab` is at
+//! 4092: `01 00 62 78`. The cell of `ac` is at 4084: `02 00 63 79 7a`, then three bytes of padding. Its slot, at 72, is
 //! `01 00 f4 0f 00 00 00 63`: one suffix byte, the cell at 0x0ff4, the head 0x63000000.
 
-/// Bytes before the first slot.
+/// The bytes before the first slot.
 pub const HEADER_BYTES: usize = 64;
-/// Bytes of one slot.
+/// The length of one slot in bytes.
 pub const SLOT_BYTES: usize = 8;
-/// Cells begin at multiples of this and have lengths that are multiples of it: the size of a free-list node.
+/// The alignment in bytes of cells and of their lengths: the size of a free-list node.
 pub const GRANULE_BYTES: usize = 4;
-/// The longest prefix that lies in the header; a longer one lies among the cells.
+/// The longest prefix in bytes that is stored in the header; a longer one is stored among the cells.
 pub const HEADER_PREFIX_BYTES: usize = HEADER_BYTES - field::PREFIX;
 
-/// `P`, then the format.
+/// The magic number: `P`, then the format.
 pub(crate) const MAGIC: u16 = u16::from_le_bytes([b'P', 1]);
 /// The bit of a leaf cell's value length that marks a large reference.
 pub(crate) const LARGE_BIT: u16 = 1 << 15;
@@ -59,7 +58,7 @@ const _: () = assert!(
     "an inline value's length leaves the top two bits free"
 );
 
-/// What a page's cells hold besides keys.
+/// The kind of a page, which says what its cells hold besides keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Values.
@@ -72,7 +71,7 @@ impl Kind {
     const LEAF: u8 = 1;
     const INNER: u8 = 2;
 
-    /// Bytes of a cell that come before its suffix.
+    /// Returns the bytes of a cell that come before its suffix.
     #[inline]
     pub(crate) fn front_bytes(self) -> usize {
         match self {
@@ -81,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// The first entry that has a key.
+    /// Returns the first entry that has a key.
     #[inline]
     pub(crate) fn first_keyed(self) -> usize {
         match self {
@@ -125,10 +124,10 @@ pub(crate) mod field {
     number!(block_bytes, set_block_bytes, u16, 42);
     number!(front_gap, set_front_gap, u16, 42);
     number!(table, set_table, u32, 44);
-    /// Where a short prefix lies, up to the end of the header.
+    /// The offset of a short prefix, which reaches to the end of the header.
     pub const PREFIX: usize = 48;
 
-    /// `None`: no kind of ours.
+    /// Returns the kind, or `None` if the byte is no known kind.
     #[inline]
     pub fn kind(bytes: &[u8]) -> Option<Kind> {
         match bytes[10] {
@@ -147,8 +146,8 @@ pub(crate) mod field {
     }
 }
 
-/// One slot as a number: head in bits 32-63, cell offset in 16-31, suffix length in 0-15. Slots with unequal
-/// heads therefore compare like their heads, without unpacking.
+/// One slot as a number: head in bits 32-63, cell offset in 16-31, suffix length in 0-15. Slots with unequal heads
+/// therefore compare like their heads, without unpacking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(pub u64);
 
@@ -185,7 +184,7 @@ impl Slot {
     }
 }
 
-/// The head of a suffix: its first four bytes as a big-endian number, zeros behind a shorter one.
+/// Returns the head of a suffix: its first four bytes as a big-endian number, padded with zeros.
 #[inline]
 pub(crate) fn head_of(suffix: &[u8]) -> u32 {
     match suffix.first_chunk::<4>() {
@@ -194,7 +193,7 @@ pub(crate) fn head_of(suffix: &[u8]) -> u32 {
     }
 }
 
-/// The length that a cell of `bytes` takes up.
+/// Returns the length that a cell of `bytes` takes up.
 #[inline]
 pub(crate) fn cell_bytes(bytes: usize) -> usize {
     bytes.next_multiple_of(GRANULE_BYTES)

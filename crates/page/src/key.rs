@@ -1,11 +1,11 @@
-//! Keys put together again: a page keeps what all of its keys begin with once, and of each entry the rest.
+//! Whole keys: a page stores the common prefix of its keys once, and the rest of each key in its entry.
 
 use crate::{Page, Parts};
 
-/// Suffixes up to this long are copied as if they were this long: without a loop, and without a call.
+/// Suffixes up to this long are copied as if they had this length: without a loop, and without a call.
 const SHORT_BYTES: usize = 32;
 
-/// The key of one entry of a leaf after another: the prefix stays, the suffix is put behind it.
+/// The key of one entry of a leaf after another: the prefix stays, and the suffix is copied after it.
 ///
 /// ```
 /// # use base::{CheckpointNo, DatabaseId};
@@ -23,14 +23,14 @@ const SHORT_BYTES: usize = 32;
 /// ```
 #[derive(Debug, Default)]
 pub struct LeafKey {
-    /// The prefix, then the suffix, then anything: room for a short suffix at least.
+    /// The prefix, then the suffix, then unused bytes: room for a short suffix at least.
     bytes: Vec<u8>,
     prefix_len: usize,
     len: usize,
 }
 
 impl LeafKey {
-    /// Goes on with the entries of `page`.
+    /// Continues with the entries of `page`.
     pub fn enter(&mut self, page: Page<'_>) {
         let prefix = page.prefix();
         self.prefix_len = prefix.len();
@@ -39,8 +39,7 @@ impl LeafKey {
         self.len = prefix.len();
     }
 
-    /// Takes the key of the entry that `parts` are of, in the page that was entered. O(1) for suffixes of up to 32
-    /// bytes.
+    /// Sets the key to that of the entry of `parts`, in the page that was entered. O(1) for suffixes of up to 32 bytes.
     #[inline]
     pub fn set(&mut self, page: Page<'_>, parts: Parts) {
         let suffix_len = parts.suffix_len();
@@ -52,14 +51,14 @@ impl LeafKey {
         }
     }
 
-    /// A longer suffix, and one at the page's very end.
+    /// Copies a longer suffix, or one at the page's very end.
     #[inline(never)]
     fn set_long(&mut self, suffix: &[u8]) {
         self.make_room(suffix.len());
         self.bytes[self.prefix_len..][..suffix.len()].copy_from_slice(suffix);
     }
 
-    /// Room for a suffix; the memory is kept from page to page.
+    /// Makes room for a suffix; the memory is reused from page to page.
     fn make_room(&mut self, suffix_len: usize) {
         let len = self.prefix_len + suffix_len;
         if self.bytes.len() < len {
@@ -67,7 +66,7 @@ impl LeafKey {
         }
     }
 
-    /// The key.
+    /// Returns the key.
     #[inline]
     pub fn get(&self) -> &[u8] {
         &self.bytes[..self.len]

@@ -1,14 +1,15 @@
-//! What a leaf's entry holds: a value, a reference to one that lies outside the page, or that there is none.
+//! The contents of a leaf's entry: a value, a reference to a value outside the page, or a deletion.
 
 use base::LargeRef;
 
-/// What a leaf's entry holds.
+/// The contents of a leaf's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// The value itself.
     Inline(&'a [u8]),
-    /// Where the value is.
+    /// A reference to the value.
     Large(LargeRef),
-    /// The key is deleted, whatever older runs say. In runs that lie over others alone: see `run::Run::deletes`.
+    /// The key is deleted, whatever older runs contain. It occurs only in runs that lie over others: see
+    /// `run::Run::deletes`.
     Deleted,
 }

@@ -1,4 +1,4 @@
-//! Pando, floor 1: the one page layout, its in-page allocator and its search; bytes only, no I/O.
+//! The page layout, its in-page allocator and its search (floor 1). It works on bytes only and does no I/O.
 //!
 //! ```text
 //!   0        64            64 + 8 x count        cells_start                  page_bytes
@@ -6,22 +6,20 @@
 //! ```
 //!
 //! Leaves and inner pages share everything but the payload of a cell: a leaf's is a value, an inner page's is a
-//! [`PagePtr`](base::PagePtr). All keys of a page begin with its *prefix*, which is stored once, in the header if it
-//! is short; a slot holds the first four bytes after it as a number, the *head*, so that a binary search rarely
+//! [`PagePtr`](base::PagePtr). All keys of a page begin with its *prefix*, which is stored once, in the header if it is
+//! short. A slot holds the first four bytes after the prefix as a number, the *head*, so that a binary search rarely
 //! touches a cell.
 //!
 //! Reading order: [`header`] (the byte table), [`view`] (reading a page), [`key`] (the keys of a leaf, one after
-//! another), [`search`] (finding a key in it), [`verify`] (what must hold before anything else is called), [`alloc`]
-//! (where the free bytes are), [`edit`] (insert, replace, remove), [`slots`] (how slots move then), [`split`] (split,
-//! merge, borrow), [`large`] (values and references to large ones), [`compressed`] (the form of a page that is stored
-//! in less).
+//! another), [`search`] (finding a key in it), [`verify`] (the check before anything else is called), [`alloc`] (free
+//! bytes), [`edit`] (insert, replace, remove), [`slots`] (how edits move slots), [`split`] (split, merge, borrow),
+//! [`large`] (values and references to large ones), [`compressed`] (pages stored in fewer bytes).
 //!
 //! # Rules
-//! 1. Every key of a page begins with the page's prefix. An insert of a key that does not shortens it first.
-//! 2. Slots ascend strictly by key. An inner page's entry 0 has no key: it is minus infinity, and the parent
+//! 1. Every key of a page begins with the page's prefix. An insert of a key that does not shortens the prefix first.
+//! 2. Slots ascend strictly by key. An inner page's entry 0 has no key: it stands for minus infinity, and the parent
 //!    knows its lower bound.
-//! 3. Header, slots, gap, cells, freed cells and the prefix tile the page: no byte belongs to two of them, and
-//!    none to nobody.
+//! 3. Header, slots, gap, cells, freed cells and the prefix tile the page: every byte belongs to exactly one of them.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,12 @@
 //! Finding a key in a page.
 //!
-//! 1. A key that does not begin with the page's prefix sorts before all entries or behind all.
-//! 2. A search over the slots finds the first whose head is not less than the key's. It touches no cell. It looks
-//!    near where the head would lie if heads were spread evenly, and halves what is left; halving has no branch that
-//!    depends on a key (`partition_point` selects instead).
-//! 3. Only among slots with the very same head are suffixes compared, and only if both are longer than a head:
-//!    with equal heads a suffix of at most four bytes is a prefix of the other one (zeros pad a head, so `a` and
-//!    `a\0` share one), and the shorter of the two is the lesser.
+//! 1. A key that does not begin with the page's prefix sorts before all entries or after all.
+//! 2. A search over the slots finds the first whose head is not less than the key's. It touches no cell. It starts near
+//!    the place where the head would be if heads were spread evenly, and halves what is left. Halving has no branch
+//!    that depends on a key (`partition_point` selects instead).
+//! 3. Suffixes are compared only among slots with the same head, and only if both are longer than a head. With equal
+//!    heads a suffix of at most four bytes is a prefix of the other one (zeros pad a head, so `a` and `a\0` share one),
+//!    and the shorter of the two is less.
 
 use crate::header::{SLOT_BYTES, Slot, field, head_of};
 use crate::{EditCounters, Page};
@@ -17,15 +17,15 @@ use std::cmp::Ordering;
 const HEAD_BYTES: usize = 4;
 
 impl<'a> Page<'a> {
-    /// The position of `key`, or where it would have to be inserted. In an inner page both are at least 1, since
-    /// entry 0 has no key and precedes everything. O(log count).
+    /// Returns the position of `key` as `Ok`, or the position where it would have to be inserted as `Err`. In an inner
+    /// page both are at least 1, because entry 0 has no key and precedes all others. O(log count).
     #[inline]
     pub fn search(self, key: &[u8]) -> Result<usize, usize> {
         self.locate(self.strip_prefix(key)?, &mut 0, |_| ())
     }
 
-    /// [`Page::search`] for a caller that is about to edit: counts the comparisons that had to look into a cell, and
-    /// compares with the last entry first, so that ascending keys find their place in O(1).
+    /// Does what [`Page::search`] does, for a caller that is about to edit. Counts the comparisons that had to read a
+    /// cell, and compares with the last entry first, so that ascending keys find their place in O(1).
     #[inline]
     pub fn search_counted(self, key: &[u8], counters: &mut EditCounters) -> Result<usize, usize> {
         self.fetch_gap_end();
@@ -41,7 +41,7 @@ impl<'a> Page<'a> {
         self.locate(suffix, &mut counters.key_decodes, |_| ())
     }
 
-    /// Has the processor fetch where the next cell will probably be written: far from all that a search looks at.
+    /// Prefetches the place where the next cell will probably be written, which a search does not touch.
     #[inline]
     fn fetch_gap_end(self) {
         if let Some(last) = (field::cells_start(self.bytes()) as usize).checked_sub(1) {
@@ -49,14 +49,14 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The child of an inner page that covers `key`: the last one whose key is not greater.
+    /// Returns the child of an inner page that covers `key`: the last one whose key is not greater.
     #[inline]
     pub fn child_for(self, key: &[u8]) -> usize {
         self.child_near(key, |_| ())
     }
 
-    /// [`Page::child_for`], which tells `near` a little earlier about where that child will be, if it has to guess: in
-    /// time for a prefetch of what is known of it.
+    /// Does what [`Page::child_for`] does, but if it guesses where the child is, it calls `near` with the guess a
+    /// little earlier, in time for a prefetch.
     #[inline]
     pub fn child_near(self, key: &[u8], near: impl FnOnce(usize)) -> usize {
         match self.strip_prefix(key).and_then(|suffix| self.locate(suffix, &mut 0, near)) {
@@ -65,15 +65,15 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// What follows the page's prefix in `key`; `None` if it begins otherwise.
+    /// Returns the part of `key` after the page's prefix, or `None` if the key does not begin with it.
     #[inline]
     pub fn suffix_of(self, key: &[u8]) -> Option<&[u8]> {
         let prefix = self.prefix();
-        // Byte by byte: most prefixes are shorter than what a call of `memcmp` takes.
+        // Byte by byte: comparing most prefixes takes less time than a call of `memcmp`.
         key.split_at_checked(prefix.len()).and_then(|(front, rest)| front.iter().eq(prefix).then_some(rest))
     }
 
-    /// [`Page::suffix_of`] `key`; `Err` with the insert position if it has another prefix.
+    /// Returns [`Page::suffix_of`] `key`, or `Err` with the insert position if it has another prefix.
     #[inline]
     fn strip_prefix(self, key: &[u8]) -> Result<&[u8], usize> {
         self.suffix_of(key).ok_or_else(|| match key < self.prefix() {
@@ -82,7 +82,7 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// Steps 2 and 3.
+    /// Does steps 2 and 3.
     #[inline]
     fn locate(self, suffix: &[u8], decodes: &mut u64, near: impl FnOnce(usize)) -> Result<usize, usize> {
         let slots = self.slots();
@@ -102,7 +102,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// How the key of `slot` compares with `suffix`, whose head is `head`.
+    /// Compares the key of `slot` with `suffix`, whose head is `head`.
     #[inline]
     fn compare(self, slot: Slot, head: u32, suffix: &[u8], decodes: &mut u64) -> Ordering {
         let by_head = slot.head().cmp(&head);
@@ -116,7 +116,7 @@ impl<'a> Page<'a> {
         self.suffix_in(slot)[HEAD_BYTES..].cmp(&suffix[HEAD_BYTES..])
     }
 
-    /// Whether entry `i - 1`'s key is less than entry `i`'s; both have keys.
+    /// Returns whether entry `i - 1`'s key is less than entry `i`'s; both have keys.
     #[inline]
     pub(crate) fn ascends_at(self, i: usize) -> bool {
         let (before, slot) = (self.slot(i - 1), self.slot(i));
@@ -125,18 +125,18 @@ impl<'a> Page<'a> {
     }
 }
 
-/// How far around its guess [`lower_bound`] looks first. Halving this window takes 5 steps, on 4 or 5 neighbouring
-/// cache lines; among 1,000 evenly spread heads the guess is off by 16 slots on average.
+/// The distance from its guess within which [`lower_bound`] looks first. Halving this window takes 5 steps, on 4 or 5
+/// neighbouring cache lines; among 1,000 evenly spread heads the guess is off by 16 slots on average.
 const REACH: usize = 16;
-/// Slots in a cache line.
+/// The number of slots in a cache line.
 const LINE_SLOTS: usize = 64 / SLOT_BYTES;
 
-/// The first of `slots` that is not less than `least`, by value.
+/// Returns the index of the first of `slots` that is not less than `least`, by value.
 ///
-/// Where there are many slots, their heads are guessed to lie evenly between the first and the last (interpolation, as
-/// in Graefe, "B-tree indexes, interpolation search, and skew", 2006): keys that are hashes, random ids or
-/// integers do, and then a cache line or two is looked at where halving the whole touches one for each step. A
-/// wrong guess costs two looks, and says on which side of it the search has to go on.
+/// If there are many slots, it guesses that their heads lie evenly between the first and the last (interpolation, as in
+/// Graefe, "B-tree indexes, interpolation search, and skew", 2006). Keys that are hashes, random ids or integers do,
+/// and then a cache line or two is read where halving the whole array touches one for each step. A wrong guess costs
+/// two looks, and shows on which side of it the search must continue.
 #[inline]
 fn lower_bound(slots: &[[u8; SLOT_BYTES]], least: u64, near: impl FnOnce(usize)) -> usize {
     let less = |at: usize| Slot::decode(slots[at]).0 < least;
@@ -145,7 +145,7 @@ fn lower_bound(slots: &[[u8; SLOT_BYTES]], least: u64, near: impl FnOnce(usize))
         let head = |at: usize| u64::from(Slot::decode(slots[at]).head());
         let (lowest, span) = (head(0), head(slots.len() - 1).saturating_sub(head(0)).max(1));
         let share = (least >> 32).saturating_sub(lowest).min(span);
-        // At most 2^32 times 2^14 slots.
+        // The product is at most 2^32 times 2^14.
         let guess = (share * (slots.len() - 1) as u64 / span) as usize;
         let (low, high) = (guess.saturating_sub(REACH), (guess + REACH).min(slots.len()));
         slots[low..high].iter().step_by(LINE_SLOTS).for_each(|line| prefetch(line));

@@ -1,20 +1,21 @@
-//! The slot array of a page that is edited: it may move at both ends.
+//! The slot array of a page that is edited, which can move at both ends.
 //!
-//! A slot that comes in moves those behind it, half of the array on average: 3.8 KiB in a full leaf of short records,
-//! which was two fifths of an insert. So while a page is edited its slots may begin behind a *front gap*, and a slot
-//! in the lower half moves those before it down instead. The front gap is opened when it is first wanted, a stretch at
-//! a time, and closed before anything else could see it: on the disk, and in a page that is full, there is none.
+//! An inserted slot moves the slots after it, half of the array on average: 3.8 KiB in a full leaf of short records,
+//! which was two fifths of an insert. So while a page is edited its slots may begin after a *front gap*, and an insert
+//! into the lower half moves the slots before it down instead. The front gap is opened when it is first needed, some
+//! slots at a time. It is closed before anything else could see it: pages on disk and full pages have none.
 
 use crate::header::{HEADER_BYTES, SLOT_BYTES, Slot, field};
 use crate::{Page, PageMut};
 
-/// The front gap is opened by this much: each opening moves the whole array, for the next 64 slots that come in below.
+/// The size in bytes by which the front gap is opened. Each opening moves the whole array, for the next 64 slots that
+/// are inserted in the lower half.
 const OPENING_BYTES: usize = 64 * SLOT_BYTES;
-/// Shorter arrays are moved at their end alone: they are a few cache lines.
+/// Shorter arrays are moved at their end alone, because they are a few cache lines.
 const MIN_COUNT: usize = 64;
 
 impl<'a> Page<'a> {
-    /// Where the slots begin.
+    /// Returns the offset of the first slot.
     #[inline]
     pub(crate) fn slots_start(self) -> usize {
         HEADER_BYTES + usize::from(field::front_gap(self.bytes))
@@ -31,7 +32,7 @@ impl<'a> Page<'a> {
         Slot::decode(self.slots()[i])
     }
 
-    /// The contiguous free bytes between slots and cells.
+    /// Returns the contiguous free bytes between slots and cells.
     #[inline]
     pub(crate) fn gap_bytes(self) -> usize {
         field::cells_start(self.bytes) as usize - self.slots_start() - SLOT_BYTES * self.count()
@@ -39,7 +40,7 @@ impl<'a> Page<'a> {
 }
 
 impl PageMut<'_> {
-    /// Puts a slot at `at`, for which the gap has room. Returns the bytes moved.
+    /// Inserts a slot at `at`, for which the gap has room. Returns the bytes moved.
     #[inline]
     pub(crate) fn insert_slot(&mut self, at: usize, slot: Slot) -> u64 {
         let count = self.as_page().count();
@@ -61,7 +62,7 @@ impl PageMut<'_> {
         moved as u64
     }
 
-    /// Takes the slot at `at` out. Returns the bytes moved.
+    /// Removes the slot at `at`. Returns the bytes moved.
     pub(crate) fn remove_slot(&mut self, at: usize) -> u64 {
         let count = self.as_page().count();
         let first = self.as_page().slots_start();
@@ -82,7 +83,8 @@ impl PageMut<'_> {
         self.bytes[start..start + SLOT_BYTES].copy_from_slice(&slot.encode());
     }
 
-    /// Whether a slot can come in from below: opens the front gap if there is none, and room for it.
+    /// Returns whether a slot can be inserted from below. Opens the front gap, if there is none and there is room for
+    /// it.
     #[inline]
     fn has_front_gap(&mut self, moved: &mut usize) -> bool {
         field::front_gap(self.bytes) > 0 || self.open_front_gap(moved)
@@ -97,7 +99,7 @@ impl PageMut<'_> {
         is_wide
     }
 
-    /// Joins the front gap to the gap, so that there is one. Returns the bytes moved.
+    /// Joins the front gap to the gap. Returns the bytes moved.
     pub(crate) fn close_front_gap(&mut self) -> u64 {
         match field::front_gap(self.bytes) {
             0 => 0,
@@ -174,7 +176,7 @@ mod tests {
         assert_eq!(field::front_gap(page.bytes), 0);
     }
 
-    /// Whatever slots did, the page takes as many records as it has room for, and the disk sees no front gap.
+    /// Checks that edits of slots never cost room for records, and that a page on disk has no front gap.
     #[test]
     fn a_front_gap_is_room_like_any_other() {
         let mut random = Random::seeded(1);

@@ -1,15 +1,14 @@
 //! Split, merge and borrow: entries move between siblings, through the allocator of the page they move to.
 //!
-//! A page that gives entries away is laid out anew: its remaining cells are packed against its end, so that what
-//! it freed is one gap and later inserts find it there. This is part of the operation, costs one pass over a page
-//! that was gone through anyway, and is not counted as a compaction. A page that only receives entries keeps its
-//! cells, unless its prefix has to change.
+//! A page that loses entries is laid out anew: its remaining cells are packed against its end, so that the freed bytes
+//! are one gap for later inserts. This is part of the operation, costs one pass over a page that was read anyway, and
+//! is not counted as a compaction. A page that only receives entries keeps its cells, unless its prefix has to change.
 //!
-//! An inner page's entry 0 has no key. When it moves to where something precedes it, it takes the parent's key for
-//! its page, the `separator`; when an entry becomes entry 0, its key moves up to the parent.
+//! An inner page's entry 0 has no key. When it moves to a place after other entries, it takes the parent's key for its
+//! page, the `separator`; when an entry becomes entry 0, its key moves up to the parent.
 //!
-//! A page laid out anew takes the longest prefix that its first and last key share, or as much of it as the header
-//! holds, if the page is shorter so.
+//! A page laid out anew takes the longest prefix that its first and last key share. If the page is shorter with only
+//! the part that fits the header, it takes that part.
 
 use crate::copy::copy_short;
 use crate::edit::{is_deleted, is_large};
@@ -23,7 +22,7 @@ use std::ops::Range;
 pub(crate) struct Piece<'p> {
     pub page: Page<'p>,
     pub range: Range<usize>,
-    /// The key that entry 0 of an inner page takes if something precedes it.
+    /// The key that entry 0 of an inner page takes if another entry precedes it.
     pub separator: &'p [u8],
 }
 
@@ -34,7 +33,7 @@ impl<'p> From<Page<'p>> for Piece<'p> {
 }
 
 impl<'p> Piece<'p> {
-    /// Entry `i`'s key less its first `skip` bytes, in two parts.
+    /// Returns entry `i`'s key without its first `skip` bytes, in two parts.
     #[inline]
     pub fn key_behind(&self, i: usize, skip: usize) -> [&'p [u8]; 2] {
         if i < self.page.kind().first_keyed() {
@@ -48,18 +47,18 @@ impl<'p> Piece<'p> {
     }
 }
 
-/// How many first bytes two keys share.
+/// Returns how many first bytes two keys share.
 pub(crate) fn common_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// What a page's header and its prefix take up.
+/// Returns the bytes that a page's header and its prefix take up.
 fn front_bytes(prefix_len: usize) -> usize {
     HEADER_BYTES + if prefix_len > HEADER_PREFIX_BYTES { cell_bytes(prefix_len) } else { 0 }
 }
 
-/// The length that a page would have, gap left out, whose prefix has `prefix_len` bytes and whose entries are
-/// those of the pieces, one after the other.
+/// Returns the length, without the gap, of a page whose prefix has `prefix_len` bytes and whose entries are those of
+/// the pieces, one after the other.
 pub(crate) fn laid_out_bytes(prefix_len: usize, pieces: &[Piece<'_>]) -> usize {
     let mut total = front_bytes(prefix_len);
     let mut at = 0;
@@ -77,8 +76,8 @@ pub(crate) fn laid_out_bytes(prefix_len: usize, pieces: &[Piece<'_>]) -> usize {
     total
 }
 
-/// The longest prefix that all keys of the pieces share, laid out one after the other: what the first and the last
-/// one share.
+/// Returns the longest prefix that all keys of the pieces share, laid out one after the other: the common prefix of the
+/// first and the last key.
 fn common_prefix(pieces: &[Piece<'_>]) -> Vec<u8> {
     let entries = || pieces.iter().flat_map(|piece| piece.range.clone().map(move |i| (piece, i)));
     let unkeyed = pieces.first().map_or(0, |piece| piece.page.kind().first_keyed());
@@ -94,8 +93,8 @@ fn common_prefix(pieces: &[Piece<'_>]) -> Vec<u8> {
 }
 
 impl Page<'_> {
-    /// Where to split when an entry is to be inserted at `insert_at`: so that both halves hold about as many bytes,
-    /// or, if the entry comes behind all others, at the count: ascending inserts then leave full pages behind.
+    /// Returns where to split when an entry is to be inserted at `insert_at`: so that both halves hold about as many
+    /// bytes. If the entry comes after all others, it returns the count, so that ascending inserts leave full pages.
     pub fn split_position(self, insert_at: usize) -> usize {
         let count = self.count();
         if insert_at == count {
@@ -110,9 +109,10 @@ impl Page<'_> {
         half.count().clamp(1, count.saturating_sub(1).max(1))
     }
 
-    /// The key that the parent must hold for a right page that begins with this page's entry `at` (1..count): of
-    /// an inner page entry `at`'s key; of a leaf the shortest one that is greater than key `at - 1` and not greater
-    /// than key `at`. Call it before [`PageMut::split`] or a borrow, on the page that gives entries away.
+    /// Returns in `into` the key that the parent must hold for a right page that begins with this page's entry `at`
+    /// (1..count). For an inner page it is entry `at`'s key. For a leaf it is the shortest key that is greater than key
+    /// `at - 1` and not greater than key `at`. Call it before [`PageMut::split`] or a borrow, on the page that loses
+    /// entries.
     pub fn separator(self, at: usize, into: &mut Vec<u8>) {
         self.copy_key(at, into);
         if self.kind() == Kind::Leaf {
@@ -124,9 +124,9 @@ impl Page<'_> {
 
 impl PageMut<'_> {
     /// Moves entries `at..` (`at` in 1..=count) to `right`, freshly initialised with this page's kind and level. An
-    /// inner `right` has no key for its entry 0: take [`Page::separator`] first. Both pages choose their own
-    /// prefixes. If `at` is the count, nothing moves and `right` stays empty; whatever key goes there next is then
-    /// the separator.
+    /// inner `right` has no key for its entry 0, so take [`Page::separator`] first. Both pages choose their own
+    /// prefixes. If `at` is the count, nothing moves and `right` stays empty; the next key inserted there is then the
+    /// separator.
     ///
     /// ```
     /// use base::CheckpointNo;
@@ -158,7 +158,7 @@ impl PageMut<'_> {
     }
 
     /// Appends all entries of `right`, the next sibling, which the caller then drops. `separator` is the parent's key
-    /// for `right`; leaves ignore it. `NoRoom` if they do not fit; nothing was changed then.
+    /// for `right`; leaves ignore it. Returns `NoRoom`, without a change, if they do not fit.
     pub fn merge(
         &mut self,
         right: Page<'_>,
@@ -171,8 +171,8 @@ impl PageMut<'_> {
     }
 
     /// Moves the first `n` (fewer than all) entries of `right`, the next sibling, to this page's end. `separator` is
-    /// the parent's key for `right` up to now, which leaves ignore; the new one is `right.separator(n)`, to be taken
-    /// before. `NoRoom` if they do not fit; nothing was changed then.
+    /// the parent's old key for `right`, which leaves ignore. The new one is `right.separator(n)`, to be taken before
+    /// the call. Returns `NoRoom`, without a change, if they do not fit.
     pub fn borrow_from_right(
         &mut self,
         right: &mut PageMut<'_>,
@@ -190,8 +190,8 @@ impl PageMut<'_> {
     }
 
     /// Moves the last `n` (fewer than all) entries of `left`, the previous sibling, to this page's front. `separator`
-    /// is the parent's key for this page up to now, which leaves ignore; the new one is `left.separator(count - n)`,
-    /// to be taken before. `NoRoom` if they do not fit; nothing was changed then.
+    /// is the parent's old key for this page, which leaves ignore. The new one is `left.separator(count - n)`, to be
+    /// taken before the call. Returns `NoRoom`, without a change, if they do not fit.
     pub fn borrow_from_left(
         &mut self,
         left: &mut PageMut<'_>,
@@ -215,7 +215,8 @@ impl PageMut<'_> {
         Ok(())
     }
 
-    /// Appends `piece`, under the own prefix if its keys share that, else under the longest one that all share.
+    /// Appends `piece`, under this page's prefix if its keys share that, else under the longest prefix that all keys
+    /// share.
     fn receive_behind(&mut self, piece: Piece<'_>, counters: &mut EditCounters) -> Result<(), NoRoom> {
         let own = self.as_page();
         let pieces = [own.into(), piece.clone()];
@@ -258,8 +259,8 @@ impl PageMut<'_> {
         Ok(())
     }
 
-    /// Appends entries of a page with the same prefix, as most halves of a split have: cells go over as they are, and
-    /// slots but for their offsets. All of the entries have keys. `false`, and nothing is done, if the gap is too
+    /// Appends entries of a page with the same prefix, as most halves of a split have: cells are copied as they are,
+    /// and slots with new offsets. All of the entries have keys. Returns `false`, without effect, if the gap is too
     /// small.
     fn append_alike(&mut self, page: Page<'_>, range: Range<usize>, counters: &mut EditCounters) -> bool {
         let slots = &page.slots()[range];
@@ -288,7 +289,7 @@ impl PageMut<'_> {
         true
     }
 
-    /// Makes this page hold just the entries `range` of `page`, under the longest prefix that pays.
+    /// Replaces this page's entries by the entries `range` of `page`, under the longest prefix that saves bytes.
     fn keep(&mut self, page: Page<'_>, range: Range<usize>, counters: &mut EditCounters) {
         debug_assert_eq!(page.bytes.len(), self.bytes.len());
         let pieces = [Piece { page, range, separator: &[] }];
@@ -300,10 +301,10 @@ impl PageMut<'_> {
         self.lay_out(&prefix, &pieces, counters);
     }
 
-    /// Empties the page and puts the pieces' entries into it, one after the other. The caller knows that they fit
-    /// under this prefix. Those that remain when a page gives entries away do: a prefix in the header costs nothing;
-    /// one that was not there before and is longer than that is taken only if it costs less; and one that was, and
-    /// grows, costs one granule at most, while an entry that went had three.
+    /// Empties the page and writes the pieces' entries to it, one after the other. The caller knows that they fit under
+    /// this prefix. The entries that remain when a page loses some do fit. A prefix in the header costs nothing. A
+    /// longer prefix that is new is taken only if it costs less. A longer prefix that grows costs one granule at most,
+    /// while a removed entry had three.
     pub(crate) fn lay_out(&mut self, prefix: &[u8], pieces: &[Piece<'_>], counters: &mut EditCounters) {
         self.reset();
         self.set_prefix(prefix);
@@ -319,8 +320,8 @@ mod tests {
     use crate::Value;
     use base::CheckpointNo;
 
-    /// A full page whose keys share 16 bytes, and all but the last one 17. A prefix of 17 would cost 20 bytes among
-    /// the cells and save none: the cells are rounded up.
+    /// Builds a full page whose keys share 16 bytes, and all but the last one 17. A prefix of 17 would cost 20 bytes
+    /// among the cells and save none: the cells are rounded up.
     #[test]
     fn a_prefix_that_leaves_the_header_for_nothing_is_cut() {
         let (mut bytes, mut other) = (vec![0; 4096], vec![0; 4096]);

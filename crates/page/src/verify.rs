@@ -1,12 +1,12 @@
-//! The full structural check: after it no accessor panics and no edit goes astray, whatever the bytes were.
+//! The full structural check: after it no accessor panics and every edit is safe, whatever the bytes were.
 //!
-//! 1. The length is a page's and the pointer's; the checksum is the pointer's and the bytes' own.
+//! 1. The length is that of a page and of the pointer. The checksum is that of the pointer and of the bytes.
 //! 2. The header's fields are in their ranges and agree with each other.
-//! 3. Prefix, cells and freed cells lie between `cells start` and the end, each granule there belongs to exactly one
-//!    of them: a bitmap finds an overlap, a sum finds what belongs to none.
+//! 3. Prefix, cells and freed cells lie between `cells start` and the end, and each granule there belongs to exactly
+//!    one of them: a bitmap finds an overlap, a sum finds a granule that belongs to none.
 //! 4. Every slot's head is its suffix's, keys ascend strictly, lengths are within the limits.
-//! 5. Pointers carry only flags that may lie on disk, and a large value fits its extent (or the limits, if that holds
-//!    the index of its pieces).
+//! 5. Pointers have only flags that are allowed on disk, and a large value fits its extent (or the limits, if the
+//!    extent holds the index of its pieces).
 //!
 //! One pass over slots and cells, without allocation; it runs on each page fault.
 
@@ -21,13 +21,13 @@ use base::limits::{MAX_PAGE_BYTES, MAX_VALUE_BYTES, is_page_size, max_inline_byt
 use base::{DatabaseId, Error, PagePtr, Result, checksum};
 use std::fmt::Display;
 
-/// One bit for every granule of the largest page.
+/// The words of a bitmap with one bit for every granule of the largest page.
 const MAP_WORDS: usize = MAX_PAGE_BYTES / GRANULE_BYTES / u64::BITS as usize;
 
 struct Check<'a> {
     page: Page<'a>,
     unit: u64,
-    /// Granules that belong to something.
+    /// The granules that belong to a cell, a freed cell or the prefix.
     taken: [u64; MAP_WORDS],
     taken_bytes: usize,
     large_count: usize,
@@ -43,7 +43,7 @@ impl<'a> Page<'a> {
         check.structure()
     }
 
-    /// Everything but length and checksum: rules 2 to 5, of bytes that are known to be what was written to `unit`.
+    /// Checks rules 2 to 5, for bytes that are known to be what was written to `unit`.
     pub(crate) fn verify_structure(bytes: &'a [u8], unit: u64) -> Result<Page<'a>> {
         Check::of(bytes, unit).structure()
     }
@@ -67,7 +67,7 @@ impl<'a> Check<'a> {
         Ok(self.page)
     }
 
-    /// Refuses the page unless `holds`.
+    /// Returns an error unless `holds`.
     #[inline]
     fn expect(&self, holds: bool, what: &str, expected: impl Display, found: impl Display) -> Result<()> {
         if holds { Ok(()) } else { Err(self.refusal(what, &expected, &found)) }
@@ -178,7 +178,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The length of a leaf cell's payload, once it is known to be sound.
+    /// Returns the length of a leaf cell's payload, after checking it.
     fn payload(&mut self, slot: Slot) -> Result<usize> {
         let bytes = self.page.bytes;
         let (len, class) = self.page.value_len(slot.offset());
@@ -217,7 +217,7 @@ impl<'a> Check<'a> {
         self.expect(known, "flags of a child pointer", "0 or 1", child.flags())
     }
 
-    /// Ends because every cell takes bytes that no other has taken.
+    /// Checks the free list. It ends because every cell takes bytes that no other has taken.
     fn free_list(&mut self) -> Result<()> {
         let bytes = self.page.bytes;
         let mut offset = usize::from(field::free_head(bytes));
@@ -256,13 +256,14 @@ mod tests {
 
     const DATABASE: DatabaseId = DatabaseId(1);
 
-    /// Seals and verifies; the message of the refusal.
+    /// Seals and verifies, and returns the message of the error.
     fn refusal(bytes: &mut [u8]) -> Option<String> {
         let ptr = PagePtr::new(6, 1, PageMut::edit(bytes).seal(DATABASE, 6));
         Page::verify(bytes, ptr, DATABASE).err().map(|error| error.message().to_string())
     }
 
-    /// Three records whose cells, read as freed cells, are four bytes long and the last of their list.
+    /// Returns a page of three records whose cells, read as freed cells, are four bytes long and the last of their
+    /// list.
     fn example() -> Vec<u8> {
         let mut bytes = vec![0; 4096];
         let mut counters = EditCounters::default();

@@ -1,4 +1,4 @@
-//! Reading a page: plain slices into its bytes, no allocation, no check that [`Page::verify`] has made already.
+//! Reading a page: plain slices into its bytes, without allocation and without the checks of [`Page::verify`].
 
 use crate::header::{DELETED_BIT, Kind, LARGE_BIT, Slot, cell_bytes, field};
 use crate::{LargeRef, Value};
@@ -28,18 +28,18 @@ pub struct Page<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// Where the suffix and the payload of a leaf's entry lie in its page. Good for as long as that is not edited.
+/// The places of a leaf entry's suffix and payload in its page. They are valid until the page is edited.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parts {
     start: u32,
     suffix_len: u16,
     payload_len: u16,
-    /// 0 for a value, else the bit that says what the payload is.
+    /// 0 for a value, else the bit that gives the type of the payload.
     class: u16,
 }
 
 impl Parts {
-    /// The suffix's first byte, from the page's first.
+    /// Returns the offset of the suffix's first byte in the page.
     #[inline]
     pub(crate) fn start(self) -> usize {
         self.start as usize
@@ -50,14 +50,14 @@ impl Parts {
         usize::from(self.suffix_len)
     }
 
-    /// Whether the entry has a value, and that lies in the page.
+    /// Returns whether the entry has a value that is stored in the page.
     #[inline]
     pub fn is_inline(self) -> bool {
         self.class == 0
     }
 }
 
-/// The three parts of a cell, as they lie.
+/// The three parts of a cell, in their order.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell<'a> {
     /// A leaf's value length, or an inner page's child.
@@ -68,7 +68,7 @@ pub(crate) struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// What the cell takes up in the page.
+    /// Returns the bytes that the cell takes up in the page.
     #[inline]
     pub fn bytes(&self) -> usize {
         cell_bytes(self.front.len() + self.suffix.len() + self.back.len())
@@ -76,57 +76,57 @@ impl Cell<'_> {
 }
 
 impl<'a> Page<'a> {
-    /// A page that passed [`Page::verify`] before, or that [`PageMut`](crate::PageMut) built. Of other bytes the
-    /// accessors may panic.
+    /// Returns a page that passed [`Page::verify`] before, or that [`PageMut`](crate::PageMut) built. For other bytes
+    /// the accessors may panic.
     #[inline]
     pub fn trusted(bytes: &'a [u8]) -> Page<'a> {
         Page { bytes }
     }
 
-    /// Its bytes.
+    /// Returns the page's bytes.
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Leaf or inner.
+    /// Returns whether the page is a leaf or an inner page.
     #[inline]
     pub fn kind(self) -> Kind {
         field::kind(self.bytes).expect("a verified page has a kind")
     }
 
-    /// 0 for a leaf, else one more than its children's.
+    /// Returns the level: 0 for a leaf, else one more than its children's.
     #[inline]
     pub fn level(self) -> u8 {
         field::level(self.bytes)
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     #[inline]
     pub fn count(self) -> usize {
         usize::from(field::count(self.bytes))
     }
 
-    /// The checkpoint that wrote it.
+    /// Returns the checkpoint that wrote the page.
     #[inline]
     pub fn birth(self) -> CheckpointNo {
         CheckpointNo(field::birth(self.bytes))
     }
 
-    /// The table whose records it holds or leads to. `None`: of no table yet.
+    /// Returns the table whose records the page holds or leads to, or `None` if it belongs to no table yet.
     #[inline]
     pub fn table(self) -> Option<TableId> {
         field::table(self.bytes).checked_sub(1).map(TableId)
     }
 
-    /// What all its keys begin with.
+    /// Returns the prefix that all keys of the page share.
     #[inline]
     pub fn prefix(self) -> &'a [u8] {
         let start = field::prefix_offset(self.bytes) as usize;
         &self.bytes[start..start + usize::from(field::prefix_len(self.bytes))]
     }
 
-    /// Entry `i`'s key without the prefix. Empty for entry 0 of an inner page, which has no key.
+    /// Returns entry `i`'s key without the prefix. It is empty for entry 0 of an inner page, which has no key.
     #[inline]
     pub fn suffix(self, i: usize) -> &'a [u8] {
         self.suffix_in(self.slot(i))
@@ -138,8 +138,8 @@ impl<'a> Page<'a> {
         &self.bytes[start..start + slot.suffix_len()]
     }
 
-    /// Puts entry `i`'s whole key into `into`, which is cleared first. Entry 0 of an inner page has no key:
-    /// `into` stays empty.
+    /// Copies entry `i`'s whole key into `into`, which is cleared first. Entry 0 of an inner page has no key: `into`
+    /// stays empty.
     #[inline]
     pub fn copy_key(self, i: usize, into: &mut Vec<u8>) {
         into.clear();
@@ -149,7 +149,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The pointer to child `i` of an inner page.
+    /// Returns the pointer to child `i` of an inner page.
     #[inline]
     pub fn child(self, i: usize) -> PagePtr {
         debug_assert_eq!(self.kind(), Kind::Inner);
@@ -157,20 +157,20 @@ impl<'a> Page<'a> {
         PagePtr::decode(self.bytes[offset..offset + PagePtr::BYTES].try_into().expect("16 bytes"))
     }
 
-    /// What entry `i` of a leaf holds.
+    /// Returns the contents of entry `i` of a leaf.
     #[inline]
     pub fn value(self, i: usize) -> Value<'a> {
         self.value_at(self.parts(i))
     }
 
-    /// What [`Page::suffix`] and [`Page::value`] answer of entry `i` of a leaf, found at once.
+    /// Returns [`Page::suffix`] and [`Page::value`] of entry `i` of a leaf, found at once.
     #[inline]
     pub fn record(self, i: usize) -> (&'a [u8], Value<'a>) {
         let parts = self.parts(i);
         (&self.bytes[parts.start()..][..parts.suffix_len()], self.value_at(parts))
     }
 
-    /// Finds entry `i` of a leaf: what takes most of a look at it.
+    /// Finds the parts of entry `i` of a leaf, which is most of the work of reading it.
     #[inline]
     pub fn parts(self, i: usize) -> Parts {
         debug_assert_eq!(self.kind(), Kind::Leaf);
@@ -185,7 +185,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Has the processor fetch entry `i`'s cell, if there is one: cells lie in no order.
+    /// Prefetches entry `i`'s cell, if there is one: cells are in no order.
     #[inline]
     pub fn fetch_cell(self, i: usize) {
         if let Some(slot) = self.slots().get(i) {
@@ -193,14 +193,14 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The bytes behind the suffix of the entry that `parts` are of: its value, if [`Parts::is_inline`].
+    /// Returns the payload of the entry of `parts`: its value, if [`Parts::is_inline`].
     #[inline]
     pub fn payload_at(self, parts: Parts) -> &'a [u8] {
         let start = parts.start() + parts.suffix_len();
         &self.bytes[start..start + usize::from(parts.payload_len)]
     }
 
-    /// What the entry holds that `parts` are of.
+    /// Returns the contents of the entry of `parts`.
     #[inline]
     pub fn value_at(self, parts: Parts) -> Value<'a> {
         let payload = self.payload_at(parts);
@@ -211,8 +211,8 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The length in bytes of the payload of the leaf cell at `offset`, and its class: 0 for a value, else the bit that
-    /// says what it is.
+    /// Returns the length in bytes of the payload of the leaf cell at `offset`, and its class: 0 for a value, else the
+    /// bit that gives its type.
     #[inline]
     pub(crate) fn value_len(self, offset: usize) -> (usize, u16) {
         let field = u16::from_le_bytes(self.bytes[offset..offset + 2].try_into().expect("2 bytes"));
@@ -223,7 +223,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The length that the cell of `slot` takes up.
+    /// Returns the length that the cell of `slot` takes up.
     #[inline]
     pub(crate) fn cell_len(self, slot: Slot) -> usize {
         let payload_len = match self.kind() {
@@ -246,33 +246,34 @@ impl<'a> Page<'a> {
         Cell { front, suffix, back: &rest[..back_len] }
     }
 
-    /// Whether an entry is a large reference, or a child's pointer says that one lies below it.
+    /// Returns whether an entry is a large reference, or a child's pointer says that there is one below it.
     #[inline]
     pub fn has_large(self) -> bool {
         field::large_count(self.bytes) != 0
     }
 
-    /// How many of a leaf's entries say that their key is deleted.
+    /// Returns how many of a leaf's entries are deletions.
     #[inline]
     pub fn deletes(self) -> usize {
         usize::from(field::deletes(self.bytes))
     }
 
-    /// Bytes taken by header, slots, cells and prefix: the page's length less [`Page::free_bytes`].
+    /// Returns the bytes of header, slots, cells and prefix: the page's length less [`Page::free_bytes`].
     #[inline]
     pub fn used_bytes(self) -> usize {
         self.bytes.len() - self.free_bytes()
     }
 
-    /// Bytes in the gaps and in freed cells. An entry takes 8 of them for its slot and, rounded up to 4, its cell.
+    /// Returns the bytes in the gaps and in freed cells. An entry takes 8 of them for its slot and, rounded up to 4,
+    /// its cell.
     #[inline]
     pub fn free_bytes(self) -> usize {
         let front_gap = usize::from(field::front_gap(self.bytes));
         front_gap + self.gap_bytes() + field::free_bytes(self.bytes) as usize
     }
 
-    /// The wrapping sum of `base::checksum::record` over a leaf's records, where a large value counts as its
-    /// encoded reference and a delete as an empty value. What a merge must conserve. `buffer` is scratch for keys;
+    /// Returns the wrapping sum of `base::checksum::record` over a leaf's records, where a large value counts as its
+    /// encoded reference and a delete as an empty value. A merge must conserve it. `buffer` is scratch space for keys;
     /// reuse it from page to page.
     pub fn record_sum(self, buffer: &mut Vec<u8>) -> u64 {
         debug_assert_eq!(self.kind(), Kind::Leaf);

@@ -1,7 +1,7 @@
-//! Chunks: the memory of some frames at a time, and where each is found.
+//! Chunks: the memory of a group of frames, and how a chunk is found.
 //!
-//! What may be done with a frame's bytes, and when a chunk is freed, is said at the head of `frames.rs`; the numbers in
-//! comments here are of that list.
+//! The head of `frames.rs` says what may be done with a frame's bytes, and when a chunk is freed. The numbers in
+//! comments here refer to that list.
 
 use crate::huge::MemoryPages;
 use crate::ledger::Charge;
@@ -12,14 +12,14 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Chunks are what one huge page holds, where the limit is large enough for that not to matter.
+/// The largest chunk: a huge page, if the limit is large enough for that.
 pub(crate) const MAX_CHUNK_BYTES: usize = HUGE_BYTES;
 pub(crate) const MIN_CHUNK_BYTES: usize = 64 << 10;
-/// What a look at a page asks for at once, in cache lines: the header and sixteen slots, which is all of a leaf of
+/// The cache lines that a look at a page fetches at once: the header and sixteen slots, which is all slots of a leaf of
 /// documents.
 const FETCHED_LINES: usize = 3;
 
-/// What is known of the page in a frame. Aligned so that none lies on two cache lines.
+/// The state of the page in a frame. It is aligned so that it never spans two cache lines.
 #[derive(Debug)]
 #[repr(align(32))]
 pub(crate) struct Meta {
@@ -27,11 +27,11 @@ pub(crate) struct Meta {
     pub(crate) checksum: AtomicU64,
     pub(crate) pins: AtomicU32,
     pub(crate) visited: AtomicBool,
-    /// The block of hints that a linked inner page has; 0: none.
+    /// The block of hints of a linked inner page; 0 if it has none.
     pub(crate) hints: AtomicU32,
 }
 
-/// Memory of some frames, in an `Arc` always.
+/// The memory of some frames. It is always in an `Arc`.
 pub(crate) struct Chunk {
     memory: Memory,
     is_huge: bool,
@@ -41,8 +41,8 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// Memory for `frames` frames, or `None` if the system has none. It is not touched before it is used
-    /// ([`Vacant::bytes`]); huge `pages` are for a chunk that will soon be used whole, if it fills one.
+    /// Returns memory for `frames` frames, or `None` if the system has none. Memory is not touched before it is used
+    /// ([`Vacant::bytes`]). Huge `pages` are for a chunk that will soon be used whole, if it fills one.
     pub(crate) fn new(
         frames: usize,
         page_bytes: usize,
@@ -63,12 +63,12 @@ impl Chunk {
         Some(Arc::new(Chunk { memory, is_huge, page_bytes, metas, _charge: charge }))
     }
 
-    /// Whether huge pages were asked for.
+    /// Returns whether huge pages were requested.
     pub(crate) fn is_huge(&self) -> bool {
         self.is_huge
     }
 
-    /// Where frame `index` begins.
+    /// Returns the address of frame `index`.
     #[inline]
     pub(crate) fn frame(&self, index: usize) -> NonNull<u8> {
         assert!(index < self.metas.len());
@@ -76,7 +76,7 @@ impl Chunk {
         unsafe { self.memory.start().add(index * self.page_bytes) }
     }
 
-    /// [`fetch_front`] of frame `index`.
+    /// Calls [`fetch_front`] for frame `index`.
     #[inline]
     pub(crate) fn fetch_front(&self, index: usize) {
         fetch_front(self.frame(index).as_ptr());
@@ -91,7 +91,7 @@ impl Chunk {
         unsafe { std::slice::from_raw_parts(self.frame(index).as_ptr(), self.page_bytes) }
     }
 
-    /// One more reference to the chunk.
+    /// Returns another reference to the chunk.
     #[inline]
     pub(crate) fn another(&self) -> Arc<Chunk> {
         // SAFETY: every chunk lies in the `Arc` that `new` made, and one of its references, a place's or a token's,
@@ -103,19 +103,19 @@ impl Chunk {
     }
 }
 
-/// Has the processor fetch the header of the page at `front` and its first slots together: a search would wait for the
-/// header before it asks for a slot.
+/// Prefetches the header of the page at `front` and its first slots together, because a search would wait for the
+/// header before it requests a slot.
 #[inline]
 fn fetch_front(front: *const u8) {
     const LINE_BYTES: usize = 64;
     (0..FETCHED_LINES).for_each(|line| prefetch(front.wrapping_add(line * LINE_BYTES)));
 }
 
-/// Where a chunk is found by the numbers of its frames: empty, or owner of one reference.
+/// The place where a chunk is found by the numbers of its frames: empty, or the owner of one reference.
 #[derive(Debug)]
 pub(crate) struct Place {
     chunk: AtomicPtr<Chunk>,
-    /// Where the chunk's frames begin or began: for prefetches alone, by threads that may not look at the chunk.
+    /// The address of the chunk's current or former frames, for prefetches by threads that may not look at the chunk.
     frames: AtomicPtr<u8>,
 }
 
@@ -132,15 +132,14 @@ impl Place {
         unsafe { self.chunk.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Has the processor fetch the front of the page that begins so many bytes into the chunk. Possible at any time,
-    /// for any chunk.
+    /// Prefetches the front of the page at `offset_bytes` in the chunk. Allowed at any time, for any chunk.
     #[inline]
     pub(crate) fn fetch_front(&self, offset_bytes: usize) {
         // Relaxed: a prefetch may go anywhere.
         fetch_front(self.frames.load(Ordering::Relaxed).wrapping_add(offset_bytes));
     }
 
-    /// Called under the pool's lock, on an empty place.
+    /// Stores the chunk in an empty place. Called under the pool's lock.
     pub(crate) fn set(&self, chunk: Arc<Chunk>) {
         // Relaxed: for prefetches.
         self.frames.store(chunk.memory.start().as_ptr(), Ordering::Relaxed);
@@ -149,7 +148,7 @@ impl Place {
         assert!(before.is_null(), "a place holds one chunk");
     }
 
-    /// Lets go of the chunk. Called under the pool's lock, when (6) allows it.
+    /// Drops the reference to the chunk. Called under the pool's lock, when (6) allows it.
     pub(crate) fn clear(&self) {
         let chunk = self.chunk.swap(std::ptr::null_mut(), Ordering::SeqCst);
         if !chunk.is_null() {

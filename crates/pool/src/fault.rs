@@ -1,10 +1,10 @@
-//! A miss: finding a frame, and reading the page into it.
+//! A fault: finding a frame, and reading the page into it.
 //!
 //! 1. Under the lock: if the page is linked by now, pin it. If another thread is loading it, wait and look again.
-//! 2. Note that this thread loads it, and take a frame: vacant, or past its epoch, or of a new chunk, or evicted.
-//! 3. Without the lock: read and verify. Whatever goes wrong, dropping [`Load`] gives the frame back and wakes the
-//!    waiters, each of which then tries for itself: a failure is not cached.
-//! 4. Under the lock: unlink what else lay at that unit, link, queue, wake the waiters.
+//! 2. Record that this thread loads it, and take a frame: vacant, or past its epoch, or of a new chunk, or evicted.
+//! 3. Without the lock: read and verify. After any failure, dropping [`Load`] returns the frame and wakes the waiters,
+//!    each of which then tries for itself: a failure is not cached.
+//! 4. Under the lock: unlink any other page at that unit, link, queue, wake the waiters.
 
 use crate::frames::{Frames, Limbo, Pin, Vacant};
 use crate::growth::Growth;
@@ -19,19 +19,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// So many frames are unlinked for one scan of the reader slots; fewer in a small pool.
+/// The number of frames that are unlinked for one scan of the reader slots. It is less in a small pool.
 const EVICTION_BATCH: usize = 32;
-/// Others who share the budget are asked for memory once in so many times that there is none.
+/// The number of refusals of the budget after which the other databases that share it are asked for memory.
 const REFUSALS_A_WISH: u64 = 32;
-/// How often a fault that finds all frames under the eyes of other calls yields before it asks for an overdraft, and
-/// then sleeps before it gives up: about a second, while such a call lasts microseconds.
+/// How often a fault yields if other calls use all frames. Then it asks for an overdraft, and sleeps as often before it
+/// fails: about a second in all, while such a call lasts microseconds.
 const YIELDS: usize = 128;
 const SLEEPS: usize = 5_000;
 const SLEEP: Duration = Duration::from_micros(200);
-/// Units that are looked up in one go when many were freed: for a few microseconds others wait for the lock.
+/// The number of units that are looked up at once when many were freed. Other threads wait for the lock for a few
+/// microseconds.
 const FORGOTTEN_AT_ONCE: usize = 256;
 
-/// The part of the pool that misses change.
+/// The part of the pool that faults change.
 #[derive(Debug)]
 pub(crate) struct Misses {
     frames: Frames,
@@ -43,7 +44,7 @@ pub(crate) struct Misses {
     loaded: Condvar,
 }
 
-/// A frame for a page that is offered, if one is to be had at the price that this pays.
+/// A function that returns a frame for a page that is offered, if one is available at the price that it accepts.
 pub(crate) type FrameFor = fn(&Misses, &mut State, MemoryPages) -> Option<Vacant>;
 
 #[derive(Debug)]
@@ -51,18 +52,18 @@ pub(crate) struct State {
     limbo: Limbo,
     policy: Policy,
     growth: Growth,
-    /// Pages that some thread reads just now: as many as there are such threads, at most.
+    /// The pages that threads read at this moment: at most one for each such thread.
     loading: Vec<PagePtr>,
     waiters: usize,
-    /// Of the frames that no page has, those that pages left for the misses to come: they go by the batch.
+    /// The vacant frames that were freed by evictions for later faults, because evictions come in batches.
     left_for_misses: usize,
-    /// Times that the budget refused to let the pool grow, and whether others are to be asked because of it.
+    /// The number of times that the budget refused to let the pool grow, which decides when to ask other databases.
     refusals: u64,
     wants_others: bool,
     counts: Counts,
 }
 
-/// What is counted under the lock.
+/// Counters under the lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) faults: u64,
@@ -74,7 +75,7 @@ pub(crate) struct Counts {
     pub(crate) given_chunks: u64,
 }
 
-/// The outcome of steps 1 and 2.
+/// The result of steps 1 and 2.
 pub(crate) enum Begun<'a> {
     Linked(Pin),
     Load(Load<'a>),
@@ -104,7 +105,7 @@ impl Misses {
         Misses { frames, slots, ledger, page_bytes, huge, state, loaded: Condvar::new() }
     }
 
-    /// Beyond `share_bytes` the pool grows only where that is worth it.
+    /// Sets the share beyond which the pool grows only if that is worth it.
     pub(crate) fn keep_to(&self, share_bytes: usize) {
         lock(&self.state).growth = Growth::new(share_bytes);
     }
@@ -114,7 +115,7 @@ impl Misses {
         &self.frames
     }
 
-    /// The slots whose epochs an eviction waits for.
+    /// Returns the slots whose epochs an eviction waits for.
     #[inline]
     pub(crate) fn slots(&self) -> &Arc<Slots> {
         &self.slots
@@ -126,7 +127,7 @@ impl Misses {
         Counts { pages: state.policy.len(), frames, ..state.counts }
     }
 
-    /// Steps 1 and 2 for a page that is wanted. Waits for other loaders and for other calls to leave their epochs,
+    /// Does steps 1 and 2 for a page that is needed. Waits for other loaders and for other calls to leave their epochs,
     /// so the caller must be in no epoch.
     pub(crate) fn begin(&self, ptr: PagePtr) -> Result<Begun<'_>> {
         let mut state = lock(&self.state);
@@ -150,7 +151,8 @@ impl Misses {
         Ok(Begun::Load(load))
     }
 
-    /// Steps 1 and 2 for a page that is offered: `None` if it is here already, or no frame is to be had at once.
+    /// Does steps 1 and 2 for a page that is offered. Returns `None` if it is already in memory, or no frame is
+    /// available at once.
     pub(crate) fn begin_admission(&self, ptr: PagePtr, frame: FrameFor) -> Option<Load<'_>> {
         let pages = self.huge.pages(background::is_throttled);
         let mut state = lock(&self.state);
@@ -174,7 +176,7 @@ impl Misses {
         }
     }
 
-    /// Unlinks what lies in `freed`: ranges of units, in order.
+    /// Unlinks the pages in `freed`: ranges of units, in order.
     pub(crate) fn forget_all(&self, freed: &[Range<u64>]) {
         let chunks = lock(&self.state).limbo.places();
         let units: u64 = freed.iter().map(|range| range.end - range.start).sum();
@@ -185,7 +187,7 @@ impl Misses {
         }
     }
 
-    /// Looks up each unit.
+    /// Unlinks by looking up each unit.
     fn forget_units(&self, freed: &[Range<u64>]) {
         for range in freed {
             for from in range.clone().step_by(FORGOTTEN_AT_ONCE) {
@@ -198,7 +200,7 @@ impl Misses {
         }
     }
 
-    /// Looks up where the page of each frame lies.
+    /// Unlinks by looking up the unit of each frame.
     fn forget_frames(&self, chunks: usize, freed: &[Range<u64>]) {
         let is_freed = |unit: u64| {
             let ends_behind = freed.partition_point(|range| range.end <= unit);
@@ -217,7 +219,7 @@ impl Misses {
         }
     }
 
-    /// A frame, at the price of waiting or of the overdraft.
+    /// Returns a frame, if necessary after waiting or from the overdraft.
     fn frame(&self) -> Result<Vacant> {
         for attempt in 0..YIELDS + SLEEPS {
             let mut state = lock(&self.state);
@@ -247,7 +249,7 @@ impl Misses {
         Err(Error::new(ErrorKind::Full, message))
     }
 
-    /// A frame, if one is to be had without waiting.
+    /// Returns a frame, if one is available without waiting.
     pub(crate) fn try_frame(&self, state: &mut State, pages: MemoryPages) -> Option<Vacant> {
         if !self.has_vacant(state, 0, pages) {
             self.note_refusal(state);
@@ -258,12 +260,13 @@ impl Misses {
         state.limbo.take()
     }
 
-    /// A frame that no page has left for it, and that none will have to leave for a miss in its place.
+    /// Returns a frame for which no page had to be evicted, and which leaves enough for faults.
     pub(crate) fn spare_frame(&self, state: &mut State, pages: MemoryPages) -> Option<Vacant> {
         if self.has_vacant(state, state.left_for_misses, pages) { state.limbo.take() } else { None }
     }
 
-    /// Whether more than `some` frames are vacant, without an eviction; but with a new chunk of `pages`, if need be.
+    /// Returns whether more than `some` frames are vacant without an eviction. Takes a new chunk of `pages` if
+    /// necessary.
     fn has_vacant(&self, state: &mut State, some: usize, pages: MemoryPages) -> bool {
         if state.limbo.vacant() > some {
             return true;
@@ -272,7 +275,7 @@ impl Misses {
         state.limbo.vacant() > some || self.grow(state, pages)
     }
 
-    /// Takes another chunk, if that is to be had and worth it.
+    /// Takes another chunk, if one is available and worth it.
     fn grow(&self, state: &mut State, pages: MemoryPages) -> bool {
         if !state.growth.allows(self.ledger.used_bytes(), self.frames.chunk_frames()) {
             return false;
@@ -300,7 +303,7 @@ impl Misses {
         }
     }
 
-    /// Every so often that the budget had no room, others who share it are asked for what they do not use.
+    /// Counts a refusal of the budget. At regular counts, asks the other databases that share it for unused memory.
     fn note_refusal(&self, state: &mut State) {
         if self.ledger.take_refusal() {
             state.refusals += 1;
@@ -308,8 +311,8 @@ impl Misses {
         }
     }
 
-    /// Gives about `bytes` back, by whole chunks: those whose pages are used least. A wish gets chunks of which less
-    /// than a quarter was used since they were last looked at, and never the last one.
+    /// Frees about `bytes`, by whole chunks: those whose pages are used least. A wish frees chunks of which less than a
+    /// quarter was used since the last look, and never the last chunk.
     pub(crate) fn give(&self, bytes: usize, need: Need) -> Given {
         let before = self.ledger.used_bytes();
         let mut state = lock(&self.state);
@@ -342,8 +345,8 @@ impl Misses {
         }
     }
 
-    /// The chunks to give, in order: those with no frame in a loader's hands, the fewest pages used lately first.
-    /// O(frames).
+    /// Returns the chunks to free, in order: chunks without a frame that a loader holds, the least recently used pages
+    /// first. O(frames).
     fn by_use(&self, state: &mut State, need: Need) -> Vec<usize> {
         let chunk_frames = self.frames.chunk_frames();
         let mut idle = vec![0; state.limbo.places()];
@@ -370,14 +373,14 @@ impl Misses {
         chunks.into_iter().map(|(_, chunk)| chunk).collect()
     }
 
-    /// What is not used again until the next wish goes then.
+    /// Clears the visited bits of a chunk, so that the next wish can free it if it is not used again.
     fn give_second_chance(&self, state: &State, chunk: usize) {
         for number in self.numbers(chunk).filter(|&number| state.policy.is_queued(number)) {
             self.frames.take_touched(number);
         }
     }
 
-    /// The frames of a chunk.
+    /// Returns the numbers of a chunk's frames.
     fn numbers(&self, chunk: usize) -> Range<u32> {
         let chunk_frames = self.frames.chunk_frames();
         (chunk * chunk_frames) as u32..((chunk + 1) * chunk_frames) as u32
@@ -391,7 +394,7 @@ impl Misses {
     }
 }
 
-/// Lets others run: at first for an instant, later for longer.
+/// Lets other threads run: at first for an instant, later for longer.
 fn pause(attempt: usize) {
     spin();
     if cfg!(not(any(loom, shuttle))) {
@@ -400,7 +403,7 @@ fn pause(attempt: usize) {
 }
 
 impl Load<'_> {
-    /// The frame's bytes, whatever they were.
+    /// Returns the frame's bytes, which have arbitrary contents.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         let vacant = self.vacant.as_mut().expect("a load has its frame until it is finished");
         if let Some(worked) = vacant.touch_huge() {
@@ -409,7 +412,7 @@ impl Load<'_> {
         vacant.bytes()
     }
 
-    /// Step 4. The bytes must be those that `ptr` names.
+    /// Does step 4. The bytes must be those that `ptr` names.
     pub(crate) fn finish(mut self) -> Pin {
         let vacant = self.vacant.take().expect("a load has its frame until it is finished");
         let mut state = lock(&self.misses.state);
@@ -452,7 +455,7 @@ mod tests {
         Misses::new(frames, Arc::new(Slots::new()), ledger, PAGE_BYTES)
     }
 
-    /// The frames of the next chunk, of which none was touched.
+    /// Returns the frames of the next chunk, none of which was touched.
     fn next_chunk<'a>(misses: &'a Misses, units: &mut impl Iterator<Item = u64>) -> Vec<Load<'a>> {
         let ptrs = units.map(|unit| PagePtr::new(unit, 16, 0)).take(misses.frames.chunk_frames());
         let admitted = ptrs.map(|ptr| misses.begin_admission(ptr, Misses::try_frame));

@@ -5,7 +5,7 @@
 //! ```text
 //!   vacant ──link──► linked ──unlink──► limbo ──past all epochs──► aside ──no pins──► vacant
 //! ```
-//! The argument that a reader never sees a frame change, which every `SAFETY` below leans on:
+//! The following argument shows that a reader never sees a frame change. Every `SAFETY` below depends on it:
 //!
 //! 1. Bytes, unit and checksum are written through a `Vacant`, before the link; `link` stores the table's word, which a
 //!    reader loads: so a reader that finds the frame sees them whole.
@@ -14,14 +14,14 @@
 //!    announcement, whose epoch is not past the unlinking, and the frame stays in limbo; or the look comes after
 //!    the unlinking and does not find the frame.
 //! 3. A pin is counted by a reader inside the epoch in which it found the frame, by a thread that finds it under the
-//!    pool's lock (unlinking takes that lock too), or by cloning a pin. Once the frame is past all epochs the first two
-//!    cannot happen any more; so a count of 0 that is read *after* that stays 0, and the frame is vacant.
+//!    pool's lock (unlinking takes that lock, too), or by cloning a pin. Once the frame is past all epochs the first
+//!    two can no longer happen. So a count of 0 that is read *after* that stays 0, and the frame is vacant.
 //! 4. Counting down is `Release` and the evictor's load `SeqCst`: all reads through a pin come before the frame is
 //!    written again.
-//! 5. Memory is freed when the last `Arc<Chunk>` goes: the pool's or that of a pin.
-//! 6. A chunk is given back ([`Limbo::leave`]) once each of its frames is vacant, or was unlinked and is past all
-//!    epochs. A reader looks up the place of a chunk only for a number that it found in the table, inside its epoch:
-//!    by (2) nobody does so any more for this one. A pin has a reference of its own and needs no place.
+//! 5. Memory is freed when the last `Arc<Chunk>` is dropped: the pool's or that of a pin.
+//! 6. A chunk is freed ([`Limbo::leave`]) once each of its frames is vacant, or was unlinked and is past all epochs. A
+//!    reader looks up the place of a chunk only for a number that it found in the table, inside its epoch: by (2) no
+//!    reader does so any longer for this chunk. A pin has a reference of its own and needs no place.
 
 use crate::chunk::{Chunk, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Meta, Place};
 use crate::hints::{Blocks, FreeBlocks, Hint, Hints};
@@ -38,22 +38,22 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// At most this part of the limit is one chunk: what is lost by growing in chunks.
+/// The number of chunks in the limit at least, so that growing in chunks wastes little of it.
 const CHUNKS_IN_LIMIT: usize = 32;
 
-/// A frame that nobody else can reach: the right to write it. Not `Clone`.
+/// A frame that no other thread can reach: the right to write it. Not `Clone`.
 #[derive(Debug)]
 pub(crate) struct Vacant {
     chunk: Arc<Chunk>,
     index: usize,
-    /// Its number in the pool; `None` for one of the overdraft, which is never linked.
+    /// The frame's number in the pool; `None` for a frame of the overdraft, which is never linked.
     number: Option<u32>,
-    /// Whether the first touch has the kernel clear a huge page.
+    /// Whether the first touch makes the kernel clear a huge page.
     clears_huge: bool,
 }
 
 impl Vacant {
-    /// A frame of its own, freed with the last pin on it.
+    /// Returns a frame with memory of its own, freed with the last pin on it.
     pub(crate) fn overdrawn(ledger: &Arc<Ledger>, page_bytes: usize) -> Option<Vacant> {
         let charge = ledger.overdraw(page_bytes)?;
         let chunk = Chunk::new(1, page_bytes, MemoryPages::Small, charge)?;
@@ -67,7 +67,7 @@ impl Vacant {
         unsafe { std::slice::from_raw_parts_mut(frame.as_ptr(), len) }
     }
 
-    /// Touches the frame if that clears a huge page, and answers for how long that kept the processor.
+    /// Touches the frame if that clears a huge page, and returns how long that took.
     pub(crate) fn touch_huge(&mut self) -> Option<Duration> {
         std::mem::take(&mut self.clears_huge).then(|| {
             let worked = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
@@ -81,21 +81,21 @@ impl Vacant {
         self.number.is_none()
     }
 
-    /// Ends the right to write: the page may be read through the pin from now on.
+    /// Ends the right to write. The page may be read through the pin from now on.
     fn pin(self) -> Pin {
         self.chunk.metas[self.index].pins.store(1, Ordering::SeqCst);
         Pin { chunk: self.chunk, index: self.index }
     }
 }
 
-/// A page that stays where it is, counted. Holds the memory it lies in, also after the pool has gone.
+/// A counted reference to a page that keeps it in memory, even after the pool was dropped.
 pub struct Pin {
     chunk: Arc<Chunk>,
     index: usize,
 }
 
 impl Pin {
-    /// The page.
+    /// Returns the page.
     #[inline]
     pub fn page(&self) -> Page<'_> {
         Page::trusted(self.bytes())
@@ -107,7 +107,7 @@ impl Pin {
         unsafe { self.chunk.bytes(self.index) }
     }
 
-    /// Where its page is.
+    /// Returns the chunk and the frame of the page.
     #[inline]
     pub(crate) fn frame(&self) -> (&Chunk, usize) {
         (&self.chunk, self.index)
@@ -138,7 +138,7 @@ impl fmt::Debug for Pin {
     }
 }
 
-/// A linked page, inside the epoch in which it was found.
+/// A linked page, used inside the epoch in which it was found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resident<'g> {
     pub(crate) bytes: &'g [u8],
@@ -147,7 +147,7 @@ pub(crate) struct Resident<'g> {
 }
 
 impl<'g> Resident<'g> {
-    /// Where its page is.
+    /// Returns the chunk and the frame of the page.
     #[inline]
     pub(crate) fn frame(self) -> (&'g Chunk, usize) {
         (self.chunk, self.index)
@@ -158,15 +158,15 @@ impl<'g> Resident<'g> {
     }
 }
 
-/// All frames of a pool and the table that finds them. What changes links is called under the pool's lock.
+/// All frames of a pool and the table that finds them. Methods that change links are called under the pool's lock.
 #[derive(Debug)]
 pub(crate) struct Frames {
     page_bytes: usize,
-    /// Frames in a chunk, as a power of two, and one less than they are.
+    /// The number of frames in a chunk, as a power of two, and that number less one.
     chunk_shift: u32,
     chunk_mask: usize,
     max_chunks: usize,
-    /// Allocated with the first chunk.
+    /// The places of chunks, allocated with the first chunk.
     chunks: OnceLock<Box<[Place]>>,
     table: Table,
     blocks: Blocks,
@@ -200,7 +200,7 @@ impl Frames {
         (chunk.expect("a numbered frame has memory"), number & self.chunk_mask)
     }
 
-    /// The frame that holds what `ptr` names, if it is linked just now.
+    /// Returns the frame that holds what `ptr` names, if it is linked at this moment.
     #[inline]
     fn find(&self, ptr: PagePtr, hint: Hint<'_>) -> Option<(&Chunk, usize)> {
         let (number, chunk, index, meta) = self.table.find(ptr.unit(), |number| {
@@ -222,14 +222,14 @@ impl Frames {
         Some((chunk, index))
     }
 
-    /// The hints for the children of the page in frame `index` of `chunk`.
+    /// Returns the hints for the children of the page in frame `index` of `chunk`.
     #[inline]
     pub(crate) fn hints(&self, chunk: &Chunk, index: usize) -> Hints<'_> {
         // Relaxed: the hints of another page would do no harm.
         Hints::new(self.blocks.words(chunk.metas[index].hints.load(Ordering::Relaxed)), self)
     }
 
-    /// Has the processor fetch the front of the page in frame `number`, if there is such a frame.
+    /// Prefetches the front of the page in frame `number`, if there is such a frame.
     #[inline]
     pub(crate) fn fetch_front(&self, number: u32) {
         let number = number as usize;
@@ -238,8 +238,8 @@ impl Frames {
         }
     }
 
-    /// The page, as long as the epoch lasts; or the guard back. The caller has made sure that the guard is of the
-    /// slots that [`Limbo::reclaim`] scans.
+    /// Returns the page, for as long as the epoch lasts, or the guard. The caller has made sure that the guard is of
+    /// the slots that [`Limbo::reclaim`] scans.
     #[inline]
     pub(crate) fn read<'g, 'e>(
         &'g self,
@@ -255,13 +255,13 @@ impl Frames {
         }
     }
 
-    /// A pin on the page, if it is linked. Called under the pool's lock.
+    /// Returns a pin on the page, if it is linked. Called under the pool's lock.
     pub(crate) fn pin(&self, ptr: PagePtr) -> Option<Pin> {
         self.find(ptr, Hint::default()).map(|(chunk, index)| Pin::new(chunk, index))
     }
 
-    /// Makes the frame, whose bytes are written, the one that readers of `ptr` find. An overdrawn frame is not
-    /// linked. Called under the pool's lock, after [`Frames::unlink_unit`] for the same unit.
+    /// Links the frame, whose bytes are written, so that readers of `ptr` find it. An overdrawn frame is not linked.
+    /// Called under the pool's lock, after [`Frames::unlink_unit`] for the same unit.
     pub(crate) fn link(&self, mut vacant: Vacant, ptr: PagePtr, limbo: &mut Limbo) -> (Pin, Option<u32>) {
         let has_children = Page::trusted(vacant.bytes()).level() > 0;
         let (meta, number) = (&vacant.chunk.metas[vacant.index], vacant.number);
@@ -278,14 +278,14 @@ impl Frames {
         (pin, number)
     }
 
-    /// Sends the frame of whatever page lies at `unit` to limbo. Called under the pool's lock.
+    /// Moves the frame of the page at `unit`, if there is one, to limbo. Called under the pool's lock.
     pub(crate) fn unlink_unit(&self, unit: u64, limbo: &mut Limbo) -> Option<u32> {
         let number = self.table.find(unit, |number| (self.unit_of(number) == unit).then_some(number))?;
         self.unlink(number, limbo);
         Some(number)
     }
 
-    /// Sends a linked frame to limbo. Called under the pool's lock.
+    /// Moves a linked frame to limbo. Called under the pool's lock.
     pub(crate) fn unlink(&self, number: u32, limbo: &mut Limbo) {
         self.table.remove(self.unit_of(number), number, |number| self.unit_of(number));
         let (chunk, index) = self.locate(number);
@@ -293,13 +293,14 @@ impl Frames {
         limbo.fresh.push(number);
     }
 
-    /// Where the page lies that is in a linked frame.
+    /// Returns the unit of the page in a linked frame.
     pub(crate) fn unit_of(&self, number: u32) -> u64 {
         let (chunk, index) = self.locate(number);
         chunk.metas[index].unit.load(Ordering::SeqCst)
     }
 
-    /// For the evictor: whether the page must stay for now, being pinned, or visited since the last look.
+    /// Returns whether the page must stay for now, because it is pinned or was visited since the evictor's last look.
+    /// Clears the visited bit.
     pub(crate) fn take_touched(&self, number: u32) -> bool {
         let (chunk, index) = self.locate(number);
         let meta = &chunk.metas[index];
@@ -308,7 +309,7 @@ impl Frames {
         meta.visited.swap(false, Ordering::Relaxed) || meta.pins.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether the page was used since the evictor last looked, and whether somebody holds it. Changes nothing.
+    /// Returns whether the page was used since the evictor's last look, and whether it is pinned. Changes nothing.
     pub(crate) fn is_touched(&self, number: u32) -> (bool, bool) {
         let (chunk, index) = self.locate(number);
         let meta = &chunk.metas[index];
@@ -316,18 +317,18 @@ impl Frames {
         (meta.visited.load(Ordering::Relaxed), meta.pins.load(Ordering::Relaxed) > 0)
     }
 
-    /// Frames of a chunk.
+    /// Returns the number of frames in a chunk.
     pub(crate) fn chunk_frames(&self) -> usize {
         1 << self.chunk_shift
     }
 
-    /// The chunk that frame `number` is of.
+    /// Returns the chunk of frame `number`.
     pub(crate) fn chunk_of(&self, number: u32) -> usize {
         number as usize >> self.chunk_shift
     }
 
-    /// Allocates another chunk, if limit and budget allow. `extra_bytes` a frame are charged for the caller. Called
-    /// under the pool's lock. Returns how many numbers of frames are in use then.
+    /// Allocates another chunk, if limit and budget allow it, and charges `extra_bytes` a frame for the caller. Called
+    /// under the pool's lock. Returns how many frame numbers are then in use.
     pub(crate) fn grow(&self, limbo: &mut Limbo, pages: MemoryPages, extra_bytes: usize) -> Option<usize> {
         let index = limbo.holes.last().copied().unwrap_or(limbo.chunks);
         if index == self.max_chunks {
@@ -342,7 +343,7 @@ impl Frames {
             Some((level, bytes)) => Some((level, self.ledger.charge(bytes)?)),
             None => None,
         };
-        // The first one may be all that a small database uses.
+        // The first chunk may be all that a small database uses.
         let pages = if index > 0 { pages } else { MemoryPages::Small };
         let chunk = Chunk::new(chunk_frames, self.page_bytes, pages, charge)?;
         let is_huge = chunk.is_huge();
@@ -363,20 +364,20 @@ impl Frames {
     }
 }
 
-/// Frames that hold no page, or not for long. Lives under the pool's lock.
+/// The frames that hold no page, or soon will not. It is protected by the pool's lock.
 #[derive(Debug, Default)]
 pub(crate) struct Limbo {
-    /// Unlinked since the last `reclaim`.
+    /// Frames that were unlinked since the last `reclaim`.
     fresh: Vec<u32>,
-    /// Unlinked in or before the epoch that is named; the oldest first.
+    /// Frames that were unlinked in or before the named epoch, oldest first.
     waiting: VecDeque<(u64, Vec<u32>)>,
-    /// Past all epochs, but pinned when last looked at.
+    /// Frames past all epochs that were pinned at the last look.
     aside: Vec<u32>,
     vacant: Vec<Vacant>,
-    /// Places that ever had a chunk, and those of them that have none now.
+    /// The number of places that ever had a chunk, and the places that have none now.
     chunks: usize,
     holes: Vec<usize>,
-    /// Chunks that are being given back, each with the frames that readers may still look at.
+    /// Chunks that are being freed, each with the number of frames that readers may still look at.
     leaving: Vec<(usize, usize)>,
     /// Blocks of hints that no linked page has.
     blocks: FreeBlocks,
@@ -387,52 +388,52 @@ impl Limbo {
         self.vacant.pop()
     }
 
-    /// How many frames may be taken.
+    /// Returns how many frames may be taken.
     pub(crate) fn vacant(&self) -> usize {
         self.vacant.len()
     }
 
-    /// Takes back a frame that was not linked after all.
+    /// Returns a frame that was not linked after all.
     pub(crate) fn give_back(&mut self, vacant: Vacant) {
         if !vacant.is_overdrawn() {
             self.vacant.push(vacant);
         }
     }
 
-    /// Whether frames wait only for calls to leave their epochs, which they do soon.
+    /// Returns whether frames wait only for calls to leave their epochs, which happens soon.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// How many chunks have memory, those that are leaving included.
+    /// Returns how many chunks have memory, including those that are being freed.
     pub(crate) fn chunks(&self) -> usize {
         self.chunks - self.holes.len()
     }
 
-    /// How many places for chunks were ever filled.
+    /// Returns how many places for chunks were ever filled.
     pub(crate) fn places(&self) -> usize {
         self.chunks
     }
 
-    /// How many chunks are being given back.
+    /// Returns how many chunks are being freed.
     pub(crate) fn leaving(&self) -> usize {
         self.leaving.len()
     }
 
-    /// The chunks that have memory and are not leaving.
+    /// Returns the chunks that have memory and are not being freed.
     pub(crate) fn staying(&self) -> impl Iterator<Item = usize> {
         let gone = |at: &usize| self.holes.contains(at) || self.leaving.iter().any(|(left, _)| left == at);
         (0..self.chunks).filter(move |at| !gone(at))
     }
 
-    /// The frames that hold no page and are in nobody's hands.
+    /// Returns the frames that hold no page and that no loader holds.
     pub(crate) fn idle(&self) -> impl Iterator<Item = u32> {
         let waiting = self.waiting.iter().flat_map(|(_, numbers)| numbers);
         let vacant = self.vacant.iter().filter_map(|vacant| vacant.number);
         self.fresh.iter().chain(waiting).chain(&self.aside).copied().chain(vacant)
     }
 
-    /// Begins to give chunk `index` back: none of its frames is linked or in a loader's hands.
+    /// Begins to free chunk `index`, none of whose frames is linked or held by a loader.
     pub(crate) fn leave(&mut self, frames: &Frames, index: usize) {
         let of_chunk = |number: u32| frames.chunk_of(number) == index;
         let before = self.vacant.len() + self.aside.len();
@@ -451,7 +452,7 @@ impl Limbo {
         }
     }
 
-    /// Makes vacant what is past all epochs and has no pins. Scans the slots if anything waits for them.
+    /// Makes frames vacant that are past all epochs and have no pins. Scans the slots if frames wait for them.
     pub(crate) fn reclaim(&mut self, frames: &Frames, slots: &Slots) {
         if !self.fresh.is_empty() {
             self.waiting.push_back((slots.advance_epoch(), std::mem::take(&mut self.fresh)));

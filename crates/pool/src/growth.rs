@@ -1,26 +1,27 @@
-//! How far a pool grows: to its share as pages come, beyond it where more memory is worth having.
+//! The growth of a pool: up to its share as pages come, beyond it only where more memory is worth having.
 //!
-//! The memory beyond the share is somebody else's when they want it: memtables and checkpoints take it back by
-//! [`crate::Pool::give`]. While they fill and empty, a pool that took whatever is free would hand chunks to and fro,
-//! and every chunk that is given takes pages with it and costs a look at all frames. So a chunk beyond the share has
-//! a *price*, in pages that came back soon after they were evicted: just what a larger pool would have spared. Neither
-//! a scan nor a merge pays it, whose pages do not come back.
+//! Memtables and checkpoints take the memory beyond the share back when they need it, by [`crate::Pool::give`]. They
+//! fill and empty all the time. A pool that took all free memory would gain and lose chunks all the time, too, and
+//! every chunk that is freed evicts pages and costs a look at all frames. So a chunk beyond the share has a *price*, in
+//! pages that came back soon after they were evicted: the faults that a larger pool would have saved. A scan or a merge
+//! does not pay it, because its pages do not come back.
 //!
 //! The price begins at one page for each frame of the chunk. It doubles when memory beyond the share is taken back, and
-//! falls by a quarter with each chunk that is bought: a pool that gives as often as it grows soon pays the highest.
+//! falls by a quarter with each chunk that is bought. So a pool that frees as often as it grows soon pays the highest
+//! price.
 
 /// The highest price, in pages for each frame.
 const HIGHEST: u64 = 64;
-/// Memory beyond the share is given back by this part of the share at least: looks at all frames are few then.
+/// The least part of the share by which memory beyond it is freed, so that looks at all frames are few.
 const GIVEN_PARTS: usize = 16;
 
-/// What one pool has paid, and what it has to.
+/// The price of the next chunk of a pool, and what it has paid.
 #[derive(Debug)]
 pub(crate) struct Growth {
     share_bytes: usize,
-    /// Pages that came back since a chunk was bought with them.
+    /// The number of pages that came back since they last bought a chunk.
     returned: u64,
-    /// In 1/16 of a page for each frame of a chunk, so that it can fall by a quarter.
+    /// The price in 1/16 of a page for each frame of a chunk, so that it can fall by a quarter.
     price: u64,
 }
 
@@ -31,17 +32,17 @@ impl Growth {
         Growth { share_bytes, returned: 0, price: PAGE }
     }
 
-    /// A page was loaded that had been evicted lately.
+    /// Records that a page was loaded that had been evicted recently.
     pub(crate) fn page_returned(&mut self) {
         self.returned += 1;
     }
 
-    /// Whether a pool of `used_bytes` may have another chunk, of `frames` frames.
+    /// Returns whether a pool of `used_bytes` may have another chunk of `frames` frames.
     pub(crate) fn allows(&self, used_bytes: usize, frames: usize) -> bool {
         used_bytes < self.share_bytes || self.returned * PAGE >= self.price * frames as u64
     }
 
-    /// The pool has grown to `used_bytes`.
+    /// Records that the pool has grown to `used_bytes`.
     pub(crate) fn grown(&mut self, used_bytes: usize) {
         if used_bytes > self.share_bytes {
             self.returned = 0;
@@ -49,13 +50,13 @@ impl Growth {
         }
     }
 
-    /// How much to give of `used_bytes` to somebody who must have `bytes`.
+    /// Returns how much of `used_bytes` to free for a caller that must have `bytes`.
     pub(crate) fn gift(&self, used_bytes: usize, bytes: usize) -> usize {
         let beyond = used_bytes.saturating_sub(self.share_bytes);
         bytes.max(beyond.min(self.share_bytes / GIVEN_PARTS))
     }
 
-    /// Chunks were given to somebody who must have them, when the pool had `used_bytes`.
+    /// Records that chunks were freed for a caller that must have them, when the pool had `used_bytes`.
     pub(crate) fn given(&mut self, used_bytes: usize) {
         if used_bytes > self.share_bytes {
             self.returned = 0;
@@ -68,7 +69,7 @@ impl Growth {
 mod tests {
     use super::*;
 
-    /// How many pages must come back before a pool of 150 bytes with a share of 100 may have another 10 frames.
+    /// Returns how many pages must come back before a pool of 150 bytes with a share of 100 may have another 10 frames.
     fn price(growth: &mut Growth) -> usize {
         let paid = (0..10_000).find(|_| {
             let allowed = growth.allows(150, 10);

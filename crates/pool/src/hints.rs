@@ -1,15 +1,15 @@
-//! Hints: in which frame each child of an inner page was found last.
+//! Hints: the frame in which each child of an inner page was last found.
 //!
-//! On its way down a reader learns from an inner page where the child lies in the file, from the table which frame
-//! holds that, and only then asks for the frame's memory. Each of these is a cache miss that waits for the one before,
-//! as soon as there are more pages than the processor's caches hold. A hint names the frame once the child's position
-//! is known, so that the processor fetches the child while the others are looked up.
+//! A reader takes the child's place in the file from an inner page, then the frame from the table, and only then
+//! requests the frame's memory. Each of these is a cache miss that waits for the one before, as soon as there are more
+//! pages than the processor's caches hold. A hint names the frame once the child's position is known, so that the
+//! processor fetches the child while the others are looked up.
 //!
-//! 1. A hint decides nothing: all that is done with it is a prefetch, and the table is asked whatever it says. So it
-//!    may be wrong, and its block may pass to another page under the eyes of a reader.
-//! 2. A reader writes a hint that was wrong, and no other: once all is warm, it writes nothing.
-//! 3. A page with children has a block of hints while it is linked, if the ledger had room for one. Blocks are used
-//!    again; their memory goes with the pool, together with the charge for it.
+//! 1. A hint decides nothing: it is used only for a prefetch, and the table is always asked. So it may be wrong, and
+//!    its block may pass to another page while a reader uses it.
+//! 2. A reader writes a hint only if it was wrong: once the caches are warm, it writes nothing.
+//! 3. A page with children has a block of hints while it is linked, if the ledger had room for one. Blocks are reused;
+//!    their memory is freed with the pool, together with the charge for it.
 
 use crate::frames::Frames;
 use crate::ledger::{Charge, Ledger};
@@ -18,11 +18,11 @@ use base::prefetch::prefetch;
 use base::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Shelf `i` has `2^i` blocks: more than there are frames.
+/// The number of shelves. Shelf `i` has `2^i` blocks, so that there are more blocks than frames.
 const SHELVES: usize = 24;
-/// What an entry of an inner page takes at least: its slot and the pointer.
+/// The least bytes of an entry of an inner page: its slot and the pointer.
 const LEAST_ENTRY_BYTES: usize = 8 + PagePtr::BYTES;
-/// Hints in a cache line.
+/// The number of hints in a cache line.
 const LINE_HINTS: usize = 64 / size_of::<AtomicU32>();
 
 #[derive(Debug)]
@@ -31,28 +31,28 @@ struct Shelf {
     _charge: Charge,
 }
 
-/// The blocks of a pool. They are numbered from 1; 0 is none.
+/// The blocks of a pool. They are numbered from 1; 0 stands for no block.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     shelves: [OnceLock<Shelf>; SHELVES],
-    /// Words of a block: no page has more children.
+    /// The number of words of a block: no page has more children.
     block_words: usize,
 }
 
-/// Which blocks belong to no page. Lives under the pool's lock.
+/// The blocks that belong to no page. Protected by the pool's lock.
 #[derive(Debug, Default)]
 pub(crate) struct FreeBlocks {
     made: u32,
     free: Vec<u32>,
 }
 
-/// The hints for the children of one page: for each the number of its frame and 1, or 0.
+/// The hints for the children of one page: for each the number of its frame plus 1, or 0.
 pub struct Hints<'p> {
     words: &'p [AtomicU32],
     frames: &'p Frames,
 }
 
-/// Where the frame of one child is noted, if anywhere.
+/// The place of one child's hint, if there is one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hint<'p>(Option<&'p AtomicU32>);
 
@@ -62,7 +62,7 @@ impl Blocks {
         Blocks { shelves, block_words: page_bytes / LEAST_ENTRY_BYTES }
     }
 
-    /// The words of `block`.
+    /// Returns the words of `block`.
     #[inline]
     pub(crate) fn words(&self, block: u32) -> &[AtomicU32] {
         let Some(shelf) = block.checked_ilog2() else { return &[] };
@@ -71,7 +71,7 @@ impl Blocks {
         shelf.and_then(|shelf| shelf.words.get(first..first + self.block_words)).unwrap_or(&[])
     }
 
-    /// A block for a page, or 0 if there is no memory for one.
+    /// Returns a block for a page, or 0 if there is no memory for one.
     pub(crate) fn take(&self, blocks: &mut FreeBlocks, ledger: &Arc<Ledger>) -> u32 {
         if blocks.free.is_empty() {
             self.add_shelf(blocks, ledger);
@@ -93,7 +93,7 @@ impl Blocks {
 }
 
 impl FreeBlocks {
-    /// Takes back the block of a page that goes.
+    /// Returns the block of a page that is unlinked.
     pub(crate) fn give_back(&mut self, block: u32) {
         if block != 0 {
             self.free.push(block);
@@ -107,14 +107,14 @@ impl<'p> Hints<'p> {
         Hints { words, frames }
     }
 
-    /// Has the processor fetch the hints for children about number `at`.
+    /// Prefetches the hints for children near number `at`.
     #[inline]
     pub fn near(&self, at: usize) {
         let word = self.words.as_ptr().wrapping_add(at);
         [word.wrapping_sub(LINE_HINTS), word, word.wrapping_add(LINE_HINTS)].into_iter().for_each(prefetch);
     }
 
-    /// The hint for child `at`. What it names is on its way to the processor when this returns.
+    /// Returns the hint for child `at`, and prefetches the frame that it names.
     #[inline]
     pub fn of_child(&self, at: usize) -> Hint<'p> {
         let hint = Hint(self.words.get(at));
@@ -126,14 +126,14 @@ impl<'p> Hints<'p> {
 }
 
 impl Hint<'_> {
-    /// The frame that is noted.
+    /// Returns the frame that the hint names.
     #[inline]
     fn frame(self) -> Option<u32> {
         // Relaxed: nothing follows from it.
         self.0?.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Notes that the child is in frame `number`.
+    /// Records that the child is in frame `number`.
     #[inline]
     pub(crate) fn note(self, number: u32) {
         // Relaxed on both, as above.

@@ -1,51 +1,51 @@
-//! Whether the pool grows by huge memory pages or by small ones.
+//! The choice between huge and small memory pages for new chunks.
 //!
-//! The kernel clears a huge page at once when it is first touched. That takes a tenth of a millisecond as a rule, but
-//! several on a virtual machine whose host takes free memory back, or where memory must be moved to make room for one;
-//! and a thread that needs that processor waits. So each clearing is timed. After a slow one, the chunks that a
-//! throttled checkpoint asks for consist of small pages, until a huge one is tried again. Other callers always get huge
-//! pages, which the kernel clears faster in total. `docs/background-work.md` says what this is worth.
+//! The kernel clears a huge page at once when it is first touched. That usually takes a tenth of a millisecond, but
+//! several on a virtual machine whose host takes free memory back, or where memory must be moved to make room for one.
+//! A thread that needs that processor waits meanwhile. So each clearing is timed. After a slow one, the chunks that a
+//! throttled checkpoint requests have small pages, until a huge one is tried again. Other callers always get huge
+//! pages, which the kernel clears faster in total. `docs/background-work.md` has the effect.
 
 use base::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A clearing that takes longer delays other threads noticeably.
 const SLOW: Duration = Duration::from_millis(1);
-/// After so many chunks in small pages, 30 MiB as a rule, the next is huge again.
+/// The number of chunks in small pages, usually 30 MiB, after which the next is huge again.
 const SMALL_IN_A_ROW: usize = 15;
 
-/// The memory pages that a chunk consists of.
+/// The kind of memory pages of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryPages {
     Huge,
     Small,
 }
 
-/// What clearing huge pages took lately.
+/// The recent cost of clearing huge pages.
 #[derive(Debug, Default)]
 pub(crate) struct HugePages {
     small_left: AtomicUsize,
 }
 
 impl HugePages {
-    /// Returns what the next chunk consists of. `is_throttled` is called only where it matters.
+    /// Returns the kind of pages for the next chunk. Calls `is_throttled` only where it matters.
     pub(crate) fn pages(&self, is_throttled: impl FnOnce() -> bool) -> MemoryPages {
         if self.small_left() > 0 && is_throttled() { MemoryPages::Small } else { MemoryPages::Huge }
     }
 
-    /// How many chunks may still consist of small pages.
+    /// Returns how many chunks may still have small pages.
     pub(crate) fn small_left(&self) -> usize {
         self.small_left.load(Ordering::SeqCst)
     }
 
-    /// A chunk in small pages was taken.
+    /// Records that a chunk in small pages was taken.
     pub(crate) fn took_small(&self) {
         let less = |left: usize| left.checked_sub(1);
-        // Nothing left to count if another thread's huge page was fast meanwhile.
+        // The count is 0 if another thread's huge page was fast meanwhile.
         let _ = self.small_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
     }
 
-    /// Clearing a huge page kept a processor for `worked`.
+    /// Records that clearing a huge page took `worked`.
     pub(crate) fn note(&self, worked: Duration) {
         let small = if worked > SLOW { SMALL_IN_A_ROW } else { 0 };
         self.small_left.store(small, Ordering::SeqCst);

@@ -1,11 +1,11 @@
-//! What a pool may allocate: its own limit, the budget it shares, and a small overdraft.
+//! The memory that a pool may allocate: its own limit, the budget it shares, and a small overdraft.
 
 use base::budget::{self, Account, Holder};
 use base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// How many pages may exist beyond the limit, and only while no frame can be had: every one pinned, or under the
-/// eyes of a call. Two paths down a tree of pages at their usual heights.
+/// The number of pages that may exist beyond the limit, and only while no frame is available because each is pinned or
+/// used by a call: two paths down a tree of pages at their usual heights.
 pub const OVERDRAFT_PAGES: usize = 8;
 
 /// One pool's account.
@@ -14,11 +14,11 @@ pub(crate) struct Ledger {
     account: Arc<Account>,
     limit_bytes: usize,
     overdraft_bytes: usize,
-    /// Beyond the overdraft.
+    /// The bytes lent beyond the overdraft.
     lent_bytes: AtomicUsize,
     used: AtomicUsize,
     overdrawn: AtomicUsize,
-    /// Whether the budget, and not the pool's own limit, refused something since this was looked at.
+    /// Whether the budget, and not the pool's own limit, refused memory since the last look.
     refused: AtomicBool,
 }
 
@@ -30,12 +30,12 @@ impl Ledger {
         Ledger { account, limit_bytes, overdraft_bytes, lent_bytes, used, overdrawn, refused }
     }
 
-    /// The account that everything but the overdraft is charged to.
+    /// Returns the account that is charged for everything except the overdraft.
     pub(crate) fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// Whether the budget refused memory since the last call.
+    /// Returns whether the budget refused memory since the last call.
     pub(crate) fn take_refusal(&self) -> bool {
         self.refused.swap(false, Ordering::SeqCst)
     }
@@ -61,7 +61,7 @@ impl Ledger {
         Some(Charge { ledger: Arc::clone(self), bytes, is_overdrawn: false, budgeted: Some(charge) })
     }
 
-    /// Takes `bytes` from the overdraft: its own, or what was lent.
+    /// Takes `bytes` from the overdraft, or from what was lent.
     pub(crate) fn overdraw(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         let overdrawn = |budgeted| Charge { ledger: Arc::clone(self), bytes, is_overdrawn: true, budgeted };
         if take(&self.overdrawn, bytes, self.overdraft_bytes) {
@@ -73,7 +73,7 @@ impl Ledger {
     }
 }
 
-/// Room beyond the limit and the budget, until it is dropped: see [`crate::Pool::lend`].
+/// Permission to exceed the limit and the budget, until it is dropped: see [`crate::Pool::lend`].
 #[derive(Debug)]
 pub struct Loan {
     ledger: Arc<Ledger>,
@@ -98,13 +98,13 @@ fn take(used: &AtomicUsize, bytes: usize, limit: usize) -> bool {
     used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
 }
 
-/// Bytes that were taken; dropping it gives them back.
+/// Bytes that were taken; dropping the charge returns them.
 #[derive(Debug)]
 pub(crate) struct Charge {
     ledger: Arc<Ledger>,
     bytes: usize,
     is_overdrawn: bool,
-    /// What the budget was charged; nothing for the overdraft's own, which the account's reserve covers.
+    /// The charge to the budget. The overdraft has none, because the account's reserve covers it.
     #[allow(dead_code)] // Held to be dropped.
     budgeted: Option<budget::Charge>,
 }

@@ -1,4 +1,4 @@
-//! Floor 2: the page pool.
+//! The page pool (floor 2): the pages of the data file that are in memory.
 //!
 //! ```text
 //!   read(guard, ptr) ──► table: unit → frame ──► frame: checksum as in ptr? ──► PageRef (borrows the guard's epoch)
@@ -8,9 +8,10 @@
 //!                                       └─► free list, else grow by a chunk, else evict (S3-FIFO)
 //! ```
 //! Reading order: [`pool`] (hits, faults, admission), `table` (unit to frame, without locks), `frames` (pins, and when
-//! a frame may be written again), `hints` (where a child was found last), `chunk` (the memory of frames), `policy`
-//! (which page goes), `ledger` (what may be allocated), `growth` (how far it grows), `huge` (by what memory pages),
-//! [`stored`] (a page from the file), [`memory`] (many pages at once, for who edits them).
+//! a frame may be written again), `hints` (where a child was last found), `chunk` (the memory of frames), `policy`
+//! (which page is evicted), `ledger` (what may be allocated), `growth` (how far the pool grows), `huge` (huge or small
+//! memory pages), [`stored`] (reading a page from the file), [`memory`] (memory for many pages, for code that edits
+//! them).
 #![deny(missing_docs)]
 
 mod chunk;

@@ -1,8 +1,8 @@
 //! Memory for many pages at once, in huge memory pages where the kernel has them.
 //!
-//! Pages of a database that are touched at random miss the TLB at each touch if they lie in memory pages of 4 KiB,
-//! and each of these is a fault when it is first touched, which costs microseconds on a virtual machine. One huge
-//! page is 2 MiB: 512 faults fewer. Asked for only where a whole one will be used, as it is taken whole.
+//! Random accesses to a database miss the TLB each time if its pages lie in memory pages of 4 KiB, and the first touch
+//! of each memory page is a fault, which costs microseconds on a virtual machine. One huge page is 2 MiB: 512 faults
+//! fewer. Huge pages are requested only where a whole one will be used, because it is taken whole.
 
 #[cfg(target_os = "linux")]
 use rustix::mm::{Advice, madvise};
@@ -11,12 +11,12 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 
-/// What one huge page holds.
+/// The size of a huge page in bytes.
 pub const HUGE_BYTES: usize = 2 << 20;
-/// What every mapping begins at a multiple of.
+/// The least alignment of a mapping in bytes.
 const LEAST_ALIGN: usize = 4 << 10;
 
-/// Bytes of its own, zero at first. Takes no memory before it is touched.
+/// A buffer of bytes that are zero at first. It takes no memory before it is touched.
 ///
 /// ```
 /// let mut memory = pando_pool::memory::Memory::zeroed(8192, false);
@@ -35,21 +35,21 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// `bytes` (not 0) zeros; in huge pages if `huge` says so and that many fill one. Ends the process if there is no
-    /// memory, as a vector would.
+    /// Returns `bytes` (not 0) zeros, in huge pages if `huge` is set and the bytes fill one. Aborts the process if
+    /// there is no memory, as a vector would.
     pub fn zeroed(bytes: usize, huge: bool) -> Memory {
         Memory::mapped(bytes, huge && bytes >= HUGE_BYTES).unwrap_or_else(|| {
             handle_alloc_error(Layout::from_size_align(bytes, 1).expect("a length below isize::MAX"))
         })
     }
 
-    /// `bytes` (not 0) zeros, from a multiple of the next power of two on, of [`HUGE_BYTES`] at most: the least that
-    /// touches no more huge pages than it fills. In such if `huge` says so and the kernel has them. `None` if the
-    /// system has no room.
+    /// Returns `bytes` (not 0) zeros, aligned to the next power of two, at most [`HUGE_BYTES`]: the smallest alignment
+    /// with which they touch no more huge pages than they fill. They are in huge pages if `huge` is set and the kernel
+    /// has them. Returns `None` if the system has no memory.
     ///
-    /// Mapped, not allocated: what goes is the system's at once. An allocator keeps what lies between things in use,
-    /// and finds room for something large and aligned only where twice as much is free; a pool that shrinks and grows
-    /// again took a quarter more than its limit so.
+    /// The memory is mapped, not allocated, so that dropping it returns it to the system at once. An allocator keeps
+    /// memory between blocks in use, and finds room for a large aligned block only where twice as much is free. With
+    /// one, a pool that shrank and grew again took a quarter more than its limit.
     pub fn mapped(bytes: usize, huge: bool) -> Option<Memory> {
         let align = bytes.min(HUGE_BYTES).next_power_of_two();
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
@@ -72,14 +72,14 @@ impl Memory {
         Some(memory)
     }
 
-    /// Where it begins, for a caller that keeps account itself of who looks at which part.
+    /// Returns the start of the buffer, for a caller that tracks by itself which code uses which part.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 }
 
-/// Gives a mapping, or a part of one, back. The caller owns it, and nobody has a reference into it.
+/// Unmaps a mapping, or a part of one. The caller owns it, and no reference into it exists.
 fn unmap(start: NonNull<u8>, bytes: usize) {
     if bytes == 0 {
         return;

@@ -1,23 +1,23 @@
-//! Which page goes: S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023).
+//! The eviction policy: S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023).
 //!
-//! A page enters a small queue, a tenth of all. Most pages are touched once and leave from there: a scan passes
-//! through it and never reaches the main queue. A page that was touched again while in the small queue, or that comes
-//! back soon after leaving it (the ghost table remembers), goes to the main queue, which works as a clock: touched
-//! pages get another round. (SIEVE is simpler, but a scan pushes through its one queue.)
+//! A page enters a small queue, a tenth of all pages. Most pages are touched once and are evicted from there: a scan
+//! passes through it and never reaches the main queue. A page that was touched again while in the small queue, or that
+//! comes back soon after its eviction (which the ghost table records), enters the main queue. That queue works as a
+//! clock: touched pages get another round. (SIEVE is simpler, but a scan pushes through its one queue.)
 //!
-//! One visited bit instead of the paper's two-bit counter: a hit then writes at most once between two looks of the
-//! evictor. The ghost table is direct-mapped: a collision forgets a page early, which costs one wrong guess.
+//! A page has one visited bit instead of the paper's two-bit counter, so a hit writes at most once between two looks of
+//! the evictor. The ghost table is direct-mapped: a collision drops a page early, which costs one wrong guess.
 //!
 //! All of it is O(1) amortised, and runs under the pool's lock.
 
 const NONE: u32 = u32::MAX;
 
-/// What becomes of a page that the evictor looks at.
+/// The evictor's decision about a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Touched since the last look, or pinned.
+    /// The page was touched since the last look, or is pinned.
     Stays,
-    /// Not touched.
+    /// The page was not touched.
     Goes,
 }
 
@@ -28,13 +28,13 @@ enum Queue {
     Main,
 }
 
-/// A frame's links in its queue, from old to new.
+/// A frame's links in its queue, from oldest to newest.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     older: u32,
     newer: u32,
     queue: Queue,
-    /// Names the page in the ghost table.
+    /// The name of the page in the ghost table.
     key: u32,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Policy {
     small: List,
     main: List,
     ghosts: Vec<Ghost>,
-    /// Counts evictions from the small queue: a ghost's age.
+    /// The number of evictions from the small queue, which gives a ghost's age.
     clock: u32,
 }
 
@@ -62,7 +62,7 @@ struct Ghost {
     left_at: u32,
 }
 
-/// What a frame costs here, in bytes.
+/// The memory in bytes that the policy uses for a frame.
 pub(crate) const FRAME_BYTES: usize = 2 * (size_of::<Node>() + size_of::<Ghost>());
 
 impl Policy {
@@ -71,17 +71,17 @@ impl Policy {
         Policy { nodes: Vec::new(), small: list(), main: list(), ghosts: Vec::new(), clock: 0 }
     }
 
-    /// Whether a page lies in `frame`.
+    /// Returns whether `frame` holds a queued page.
     pub(crate) fn is_queued(&self, frame: u32) -> bool {
         self.nodes[frame as usize].queue != Queue::Out
     }
 
-    /// How many pages are queued.
+    /// Returns how many pages are queued.
     pub(crate) fn len(&self) -> usize {
         self.small.len + self.main.len
     }
 
-    /// Makes room for `frames` frames.
+    /// Grows the tables to `frames` frames.
     pub(crate) fn cover(&mut self, frames: usize) {
         let out = Node { older: NONE, newer: NONE, queue: Queue::Out, key: 0 };
         if frames > self.nodes.len() {
@@ -89,12 +89,13 @@ impl Policy {
         }
         let ghosts = frames.next_power_of_two();
         if ghosts > self.ghosts.len() {
-            // What was remembered is at other places now: a few wrong guesses while the pool grows.
+            // The old ghosts would be at other places now. Dropping them costs a few wrong guesses while the pool
+            // grows.
             self.ghosts = vec![Ghost::default(); ghosts];
         }
     }
 
-    /// A page has come into `frame`. `name` tells it from all others. Answers whether it is back soon after it went.
+    /// Queues a new page in `frame`; `name` identifies it. Returns whether it is back soon after its eviction.
     pub(crate) fn insert(&mut self, frame: u32, name: u64) -> bool {
         let key = fold(name);
         self.nodes[frame as usize].key = key;
@@ -103,7 +104,7 @@ impl Policy {
         is_back
     }
 
-    /// The page in `frame` has gone for another reason than eviction.
+    /// Removes the page in `frame`, which left for another reason than eviction.
     pub(crate) fn remove(&mut self, frame: u32) {
         let node = self.nodes[frame as usize];
         let list = match node.queue {
@@ -123,9 +124,9 @@ impl Policy {
         self.nodes[frame as usize].queue = Queue::Out;
     }
 
-    /// The frame whose page goes, no longer queued; `None` if all stay. `look` clears the visited bit.
+    /// Returns the frame whose page is evicted, no longer queued, or `None` if all stay. `look` clears the visited bit.
     pub(crate) fn evict(&mut self, mut look: impl FnMut(u32) -> Fate) -> Option<u32> {
-        // Twice round: the first look may find every page touched, the second then finds those that are not pinned.
+        // Two rounds: the first look may find every page touched, the second then finds those that are not pinned.
         for _ in 0..2 * self.len() {
             let from_small = self.small.len * 10 > self.len() || self.main.len == 0;
             let frame = if from_small { self.small.oldest } else { self.main.oldest };
@@ -161,7 +162,7 @@ impl Policy {
         self.ghosts[at] = Ghost { key, left_at: self.clock };
     }
 
-    /// Whether the page left the small queue at most as many evictions ago as the main queue has pages.
+    /// Returns whether the page left the small queue at most as many evictions ago as the main queue has pages.
     fn left_lately(&self, key: u32) -> bool {
         let ghost = self.ghosts[key as usize & (self.ghosts.len() - 1)];
         ghost.key == key
@@ -169,7 +170,7 @@ impl Policy {
     }
 }
 
-/// 32 bits that are never 0, which is an empty ghost.
+/// Returns 32 bits that are never 0, which stands for an empty ghost.
 fn fold(name: u64) -> u32 {
     ((name ^ name >> 32) as u32).max(1)
 }
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
     use std::collections::{HashMap, HashSet};
 
-    /// A cache of `size` pages over the policy; returns how many of `trace` were hits.
+    /// Runs `trace` on a cache of `size` pages; returns how many were hits.
     fn hits(size: u32, trace: impl Iterator<Item = u64>) -> usize {
         let (mut policy, mut visited) = (Policy::new(), HashSet::new());
         let (mut frame_of, mut page_in) = (HashMap::new(), HashMap::new());

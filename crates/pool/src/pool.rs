@@ -1,4 +1,4 @@
-//! The pool: what readers and checkpoints call.
+//! The pool: the calls of readers and checkpoints.
 
 use crate::fault::{Begun, FrameFor, Misses};
 use crate::frames::{Frames, Pin, Resident};
@@ -18,13 +18,13 @@ use std::sync::Arc;
 
 /// The pages of a data file that are in memory.
 ///
-/// A hit takes no lock and writes nothing that another thread writes, unless the page's visited bit must be set.
-/// Memory comes in chunks as pages are read, and is charged to the pool's limit and to its account of the budget. It is
-/// reused, and given back when somebody who shares the budget needs it ([`Pool::give`]). A pool that never read
-/// anything has allocated nothing.
+/// A hit takes no lock and writes nothing that another thread writes, unless the page's visited bit must be set. Memory
+/// comes in chunks as pages are read, and is charged to the pool's limit and to its account of the budget. It is
+/// reused, and freed when another holder of the budget needs it ([`Pool::give`]). A pool that never read a page has
+/// allocated nothing.
 ///
-/// **Overdraft.** While no frame can be had (all pinned, or the budget taken by others), up to 8 pages beyond the limit
-/// are read into memory of their own, which is freed with their pins. After that a read fails with
+/// **Overdraft.** While no frame is available (all are pinned, or others use the budget), up to 8 pages beyond the
+/// limit are read into memory of their own, which is freed with their pins. After that a read fails with
 /// [`ErrorKind::Full`].
 ///
 /// ```
@@ -54,34 +54,34 @@ pub struct Pool {
     page_bytes: usize,
     ledger: Arc<Ledger>,
     misses: Misses,
-    /// The file's length in units when last looked at; it rarely shrinks, and then a read finds out.
+    /// The file's length in units at the last look. It seldom shrinks, and then a read detects it.
     file_units: AtomicU64,
 }
 
-/// Counters of a pool. Hits are not among them: counting them would make readers write to a shared line.
+/// Statistics of a pool. Hits are not counted, because counting them would make readers write to a shared line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Pages that a reader had to load, or failed to.
+    /// The number of pages that a reader had to load, including failures.
     pub faults: u64,
-    /// Times that a reader waited for another one's load.
+    /// The number of times that a reader waited for another reader's load.
     pub waits: u64,
-    /// Pages that a checkpoint left here.
+    /// The number of pages that checkpoints placed in the pool.
     pub admitted: u64,
-    /// Pages that went to make room.
+    /// The number of pages that were evicted.
     pub evictions: u64,
-    /// Frames that have memory.
+    /// The number of frames that have memory.
     pub frames: usize,
-    /// Pages that a read would find.
+    /// The number of pages in memory.
     pub pages: usize,
-    /// What is charged to the limit, bookkeeping included.
+    /// The bytes that are charged to the limit, including bookkeeping.
     pub bytes: usize,
-    /// What exists beyond the limit just now.
+    /// The bytes that exist beyond the limit at this moment.
     pub overdraft_bytes: usize,
-    /// Chunks of memory that were given back because somebody else needed it.
+    /// The number of chunks that were freed because another holder of the budget needed the memory.
     pub given_chunks: u64,
 }
 
-/// A page that was read: borrowed from the guard's epoch if it was there, pinned if it had to be loaded.
+/// A page that was read: borrowed from the guard's epoch if it was in memory, pinned if it had to be loaded.
 #[derive(Debug)]
 pub struct PageRef<'g>(Held<'g>);
 
@@ -92,7 +92,7 @@ enum Held<'g> {
 }
 
 impl PageRef<'_> {
-    /// The page.
+    /// Returns the page.
     #[inline]
     pub fn page(&self) -> Page<'_> {
         match &self.0 {
@@ -101,7 +101,7 @@ impl PageRef<'_> {
         }
     }
 
-    /// Keeps the page beyond the epoch.
+    /// Returns a pin, which keeps the page beyond the epoch.
     #[inline]
     pub fn pin(&self) -> Pin {
         match &self.0 {
@@ -112,9 +112,9 @@ impl PageRef<'_> {
 }
 
 impl Pool {
-    /// A pool over the pages of `file`. `limit_bytes` is its own share; what it allocates is also charged to
-    /// `account`. Every guard and reader that is handed to it must be of `slots`: the pool waits for those only
-    /// before it reuses memory.
+    /// Creates a pool over the pages of `file`. `limit_bytes` is its own limit; its memory is also charged to
+    /// `account`. Every guard and reader that is passed to it must be of `slots`: the pool waits only for those before
+    /// it reuses memory.
     pub fn new(
         file: Arc<dyn File>,
         database: DatabaseId,
@@ -130,24 +130,24 @@ impl Pool {
         Pool { file, database, page_bytes, ledger, misses, file_units: AtomicU64::new(0) }
     }
 
-    /// The same pool with a share of its limit that others leave to it. Beyond the share it grows only as far as pages
-    /// come back soon after they were evicted, and the more slowly the more often memory is taken back from it there.
+    /// Returns the same pool with a share of its limit. Beyond the share it grows only as far as pages come back soon
+    /// after they were evicted, and the more slowly the more often memory beyond the share is taken back.
     pub fn with_share(self, share_bytes: usize) -> Pool {
         self.misses.keep_to(share_bytes);
         self
     }
 
-    /// The page that `ptr` names. A miss leaves the epoch, loads, verifies and pins; under a guard whose holder must
-    /// not wait it does nothing, and answers [`ErrorKind::WouldWait`].
+    /// Returns the page that `ptr` names. A miss leaves the epoch, loads, verifies and pins. Under a guard whose holder
+    /// must not wait, a miss does nothing and returns [`ErrorKind::WouldWait`].
     ///
-    /// Errors: [`ErrorKind::Corruption`] if what is there is not what `ptr` names,
-    /// [`ErrorKind::Full`] if no frame can be had, and those of the file. None is cached.
+    /// Errors: [`ErrorKind::Corruption`] if the bytes in the file are not what `ptr` names, [`ErrorKind::Full`] if no
+    /// frame is available, and those of the file. Errors are not cached.
     #[inline]
     pub fn read<'g>(&'g self, guard: &'g mut EpochGuard<'_>, ptr: PagePtr) -> Result<PageRef<'g>> {
         self.read_hinted(guard, ptr, Hint::default())
     }
 
-    /// The hints for the children of `inner`, for [`Pool::read_hinted`].
+    /// Returns the hints for the children of `inner`, for [`Pool::read_hinted`].
     #[inline]
     pub fn hints(&self, inner: &PageRef<'_>) -> Hints<'_> {
         let (chunk, index) = match &inner.0 {
@@ -157,7 +157,7 @@ impl Pool {
         self.misses.frames().hints(chunk, index)
     }
 
-    /// [`Pool::read`] of the child that `hint` is for, which is put right where it was wrong.
+    /// Does what [`Pool::read`] does, for the child of `hint`. Corrects the hint if it was wrong.
     #[inline]
     pub fn read_hinted<'g>(
         &'g self,
@@ -172,7 +172,7 @@ impl Pool {
         }
     }
 
-    /// [`Pool::read_hinted`] if the page is in memory.
+    /// Does what [`Pool::read_hinted`] does, if the page is in memory.
     #[inline]
     pub fn resident<'g>(
         &'g self,
@@ -183,7 +183,7 @@ impl Pool {
         self.look(guard, ptr, hint).ok()
     }
 
-    /// The page if it is in memory, else the guard.
+    /// Returns the page if it is in memory, else the guard.
     #[inline]
     fn look<'g, 'e>(
         &'g self,
@@ -191,26 +191,26 @@ impl Pool {
         ptr: PagePtr,
         hint: Hint<'_>,
     ) -> std::result::Result<PageRef<'g>, &'g mut EpochGuard<'e>> {
-        // What is returned may be looked at because this epoch is one that eviction waits for.
+        // The result may be used because this epoch is one that eviction waits for.
         assert!(guard.belongs_to(self.misses.slots()), "the guard is of another database");
         self.misses.frames().read(guard, ptr, hint).map(|resident| PageRef(Held::InEpoch(resident)))
     }
 
-    /// The page that `ptr` names, kept in memory until the pin is dropped. Errors as for [`Pool::read`]. The reader
-    /// must be in no epoch.
+    /// Returns a pin on the page that `ptr` names, which keeps it in memory until it is dropped. Errors as for
+    /// [`Pool::read`]. The reader must be in no epoch.
     pub fn pin(&self, reader: &Reader, ptr: PagePtr) -> Result<Pin> {
         let mut guard = reader.enter();
         Ok(self.read(&mut guard, ptr)?.pin())
     }
 
-    /// Keeps a page that was just written, if a frame is to be had at once. It counts as not visited. `bytes` must
-    /// be the whole page that `ptr` names, compressed or not: they are not verified again.
+    /// Keeps a page that was just written, if a frame is available at once. It counts as not visited. `bytes` must be
+    /// the whole page that `ptr` names, compressed or not: they are not verified again.
     pub fn admit(&self, ptr: PagePtr, bytes: &[u8]) {
         self.keep(ptr, bytes, Misses::try_frame);
     }
 
-    /// [`Pool::admit`] as long as no other page has to go for it: of what nobody has asked for yet, and of which there
-    /// may be more than the pool holds.
+    /// Does what [`Pool::admit`] does, if no other page has to be evicted for it. Use it for pages that no reader has
+    /// requested yet, and of which there may be more than the pool holds.
     pub fn offer(&self, ptr: PagePtr, bytes: &[u8]) {
         self.keep(ptr, bytes, Misses::spare_frame);
     }
@@ -227,40 +227,41 @@ impl Pool {
         }
     }
 
-    /// A hint: the page at `unit` was freed. Its frame goes to the next page that needs one; who still wants the
-    /// page reads it again.
+    /// Reports that the page at `unit` was freed. Its frame is used for the next page that needs one. A reader that
+    /// still wants the page reads it again.
     pub fn forget(&self, unit: u64) {
         self.misses.forget(unit);
     }
 
-    /// [`Pool::forget`] of whatever begins in `freed`: ranges of units that ascend and do not overlap. Otherwise pages
-    /// that nobody can ask for any more keep their frames until their very units are written again, or until they
-    /// are evicted. O(units), or O(frames * log ranges) where there are fewer frames.
+    /// Does what [`Pool::forget`] does, for all pages that begin in `freed`: ranges of units that ascend and do not
+    /// overlap. Without this call, unreachable pages keep their frames until their units are written again or they are
+    /// evicted. O(units), or O(frames * log ranges) if there are fewer frames.
     pub fn forget_all(&self, freed: &[Range<u64>]) {
         self.misses.forget_all(freed);
     }
 
-    /// Gives about `bytes` of memory back: the pages used least, whole chunks at a time, which may be more than was
-    /// asked for. What calls are looking at just now comes a moment later: ask again. O(frames).
+    /// Frees about `bytes` of memory: the least used pages, whole chunks at a time, which may be more than requested.
+    /// Pages that calls use at this moment are freed a moment later: ask again. O(frames).
     pub fn give(&self, bytes: usize, need: Need) -> Given {
         self.misses.give(bytes, need)
     }
 
-    /// What a pool of such pages may take beyond its limit, in bytes; the budget's account keeps it in reserve.
+    /// Returns how many bytes a pool of such pages may take beyond its limit. The budget's account keeps them in
+    /// reserve.
     pub fn overdraft_bytes(page_bytes: usize) -> usize {
         OVERDRAFT_PAGES * page_bytes
     }
 
-    /// Lets the pool have `pages` more than its limit and the budget allow, while no frame can be had otherwise, until
-    /// the loan is dropped. The budget is charged by force for those that are used: for a recovery, which cannot do
-    /// without.
+    /// Lets the pool exceed the limit and the budget by `pages`, while no frame is available otherwise, until the loan
+    /// is dropped. The budget is charged by force for those that are used. Recovery needs it, because it cannot
+    /// continue without.
     pub fn lend(&self, pages: usize) -> Loan {
         Loan::new(&self.ledger, pages * self.page_bytes)
     }
 
-    /// A large value: the first `len_bytes` of an extent, whose checksum covers exactly these. Straight from the
-    /// file and not cached. [`ErrorKind::Corruption`] if the extent is not within the
-    /// file, is shorter, or has other bytes; nothing is allocated before its place is checked.
+    /// Reads a large value: the first `len_bytes` of an extent, whose checksum covers exactly these. It is read from
+    /// the file and not cached. Returns [`ErrorKind::Corruption`] if the extent is not within the file, is shorter, or
+    /// has other bytes. Nothing is allocated before its place is checked.
     pub fn read_extent(&self, ptr: PagePtr, len_bytes: usize) -> Result<Vec<u8>> {
         self.check_extent(ptr, len_bytes)?;
         let mut bytes = vec![0; len_bytes];
@@ -268,7 +269,8 @@ impl Pool {
         Ok(bytes)
     }
 
-    /// [`Pool::read_extent`] of as many bytes as `buffer` has. After an error it holds anything.
+    /// Does what [`Pool::read_extent`] does, for as many bytes as `buffer` has. After an error its contents are
+    /// undefined.
     pub fn read_extent_into(&self, ptr: PagePtr, buffer: &mut [u8]) -> Result<()> {
         self.check_extent(ptr, buffer.len())?;
         self.file.read_exact_at(buffer, ptr.offset_bytes())?;
@@ -287,7 +289,7 @@ impl Pool {
         Ok(())
     }
 
-    /// The counters. Takes the lock that misses take.
+    /// Returns the statistics. Takes the lock that faults take.
     pub fn stats(&self) -> PoolStats {
         let counts = self.misses.counts();
         PoolStats {
@@ -303,17 +305,17 @@ impl Pool {
         }
     }
 
-    /// The size of every page, in bytes.
+    /// Returns the size of every page in bytes.
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// The database whose pages these are.
+    /// Returns the id of the database.
     pub fn database(&self) -> DatabaseId {
         self.database
     }
 
-    /// The file that the pages lie in.
+    /// Returns the data file.
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
     }
@@ -337,10 +339,10 @@ impl Pool {
         Ok(load.finish())
     }
 
-    /// Whether `ptr` lies within the file at all; a pointer may come from a damaged page.
+    /// Checks that `ptr` lies within the file, because a pointer may come from a damaged page.
     fn check_place(&self, ptr: PagePtr) -> Result<()> {
         let end = ptr.unit() + ptr.units();
-        // Relaxed: the length only spares asking again.
+        // Relaxed: the stored length only saves another look at the file.
         if end > self.file_units.load(Ordering::Relaxed) {
             self.file_units.store(self.file.len()? / UNIT_BYTES as u64, Ordering::Relaxed);
         }

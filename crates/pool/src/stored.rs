@@ -1,4 +1,4 @@
-//! Reading a page from the file, in whichever form it lies there: as it is, or compressed.
+//! Reading a page from the file, as it is or compressed.
 
 use base::limits::UNIT_BYTES;
 use base::{DatabaseId, Error, PagePtr, Result};
@@ -7,16 +7,16 @@ use page::Page;
 use std::cell::RefCell;
 
 thread_local! {
-    /// What a thread reads compressed pages into: less than a page, taken with its first one.
+    /// The thread's buffer for compressed pages: less than a page, allocated with the first one.
     static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Reads the page that `ptr` names into `bytes`, which is as long as the database's pages, and verifies it. `ptr` may
-/// come from a damaged page. A compressed page needs a second buffer, one a thread: less than a page, kept while the
-/// thread lives.
+/// come from a damaged page. A compressed page needs a second buffer, one for each thread: less than a page, kept until
+/// the thread ends.
 ///
-/// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if what is there is not what `ptr` names, or `ptr`
-/// cannot be a page's; those of reading. `bytes` are anything then.
+/// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if the bytes in the file are not what `ptr` names, or
+/// `ptr` cannot be a page's; those of reading. The contents of `bytes` are undefined then.
 pub fn read_page<'b>(
     file: &dyn File,
     database: DatabaseId,
@@ -35,7 +35,7 @@ pub fn read_page<'b>(
     })
 }
 
-/// Refuses a pointer whose length is no page's, compressed or not.
+/// Rejects a pointer whose length is not that of a page, compressed or not.
 ///
 /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) naming it.
 pub fn check_length(ptr: PagePtr, page_bytes: usize) -> Result<()> {

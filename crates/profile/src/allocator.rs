@@ -1,7 +1,6 @@
-//! Who allocates: an allocator that passes everything on, and looks at one allocation in 64 KiB while a recording wants
-//! to know.
+//! An allocator that passes every call on, and samples one allocation in 64 KiB during a recording.
 //!
-//! A binary installs it around the allocator that it has:
+//! A binary installs it around its own allocator:
 //!
 //! ```
 //! use std::alloc::System;
@@ -18,10 +17,10 @@
 //! }
 //! ```
 //!
-//! Without a recording an allocation costs one load and one branch more. What is counted is bytes asked for, by who
-//! asked; what is freed is not taken off. Every thread counts down a distance to its next sample, drawn at random
-//! between half and one and a half of the mean, so that a loop which allocates the same sizes over and over is not hit
-//! in step; the sample stands for all bytes since the one before.
+//! Without a recording an allocation costs one more load and one more branch. The profile counts requested bytes by
+//! caller; freed memory is not subtracted. Every thread counts down a distance to its next sample, which is random
+//! between half and one and a half of the mean, so that a loop of equal allocations is not sampled in step. A sample
+//! stands for all bytes since the sample before it.
 
 use crate::kind::Error;
 use crate::native;
@@ -30,7 +29,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One sample stands for about so many bytes.
+/// The mean number of bytes that one sample stands for.
 const MEAN_BYTES: u64 = 64 << 10;
 
 static WANTED: AtomicBool = AtomicBool::new(false);
@@ -48,12 +47,12 @@ impl<A> Allocator<A> {
     }
 }
 
-/// How far a thread is from its next sample.
+/// The distance of a thread to its next sample.
 #[derive(Clone, Copy)]
 pub(crate) struct Countdown {
-    /// Until the next.
+    /// The amount until the next sample.
     left: u64,
-    /// Since the last.
+    /// The amount since the last sample.
     since: u64,
     random: u64,
 }
@@ -63,7 +62,7 @@ impl Countdown {
         Countdown { left: 0, since: 0, random: 0x9e37_79b9_7f4a_7c15 }
     }
 
-    /// Counts `amount`; what a sample has to stand for, if there is to be one.
+    /// Counts `amount`. Returns the amount that a sample must stand for, if one is due.
     pub fn pass(&mut self, amount: u64, mean: u64) -> Option<u64> {
         self.since = self.since.saturating_add(amount);
         if amount < self.left {
@@ -80,12 +79,12 @@ impl Countdown {
 }
 
 thread_local! {
-    // `const` and without a destructor: reaching it neither allocates nor fails, even while a thread ends.
+    // It is `const` and has no destructor. Reaching it neither allocates nor fails, even while a thread ends.
     static COUNTDOWN: Cell<Countdown> = const { Cell::new(Countdown::new()) };
     static MUTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The calling thread works for the profiler: it is not sampled.
+/// Excludes the calling thread from sampling, because it works for the profiler.
 pub(crate) fn mute() {
     MUTED.set(true);
 }
@@ -94,7 +93,7 @@ pub(crate) fn is_muted() -> bool {
     MUTED.get()
 }
 
-/// Wants samples from now on.
+/// Starts sampling.
 pub(crate) fn start() -> Result<(), Error> {
     WANTED.store(true, Ordering::SeqCst);
     let counted = COUNTDOWN.get().since;
@@ -115,7 +114,7 @@ pub(crate) fn stop() {
 
 #[inline]
 fn note(bytes: usize) {
-    // Relaxed: no partner. Who sees it late samples a few allocations more or fewer.
+    // Relaxed: it is paired with nothing. A thread that sees it late samples a few allocations more or fewer.
     if WANTED.load(Ordering::Relaxed) {
         count(bytes);
     }

@@ -1,4 +1,5 @@
-//! On targets whose registers and unwind tables this crate does not read: nothing can be recorded, and says so.
+//! A replacement for targets whose registers and unwind tables this crate does not read: every recording fails with an
+//! error.
 
 use crate::kind::Error;
 use crate::ring::Ring;

@@ -1,6 +1,6 @@
-//! A finished profile: stacks with the names of their functions, as folded text, as SVG, as a list.
+//! A finished profile: stacks with function names, as folded text, as SVG, or as a list.
 //!
-//! Names come from the debug information (`debug = "line-tables-only"` is enough, and names inlined functions too),
+//! Names come from the debug information (`debug = "line-tables-only"` is enough, and includes inlined functions), or
 //! else from the symbol table. A stack begins with its thread's name.
 
 use crate::kind::Kind;
@@ -11,15 +11,16 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// What of a stack is the profiler itself, or how it was called: left off from the inner end.
+/// The inner frames of a stack that belong to the profiler itself or to its callers. They are removed.
 const OWN: [&str; 5] =
     ["profile::native::", "profile::allocator::", "profile::locks::", "base::waits::", "__rust_"];
-/// What of a stack is the language's way into a thread: left off with all that is outside of it.
+/// The frame of the runtime's entry into a thread. It is removed with all frames outside of it.
 const RUNTIME: &str = "__rust_begin_short_backtrace";
-/// Who did something is neither the standard library nor C, if anybody else was there.
+/// The prefixes of the standard library. Neither it nor C code counts as the originator if the stack has another
+/// function.
 const LIBRARIES: [&str; 3] = ["core::", "alloc::", "std::"];
 
-/// Stacks, each a thread's name and addresses, with the sum of what they stand for.
+/// Stacks, each a thread's name and addresses, with the sum of their weights.
 pub(crate) type Sums = HashMap<([u64; 2], Box<[u64]>), u64>;
 
 /// A finished profile, with the names of functions.
@@ -39,7 +40,7 @@ impl Profile {
         for ((thread, frames), weight) in sums {
             *stacks.entry(names.folded(*thread, frames)).or_default() += weight;
         }
-        // It keeps the whole program's debug information.
+        // The cache holds the debug information of the whole program.
         backtrace::clear_symbol_cache();
         Profile { kind, time, stacks, lost }
     }
@@ -127,10 +128,10 @@ fn doer(stack: &str) -> &str {
     stack.rsplit(';').find(acts).unwrap_or(innermost)
 }
 
-/// Names of addresses, each looked up once.
+/// The names of addresses, each looked up once.
 #[derive(Default)]
 struct Names {
-    /// Innermost first: several where functions were inlined.
+    /// The names of an address, innermost first. There are several if functions were inlined.
     known: HashMap<u64, Vec<String>>,
 }
 
@@ -171,8 +172,8 @@ impl Names {
     }
 }
 
-/// Line tables name functions without their module, and with all their type parameters. The parameters are left off,
-/// and the module is read off the path of the source.
+/// Returns a function's name with its module and without type parameters. Line tables name functions without their
+/// module and with all type parameters, so the module is derived from the path of the source.
 fn qualified(name: &str, path: Option<&str>) -> String {
     let short = name.split_once('<').map_or(name, |(short, _)| short);
     match path.and_then(module) {
@@ -181,7 +182,7 @@ fn qualified(name: &str, path: Option<&str>) -> String {
     }
 }
 
-/// `pando_pool::fault` for `crates/pool/src/fault.rs` of this workspace.
+/// Returns a module such as `pando_pool::fault` for `crates/pool/src/fault.rs` of this workspace.
 fn module(path: &str) -> Option<String> {
     let (outside, inside) = path.strip_suffix(".rs")?.rsplit_once("/src/")?;
     let library = library(outside);
@@ -190,11 +191,11 @@ fn module(path: &str) -> Option<String> {
     Some(std::iter::once(&library[..]).chain(modules).collect::<Vec<_>>().join("::"))
 }
 
-/// The name of the library whose package is in `folder`. The name is the folder's, but for the packages of Pando: their
-/// libraries have a prefix that their folders in the workspace lack, and that is longer in a registry.
+/// Returns the name of the library whose package is in `folder`. It is the folder's name, except for the packages of
+/// Pando: their libraries have a prefix that their folders in the workspace lack, and that is longer in a registry.
 fn library(folder: &str) -> String {
     let (parent, name) = split_folder(folder);
-    // Folders of published packages end in a version.
+    // The folders of published packages end in a version.
     let is_version = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
     let name = name.rsplit_once('-').filter(|(_, end)| is_version(end)).map_or(name, |(name, _)| name);
     let here = file!().split_once("/src/").map_or("", |(folder, _)| folder);
@@ -208,7 +209,7 @@ fn library(folder: &str) -> String {
     name.replace('-', "_")
 }
 
-/// The path of the folder's parent, and the folder's name.
+/// Returns the path of the folder's parent, and the folder's name.
 fn split_folder(folder: &str) -> (&str, &str) {
     folder.rsplit_once('/').unwrap_or(("", folder))
 }
@@ -219,7 +220,7 @@ fn thread_name(words: [u64; 2]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// In folded text `;` separates and a line ends.
+/// Escapes a frame's name. In folded text `;` separates frames, and a line end separates stacks.
 fn frame_name(name: &str) -> String {
     name.replace([';', '\n'], ":")
 }

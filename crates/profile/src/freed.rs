@@ -1,15 +1,15 @@
-//! Memory that the allocator keeps although nothing is in it any more.
+//! Memory that the allocator keeps although it is free.
 //!
-//! glibc keeps freed memory for the next allocation, in an arena for a few threads each; what lies between blocks
-//! that are in use is not given back by itself. A server whose threads come and go, and pass memory to one another,
-//! keeps several times what it uses.
+//! glibc keeps freed memory for later allocations, in an arena for a few threads each. It does not return free memory
+//! between used blocks by itself. A server whose threads start and end, and pass memory to one another, keeps several
+//! times what it uses.
 
 use std::fs;
 
-/// Pages are of this size where the kernel counts them in `/proc/self/statm`.
+/// The page size in which the kernel counts in `/proc/self/statm`.
 const PAGE_BYTES: u64 = 4096;
 
-/// Returns how much memory of this process is in RAM, in bytes, or `None` if the operating system does not tell.
+/// Returns how much memory of this process is in RAM, in bytes, or `None` if the operating system does not report it.
 pub fn resident_bytes() -> Option<u64> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
     Some(statm.split_whitespace().nth(1)?.parse::<u64>().ok()? * PAGE_BYTES)
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn freed_memory_goes_back_to_the_system() {
         let before = resident_bytes().unwrap();
-        // Every eighth block stays, so that nothing is free up to the end of the heap.
+        // Every eighth block stays, so that the end of the heap is never free.
         let mut blocks: Vec<Vec<u8>> = (0..8_000).map(|_| vec![7; 8_000]).collect();
         let full = resident_bytes().unwrap();
         assert!(full - before > 50 << 20, "{before} to {full}");

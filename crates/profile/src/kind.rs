@@ -1,9 +1,9 @@
-//! What can be recorded, and why it sometimes cannot.
+//! The kinds of recordings, and the errors of starting one.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a profile samples.
+/// The quantity that a profile samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// CPU time of all threads, in samples: one at every tick of the kernel (100 to 500 a second) on each processor.
@@ -48,7 +48,7 @@ impl FromStr for Kind {
     }
 }
 
-/// Why a recording cannot start.
+/// The error of a recording that cannot start.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -58,7 +58,7 @@ pub enum Error {
     NoAllocator,
     /// The operating system or the processor is not supported.
     Unsupported,
-    /// The operating system refused.
+    /// The operating system refused the request.
     System(std::io::Error),
 }
 

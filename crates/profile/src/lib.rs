@@ -1,5 +1,5 @@
-//! Pando, floor 6: flame graphs of a running process. Where CPU time goes, who allocates, and which locks are waited
-//! for, as SVG or as folded text, with the names of a release build's functions.
+//! Pando, floor 6: flame graphs of a running process. They show where CPU time is spent, who allocates, and which locks
+//! are waited for, as SVG or as folded text, with the function names of a release build.
 //!
 //! ```text
 //!   SIGPROF, at ticks of CPU time ──┐
@@ -7,18 +7,18 @@
 //!   a lock was waited for ──────────┘  addresses only        adds up     names, at the end
 //! ```
 //!
-//! The modules, in this order; each uses only those before it:
+//! The modules are listed in their order. Each uses only those before it:
 //!
-//! 1. [`kind`]: what can be recorded. `ring`: from the sampled threads to the drainer.
-//! 2. `native`: registers, unwinding, the signal: Linux on x86-64 and AArch64.
+//! 1. [`kind`]: the kinds of recordings. `ring`: the channel from the sampled threads to the drainer.
+//! 2. `native`: registers, unwinding and the signal, on Linux with x86-64 and AArch64.
 //! 3. [`allocator`] and `locks`: the other two sources.
 //! 4. [`folded`]: names, text and pictures.
-//! 5. [`recording`]: what a user calls; `window`: the last seconds of all that time.
-//! 6. [`freed`]: what the allocator keeps.
+//! 5. [`recording`]: the user's interface. `window`: a continuous recording of the last seconds.
+//! 6. [`freed`]: free memory that the allocator keeps.
 //!
-//! A source takes no lock, allocates nothing, and writes only to the ring: any instruction of the process may be
-//! under it. One recording at a time; nothing is paid while there is none, but one load for each allocation where the
-//! [allocator](allocator::Allocator) is installed.
+//! A source takes no lock, allocates nothing, and writes only to the ring, because it can interrupt any instruction of
+//! the process. Only one recording runs at a time. Without a recording the only cost is one load for each allocation
+//! where the [allocator](allocator::Allocator) is installed.
 //!
 //! ```
 //! let profile = pando_profile::cpu(std::time::Duration::from_millis(20))?;

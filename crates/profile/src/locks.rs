@@ -1,8 +1,8 @@
-//! Who waits for locks: the hook of [`base::waits`], which hears of every wait for a lock of the engine, for a flush
+//! Samples waits for locks. The hook of [`base::waits`] is called for every wait for a lock of the engine, for a flush
 //! that another thread leads, for a page that another thread reads, and for room in memory.
 //!
-//! A thread is sampled for about every 20 us that it has waited, after a wait; the sample stands for all that it waited
-//! since the one before. Waits on other locks (the system's allocator, the caller's own) are not seen.
+//! A thread is sampled after a wait, for about every 20 us that it has waited. The sample stands for all waits since
+//! the sample before it. Waits on other locks (the system's allocator, the caller's own) are not seen.
 
 use crate::allocator::{Countdown, is_muted};
 use crate::kind::Error;
@@ -10,7 +10,7 @@ use crate::native;
 use crate::ring::ring;
 use std::cell::Cell;
 
-/// One sample stands for about so long.
+/// The mean time that one sample stands for.
 const MEAN_NS: u64 = 20_000;
 
 thread_local! {

@@ -1,4 +1,5 @@
-//! What a user calls: [`cpu`], [`alloc`] and [`lock`] watch for some time; a [`Recording`] watches until it is stopped.
+//! The user's interface: [`cpu`], [`alloc`] and [`lock`] record for some time; a [`Recording`] records until it is
+//! stopped.
 
 use crate::folded::{Profile, Sums};
 use crate::kind::{Error, Kind};
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The thread that adds samples up. Its own CPU time is left out.
+/// The name of the thread that adds samples up. Its own CPU time is left out.
 const DRAINER: &str = "pando-profile";
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
 /// Kernels round this up to their tick, often 4 ms.
@@ -18,7 +19,7 @@ const CPU_PERIOD: Duration = Duration::from_micros(1_999);
 /// Records CPU time for `time`, and returns the profile.
 ///
 /// # Errors
-/// As for [`Recording::start`].
+/// The errors of [`Recording::start`].
 pub fn cpu(time: Duration) -> Result<Profile, Error> {
     watch(Kind::Cpu, time)
 }
@@ -26,7 +27,7 @@ pub fn cpu(time: Duration) -> Result<Profile, Error> {
 /// Records allocations for `time`, and returns the profile.
 ///
 /// # Errors
-/// As for [`Recording::start`].
+/// The errors of [`Recording::start`].
 pub fn alloc(time: Duration) -> Result<Profile, Error> {
     watch(Kind::Alloc, time)
 }
@@ -34,7 +35,7 @@ pub fn alloc(time: Duration) -> Result<Profile, Error> {
 /// Records waits for locks for `time`, and returns the profile.
 ///
 /// # Errors
-/// As for [`Recording::start`].
+/// The errors of [`Recording::start`].
 pub fn lock(time: Duration) -> Result<Profile, Error> {
     watch(Kind::Lock, time)
 }
@@ -53,7 +54,7 @@ pub struct Recording {
     kind: Kind,
     began: Instant,
     stopping: Arc<AtomicBool>,
-    /// `None` once it is stopped.
+    /// The drainer; `None` after the recording was stopped.
     drainer: Option<JoinHandle<(Sums, u64)>>,
 }
 
@@ -68,7 +69,7 @@ impl Recording {
         Self::start_with(kind, add)
     }
 
-    /// The same, where `each` takes what is in the ring, and is called every [`DRAIN_EVERY`].
+    /// Starts a recording in which `each` takes what is in the ring, and is called every [`DRAIN_EVERY`].
     pub(crate) fn start_with(
         kind: Kind,
         each: impl Fn(&Ring, &mut Sums) + Send + 'static,
@@ -82,7 +83,7 @@ impl Recording {
     fn start_alone(kind: Kind, each: impl Fn(&Ring, &mut Sums) + Send + 'static) -> Result<Self, Error> {
         native::prepare()?;
         let ring = ring::ensure();
-        // What a signal brought after the recording before.
+        // These samples came from a late signal of the recording before.
         ring.drain(|_| ());
         ring.take_lost();
         let stopping = Arc::new(AtomicBool::new(false));
@@ -102,11 +103,11 @@ impl Recording {
         started.map(|()| recording)
     }
 
-    /// Has the drainer take what is there, soon.
+    /// Makes the drainer empty the ring soon.
     pub(crate) fn hurry(&self) {
         if let Some(drainer) = &self.drainer {
             drainer.thread().unpark();
-            // It takes some microseconds; the caller waits for names much longer.
+            // The drainer takes some microseconds; looking up names afterwards takes much longer.
             thread::sleep(Duration::from_millis(1));
         }
     }
@@ -139,12 +140,12 @@ impl Drop for Recording {
     }
 }
 
-/// The drainer's work, until `stopping` is set.
+/// Runs the drainer until `stopping` is set.
 fn drain(ring: &Ring, stopping: &AtomicBool, each: impl Fn(&Ring, &mut Sums)) -> (Sums, u64) {
     allocator::mute();
     let mut sums = Sums::new();
     loop {
-        // Read before the ring, so that everything recorded before `stopping` was set is taken.
+        // It is read before the ring, so that everything recorded before `stopping` was set is taken.
         let last = stopping.load(Ordering::SeqCst);
         each(ring, &mut sums);
         if last {
@@ -154,7 +155,7 @@ fn drain(ring: &Ring, stopping: &AtomicBool, each: impl Fn(&Ring, &mut Sums)) ->
     }
 }
 
-/// Adds what is in the ring to `sums`, but for what the drainer itself did.
+/// Adds what is in the ring to `sums`, except for samples of the drainer itself.
 pub(crate) fn add(ring: &Ring, sums: &mut Sums) {
     let mut own = [0_u8; 16];
     own[..DRAINER.len()].copy_from_slice(DRAINER.as_bytes());

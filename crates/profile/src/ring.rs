@@ -1,30 +1,30 @@
-//! From the sampled threads to the drainer: a ring of slots, each with one stack.
+//! The channel from the sampled threads to the drainer: a ring of slots, each with one stack.
 //!
-//! 1. A source claims the next slot: `next` counts on, and the slot goes from `EMPTY` to `WRITING`. If it is not
-//!    empty, the drainer is late; the sample is counted as lost, and nobody waits.
-//! 2. It writes the stack, and sets `READY`.
-//! 3. The drainer looks at every slot, takes those that are ready, and sets `EMPTY`.
+//! 1. A source claims the next slot: `next` is incremented, and the slot changes from `EMPTY` to `WRITING`. If it is
+//!    not empty, the drainer is late. The sample is then counted as lost, and no thread waits.
+//! 2. The source writes the stack and sets `READY`.
+//! 3. The drainer visits every slot, takes those that are ready, and sets `EMPTY`.
 //!
-//! Every step is an atomic of its own, so a signal may come between any two.
+//! Every step is a single atomic operation, so a signal may interrupt between any two.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Deeper stacks lose their outer frames.
+/// The largest depth of a stack. Deeper stacks lose their outer frames.
 pub(crate) const MAX_FRAMES: usize = 128;
-/// A drainer that comes every 10 ms keeps up with 50,000 samples a second.
+/// The number of slots. A drainer that runs every 10 ms keeps up with 50,000 samples a second.
 const SLOTS: usize = 512;
 
 const EMPTY: u32 = 0;
 const WRITING: u32 = 1;
 const READY: u32 = 2;
 
-/// One stack, innermost frame first, and what it stands for.
+/// One stack, innermost frame first, and its weight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample<'a> {
-    /// Samples, bytes or nanoseconds.
+    /// The number of samples, bytes or nanoseconds.
     pub weight: u64,
-    /// The thread's name as the kernel has it, 16 bytes, ended by zeros.
+    /// The thread's name in the kernel's form: 16 bytes, padded with zeros.
     pub thread: [u64; 2],
     pub frames: &'a [u64],
 }
@@ -45,15 +45,15 @@ pub(crate) struct Ring {
     lost: AtomicU64,
 }
 
-/// The process's ring. It is made for the first recording and never freed, as a late signal may write to it.
+/// The process's ring. It is created for the first recording and never freed, because a late signal may write to it.
 static RING: OnceLock<Ring> = OnceLock::new();
 
-/// Where sources put samples; `None` before the first recording.
+/// Returns the ring to which sources push samples; `None` before the first recording.
 pub(crate) fn ring() -> Option<&'static Ring> {
     RING.get()
 }
 
-/// The process's ring, made if this is the first recording.
+/// Returns the process's ring, and creates it for the first recording.
 pub(crate) fn ensure() -> &'static Ring {
     RING.get_or_init(Ring::new)
 }
@@ -74,14 +74,15 @@ impl Ring {
         }
     }
 
-    /// Puts a sample in, or counts it as lost. Neither waits nor allocates.
+    /// Pushes a sample, or counts it as lost. It neither waits nor allocates.
     pub fn push(&self, sample: Sample<'_>) {
         let slot = &self.slots[self.next.fetch_add(1, Ordering::SeqCst) % SLOTS];
         if slot.state.compare_exchange(EMPTY, WRITING, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             return self.lose();
         }
         let count = sample.frames.len().min(MAX_FRAMES);
-        // Relaxed, here and below: the store of READY publishes all of them to the drainer's look at the state.
+        // Relaxed, here and below: the store of READY publishes all of them to the drainer, which loads the state
+        // first.
         slot.count.store(count as u32, Ordering::Relaxed);
         slot.weight.store(sample.weight, Ordering::Relaxed); // Relaxed: as above.
         for (word, value) in slot.thread.iter().zip(sample.thread) {
@@ -98,21 +99,21 @@ impl Ring {
         self.lost.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many samples were lost since this was asked last.
+    /// Returns how many samples were lost since the last call.
     pub fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::SeqCst)
     }
 
-    /// Hands every sample that is ready to `each`. One drainer at a time.
+    /// Passes every ready sample to `each`. Only one drainer may run at a time.
     pub fn drain(&self, mut each: impl FnMut(Sample<'_>)) {
         let mut frames = [0; MAX_FRAMES];
         for slot in self.slots.iter().filter(|slot| slot.state.load(Ordering::SeqCst) == READY) {
-            // Relaxed, here and below: READY, seen above, was stored after all of them.
+            // Relaxed, here and below: READY was seen above, and was stored after all of them.
             let count = slot.count.load(Ordering::Relaxed) as usize;
             for (frame, word) in frames[..count].iter_mut().zip(&slot.frames) {
                 *frame = word.load(Ordering::Relaxed); // Relaxed: as above.
             }
-            // Relaxed: as above.
+            // Relaxed: see above.
             let thread = [0, 1].map(|index: usize| slot.thread[index].load(Ordering::Relaxed));
             let weight = slot.weight.load(Ordering::Relaxed); // Relaxed: as above.
             slot.state.store(EMPTY, Ordering::SeqCst);

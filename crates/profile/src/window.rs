@@ -1,7 +1,7 @@
-//! The last seconds of a process that runs for long: watched all the time, asked when something was slow just now.
+//! A continuous recording that keeps the last seconds, to find out why something was slow just now.
 //!
-//! The drainer adds up second by second, and forgets what is older than what is kept. Asking adds the seconds up, and
-//! looks the names up; nothing stops meanwhile.
+//! The drainer adds samples up for each second, and drops seconds that are older than the window. A query adds the
+//! seconds up and looks the names up, while the recording continues.
 
 use crate::folded::{Profile, Sums};
 use crate::kind::{Error, Kind};
@@ -11,10 +11,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is added up apart.
+/// The time span whose samples are added up separately.
 const STEP: Duration = Duration::from_secs(1);
 
-/// A recording without an end, which keeps the last seconds. It stops when it is dropped.
+/// A continuous recording, which keeps the last seconds. It stops when it is dropped.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -32,7 +32,7 @@ pub struct Window {
     steps: Arc<Mutex<Steps>>,
 }
 
-/// What was seen, oldest first.
+/// The sums of the steps, oldest first.
 #[derive(Debug)]
 struct Steps {
     keep: Duration,
@@ -51,7 +51,7 @@ impl Window {
     /// it runs: about a thousandth of the CPU time, and up to 100 KB for each second that is kept.
     ///
     /// # Errors
-    /// As for [`Recording::start`]. Until it is dropped, other recordings fail with [`Error::Busy`].
+    /// The errors of [`Recording::start`]. Until the window is dropped, other recordings fail with [`Error::Busy`].
     pub fn start(kind: Kind, keep: Duration) -> Result<Self, Error> {
         let began = Instant::now();
         let steps = Arc::new(Mutex::new(Steps { keep, steps: VecDeque::new() }));
@@ -95,7 +95,7 @@ impl Steps {
 
     fn last(&self, time: Duration, now: Instant) -> (Sums, u64) {
         let (mut sums, mut lost) = (Sums::new(), 0);
-        // A step counts if most of it lies within.
+        // A step counts if most of it lies within the time.
         let is_within = |step: &&Step| now.saturating_duration_since(step.began) <= time + STEP / 2;
         for step in self.steps.iter().rev().take_while(is_within) {
             lost += step.lost;

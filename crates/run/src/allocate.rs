@@ -1,18 +1,18 @@
-//! Where new pages and large values get their place in the data file.
+//! Allocation of places in the data file for new pages and large values.
 //!
-//! A builder, and what writes large values, ask an [`Allocate`]: the space map itself, or a caller's own source of
-//! units.
+//! Builders, and the code that writes large values, ask an [`Allocate`]: the space map itself, or a caller's own source
+//! of units.
 
 use base::Result;
 use base::sync::{Mutex, lock};
 use space::Space;
 use std::cell::RefCell;
 
-/// Where a builder's pages and large values get their room from.
+/// The source of space for a builder's pages and large values.
 pub trait Allocate {
-    /// The first of `units` contiguous units for pages.
+    /// Returns the first of `units` contiguous units for pages.
     fn for_pages(&mut self, units: u64) -> Result<u64>;
-    /// The first of `units` contiguous units for one large value.
+    /// Returns the first of `units` contiguous units for one large value.
     fn for_value(&mut self, units: u64) -> Result<u64>;
 }
 
@@ -25,7 +25,7 @@ impl Allocate for &Mutex<Space> {
     }
 }
 
-/// For builders that take their room from the same place by turns.
+/// Lets several builders allocate from the same source in turn.
 impl<A: Allocate + ?Sized> Allocate for &RefCell<A> {
     fn for_pages(&mut self, units: u64) -> Result<u64> {
         self.borrow_mut().for_pages(units)

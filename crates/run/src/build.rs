@@ -1,21 +1,22 @@
-//! A run from records in ascending order, in one pass: pages are filled from left to right and never touched again.
+//! Building a run from records in ascending order, in one pass: pages are filled from left to right and then never
+//! changed.
 //!
-//! 1. Every level has one page that is being filled, its *tail*, and a buffer of full ones. A record goes to the end
-//!    of the leaves' tail; one that does not fit closes it, and begins the next.
-//! 2. A full buffer is written: one extent, one write, in key order. Only now do its pages have a place and so a
-//!    checksum. Each goes, as a pointer behind its lowest key, to the end of the tail one level up.
-//! 3. A run can be gone on with: the tails are then its last pages.
+//! 1. Every level has one page that is being filled, its *tail*, and a buffer of full ones. A record goes to the end of
+//!    the leaves' tail; one that does not fit closes the tail, and begins the next.
+//! 2. A full buffer is written: one extent, one write, in key order. Only now do its pages have a place and therefore a
+//!    checksum. A pointer to each page, after its lowest key, is added to the tail one level up.
+//! 3. A run can be continued: the tails are then its last pages.
 //! 4. At the end the levels are closed from the leaves up, until one has a single page: the root.
 //!
-//! Leaves may be compressed ([`page::compressed`]) as they are closed, and closed where that saves most: see
+//! Leaves may be compressed ([`page::compressed`]) when they are closed, and are closed where that saves most: see
 //! `compressing`.
 //!
-//! Separators are as short as can be, but whole keys in a filter's run. Every page but the last of each level is full.
-//! Memory: the buffers, that is the size asked for and an eighth of it for each level above the leaves; large values
-//! pass through, or are kept by reference.
+//! Separators are as short as possible, but whole keys in a filter's run. Every page but the last of each level is
+//! full. Memory: the buffers, which take the requested size and an eighth of it for each level above the leaves. Large
+//! values pass through, or are kept by reference.
 //!
-//! The hashes of the records that come in and of those in the leaves that are written are held against each other, as
-//! by the editor: a difference is corruption, and the run is not handed out.
+//! The builder compares the hashes of the records added with those of the records in the written leaves, as the editor
+//! does: a difference is corruption, and the run is not returned.
 
 use crate::allocate::Allocate;
 use crate::compressing::Compressing;
@@ -30,10 +31,10 @@ use page::{EditCounters, Kind, Page, PageMut, Value, compressed};
 use pool::Pool;
 use space::Space;
 
-/// The most that is allocated and written at once: enough that a disk's latency does not matter.
+/// The most that is allocated and written at once: enough to make a disk's latency insignificant.
 const MAX_BUFFER_BYTES: usize = 1 << 20;
 
-/// Builds a [`Run`]. See the [module](self) for how.
+/// Builds a [`Run`]. The [module](self) describes how.
 ///
 /// ```
 /// use base::{CheckpointNo, DatabaseId, budget::Account, slots::Slots};
@@ -61,13 +62,13 @@ pub struct Builder<'a, A> {
     table: Option<TableId>,
     is_filter: bool,
     buffer_pages: usize,
-    /// What compresses leaves, and says where to close them; `None`: they are full, and written as they are.
+    /// Compresses leaves, and decides where to close them. `None`: leaves are filled, and written uncompressed.
     compressing: Option<Box<Compressing>>,
     levels: Vec<Level>,
-    /// The last record's key.
+    /// The key of the last record.
     last: Vec<u8>,
     run: Run,
-    /// Hashes of the records added, less those of the leaves written.
+    /// The hashes of the records added, less those of the leaves written.
     sum: u64,
     counters: EditCounters,
     scratch: Vec<u8>,
@@ -82,8 +83,8 @@ struct Level {
 }
 
 impl<'a> Builder<'a, &'a Mutex<Space>> {
-    /// A builder that goes on where `run` ends: with the last page of each level, whose old places are given up. What
-    /// is added lies behind all that the run holds, and is written as if it had been added before.
+    /// Creates a builder that continues `run`, with the last page of each level, whose old places are retired. New
+    /// records must be after all records of the run, and are written as if they had been added before.
     ///
     /// Errors: those of reading pages.
     pub fn resume(run: Run, site: Site<'a>, buffer_bytes: usize) -> Result<Self> {
@@ -118,8 +119,8 @@ impl<'a> Builder<'a, &'a Mutex<Space>> {
 }
 
 impl<'a, A: Allocate> Builder<'a, A> {
-    /// A builder of pages born at `birth`, which writes at least `buffer_bytes` at a time where there are so many, and
-    /// at most 1 MiB.
+    /// Creates a builder of pages born at `birth`. It writes at least `buffer_bytes` at a time if there are as many,
+    /// and at most 1 MiB.
     pub fn new(pool: &'a Pool, space: A, birth: CheckpointNo, buffer_bytes: usize) -> Self {
         let buffer_pages = (buffer_bytes.min(MAX_BUFFER_BYTES) / pool.page_bytes()).max(1);
         Builder {
@@ -139,23 +140,23 @@ impl<'a, A: Allocate> Builder<'a, A> {
         }
     }
 
-    /// Has the pages say that they are `table`'s: as [`Editor::of_table`](crate::Editor::of_table).
+    /// Marks the pages as `table`'s, like [`Editor::of_table`](crate::Editor::of_table).
     #[must_use]
     pub fn of_table(mut self, table: TableId) -> Self {
         self.table = Some(table);
         self
     }
 
-    /// Has separators be the keys that they lead to, whole: in a filter's run, keys between two records are looked up.
-    /// And has its leaves be in memory if possible, as each get asks them.
+    /// Makes separators whole keys: in a filter's run, keys between two records are looked up. Also keeps the leaves in
+    /// memory if possible, because each get reads them.
     #[must_use]
     pub(crate) fn of_filter(mut self) -> Self {
         self.is_filter = true;
         self
     }
 
-    /// Has leaves compressed where that makes them shorter, and filled so far that it does. The buffer is for half as
-    /// many then, as each is kept in both forms.
+    /// Compresses leaves where that makes them shorter, and fills them only as far as it does. The buffer then holds
+    /// half as many, because each is kept in both forms.
     #[must_use]
     pub fn compressing_leaves(mut self) -> Self {
         self.compressing = Some(Box::new(Compressing::new(self.pool.page_bytes())));
@@ -163,8 +164,8 @@ impl<'a, A: Allocate> Builder<'a, A> {
         self
     }
 
-    /// Adds a record behind all others. A large value is kept where it is, and belongs to this run from now on. With
-    /// the first [`Value::Deleted`] the run becomes one that [holds deletes](Run::deletes).
+    /// Adds a record after all others. A large value stays in its place, and belongs to this run from now on. With the
+    /// first [`Value::Deleted`] the run becomes one that [holds deletes](Run::deletes).
     ///
     /// Errors: [`ErrorKind::Invalid`] for a key that is not greater than the last one, or a key or value beyond the
     /// limits (nothing changes); those of allocating and of writing.
@@ -178,12 +179,12 @@ impl<'a, A: Allocate> Builder<'a, A> {
         self.append(key, value)
     }
 
-    /// How many records were added.
+    /// Returns how many records were added.
     pub fn records(&self) -> u64 {
         self.run.records
     }
 
-    /// The key of the record added last.
+    /// Returns the key of the record added last.
     pub fn last_key(&self) -> Option<&[u8]> {
         (self.run.records > 0).then_some(&self.last)
     }
@@ -240,7 +241,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
         Ok(())
     }
 
-    /// Whether the leaf is to be closed before this record although there may be room.
+    /// Returns whether the leaf must be closed before this record although there may be room.
     #[inline]
     fn is_filled(&mut self, key: &[u8], value: Value<'_>) -> bool {
         let Some(compressing) = &self.compressing else { return false };
@@ -270,7 +271,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
         if self.levels[level].lows.len() >= buffered { self.write_full(level) } else { Ok(()) }
     }
 
-    /// Moves the tail to the full pages; the next one is empty, and `low` leads to it.
+    /// Moves the tail to the full pages. The next tail is empty, and `low` leads to it.
     fn close_tail(&mut self, level: usize, low: &[u8]) {
         let birth = self.birth;
         let Level { tail, tail_low, full, lows } = &mut self.levels[level];
@@ -287,7 +288,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
         PageMut::init(tail, kind, level as u8, birth);
     }
 
-    /// Writes the full pages of `level`, and enters them one level up.
+    /// Writes the full pages of `level`, and adds pointers to them one level up.
     fn write_full(&mut self, level: usize) -> Result<()> {
         let lows = std::mem::take(&mut self.levels[level].lows);
         let mut written = 0;
@@ -305,7 +306,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
         Ok(())
     }
 
-    /// Writes as many of the `count` full pages of `level` from page `from` on as one extent holds; answers their
+    /// Writes as many of the `count` full pages of `level` from page `from` on as one extent holds. Returns their
     /// pointers.
     fn write_extent(&mut self, level: usize, from: usize, count: usize) -> Result<Vec<PagePtr>> {
         let page_bytes = self.pool.page_bytes();
@@ -337,7 +338,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
                 self.run.leaves += 1;
                 self.run.saved_units += saved_units(*ptr, page_bytes);
             }
-            // Frames of the pool may be memory that the kernel has to find first.
+            // The pool may need memory for frames that the kernel has to find first.
             background::pause();
         }
         self.levels[level].full = full;
@@ -345,7 +346,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
     }
 
     /// Seals `pages`, the full ones of `level` from page `from` on, in the form in which they are written from
-    /// `first_unit` on, and answers their pointers.
+    /// `first_unit` on. Returns their pointers.
     fn seal(
         &mut self,
         level: usize,
@@ -376,8 +377,8 @@ impl<'a, A: Allocate> Builder<'a, A> {
         pointers.collect()
     }
 
-    /// Contiguous room for pages of so many units, or for half as many pages, and so on, where space is short or
-    /// scattered. Answers the first unit, and for how many pages there is room.
+    /// Allocates contiguous space for pages of so many units, or for half as many pages, and so on, if space is short
+    /// or scattered. Returns the first unit, and for how many pages there is space.
     fn allocate_pages(&mut self, units: &[u64]) -> Result<(u64, usize)> {
         let mut count = units.len();
         loop {
@@ -389,7 +390,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
         }
     }
 
-    /// Enters a pointer at the end of `level`, which begins with it if it is new.
+    /// Adds a pointer at the end of `level`, which begins with it if the level is new.
     fn enter(&mut self, level: usize, low: &[u8], ptr: PagePtr) -> Result<()> {
         if level == MAX_HEIGHT {
             return Err(Error::new(
@@ -414,9 +415,9 @@ impl<'a, A: Allocate> Builder<'a, A> {
         tail.insert_child(at, key, ptr, &mut self.counters).is_ok()
     }
 
-    /// Writes what is left, and answers the run. Nothing is synced.
+    /// Writes the remaining pages, and returns the run. Nothing is synced.
     ///
-    /// Errors: those of allocating and writing; [`ErrorKind::Corruption`] when the records written are not those that
+    /// Errors: those of allocating and writing; [`ErrorKind::Corruption`] if the records written are not those that
     /// were added.
     pub fn finish(mut self) -> Result<Run> {
         let mut level = 0;

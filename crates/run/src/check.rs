@@ -1,11 +1,11 @@
-//! Reads all of a run and checks every rule that it must obey.
+//! A full check of a run against every rule that it must obey.
 //!
-//! Pages come from the file itself, not from the pool, which may hold a good copy of a page that has rotted since.
-//! Checked are, of each page: its checksum against the pointer, its structure, its level; that its keys lie between
-//! the keys of its parent that bound it; that the pointer tells truly whether a large value lies below; that it is not
-//! newer than its parent, and that no other parent leads to it; that it names the right table, if it names one; and of
-//! each large value its checksum. Levels fall by one on every step down, so pointers that lead round in a circle are
-//! found. What is wrong is reported, and the check goes on beside it: with all but what lies below a bad page.
+//! Pages are read from the file itself, not from the pool, which may hold a good copy of a page that was damaged since.
+//! Of each page the check verifies: its checksum against the pointer, its structure, its level; that its keys lie
+//! between the keys of its parent that bound it; that the pointer is right about large values below; that it is not
+//! newer than its parent, and that no other parent leads to it; and that it names the right table, if it names one. Of
+//! each large value it verifies the checksum. Levels fall by one on every step down, so pointers in a circle are found.
+//! An error is reported, and the check continues with everything except what lies below a bad page.
 //!
 //! Memory: one page for each level, a number for each page, and one piece of a large value with the list of its pieces.
 
@@ -18,35 +18,35 @@ use pool::Pool;
 use pool::stored::{check_length, read_page};
 use std::collections::HashSet;
 
-/// What [`Run::check`] found.
+/// The result of [`Run::check`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Pages of records.
+    /// The number of pages of records.
     pub leaves: u64,
-    /// Pages of pointers.
+    /// The number of pages of pointers.
     pub inner_pages: u64,
-    /// Values in extents of their own.
+    /// The number of values in extents of their own.
     pub large_values: u64,
-    /// Records, counted.
+    /// The number of records, counted.
     pub records: u64,
-    /// Bytes of keys and values, counted.
+    /// The bytes of keys and values, counted.
     pub bytes: u64,
-    /// Bytes in pages that hold nothing.
+    /// The free bytes in pages.
     pub free_bytes: u64,
-    /// Units that compressed leaves take less than others would: see [`Run::saved_units`].
+    /// The units that compressing the leaves saves: see [`Run::saved_units`].
     pub saved_units: u64,
 }
 
-/// What is known of a run beyond its descriptor.
+/// Knowledge of a run in addition to its descriptor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected {
-    /// The table whose records it holds; `None`: whosever.
+    /// The table whose records the run holds; `None` allows any table.
     pub table: Option<TableId>,
-    /// The newest checkpoint that can have written a page of it; `None`: any.
+    /// The newest checkpoint that can have written a page of the run; `None` allows any.
     pub newest: Option<CheckpointNo>,
 }
 
-/// What a page's ancestors say of it: `low <= key`, `key < high`, and how old it is at least.
+/// The bounds that a page's ancestors set: `low <= key`, `key < high`, and its least age.
 #[derive(Clone, Copy)]
 struct Fences<'k> {
     low: Option<&'k [u8]>,
@@ -59,7 +59,7 @@ struct Check<'a> {
     visit: &'a mut dyn FnMut(PagePtr) -> Result<()>,
     wrong: &'a mut dyn FnMut(Error) -> Result<()>,
     table: Option<TableId>,
-    /// Where pages were read.
+    /// The units of the pages that were read.
     seen: HashSet<u64>,
     report: CheckReport,
     key: Vec<u8>,
@@ -68,19 +68,19 @@ struct Check<'a> {
 }
 
 impl Run {
-    /// Checks all of the run and counts it. `visit` is given every extent of the run, pages and large values, once
+    /// Checks the whole run and counts it. Calls `visit` with every extent of the run, pages and large values, once
     /// each; compare them with the space map.
     ///
-    /// Errors: the first rule that does not hold, as [`ErrorKind::Corruption`](base::ErrorKind::Corruption) naming
-    /// the page; whatever reading or `visit` answers.
+    /// Errors: the first rule that does not hold, as [`ErrorKind::Corruption`](base::ErrorKind::Corruption) naming the
+    /// page; errors of reading and of `visit`.
     pub fn check(&self, pool: &Pool, visit: &mut dyn FnMut(PagePtr) -> Result<()>) -> Result<CheckReport> {
         self.check_all(pool, Expected::default(), visit, &mut Err)
     }
 
-    /// As [`Run::check`], with what else is known, and going on where `wrong`, which is given each rule that does not
-    /// hold, answers so. An extent that two lead to is visited twice.
+    /// Does what [`Run::check`] does, with additional knowledge. Calls `wrong` for each rule that does not hold, and
+    /// continues if that returns `Ok`. An extent to which two pointers lead is visited twice.
     ///
-    /// Errors: whatever `visit` and `wrong` answer.
+    /// Errors: those that `visit` and `wrong` return.
     pub fn check_all(
         &self,
         pool: &Pool,
@@ -105,7 +105,7 @@ impl Run {
 }
 
 impl Check<'_> {
-    /// Checks what lies below `ptr`. What is wrong with the page itself ends it, and is handed on.
+    /// Checks what lies below `ptr`. An error in the page itself ends it, and is returned.
     fn subtree(&mut self, ptr: PagePtr, level: u8, fences: Fences<'_>) -> Result<()> {
         (self.visit)(ptr)?;
         let mut bytes = Vec::new();
@@ -116,7 +116,7 @@ impl Check<'_> {
         }
     }
 
-    /// Reads a page and holds it against all that is known of it.
+    /// Reads a page and checks it against all that is known of it.
     fn read<'b>(
         &mut self,
         ptr: PagePtr,

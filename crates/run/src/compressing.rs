@@ -1,27 +1,28 @@
-//! Compressing leaves as a builder closes them, and where to close them.
+//! Compressing leaves when a builder closes them, and deciding where to close them.
 //!
-//! A compressed leaf takes whole units, so what is gained depends on where it ends: 16 KiB that compress to 9 are no
-//! better than 12. So leaves are not filled to the end, but so far that their compressed form just fills its units:
-//! 1. How well records compress is learned from the leaves before (`Fill::learn`): neighbours are alike.
-//! 2. For each number of units fewer than a page has, that says how many bytes of records would fill them. Of those
-//!    that a page can hold, the number is taken that stores most bytes a unit, and of equals the larger one, whose
-//!    leaves are fuller in memory.
+//! A compressed leaf takes whole units, so the gain depends on where it ends: 16 KiB that compress to 9 take as much as
+//! 12. So leaves are not filled to the end, but only so far that their compressed form just fills its units:
+//! 1. The builder learns from the previous leaves how well records compress (`Fill::learn`), because neighbours are
+//!    alike.
+//! 2. For each number of units fewer than a page has, this gives how many bytes of records would fill them. Of those
+//!    that a page can hold, the builder takes the number of units that stores most bytes a unit, and of equals the
+//!    larger one, whose leaves are fuller in memory.
 //! 3. A leaf that was misjudged takes one more unit. So a margin is kept: it grows with each such leaf, and shrinks a
 //!    little with each other one, until about one in thirty is misjudged.
 //!
 //! If a unit gains less than an eighth, leaves are filled to the end: memory is worth more than that.
 //!
-//! So one compression a leaf suffices, and nothing is ever taken back from one.
-//! Why so: docs/decisions/0027-compressed-leaves.md.
+//! So one compression a leaf suffices, and no record is ever removed from a leaf again. The reasons are in
+//! docs/decisions/0027-compressed-leaves.md.
 
 use base::limits::UNIT_BYTES;
 use page::{Compressor, PageMut};
 
-/// Compresses leaves as they become full.
+/// Compresses leaves when they become full.
 pub(crate) struct Compressing {
     compressor: Compressor,
     fill: Fill,
-    /// The full leaves as they will be stored, and where each ends.
+    /// The stored forms of the full leaves, and the end of each.
     stored: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -32,7 +33,7 @@ impl Compressing {
         Compressing { compressor: Compressor::default(), fill: Fill::new(page_bytes), stored, ends }
     }
 
-    /// Whether a leaf may have so many bytes in use.
+    /// Returns whether a leaf may have this many bytes in use.
     #[inline]
     pub fn has_room(&self, used_bytes: usize) -> bool {
         used_bytes <= self.fill.most_bytes
@@ -46,23 +47,23 @@ impl Compressing {
         self.ends.push(self.stored.len());
     }
 
-    /// The units that full leaf `at` takes.
+    /// Returns the units that full leaf `at` takes.
     pub fn units(&self, at: usize) -> u64 {
         ((self.ends[at] - self.begin(at)) / UNIT_BYTES) as u64
     }
 
-    /// What is to be written of full leaf `at`.
+    /// Returns the bytes to write for full leaf `at`.
     pub fn stored_mut(&mut self, at: usize) -> &mut [u8] {
         let begin = self.begin(at);
         &mut self.stored[begin..self.ends[at]]
     }
 
-    /// What is to be written of `count` full leaves from leaf `from` on.
+    /// Returns the bytes to write for `count` full leaves from leaf `from` on.
     pub fn stored_of(&self, from: usize, count: usize) -> &[u8] {
         &self.stored[self.begin(from)..self.begin(from + count)]
     }
 
-    /// The full leaves were written.
+    /// Removes the full leaves, which were written.
     pub fn clear(&mut self) {
         self.stored.clear();
         self.ends.clear();
@@ -73,26 +74,26 @@ impl Compressing {
     }
 }
 
-/// Ratios, gains and margins are in thousandths.
+/// The unit of ratios, gains and margins: a thousandth.
 const WHOLE: u64 = 1000;
-/// A unit is to hold so much more than a unit's bytes.
+/// The least gain of a unit: what it must store, in thousandths of its bytes.
 const LEAST_GAIN: u64 = WHOLE + WHOLE / 8;
 const FIRST_MARGIN: u64 = 20;
 const MOST_MARGIN: u64 = 150;
 const LEAST_MARGIN: u64 = 5;
-/// What a misjudged leaf adds to the margin; any other takes one thousandth away.
+/// The amount that a misjudged leaf adds to the margin; any other takes one thousandth away.
 const MARGIN_STEP: u64 = 30;
 
-/// How full leaves are to be.
+/// How full leaves should be.
 #[derive(Debug)]
 struct Fill {
     page_bytes: usize,
-    /// Bytes in use over bytes when compressed, of the last leaves; 0: unknown.
+    /// The ratio of bytes in use to compressed bytes of the last leaves; 0 if it is unknown.
     ratio: u64,
     margin: u64,
-    /// The compressed length aimed at; `None`: leaves are full.
+    /// The intended compressed length; `None` if leaves are filled.
     aim_bytes: Option<usize>,
-    /// A leaf is closed before it has more bytes in use.
+    /// The bytes in use beyond which a leaf is closed.
     most_bytes: usize,
 }
 
@@ -101,7 +102,7 @@ impl Fill {
         Fill { page_bytes, ratio: 0, margin: FIRST_MARGIN, aim_bytes: None, most_bytes: page_bytes }
     }
 
-    /// A leaf of `used_bytes` was compressed to `compressed_bytes`.
+    /// Learns from a leaf of `used_bytes` that was compressed to `compressed_bytes`.
     fn learn(&mut self, used_bytes: usize, compressed_bytes: usize) {
         if let Some(aim) = self.aim_bytes {
             self.margin = match compressed_bytes > aim {
@@ -122,7 +123,7 @@ impl Fill {
             let reached_bytes = (stored_bytes as u64 * reachable / WHOLE) as usize;
             let most_bytes = reached_bytes.min(self.page_bytes);
             let gain = most_bytes as u64 * WHOLE / stored_bytes as u64;
-            // A thousandth is rounding.
+            // A difference of a thousandth is rounding.
             if gain + 1 >= best {
                 best = gain;
                 self.most_bytes = most_bytes;

@@ -1,12 +1,12 @@
-//! Records in key order, both ways.
+//! A cursor over the records in key order, in both directions.
 //!
-//! A cursor pins the leaf it is on and the inner pages above it, so it belongs to nobody's epoch: it may rest for as
-//! long as its owner likes. A step inside a leaf touches that leaf alone; a step off its end goes up the pinned
-//! path to the next child and down again.
+//! A cursor pins its leaf and the inner pages above it. So it needs no epoch, and may rest for as long as its owner
+//! likes. A step inside a leaf touches that leaf alone; a step off its end goes up the pinned path to the next child
+//! and down again.
 //!
 //! State: either *on a record* (`leaf` is some, `index < count`, `key` holds the record's key, `parts` are its own) or
-//! *off* (`leaf` is none). Running off either end, a failed move, and no move at all leave it off; seek to get on
-//! again.
+//! *off* (`leaf` is none). It is off before the first move, after a move off either end, and after a failed move; seek
+//! to get on a record again.
 
 use crate::descriptor::{Run, expect_leaf, expect_level};
 use base::slots::Reader;
@@ -14,7 +14,7 @@ use base::{PagePtr, Result};
 use page::{LeafKey, Page, Parts, Value};
 use pool::{Pin, Pool};
 
-/// So many records before it is their turn, their cells are fetched.
+/// The number of records ahead whose cells are prefetched.
 const FETCH_AHEAD: usize = 4;
 
 /// A position in a [`Run`].
@@ -25,9 +25,9 @@ pub struct Cursor {
     leaf: Option<Pin>,
     index: usize,
     count: usize,
-    /// The current record's key.
+    /// The key of the current record.
     key: LeafKey,
-    /// Where the current record lies in the leaf: found once for key and value.
+    /// The place of the current record in the leaf, found once for key and value.
     parts: Parts,
 }
 
@@ -36,7 +36,7 @@ struct Step {
     index: usize,
 }
 
-/// Which child a descent takes.
+/// The child that a descent takes.
 #[derive(Clone, Copy)]
 enum Toward<'k> {
     First,
@@ -45,39 +45,39 @@ enum Toward<'k> {
 }
 
 impl Cursor {
-    /// A cursor over `run`, off every record. The moving calls need the pool that holds the run's pages, and a
-    /// reader whose view keeps them from being freed.
+    /// Creates a cursor over `run`, off every record. The methods that move it need the pool that holds the run's
+    /// pages, and a reader whose view keeps them from being freed.
     pub fn new(run: Run) -> Cursor {
         let (path, key, parts) = (Vec::new(), LeafKey::default(), Parts::default());
         Cursor { run, path, leaf: None, index: 0, count: 0, key, parts }
     }
 
-    /// The current record; `None` when the cursor is off. The slices live until the cursor moves.
+    /// Returns the current record, or `None` if the cursor is off. The slices live until the cursor moves.
     #[inline]
     pub fn entry(&self) -> Option<(&[u8], Value<'_>)> {
         let leaf = self.leaf.as_ref()?;
         Some((self.key.get(), leaf.page().value_at(self.parts)))
     }
 
-    /// The current record's key, without a look at the record.
+    /// Returns the current record's key without reading the record.
     #[inline]
     pub fn key(&self) -> Option<&[u8]> {
         self.leaf.as_ref().map(|_| self.key.get())
     }
 
-    /// Goes to the first record. Every move answers whether it ended on a record.
+    /// Moves to the first record. Every move returns whether it ended on a record.
     pub fn seek_first(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         self.descend(pool, reader, Toward::First)?;
         Ok(self.settle(0))
     }
 
-    /// Goes to the last record.
+    /// Moves to the last record.
     pub fn seek_last(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         self.descend(pool, reader, Toward::Last)?;
         Ok(self.settle(self.count.wrapping_sub(1)))
     }
 
-    /// Goes to the first record whose key is `key` or greater.
+    /// Moves to the first record whose key is `key` or greater.
     pub fn seek(&mut self, pool: &Pool, reader: &Reader, key: &[u8]) -> Result<bool> {
         self.descend(pool, reader, Toward::Key(key))?;
         match self.search(key) {
@@ -87,7 +87,7 @@ impl Cursor {
         }
     }
 
-    /// Goes to the last record whose key is less than `key`.
+    /// Moves to the last record whose key is less than `key`.
     pub fn seek_before(&mut self, pool: &Pool, reader: &Reader, key: &[u8]) -> Result<bool> {
         self.descend(pool, reader, Toward::Key(key))?;
         match self.search(key) {
@@ -97,7 +97,7 @@ impl Cursor {
         }
     }
 
-    /// Goes to the next record; off when there is none.
+    /// Moves to the next record, or off if there is none.
     #[inline]
     pub fn next(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         if self.index + 1 < self.count {
@@ -106,7 +106,7 @@ impl Cursor {
         self.next_leaf(pool, reader)
     }
 
-    /// Goes to the record before; off when there is none.
+    /// Moves to the previous record, or off if there is none.
     #[inline]
     pub fn prev(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         if self.index > 0 {
@@ -115,7 +115,8 @@ impl Cursor {
         self.previous_leaf(pool, reader)
     }
 
-    /// Goes one record on within the leaf, forward or back, if there is one whose value lies in it; else stays.
+    /// Moves one record within the leaf, forward or back, if there is one whose value lies in the leaf. Otherwise it
+    /// stays. Returns whether it moved.
     #[inline]
     pub fn glide(&mut self, forward: bool) -> bool {
         let Some(leaf) = &self.leaf else { return false };
@@ -133,15 +134,15 @@ impl Cursor {
         parts.is_inline()
     }
 
-    /// What [`Cursor::entry`] answers behind a glide, in a third of its instructions: key and value.
+    /// Returns the same as [`Cursor::entry`] after a glide, in a third of its instructions: key and value.
     #[inline]
     pub fn glided(&self) -> Option<(&[u8], &[u8])> {
         let leaf = self.leaf.as_ref()?;
         self.parts.is_inline().then(|| (self.key.get(), leaf.page().payload_at(self.parts)))
     }
 
-    /// How many steps the cursor can take that stay in the current leaf and end before `key` in their direction. A
-    /// merge takes these without comparing keys. One search.
+    /// Returns how many steps the cursor can take that stay in the current leaf and end before `key` in their
+    /// direction. A merge takes these without comparing keys. Costs one search.
     pub fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
         let Some(leaf) = &self.leaf else { return 0 };
         let steps = match (leaf.page().search(key), forward) {
@@ -152,9 +153,9 @@ impl Cursor {
         steps as u32
     }
 
-    /// Goes on over the records behind the current one and shows them: the beginning of the key, its rest, the value.
-    /// Ends on the last one shown, after `most` at most, before one whose value lies elsewhere, and where the leaf
-    /// ends. Answers how many were shown.
+    /// Moves over the records after the current one and calls `each` with each: the beginning of the key, its rest, the
+    /// value. Ends on the last record shown, after `most` at most, before one whose value lies elsewhere, or at the end
+    /// of the leaf. Returns how many were shown.
     #[inline]
     pub fn run_on(&mut self, most: usize, mut each: impl FnMut(&[u8], &[u8], &[u8])) -> usize {
         let Some(leaf) = &self.leaf else { return 0 };
@@ -177,7 +178,7 @@ impl Cursor {
         self.leaf.as_ref().map(|leaf| leaf.page().search(key))
     }
 
-    /// Stands on record `index` of the current leaf; false when there is no leaf.
+    /// Moves to record `index` of the current leaf. Returns false if there is no leaf.
     #[inline]
     fn settle(&mut self, index: usize) -> bool {
         let Some(leaf) = &self.leaf else { return false };
@@ -202,7 +203,7 @@ impl Cursor {
         }
     }
 
-    /// Pins the way from the page at `ptr`, of `level`, down to a leaf. After an error the cursor is off.
+    /// Pins the path from the page at `ptr`, of `level`, down to a leaf. After an error the cursor is off.
     fn descend_from(
         &mut self,
         pool: &Pool,

@@ -1,8 +1,8 @@
-//! Cutting off the front of a run: what is before a key goes, the rest stays as it is.
+//! Cutting off the front of a run: records before a key are removed, the rest stays.
 //!
-//! Down the way to the key, each page loses the entries before it and is written anew; what hung from them is retired,
-//! leaves unread. Nothing is mended: pages on the way may be left with little in them, and are cut again soon, or go.
-//! Large values are nobody's business here: the caller has handed them on.
+//! On the path to the key, each page loses the entries before it and is written anew. The pages below those entries are
+//! retired, leaves without being read. Underfull pages on the path are not repaired: they are cut again soon, or
+//! retired. Large values are not touched: the caller has transferred them to another run.
 //!
 //! Cost: a page a level written, and the inner pages that are dropped.
 
@@ -14,8 +14,8 @@ use base::{PagePtr, Result};
 use page::{EditCounters, PageMut};
 
 impl Run {
-    /// What of it lies at or behind `key`. Records and bytes are estimates from then on. Its large values stay where
-    /// they are, also those of records that are gone.
+    /// Returns the part of the run at or after `key`. Records and bytes are estimates from then on. Its large values
+    /// stay where they are, including those of removed records.
     ///
     /// Errors: those of reading, allocating and writing.
     pub fn cut(self, site: Site<'_>, key: &[u8]) -> Result<Run> {
@@ -47,7 +47,7 @@ impl Cut<'_> {
         self.lower(rest)
     }
 
-    /// The rest of the subtree at `ptr`; `None` if nothing is left.
+    /// Returns the rest of the subtree at `ptr`, or `None` if nothing is left.
     fn subtree(&self, ptr: PagePtr, level: u8, key: &[u8], dropped: &mut Dropped) -> Result<Option<PagePtr>> {
         let Site { pool, reader, space, birth } = self.site;
         let pin = pool.pin(reader, ptr)?;
@@ -77,7 +77,7 @@ impl Cut<'_> {
             }
         };
         if level == 0 && gone == 0 {
-            // The page stays as it is: nothing of it was before the key.
+            // The page stays as it is: no entry of it was before the key.
             return Ok(Some(ptr));
         }
         for at in (0..gone).rev() {
@@ -86,7 +86,7 @@ impl Cut<'_> {
         lock(space).retire(ptr, birth)?;
         let is_empty = rest.as_page().count() == 0;
         if level == 0 {
-            // What is left of a compressed leaf is written as it is.
+            // The rest of a compressed leaf is written uncompressed.
             let leaf = Dropped::leaf(ptr, pool.page_bytes());
             *dropped += Dropped { leaves: u64::from(is_empty), ..leaf };
         }
@@ -97,7 +97,7 @@ impl Cut<'_> {
         self.site.write_page(&mut bytes).map(Some)
     }
 
-    /// Takes away roots with one child.
+    /// Removes roots with one child.
     fn lower(&self, mut run: Run) -> Result<Run> {
         while let Some((root, level)) = run.top().filter(|(_, level)| *level > 0) {
             let pin = self.site.pool.pin(self.site.reader, root)?;

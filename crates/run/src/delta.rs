@@ -1,4 +1,4 @@
-//! A run that lies over others: records, deletes and range deletes, newer than all that is below.
+//! A run that lies over others: records, deletes and range deletes, newer than those of all runs below.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | 48-95 | the run of its range tombstones; see [`Ranges`] |
 //! | 96-143 | the run of the records' filter; see [`filter`](crate::filter) |
 //!
-//! A key's record decides; where there is none, a range tombstone that covers the key says that it is deleted; else the
-//! runs below decide. The filter is asked before the records' pages.
+//! A key's record decides. If there is none, a range tombstone that covers the key says that it is deleted. Otherwise
+//! the runs below decide. The filter is asked before the records' pages.
 
 use crate::allocate::Allocate;
 use crate::build::Builder;
@@ -27,41 +27,41 @@ use space::Space;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-/// How many filters are asked together.
+/// The number of filters that are asked together.
 const GROUP: usize = 8;
 
-/// See the module. Cheap to clone.
+/// A run that lies over others; see the module. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delta {
     /// The records.
     pub records: Run,
     /// The range tombstones, in memory.
     pub ranges: Arc<Ranges>,
-    /// The same on the disk.
+    /// The run that stores the range tombstones on disk.
     pub ranges_run: Run,
-    /// The filter of the records; empty: there is none.
+    /// The filter of the records; an empty run if there is none.
     pub filter: Run,
 }
 
-/// What a delta says of a key.
+/// A delta's information about a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Said {
-    /// Its record, which may be a delete, lies here.
+    /// The place of the key's record, which may be a delete.
     Record(Spot),
-    /// A range tombstone covers it.
+    /// A range tombstone covers the key.
     Covered,
 }
 
 impl Delta {
-    /// Bytes of the encoded form.
+    /// The length of the encoded form in bytes.
     pub const BYTES: usize = 3 * Run::BYTES;
 
-    /// Its three runs: records, range tombstones, filter.
+    /// Returns its three runs: records, range tombstones, filter.
     pub fn all(&self) -> [Run; 3] {
         [self.records, self.ranges_run, self.filter]
     }
 
-    /// The on-disk form.
+    /// Returns the on-disk form.
     pub fn encode(&self) -> [u8; Delta::BYTES] {
         let mut out = [0; Delta::BYTES];
         for (run, bytes) in self.all().iter().zip(out.chunks_exact_mut(Run::BYTES)) {
@@ -70,17 +70,17 @@ impl Delta {
         out
     }
 
-    /// Reads the on-disk form, and the range tombstones that it names.
+    /// Decodes the on-disk form, and reads the range tombstones that it names.
     ///
-    /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) where the bytes are no descriptors; what reading
-    /// pages answers.
+    /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if the bytes are not descriptors; those of
+    /// reading pages.
     pub fn decode(bytes: &[u8; Delta::BYTES], pool: &Pool, reader: &Reader) -> Result<Delta> {
         let [records, ranges_run, filter] = Delta::runs(bytes)?;
         let ranges = Arc::new(Ranges::read(ranges_run, pool, reader)?);
         Ok(Delta { records, ranges, ranges_run, filter })
     }
 
-    /// The runs that an on-disk form names, as [`Delta::all`] has them.
+    /// Returns the runs that an on-disk form names, in the order of [`Delta::all`].
     pub fn runs(bytes: &[u8; Delta::BYTES]) -> Result<[Run; 3]> {
         let run = |at: usize| Run::decode(bytes[at * Run::BYTES..].first_chunk().expect("48 of 144 bytes"));
         let runs = [run(0)?, run(1)?, run(2)?];
@@ -92,7 +92,7 @@ impl Delta {
         }
     }
 
-    /// What it says of the probe's key. Where the filter says no, it costs no page of the records.
+    /// Returns what the delta says about the probe's key. If the filter says no, this reads no page of the records.
     #[inline]
     pub fn find(&self, pool: &Pool, guard: &mut EpochGuard<'_>, probe: Probe<'_>) -> Result<Option<Said>> {
         self.find_foreseen(pool, guard, probe, None)
@@ -119,12 +119,13 @@ impl Delta {
         Ok(is_covered.then_some(Said::Covered))
     }
 
-    /// What the first says of the probe's key that says anything, of many, newest first; each item has its delta.
+    /// Returns the result of the first delta, newest first, that says anything about the probe's key. Each item has its
+    /// delta.
     ///
     /// A filter is asked in three steps, each of which waits for memory: its inner pages, the leaf, the key's bits.
-    /// Eight filters take each step together, so that they wait together, too (Chen, Ailamaki, Gibbons, Mowry,
-    /// "Improving Hash Join Performance through Prefetching", 2004: group prefetching). Only what is in memory is
-    /// looked at so; the disk is asked one delta after the other, as far as it takes. For filters that do not fit the
+    /// Eight filters take each step together, so that their waits overlap (Chen, Ailamaki, Gibbons, Mowry, "Improving
+    /// Hash Join Performance through Prefetching", 2004: group prefetching). This applies only to pages in memory; the
+    /// disk is read for one delta after the other, as far as necessary. Use it for filters that do not fit the
     /// processor's caches: where they do, the second look at each page costs more than is won.
     #[inline(never)]
     pub fn find_newest<T>(
@@ -153,7 +154,7 @@ impl Delta {
         Ok(None)
     }
 
-    /// Holds the filter against the records: each must pass it. Reads both through the pool.
+    /// Checks that every record passes the filter. Reads both through the pool.
     ///
     /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) naming the first key that does not pass.
     pub fn check_filter(&self, pool: &Pool, reader: &Reader) -> Result<()> {
@@ -171,12 +172,13 @@ impl Delta {
         Ok(())
     }
 
-    /// Whether it says something about `key`. One page a level.
+    /// Returns whether the delta says something about `key`. Reads one page a level.
     pub fn knows(&self, pool: &Pool, reader: &Reader, key: &[u8]) -> Result<bool> {
         Ok(self.find(pool, &mut reader.enter(), Probe::new(key))?.is_some())
     }
 
-    /// Some key in `start..end` that it says something about; of a range tombstone that reaches in, where that starts.
+    /// Returns some key in `start..end` about which the delta says something. For a range tombstone that begins before
+    /// the range, that is the tombstone's start.
     pub fn any_in(
         &self,
         pool: &Pool,
@@ -192,8 +194,9 @@ impl Delta {
         Ok(cursor.entry().map(|(key, _)| key).filter(|key| !is_behind(key, end)).map(<[u8]>::to_vec))
     }
 
-    /// Some key of `other`'s records that has a record here as well. Both are walked by seeking to each other's keys:
-    /// as many seeks as the smaller one has records, at most, and far fewer where they interleave in long stretches.
+    /// Returns some key of `other`'s records that has a record here as well. Both are walked by seeking to each other's
+    /// keys: at most as many seeks as the smaller one has records, and far fewer where they interleave in long
+    /// stretches.
     pub fn common_key(&self, pool: &Pool, reader: &Reader, other: &Delta) -> Result<Option<Vec<u8>>> {
         let (mut here, mut there) = (Cursor::new(self.records), Cursor::new(other.records));
         here.seek_first(pool, reader)?;
@@ -208,7 +211,8 @@ impl Delta {
         Ok(None)
     }
 
-    /// Some key that both say something about; of range tombstones of both that overlap, where one starts.
+    /// Returns some key about which both say something. For two range tombstones that overlap, that is the start of
+    /// one.
     pub fn conflict_with(&self, pool: &Pool, reader: &Reader, other: &Delta) -> Result<Option<Vec<u8>>> {
         for (one, two) in [(self, other), (other, self)] {
             for (start, end) in one.ranges.iter() {
@@ -221,7 +225,7 @@ impl Delta {
         self.common_key(pool, reader, other)
     }
 
-    /// Retires its pages, which views of the checkpoints `lived` alone may reach; large values are left to the run that
+    /// Retires its pages, which only views of the checkpoints `lived` can reach. Large values stay with the run that
     /// has taken them over.
     pub fn retire_pages(
         &self,
@@ -240,14 +244,14 @@ impl Delta {
 }
 
 impl Site<'_> {
-    /// Gives up a delta with all that it holds.
+    /// Retires a delta with all that it holds.
     pub fn retire_delta(&self, delta: &Delta) -> Result<()> {
         self.retire_run(delta.records, true)?;
         self.retire_run(delta.ranges_run, false)?;
         self.retire_run(delta.filter, false)
     }
 
-    /// Gives up a delta's pages; large values are left to the run that has taken them over.
+    /// Retires a delta's pages. Large values stay with the run that has taken them over.
     pub fn retire_pages(&self, delta: &Delta) -> Result<()> {
         delta.all().into_iter().try_for_each(|run| self.retire_run(run, false))
     }
@@ -260,7 +264,7 @@ pub struct DeltaBuilder<'a, A> {
 }
 
 impl<'a> DeltaBuilder<'a, &'a Mutex<Space>> {
-    /// A builder that goes on where `delta` ends: [`Builder::resume`].
+    /// Creates a builder that continues `delta`: [`Builder::resume`].
     pub fn resume(delta: &Delta, site: Site<'a>, buffer_bytes: usize, bits: BitsPerKey) -> Result<Self> {
         let records = Builder::resume(delta.records, site, buffer_bytes)?;
         let filter = FilterBuilder::resume(delta.filter, site, buffer_bytes / 8, bits)?;
@@ -269,37 +273,39 @@ impl<'a> DeltaBuilder<'a, &'a Mutex<Space>> {
 }
 
 impl<'a, A: Allocate + Copy> DeltaBuilder<'a, A> {
-    /// As [`Builder::new`], with a filter of so many bits for each key.
+    /// Creates a builder like [`Builder::new`], with a filter of `bits` for each key.
     pub fn new(pool: &'a Pool, space: A, birth: CheckpointNo, buffer_bytes: usize, bits: BitsPerKey) -> Self {
         let records = Builder::new(pool, space, birth, buffer_bytes);
         DeltaBuilder { records, filter: FilterBuilder::new(pool, space, birth, buffer_bytes / 8, bits) }
     }
 
-    /// As [`Builder::of_table`]: of the records. Filters name no table, see [`filter`](crate::filter).
+    /// Marks the records' pages as `table`'s, like [`Builder::of_table`]. Filters name no table, see
+    /// [`filter`](crate::filter).
     #[must_use]
     pub fn of_table(self, table: TableId) -> Self {
         DeltaBuilder { records: self.records.of_table(table), ..self }
     }
 
-    /// As [`Builder::compressing_leaves`]: of the records. A filter's bits are chance, and do not compress.
+    /// Compresses the records' leaves, like [`Builder::compressing_leaves`]. A filter's bits are random, and do not
+    /// compress.
     #[must_use]
     pub fn compressing_leaves(self) -> Self {
         DeltaBuilder { records: self.records.compressing_leaves(), ..self }
     }
 
-    /// Adds a record behind all others: [`Builder::add`].
+    /// Adds a record after all others: [`Builder::add`].
     #[inline]
     pub fn add(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
         self.records.add(key, value)?;
         self.filter.add(key)
     }
 
-    /// The records' builder, to look at.
+    /// Returns the records' builder for reading.
     pub fn records(&self) -> &Builder<'a, A> {
         &self.records
     }
 
-    /// The delta of `ranges` and of what was added. Errors as [`Builder::finish`].
+    /// Returns the delta of `ranges` and of the records that were added. Errors as [`Builder::finish`].
     pub fn finish(self, ranges: Arc<Ranges>, ranges_run: Run) -> Result<Delta> {
         Ok(Delta { records: self.records.finish()?, ranges, ranges_run, filter: self.filter.finish()? })
     }

@@ -1,4 +1,5 @@
-//! What names a run: its root and its size. 48 bytes in the catalog, encoder and decoder in this file alone.
+//! The descriptor of a run: its root and its size. It has 48 bytes in the catalog; only this file encodes and decodes
+//! it.
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
@@ -14,11 +15,11 @@ use base::limits::{MAX_PAGE_BYTES, UNIT_BYTES};
 use base::{Error, PagePtr, Result, codec};
 use page::{Kind, Page};
 
-/// The most levels a run may have. Half-full pages of the least fan-out (three children) reach more pages in 32
+/// The largest number of levels of a run. Half-full pages of the least fan-out (three children) reach more pages in 32
 /// levels than a page pointer can name.
 pub const MAX_HEIGHT: usize = 32;
 
-/// A B+tree of immutable pages, by its root.
+/// A B+tree of immutable pages, given by its root.
 ///
 /// ```
 /// use pando_run::Run;
@@ -28,17 +29,18 @@ pub const MAX_HEIGHT: usize = 32;
 pub struct Run {
     /// The root page; `None` when the run is empty.
     pub root: Option<PagePtr>,
-    /// Levels: 0 when empty, 1 when the root is a leaf.
+    /// The number of levels: 0 when the run is empty, 1 when the root is a leaf.
     pub height: u8,
-    /// Records. Exact until a range is removed without reading its leaves; from then on an estimate.
+    /// The number of records. It is exact until a range is removed without reading its leaves; from then on it is an
+    /// estimate.
     pub records: u64,
-    /// Bytes of keys and values; an estimate whenever `records` is one.
+    /// The bytes of keys and values. An estimate whenever `records` is one.
     pub bytes: u64,
-    /// Leaf pages, exactly.
+    /// The exact number of leaf pages.
     pub leaves: u64,
-    /// Units that its leaves take less than if each took as many as a page has, exactly: what compressing them saves.
+    /// The exact number of units that compressing the leaves saves, compared with leaves of a whole page each.
     pub saved_units: u64,
-    /// Whether records may say that their key is deleted. A run that has nothing below it holds none.
+    /// Whether records may be deletes. A run that has no run below it has no deletes.
     pub deletes: bool,
 }
 
@@ -46,13 +48,13 @@ pub struct Run {
 const DELETES_FLAG: u8 = 1;
 
 impl Run {
-    /// Nothing.
+    /// The empty run.
     pub const EMPTY: Run =
         Run { root: None, height: 0, records: 0, bytes: 0, leaves: 0, saved_units: 0, deletes: false };
-    /// Bytes of the encoded form.
+    /// The length of the encoded form in bytes.
     pub const BYTES: usize = 48;
 
-    /// The on-disk form.
+    /// Returns the on-disk form.
     pub fn encode(&self) -> [u8; Run::BYTES] {
         let mut out = [0; Run::BYTES];
         if let Some(root) = self.root {
@@ -60,7 +62,7 @@ impl Run {
         }
         out[16] = self.height;
         out[17] = if self.deletes { DELETES_FLAG } else { 0 };
-        // A data file has fewer than 2^40 units; what was forged may say otherwise.
+        // A data file has fewer than 2^40 units; a forged value may be larger.
         let saved = self.saved_units.min((1 << 48) - 1).to_le_bytes();
         out[18..24].copy_from_slice(&saved[..6]);
         out[24..32].copy_from_slice(&self.records.to_le_bytes());
@@ -69,8 +71,8 @@ impl Run {
         out
     }
 
-    /// Reads the on-disk form. [`ErrorKind::Corruption`](base::ErrorKind::Corruption) when the height fits no tree,
-    /// the flags are unknown, or its leaves would take no room.
+    /// Decodes the on-disk form. Returns [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if the height fits no
+    /// tree, the flags are unknown, or its leaves would take no space.
     pub fn decode(bytes: &[u8; Run::BYTES]) -> Result<Run> {
         let mut reader = codec::Reader::new(bytes);
         let mut parts =
@@ -95,7 +97,7 @@ impl Run {
         Ok(Run { root, height, records, bytes: size, leaves, saved_units, deletes: flags == DELETES_FLAG })
     }
 
-    /// The root and its level, or `None` when the run is empty.
+    /// Returns the root and its level, or `None` when the run is empty.
     #[inline]
     pub(crate) fn top(&self) -> Option<(PagePtr, u8)> {
         self.root.map(|root| (root, self.height.saturating_sub(1)))

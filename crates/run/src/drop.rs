@@ -1,4 +1,4 @@
-//! Giving up a subtree without reading what need not be read.
+//! Retiring a subtree without reading pages that need not be read.
 //!
 //! A page's own pointer suffices to retire it. Inner pages are read for their children's pointers; leaves only if
 //! the pointer says that a large value lies below.
@@ -14,16 +14,16 @@ use pool::Pool;
 use space::Space;
 use std::ops::{AddAssign, Range};
 
-/// Leaves that are gone.
+/// The leaves that were removed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Dropped {
     pub leaves: u64,
-    /// What they took less than others would: see [`Run::saved_units`](crate::Run::saved_units).
+    /// The units that compressing these leaves saved: see [`Run::saved_units`](crate::Run::saved_units).
     pub saved_units: u64,
 }
 
 impl Dropped {
-    /// The one at `ptr`.
+    /// Returns the count of one leaf, at `ptr`.
     pub fn leaf(ptr: PagePtr, page_bytes: usize) -> Self {
         Dropped { leaves: 1, saved_units: saved_units(ptr, page_bytes) }
     }
@@ -36,13 +36,13 @@ impl AddAssign for Dropped {
     }
 }
 
-/// Units that the page at `ptr` takes less than one that is not compressed.
+/// Returns the units that the page at `ptr` saves compared with an uncompressed page.
 pub(crate) fn saved_units(ptr: PagePtr, page_bytes: usize) -> u64 {
     ((page_bytes / UNIT_BYTES) as u64).saturating_sub(ptr.units())
 }
 
-/// Retires the subtree at `ptr`, whose root has `level`, and which no checkpoints but those `lived` reach; answers what
-/// leaves it had. Its large values go too with `values`; without, they belong to another run by now.
+/// Retires the subtree at `ptr`, whose root has `level`, and which only the checkpoints `lived` reach. Returns what
+/// leaves it had. With `values` its large values are retired, too; without, they belong to another run by now.
 pub(crate) fn retire_subtree(
     pool: &Pool,
     reader: &Reader,

@@ -1,4 +1,4 @@
-//! The way of [`Run::get`], written down: which pages it looks at, and whether they were in memory.
+//! The explained form of [`Run::get`], which records the pages that it reads, and whether they were in memory.
 
 use crate::delta::Delta;
 use crate::descriptor::{Run, expect_leaf, expect_level};
@@ -10,20 +10,20 @@ use base::{ErrorKind, PagePtr, Result};
 use page::{Page, Value};
 use pool::Pool;
 
-/// What the record says, without its bytes.
+/// The contents of a record, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outline {
-    /// A value of so many bytes, in the page.
+    /// A value in the page, of this many bytes.
     Inline(u64),
-    /// A value of so many bytes, outside of the pages.
+    /// A value outside of the pages, of this many bytes.
     Large(u64),
     /// A delete.
     Deleted,
 }
 
 impl Run {
-    /// What is under `key`, as [`Run::get`] finds it. Adds the pages it looked at to `pages`. The reader must be in no
-    /// epoch.
+    /// Returns what is stored under `key`, as [`Run::get`] finds it. Adds the pages it read to `pages`. The reader must
+    /// be in no epoch.
     ///
     /// Errors: as for [`Run::get`].
     pub fn explain(
@@ -53,9 +53,9 @@ impl Run {
 }
 
 impl Delta {
-    /// Whether its filter lets `key` pass. Adds the filter's pages to `pages`. The reader must be in no epoch.
+    /// Returns whether the filter lets `key` pass. Adds the filter's pages to `pages`. The reader must be in no epoch.
     ///
-    /// Errors: what reading the filter answers.
+    /// Errors: those of reading the filter.
     pub fn explain_filter(
         &self,
         pool: &Pool,

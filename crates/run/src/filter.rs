@@ -1,8 +1,8 @@
-//! Filters: whether a run can have a key, known without its pages.
+//! Filters, which say whether a run can have a key without reading its pages.
 //!
-//! A filter is a small run of its own. A record of it stands for a *stretch* of the run that it filters: its key is the
-//! least byte string behind the stretch before, its value a blocked Bloom filter of the stretch's keys (Putze, Sanders,
-//! Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007):
+//! A filter is a small run of its own. Each of its records stands for a *stretch* of the filtered run: the record's key
+//! is the least byte string after the previous stretch, and its value is a blocked Bloom filter of the stretch's keys
+//! (Putze, Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007):
 //!
 //! | bytes | field |
 //! |---|---|
@@ -13,18 +13,18 @@
 //! probe multiplies `x` by 0x9e3779b9 (mod 2^32) and sets bit `x >> 23` of the block: bit `b` is bit `b % 8` of byte
 //! `b / 8`.
 //!
-//! # Why by stretches of keys
-//! They need no count beforehand and no more memory than one stretch takes, however long the run: a merge writes them
-//! as it goes, goes on where it stopped, and cuts off what it has consumed. One look costs the levels of a run about a
-//! hundredth as large, whose pages stay in the pool, and one line of a block.
+//! # Why filters have stretches of keys
+//! They need no count beforehand and no more memory than one stretch takes, however long the run. A merge writes them
+//! as it proceeds, continues where it stopped, and cuts off what it has consumed. One look costs the levels of a run
+//! about a hundredth as large, whose pages stay in the pool, and one line of a block.
 //!
 //! # Rules
-//! 1. A run's filter knows every key of the run, deletes included: there are no false negatives. `check` holds the
-//!    two against each other.
-//! 2. Separators of a filter's inner pages are whole keys: a key between two stretches would else be looked for in the
-//!    leaf behind its own. So a filter is built, cut and moved, never edited.
-//! 3. A run without a filter is asked itself.
-//! 4. Its pages name no table: salvage, which knows pages by that, would take stretches for records.
+//! 1. A run's filter knows every key of the run, including deletes: there are no false negatives. `check` compares the
+//!    two.
+//! 2. Separators of a filter's inner pages are whole keys: a key between two stretches would otherwise be looked up in
+//!    the leaf after its own. So a filter is built, cut and moved, never edited.
+//! 3. If a run has no filter, the run itself is read.
+//! 4. A filter's pages name no table: salvage, which identifies pages by that, would take stretches for records.
 
 use crate::allocate::Allocate;
 use crate::build::Builder;
@@ -42,11 +42,11 @@ use pool::{Hint, Pool};
 use space::Space;
 
 const BLOCK_BYTES: usize = 64;
-/// Bits of a probe: a block has 512.
+/// The shift that gives a probe's bit: a block has 512 bits.
 const BIT_SHIFT: u32 = 32 - 9;
 const MOST_PROBES: u8 = 16;
 
-/// A key, and its hash: computed once for all filters that are asked.
+/// A key, and its hash, which is computed once for all filters that are asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe<'k> {
     /// The key.
@@ -55,27 +55,27 @@ pub struct Probe<'k> {
 }
 
 impl<'k> Probe<'k> {
-    /// Of `key`.
+    /// Creates a probe of `key`.
     #[inline]
     pub fn new(key: &'k [u8]) -> Self {
         Probe { key, hash: checksum::key(key) }
     }
 }
 
-/// How exact a filter is: bits for each key. One in a hundred absent keys passes at 10, one in a thousand at 16.
+/// The number of bits for each key. One in a hundred absent keys passes at 10, one in a thousand at 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitsPerKey(pub u8);
 
 impl BitsPerKey {
-    /// The best number of probes, ln 2 of the bits.
+    /// Returns the best number of probes, ln 2 of the bits.
     fn probes(self) -> u8 {
         ((u32::from(self.0) * 69).div_ceil(100) as u8).clamp(1, MOST_PROBES)
     }
 }
 
-/// Whether a run whose filter is `filter` can have the probe's key. Reads a page a level of the filter.
+/// Returns whether a run with the filter `filter` can have the probe's key. Reads a page a level of the filter.
 ///
-/// Errors: what reading a page answers; [`Corruption`](base::ErrorKind::Corruption) where a stretch is none.
+/// Errors: those of reading a page; [`Corruption`](base::ErrorKind::Corruption) if a value is not a stretch.
 #[inline]
 pub fn may_hold(filter: &Run, pool: &Pool, guard: &mut EpochGuard<'_>, probe: Probe<'_>) -> Result<bool> {
     let Some((root, level)) = filter.top() else { return Ok(true) };
@@ -88,30 +88,30 @@ pub fn may_hold(filter: &Run, pool: &Pool, guard: &mut EpochGuard<'_>, probe: Pr
     }
 }
 
-/// Where a key's bits are: what [`foresee`] found of it.
+/// The place of a key's bits, as far as [`foresee`] found it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Foreseen<'p> {
     leaf: PagePtr,
     hint: Hint<'p>,
-    /// The stretch, once the leaf was looked at.
+    /// The index of the stretch, once the leaf was read.
     stretch: Option<usize>,
 }
 
 impl<'p> Foreseen<'p> {
-    /// The leaf of a filter with the key's stretch, on its way to the processor when this returns. `None` if that
-    /// takes a page that is not in memory: nothing is read, and nothing fails.
+    /// Returns the leaf of a filter with the key's stretch, and prefetches it. Returns `None` if that needs a page that
+    /// is not in memory: nothing is read, and nothing fails.
     #[inline]
     pub fn leaf(filter: &Run, pool: &'p Pool, guard: &mut EpochGuard<'_>, key: &[u8]) -> Option<Self> {
         let (leaf, hint) = foresee(pool, guard, filter.top()?, key)?;
         Some(Foreseen { leaf, hint, stretch: None })
     }
 
-    /// Has the processor fetch the key's block, if the leaf is in memory.
+    /// Prefetches the key's block, if the leaf is in memory.
     #[inline]
     pub fn fetch_block(&mut self, pool: &Pool, guard: &mut EpochGuard<'_>, probe: Probe<'_>) {
         let Some(leaf) = pool.resident(guard, self.leaf, self.hint) else { return };
         let page = leaf.page();
-        // What is no leaf of a filter is refused where it is asked.
+        // A page that is not a filter's leaf is rejected when it is asked.
         if expect_leaf(page, self.leaf, false).is_ok()
             && let Some(at) = stretch_of(page, probe.key)
             && let Value::Inline(stretch) = page.value(at)
@@ -122,16 +122,16 @@ impl<'p> Foreseen<'p> {
         }
     }
 
-    /// [`may_hold`] of that filter, if its stretch is known.
+    /// Returns [`may_hold`] of that filter, if its stretch is known.
     #[inline]
     pub fn may_hold(self, pool: &Pool, guard: &mut EpochGuard<'_>, probe: Probe<'_>) -> Option<Result<bool>> {
         let at = self.stretch?;
-        // A pointer has its page's checksum: what it names is what was looked at before.
+        // A pointer has its page's checksum, so it names the page that was read before.
         Some(pool.read_hinted(guard, self.leaf, self.hint).and_then(|leaf| holds_at(leaf.page(), at, probe)))
     }
 }
 
-/// The stretch of `leaf` that the key is in; `None`: it is before the first.
+/// Returns the stretch of `leaf` that the key is in, or `None` if it is before the first.
 #[inline]
 fn stretch_of(leaf: Page<'_>, key: &[u8]) -> Option<usize> {
     leaf.search(key).map_or_else(|behind| behind.checked_sub(1), Some)
@@ -145,13 +145,13 @@ fn holds_at(leaf: Page<'_>, at: usize, probe: Probe<'_>) -> Result<bool> {
     }
 }
 
-/// The block of `hash` among `blocks`.
+/// Returns the block of `hash` among `blocks`.
 #[inline]
 fn block_of(hash: u64, blocks: usize) -> usize {
     (((hash >> 32) * blocks as u64) >> 32) as usize
 }
 
-/// `None` if the bytes are no stretch.
+/// Returns whether the stretch can hold `hash`, or `None` if the bytes are not a stretch.
 #[inline]
 fn holds(stretch: &[u8], hash: u64) -> Option<bool> {
     let (&probes, blocks) = stretch.split_first()?;
@@ -162,7 +162,8 @@ fn holds(stretch: &[u8], hash: u64) -> Option<bool> {
     let at = block_of(hash, blocks.len() / BLOCK_BYTES) * BLOCK_BYTES;
     let block: &[u8; BLOCK_BYTES] = blocks[at..].first_chunk()?;
     let (mut x, mut all) = (hash as u32, 1);
-    // To the end, also when a bit is missing: half of them are set, so that nobody can foretell where that would be.
+    // The loop runs to the end, even if a bit is missing: half of them are set, so an early exit could not be
+    // predicted.
     for _ in 0..probes {
         x = x.wrapping_mul(0x9e37_79b9);
         let bit = (x >> BIT_SHIFT) as usize;
@@ -193,7 +194,7 @@ fn no_stretch(bytes: usize) -> Error {
     Error::corruption(format!("filter: an entry of {bytes} bytes has no valid length"))
 }
 
-/// What of `filter` the records at or behind `key` need.
+/// Returns the part of `filter` that the records at or after `key` need.
 ///
 /// Errors: those of [`Run::cut`].
 pub fn cut(filter: Run, site: Site<'_>, key: &[u8]) -> Result<Run> {
@@ -208,13 +209,13 @@ pub fn cut(filter: Run, site: Site<'_>, key: &[u8]) -> Result<Run> {
     low.map_or(Ok(filter), |low| filter.cut(site, &low))
 }
 
-/// Builds a filter, key by key in ascending order, beside the run of these keys.
+/// Builds a filter, key by key in ascending order, together with the run of these keys.
 pub struct FilterBuilder<'a, A> {
     builder: Builder<'a, A>,
     bits: BitsPerKey,
-    /// Keys of a full stretch.
+    /// The number of keys of a full stretch.
     most: usize,
-    /// The present stretch's key, and its keys' hashes.
+    /// The key of the current stretch, and the hashes of its keys.
     low: Vec<u8>,
     hashes: Vec<u64>,
     /// The key added last.
@@ -223,7 +224,7 @@ pub struct FilterBuilder<'a, A> {
 }
 
 impl<'a> FilterBuilder<'a, &'a Mutex<Space>> {
-    /// A builder that goes on where `filter` ends: [`Builder::resume`].
+    /// Creates a builder that continues `filter`: [`Builder::resume`].
     pub fn resume(filter: Run, site: Site<'a>, buffer_bytes: usize, bits: BitsPerKey) -> Result<Self> {
         let builder = Builder::resume(filter, site, buffer_bytes)?;
         Ok(Self::over(builder, site.pool.page_bytes(), bits))
@@ -231,7 +232,7 @@ impl<'a> FilterBuilder<'a, &'a Mutex<Space>> {
 }
 
 impl<'a, A: Allocate> FilterBuilder<'a, A> {
-    /// A builder of a new filter; see [`Builder::new`].
+    /// Creates a builder of a new filter; see [`Builder::new`].
     pub fn new(pool: &'a Pool, space: A, birth: CheckpointNo, buffer_bytes: usize, bits: BitsPerKey) -> Self {
         let builder = Builder::new(pool, space, birth, buffer_bytes);
         Self::over(builder, pool.page_bytes(), bits)
@@ -251,14 +252,14 @@ impl<'a, A: Allocate> FilterBuilder<'a, A> {
         }
     }
 
-    /// Adds a key behind all others. Errors as [`Builder::add`].
+    /// Adds a key after all others. Errors as [`Builder::add`].
     #[inline]
     pub fn add(&mut self, key: &[u8]) -> Result<()> {
         if self.hashes.len() == self.most {
             self.end_stretch()?;
         }
         if self.hashes.is_empty() {
-            // As short as tells it from the key before.
+            // The shortest key that is greater than the previous one.
             let common = self.last.iter().zip(key).take_while(|(a, b)| a == b).count();
             let is_first = self.last.is_empty();
             self.low.clear();
@@ -276,7 +277,7 @@ impl<'a, A: Allocate> FilterBuilder<'a, A> {
         self.builder.add(&self.low, Value::Inline(&self.stretch))
     }
 
-    /// Writes what is left, and answers the filter. Errors as [`Builder::finish`].
+    /// Writes the remaining stretch, and returns the filter. Errors as [`Builder::finish`].
     pub fn finish(mut self) -> Result<Run> {
         if !self.hashes.is_empty() {
             self.end_stretch()?;
@@ -290,7 +291,7 @@ mod tests {
     use super::*;
     use base::seams::Random;
 
-    /// One in how many absent keys passes.
+    /// Returns n if one in n absent keys passes.
     fn passing(bits: u8) -> f64 {
         let mut random = Random::seeded(u64::from(bits));
         let hashes: Vec<u64> = (0..3000).map(|_| random.next_u64()).collect();

@@ -1,7 +1,7 @@
-//! One key: a descent that copies child pointers.
+//! Looking up one key: a descent that copies child pointers.
 //!
-//! The page that was read last is given up before its child is read, as a miss leaves the epoch to wait for the
-//! disk: nothing on the way down stays borrowed, nothing is allocated, and nothing is counted.
+//! A page is released before its child is read, because a miss leaves the epoch to wait for the disk. So no page on the
+//! path stays borrowed, and nothing is allocated or counted.
 
 use crate::descriptor::{Run, expect_leaf, expect_level};
 use base::slots::EpochGuard;
@@ -9,20 +9,20 @@ use base::{PagePtr, Result};
 use page::Value;
 use pool::{Hint, PageRef, Pin, Pool};
 
-/// A record that [`Run::get`] found, inside the pool for as long as the epoch lasts.
+/// A record that [`Run::get`] found. It is in the pool for as long as the epoch lasts.
 pub struct Leaf<'g> {
     page: PageRef<'g>,
     index: usize,
 }
 
 impl Leaf<'_> {
-    /// What the record holds.
+    /// Returns the record's value.
     #[inline]
     pub fn value(&self) -> Value<'_> {
         self.page.page().value(self.index)
     }
 
-    /// Keeps the record beyond the epoch, by a count on its page.
+    /// Returns a pin, which keeps the record beyond the epoch.
     #[inline]
     pub fn pin(&self) -> PinnedRecord {
         PinnedRecord { index: self.index, pin: self.page.pin() }
@@ -36,14 +36,14 @@ pub struct PinnedRecord {
 }
 
 impl PinnedRecord {
-    /// What the record holds.
+    /// Returns the record's value.
     #[inline]
     pub fn value(&self) -> Value<'_> {
         self.pin.page().value(self.index)
     }
 }
 
-/// Where a record is, as long as its run's pages stay.
+/// The place of a record, valid as long as its run's pages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
     leaf: PagePtr,
@@ -51,9 +51,9 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// The record itself. One page, most likely in the pool: it was looked at a moment ago.
+    /// Reads the record. It is on one page, which is most likely in the pool, because it was just read.
     ///
-    /// Errors: what reading the page answers.
+    /// Errors: those of reading the page.
     #[inline]
     pub fn leaf<'g>(self, pool: &'g Pool, guard: &'g mut EpochGuard<'_>) -> Result<Leaf<'g>> {
         Ok(Leaf { page: pool.read(guard, self.leaf)?, index: self.index as usize })
@@ -61,7 +61,8 @@ impl Spot {
 }
 
 impl Run {
-    /// Where the record under `key` is. Unlike [`Run::get`] it borrows nothing, so that runs can be asked in turn.
+    /// Returns the place of the record under `key`. Unlike [`Run::get`] it borrows nothing, so that runs can be asked
+    /// in turn.
     #[inline]
     pub fn spot(&self, pool: &Pool, guard: &mut EpochGuard<'_>, key: &[u8]) -> Result<Option<Spot>> {
         let Some((root, level)) = self.top() else { return Ok(None) };
@@ -72,10 +73,10 @@ impl Run {
         Ok(index.map(|index| Spot { leaf: ptr, index: index as u32 }))
     }
 
-    /// The record under `key`. Reads one page per level: at most [`Run::height`](Run) of them.
+    /// Returns the record under `key`. Reads one page per level: at most [`Run::height`](Run) of them.
     ///
-    /// Errors: what reading a page answers, and [`ErrorKind::Corruption`](base::ErrorKind::Corruption) where a page
-    /// is not of the level that its parent says.
+    /// Errors: those of reading a page, and [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if a page does not
+    /// have the level that its parent says.
     #[inline]
     pub fn get<'g>(
         &self,
@@ -90,7 +91,7 @@ impl Run {
     }
 }
 
-/// The record under `key` in the subtree at `root`, whose root has `level`. `deletes`: it may be a delete.
+/// Returns the record under `key` in the subtree at `root`, whose root has `level`. `deletes`: it may be a delete.
 #[inline]
 pub(crate) fn find<'g>(
     pool: &'g Pool,
@@ -106,7 +107,7 @@ pub(crate) fn find<'g>(
     Ok(leaf.page().search(key).ok().map(|index| Leaf { page: leaf, index }))
 }
 
-/// The leaf in which `key` lies, if anywhere, below the page of `level` at `ptr`; and the pool's hint for it.
+/// Returns the only leaf that can have `key`, below the page of `level` at `ptr`, and the pool's hint for it.
 #[inline]
 pub(crate) fn descend<'p>(
     pool: &'p Pool,
@@ -124,7 +125,7 @@ pub(crate) fn descend<'p>(
     Ok((ptr, hint))
 }
 
-/// [`descend`] as long as the pages on the way are in memory, and are what they should be.
+/// Does what [`descend`] does, as long as the pages on the path are in memory and are valid.
 #[inline]
 pub(crate) fn foresee<'p>(
     pool: &'p Pool,
@@ -141,7 +142,7 @@ pub(crate) fn foresee<'p>(
     Some((ptr, hint))
 }
 
-/// The child of `inner` in which `key` lies, if anywhere, on its way to the processor; and the pool's hint for it.
+/// Returns the only child of `inner` that can have `key`, and the pool's hint for it. Prefetches the child.
 #[inline]
 fn child_of<'p>(pool: &'p Pool, inner: &PageRef<'_>, key: &[u8]) -> (PagePtr, Hint<'p>) {
     let (page, hints) = (inner.page(), pool.hints(inner));

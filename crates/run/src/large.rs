@@ -1,16 +1,15 @@
-//! Values too long for a page: where their bytes lie, and how they are read a piece at a time.
+//! Values too long for a page: how their bytes are stored, and how they are read a piece at a time.
 //!
 //! ```text
 //!   LargeRef ──► extent                                   up to 1 MiB: the value, then zeros to the end of the unit
 //!   LargeRef ──► index ──► piece, piece, ... piece        longer: `PagePtr::IN_PIECES` is set
 //!                index = piece units u32 · zero u32 · length u64 · a PagePtr a piece · zeros to the end of the unit
 //! ```
-//! All pieces are equally long but the last, so that an offset leads to its piece by a division; each lies where
-//! there was room. Each carries its own checksum, in the index, and the index's is in the reference: so a piece is
-//! verified before a byte of it is returned, and a reader holds one index (at most 1 MiB and a unit) and one
-//! piece.
+//! All pieces except the last have the same length, so a division leads from an offset to its piece. Each lies where
+//! there was space. The index has the checksum of each piece, and the reference that of the index. So a piece is
+//! verified before a byte of it is returned, and a reader holds one index (at most 1 MiB and a unit) and one piece.
 //!
-//! What a reference, an index and a piece claim is believed only after it was found to agree: [`Pieces::open`].
+//! The claims of a reference, an index and a piece are trusted only after they were found to agree: [`Pieces::open`].
 
 use crate::allocate::Allocate;
 use base::limits::{MAX_LOGGED_VALUE_BYTES, MAX_PIECES, MAX_VALUE_BYTES, PIECE_BYTES, UNIT_BYTES};
@@ -23,12 +22,12 @@ use space::Space;
 
 const INDEX_HEADER_BYTES: usize = 16;
 
-/// Units of an index of `pieces` pieces.
+/// Returns the units of an index of `pieces` pieces.
 fn index_units(pieces: usize) -> u64 {
     (INDEX_HEADER_BYTES + pieces * PagePtr::BYTES).div_ceil(UNIT_BYTES) as u64
 }
 
-/// The parts of one large value, found and checked, its bytes not read yet.
+/// The parts of one large value, found and checked. Its bytes are not read yet.
 #[derive(Clone, Debug)]
 pub struct Pieces {
     len_bytes: u64,
@@ -40,13 +39,13 @@ pub struct Pieces {
 impl Pieces {
     /// Finds the parts of a value: reads the index, if it has one.
     ///
-    /// Errors: [`ErrorKind::Corruption`] where the reference or the index contradict themselves, the limits or the
-    /// file; nothing is allocated then beyond the index.
+    /// Errors: [`ErrorKind::Corruption`] if the reference or the index contradict themselves, the limits or the file;
+    /// then nothing is allocated except the index.
     pub fn open(pool: &Pool, large: LargeRef) -> Result<Pieces> {
         Pieces::find(&**pool.file(), pool.database(), large)
     }
 
-    /// [`Pieces::open`] for a caller that has a data file and no pool.
+    /// Does what [`Pieces::open`] does, for a caller that has a data file and no pool.
     pub fn find(file: &dyn File, database: DatabaseId, large: LargeRef) -> Result<Pieces> {
         let LargeRef { ptr, len_bytes, .. } = large;
         let file_bytes = file.len()?;
@@ -107,28 +106,28 @@ impl Pieces {
         Ok(found)
     }
 
-    /// The length of the value.
+    /// Returns the length of the value in bytes.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
     }
 
-    /// How many pieces there are. At least one.
+    /// Returns how many pieces there are: at least one.
     pub fn count(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Every extent of the value, the index first if there is one.
+    /// Returns every extent of the value, the index first if there is one.
     pub fn extents(&self) -> impl Iterator<Item = PagePtr> {
         self.index.into_iter().chain(self.pieces.iter().copied())
     }
 
-    /// Every extent of the value, the index first, each with the bytes that its checksum covers.
+    /// Returns every extent of the value, the index first, each with the number of bytes that its checksum covers.
     pub fn parts(&self) -> impl Iterator<Item = (PagePtr, u64)> {
         let index = self.index.into_iter().map(|ptr| (ptr, ptr.len_bytes() as u64));
         index.chain(self.pieces.iter().enumerate().map(|(at, ptr)| (*ptr, self.bytes_of(at) as u64)))
     }
 
-    /// The piece that byte `offset` lies in, and where in it. The offset is less than the length.
+    /// Returns the piece that has byte `offset`, and the offset in the piece. `offset` must be less than the length.
     pub fn place_of(&self, offset: u64) -> (usize, usize) {
         ((offset / self.piece_bytes) as usize, (offset % self.piece_bytes) as usize)
     }
@@ -137,8 +136,8 @@ impl Pieces {
         self.piece_bytes.min(self.len_bytes - at as u64 * self.piece_bytes) as usize
     }
 
-    /// Reads piece `at` into `buffer`, in the place of what was there. Verified; straight from the file. After an error
-    /// the buffer is empty.
+    /// Reads piece `at` into `buffer`, replacing its contents. The piece is read from the file and verified. After an
+    /// error the buffer is empty.
     pub fn read(&self, pool: &Pool, at: usize, buffer: &mut Vec<u8>) -> Result<()> {
         buffer.clear();
         buffer.resize(self.bytes_of(at), 0);
@@ -146,7 +145,7 @@ impl Pieces {
     }
 }
 
-/// Reads a large value whole, every piece verified.
+/// Reads a whole large value, every piece verified.
 ///
 /// Errors: those of [`Pieces::open`] and of reading; [`ErrorKind::Full`] if there is no memory for it.
 pub fn read_large(pool: &Pool, large: LargeRef) -> Result<Vec<u8>> {
@@ -193,8 +192,9 @@ pub fn write_extent(pool: &Pool, unit: u64, bytes: &[u8]) -> Result<PagePtr> {
     Ok(ptr)
 }
 
-/// The bytes of the index of a value of `len_bytes` in `pieces` of `piece_bytes` each (the last may be shorter), whole
-/// units. Written with [`write_extent`]; the reference is the pointer that this answers, with [`PagePtr::IN_PIECES`].
+/// Returns the bytes of the index of a value of `len_bytes` in `pieces` of `piece_bytes` each (the last may be
+/// shorter), in whole units. Write it with [`write_extent`]; the reference is the pointer that returns, with
+/// [`PagePtr::IN_PIECES`].
 pub fn encode_index(len_bytes: u64, piece_bytes: usize, pieces: &[PagePtr]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(index_units(pieces.len()) as usize * UNIT_BYTES);
     bytes.extend_from_slice(&((piece_bytes / UNIT_BYTES) as u64).to_le_bytes());
@@ -213,7 +213,7 @@ pub(crate) fn write_large(pool: &Pool, space: &mut dyn Allocate, value: &[u8]) -
     Ok(LargeRef { ptr, len_bytes: value.len() as u64, head })
 }
 
-/// Makes a value that the log referred to the checkpoint's own: its extents are saved as used.
+/// Transfers a value to which the log referred to the checkpoint: its extents are saved as used.
 pub(crate) fn adopt_large(pool: &Pool, space: &Mutex<Space>, large: LargeRef) -> Result<()> {
     let pieces = Pieces::open(pool, large)?;
     let mut space = lock(space);
@@ -221,7 +221,7 @@ pub(crate) fn adopt_large(pool: &Pool, space: &Mutex<Space>, large: LargeRef) ->
     Ok(())
 }
 
-/// Gives up the extents of a value that checkpoint `at` does not reach any more.
+/// Retires the extents of a value that checkpoint `at` no longer reaches.
 ///
 /// Errors: those of [`Pieces::open`]; [`ErrorKind::Corruption`] if one of them is not in use, as in a forged file.
 pub(crate) fn retire_large(
@@ -235,8 +235,9 @@ pub(crate) fn retire_large(
     pieces.extents().try_for_each(|ptr| space.retire(ptr, at))
 }
 
-/// Copies a large value that lies in one extent to a lower place; `None` if there is none. Any lower place will do,
-/// also one behind the border: a value that waited for a gap before it would keep all of the file's end.
+/// Copies a large value that lies in one extent to a lower place, or returns `None` if there is none. Any lower place
+/// suffices, even one after the border: a value that waited for a gap before the border would keep the whole end of the
+/// file.
 pub(crate) fn move_large(pool: &Pool, space: &Mutex<Space>, large: LargeRef) -> Result<Option<LargeRef>> {
     let units = large.ptr.units();
     if !lock(space).has_room_before(large.ptr.unit(), units) {
@@ -245,7 +246,7 @@ pub(crate) fn move_large(pool: &Pool, space: &Mutex<Space>, large: LargeRef) -> 
     write_large(pool, &mut { space }, &read_large(pool, large)?).map(Some)
 }
 
-/// Bytes of the value itself, wherever it lies.
+/// Returns the bytes of the value itself, wherever it is stored.
 #[inline]
 pub(crate) fn value_bytes(value: Value<'_>) -> u64 {
     match value {
@@ -255,7 +256,7 @@ pub(crate) fn value_bytes(value: Value<'_>) -> u64 {
     }
 }
 
-/// The hash under which a record is conserved: as [`page::Page::record_sum`] counts it.
+/// Returns the hash under which a record is conserved, as [`page::Page::record_sum`] counts it.
 #[inline]
 pub(crate) fn record_hash(key: &[u8], value: Value<'_>) -> u64 {
     match value {

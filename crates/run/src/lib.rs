@@ -1,34 +1,33 @@
-//! Pando, floor 3: a *run* is a B+tree of immutable, checksummed pages.
+//! A *run* (floor 3): a B+tree of immutable, checksummed pages.
 //!
 //! ```text
 //!   Run { root, height } ──► inner page ──► inner page ──► leaf: records in key order
 //!                            (16-byte PagePtr per child: unit, length, checksum, flags)
 //! ```
 //!
-//! Pages never change once written, so readers need no lock: a holder of the descriptor of a run reads the same
-//! records for ever, until its pages are released. A changed run is another run that shares the pages that stayed
-//! the same.
+//! Pages never change once written, so readers need no lock: a reader with the descriptor of a run reads the same
+//! records until its pages are released. A changed run is another run, which shares the unchanged pages.
 //!
 //! The modules, in this order; each uses only those before it:
 //!
-//! 1. `allocate`: where new pages get their place; `descriptor`: [`Run`].
+//! 1. `allocate`: places for new pages; `descriptor`: [`Run`].
 //! 2. `compressing`: which leaves are compressed; [`large`]: values outside of pages.
-//! 3. [`get`]: one key; [`cursor`]: many, both ways.
-//! 4. `drop`: retires subtrees unread; `site`: what a checkpoint reads and writes through.
-//! 5. [`build`]: a whole run, from records in order, or more of them after those it has.
+//! 3. [`get`]: one key; [`cursor`]: many, in both directions.
+//! 4. `drop`: retires subtrees without reading them; `site`: what a checkpoint reads and writes through.
+//! 5. [`build`]: builds a whole run from records in order, or continues one.
 //! 6. [`editor`]: the one writer: shadows pages, edits them in place, writes them back in key order.
-//! 7. `cut`: takes away a run's front.
-//! 8. [`ranges`] and [`filter`]; [`delta`]: a run that lies over others, with deletes, ranges of them and a filter.
-//! 9. [`merge`]: several runs read as one; `explain`: what a lookup passed.
-//! 10. [`check`]: everything is verified; [`walk`]: every extent, for a copy.
+//! 7. `cut`: removes a run's front.
+//! 8. [`ranges`] and [`filter`]; [`delta`]: a run that lies over others, with deletes, range deletes and a filter.
+//! 9. [`merge`]: several runs read as one; `explain`: the pages that a look-up reads.
+//! 10. [`check`]: verifies everything; [`walk`]: visits every extent, for a copy.
 //!
 //! # Rules
-//! 1. A child's level is its parent's less one; the root's level is the height less one. Every descent counts down,
-//!    so that no pointer in a hostile file leads round in a circle.
+//! 1. A child's level is its parent's less one; the root's level is the height less one. Every descent counts down, so
+//!    that pointers in a hostile file cannot lead it in a circle.
 //! 2. Entry `i` of an inner page covers the keys from its own key up to entry `i + 1`'s. Entry 0 has no key: its
 //!    lower bound is the parent's.
 //! 3. No page on disk is empty; an empty run has no root.
-//! 4. A pointer carries [`PagePtr::HAS_LARGE`](base::PagePtr::HAS_LARGE) exactly if a large value lies below.
+//! 4. A pointer has [`PagePtr::HAS_LARGE`](base::PagePtr::HAS_LARGE) exactly if a large value lies below.
 //! 5. A leaf holds deletes only if the run's descriptor says that it may.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -1,12 +1,12 @@
-//! Several deltas read as one: each key once, with what the newest says; what older ones say is dropped on the way.
+//! Several deltas read as one: each key once, with what the newest says. What older ones say is dropped on the way.
 //!
-//! 1. Every source stands on its first record that has not been passed.
-//! 2. The next record is that of the least key; of several on that key, the newest source's. The others are dropped.
-//! 3. It is dropped too if a range tombstone of a newer source covers it. One of its own, or of an older source, does
-//!    not touch it: range tombstones take effect before the records of their source.
+//! 1. Every source is on its first record that has not been passed.
+//! 2. The next record is that of the least key; if several have that key, the newest source's. The others are dropped.
+//! 3. It is dropped, too, if a range tombstone of a newer source covers it. Range tombstones of its own or an older
+//!    source do not hide it: they take effect before the records of their source.
 //!
-//! Sources are few, so that the least is found by looking at each: at its key's first bytes, kept side by side, and at
-//! the whole key where these are the same. Memory: the cursors' pins.
+//! Sources are few, so the least key is found by comparing all of them: by the key's first eight bytes, kept side by
+//! side, and by the whole key if these are equal. Memory: the cursors' pins.
 
 use crate::cursor::Cursor;
 use crate::delta::Delta;
@@ -16,9 +16,9 @@ use base::slots::Reader;
 use page::Value;
 use pool::Pool;
 
-/// See the module.
+/// A merge of several deltas; see the module.
 pub struct Merge<'a> {
-    /// Newest first.
+    /// The sources, newest first.
     sources: Vec<Source<'a>>,
     pool: &'a Pool,
     reader: &'a Reader,
@@ -29,12 +29,12 @@ pub struct Merge<'a> {
 struct Source<'a> {
     delta: &'a Delta,
     cursor: Cursor,
-    /// The first eight bytes of the cursor's key; of one that is off the greatest.
+    /// The first eight bytes of the cursor's key; the greatest value if the cursor is off.
     head: u64,
 }
 
 impl<'a> Merge<'a> {
-    /// A merge of `deltas`, newest first, on no record yet.
+    /// Creates a merge of `deltas`, newest first, on no record yet.
     pub fn open(
         deltas: impl IntoIterator<Item = &'a Delta>,
         pool: &'a Pool,
@@ -49,7 +49,8 @@ impl<'a> Merge<'a> {
         Ok(Merge { sources, pool, reader, current: None, key: Vec::new() })
     }
 
-    /// To the next record; false at the end. `dropped` is given what newer sources replace or hide.
+    /// Moves to the next record. Returns false at the end. Calls `dropped` with values that newer sources replace or
+    /// hide.
     pub fn next(&mut self, dropped: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<bool> {
         if let Some(current) = self.current.take() {
             self.sources[current].go_on(self.pool, self.reader)?;
@@ -77,12 +78,12 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// The record that it stands on.
+    /// Returns the current record.
     pub fn entry(&self) -> Option<(&[u8], Value<'_>)> {
         self.sources[self.current?].cursor.entry()
     }
 
-    /// The newest source on the least key.
+    /// Returns the newest source on the least key.
     fn least(&self) -> Option<usize> {
         let head = self.sources.iter().map(|source| source.head).min()?;
         let keys = self.sources.iter().enumerate().filter(|(_, source)| source.head == head);

@@ -1,8 +1,8 @@
-//! Range tombstones as a run has them: sorted, disjoint spans of deleted keys.
+//! The range tombstones of a run: sorted, disjoint spans of deleted keys.
 //!
-//! They take effect before the records of the same run, and hide what lies in older runs. They are few: in memory
-//! as long as the run is in use, on the disk in a small run of their own, whose keys are where spans start and whose
-//! values are where they end (empty: at the end of the table).
+//! They take effect before the records of the same run, and hide records of older runs. They are few. They are in
+//! memory as long as the run is in use, and on disk in a small run of their own, whose keys are the starts of spans and
+//! whose values are their ends (empty: at the end of the table).
 
 use crate::allocate::Allocate;
 use crate::build::Builder;
@@ -15,22 +15,22 @@ use page::Value;
 use pool::Pool;
 use std::ops::Bound;
 
-/// What a run's spans may take in memory: more would be a table of its own.
+/// The most memory that a run's spans may take: more would be a table of its own.
 const MAX_BYTES: usize = 32 << 20;
 
-/// `[start, end)`; no `end` means to the end of the table.
+/// A range `[start, end)`; without `end`, it reaches to the end of the table.
 pub type Span = (Box<[u8]>, Option<Box<[u8]>>);
-/// A [`Span`], lent.
+/// A borrowed [`Span`].
 pub type SpanRef<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// See the module.
+/// The range tombstones of a run; see the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
     spans: Vec<Span>,
 }
 
 impl Ranges {
-    /// The union of spans in any order. [`ErrorKind::Full`] if they take more than 32 MiB.
+    /// Returns the union of spans in any order. Returns [`ErrorKind::Full`] if they take more than 32 MiB.
     ///
     /// ```
     /// let ranges = pando_run::Ranges::union([(&b"m"[..], None), (b"a", Some(&b"c"[..])), (b"b", Some(b"d"))])?;
@@ -47,7 +47,7 @@ impl Ranges {
         Ok(ranges)
     }
 
-    /// The union of spans in any order, however many.
+    /// Returns the union of any number of spans in any order.
     pub fn joined<'s>(spans: impl IntoIterator<Item = SpanRef<'s>>) -> Ranges {
         let mut sorted: Vec<SpanRef<'s>> = spans.into_iter().collect();
         sorted.sort_unstable_by_key(|&(start, _)| start);
@@ -61,18 +61,18 @@ impl Ranges {
         Ranges { spans: sorted.into_iter().map(|(start, end)| (start.into(), end.map(Into::into))).collect() }
     }
 
-    /// Bytes of memory that they take.
+    /// Returns the memory that they take in bytes.
     pub fn bytes(&self) -> usize {
         let bytes = |(start, end): SpanRef<'_>| start.len() + end.map_or(0, <[u8]>::len) + size_of::<Span>();
         self.iter().map(bytes).sum()
     }
 
-    /// Whether every key is covered by one span.
+    /// Returns whether one span covers every key.
     pub fn covers_all(&self) -> bool {
         matches!(self.spans.first(), Some((start, None)) if start.is_empty())
     }
 
-    /// The spans, as far as they lie before `key`; `None`: before the end.
+    /// Returns the parts of the spans before `key`; `None` stands for the end of the table.
     pub fn before<'r>(&'r self, key: Option<&'r [u8]>) -> impl Iterator<Item = SpanRef<'r>> {
         let clipped = move |(start, end): SpanRef<'r>| match key {
             Some(key) if start >= key => None,
@@ -82,28 +82,28 @@ impl Ranges {
         self.iter().filter_map(clipped)
     }
 
-    /// The spans, as far as they lie at or behind `key`.
+    /// Returns the parts of the spans at or after `key`.
     pub fn from<'r>(&'r self, key: &'r [u8]) -> impl Iterator<Item = SpanRef<'r>> {
         let is_behind = move |end: Option<&[u8]>| end.is_none_or(|end| end > key);
         self.iter().filter(move |(_, end)| is_behind(*end)).map(move |(start, end)| (start.max(key), end))
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no spans.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The spans in key order.
+    /// Returns the spans in key order.
     pub fn iter(&self) -> impl Iterator<Item = SpanRef<'_>> {
         self.spans.iter().map(|(start, end)| (&**start, end.as_deref()))
     }
 
-    /// The span at place `at` of their order.
+    /// Returns the span with index `at` in key order.
     pub fn get(&self, at: usize) -> Option<SpanRef<'_>> {
         self.spans.get(at).map(|(start, end)| (&**start, end.as_deref()))
     }
 
-    /// The span that covers `key`. O(log n).
+    /// Returns the span that covers `key`. O(log n).
     #[inline]
     pub fn covering(&self, key: &[u8]) -> Option<SpanRef<'_>> {
         let behind = self.spans.partition_point(|(start, _)| &**start <= key);
@@ -111,7 +111,7 @@ impl Ranges {
         end.as_ref().is_none_or(|end| key < &**end).then_some((&**start, end.as_deref()))
     }
 
-    /// A span that reaches into `start..end`. O(log n).
+    /// Returns a span that reaches into `start..end`. O(log n).
     pub fn overlapping(&self, start: &[u8], end: Bound<&[u8]>) -> Option<SpanRef<'_>> {
         let first = self.spans.partition_point(|(_, end)| end.as_ref().is_some_and(|end| &**end <= start));
         let (span_start, span_end) = self.spans.get(first)?;
@@ -128,8 +128,8 @@ impl Ranges {
         let longest = max_key_bytes(pool.page_bytes());
         let mut builder = Builder::new(pool, space, birth, pool.page_bytes());
         for (start, end) in self.iter() {
-            // A bound one byte longer than any key lies right behind a longest key: the key itself, made the next one
-            // of its length, bounds the same keys.
+            // A bound one byte longer than any key lies right after a longest key. The key itself, increased to the
+            // next key of its length, bounds the same keys.
             let (start, end) = (shortened(start, longest), end.map(|end| shortened(end, longest)));
             let Some(start) = start else { continue };
             let end = end.flatten().unwrap_or_default();
@@ -165,12 +165,12 @@ impl Ranges {
     }
 }
 
-/// The bound itself, or one of `longest` bytes that has the same keys of at most so many before it. `None`: all of them
-/// are before it.
+/// Returns the bound itself, or one of `longest` bytes that has the same keys of at most that length before it. Returns
+/// `None` if all such keys are before it.
 fn shortened(bound: &[u8], longest: usize) -> Option<Vec<u8>> {
     match bound.get(..longest) {
         Some(first) if bound.len() > longest => {
-            // The least byte string of `longest` bytes behind `first`.
+            // The least byte string of `longest` bytes after `first`.
             let last = first.iter().rposition(|&byte| byte != 0xff)?;
             let mut next = first[..=last].to_vec();
             next[last] += 1;

@@ -1,4 +1,4 @@
-//! Where a checkpoint works on runs: what it reads through, takes room from and gives up to.
+//! The environment of a checkpoint's work on runs: the pool, the reader and the space map.
 
 use crate::allocate::Allocate;
 use crate::descriptor::Run;
@@ -13,12 +13,12 @@ use pool::Pool;
 use space::Space;
 use std::ops::Range;
 
-/// See the module.
+/// The environment of a checkpoint's work on runs.
 #[derive(Clone, Copy)]
 pub struct Site<'a> {
-    /// Where pages are read and written.
+    /// The pool, through which pages are read and written.
     pub pool: &'a Pool,
-    /// Through it they are looked at.
+    /// The reader, whose epochs and view protect the pages.
     pub reader: &'a Reader,
     /// The map of the data file.
     pub space: &'a Mutex<Space>,
@@ -27,17 +27,17 @@ pub struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Makes a value that the log referred to the checkpoint's own.
+    /// Transfers a value to which the log referred to the checkpoint.
     pub fn adopt_large(&self, large: LargeRef) -> Result<()> {
         adopt_large(self.pool, self.space, large)
     }
 
-    /// Gives up a large value.
+    /// Retires a large value.
     pub fn retire_large(&self, large: LargeRef) -> Result<()> {
         retire_large(self.pool, self.space, large, self.birth)
     }
 
-    /// Gives up what a record held outside its page.
+    /// Retires what a record held outside its page.
     pub fn retire_value(&self, value: Value<'_>) -> Result<()> {
         match value {
             Value::Large(large) => self.retire_large(large),
@@ -45,12 +45,13 @@ impl Site<'_> {
         }
     }
 
-    /// The checkpoints that may reach what is given up unread: it does not say when it was born.
+    /// Returns the checkpoints that may reach something that is retired without being read, so that its birth is
+    /// unknown.
     pub(crate) fn lived(&self) -> Range<CheckpointNo> {
         CheckpointNo(0)..self.birth
     }
 
-    /// Gives up a run's pages, and its large values if `values`.
+    /// Retires a run's pages, and its large values if `values`.
     pub fn retire_run(&self, run: Run, values: bool) -> Result<()> {
         let Some((root, level)) = run.top() else { return Ok(()) };
         let lived = self.lived();

@@ -1,18 +1,18 @@
-//! Shows every extent of a run to a copy: pages, parents first, and large values in pieces.
+//! A walk that shows every extent of a run to a copy: pages, parents first, and large values in pieces.
 //!
-//! Bytes come from the file itself, past the pool: a copy must not push out what readers use, and a page that has
-//! rotted on the disk must be found although the pool may hold a good copy. Each page is verified as the pool would;
-//! each large value's checksum is known with its last piece.
+//! Bytes are read from the file itself, not through the pool: a copy must not evict pages that readers use, and it must
+//! find a page that is damaged on disk although the pool may hold a good copy. Each page is verified as the pool would
+//! verify it; each large value's checksum is known with its last piece.
 //!
 //! # What is newer than a checkpoint
-//! With `since`, the walk shows only what that checkpoint does not have, and leaves the rest unread where it can. It
-//! rests on two rules of the editor:
-//! 1. *A page's birth is not before its children's.* Who changes a page shadows the way to it, so that all pages on
-//!    the way are born together. A page that `since` has already is therefore the root of a tree that it has.
+//! With `since`, the walk shows only what that checkpoint does not have, and does not read the rest if possible. It
+//! relies on two rules of the editor:
+//! 1. *A page's birth is not before its children's.* An edit of a page shadows the path to it, so all pages on the path
+//!    are born together. A page that `since` already has is therefore the root of a tree that it has.
 //! 2. *A leaf that `since` has names no large value that it lacks.* A reference changes with its leaf.
 //!
-//! A large value has no birth of its own: a newer leaf's are all shown. A page's birth stands in the page, so the
-//! children of each newer page are read, but no further.
+//! A large value has no birth of its own, so all values of a newer leaf are shown. A page's birth is stored in the
+//! page, so the children of each newer page are read, but no further pages.
 //!
 //! Memory: a page for each level, twice if they are compressed, one piece, and the list of a large value's extents.
 
@@ -25,22 +25,22 @@ use page::{LargeRef, Page, Value};
 use pool::stored::{check_length, read_page};
 use std::collections::VecDeque;
 
-/// Large values are shown in pieces of at most this.
+/// The largest piece of a large value that is shown, in bytes.
 pub const PIECE_BYTES: usize = 64 << 10;
 
-/// Where the pages lie.
+/// The file that the pages are read from.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// The data file.
     pub file: &'a dyn File,
-    /// Whose it is: the seed of every checksum.
+    /// The id of the database, which seeds every checksum.
     pub database: DatabaseId,
-    /// Bytes of a page.
+    /// The length of a page in bytes.
     pub page_bytes: usize,
 }
 
 impl Source<'_> {
-    /// Reads the page at `ptr` whole into `bytes`, and if it lies there compressed, as it does into `stored`.
+    /// Reads the page at `ptr` into `bytes`. If it is stored compressed, its stored form is read into `stored`.
     fn read<'b>(&self, ptr: PagePtr, bytes: &'b mut [u8], stored: &mut Vec<u8>) -> Result<Page<'b>> {
         check_length(ptr, bytes.len())?;
         if ptr.len_bytes() == bytes.len() {
@@ -57,22 +57,22 @@ impl Source<'_> {
 pub struct Piece<'a> {
     /// The extent. Its checksum covers `len_bytes` from its beginning; the rest of the last unit is zeros.
     pub ptr: PagePtr,
-    /// How much of the extent means something.
+    /// The number of bytes of the extent that have contents.
     pub len_bytes: u64,
-    /// Where in the extent this piece begins. Pieces follow each other without gaps.
+    /// The offset of this piece in the extent. Pieces follow each other without gaps.
     pub offset: u64,
-    /// The piece.
+    /// The bytes of the piece.
     pub bytes: &'a [u8],
 }
 
-/// A page on the way from the root to where the walk is.
+/// A page on the path from the root to the walk's position.
 #[derive(Debug)]
 struct Level {
     ptr: PagePtr,
     bytes: Vec<u8>,
-    /// What lies there, of a compressed page; of others nothing.
+    /// The stored form of a compressed page; empty for others.
     stored: Vec<u8>,
-    /// The entry that comes next.
+    /// The next entry.
     next: usize,
 }
 
@@ -82,12 +82,12 @@ impl Level {
     }
 }
 
-/// Where a walk stands.
+/// The current item of a walk.
 #[derive(Clone, Copy, Debug)]
 pub enum Shown<'a> {
-    /// At a page: where it lies, and its bytes as they lie there, compressed or not, verified.
+    /// A page: its pointer, and its bytes as they are stored, compressed or not, verified.
     Page(PagePtr, &'a [u8]),
-    /// At a piece of a large value.
+    /// A piece of a large value.
     Large(Piece<'a>),
 }
 
@@ -101,7 +101,7 @@ enum At {
 /// Shows the extents of large values, an index before the pieces that it lists.
 #[derive(Debug, Default)]
 pub struct LargeWalk {
-    /// The extents that come, each with the bytes that its checksum covers.
+    /// The remaining extents, each with the number of bytes that its checksum covers.
     parts: VecDeque<(PagePtr, u64)>,
     at: Option<Part>,
     piece: Vec<u8>,
@@ -117,19 +117,20 @@ struct Part {
 }
 
 impl LargeWalk {
-    /// Has `large` shown behind what is to be shown already.
+    /// Adds `large` after the values that are still to be shown.
     ///
     /// # Errors
-    /// As [`Pieces::open`].
+    /// The same as [`Pieces::open`].
     pub fn add(&mut self, source: Source<'_>, large: LargeRef) -> Result<()> {
         self.parts.extend(Pieces::find(source.file, source.database, large)?.parts());
         Ok(())
     }
 
-    /// Goes to the next piece; false behind the last.
+    /// Moves to the next piece. Returns false after the last.
     ///
     /// # Errors
-    /// [`Corruption`](base::ErrorKind::Corruption) naming the extent that is not what was written; those of reading.
+    /// [`Corruption`](base::ErrorKind::Corruption) if an extent differs from what was written; the message
+    /// names the extent. Errors of reading.
     pub fn advance(&mut self, source: Source<'_>) -> Result<bool> {
         let part = match &mut self.at {
             Some(part) if part.read_bytes < part.len_bytes => part,
@@ -157,10 +158,10 @@ impl LargeWalk {
         Ok(true)
     }
 
-    /// Where the walk went.
+    /// Returns the current piece.
     ///
     /// # Panics
-    /// Before the first [`LargeWalk::advance`] and behind the end.
+    /// Before the first [`LargeWalk::advance`] and after the end.
     pub fn shown(&self) -> Piece<'_> {
         let part = self.at.as_ref().expect("the walk is nowhere");
         let offset = part.read_bytes - self.piece.len() as u64;
@@ -176,16 +177,16 @@ pub struct Walk {
     since: Option<CheckpointNo>,
     levels: Vec<Level>,
     at: At,
-    /// The large value that the walk is at.
+    /// The walk over the current large value.
     large: LargeWalk,
     spare: Vec<Vec<u8>>,
 }
 
 impl Walk {
-    /// A walk over `run`; with `since`, over what a backup of that checkpoint lacks.
+    /// Creates a walk over `run`; with `since`, over what a backup of that checkpoint lacks.
     ///
     /// # Errors
-    /// [`Corruption`](base::ErrorKind::Corruption) if the run cannot be one.
+    /// [`Corruption`](base::ErrorKind::Corruption) if the descriptor is not that of a run.
     pub fn new(run: &Run, since: Option<CheckpointNo>) -> Result<Walk> {
         if usize::from(run.height) > MAX_HEIGHT || (run.height == 0) != run.root.is_none() {
             let message = format!("a run of height {} with root {:?}", run.height, run.root);
@@ -195,11 +196,11 @@ impl Walk {
         Ok(Walk { root: run.top(), deletes: run.deletes, since, levels, at: At::Nothing, large, spare })
     }
 
-    /// Goes to the next piece; false behind the last.
+    /// Moves to the next piece. Returns false after the last.
     ///
     /// # Errors
-    /// [`Corruption`](base::ErrorKind::Corruption) naming the page or value that is not what was written; those of
-    /// reading.
+    /// [`Corruption`](base::ErrorKind::Corruption) if a page or value differs from what was written; the
+    /// message names it. Errors of reading.
     pub fn advance(&mut self, source: Source<'_>) -> Result<bool> {
         if let Some((root, level)) = self.root.take()
             && self.enter(source, root, level)?
@@ -230,10 +231,10 @@ impl Walk {
         }
     }
 
-    /// Where the walk went.
+    /// Returns the current item.
     ///
     /// # Panics
-    /// Before the first [`Walk::advance`] and behind the end.
+    /// Before the first [`Walk::advance`] and after the end.
     pub fn shown(&self) -> Shown<'_> {
         match &self.at {
             At::Nothing => panic!("the walk is nowhere"),

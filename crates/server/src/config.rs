@@ -1,4 +1,4 @@
-//! What can be set.
+//! The configuration of a server.
 
 use crate::shipping::Shipping;
 use pando::options::Value;
@@ -13,61 +13,60 @@ use std::time::Duration;
 pub struct Config {
     /// The directory that holds the databases, each in a subdirectory of its own name.
     pub dir: PathBuf,
-    /// The address and the port on which it listens.
+    /// The address and the port on which the server listens.
     pub listen: SocketAddr,
-    /// The memory of all databases together, in bytes; `None`: a quarter of the machine's.
+    /// The memory of all databases together, in bytes. `None` means a quarter of the machine's memory.
     pub memory_bytes: Option<usize>,
-    /// What an acknowledged write survives, if its request does not set a durability.
+    /// The durability of a write whose request does not set one.
     pub durability: Durability,
     /// Whether a server without tokens may accept connections from other machines.
     pub allow_anyone: bool,
-    /// How much of the CPU profile is kept; `None`: CPU time is sampled only on request.
+    /// The duration of the CPU profile that is kept. With `None`, CPU time is sampled only on request.
     pub profile_window: Option<Duration>,
-    /// What ships the databases to a bucket; `None`: nothing does.
+    /// The code that ships the databases to a bucket. With `None`, they are not shipped.
     pub shipping: Option<Arc<dyn Shipping>>,
     /// Limits on clients.
     pub limits: Limits,
 }
 
-/// Limits on clients. A request that exceeds one fails with a status and a detail that name the reason.
+/// Limits on clients. A request that exceeds one fails with a status and a detail that name the limit.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// The longest body of a request in bytes, and therefore the longest value.
     pub body_bytes: u64,
-    /// The longest body of an import in bytes. An import is one transaction, so this bounds what it can take of the
-    /// disk.
+    /// The longest body of an import in bytes. An import is one transaction, so this bounds the disk space that it can
+    /// use.
     pub import_bytes: u64,
     /// The memory in bytes of all request bodies that are being received.
     pub receiving_bytes: usize,
     /// The longest head of a request in bytes: its first line and its headers.
     pub head_bytes: usize,
-    /// How many connections can be open; more wait to be accepted.
+    /// The largest number of open connections. Further connections wait to be accepted.
     pub connections: usize,
-    /// How many databases can be open, unless more are in use.
+    /// The largest number of open databases, unless more are in use.
     pub open_databases: usize,
-    /// How many interactive transactions can be open.
+    /// The largest number of open interactive transactions.
     pub transactions: usize,
-    /// How long an interactive transaction can stay unused before it is rolled back.
+    /// The time that an interactive transaction can stay unused before it is rolled back.
     pub transaction_idle: Duration,
-    /// How many values of more than 1 MiB can be written or read at a time, plus ranges that are read.
+    /// The largest number of values of more than 1 MiB that are written or read at a time, plus ranges that are read.
     pub streams: usize,
-    /// How many requests of SQL can run at a time; more wait.
+    /// The largest number of SQL requests that run at a time. Further requests wait.
     pub statements: usize,
-    /// How long the statements of a request can take, if the request does not set a time.
+    /// The time limit for the statements of a request that does not set one.
     pub statement_time: Duration,
-    /// The longest time that a request can set.
+    /// The longest time limit that a request can set.
     pub most_statement_time: Duration,
     /// The memory in bytes of SQL for all requests, including sorts, temporary tables and rows that are kept. The
-    /// default is the same as that of the databases' memory, a quarter of what the process can use, but at most 256
-    /// MiB.
+    /// default is that of the databases' memory, a quarter of what the process can use, but at most 256 MiB.
     pub sql_memory_bytes: u64,
-    /// How long a client can take for the head of a request, and between requests.
+    /// The longest time that a client can take for the head of a request, and between requests.
     pub head_timeout: Duration,
-    /// How long a body can keep the server waiting in total; each part that arrives extends this.
+    /// The longest time in total that a body can keep the server waiting. Each part that arrives extends it.
     pub body_timeout: Duration,
-    /// From which duration on a request is slow; `/debug/slow` shows the slowest.
+    /// The duration from which a request counts as slow. `/debug/slow` shows the slowest.
     pub slow: Duration,
-    /// How long a shutdown waits for requests in progress.
+    /// The time that a shutdown waits for requests in progress.
     pub drain: Duration,
 }
 
@@ -111,11 +110,11 @@ impl Default for Limits {
     }
 }
 
-/// Memory for SQL is no more by default, however much there is.
+/// The largest default of the memory for SQL.
 const MOST_USUAL_SQL_BYTES: u64 = 256 << 20;
 
-/// The memory that databases get unless it is said: a quarter of the machine's, or of the control group's limit, as the
-/// library reckons it.
+/// Returns the default memory of the databases: a quarter of the machine's memory or of the control group's limit, as
+/// the library computes it.
 pub fn share_bytes() -> usize {
     let settings = Database::builder().settings(None).unwrap_or_default();
     let memory = settings.iter().find(|setting| setting.spec.name == "memory_bytes");
@@ -125,7 +124,7 @@ pub fn share_bytes() -> usize {
     }
 }
 
-/// What SQL gets by default, where databases get `share_bytes`.
+/// Returns the default memory of SQL if databases get `share_bytes`.
 fn usual_sql_bytes(share_bytes: usize) -> u64 {
     MOST_USUAL_SQL_BYTES.min(share_bytes as u64)
 }

@@ -7,25 +7,26 @@
 //!                                           └──► writer: single writes, committed together
 //! ```
 //!
-//! The crate has wings, a folder each, whose `mod.rs` lists its files. In this order a wing uses the ones before it:
+//! The crate has one folder for each part, and the `mod.rs` of a folder lists its files. A part uses only the parts
+//! before it in this list:
 //!
-//! 1. [`shipping`]: what copies commits to a bucket. [`config`]: what can be set. [`log`]: the server's log, which no
-//!    request waits for.
-//! 2. `wire`: what goes over the wire: addresses, bodies, problems, records as bytes, the heads of requests.
-//! 3. `limits`: what requests may take: threads, the memory of bodies, the places of streams, connections.
-//! 4. `watch`: what operators learn: counts and latencies, slow requests, a line for each request.
+//! 1. [`shipping`]: the interface to the code that copies commits to a bucket. [`config`]: the configuration. [`log`]:
+//!    the server's log, which no request waits for.
+//! 2. `wire`: what is sent over the network: addresses, bodies, problems, records as bytes, the heads of requests.
+//! 3. `limits`: bounds on what requests use: threads, memory for bodies, places of streams, connections.
+//! 4. `watch`: what operators can observe: counts and latencies, slow requests, a log line for each request.
 //! 5. `data`: databases that are opened and closed as needed, single writes that are committed together, interactive
 //!    transactions, conditions.
-//! 6. `access`: who may do what: [`auth`] (tokens), pages of other sites, reserved tables.
+//! 6. `access`: authorization: [`auth`] (tokens), requests from pages of other sites, reserved tables.
 //! 7. `send`: records and long values as bodies of responses.
-//! 8. `calls`: what an operation is, and what its handler is called with.
+//! 8. `calls`: the definition of an operation, and the arguments of its handler.
 //! 9. `operations`: the handlers, each with its entry for the table.
 //! 10. `routes`: the table, the tree that finds an operation by its path, and the OpenAPI document.
-//! 11. `serving`: the way of a request, a connection, and a server from start to end.
+//! 11. `serving`: the steps of a request, a connection, and a server from start to end.
 //!
-//! To add an operation, write its handler in `operations`, and its entry in the `OPERATIONS` beside it.
+//! To add an operation, write its handler in `operations`, and add its entry to the `OPERATIONS` beside it.
 //!
-//! The threads that read sockets never wait: not for a disk, not for a commit, not for a lock held across either.
+//! The threads that read sockets never wait for a disk, for a commit, or for a lock that is held across either.
 #![deny(missing_docs, unsafe_code)]
 
 pub mod shipping;

@@ -1,12 +1,12 @@
-//! The server's log: no request waits for the reader of its lines.
+//! The server's log, whose reader no request waits for.
 //!
-//! 1. A line goes into a queue of at most 1 MiB (`MOST_BYTES`), and the request goes on at once. A line that does not
+//! 1. A line goes into a queue of at most 1 MiB (`MOST_BYTES`), and the request continues at once. A line that does not
 //!    fit is dropped and counted.
 //! 2. One thread takes lines out of the queue and writes them. It writes to a descriptor of its own, so that it holds
 //!    no lock of the standard library while a pipe's reader stalls.
-//! 3. A line that cannot be written, as the disk is full or the pipe is closed, is dropped and counted, too. After the
-//!    next line that can be written, another says how many are missing.
-//! 4. [`Log::finish`] waits for the queue, for a while: the end of the server does not depend on the reader either.
+//! 3. A line that cannot be written because the disk is full or the pipe is closed is also dropped and counted. After
+//!    the next line that can be written, the log adds a line with the number of dropped ones.
+//! 4. [`Log::finish`] waits for the queue for a bounded time, so that a shutdown does not depend on the reader either.
 //!
 //! The number of dropped lines is `pando_log_dropped_lines_total` of `/metrics`.
 
@@ -19,19 +19,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The memory of lines that wait to be written: some 8,000 lines about requests.
+/// The memory of lines that wait to be written: about 8,000 lines about requests.
 const MOST_BYTES: usize = 1 << 20;
-/// What a line takes beside its text, about.
+/// The approximate memory of a line in addition to its text.
 const LINE_BYTES: usize = 48;
-/// How long to wait where the descriptor would not block and takes nothing.
+/// The pause before the next try if a non-blocking descriptor accepts nothing.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Lines that were dropped, of every log of this process.
+/// The number of lines that were dropped, over all logs of this process.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 /// Returns how many lines were dropped since the process started.
 pub fn dropped_lines() -> u64 {
-    // Relaxed: a tally, which orders nothing.
+    // Relaxed: this is a counter, which orders nothing.
     DROPPED.load(Ordering::Relaxed)
 }
 
@@ -44,7 +44,7 @@ fn drop_line() {
 #[derive(Clone, Debug)]
 pub struct Log(Arc<Shared>);
 
-/// A writer of lines. Each call of `write` is one line, and never fails or waits.
+/// A writer of lines. Each call of `write` writes one line, and never fails or waits.
 #[derive(Debug)]
 pub struct Line(Arc<Shared>);
 
@@ -58,7 +58,7 @@ struct Shared {
 struct State {
     lines: VecDeque<Box<[u8]>>,
     bytes: usize,
-    /// A line was taken out and is being written.
+    /// Whether a line was taken out and is being written.
     is_writing: bool,
 }
 
@@ -79,7 +79,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The next line, as soon as there is one.
+    /// Waits for the next line and returns it.
     fn take(&self) -> Box<[u8]> {
         let mut state = self.state();
         state.is_writing = false;
@@ -96,7 +96,7 @@ impl Shared {
 }
 
 impl Log {
-    /// Creates a log that a thread of its own writes to standard error.
+    /// Creates a log and starts a thread that writes it to standard error.
     ///
     /// # Errors
     /// If there is no standard error, or if the thread cannot be started.
@@ -131,7 +131,7 @@ impl Log {
         Line(Arc::clone(&self.0))
     }
 
-    /// Redirects panics to this log. Written to standard error directly, a panic would wait for its reader.
+    /// Redirects panics to this log. A panic that is written to standard error directly would wait for its reader.
     pub fn take_panics(&self) {
         let log = self.clone();
         std::panic::set_hook(Box::new(move |panic| {
@@ -161,7 +161,7 @@ fn missing_lines(count: u64) -> String {
     format!("{count} lines of the log were dropped, because they could not be written in time\n")
 }
 
-/// Writes a line, also where the descriptor does not block.
+/// Writes a line, even if the descriptor is non-blocking.
 fn write_all(out: &mut impl Write, mut line: &[u8]) -> io::Result<()> {
     while !line.is_empty() {
         match out.write(line) {

@@ -1,4 +1,4 @@
-//! Readers in another process: a follower on the same simulated disk, whose every state is held against the model's.
+//! Readers in another process: a follower on the same simulated disk, each state of which is compared with the model's.
 
 use crate::model::State;
 use base::seams::Random;
@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Follower, Options, Snapshot, Store, beside};
 
-/// At most so many of its snapshots are kept.
+/// The largest number of its snapshots that are kept.
 const SNAPSHOTS: usize = 3;
 
-/// Follows one session's store, now and then.
+/// Follows the store of one session, from time to time.
 pub struct Follow {
     random: Random,
     options: Options,
     open: Option<Open>,
-    /// How often it caught up.
+    /// The number of times that it caught up.
     pub looks: u64,
 }
 
@@ -28,18 +28,18 @@ struct Open {
 }
 
 impl Follow {
-    /// A follower for the run of `seed`.
+    /// Creates a follower for the run of `seed`.
     pub fn new(seed: u64, options: &Options) -> Self {
         let random = Random::seeded(seed ^ 0x6265_7369_6465_5f5f);
         let options = Options { read_only: true, ..options.clone() };
         Follow { random, options, open: None, looks: 0 }
     }
 
-    /// What one turn does: nothing, open, look, or close. `writer` is what is followed; `state_at` knows the state
-    /// after each commit.
+    /// Takes one turn: does nothing, opens, looks, or closes. `writer` is the followed store; `state_at` returns the
+    /// state after each commit.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of what is wrong.
     pub fn turn(
         &mut self,
         disk: &SimDisk,
@@ -60,7 +60,7 @@ impl Follow {
             }
             Some(open) => open.look_back(&mut self.random),
         };
-        // After an injected fault a reader may fail like anybody else.
+        // After an injected fault a reader may fail, as every user of the disk may.
         looked.or_else(|wrong| match wrong {
             Trouble::Engine(error) if disk.faults_hit() > 0 && error.kind() != ErrorKind::Corruption => {
                 self.open = None;
@@ -76,13 +76,13 @@ impl Follow {
                 self.open = Some(Open { store, follower, snapshots: Vec::new(), last: 0 });
                 Ok(())
             }
-            // Where files cannot be mapped, or this run admits none.
+            // Files cannot be mapped here, or this run admits no readers.
             Err(error) if error.kind() == ErrorKind::Locked => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The session has ended; the next one's disk has what a killed reader leaves behind.
+    /// Ends with the session. The next session's disk has what a killed reader leaves.
     pub fn give_up(&mut self) {
         self.open = None;
     }
@@ -137,7 +137,7 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.snapshots.clear();
-        // It gives back what this thread still holds of the store.
+        // This releases what this thread still holds of the store.
         let _ = self.store.close();
     }
 }

@@ -1,6 +1,6 @@
-//! A named consumer that follows the changes of every session: what it is given is repeated in a state of its own,
-//! which must be the model's after each commit. What it has acknowledged survives kills and crashes, and no more than
-//! that is missing or given again.
+//! A named consumer that follows the changes of every session. It applies them to a state of its own, which must equal
+//! the model's after each commit. What it has acknowledged survives kills and crashes, and nothing else is missing or
+//! delivered again.
 
 use crate::model::{Bytes, Change, State};
 use crate::workload::TABLES;
@@ -11,19 +11,19 @@ use std::sync::Arc;
 use store::Store;
 use store::changes::{Consumer, Feed, Operation, TableChange, TableInfo};
 
-/// Its name.
+/// The name of the consumer.
 pub const NAME: &str = "explorer";
 
-/// Follows one session after the other; in some runs only.
+/// Follows one session after the other, in some runs only.
 pub struct Consume {
     random: Random,
     is_on: bool,
     open: Option<Open>,
-    /// The last commit that was acknowledged, once there was one.
+    /// The last commit that was acknowledged; `None` before the first.
     acknowledged: Option<u64>,
-    /// What it has last tried to acknowledge: an acknowledgement that failed may be written all the same.
+    /// The last commit that it tried to acknowledge. An acknowledgement that failed may have been written nevertheless.
     attempted: Option<u64>,
-    /// Commits that it was given.
+    /// The number of commits that were delivered to it.
     pub given: u64,
 }
 
@@ -35,17 +35,17 @@ struct Open {
 }
 
 impl Consume {
-    /// A consumer for the run of `seed`.
+    /// Creates a consumer for the run of `seed`.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::seeded(seed ^ 0x636f_6e73_756d_6572);
         let is_on = random.chance(2, 3);
         Consume { random, is_on, open: None, acknowledged: None, attempted: None, given: 0 }
     }
 
-    /// What one turn does: nothing, open, read, acknowledge, or let go.
+    /// Takes one turn: does nothing, opens, reads, acknowledges, or closes.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of what is wrong.
     pub fn turn(
         &mut self,
         disk: &SimDisk,
@@ -61,7 +61,7 @@ impl Consume {
             Some(_) if self.random.chance(1, 80) => Ok(()),
             Some(open) => self.read(open, store, state_at),
         };
-        // After an injected fault a consumer may fail like anybody else, and begins again.
+        // After an injected fault a consumer may fail, as every user of the disk may, and begins again.
         turned.or_else(|wrong| match wrong {
             Trouble::Engine(error) if disk.faults_hit() > 0 && error.kind() != ErrorKind::Corruption => {
                 Ok(())
@@ -120,7 +120,7 @@ impl Consume {
             if let Some(table) = TABLES.into_iter().find(|table| !is_same(&open.state, &expected, table)) {
                 return Err(Trouble::Wrong(format!("a consumer has another {table} after commit {number}")));
             }
-            // What it does not know, as what a TTL has removed by a certain time, it takes over.
+            // It takes over what changes do not contain, such as the entries that a TTL has removed.
             open.state = expected;
             open.last = number;
             self.given += 1;
@@ -134,13 +134,13 @@ impl Consume {
         Ok(())
     }
 
-    /// The session has ended.
+    /// Ends with the session.
     pub fn give_up(&mut self) {
         self.open = None;
     }
 }
 
-/// Whether two states agree about a table. Entries that expire depend on times, and are looked at elsewhere.
+/// Returns whether two states agree about a table. Entries that expire depend on times, and are checked elsewhere.
 fn is_same(one: &State, other: &State, table: &'static str) -> bool {
     if one.has(table) != other.has(table) || one.layout(table) != other.layout(table) {
         return false;
@@ -152,16 +152,16 @@ fn is_same(one: &State, other: &State, table: &'static str) -> bool {
     one.is_dated(table) || all(one) == all(other)
 }
 
-/// The model's name for a table.
+/// Returns the model's name for a table.
 fn known(name: &str) -> Result<&'static str, Trouble> {
     let found = TABLES.into_iter().find(|table| *table == name);
     found.ok_or_else(|| Trouble::Wrong(format!("a consumer was shown table {name}")))
 }
 
-/// Names that tables have on the way, as two may swap theirs in one commit.
+/// Temporary names of tables, because two tables may swap their names in one commit.
 const ON_THE_WAY: [&str; 4] = ["~0", "~1", "~2", "~3"];
 
-/// What a commit did to tables as wholes.
+/// Returns the changes that a commit made to tables as wholes.
 fn repeat_tables(changes: &[TableChange]) -> Result<Vec<Change>, Trouble> {
     let ttl_ms = |table: &TableInfo| table.ttl().map(|ttl| ttl.as_millis() as u64);
     let (mut first, mut then) = (Vec::new(), Vec::new());
@@ -195,7 +195,7 @@ fn repeat_tables(changes: &[TableChange]) -> Result<Vec<Change>, Trouble> {
     Ok(first)
 }
 
-/// What a commit wrote; `None`: it concerns a table as a whole.
+/// Returns the change of a written operation; `None` if it concerns a table as a whole.
 fn repeat(operation: Operation<'_>) -> Result<Option<Change>, Trouble> {
     let bytes = |bytes: &[u8]| Bytes::from(bytes);
     Ok(Some(match operation {

@@ -1,10 +1,10 @@
-//! Backups between everything else: a pinned state is copied part by part, one or a few a turn, while clients commit
-//! and checkpoints switch and free. It is then rebuilt on a disk of its own, with those that it is a difference to, and
-//! held against the model as of the commit that it names. Of some rebuildings the crashes are explored: an image is
-//! refused, or holds all.
+//! Backups during all other work. A pinned state is copied part by part, one or a few in each turn, while clients
+//! commit and checkpoints switch and free. The copy is then rebuilt on a disk of its own, together with those to which
+//! it is a difference, and compared with the model at the commit that it names. For some rebuilds the crashes are
+//! explored: an image is refused or holds everything.
 //!
-//! Copying writes nothing and draws from a chance of its own, so that histories are the same with and without it but
-//! for what stays pinned.
+//! Copying writes nothing and has its own random numbers, so histories are the same with and without it, except for
+//! what stays pinned.
 
 use crate::model::State;
 use base::seams::Random;
@@ -23,7 +23,7 @@ enum Copied {
     Extent { ptr: PagePtr, len_bytes: u64, offset: u64, bytes: Vec<u8> },
 }
 
-/// A copy that is complete, and what it is a difference to.
+/// A complete copy, and the copy to which it is a difference.
 #[derive(Debug)]
 pub struct Taken {
     superblock: Superblock,
@@ -33,23 +33,24 @@ pub struct Taken {
     state: State,
 }
 
-/// A copy under way.
+/// A copy in progress.
 #[derive(Debug)]
 struct Copying {
     pinned: Pinned,
     taken: Taken,
-    /// Half of the copies: a part every few turns, so that checkpoints come and go beneath them.
+    /// Whether it copies only one part every few turns, so that checkpoints begin and end meanwhile. Half of the copies
+    /// do.
     is_slow: bool,
 }
 
-/// What copying came to.
+/// The counts of copies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Copies {
-    /// Copies taken and rebuilt.
+    /// The copies that were taken and rebuilt.
     pub taken: u64,
-    /// Those that were differences.
+    /// The copies that were differences.
     pub differences: u64,
-    /// Crash images of rebuildings.
+    /// The crash images of rebuilds.
     pub images: u64,
 }
 
@@ -73,16 +74,16 @@ pub struct Copier {
 }
 
 impl Copier {
-    /// A copier for the run of `seed`.
+    /// Creates a copier for the run of `seed`.
     pub fn new(seed: u64, options: Options) -> Self {
         let random = Random::seeded(seed ^ 0x6261_636b_7570_5f5f);
         Copier { random, options, under_way: None, last: None, copies: Copies::default() }
     }
 
-    /// What one turn does: nothing, begin, or a few parts. `state_at` knows the state after each commit.
+    /// Takes one turn: does nothing, begins, or copies a few parts. `state_at` returns the state after each commit.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of what is wrong.
     pub fn turn(
         &mut self,
         store: &Arc<Store>,
@@ -129,15 +130,15 @@ impl Copier {
         Ok(())
     }
 
-    /// The process ends.
+    /// Ends with the process.
     pub fn give_up(&mut self) {
         self.under_way = None;
     }
 
-    /// The database was closed: what is under way has to notice.
+    /// Checks that a copy in progress detects that the database was closed.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of what is wrong.
     pub fn closed(&mut self) -> Result<(), String> {
         match self.under_way.take().map(|mut copying| copying.pinned.advance()) {
             None => Ok(()),
@@ -174,7 +175,7 @@ impl Copier {
     }
 }
 
-/// How [`Taken::is_on`] says that a disk was refused.
+/// The prefix with which [`Taken::is_on`] reports that a disk was refused.
 const REFUSED: &str = "refused: ";
 
 impl Copying {
@@ -218,7 +219,7 @@ impl Taken {
         Ok(())
     }
 
-    /// Opens what is on `disk` and compares it with the state that was pinned.
+    /// Opens the database on `disk` and compares it with the pinned state.
     fn is_on(&self, disk: &SimDisk, options: &Options) -> Result<(), String> {
         let opened = store::open(disk.dir(), options);
         let store = match opened {

@@ -1,15 +1,16 @@
-//! The crash explorer: every moment of a run, and of the recoveries from it, in every state a crash could leave.
+//! The crash explorer: it examines every moment of a run, and of the recoveries from it, in every state that a crash
+//! could leave.
 //!
 //! For a seed:
-//! 1. Run its workload (`schedule`), which already checks all that clients and readers see.
-//! 2. At each moment of each session (after each event of its disk) draw images. One that was seen before needs no
-//!    second opening, but must keep what *this* moment promises.
-//! 3. Open each new image and hold it against the model: it is the state after some number of commits, and that
-//!    number is at least what the promise says (`Sync` commits; for a killed process `Buffered` ones as well).
-//! 4. Of some, also write to it, checkpoint, close and open it once more.
-//! 5. Some are opened read-only before, to the same state and without a single event on the disk.
-//! 6. Of some, take the recovery itself as a run: step 2 on its events, with the same promise, and once it is open
-//!    with all that it showed. So to a depth of three.
+//! 1. It runs the seed's workload (`schedule`), which already checks everything that clients and readers see.
+//! 2. At each moment of each session (after each event of its disk) it draws images. An image that was seen before is
+//!    not opened again, but must keep what *this* moment promises.
+//! 3. It opens each new image and compares it with the model. The image must be the state after some number of commits,
+//!    which is at least the promised one (`Sync` commits; for a killed process also `Buffered` ones).
+//! 4. To some images it also writes, makes a checkpoint, closes and opens them once more.
+//! 5. It opens some images read-only before, which must give the same state without a single event on the disk.
+//! 6. For some images it takes the recovery itself as a run: it repeats step 2 on its events, with the same promise,
+//!    which after the opening includes everything that was shown. This nests to a depth of three.
 
 use crate::history::{Promise, Run};
 use crate::phase::Course;
@@ -25,12 +26,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// How thoroughly to explore.
+/// The thoroughness of the exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Images drawn at each event, at most.
+    /// The largest number of images drawn at each event.
     pub images_per_event: usize,
-    /// 1: crashes of the run only; 2: also of recoveries from them; 3: and of recoveries from those.
+    /// The depth: 1 explores crashes of the run only; 2 also of recoveries from them; 3 also of recoveries from those.
     pub depth: usize,
 }
 
@@ -40,24 +41,25 @@ impl Default for Settings {
     }
 }
 
-/// One image in so many is written to and reopened.
+/// One image in this number is written to and reopened.
 const GO_ON_ONE_IN: u64 = 12;
-/// One image in so many is opened read-only first.
+/// One image in this number is opened read-only first.
 const READ_ONE_IN: u64 = 12;
-/// One image in so many has its recovery explored.
+/// One image in this number has its recovery explored.
 const NEST_ONE_IN: u64 = 24;
 
-/// How many events before a fatal crash are shown.
+/// The number of events that are shown before a fatal crash.
 const SHOWN_EVENTS: usize = 24;
 
-/// What was found wrong, and how to find it again.
+/// A failure, and how to reproduce it.
 #[derive(Debug)]
 pub struct Failure {
-    /// The workload.
+    /// The seed of the workload.
     pub seed: u64,
-    /// The crashes that led to it, outermost first: the moment, the step, and what survived. Empty: no crash did.
+    /// The crashes that led to it, outermost first: the moment, the step, and what survived. Empty if there was no
+    /// crash.
     pub trail: Vec<String>,
-    /// What is wrong.
+    /// A description of what is wrong.
     pub what: String,
     settings: Settings,
 }
@@ -76,8 +78,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Explores many seeds on `threads` threads: each seed's work is its own, whatever else goes on. `failed` hears of
-/// each failure when it is found, and says whether to go on. Returns what was seen, and how many seeds failed.
+/// Explores many seeds on `threads` threads. The work of a seed does not depend on other seeds. `failed` is called for
+/// each failure when it is found, and returns whether to continue. Returns the counts, and how many seeds failed.
 pub fn seeds(
     seeds: Range<u64>,
     settings: Settings,
@@ -116,7 +118,7 @@ pub fn seeds(
 /// Explores one seed.
 ///
 /// # Errors
-/// The first thing found wrong, a panic of the engine included.
+/// The first failure, including a panic of the engine.
 pub fn seed(seed: u64, settings: Settings, tally: &mut Tally) -> Result<(), Box<Failure>> {
     let mut trail = Vec::new();
     let explored = catch_unwind(AssertUnwindSafe(|| {
@@ -136,7 +138,7 @@ pub fn seed(seed: u64, settings: Settings, tally: &mut Tally) -> Result<(), Box<
     Err(Box::new(Failure { seed, trail, what, settings }))
 }
 
-/// The events before a moment, for the reader of a failure.
+/// Returns the events before a moment, for the report of a failure.
 fn last_events(disk: &SimDisk, at: usize) -> impl Iterator<Item = String> {
     let first = at.saturating_sub(SHOWN_EVENTS);
     let events = disk.events_since(first).into_iter().take(at - first);
@@ -146,7 +148,7 @@ fn last_events(disk: &SimDisk, at: usize) -> impl Iterator<Item = String> {
 struct Explorer<'a> {
     run: &'a Run,
     settings: Settings,
-    /// The commits that each image was found to hold.
+    /// The number of commits that each image holds.
     seen: HashMap<u64, u64, ByFingerprint>,
     tally: &'a mut Tally,
     random: Random,
@@ -176,7 +178,7 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Draws the images of one moment.
+    /// Draws and examines the images of one moment.
     fn moment(
         &mut self,
         disk: &SimDisk,
@@ -217,7 +219,7 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Opens an image and holds it against the model. Returns how many commits it holds.
+    /// Opens an image and compares it with the model. Returns how many commits it holds.
     fn image(&mut self, image: &Image, exists: bool, required: u64, depth: usize) -> Result<u64, String> {
         let disk = image.restore();
         let nest = depth < self.settings.depth && self.random.chance(1, NEST_ONE_IN);

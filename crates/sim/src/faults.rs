@@ -1,16 +1,17 @@
-//! Every call made to fail in turn, and disks of every size.
+//! Makes every call fail in turn, and tries disks of every size.
 //!
-//! A script is some transactions with checkpoints between them, on an empty disk or on what a killed process left. For
-//! each kind of call, for an I/O error and for a full disk, for one failure and for failing from then on: run the
-//! script with the first such call failing, then the second, until a run meets no failure any more. Then:
+//! A script is a number of transactions with checkpoints between them, on an empty disk or on the disk of a killed
+//! process. For each kind of call, for an I/O error and for a full disk, for one failure and for permanent failure, the
+//! script is run with the first such call failing, then with the second, until a run meets no failure. Then:
 //!
-//! 1. Every error was typed and one that the failure explains; nothing panicked.
-//! 2. The disk, reopened without faults after a power loss and after a kill, holds a prefix of the commits with all
-//!    that was acknowledged.
-//! 3. What recovery showed after the kill survives a power loss right after it: a failed sync is not trusted later.
+//! 1. Every error must be typed and explained by the failure; nothing may panic.
+//! 2. The disk is reopened without faults after a power loss and after a kill. It must hold a prefix of the commits
+//!    that includes every acknowledged one.
+//! 3. What recovery showed after the kill must survive a power loss directly after it: a failed sync is not trusted
+//!    later.
 //!
-//! On a disk that is too small, every call may fail for room. Where the database keeps a reserve, all that is in it can
-//! be deleted all the same, and then it is written to again. Once room is made the same database goes on.
+//! On a disk that is too small, every call may fail for lack of space. If the database keeps a reserve, everything in
+//! it can still be deleted, and then it can be written to again. Once there is space, the same database continues.
 
 use crate::copying::Copies;
 use crate::history::{Crossed, Promise, Run};
@@ -27,31 +28,31 @@ use std::sync::atomic::Ordering;
 use store::{Options, Store, Transaction, TransactionOptions};
 use txn::Durability;
 
-/// Transactions of a script; a checkpoint comes after every so many.
+/// The number of transactions of a script, and the number after which a checkpoint follows.
 const TRANSACTIONS: usize = 36;
 const CHECKPOINT_EVERY: usize = 9;
-/// A call that is made more often than this is a loop.
+/// The number of calls beyond which a script is assumed to loop.
 const MAX_CALLS: u64 = 5000;
 
-/// What a database with pages of 16 KiB keeps free at least, with what a segment of the log takes.
+/// The least free space of a database with pages of 16 KiB, including a segment of the log.
 const LEAST_RESERVE_BLOCKS: u64 = 80;
 
-/// What the loops came to.
+/// The counts of the loops.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Failed {
-    /// Scripts run with a failing call.
+    /// The scripts that were run with a failing call.
     pub runs: u64,
-    /// Runs that the failure latched.
+    /// The runs that the failure latched.
     pub latched: u64,
-    /// Runs on disks that were too small.
+    /// The runs on disks that were too small.
     pub small_disks: u64,
-    /// Of those, full ones whose database was emptied, and then written to again.
+    /// Those of them whose full database was emptied, and then written to again.
     pub emptied: u64,
-    /// Images reopened.
+    /// The images that were reopened.
     pub images: u64,
 }
 
-/// Where a script begins.
+/// The state in which a script begins.
 struct Start {
     disk: SimDisk,
     run: Run,
@@ -62,7 +63,7 @@ struct Start {
 /// Runs all loops for the script of `seed`.
 ///
 /// # Errors
-/// The first thing found wrong.
+/// The first failure.
 pub fn seed(seed: u64, failed: &mut Failed) -> Result<(), String> {
     let again =
         format!("again: cargo run --release -q -p pando-sim -- faults --scripts 1 --first-seed {seed}");
@@ -99,8 +100,8 @@ fn failing_calls(start: &Start, seed: u64, failed: &mut Failed, what: &mut Strin
                     script.end(store);
                     break;
                 }
-                // These latch, even where the call that met them had nothing to return it to. A new segment of which it
-                // could not be seen once that it is in place is made again.
+                // These calls latch, even if the caller that met the failure could not return it. A new segment is made
+                // again if it could not be confirmed once that it is in place.
                 let latches = call == CallKind::Store || (call == CallKind::InPlace && sticky);
                 if latches && !script.refused {
                     return Err("no call returned an error although the files were out of reach".into());
@@ -118,7 +119,7 @@ fn failing_calls(start: &Start, seed: u64, failed: &mut Failed, what: &mut Strin
     Ok(())
 }
 
-/// Disks of every size, from none to enough.
+/// Tries disks of every size, from none to enough.
 fn small_disks(start: &Start, failed: &mut Failed, what: &mut String) -> Result<(), String> {
     let least_blocks = start.disk.used_bytes() / 4096;
     for blocks in least_blocks.. {
@@ -149,7 +150,7 @@ fn small_disks(start: &Start, failed: &mut Failed, what: &mut String) -> Result<
     Ok(())
 }
 
-/// A script under way.
+/// A script in progress.
 struct Script {
     disk: SimDisk,
     run: Run,
@@ -178,7 +179,7 @@ impl Start {
         // Each copy has a clock of its own, so that all get the same times.
         let (clock, hand) = Clock::set_by_hand(self.workload.hand.load(Ordering::SeqCst));
         let run = Run {
-            // A board that cannot be written costs readers in other processes their progress, and no call an error.
+            // A failed write of the board costs readers in other processes their progress, and returns no error.
             options: Options { clock, admits_readers: false, ..self.run.options.clone() },
             model: self.run.model.clone(),
             sessions: Vec::new(),
@@ -192,11 +193,11 @@ impl Start {
         Script { disk: self.disk.after_kill(), run, promise: self.promise, workload, refused: false }
     }
 
-    /// What is left when the script is killed before it closes.
+    /// Returns the state that is left if the script is killed before it closes.
     fn after_kill(&self) -> Result<Start, String> {
         let mut script = self.copy();
         let store = script.open()?.ok_or("nothing was to fail")?;
-        // What opens it next seals so often that it has to make checkpoints before it is open.
+        // The next opener seals so often that it must make checkpoints before the database is open.
         script.run.options.seal_records = 2;
         script.transactions(&store, TRANSACTIONS / 2)?;
         let disk = script.disk.after_kill();
@@ -207,7 +208,7 @@ impl Start {
 }
 
 impl Script {
-    /// All of it, closed, and a little more.
+    /// Plays the whole script, closes, and plays a little more.
     fn play_twice(&mut self) -> Result<Option<Arc<Store>>, String> {
         let Some(store) = self.play()? else { return Ok(None) };
         if store.latched().is_some() {
@@ -222,7 +223,7 @@ impl Script {
         Ok(Some(store))
     }
 
-    /// Opens, and runs the transactions and checkpoints. `None`: it could not be opened.
+    /// Opens the database and runs the transactions and checkpoints. Returns `None` if it could not be opened.
     fn play(&mut self) -> Result<Option<Arc<Store>>, String> {
         let Some(store) = self.open()? else { return Ok(None) };
         for _ in 0..TRANSACTIONS / CHECKPOINT_EVERY {
@@ -251,7 +252,7 @@ impl Script {
         }
     }
 
-    /// Accepts an error that a refused call explains.
+    /// Accepts an error if a refused call explains it.
     fn excuse(&mut self, what: &str, error: &Error) -> Result<(), String> {
         let kinds = [ErrorKind::Io, ErrorKind::Full, ErrorKind::Latched, ErrorKind::Indeterminate];
         if !kinds.contains(&error.kind()) {
@@ -315,9 +316,9 @@ impl Script {
         }
     }
 
-    /// Deletes everything on a full disk of so many blocks, table by table, and makes a checkpoint: that must succeed
-    /// if the database keeps a reserve. Then it writes a little, which must succeed once there is room for the least
-    /// reserve again: some of the first became a log segment. Returns whether the database keeps one.
+    /// Deletes everything on a full disk of that many blocks, table by table, and makes a checkpoint. This must succeed
+    /// if the database keeps a reserve. Then it writes a little, which must succeed once there is space for the least
+    /// reserve again, because some of the first reserve became a log segment. Returns whether the database keeps one.
     fn empties(&mut self, store: &Arc<Store>, blocks: u64) -> Result<bool, String> {
         if !store.keeps_reserve() {
             return Ok(false);
@@ -333,7 +334,7 @@ impl Script {
         self.must(store, "writing to what was emptied", &put).map(|()| true)
     }
 
-    /// A transaction of `op` alone, which must succeed, at the latest after a checkpoint.
+    /// Runs a transaction of `op` alone, which must succeed, at the latest after a checkpoint.
     fn must(&mut self, store: &Arc<Store>, what: &str, op: &Op) -> Result<(), String> {
         for is_last in [false, true] {
             let before = std::mem::take(&mut self.refused);
@@ -366,7 +367,7 @@ impl Script {
 
     fn end(&self, store: Option<Arc<Store>>) {
         if let Some(store) = store {
-            // Gives back what this thread holds of it; the disk is not looked at any more.
+            // This releases what this thread holds of the store; the disk is not examined any further.
             let _ = store.close();
         }
     }
@@ -395,7 +396,7 @@ impl Script {
         Ok(())
     }
 
-    /// Opens `disk`, compares, closes. Returns how many commits it holds.
+    /// Opens `disk`, compares it with the model and closes it. Returns how many commits it holds.
     fn holds(&self, disk: &SimDisk, required: u64, random: &mut Random) -> Result<u64, String> {
         let recovered = verify::recover(disk, &self.run, self.promise.exists, random)?;
         recovered.store.close().map_err(|error| format!("closing: {error:?}"))?;

@@ -1,4 +1,4 @@
-//! What a run leaves: the histories of its disks, where each moment lies in the protocol, and what a crash there must
+//! The result of a run: the histories of its disks, the protocol step of each moment, and what a crash at a moment must
 //! preserve.
 
 use crate::copying::Copies;
@@ -7,66 +7,66 @@ use crate::phase::Course;
 use io::sim::SimDisk;
 use store::Options;
 
-/// What a crash must preserve.
+/// The state that a crash must preserve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Promise {
     /// Whether the database exists.
     pub exists: bool,
-    /// Commits that survive a power loss.
+    /// The number of commits that survive a power loss.
     pub synced: u64,
-    /// Commits that survive a killed process.
+    /// The number of commits that survive a killed process.
     pub buffered: u64,
 }
 
-/// What a run crossed.
+/// The counts of protocol events in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crossed {
-    /// Memtables sealed.
+    /// The number of sealed memtables.
     pub seals: u64,
-    /// Checkpoints made.
+    /// The number of checkpoints.
     pub checkpoints: u64,
-    /// Log segments begun because another was full.
+    /// The number of log segments that were begun because another was full.
     pub switches: u64,
 }
 
-/// One opening of the database, and what happened until it ended.
+/// One opening of the database, and the events until it ended.
 #[derive(Debug)]
 pub struct Session {
-    /// The disk, with its history.
+    /// The disk with its history.
     pub disk: SimDisk,
-    /// The first moment that belongs to the session, in events.
+    /// The first moment of the session, in events.
     pub first: usize,
-    /// The last one.
+    /// The last moment of the session, in events.
     pub last: usize,
-    /// Where in the protocol each moment lies.
+    /// The protocol step of each moment.
     pub course: Course,
-    /// What was promised from a number of events on, ascending.
+    /// The promises, each with the number of events from which it holds, ascending.
     pub promises: Vec<(usize, Promise)>,
 }
 
 impl Session {
-    /// What a crash after `events` events must preserve.
+    /// Returns what a crash after `events` events must preserve.
     pub fn promise(&self, events: usize) -> Promise {
         let after = self.promises.partition_point(|promise| promise.0 <= events);
         self.promises[after.saturating_sub(1)].1
     }
 }
 
-/// What a seed's run left.
+/// The result of a seed's run.
 #[derive(Debug)]
 pub struct Run {
-    /// What the database was opened with.
+    /// The options with which the database was opened.
     pub options: Options,
-    /// What it should hold after each commit.
+    /// The expected content after each commit.
     pub model: Model,
-    /// Its sessions.
+    /// The sessions of the run.
     pub sessions: Vec<Session>,
-    /// What they crossed together.
+    /// The counts of all sessions.
     pub crossed: Crossed,
-    /// Backups taken meanwhile.
+    /// The backups taken meanwhile.
     pub copies: Copies,
-    /// How often a reader in another process looked.
+    /// The number of times that a reader in another process looked.
     pub looks: u64,
-    /// Commits that a consumer was given.
+    /// The number of commits that were delivered to a consumer.
     pub given: u64,
 }

@@ -1,13 +1,14 @@
-//! Pando's crash explorer: seeded workloads on the simulated disk, every image a crash could leave.
+//! Pando's crash explorer. It runs seeded workloads on a simulated disk and examines every image that a crash could
+//! leave.
 //!
 //! ```text
 //!   workload ──scripts──► schedule ──disk history, promises──► explore ──images──► verify
 //!   (clients)             (turns, faults)  └── model (oracle) ──────┴───────────────┘ └► report
 //! ```
-//! Reading order: [`workload`], [`model`], [`perform`], [`phase`], [`history`], [`schedule`], [`explore`], [`verify`],
-//! [`report`]; [`copying`], backups taken meanwhile; [`beside`], readers in another process; [`consuming`], a
-//! consumer of changes; also [`faults`], which
-//! makes every single call fail in turn, and [`rot`], which flips single bytes.
+//! Read the modules in this order: [`workload`], [`model`], [`perform`], [`phase`], [`history`], [`schedule`],
+//! [`explore`], [`verify`], [`report`]. [`copying`] takes backups meanwhile, [`beside`] is a reader in another process,
+//! and [`consuming`] a consumer of changes. [`faults`] makes every single call fail in turn, and [`rot`] flips single
+//! bytes.
 #![deny(missing_docs)]
 
 pub mod beside;

@@ -1,4 +1,4 @@
-//! `pando-sim`: explores crashes and faults, and prints what to run to see a failure again.
+//! `pando-sim`: explores crashes and faults, and prints the command that reproduces a failure.
 
 use clap::{Parser, Subcommand};
 use sim::explore::{self, Settings};

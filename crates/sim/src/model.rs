@@ -1,13 +1,14 @@
-//! The oracle: what the database holds after each commit, and what a transaction sees on the way.
+//! The oracle: the content of the database after each commit, and what a transaction sees before its commit.
 //!
-//! 1. [`Model::at`]`(p)` is the state after the first `p` commits, all of it, shared copy-on-write by table: so any
-//!    prefix is at hand and costs one vector of references for each table that its last commit wrote.
-//! 2. A [`Draft`] is a transaction: the state it began on, that state with its own writes, and the writes as a list,
-//!    because a commit applies them to the newest state, which others may have changed meanwhile.
-//! 3. An entry of a table with a TTL stays in the state when it has expired, with its date: the reader says what
-//!    time it is. So a state is the same at any time.
-//! 4. What a draft read is kept as keys and ranges. [`Model::commit`] refuses a serializable commit whose reads would
-//!    give anything else at its place in the order of commits.
+//! 1. [`Model::at`]`(p)` is the complete state after the first `p` commits, shared copy-on-write by table. Any prefix
+//!    is available, and costs one vector of references for each table that its last commit wrote.
+//! 2. A [`Draft`] is a transaction: the state on which it began, that state with its own writes, and the list of
+//!    writes. The list is needed because a commit applies it to the newest state, which other commits may have changed
+//!    meanwhile.
+//! 3. An expired entry of a table with a TTL stays in the state, with its date. The reader supplies the time, so a
+//!    state is the same at any time.
+//! 4. The reads of a draft are kept as keys and ranges. [`Model::commit`] refuses a serializable commit whose reads
+//!    would return anything else at its place in the order of commits.
 
 use base::CommitTs;
 use std::collections::BTreeMap;
@@ -15,15 +16,14 @@ use std::sync::Arc;
 use store::{Compression, Savepoint, Snapshot, Span, WantedLayout};
 use txn::{Durability, Isolation};
 
-/// Bytes of a key or a value.
+/// The bytes of a key or a value.
 pub type Bytes = Arc<[u8]>;
-/// A record: its key, its value, and when it was put.
+/// A record: its key, its value, and the time of its put.
 type Row = (Bytes, Bytes, u64);
-/// The records of a table in order, with those that have expired.
+/// The records of a table in order, including those that have expired.
 type Rows = Vec<Row>;
 
-/// One table: which one of those that had its name, the layout and compression asked for, how long its entries live,
-/// its records.
+/// One table: its id, the requested layout and compression, the life of its entries, and its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Table {
     id: u32,
@@ -33,19 +33,19 @@ struct Table {
     rows: Arc<Rows>,
 }
 
-/// How long a table's entries live.
+/// The life of a table's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Life {
-    /// `None`: for ever.
+    /// The TTL in milliseconds; `None`: entries do not expire.
     ttl_ms: Option<u64>,
-    /// The oldest date that had not expired when this was set.
+    /// The oldest date that had not expired when the TTL was set.
     floor_ms: u64,
-    /// What counts until the commit that changes it: its TTL and floor.
+    /// The TTL and floor that hold until the commit that changes them.
     before: Option<(Option<u64>, u64)>,
 }
 
 impl Life {
-    /// Of a table that is made.
+    /// Creates the life of a new table.
     fn new(ttl_ms: u64) -> Life {
         Life { ttl_ms: Some(ttl_ms), floor_ms: 0, before: Some((None, 0)) }
     }
@@ -60,7 +60,7 @@ impl Life {
         self.ttl_ms = ttl_ms;
     }
 
-    /// What had expired by what counted until now stays so.
+    /// Commits the change: entries that had expired by the old TTL stay expired.
     fn commit(&mut self, now: u64) {
         if let Some((ttl_ms, floor_ms)) = self.before.take() {
             self.floor_ms = Life::oldest(ttl_ms, floor_ms, now);
@@ -68,7 +68,7 @@ impl Life {
     }
 }
 
-/// Everything that a database holds, by table name.
+/// The content of a database, by table name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     tables: BTreeMap<&'static str, Table>,
@@ -77,55 +77,55 @@ pub struct State {
 /// One write.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Sets a key, at a time.
+    /// Sets a key at a time.
     Put(&'static str, Bytes, Bytes, u64),
     /// Removes a key.
     Delete(&'static str, Bytes),
-    /// Removes all keys from one on and below another.
+    /// Removes all keys from one (inclusive) to another (exclusive).
     DeleteRange(&'static str, Bytes, Bytes),
-    /// Makes a table, with the id that it was given and its TTL.
+    /// Creates a table, with its id and its TTL.
     Create(&'static str, u32, WantedLayout, Compression, Option<u64>),
-    /// Asks for another compression.
+    /// Sets another compression.
     SetCompression(&'static str, Compression),
-    /// Asks for another layout.
+    /// Sets another layout.
     SetLayout(&'static str, WantedLayout),
-    /// Has entries live for so long, or for ever, from this time on.
+    /// Sets or removes the TTL, at a time.
     SetTtl(&'static str, Option<u64>, u64),
     /// Drops a table.
     Drop(&'static str),
-    /// Gives the first name's table the second name.
+    /// Renames the first name's table to the second name.
     Rename(&'static str, &'static str),
 }
 
 impl State {
-    /// The layout that was asked for of a table that exists.
+    /// Returns the requested layout of a table that exists.
     pub fn layout(&self, table: &str) -> Option<WantedLayout> {
         self.tables.get(table).map(|table| table.layout)
     }
 
-    /// The compression that was asked for of a table that exists.
+    /// Returns the requested compression of a table that exists.
     pub fn compression(&self, table: &str) -> Option<Compression> {
         self.tables.get(table).map(|table| table.compression)
     }
 
-    /// Whether a table exists.
+    /// Returns whether a table exists.
     pub fn has(&self, table: &str) -> bool {
         self.tables.contains_key(table)
     }
 
-    /// Whether a table exists and has dates.
+    /// Returns whether a table exists and its entries have dates.
     pub fn is_dated(&self, table: &str) -> bool {
         self.tables.get(table).is_some_and(|table| table.life.is_some())
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, table: &str, key: &[u8], now: u64) -> Option<&[u8]> {
         let table = self.tables.get(table)?;
         let at = table.rows.binary_search_by(|row| (*row.0).cmp(key)).ok()?;
         table.lives(&table.rows[at], now).then(|| &*table.rows[at].1)
     }
 
-    /// The records from `start` on and below `end`.
+    /// Returns the records from `start` (inclusive) to `end` (exclusive).
     pub fn range(&self, table: &str, start: &[u8], end: &[u8], now: u64) -> Vec<(&[u8], &[u8])> {
         let Some(table) = self.tables.get(table) else { return Vec::new() };
         let place = |key: &[u8]| table.rows.partition_point(|row| &*row.0 < key);
@@ -133,7 +133,7 @@ impl State {
         rows.iter().filter(|row| table.lives(row, now)).map(|row| (&*row.0, &*row.1)).collect()
     }
 
-    /// Makes one change.
+    /// Applies one change.
     ///
     /// # Errors
     /// If its table does not exist.
@@ -203,10 +203,10 @@ impl State {
         Ok(())
     }
 
-    /// Reads everything that `snapshot` sees and says how it differs.
+    /// Reads everything that `snapshot` sees and compares it.
     ///
     /// # Errors
-    /// What differs first, or the engine's error.
+    /// The first difference, or the engine's error.
     pub fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
         let seen = snapshot.tables().map_err(|error| format!("listing the tables: {error:?}"))?;
         let named = |table: &store::Table| {
@@ -247,7 +247,7 @@ impl State {
         Ok(())
     }
 
-    /// Every `step`th record of every table: its table, key and value; `None`: it has expired.
+    /// Returns every `step`th record of every table: its table, key and value; the value is `None` if it has expired.
     pub fn sample(
         &self,
         step: usize,
@@ -273,13 +273,13 @@ impl Table {
     }
 }
 
-/// A key for a message.
+/// Returns a key for a message.
 pub fn text(key: &[u8]) -> String {
     let shown = &key[..key.len().min(24)];
     format!("{}{}", shown.escape_ascii(), if key.len() > 24 { "..." } else { "" })
 }
 
-/// Something that a transaction read.
+/// A read of a transaction.
 #[derive(Clone, Debug)]
 enum Read {
     Table(&'static str),
@@ -293,7 +293,7 @@ pub struct Draft {
     /// The time by which it sees what has expired.
     pub now: u64,
     base: State,
-    /// What it sees: the state it began on and its own writes.
+    /// The state that it sees: the one on which it began, with its own writes.
     pub state: State,
     changes: Vec<Change>,
     reads: Vec<Read>,
@@ -301,26 +301,26 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Whether it wrote nothing that was not rolled back.
+    /// Returns whether it wrote nothing that was not rolled back.
     pub fn is_read_only(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Writes.
+    /// Adds a write.
     ///
     /// # Panics
-    /// If the draft does not see the table: its script asked for it first.
+    /// If the draft does not see the table. Its script must check that first.
     pub fn write(&mut self, change: Change) {
         self.state.change(&change).expect("the script made the table first");
         self.changes.push(change);
     }
 
-    /// Notes that it looked whether a table exists.
+    /// Notes that it checked whether a table exists.
     pub fn read_table(&mut self, table: &'static str) {
         self.reads.push(Read::Table(table));
     }
 
-    /// Notes that it read a key, unless it is one that it has written itself.
+    /// Notes that it read a key, unless it has written that key itself.
     pub fn read_key(&mut self, table: &'static str, key: &Bytes) {
         let own = |change: &Change| match change {
             Change::Put(name, written, ..) | Change::Delete(name, written) => {
@@ -336,7 +336,8 @@ impl Draft {
         }
     }
 
-    /// Notes that it read a range. Only while it has written nothing to the table, so that the range is the base's.
+    /// Notes that it read a range. It may do so only before it writes to the table, so that the range is that of the
+    /// base.
     pub fn read_range(&mut self, table: &'static str, start: &Bytes, end: &Bytes) {
         let touches = |change: &Change| match change {
             Change::Put(name, ..) | Change::Delete(name, _) | Change::DeleteRange(name, ..) => *name == table,
@@ -349,12 +350,12 @@ impl Draft {
         }
     }
 
-    /// Remembers where it stands.
+    /// Marks a savepoint.
     pub fn save(&mut self, savepoint: Savepoint) {
         self.savepoints.push((savepoint, self.state.clone(), self.changes.len()));
     }
 
-    /// Goes back to the newest savepoint, if there is one; reads stay.
+    /// Rolls back to the newest savepoint, if there is one. Reads stay.
     pub fn roll_back(&mut self) -> Option<Savepoint> {
         let (savepoint, state, changes) = self.savepoints.pop()?;
         self.state = state;
@@ -364,7 +365,7 @@ impl Draft {
 }
 
 impl Read {
-    /// Whether both states give the same to a reader at `now`.
+    /// Returns whether the read has the same result in both states at `now`.
     fn same(&self, a: &State, b: &State, now: u64) -> bool {
         let id = |state: &State, name: &str| state.tables.get(name).map(|table| table.id);
         match self {
@@ -391,32 +392,32 @@ impl Default for Model {
 }
 
 impl Model {
-    /// How many commits there are.
+    /// Returns the number of commits.
     pub fn last(&self) -> u64 {
         self.states.len() as u64 - 1
     }
 
-    /// The newest state.
+    /// Returns the newest state.
     pub fn newest(&self) -> &State {
         self.states.last().expect("the empty state is always there")
     }
 
-    /// The state after the first `commits` commits; `None` if there were not so many.
+    /// Returns the state after the first `commits` commits; `None` if there were fewer.
     pub fn at(&self, commits: u64) -> Option<&State> {
         self.states.get(usize::try_from(commits).ok()?)
     }
 
-    /// The newest `Sync` commit at or before `commits`.
+    /// Returns the newest `Sync` commit at or before `commits`.
     pub fn newest_sync(&self, commits: u64) -> u64 {
         self.newest_sync[commits as usize]
     }
 
-    /// The newest commit that survives a killed process: the last that is not `Lazy`.
+    /// Returns the newest commit that survives a killed process: the last one that is not `Lazy`.
     pub fn newest_buffered(&self) -> u64 {
         self.durabilities.iter().rposition(|durability| *durability != Durability::Lazy).unwrap_or(0) as u64
     }
 
-    /// A transaction that begins now, at this time.
+    /// Begins a transaction at the time `now`.
     pub fn begin(&self, now: u64) -> Draft {
         let base = self.newest().clone();
         let state = base.clone();
@@ -426,7 +427,7 @@ impl Model {
     /// Commits `draft` as the engine did, at `ts`; the time is `now`.
     ///
     /// # Errors
-    /// If it should have been refused: its place in the order is taken, or what it read is not so there.
+    /// If it should have been refused: its place in the order is taken, or its reads have other results there.
     pub fn commit(
         &mut self,
         draft: &Draft,
@@ -454,7 +455,7 @@ impl Model {
         Ok(())
     }
 
-    /// Forgets the commits behind the first `commits`: a power loss did.
+    /// Removes the commits after the first `commits`, which a power loss has undone.
     pub fn cut(&mut self, commits: u64) {
         let kept = commits as usize + 1;
         self.states.truncate(kept);

@@ -1,4 +1,4 @@
-//! The operations of scripts: each done in the engine and in the model, and what it reads compared.
+//! Runs the operations of scripts in the engine and in the model, and compares what they read.
 
 use crate::model::{Change, Draft, text};
 use crate::workload::{Op, PAGE_BYTES, TABLES};
@@ -7,12 +7,12 @@ use std::fmt;
 use std::time::Duration;
 use store::{Compression, Table, Transaction, WantedLayout};
 
-/// Why an operation did not do what it should.
+/// The reason why an operation failed.
 #[derive(Debug)]
 pub enum Trouble {
-    /// The engine refused it.
+    /// The engine returned an error.
     Engine(String, Error),
-    /// It read what the model does not hold.
+    /// The read result differs from the model.
     Wrong(String),
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// One operation, in the engine and in the model.
+/// Runs one operation in the engine and in the model.
 pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), Trouble> {
     let failed = |error| Trouble::Engine(described(op), error);
     match op {
@@ -81,7 +81,7 @@ pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), T
             if let Some(table) = open_table(tx, draft, name)? {
                 let had_none = !draft.state.is_dated(name);
                 match tx.set_ttl(&table, ttl_ms.map(Duration::from_millis)) {
-                    // Nothing may have been written to it, and all that was here is only known not to be there.
+                    // Nothing may have been written to it; all that is known here is that the table did not exist.
                     Err(error) if had_none && error.kind() == ErrorKind::Invalid => {}
                     Err(error) => return Err(failed(error)),
                     Ok(()) if had_none && ttl_ms.is_none() => {}
@@ -151,13 +151,14 @@ fn make_table(tx: &mut Transaction, draft: &mut Draft, name: &'static str) -> Re
     Ok(table)
 }
 
-/// Half of the tables have a TTL, from a few turns to longer than most runs.
+/// Returns the TTL of a new table. Half of the tables have one, from a few turns to longer than most runs.
 fn first_ttl(name: &str, now: u64) -> Option<u64> {
     let at = TABLES.iter().position(|table| *table == name).unwrap_or(0) as u64;
     [None, Some(12), None, Some(150), None, Some(4000)][(now / 8 + at) as usize % 6]
 }
 
-/// One of the LSM tables is compressed from the beginning, where pages are large enough.
+/// Returns the compression of a new table. One of the LSM tables is compressed from the beginning, if pages are large
+/// enough.
 fn first_compression(name: &str, layout: WantedLayout, page_bytes: usize) -> Compression {
     match layout {
         WantedLayout::Lsm if name == TABLES[0] && page_bytes > PAGE_BYTES => Compression::Lz4,
@@ -165,7 +166,7 @@ fn first_compression(name: &str, layout: WantedLayout, page_bytes: usize) -> Com
     }
 }
 
-/// Half of the tables begin in each layout.
+/// Returns the layout of a new table. Half of the tables begin in each layout.
 pub fn first_layout(name: &str) -> WantedLayout {
     match TABLES.iter().position(|table| *table == name) {
         Some(at) if at % 2 == 0 => WantedLayout::Lsm,
@@ -254,7 +255,7 @@ fn scan(tx: &Transaction, table: &Table, draft: &Draft, op: &Op, backward: bool)
     Ok(())
 }
 
-/// An operation for a message, its value not in full.
+/// Returns an operation for a message, with its value shortened.
 fn described(op: &Op) -> String {
     format!("{op:?}").chars().take(160).collect()
 }

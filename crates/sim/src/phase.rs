@@ -1,4 +1,4 @@
-//! Where in the protocol a crash struck: a moment belongs to the step whose next event it prevented.
+//! The protocol step in which a crash happens: a moment belongs to the step whose next event it prevents.
 
 use io::sim::{Event, SimDisk};
 use store::checkpoint::Step;
@@ -33,7 +33,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All, in the order of the table.
+    /// All steps in the order of the table.
     pub const ALL: [Phase; 23] = [
         Phase::Creation,
         Phase::RecoveryRead,
@@ -60,7 +60,7 @@ impl Phase {
         Phase::Close,
     ];
 
-    /// The step of a checkpoint.
+    /// Returns the phase of a checkpoint's step.
     pub fn of_checkpoint(step: Step) -> Phase {
         match step {
             Step::SyncLog => Phase::SyncLog,
@@ -78,7 +78,7 @@ impl Phase {
         }
     }
 
-    /// As the table shows it.
+    /// Returns the label in the table.
     pub fn label(self) -> &'static str {
         match self {
             Phase::Creation => "creation",
@@ -108,33 +108,33 @@ impl Phase {
     }
 }
 
-/// Which step was under way at each moment of a disk's history.
+/// The step in progress at each moment of a disk's history.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
-    /// Each step with the number of events before its first, ascending.
+    /// The steps, each with the number of events before its first, ascending.
     steps: Vec<(usize, Phase)>,
 }
 
 impl Course {
-    /// `phase` begins after `events` events.
+    /// Notes that `phase` begins after `events` events.
     pub fn enter(&mut self, events: usize, phase: Phase) {
         self.steps.push((events, phase));
     }
 
-    /// The step that was begun after exactly `events` events was `phase`, as its events showed.
+    /// Corrects the step that was begun after exactly `events` events to `phase`, as its events showed.
     pub fn correct(&mut self, events: usize, phase: Phase) {
         if let Some(last) = self.steps.last_mut().filter(|step| step.0 == events) {
             last.1 = phase;
         }
     }
 
-    /// The step under way when the power went after `events` events.
+    /// Returns the step in progress at a power loss after `events` events.
     pub fn at(&self, events: usize) -> Phase {
         let after = self.steps.partition_point(|step| step.0 <= events);
         self.steps[after.saturating_sub(1)].1
     }
 
-    /// Enters the steps of an opening, which began after `start` events, as its events tell them.
+    /// Enters the steps of an opening, which began after `start` events, as derived from its events.
     pub fn enter_recovery(&mut self, disk: &SimDisk, start: usize, created: bool) {
         if created {
             self.enter(start, Phase::Creation);
@@ -165,7 +165,8 @@ impl Course {
         }
     }
 
-    /// Whether `name` is a file that these events did not make: the end block goes to the segment before.
+    /// Returns whether `name` is a file that these events did not create: the end block is written to the previous
+    /// segment.
     fn is_end(&self, name: &str, events: &[Event]) -> bool {
         !events.iter().any(|event| match event {
             Event::Create { name: made, .. } | Event::Rename { to: made, .. } => **made == *name,

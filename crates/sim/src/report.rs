@@ -1,4 +1,4 @@
-//! What was explored: images by kind and by protocol step, distinct ones only, and which cells stayed empty.
+//! The result of an exploration: distinct images by kind and by protocol step, and the cells that stayed empty.
 
 use crate::copying::Copies;
 use crate::phase::Phase;
@@ -14,16 +14,17 @@ pub const KINDS: [&str; 11] = [
     "subset",
 ];
 
-/// Behind the sync of the data file no length is pending: the superblock lengthens nothing, and a log segment is synced
-/// before anything else happens. Only a call that failed in the middle of making a segment leaves one, rarely.
+/// The steps at which no length is pending, because they follow the sync of the data file: the superblock lengthens
+/// nothing, and a log segment is synced before anything else happens. Rarely, a call that failed while it created a
+/// segment leaves one.
 const NO_LENGTHS: [Phase; 4] = [Phase::Superblock, Phase::SyncSuperblock, Phase::Switch, Phase::Free];
 
-/// Whether images of a kind (by column) can exist at a step without a failed call.
+/// Returns whether images of a kind (by column) can exist at a step without a failed call.
 fn is_possible(phase: Phase, kind: usize) -> bool {
     KINDS[kind] != "lengths" || !NO_LENGTHS.contains(&phase)
 }
 
-/// The steps and kinds of which there was no image, though there could be.
+/// Returns the steps and kinds of which there could be an image, but was none.
 fn empty(cells: &Cells) -> Vec<(Phase, &'static str)> {
     let all =
         Phase::ALL.iter().flat_map(|phase| KINDS.iter().enumerate().map(|(at, kind)| (*phase, at, *kind)));
@@ -31,7 +32,7 @@ fn empty(cells: &Cells) -> Vec<(Phase, &'static str)> {
     empty.map(|(phase, _, kind)| (phase, kind)).collect()
 }
 
-/// The column of an image.
+/// Returns the column of an image.
 pub fn kind(fate: &Fate) -> usize {
     match fate {
         Fate::Nothing => 0,
@@ -48,7 +49,7 @@ pub fn kind(fate: &Fate) -> usize {
     }
 }
 
-/// Fingerprints are hashes already.
+/// The identity hash. Fingerprints are already hashes.
 #[derive(Default)]
 pub struct Identity(u64);
 
@@ -67,51 +68,51 @@ impl Hasher for Identity {
 /// A hasher for fingerprints.
 pub type ByFingerprint = BuildHasherDefault<Identity>;
 
-/// Counts of everything that was explored.
+/// The counts of an exploration.
 #[derive(Debug)]
 pub struct Tally {
     began: Instant,
-    /// Workloads run.
+    /// The workloads that were run.
     pub seeds: u64,
-    /// Images made, the same ones again included.
+    /// The images that were made, including repeated ones.
     pub images: u64,
-    /// Images after which the database was also written to, checkpointed, closed and opened once more.
+    /// The images whose database was also written to, checkpointed, closed and opened once more.
     pub continued: u64,
-    /// Images that were first opened read-only, twice at once, and were the same afterwards.
+    /// The images that were first opened read-only, twice at once, and were the same afterwards.
     pub read_only: u64,
-    /// Checkpoints that recoveries had to make before they were done.
+    /// The checkpoints that recoveries had to make before they were done.
     pub recovery_checkpoints: u64,
-    /// Recoveries that had to make more than one.
+    /// The recoveries that had to make more than one checkpoint.
     pub crossing_recoveries: u64,
-    /// Commits, sessions, seals, checkpoints and segment switches of all workloads.
+    /// The commits of all workloads.
     pub commits: u64,
-    /// See `commits`.
+    /// The sessions of all workloads.
     pub sessions: u64,
-    /// See `commits`.
+    /// The sealed memtables of all workloads.
     pub seals: u64,
-    /// See `commits`.
+    /// The checkpoints of all workloads.
     pub checkpoints: u64,
-    /// See `commits`.
+    /// The switches of log segments of all workloads.
     pub switches: u64,
-    /// Backups taken meanwhile, each rebuilt and compared.
+    /// The backups taken meanwhile, each rebuilt and compared.
     pub copies: Copies,
-    /// How often a reader in another process looked.
+    /// The number of times that a reader in another process looked.
     pub looks: u64,
-    /// Commits that a consumer was given.
+    /// The number of commits that were delivered to a consumer.
     pub given: u64,
     distinct: HashMap<u64, Place, ByFingerprint>,
 }
 
-/// Where an image was first seen.
+/// The place where an image was first seen.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     phase: Phase,
     kind: u8,
-    /// 1 is a crash of the run itself, 2 one of a recovery from that, and so on.
+    /// The depth: 1 is a crash of the run itself, 2 one of a recovery from that, and so on.
     depth: u8,
 }
 
-/// Images by phase and kind.
+/// The number of images by phase and kind.
 type Cells = [[u64; KINDS.len()]; Phase::ALL.len()];
 
 impl Default for Tally {
@@ -144,7 +145,7 @@ impl Tally {
         self.distinct.entry(fingerprint).or_insert(place);
     }
 
-    /// Adds what another one counted, at the same time or later.
+    /// Adds the counts of `other`, which may have run at the same time or later.
     pub fn add(&mut self, other: Tally) {
         self.seeds += other.seeds;
         self.images += other.images;
@@ -171,34 +172,34 @@ impl Tally {
         cells
     }
 
-    /// Images of crashes of runs, of recoveries from them, and of recoveries from those.
+    /// Returns the images of crashes of runs, of recoveries from them, and of recoveries from those.
     fn by_depth(&self) -> [u64; 3] {
         let mut counts = [0; 3];
         self.distinct.values().for_each(|place| counts[usize::from(place.depth) - 1] += 1);
         counts
     }
 
-    /// How many different images there were.
+    /// Returns the number of distinct images.
     pub fn distinct(&self) -> u64 {
         self.distinct.len() as u64
     }
 
-    /// A hash of the set of images, whatever their order: the same for the same seeds.
+    /// Returns a hash of the set of images, independent of their order. It is the same for the same seeds.
     pub fn digest(&self) -> u64 {
         self.distinct.keys().fold(0, |sum, fingerprint| sum.wrapping_add(*fingerprint))
     }
 
-    /// Seconds since the start.
+    /// Returns the seconds since the start.
     pub fn seconds(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// The steps and kinds of which there was no image, though there could be.
+    /// Returns the steps and kinds of which there could be an image, but was none.
     pub fn empty_cells(&self) -> Vec<(Phase, &'static str)> {
         empty(&self.cells())
     }
 
-    /// One JSON object.
+    /// Returns the counts as one JSON object.
     pub fn json(&self) -> String {
         let (counts, [first, second, third]) = (self.cells(), self.by_depth());
         let cells = Phase::ALL.iter().map(|phase| {

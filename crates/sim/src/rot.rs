@@ -1,9 +1,9 @@
 //! Bit rot: a closed database that was damaged must be refused, or hold exactly what it held.
 //!
-//! Crashes leave whole sectors of what was written, so the checksums of pages and superblocks are hardly put to the
-//! test by them. Here each file of a seed's last state has single bytes flipped, one at a time, and each block of its
-//! log zeroed, alone and with all that comes after it, or cut off. Opening, reading all of it and checking it must end
-//! in a typed error, or find nothing missing and nothing else: a log that was closed in order has no torn tail.
+//! Crashes leave whole sectors, so they hardly exercise the checksums of pages and superblocks. This module flips
+//! single bytes in each file of a seed's last state, one at a time. It also zeroes each block of its log, alone and
+//! with all blocks after it, and cuts the log off there. Opening, reading everything and checking must end in a typed
+//! error, or find exactly the same content: a log that was closed in order has no torn tail.
 
 use crate::history::Run;
 use crate::perform::perform;
@@ -16,26 +16,26 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use store::{Store, Transaction, TransactionOptions};
 
-/// What is lost of a log at once.
+/// The number of bytes of a log that are lost at once.
 const BLOCK_BYTES: usize = 4096;
 
-/// What flipping bytes came to.
+/// The counts of the damage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rotted {
-    /// Bytes flipped, one at a time.
+    /// The bytes that were flipped, one at a time.
     pub flips: u64,
-    /// Blocks of the log zeroed or cut off.
+    /// The blocks of the log that were zeroed or cut off.
     pub lost_blocks: u64,
-    /// Refused with a typed error when opening, reading or checking.
+    /// The damage that was refused with a typed error when opening, reading or checking.
     pub refused: u64,
-    /// Without effect: in a place that nothing needs.
+    /// The damage without effect, in a place that nothing needs.
     pub harmless: u64,
 }
 
-/// Runs the workload of `seed`, closes, and flips `flips` bytes.
+/// Runs the workload of `seed`, closes the database, and flips `flips` bytes.
 ///
 /// # Errors
-/// The first flip that went unnoticed, or panicked.
+/// The first flip that was not detected, or that caused a panic.
 pub fn seed(seed: u64, flips: u64, rotted: &mut Rotted) -> Result<(), String> {
     let mut flip = String::new();
     let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -56,10 +56,10 @@ pub fn seed(seed: u64, flips: u64, rotted: &mut Rotted) -> Result<(), String> {
     }
 }
 
-/// Commits between the last opening and its close: what a torn tail would take.
+/// The number of commits between the last opening and its close, which a torn tail would lose.
 const LAST_COMMITS: u32 = 40;
 
-/// The disk as the last session left it, recovered once, written to and closed.
+/// Returns the disk of the last session after it was recovered once, written to and closed.
 fn closed(run: &mut Run) -> Result<Image, String> {
     let last = run.sessions.last().ok_or("a run has sessions")?;
     let disk = last.disk.image(last.last, Fate::Everything).restore();
@@ -71,7 +71,7 @@ fn closed(run: &mut Run) -> Result<Image, String> {
     Ok(disk.image(disk.event_count(), Fate::Everything))
 }
 
-/// One durable commit, in the engine and in the model.
+/// Makes one durable commit, in the engine and in the model.
 fn commit(store: &Arc<Store>, run: &mut Run, number: u32) -> Result<(), String> {
     let failed = |error: Error| format!("commit {number} before the close: {error:?}");
     let options = TransactionOptions::default();
@@ -85,7 +85,7 @@ fn commit(store: &Arc<Store>, run: &mut Run, number: u32) -> Result<(), String> 
     store.acknowledge(applied).map(drop).map_err(failed)
 }
 
-/// Blocks of the log's files that hold something, zeroed and cut off.
+/// Zeroes and cuts off blocks of the log's files that are in use.
 fn lose_blocks(image: &Image, run: &Run, rotted: &mut Rotted, what: &mut String) -> Result<(), String> {
     for name in image.names().filter(|name| name.starts_with("log-")) {
         let bytes = image.read(name).unwrap_or_default();
@@ -122,7 +122,7 @@ fn one(image: &Image, run: &Run, random: &mut Random, rotted: &mut Rotted) -> Re
     Ok(flip)
 }
 
-/// Counts what the damage came to. An error: it went unnoticed.
+/// Counts the effect of the damage. Returns an error if it was not detected.
 fn judge(disk: &SimDisk, run: &Run, rotted: &mut Rotted) -> Result<(), String> {
     match read_all(disk, run) {
         Ok(()) => rotted.harmless += 1,
@@ -132,7 +132,7 @@ fn judge(disk: &SimDisk, run: &Run, rotted: &mut Rotted) -> Result<(), String> {
     Ok(())
 }
 
-/// Flips bits of one byte that is not zero, where there is one nearby: most of a file is room.
+/// Flips bits of one byte, a nonzero one if there is one nearby, because most of a file is unused.
 fn flip_byte(disk: &SimDisk, name: &str, random: &mut Random) -> Result<String, Error> {
     let file = disk.dir().open(name)?;
     let offset = random.below(file.len()?.max(1));
@@ -162,13 +162,13 @@ fn read_all(disk: &SimDisk, run: &Run) -> Result<(), Found> {
         let expected = run.model.newest();
         match (commits == run.model.last(), expected.check(&snapshot)) {
             (true, Ok(())) => Ok(()),
-            // The message of a refusal says so; a difference in what was read does not.
+            // The message of a refusal contains the kind; a difference in what was read does not.
             (_, Err(what)) if what.contains("Corruption") => Err(Found::Refused),
             (_, Err(what)) => Err(Found::Wrong(what)),
             (false, Ok(())) => Err(Found::Wrong(format!("commit {commits} of {}", run.model.last()))),
         }
     });
-    // Closing may meet the damage as well; it is the reads that must not be wrong.
+    // Closing may meet the damage as well; only the reads must not be wrong.
     let _ = store.close();
     read.and(checked.map(drop))
 }

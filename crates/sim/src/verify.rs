@@ -1,4 +1,4 @@
-//! Whether a disk holds what it must: opened, read whole, compared with the model, checked, and written to again.
+//! Checks what a disk holds: it is opened, read completely, compared with the model, checked, and written to again.
 
 use crate::history::Run;
 use crate::model::{Bytes, Change, State};
@@ -12,26 +12,26 @@ use store::relocate::Compaction;
 use store::{Options, Store, Transaction, TransactionOptions};
 use txn::{Durability, Isolation};
 
-/// What an opened image was found to hold.
+/// The result of opening an image.
 #[derive(Debug)]
 pub struct Recovered {
     /// The open database.
     pub store: Arc<Store>,
-    /// How many commits it holds.
+    /// The number of commits that it holds.
     pub commits: u64,
-    /// The disk's events until it was open.
+    /// The number of the disk's events until it was open.
     pub opened_at: usize,
-    /// The checkpoints that the opening made.
+    /// The number of checkpoints that the opening made.
     pub checkpoints: u64,
 }
 
-/// Opens the database on `disk` and compares all that it holds with the state after as many commits. Where one
-/// `exists` already, it has to be found.
+/// Opens the database on `disk` and compares its content with the state after the same number of commits. If a database
+/// `exists` already, it must be found.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of what is wrong.
 pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> Result<Recovered, String> {
-    // Whatever the clock says at that opening: time goes on from where the checkpoint knows it was.
+    // The clock of that opening does not matter: time continues from where the checkpoint knows that it was.
     let last_ms = run.options.clock.now_ms();
     let (clock, _) = Clock::set_by_hand(last_ms.saturating_sub(random.below(2_000)));
     let options = Options { clock, ..hurried(&run.options, random) };
@@ -62,8 +62,8 @@ pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> 
     Ok(Recovered { store, commits, opened_at, checkpoints })
 }
 
-/// `options`; sometimes such that memtables are sealed after a few records: then a recovery finds as many as may wait
-/// long before the log's end, and has to make several checkpoints on its way.
+/// Returns `options`, which sometimes seal memtables after a few records. A recovery then reaches the limit of waiting
+/// memtables long before the log's end, and must make several checkpoints on its way.
 pub fn hurried(options: &Options, random: &mut Random) -> Options {
     let seal_records = match random.chance(1, 3) {
         true => 1 + random.below(3),
@@ -72,10 +72,10 @@ pub fn hurried(options: &Options, random: &mut Random) -> Options {
     Options { seal_records, ..options.clone() }
 }
 
-/// Checks everything, and that each unit that is in use is reached: none is leaked.
+/// Checks everything, and that each used unit is reached, so that none is leaked.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of what is wrong.
 pub fn check_exactly(store: &Store) -> Result<(), String> {
     match store.check() {
         Ok(report) if report.orphan_units == 0 => Ok(()),
@@ -84,11 +84,11 @@ pub fn check_exactly(store: &Store) -> Result<(), String> {
     }
 }
 
-/// Opens the database on `disk` read-only, twice at once, and compares what it holds with the model. Answers how many
+/// Opens the database on `disk` read-only, twice at once, and compares its content with the model. Returns how many
 /// commits it holds. The disk must not see a single event.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of what is wrong.
 pub fn read_only(disk: &SimDisk, run: &Run) -> Result<u64, String> {
     let failed = |error: base::Error| format!("read-only: {error:?}");
     let events = disk.event_count();
@@ -108,7 +108,7 @@ pub fn read_only(disk: &SimDisk, run: &Run) -> Result<u64, String> {
     Ok(commits)
 }
 
-/// Looks some keys up one by one, and one that is not there.
+/// Looks some keys up one by one, including one that does not exist.
 fn check_gets(snapshot: &store::Snapshot, state: &State, step: usize) -> Result<(), String> {
     for (name, key, value) in state.sample(step, snapshot.time_ms()) {
         let failed = |error| format!("get from {name}: {error:?}");
@@ -128,7 +128,7 @@ fn check_gets(snapshot: &store::Snapshot, state: &State, step: usize) -> Result<
     Ok(())
 }
 
-/// Looks up, one by one, what was there `before` and was deleted since.
+/// Looks up, one by one, keys that existed in `before` and were deleted since.
 fn check_gone(snapshot: &store::Snapshot, state: &State, before: &State) -> Result<(), String> {
     let now = snapshot.time_ms();
     for (name, key, _) in before.sample(1, now) {
@@ -144,7 +144,7 @@ fn check_gone(snapshot: &store::Snapshot, state: &State, before: &State) -> Resu
     Ok(())
 }
 
-/// The value of `key` from byte `from` on, as a reader of it gives it.
+/// Reads the value of `key` from byte `from` on with a value reader.
 fn tail_of(
     snapshot: &store::Snapshot,
     table: &store::Table,
@@ -159,10 +159,10 @@ fn tail_of(
     Ok(tail)
 }
 
-/// Goes on from a recovered database: a commit, a checkpoint, a check, closing, opening, reading it all again.
+/// Continues from a recovered database: a commit, a checkpoint, a check, a close, an opening, and a read of everything.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of what is wrong.
 pub fn go_on(recovered: &Recovered, disk: &SimDisk, run: &Run) -> Result<(), String> {
     let failed = |error: base::Error| format!("going on: {error:?}");
     let Recovered { store, commits, .. } = recovered;

@@ -1,5 +1,5 @@
-//! What clients do: an endless, seeded supply of transaction scripts over a few tables, and sizes so small that a
-//! hundred of them cross every kind of border.
+//! The behavior of clients: an endless, seeded sequence of transaction scripts over a few tables. Sizes are so small
+//! that a hundred scripts cross every kind of limit.
 
 use crate::model::Bytes;
 use base::DatabaseId;
@@ -10,12 +10,12 @@ use std::time::Duration;
 use store::{Compression, Options, TransactionOptions, WantedLayout};
 use txn::{Durability, Isolation};
 
-/// The tables that scripts use, made when first written to.
+/// The tables that scripts use. They are created when they are first written to.
 pub const TABLES: [&str; 4] = ["accounts", "blobs", "edges", "queue"];
 
-/// The page size of most explored databases: the smallest, so that trees are high and images small.
+/// The page size of most explored databases: the smallest one, so that trees are high and images small.
 pub const PAGE_BYTES: usize = 4096;
-/// Every so many databases have larger pages, so that half of their LSM tables are compressed.
+/// One database in this number has larger pages, so that half of its LSM tables are compressed.
 const COMPRESSED_EVERY: u64 = 3;
 
 /// One step of a transaction.
@@ -23,15 +23,16 @@ const COMPRESSED_EVERY: u64 = 3;
 pub enum Op {
     /// Sets a key.
     Put(&'static str, Bytes, Bytes),
-    /// Sets a key to a value that comes in pieces of so many bytes; given up before the last one if so said.
+    /// Sets a key to a value that is written in pieces of this size. If the flag is set, it is abandoned before the
+    /// last piece.
     Stream(&'static str, Bytes, Bytes, usize, bool),
     /// Sets a key if it is absent.
     Insert(&'static str, Bytes, Bytes),
-    /// Removes a key, unread.
+    /// Removes a key without reading it.
     Delete(&'static str, Bytes),
-    /// Removes a key and looks at its value.
+    /// Removes a key and reads its value.
     Remove(&'static str, Bytes),
-    /// Removes a range, unread.
+    /// Removes a range without reading it.
     DeleteRange(&'static str, Bytes, Bytes),
     /// Reads a key.
     Get(&'static str, Bytes),
@@ -39,17 +40,17 @@ pub enum Op {
     Scan(&'static str, Bytes, Bytes, bool),
     /// Drops a table.
     Drop(&'static str),
-    /// Gives the first name's table the second name.
+    /// Renames the first name's table to the second name.
     Rename(&'static str, &'static str),
-    /// Asks for another layout of a table.
+    /// Sets another layout of a table.
     SetLayout(&'static str, WantedLayout),
-    /// Has the leaves of a table that merges write be compressed, or not.
+    /// Sets whether merges compress the leaves of a table that they write.
     SetCompression(&'static str, Compression),
-    /// Has a table's entries live for so many milliseconds, or for ever.
+    /// Sets the TTL of a table's entries in milliseconds, or removes it.
     SetTtl(&'static str, Option<u64>),
     /// Loads many records at once.
     Load(&'static str, Vec<(Bytes, Bytes)>),
-    /// Writes what is in memory to runs of the transaction's own.
+    /// Writes what is in memory to the transaction's own runs.
     Spill,
     /// Marks a savepoint.
     Save,
@@ -60,22 +61,22 @@ pub enum Op {
 /// One transaction.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// How it runs.
+    /// The options of the transaction.
     pub options: TransactionOptions,
-    /// What it does, in order.
+    /// The operations, in order.
     pub ops: Vec<Op>,
-    /// Whether it commits in the end; it is dropped otherwise.
+    /// Whether it commits at the end; otherwise it is dropped.
     pub commits: bool,
 }
 
-/// The supply.
+/// A seeded sequence of scripts.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// What the database is opened with.
+    /// The options with which the database is opened.
     pub options: Options,
-    /// The hand of its clock.
+    /// The hand of the database's clock.
     pub hand: Arc<AtomicU64>,
-    /// How many clients take scripts.
+    /// The number of clients that take scripts.
     pub clients: usize,
     random: Random,
     keys: u64,
@@ -86,7 +87,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The workload of `seed`.
+    /// Creates the workload of `seed`.
     pub fn new(seed: u64) -> Workload {
         let mut random = Random::seeded(seed ^ 0x776f_726b_6c6f_6164);
         let (clock, hand) = Clock::set_by_hand(1_000_000);
@@ -117,7 +118,7 @@ impl Workload {
         Workload { options, hand, clients, keys, values: 0, drops, compresses, random }
     }
 
-    /// The next transaction.
+    /// Returns the next transaction.
     pub fn script(&mut self) -> Script {
         let random = &mut self.random;
         let durability = match random.below(8) {
@@ -172,7 +173,7 @@ impl Workload {
         }
     }
 
-    /// Mostly in order of the keys, as a load is.
+    /// Returns records to load, mostly in the order of their keys.
     fn load(&mut self) -> Vec<(Bytes, Bytes)> {
         let count = self.random.below(30);
         let mut records: Vec<_> = (0..count).map(|_| (self.key(), self.value())).collect();
@@ -182,7 +183,7 @@ impl Workload {
         records
     }
 
-    /// A few keys are long, so that inner pages split as well.
+    /// Returns a key. A few keys are long, so that inner pages split as well.
     fn key(&mut self) -> Bytes {
         let number = self.random.below(self.keys);
         let mut key = format!("key-{number:03}").into_bytes();
@@ -198,7 +199,7 @@ impl Workload {
         if start <= end { (start, [&*end, &[0]].concat().into()) } else { (end, start) }
     }
 
-    /// Most values are small; some are longer than a page keeps inside. No two are the same.
+    /// Returns a value. Most are small; some are longer than a page stores. No two are the same.
     fn value(&mut self) -> Bytes {
         self.values += 1;
         let len = match self.random.below(40) {

@@ -1,32 +1,32 @@
-//! The map against what is reachable.
+//! The comparison of the map with what is reachable.
 
 use crate::chunk::{Bits, CHUNK_UNITS};
 use crate::map::Space;
 use crate::root::Extent;
 
-/// Where the map and what is reachable disagree. Neighbouring units are reported as one extent.
+/// The differences between the map and what is reachable. Neighbouring units are reported as one extent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Reachable extents that are not within the map.
     pub outside: Vec<Extent>,
-    /// Reachable extents that share units with one that came before, with the map, or with a superblock.
+    /// Reachable extents that share units with an earlier one, with the map, or with a superblock.
     pub overlapping: Vec<Extent>,
-    /// Reachable extents with units that the map does not have as used: they could be overwritten.
+    /// Reachable extents with units that the map does not have as used, so that they could be overwritten.
     pub unprotected: Vec<Extent>,
-    /// Used units that nothing reaches: room that is lost, nothing worse.
+    /// Used units that nothing reaches: they are lost space, but no danger.
     pub unreachable: Vec<Extent>,
 }
 
 impl CheckReport {
-    /// Whether map and reachable extents agree.
+    /// Returns whether the map and the reachable extents agree.
     pub fn is_clean(&self) -> bool {
         *self == CheckReport::default()
     }
 }
 
 impl Space {
-    /// Compares the map with all extents that the current root reaches; the superblocks, the map's own parts and
-    /// what only the log refers to are known. O(extents + units / 64), with a bit of memory for each unit.
+    /// Compares the map with all extents that the current root reaches. It adds the superblocks, the map's own parts
+    /// and the extents that only the log refers to. O(extents + units / 64), with a bit of memory for each unit.
     pub fn check(&self, reachable: impl IntoIterator<Item = Extent>) -> CheckReport {
         let mut report = CheckReport::default();
         let mut seen = vec![Bits::none(); self.chunks.len()];
@@ -76,7 +76,7 @@ impl Space {
     }
 }
 
-/// Sets the bits of `extent`; true if one was set already.
+/// Sets the bits of `extent`. Returns true if one was already set.
 fn fill(seen: &mut [Bits], extent: Extent) -> bool {
     let mut overlaps = false;
     let mut at = extent.unit;

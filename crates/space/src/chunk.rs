@@ -1,18 +1,18 @@
-//! One chunk of the map: 32,768 units, which is what one unit of bitmap covers (128 MiB of file).
+//! One chunk of the map: the 32,768 units that one unit of bitmap covers (128 MiB of file).
 //!
 //! Invariants:
 //! 1. No unit is both used and held.
-//! 2. While a chunk is dirty, `saved` is its `used` as the last save left it; a clean chunk needs no copy.
+//! 2. While a chunk is dirty, `saved` is its `used` of the last save; a clean chunk needs no copy.
 //! 3. `free` counts the units within the map that are neither used nor held.
-//! 4. No run of `no_fit` or more free units begins in this chunk (a hint that spares a search; `u64::MAX` for none).
+//! 4. No run of `no_fit` or more free units begins in this chunk (a hint that saves a search; `u64::MAX` if unknown).
 //! 5. No unit below `first_free` is free (another such hint).
-//! 6. A hole is free: a unit of which the file system is known to keep no block. No hole is firm.
+//! 6. A hole is a free unit for which the file system is known to keep no block. No hole is firm.
 
 use base::PagePtr;
 use base::limits::UNIT_BYTES;
 use std::sync::Arc;
 
-/// Units that a chunk covers: as many as a unit has bits.
+/// The number of units that a chunk covers: the number of bits of a unit.
 pub(crate) const CHUNK_UNITS: u64 = UNIT_BYTES as u64 * 8;
 const WORDS: usize = UNIT_BYTES / 8;
 
@@ -25,7 +25,7 @@ impl Bits {
         Bits(Box::new([0; WORDS]))
     }
 
-    /// The written form: little-endian words, unit 0 in bit 0 of byte 0.
+    /// Returns the written form: little-endian words, unit 0 in bit 0 of byte 0.
     pub(crate) fn encode(&self) -> Vec<u8> {
         self.0.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
@@ -54,7 +54,7 @@ impl Bits {
         }
     }
 
-    /// How many bits of `from..to` are set.
+    /// Returns how many bits of `from..to` are set.
     pub(crate) fn count(&self, from: u64, to: u64) -> u64 {
         let mut at = from;
         let mut count = 0;
@@ -65,7 +65,7 @@ impl Bits {
         count
     }
 
-    /// The last set bit.
+    /// Returns the last set bit.
     pub(crate) fn last(&self) -> Option<u64> {
         let index = self.0.iter().rposition(|&word| word != 0)?;
         Some(index as u64 * 64 + 63 - u64::from(self.0[index].leading_zeros()))
@@ -77,14 +77,14 @@ impl Bits {
     }
 }
 
-/// The bits of the word that holds `at` which lie in `at..to`.
+/// Returns the bits of the word that holds `at` which lie in `at..to`.
 fn word_mask(at: u64, to: u64) -> u64 {
     let low = at % 64;
     let high = (low + (to - at)).min(64);
     (u64::MAX << low) & (u64::MAX >> (64 - high))
 }
 
-/// The first unit in `from..to` whose bit is set in the words that `word` answers, or `to`.
+/// Returns the first unit in `from..to` whose bit is set in the words that `word` returns, or `to`.
 fn next(from: u64, to: u64, word: impl Fn(u64) -> u64) -> u64 {
     let mut at = from;
     while at < to {
@@ -97,28 +97,28 @@ fn next(from: u64, to: u64, word: impl Fn(u64) -> u64) -> u64 {
     to
 }
 
-/// See the file's head.
+/// A chunk; the head of this file has the invariants.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     pub(crate) used: Bits,
-    /// Retired units. `None` while there are none, which is the rule.
+    /// The retired units. Usually `None`, because there are none.
     pub(crate) held: Option<Bits>,
     pub(crate) saved: Option<Bits>,
-    /// Where the last save put it.
+    /// The place of the chunk in the last save.
     pub(crate) place: Option<PagePtr>,
     pub(crate) free: u64,
     pub(crate) no_fit: u64,
     pub(crate) first_free: u64,
-    /// Units that take no room on the disk. `None` while none is known.
+    /// The units that take no disk space. `None` while none is known.
     pub(crate) holes: Option<Bits>,
-    /// Units, used ones too, that are known to have their room on the disk. `None` while none is known.
+    /// The units, including used ones, that are known to have their disk space. `None` while none is known.
     pub(crate) firm: Option<Bits>,
-    /// The bits of the last save, once they were asked for; `None` where they have changed since.
+    /// The bits of the last save, once they were requested; `None` if they have changed since.
     pub(crate) reached: Option<Arc<Bits>>,
 }
 
 impl Chunk {
-    /// A chunk that covers new units and so must be written by the next save.
+    /// Creates a chunk that covers new units, so that the next save must write it.
     pub(crate) fn fresh() -> Self {
         Chunk {
             used: Bits::none(),
@@ -134,7 +134,7 @@ impl Chunk {
         }
     }
 
-    /// A chunk as it was saved at `place`; `units` of its bits are within the map.
+    /// Creates a chunk that was saved at `place`; `units` of its bits are within the map.
     pub(crate) fn loaded(used: Bits, place: PagePtr, units: u64) -> Self {
         let free = units - used.count(0, units);
         let (no_fit, first_free) = (u64::MAX, 0);
@@ -156,7 +156,7 @@ impl Chunk {
         self.saved.is_some()
     }
 
-    /// To be called before `used` changes.
+    /// Marks the chunk as dirty. Call it before `used` changes.
     pub(crate) fn dirty(&mut self) {
         if self.saved.is_none() {
             self.saved = Some(self.used.clone());
@@ -171,7 +171,7 @@ impl Chunk {
         self.held.get_or_insert_with(Bits::none)
     }
 
-    /// Free units `from..to` are handed out.
+    /// Marks the free units `from..to` as used.
     pub(crate) fn take(&mut self, from: u64, to: u64) {
         self.used.fill(from, to, true);
         self.free -= to - from;
@@ -183,13 +183,13 @@ impl Chunk {
         }
     }
 
-    /// Units `from..to`, which are neither used nor held any more, are free.
+    /// Marks the units `from..to`, which are no longer used or held, as free.
     pub(crate) fn give(&mut self, from: u64, to: u64) {
         self.free += to - from;
         self.first_free = self.first_free.min(from);
     }
 
-    /// Free units that take room on the disk, as far as is known.
+    /// Returns how many free units take disk space, as far as is known.
     pub(crate) fn backed(&self) -> u64 {
         self.free - self.holes.as_ref().map_or(0, |holes| holes.count(0, CHUNK_UNITS))
     }
@@ -204,34 +204,34 @@ impl Chunk {
         self.firm.as_ref().map_or(0, |firm| firm.word(at)) & !self.taken_word(at)
     }
 
-    /// The first free firm unit in `from..to`, or `to`.
+    /// Returns the first free firm unit in `from..to`, or `to`.
     pub(crate) fn next_firm(&self, from: u64, to: u64) -> u64 {
         if self.firm.is_none() { to } else { next(from, to, |at| self.firm_word(at)) }
     }
 
-    /// The first unit in `from..to` that is not both free and firm, or `to`.
+    /// Returns the first unit in `from..to` that is not both free and firm, or `to`.
     pub(crate) fn next_not_firm(&self, from: u64, to: u64) -> u64 {
         next(from, to, |at| !self.firm_word(at))
     }
 
-    /// The next run, in `from..to`, of free units that are not known to have their room.
+    /// Returns the next run, in `from..to`, of free units that are not known to have disk space.
     pub(crate) fn next_doubtful_run(&self, from: u64, to: u64) -> Option<(u64, u64)> {
         let other = |at| self.taken_word(at) | self.firm_word(at);
         let begin = next(from, to, |at| !other(at));
         (begin < to).then(|| (begin, next(begin, to, other)))
     }
 
-    /// The first free unit in `from..to`, or `to`.
+    /// Returns the first free unit in `from..to`, or `to`.
     pub(crate) fn next_free(&self, from: u64, to: u64) -> u64 {
         next(from, to, |at| !self.taken_word(at))
     }
 
-    /// The first unit in `from..to` that is not free, or `to`.
+    /// Returns the first unit in `from..to` that is not free, or `to`.
     pub(crate) fn next_taken(&self, from: u64, to: u64) -> u64 {
         next(from, to, |at| self.taken_word(at))
     }
 
-    /// The next run, in `from..to`, of free units that take room on the disk.
+    /// Returns the next run, in `from..to`, of free units that take disk space.
     pub(crate) fn next_backed_run(&self, from: u64, to: u64) -> Option<(u64, u64)> {
         let other = |at| self.taken_word(at) | self.holes.as_ref().map_or(0, |holes| holes.word(at));
         let begin = next(from, to, |at| !other(at));

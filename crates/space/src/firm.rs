@@ -1,18 +1,18 @@
-//! Room that is really there: free units of which it is known that the file system keeps a block for each, so that to
-//! write them cannot fail on a full disk.
+//! Firm units: free units for which the file system is known to keep a block, so that writing them cannot fail on a
+//! full disk.
 //!
-//! A unit is *firm* once it was written, or allocated, since the file was opened, and until it is given back. Of free
-//! units that are not firm nobody knows: they may be holes of the file, or lie behind its end.
+//! A unit is *firm* once it was written or allocated since the file was opened, and until it is returned to the file
+//! system. Other free units may be holes of the file, or lie after its end.
 //!
-//! 1. [`Space::firm_up`] makes enough free units firm, by asking the file system: first those within the map, from
-//!    the lowest on, then behind its end. To ask for units that have their blocks already succeeds on a full disk, too.
-//! 2. While [`Space::set_firm_only`] is on, only firm units are handed out. A checkpoint that met a full disk is made
-//!    anew like this: what it is given it can write.
-//! 3. [`Space::keep_firm`] says how many must be left. What is allocated for the log
-//!    ([`Space::allocate_logged`]) leaves as many, or gets [`Full`](ErrorKind::Full): so large values and spilled
-//!    writes do not take the room that the next checkpoint needs.
+//! 1. [`Space::firm_up`] makes enough free units firm, by asking the file system: first those within the map, lowest
+//!    first, then those after its end. Asking for units that already have their blocks succeeds on a full disk, too.
+//! 2. While [`Space::set_firm_only`] is on, only firm units are handed out. A checkpoint that met a full disk is
+//!    repeated in this mode, so that it can write what it allocates.
+//! 3. [`Space::keep_firm`] sets how many must be left. Allocations for the log ([`Space::allocate_logged`]) leave that
+//!    many or fail with [`Full`](ErrorKind::Full), so that large values and spilled writes do not take the space that
+//!    the next checkpoint needs.
 //!
-//! Units count as pages: of a run of free units that is no whole number of them the rest does not count.
+//! Units are counted in whole pages: the rest of a run of free units does not count.
 
 use crate::chunk::{CHUNK_UNITS, Chunk};
 use crate::map::{MAX_UNITS, Space};
@@ -20,41 +20,41 @@ use crate::root::Extent;
 use base::limits::UNIT_BYTES;
 use base::{Error, ErrorKind, Result};
 
-/// So often at most the file system is asked for room by one call of [`Space::firm_up`].
+/// The largest number of requests to the file system in one call of [`Space::firm_up`].
 const MOST_ASKED: u32 = 2048;
-/// After so many refusals within the map the rest of it is taken for holes.
+/// After this many refusals within the map, the rest of it is treated as holes.
 const MOST_REFUSED: u32 = 64;
-/// A piece that was refused is halved so often: a part of it may have its blocks.
+/// The number of times that a refused piece is halved, because a part of it may have its blocks.
 const MOST_HALVED: u32 = 8;
 
-/// What [`Space::firm_up`] came to.
+/// The result of [`Space::firm_up`].
 #[derive(Debug)]
 pub struct Firm {
-    /// Free firm units, in whole pages.
+    /// The number of free firm units, in whole pages.
     pub units: u64,
-    /// Whether the file system sets room aside at all.
+    /// Whether the file system can allocate space.
     pub is_supported: bool,
-    /// What it said last where it had none.
+    /// The last error of the file system, if it refused space.
     pub refused: Option<Error>,
 }
 
-/// How many units must be left, and what is known of those that are there.
+/// How many units must be left, and what is known of the firm units.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     units: u64,
     page_units: u64,
-    /// At least so many more than those may be handed out before they have to be counted again.
+    /// The number of additional units that may at least be handed out before the firm units must be counted again.
     slack: u64,
-    /// Only firm units are handed out.
+    /// Whether only firm units are handed out.
     pub only: bool,
 }
 
 impl Space {
-    /// Makes at least `want_units` free units firm, in whole pages of `page_units`, if the file system has the room.
-    /// Returns how many there are then. O(units / 64), and the calls of the system.
+    /// Makes at least `want_units` free units firm, in whole pages of `page_units`, if the file system has the space.
+    /// Returns how many there are then. O(units / 64), plus the system calls.
     ///
     /// # Errors
-    /// Those of the file, but for [`Full`](ErrorKind::Full), which the result has.
+    /// The errors of the file, except for [`Full`](ErrorKind::Full), which is in the result.
     pub fn firm_up(&mut self, want_units: u64, page_units: u64) -> Result<Firm> {
         let mut firm = Firm { units: self.firm_units(page_units), is_supported: true, refused: None };
         let mut asked = 0;
@@ -71,21 +71,21 @@ impl Space {
         Ok(firm)
     }
 
-    /// Free firm units, in whole pages of `page_units`. O(units / 64).
+    /// Returns the number of free firm units, in whole pages of `page_units`. O(units / 64).
     pub fn firm_units(&self, page_units: u64) -> u64 {
         self.firm_runs(self.all()).map(|run| run.units / page_units * page_units).sum()
     }
 
-    /// What is allocated for the log leaves `units` free firm units from now on, in whole pages of `page_units`; 0: it
+    /// Sets how many free firm units an allocation for the log must leave, in whole pages of `page_units`. With 0 it
     /// may take all.
     pub fn keep_firm(&mut self, units: u64, page_units: u64) {
         self.kept = Kept { units, page_units, slack: 0, only: self.kept.only };
     }
 
-    /// Gives `units` free firm units, or as many as there are, back to the file system, the highest first.
+    /// Returns `units` free firm units, or all if there are fewer, to the file system, the highest first.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     pub fn give_up_firm(&mut self, units: u64) -> Result<()> {
         let mut left = units;
         let runs: Vec<Extent> = self.firm_runs(self.all()).collect();
@@ -103,19 +103,19 @@ impl Space {
         Ok(())
     }
 
-    /// Whether only firm units are handed out from now on.
+    /// Sets whether only firm units are handed out.
     pub fn set_firm_only(&mut self, only: bool) {
         self.kept.only = only;
     }
 
-    /// How many that is.
+    /// Returns how many firm units must be left.
     pub fn kept_units(&self) -> u64 {
         self.kept.units
     }
 
-    /// Whether free units may go back to the file system: as many firm ones are left as are kept.
+    /// Returns whether `extent` may be returned to the file system: enough firm units are left.
     pub(crate) fn can_spare(&mut self, extent: Extent) -> bool {
-        // Of units that are not known to be firm none counts as kept.
+        // Units that are not known to be firm do not count.
         if self.kept.units == 0 || self.firm_runs(extent).next().is_none() {
             return true;
         }
@@ -127,8 +127,8 @@ impl Space {
         runs.map(|run| run.units / page_units * page_units).sum::<u64>() >= self.kept.units
     }
 
-    /// Makes firm as many units before `end` as are kept, if the file system has the room: what lies after `end` is to
-    /// be cut off.
+    /// Makes the required number of units before `end` firm, if the file system has the space. The units after `end`
+    /// are to be cut off.
     pub(crate) fn keep_before(&mut self, end: u64) -> Result<()> {
         let after = Extent { unit: end, units: self.units - end };
         if self.can_spare(after) {
@@ -138,12 +138,12 @@ impl Space {
         self.each_chunk_untouched(after, |chunk, from, to| chunk.firm_mut().fill(from, to, false));
         let Kept { units, page_units, .. } = self.kept;
         let asked = self.firm_up(units, page_units);
-        // They have their blocks until they are cut off.
+        // These units have their blocks until they are cut off.
         known.into_iter().for_each(|run| self.note_firm(run));
         asked.map(drop)
     }
 
-    /// Where the lowest firm units end that suffice as those that are kept. What lies after that is to be cut off.
+    /// Returns the end of the lowest firm units that suffice. The units after that are to be cut off.
     pub(crate) fn end_of_kept(&mut self) -> u64 {
         self.kept.slack = 0;
         let Kept { units: mut missing, page_units, .. } = self.kept;
@@ -159,7 +159,7 @@ impl Space {
         end
     }
 
-    /// The runs of free firm units within `extent`, in order. O(units / 64).
+    /// Returns the runs of free firm units within `extent`, in order. O(units / 64).
     fn firm_runs(&self, extent: Extent) -> impl Iterator<Item = Extent> {
         let mut at = extent.unit;
         std::iter::from_fn(move || {
@@ -169,7 +169,7 @@ impl Space {
         })
     }
 
-    /// The first unit in `from..to` that `next` finds in its chunk, or `to`.
+    /// Returns the first unit in `from..to` that `next` finds in its chunk, or `to`.
     fn next_in_chunks(&self, from: u64, to: u64, next: impl Fn(&Chunk, u64, u64) -> u64) -> u64 {
         let mut at = from;
         while at < to {
@@ -188,8 +188,7 @@ impl Space {
         Extent { unit: 0, units: self.units }
     }
 
-    /// Refuses `extent`, which was handed out, if it has no room on the disk, or does not leave the units that are
-    /// kept.
+    /// Rejects `extent`, which was handed out, if it has no disk space or does not leave enough firm units.
     pub(crate) fn check_kept(&mut self, extent: Extent) -> Result<()> {
         let units = extent.units;
         if !self.is_firm(extent) {
@@ -292,7 +291,7 @@ impl Space {
         Ok(())
     }
 
-    /// Asks the file system for the room of `extent`, which is free, or begins at the map's end.
+    /// Asks the file system for the space of `extent`, which is free or begins at the map's end.
     fn ask(&mut self, extent: Extent, firm: &mut Firm) -> Result<bool> {
         let unit_bytes = UNIT_BYTES as u64;
         match self.file.allocate_at(extent.unit * unit_bytes, extent.units * unit_bytes) {
@@ -315,7 +314,7 @@ impl Space {
         }
     }
 
-    /// Where `units` free units begin that end the map and have their room. Their room is asked for.
+    /// Returns the start of `units` free units at the end of the map, after allocating their space.
     pub(crate) fn grow_firmly(&mut self, units: u64) -> Result<u64> {
         let first = self.tail();
         let extent = Extent { unit: first, units };
@@ -338,7 +337,7 @@ impl Space {
         is_firm
     }
 
-    /// Each of these units has its block.
+    /// Records that each of these units has its block.
     pub(crate) fn note_firm(&mut self, extent: Extent) {
         self.each_chunk_untouched(extent, |chunk: &mut Chunk, from, to| {
             chunk.firm_mut().fill(from, to, true);

@@ -1,9 +1,9 @@
-//! Floor 2: the map of used and free units of the data file.
+//! The space map (floor 2): the used and free units of the data file.
 //!
-//! Reading order: [`root`] (what the superblock keeps), `chunk` (32,768 units as bits), [`map`] (retire, release,
-//! revert), `place` (where units are handed out), `save` (the written form, copy-on-write), `reached` (what
-//! readers keep), `trim` (giving room back), [`firm`] (room that a full disk cannot take away), [`check`] (the map
-//! against what is reachable).
+//! Reading order: [`root`] (what the superblock stores), `chunk` (32,768 units as bits), [`map`] (retire, release,
+//! revert), `place` (where units are handed out), `save` (the written form, copy-on-write), `reached` (what readers
+//! keep), `trim` (returning space to the file system), [`firm`] (space that is guaranteed on a full disk), [`check`]
+//! (the comparison of the map with what is reachable).
 //!
 //! A unit is in one of three states:
 //!

@@ -1,12 +1,12 @@
 //! The map in memory: allocate, retire, release, revert.
 //!
 //! Invariants (those of one chunk are in `chunk.rs`):
-//! 1. A unit that the last saved map has as used is used or retired: so nothing that a superblock names is handed
-//!    out, whatever has been freed since.
+//! 1. A unit that is used in the last saved map is used or retired. So nothing that a superblock names is handed out,
+//!    whatever was freed since.
 //! 2. `allocate` hands out only units that are neither used nor retired.
-//! 3. What is retired is counted in `retired` or `retiring`; the latter is what no save has seen yet, and is never
-//!    released.
-//! 4. A call that fails leaves the map as it was.
+//! 3. Retired units are recorded in `retired` or `retiring`. The latter has those that no save has written yet, which
+//!    are never released.
+//! 4. A call that fails leaves the map unchanged.
 
 use crate::chunk::{CHUNK_UNITS, Chunk};
 use crate::firm::Kept;
@@ -22,64 +22,66 @@ use std::sync::Arc;
 /// The largest file, in units: its directory of chunks must fit one extent. 2 PiB.
 pub(crate) const MAX_UNITS: u64 = PagePtr::MAX_UNITS * (UNIT_BYTES / PagePtr::BYTES) as u64 * CHUNK_UNITS;
 
-/// The map of used and free units of a data file. Belongs to the one thread that writes pages.
+/// The map of used and free units of a data file. It belongs to the one thread that writes pages.
 #[derive(Debug)]
 pub struct Space {
     pub(crate) file: Arc<dyn File>,
     pub(crate) database: DatabaseId,
     pub(crate) reserved: u64,
-    /// How many units the map covers; units at or past the end of the file are free.
+    /// The number of units that the map covers. Units at or past the end of the file are free.
     pub(crate) units: u64,
     pub(crate) chunks: Vec<Chunk>,
-    /// Where the last save put the directory, when there are several chunks.
+    /// The place of the directory in the last save, if there are several chunks.
     pub(crate) directory: Option<PagePtr>,
-    /// Places of the saved map that the map in memory has outgrown: retired by the next save.
+    /// The parts of the saved map that the map in memory no longer needs. The next save retires them.
     pub(crate) orphans: Vec<PagePtr>,
-    /// Units handed out since the last save, and between the two saves before it: what a checkpoint needs.
+    /// The units handed out since the last save, and between the two saves before it: an estimate of a checkpoint's
+    /// need.
     pub(crate) handed_out: u64,
     pub(crate) handed_out_before: u64,
-    /// What saved maps have as free already, by the checkpoint from which on nobody reaches it.
+    /// Extents that are free in the saved maps but not released, by the checkpoint from which on nobody reaches them.
     pub(crate) retired: BTreeMap<CheckpointNo, Vec<Retired>>,
-    /// What was retired since the last save.
+    /// Extents that were retired since the last save.
     pub(crate) retiring: BTreeMap<CheckpointNo, Vec<Retired>>,
-    /// What only the log refers to, as unit and length: used, but saved as free; recovery claims it again.
+    /// Extents that only the log refers to, as unit and length. They are used, but saved as free; recovery claims them
+    /// again.
     pub(crate) logged: BTreeMap<u64, u64>,
-    /// What was logged until the checkpoint that is being written adopted or retired it: logged again on a revert.
+    /// Extents that the checkpoint under way has adopted or retired from `logged`. A revert moves them back.
     pub(crate) adopted: BTreeMap<u64, u64>,
-    /// What the log refers to although checkpoints have adopted it, for those who follow the log.
+    /// Extents that the log refers to although checkpoints have adopted them, kept for readers that follow the log.
     pub(crate) named: Named,
-    /// What is left for checkpoints.
+    /// The firm units that are reserved for checkpoints.
     pub(crate) kept: Kept,
-    /// What checkpoints reach that are read, and which those are.
+    /// What the checkpoints that are read reach.
     pub(crate) reached: Reached,
     pub(crate) readers: Vec<CheckpointNo>,
 }
 
-/// What is given up, and the first checkpoint that reached it, or an earlier one: 0 where that is not known. Once
-/// released as far as it may be, the first reader that keeps it.
+/// A retired extent, with a checkpoint at or before the first that reached it: 0 if that is not known. Once everything
+/// else of it was released, this is the first reader that keeps it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retired {
     pub extent: Extent,
     pub birth: CheckpointNo,
 }
 
-/// How the units of a file are spent.
+/// The use of the units of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceStats {
-    /// Units that the map covers.
+    /// The number of units that the map covers.
     pub total_units: u64,
-    /// Units in use, the superblocks and the map itself included.
+    /// The number of units in use, including the superblocks and the map itself.
     pub used_units: u64,
-    /// Units that can be handed out without growing the file.
+    /// The number of units that can be handed out without growing the file.
     pub free_units: u64,
-    /// Units that wait to be released.
+    /// The number of retired units, which wait to be released.
     pub retired_units: u64,
-    /// Of the free ones, those of which the file system is known to keep no block.
+    /// The number of free units for which the file system is known to keep no block.
     pub hole_units: u64,
 }
 
 impl Space {
-    /// The map of a new file whose first `reserved_units` units are the superblocks'.
+    /// Creates the map of a new file whose first `reserved_units` units are the superblocks'.
     ///
     /// ```
     /// # use io::Dir;
@@ -96,7 +98,7 @@ impl Space {
         space.cover(reserved_units);
         space.set_used(Extent { unit: 0, units: reserved_units });
         for chunk in &mut space.chunks {
-            // Not written yet, but not to be reverted either.
+            // The units are not written yet, but must not be reverted either.
             chunk.saved = Some(chunk.used.clone());
         }
         space
@@ -130,11 +132,11 @@ impl Space {
         }
     }
 
-    /// Like [`allocate`](Space::allocate), for what the log refers to rather than the checkpoint that is being
-    /// written. A [`revert`](Space::revert) keeps it, and a save leaves it out: after a crash it is free unless
-    /// recovery finds it in the log and [`claim`](Space::claim)s it. Ends with [`adopt`](Space::adopt),
-    /// [`retire`](Space::retire) or [`free_unused`](Space::free_unused). Leaves what is kept for checkpoints
-    /// ([`keep_firm`](Space::keep_firm)), or is [`Full`](base::ErrorKind::Full).
+    /// Allocates like [`allocate`](Space::allocate), but for the log instead of the checkpoint that is being written. A
+    /// [`revert`](Space::revert) keeps the extent, and a save writes it as free: after a crash it is free unless
+    /// recovery finds it in the log and [`claim`](Space::claim)s it. This state ends with [`adopt`](Space::adopt),
+    /// [`retire`](Space::retire) or [`free_unused`](Space::free_unused). The allocation leaves the units that are kept
+    /// for checkpoints ([`keep_firm`](Space::keep_firm)), or fails with [`Full`](base::ErrorKind::Full).
     pub fn allocate_logged(&mut self, units: u64) -> Result<u64> {
         if self.kept.only {
             return Err(Error::new(
@@ -152,8 +154,9 @@ impl Space {
         Ok(unit)
     }
 
-    /// Takes back an extent that recovery found in the log: as if [`allocate_logged`](Space::allocate_logged) had
-    /// just handed it out. [`Corruption`](base::ErrorKind::Corruption) if it is not free, or past the file's end.
+    /// Marks an extent that recovery found in the log as used, as if [`allocate_logged`](Space::allocate_logged) had
+    /// just handed it out. Returns [`Corruption`](base::ErrorKind::Corruption) if it is not free, or past the file's
+    /// end.
     pub fn claim(&mut self, unit: u64, units: u64) -> Result<()> {
         let file_units = (self.file.len()? / UNIT_BYTES as u64).min(MAX_UNITS);
         let end = unit.checked_add(units).filter(|&end| units > 0 && end <= file_units);
@@ -175,8 +178,8 @@ impl Space {
         Ok(())
     }
 
-    /// The checkpoint that is being written reaches this logged extent: it is saved as used from now on. Nothing
-    /// happens to an extent that is not a logged one.
+    /// Marks a logged extent as reached by the checkpoint that is being written: it is saved as used from now on. Does
+    /// nothing for an extent that is not a logged one.
     pub fn adopt(&mut self, unit: u64) {
         if let Some((unit, units)) = self.logged.remove_entry(&unit) {
             self.reach_adopted(Extent { unit, units });
@@ -184,8 +187,8 @@ impl Space {
         }
     }
 
-    /// Gives back units that were allocated since the last save and that no superblock, no reader and no log
-    /// record reaches: at once reusable.
+    /// Frees units that were allocated since the last save and that no superblock, no reader and no log record reaches.
+    /// They can be reused at once.
     pub fn free_unused(&mut self, unit: u64, units: u64) {
         assert!(!self.adopted.contains_key(&unit), "unit {unit} is freed, but the log refers to it");
         self.logged.remove(&unit);
@@ -201,18 +204,18 @@ impl Space {
         self.forget_misses(unit, units);
     }
 
-    /// The extent is reachable before checkpoint `at`, and not from it on. Saved as free from now on, but not
-    /// handed out before [`release`](Space::release).
+    /// Retires an extent that is reachable before checkpoint `at`, and not from it on. It is saved as free from now on,
+    /// but not handed out before [`release`](Space::release).
     ///
     /// # Errors
-    /// [`Corruption`](base::ErrorKind::Corruption) where the map does not have all of it as used: the pointer came from
-    /// a page that two others point to, or that points to what is nobody's. Nothing changes then.
+    /// [`Corruption`](base::ErrorKind::Corruption), without a change, if not all of it is used in the map: then the
+    /// pointer came from a page to which two others point, or that points to a place that belongs to nothing.
     pub fn retire(&mut self, ptr: PagePtr, at: CheckpointNo) -> Result<()> {
         self.retire_born(ptr, CheckpointNo(0), at)
     }
 
-    /// As [`retire`](Space::retire), of an extent that no checkpoint before `birth` reaches: it waits for the readers
-    /// of later ones alone.
+    /// Does what [`retire`](Space::retire) does, for an extent that no checkpoint before `birth` reaches: it waits only
+    /// for the readers of later ones.
     ///
     /// # Errors
     /// As [`retire`](Space::retire).
@@ -235,10 +238,10 @@ impl Space {
         Ok(())
     }
 
-    /// Everything retired at checkpoints up to `through`, and saved since, may be handed out again, unless one of the
-    /// checkpoints `readers` reaches it, which somebody looks at: checkpoint `through` is safe. So a reader keeps what
-    /// it sees, and nothing of what came and went since it began. `readers` ascend. Returns what was released.
-    /// O(units that wait * readers).
+    /// Releases everything that was retired at checkpoints up to `through`, and saved since, unless one of the
+    /// checkpoints in `readers` reaches it. Checkpoint `through` must be durable, and `readers` must be ascending. So a
+    /// reader keeps what it sees, and nothing that was allocated and retired since it began. Returns what was released.
+    /// O(waiting extents * readers).
     pub fn release(&mut self, through: CheckpointNo, readers: &[CheckpointNo]) -> Vec<Extent> {
         let later = self.retired.split_off(&CheckpointNo(through.0 + 1));
         let mut released = Vec::new();
@@ -264,7 +267,7 @@ impl Space {
         released
     }
 
-    /// Forgets what was allocated and retired since the last save, because the checkpoint that did it failed. What
+    /// Undoes all allocations and retirements since the last save, because the checkpoint that made them failed. What
     /// the log refers to ([`allocate_logged`](Space::allocate_logged)) stays used.
     pub fn revert(&mut self) {
         for Retired { extent, .. } in std::mem::take(&mut self.retiring).into_values().flatten() {
@@ -289,8 +292,8 @@ impl Space {
         self.handed_out = 0;
     }
 
-    /// How many units wait to be released, by the first checkpoint that may reach them and the one from which on nobody
-    /// does; what no save has seen yet is left out. O(extents).
+    /// Returns how many units wait to be released, by the first checkpoint that may reach them and the one from which
+    /// on none does. Leaves out units that no save has written yet. O(extents).
     pub fn retired_by_checkpoint(&self) -> BTreeMap<(CheckpointNo, CheckpointNo), u64> {
         let mut units = BTreeMap::new();
         for (at, waiting) in &self.retired {
@@ -301,12 +304,12 @@ impl Space {
         units
     }
 
-    /// What only the log refers to, uncommitted values included.
+    /// Returns the extents that only the log refers to, including uncommitted values.
     pub fn logged(&self) -> impl Iterator<Item = Extent> {
         self.logged.iter().map(|(&unit, &units)| Extent { unit, units })
     }
 
-    /// How the units are spent. O(chunks), or O(units / 64) where there are holes.
+    /// Returns how the units are used. O(chunks), or O(units / 64) if there are holes.
     pub fn stats(&self) -> SpaceStats {
         let waiting = self.retired.values().chain(self.retiring.values()).flatten();
         let retired_units = waiting.map(|retired| retired.extent.units).sum();
@@ -317,12 +320,13 @@ impl Space {
         SpaceStats { total_units: self.units, used_units, free_units, retired_units, hole_units }
     }
 
-    /// Units handed out since the last save: what a step of a checkpoint took is the difference.
+    /// Returns the units handed out since the last save. The difference of two calls is what a step of a checkpoint
+    /// took.
     pub fn handed_out_units(&self) -> u64 {
         self.handed_out
     }
 
-    /// Where the free units at the end of the map begin.
+    /// Returns the start of the free units at the end of the map.
     pub(crate) fn tail(&self) -> u64 {
         for (index, chunk) in self.chunks.iter().enumerate().rev() {
             let held = chunk.held.as_ref().and_then(|held| held.last());
@@ -341,7 +345,7 @@ impl Space {
         self.forget_misses(before, units - before);
     }
 
-    /// How many units of the map chunk `index` covers.
+    /// Returns how many units of the map chunk `index` covers.
     pub(crate) fn units_of(&self, index: usize) -> u64 {
         (self.units - index as u64 * CHUNK_UNITS).min(CHUNK_UNITS)
     }
@@ -355,7 +359,7 @@ impl Space {
         self.each_chunk(extent, Chunk::take);
     }
 
-    /// Used units become retired ones.
+    /// Makes used units retired.
     pub(crate) fn set_held(&mut self, extent: Extent) {
         self.each_chunk(extent, |chunk, from, to| {
             assert_eq!(chunk.used.count(from, to), to - from, "units {extent:?} are retired, but not used");
@@ -364,7 +368,7 @@ impl Space {
         });
     }
 
-    /// Retired units become used again.
+    /// Makes retired units used again.
     pub(crate) fn take_back(&mut self, extent: Extent) {
         self.each_chunk(extent, |chunk, from, to| {
             chunk.held_mut().fill(from, to, false);
@@ -372,11 +376,11 @@ impl Space {
         });
     }
 
-    /// Retired units become free.
+    /// Makes retired units free.
     fn unhold(&mut self, extent: Extent) {
         self.each_chunk_untouched(extent, |chunk, from, to| {
             chunk.held_mut().fill(from, to, false);
-            // What was saved as used was written.
+            // A unit that was saved as used was written.
             chunk.firm_mut().fill(from, to, true);
             chunk.give(from, to);
         });
@@ -390,7 +394,7 @@ impl Space {
         });
     }
 
-    /// The same for what is not saved: `held`, and counts.
+    /// Does the same for a change of `held` and of counts, which are not saved.
     pub(crate) fn each_chunk_untouched(
         &mut self,
         extent: Extent,
@@ -406,8 +410,8 @@ impl Space {
         }
     }
 
-    /// After units became free: searches that failed may succeed now. The longest extent spans at most two chunks
-    /// and a bit, so that it begins at most two chunks before.
+    /// Resets the search hints after units became free, because searches that failed may succeed now. The longest
+    /// extent spans at most two chunks and a bit, so it begins at most two chunks before.
     fn forget_misses(&mut self, unit: u64, units: u64) {
         let first = ((unit / CHUNK_UNITS) as usize).saturating_sub(2);
         let end = ((unit + units).div_ceil(CHUNK_UNITS) as usize).min(self.chunks.len());

@@ -1,16 +1,16 @@
-//! What the log names although checkpoints have adopted it, kept for those who follow the log.
+//! Extents that the log names although checkpoints have adopted them, kept for readers that follow the log.
 //!
-//! A log record names extents: a large value, the pages of a run that was attached. The checkpoint that absorbs the
-//! record adopts them, and any checkpoint from that one on may retire them. Somebody who has not yet read the record
-//! still has to read the extents.
+//! A log record names extents: a large value, or the pages of an attached run. The checkpoint that absorbs the record
+//! adopts them, and that checkpoint or any later one may retire them. A reader that has not yet read the record still
+//! has to read the extents.
 //!
-//! 1. Each save leaves a list of what it adopted, under the last commit that its checkpoint absorbed: the records up
-//!    to that commit, and after the checkpoint before, have named exactly these.
-//! 2. As long as commits after *c* are needed, what the lists of later commits hold is not released.
-//! 3. The newest list is kept although nobody needs it: who begins to follow while that checkpoint is under way begins
-//!    before it.
+//! 1. Each save leaves a list of the extents that it adopted, under the last commit that its checkpoint absorbed. The
+//!    records up to that commit, after those of the checkpoint before, have named exactly these extents.
+//! 2. As long as commits after *c* are needed, the extents in the lists of later commits are not released.
+//! 3. The newest list is always kept: a reader that begins to follow while that checkpoint is under way begins before
+//!    it.
 //!
-//! Memory: 16 bytes for each extent, and those of a tree.
+//! Memory: 16 bytes for each extent, plus the overhead of a tree.
 
 use crate::root::Extent;
 use base::CommitTs;
@@ -19,15 +19,15 @@ use std::collections::BTreeMap;
 /// Extents, by unit.
 type Extents = BTreeMap<u64, u64>;
 
-/// See the module.
+/// The extents that readers of the log need; see the module.
 #[derive(Debug)]
 pub(crate) struct Named {
-    /// What the last save has adopted.
+    /// The extents that the last save has adopted.
     pub saved: Extents,
     pub lists: BTreeMap<CommitTs, Extents>,
-    /// Commits after this one are needed.
+    /// The commit after which all commits are needed.
     pub needed_after: CommitTs,
-    /// Units that the last release kept for this reason alone.
+    /// The units that the last release kept only because a needed commit names them.
     pub kept_units: u64,
 }
 
@@ -39,13 +39,13 @@ impl Default for Named {
 }
 
 impl Named {
-    /// Forgets the lists that nobody needs.
+    /// Drops the lists that are no longer needed.
     pub fn forget(&mut self) {
         let (needed, newest) = (self.needed_after, self.lists.last_key_value().map(|(newest, _)| *newest));
         self.lists.retain(|absorbed, _| *absorbed > needed || Some(*absorbed) == newest);
     }
 
-    /// Splits `extents` into what must be kept and what may be released.
+    /// Splits `extents` into those that must be kept and those that may be released.
     pub fn split(&mut self, extents: Vec<Extent>) -> (Vec<Extent>, Vec<Extent>) {
         if self.needed_after == CommitTs::MAX {
             return (Vec::new(), extents);
@@ -63,7 +63,7 @@ impl Named {
     }
 }
 
-/// The parts of `extent` that `list` holds go to `kept`, the others to `left`.
+/// Moves the parts of `extent` that are in `list` to `kept`, and the others to `left`.
 fn split_one(list: &Extents, extent: Extent, kept: &mut Vec<Extent>, left: &mut Vec<Extent>) {
     let mut at = extent.unit;
     let before = list.range(..=at).next_back();

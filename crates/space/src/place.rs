@@ -1,10 +1,10 @@
-//! Where units are handed out: first fit, from the front of the file.
+//! Allocation of units: first fit, from the front of the file.
 //!
-//! What lies low stays; what lies high becomes free as pages are written anew, and can be cut off (`trim`). So a file
-//! under steady writes is no longer than it has to be. Two rules keep rows of pages together nevertheless:
-//! 1. A request for many pages takes the first free run that holds all of them, or else the file grows;
-//! 2. but while more than [`1 / SCATTERED_SHARE`](SCATTERED_SHARE) of the file is free, in shorter runs, it takes what
-//!    these hold, the longer ones first: fewer pages at once is better than a file full of small gaps.
+//! Low units stay in use. High units become free as pages are rewritten, and can be cut off (`trim`). So a file under
+//! steady writes is no longer than necessary. Two rules nevertheless keep rows of pages together:
+//! 1. A request for many pages takes the first free run that holds all of them; otherwise the file grows.
+//! 2. While more than [`1 / SCATTERED_SHARE`](SCATTERED_SHARE) of the file is free, in shorter runs, the request takes
+//!    fewer pages from these runs, the longest first. That is better than a file full of small gaps.
 
 use crate::chunk::{CHUNK_UNITS, Chunk};
 use crate::map::{MAX_UNITS, Space};
@@ -12,22 +12,22 @@ use crate::root::Extent;
 use base::limits::UNIT_BYTES;
 use base::{Error, ErrorKind, PagePtr, Result};
 
-/// Below 256 KiB a file grows by what is asked for, so that a new database stays tiny.
+/// Below 256 KiB a file grows by exactly the requested length, so that a new database stays tiny.
 const EXACT_GROWTH_UNITS: u64 = 64;
-/// Above that it grows by an eighth,
+/// Above that it grows by an eighth.
 const GROWTH_SHARE: u64 = 8;
-/// by at most 16 MiB.
+/// It grows by at most 16 MiB.
 const MAX_GROWTH_UNITS: u64 = 4096;
-/// See rule 2.
+/// The share of free units above which rule 2 applies.
 const SCATTERED_SHARE: u64 = 8;
 
 impl Space {
-    /// Hands out `units` contiguous units and returns the first. Where no free run is that long the file grows; a
-    /// failure to grow changes nothing. The bytes there are arbitrary. Until the next save a
-    /// [`revert`](Space::revert) takes them back.
+    /// Allocates `units` contiguous units and returns the first. If no free run is that long, the file grows; a failure
+    /// to grow changes nothing. The bytes there are arbitrary. Until the next save a [`revert`](Space::revert) frees
+    /// the units.
     ///
-    /// First fit. Usually O(units / 64) and a few words; a search through a fragmented file visits each chunk at most
-    /// once until something is freed in it.
+    /// First fit. It usually takes O(units / 64) and a few words. A search through a fragmented file visits each chunk
+    /// at most once until something is freed in it.
     pub fn allocate(&mut self, units: u64) -> Result<u64> {
         assert!(0 < units && units <= PagePtr::MAX_UNITS, "an extent of {units} units was asked for");
         let unit = match self.find(units) {
@@ -38,8 +38,8 @@ impl Space {
         Ok(unit)
     }
 
-    /// Hands out the units of up to `count` pages of `page_units` each, contiguous: as many as the rules in this
-    /// file's head give at one place, at least one. Errors as [`Space::allocate`], where there is no room for one.
+    /// Allocates up to `count` pages of `page_units` each, contiguous: as many as the rules in this file's head allow
+    /// at one place, at least one. Returns the errors of [`Space::allocate`] if there is no space for one.
     pub fn allocate_pages(&mut self, page_units: u64, count: u64) -> Result<Extent> {
         assert!(0 < page_units && 0 < count && page_units * count <= PagePtr::MAX_UNITS);
         let mut units = page_units * count;
@@ -58,7 +58,7 @@ impl Space {
             None => loop {
                 match self.grow(units) {
                     Ok(unit) => break unit,
-                    // A full disk may still have room for fewer, at the end of the file or in a gap.
+                    // A full disk may still have space for fewer pages, at the end of the file or in a gap.
                     Err(error) if error.kind() == ErrorKind::Full && units > page_units => {
                         units = (units / page_units).div_ceil(2) * page_units;
                         if let Some(unit) = self.find(units) {
@@ -74,8 +74,8 @@ impl Space {
         Ok(extent)
     }
 
-    /// Whether `units` contiguous units are free that end at or before `border_unit`: the next extent of that length is
-    /// handed out there.
+    /// Returns whether `units` contiguous units are free that end at or before `border_unit`: the next extent of that
+    /// length is allocated there.
     pub fn has_room_before(&mut self, border_unit: u64, units: u64) -> bool {
         self.find(units).is_some_and(|unit| unit + units <= border_unit)
     }
@@ -90,12 +90,13 @@ impl Space {
         free > self.units / SCATTERED_SHARE
     }
 
-    /// Where the first run of `units` free units begins.
+    /// Returns the start of the first run of `units` free units.
     fn find(&mut self, units: u64) -> Option<u64> {
         (0..self.chunks.len()).find_map(|index| self.find_in(index, units))
     }
 
-    /// Where the first run of `units` free units begins that begins in a chunk. It may end in a later one.
+    /// Returns the start of the first run of `units` free units that begins in chunk `index`. It may end in a later
+    /// one.
     fn find_in(&mut self, index: usize, units: u64) -> Option<u64> {
         let chunk = &self.chunks[index];
         if chunk.free == 0 || chunk.no_fit <= units {
@@ -123,7 +124,7 @@ impl Space {
         None
     }
 
-    /// Where the run of free units, or of firm ones where only those count, that begins at `unit` ends, looking no
+    /// Returns the end of the run of free units (or of firm ones, if only those count) that begins at `unit`. Looks no
     /// further than `limit`.
     pub(crate) fn run_end(&self, unit: u64, limit: u64) -> u64 {
         let mut at = unit;
@@ -143,7 +144,7 @@ impl Space {
         at
     }
 
-    /// Lengthens the file so that `units` free units end it; returns the first. The free tail counts.
+    /// Lengthens the file so that it ends with `units` free units. Returns the first of them. The free tail counts.
     fn grow(&mut self, units: u64) -> Result<u64> {
         if self.kept.only {
             return self.grow_firmly(units);
@@ -169,7 +170,7 @@ impl Space {
         Ok(first)
     }
 
-    /// The file system keeps no block of these free units.
+    /// Records that the file system keeps no block of these free units.
     pub(crate) fn note_holes(&mut self, extent: Extent) {
         self.each_chunk_untouched(extent, |chunk: &mut Chunk, from, to| {
             chunk.holes.get_or_insert_with(crate::chunk::Bits::none).fill(from, to, true);

@@ -1,14 +1,16 @@
-//! What each checkpoint reaches that somebody still reads: the used units of its own map.
+//! What each checkpoint that is read reaches: the used units of its own map.
 //!
-//! A retired extent is kept for the readers of a checkpoint only if that checkpoint's map has it as used. So whatever
-//! came and went since a reader began waits for nobody, of whichever kind it is: a page of a tree, of an LSM run or a
-//! filter, a large value. A page's birth, where it is known, says the same and costs less.
+//! A retired extent is kept for the readers of a checkpoint only if it is used in that checkpoint's map. So an extent
+//! that was allocated and retired since a reader began does not wait for that reader, whether it is a page of a tree,
+//! of an LSM run or a filter, or a large value. If the birth of a page is known, it gives the same result and costs
+//! less.
 //!
-//! 1. [`Space::save`] notes the bits that it has written, shared with the save before where a chunk has not changed.
-//!    They are forgotten with the readers of their checkpoint.
-//! 2. What only the log refers to is in no map, but a reader of the memtables of its time reaches it. When a
-//!    checkpoint adopts it, it is added to the maps from its allocation on.
-//! 3. A checkpoint whose map is not known (it was read by another process, say) is taken to reach everything.
+//! 1. [`Space::save`] records the bits that it has written, shared with the save before if a chunk has not changed.
+//!    They are dropped with the readers of their checkpoint.
+//! 2. Extents that only the log refers to are in no map, but a reader of the memtables of their time reaches them. When
+//!    a checkpoint adopts them, they are added to the maps from their allocation on.
+//! 3. A checkpoint whose map is not known (for example because another process reads it) is assumed to reach
+//!    everything.
 //!
 //! Memory: 4 KiB for each changed chunk (128 MiB of file) and checkpoint that is read.
 
@@ -20,20 +22,20 @@ use base::{CheckpointNo, CommitTs, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Maps that are kept although nobody reads their checkpoints: somebody may begin to.
+/// The number of newest maps that are kept although no reader uses their checkpoints, because a reader may begin to.
 const RECENT: usize = 3;
 
-/// The maps by checkpoint, each with its chunks.
+/// The maps of checkpoints, each with its chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Reached {
     maps: BTreeMap<CheckpointNo, Vec<Arc<Bits>>>,
-    /// When what only the log refers to was allocated: the newest checkpoint then.
+    /// The newest checkpoint when each extent that only the log refers to was allocated.
     births: BTreeMap<u64, CheckpointNo>,
 }
 
 impl Space {
-    /// The map as it is now, without what only the log refers to, is that of checkpoint `at`: after a save, or, to be
-    /// said once, after a map was loaded.
+    /// Records the current map, without the extents that only the log refers to, as that of checkpoint `at`. Called
+    /// after each save, and once after a map was loaded.
     pub fn note_reached(&mut self, at: CheckpointNo) {
         let mut chunks = Vec::with_capacity(self.chunks.len());
         for index in 0..self.chunks.len() {
@@ -46,31 +48,32 @@ impl Space {
             chunks.push(bits);
         }
         self.reached.maps.insert(at, chunks);
-        // Nothing was read before a process had it: without readers, the newest ones are enough.
+        // A process has no readers before it loads a map. Without readers, the newest maps are enough.
         while self.reached.maps.len() > RECENT && self.readers.is_empty() {
             self.reached.maps.pop_first();
         }
     }
 
-    /// Something that only the log refers to was handed out at `unit`.
+    /// Records that an extent that only the log refers to was allocated at `unit`.
     pub(crate) fn note_logged(&mut self, unit: u64) {
         let newest = self.reached.maps.last_key_value().map_or(CheckpointNo(0), |(at, _)| *at);
         // A commit may still come before the switch to the checkpoint that was saved last.
         self.reached.births.insert(unit, CheckpointNo(newest.0.saturating_sub(1)));
     }
 
-    /// It is nobody's any more.
+    /// Drops the record of the extent at `unit`.
     pub(crate) fn forget_logged(&mut self, unit: u64) {
         self.reached.births.remove(&unit);
     }
 
-    /// The newest checkpoint, twice: when what nobody reaches was retired, and when it came.
+    /// Returns the newest checkpoint, twice: as the one of retirement and as the birth of something that no reader
+    /// reaches.
     pub(crate) fn newest_reached(&self) -> (CheckpointNo, CheckpointNo) {
         let newest = self.reached.maps.last_key_value().map_or(CheckpointNo(0), |(at, _)| *at);
         (newest, newest)
     }
 
-    /// Rule 2.
+    /// Applies rule 2.
     pub(crate) fn reach_adopted(&mut self, extent: Extent) {
         let birth = self.reached.births.get(&extent.unit).copied().unwrap_or(CheckpointNo(0));
         for (_, chunks) in self.reached.maps.range_mut(birth..) {
@@ -87,8 +90,8 @@ impl Space {
         }
     }
 
-    /// Splits `retired`, which checkpoint `at` does not reach, into what one of `readers`, which ascend, reaches (with
-    /// the first of them as its birth), and what none does.
+    /// Splits `retired`, which checkpoint `at` does not reach, into what one of `readers` (ascending) reaches, with the
+    /// first of them as its birth, and what none reaches.
     pub(crate) fn split_read(
         &self,
         retired: Retired,
@@ -118,7 +121,7 @@ impl Space {
         (kept, free)
     }
 
-    /// Forgets the maps that nobody needs any more.
+    /// Drops the maps that are no longer needed.
     pub(crate) fn forget_maps(&mut self, readers: &[CheckpointNo]) {
         self.readers = readers.to_vec();
         let recent = self.reached.maps.keys().rev().nth(RECENT - 1).copied().unwrap_or(CheckpointNo(0));
@@ -126,9 +129,9 @@ impl Space {
     }
 }
 
-/// What the log names: see `named`.
+/// The methods for extents that the log names: see `named`.
 impl Space {
-    /// What was adopted by the checkpoint that was just saved is named by commits up to `absorbed`.
+    /// Records that commits up to `absorbed` name what the checkpoint that was just saved has adopted.
     pub fn note_named(&mut self, absorbed: CommitTs) {
         let saved = std::mem::take(&mut self.named.saved);
         if !saved.is_empty() {
@@ -137,18 +140,18 @@ impl Space {
         self.named.forget();
     }
 
-    /// What commits after `after` have named is not released from now on; what only older ones named is.
-    /// [`CommitTs::MAX`]: nobody needs any.
+    /// Sets the commit after which the extents that commits name are not released; extents that only older commits name
+    /// are. With [`CommitTs::MAX`] none are needed.
     pub fn need_named(&mut self, after: CommitTs) {
         self.named.needed_after = after;
         self.named.forget();
     }
 
-    /// Keeps an extent that a commit up to `absorbed` has named, when a map was loaded: what of it is free waits as if
-    /// it had been retired, and the rest is kept when it is.
+    /// Keeps an extent that a commit up to `absorbed` names, after a map was loaded. The free part of it waits as if it
+    /// had been retired; the rest is kept when it is retired.
     ///
     /// # Errors
-    /// [`Corruption`](base::ErrorKind::Corruption) if it lies past the file's end.
+    /// [`Corruption`](base::ErrorKind::Corruption) if the extent is past the file's end.
     pub fn keep_named(&mut self, unit: u64, units: u64, absorbed: CommitTs) -> Result<()> {
         let file_units = self.file.len()? / UNIT_BYTES as u64;
         if unit < self.reserved || units == 0 || unit.checked_add(units).is_none_or(|end| end > file_units) {
@@ -170,13 +173,13 @@ impl Space {
         Ok(())
     }
 
-    /// Units that the last [`Space::release`] kept because a needed commit has named them.
+    /// Returns the units that the last [`Space::release`] kept because a needed commit names them.
     pub fn named_units(&self) -> u64 {
         self.named.kept_units
     }
 }
 
-/// Shows the parts of `extent`, from left to right, whose units are all set in `chunks` or all not.
+/// Calls `show` with the parts of `extent`, from left to right, whose units are all set in `chunks` or all clear.
 fn split(chunks: &[Arc<Bits>], extent: Extent, mut show: impl FnMut(Extent, bool)) {
     let is_set = |unit: u64| {
         chunks.get((unit / CHUNK_UNITS) as usize).is_some_and(|bits| bits.get(unit % CHUNK_UNITS))

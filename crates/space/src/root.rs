@@ -1,9 +1,9 @@
-//! The names of places: what the superblock keeps of the map, and ranges of units.
+//! The root of the map, which the superblock stores, and ranges of units.
 
 use base::PagePtr;
 use std::fmt;
 
-/// What the superblock keeps of the space map.
+/// The root of the space map, which the superblock stores.
 ///
 /// On disk, 24 bytes: the pointer (16, zeros for none) and the number of units (8, little-endian).
 ///
@@ -15,19 +15,19 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceRoot {
-    /// The only chunk of the bitmap, or the directory of several. `None` before the first save.
+    /// The pointer to the only chunk of the bitmap, or to the directory of several. `None` before the first save.
     pub map: Option<PagePtr>,
-    /// How many units the map covers.
+    /// The number of units that the map covers.
     pub units: u64,
 }
 
 impl SpaceRoot {
-    /// Bytes of the encoded form.
+    /// The length of the encoded form in bytes.
     pub const BYTES: usize = 24;
     /// The root of a map that was never saved.
     pub const EMPTY: SpaceRoot = SpaceRoot { map: None, units: 0 };
 
-    /// The on-disk form.
+    /// Returns the on-disk form.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
         if let Some(map) = self.map {
@@ -37,7 +37,7 @@ impl SpaceRoot {
         out
     }
 
-    /// Reads the on-disk form. Any 24 bytes are some root; [`Space::load`](crate::Space::load) checks it.
+    /// Decodes the on-disk form. Any 24 bytes decode to a root; [`Space::load`](crate::Space::load) checks it.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
         let (ptr, units) = bytes.split_at(16);
         let ptr: &[u8; 16] = ptr.try_into().expect("16 bytes");
@@ -46,17 +46,17 @@ impl SpaceRoot {
     }
 }
 
-/// `units` units from `unit` on.
+/// A range of `units` units from `unit` on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
     /// The first unit.
     pub unit: u64,
-    /// How many.
+    /// The number of units.
     pub units: u64,
 }
 
 impl Extent {
-    /// The unit after the last.
+    /// Returns the unit after the last.
     #[inline]
     pub fn end(self) -> u64 {
         self.unit + self.units

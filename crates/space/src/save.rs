@@ -4,15 +4,16 @@
 //! SpaceRoot ──► chunk                          up to 32,768 units: 4 KiB of bitmap, bit set = used
 //! SpaceRoot ──► directory ──► chunk, chunk...  more: 16 bytes (a PagePtr) a chunk, padded to whole units with zeros
 //! ```
-//! Chunks and directory lie in units that the map itself hands out, and carry the checksum of their place.
+//! Chunks and directory lie in units that the map itself allocates, and have the checksum of their place.
 //!
 //! A save never writes to a unit that the last root names:
-//! 1. Each dirty chunk gets a new place, and its old one is retired. Both make chunks dirty; so does growth. This
-//!    is repeated until no dirty chunk is without a new place. It ends: a chunk moves at most once.
-//! 2. The directory moves in the same way; if that made another chunk dirty, back to 1. Its size only grows.
-//! 3. Now the bits are final: everything is written.
-//! 4. Only then the map in memory takes the new places for its own. After a failure before that, the new places
-//!    are free again and the old ones used.
+//! 1. Each dirty chunk gets a new place, and its old one is retired. Both make chunks dirty, and so does growth. This
+//!    is repeated until every dirty chunk has a new place. It ends, because a chunk moves at most once.
+//! 2. The directory moves in the same way. If that made another chunk dirty, step 1 is repeated. The directory only
+//!    grows.
+//! 3. Now the bits are final, and everything is written.
+//! 4. Only then the map in memory adopts the new places. After a failure before that, the new places are free again and
+//!    the old ones used.
 
 use crate::chunk::{Bits, CHUNK_UNITS, Chunk};
 use crate::map::{MAX_UNITS, Retired, Space};
@@ -23,12 +24,12 @@ use io::File;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Units of a directory of `chunks` chunks; a single chunk needs none.
+/// Returns the units of a directory of `chunks` chunks; a single chunk needs no directory.
 fn directory_units(chunks: usize) -> u64 {
     if chunks <= 1 { 0 } else { (chunks * PagePtr::BYTES).div_ceil(UNIT_BYTES) as u64 }
 }
 
-/// The places that a save gives and takes, until it is known to succeed.
+/// The places that a save allocates and retires, until it is known to succeed.
 #[derive(Default)]
 struct Moves {
     chunks: BTreeMap<usize, u64>,
@@ -36,15 +37,15 @@ struct Moves {
     old: Vec<PagePtr>,
 }
 
-/// What a save wrote.
+/// The parts that a save has written.
 struct Written {
     chunks: Vec<(usize, PagePtr, Bits)>,
     directory: Option<PagePtr>,
 }
 
 impl Space {
-    /// Writes the changed chunks of the map to new places (not synced) and retires the old ones at `at`. The root
-    /// is for the superblock of checkpoint `at`. After an error the map is as it was before the call.
+    /// Writes the changed chunks of the map to new places (not synced) and retires the old ones at `at`. Returns the
+    /// root for the superblock of checkpoint `at`. After an error the map is unchanged.
     pub fn save(&mut self, at: CheckpointNo) -> Result<SpaceRoot> {
         if self.orphans.is_empty() && !self.chunks.iter().any(Chunk::is_dirty) {
             self.settle_retired(Vec::new(), at);
@@ -66,7 +67,7 @@ impl Space {
         }
     }
 
-    /// Makes the next save write those chunks anew that lie at or beyond `border_unit`, so that the end of the file can
+    /// Makes the next save rewrite the chunks that lie at or after `border_unit`, so that the end of the file can
     /// become free.
     pub fn move_map(&mut self, border_unit: u64) {
         for chunk in &mut self.chunks {
@@ -80,7 +81,7 @@ impl Space {
         SpaceRoot { map: self.directory.or(self.chunks[0].place), units: self.units }
     }
 
-    /// Steps 1 and 2.
+    /// Does steps 1 and 2.
     fn place(&mut self, moves: &mut Moves) -> Result<()> {
         for ptr in self.orphans.clone().into_iter().chain(self.directory) {
             self.put_away(ptr, moves)?;
@@ -109,7 +110,7 @@ impl Space {
                 if let Some(ptr) = self.chunks[index].place {
                     self.put_away(ptr, moves)?;
                 }
-                // Noted only when it was given a place, so that `undo` frees no more than was allocated.
+                // Recorded only after the allocation, so that `undo` frees no more than was allocated.
                 let unit = self.allocate(1)?;
                 moves.chunks.insert(index, unit);
             }
@@ -119,7 +120,7 @@ impl Space {
     fn put_away(&mut self, ptr: PagePtr, moves: &mut Moves) -> Result<()> {
         let extent = Extent::from(ptr);
         if !self.is_used(extent) {
-            // A page of a hostile file claimed these units, and they were given up with it.
+            // A page of a hostile file claimed these units, and they were retired with it.
             return Err(
                 self.corrupt(format!("units {extent:?} hold the space map, but a page released them"))
             );
@@ -129,7 +130,7 @@ impl Space {
         Ok(())
     }
 
-    /// Step 3.
+    /// Does step 3.
     fn write(&self, moves: &Moves) -> Result<Written> {
         let mut places: Vec<Option<PagePtr>> = self.chunks.iter().map(|chunk| chunk.place).collect();
         let mut chunks = Vec::with_capacity(moves.chunks.len());
@@ -154,7 +155,7 @@ impl Space {
         Ok(PagePtr::new(extent.unit, extent.units, checksum::extent(self.database, extent.unit, bytes)))
     }
 
-    /// The used units of a chunk, less those that only the log refers to.
+    /// Returns the used units of a chunk, without those that only the log refers to.
     fn without_logged(&self, index: usize) -> Bits {
         let mut bits = self.chunks[index].used.clone();
         let (base, end) = (index as u64 * CHUNK_UNITS, (index as u64 + 1) * CHUNK_UNITS);
@@ -169,7 +170,7 @@ impl Space {
         bits
     }
 
-    /// Step 4, the places.
+    /// Does step 4 for the places.
     fn settle(&mut self, written: Written) {
         for (index, ptr, bits) in written.chunks {
             let chunk = &mut self.chunks[index];
@@ -181,13 +182,13 @@ impl Space {
         self.orphans.clear();
     }
 
-    /// Step 4, what became free with this save.
+    /// Does step 4 for what became free with this save.
     fn settle_retired(&mut self, old: Vec<PagePtr>, at: CheckpointNo) {
         for (since, extents) in std::mem::take(&mut self.retiring) {
             self.retired.entry(since).or_default().extend(extents);
         }
         if !old.is_empty() {
-            // Opening the database reads the map, and so does a copy that pins its checkpoint: maps have their parts.
+            // An open reads the map, and so does a copy that pins its checkpoint: the parts of maps have readers.
             let retired = |ptr| Retired { extent: Extent::from(ptr), birth: CheckpointNo(0) };
             self.retired.entry(at).or_default().extend(old.into_iter().map(retired));
         }
@@ -209,8 +210,8 @@ impl Space {
         }
     }
 
-    /// Reads the map that `root` names. Everything read is checked, and memory is bounded by the file's length:
-    /// what does not fit together is [`ErrorKind::Corruption`](base::ErrorKind::Corruption).
+    /// Reads the map that `root` names. Everything read is checked, and memory is bounded by the file's length. Returns
+    /// [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if the parts contradict each other.
     pub fn load(
         file: Arc<dyn File>,
         database: DatabaseId,
@@ -236,10 +237,10 @@ impl Space {
         Ok(space)
     }
 
-    /// The extents in which the map that `root` names lies, the directory first. Reads the directory alone.
+    /// Returns the extents of the map that `root` names, the directory first. Reads only the directory.
     ///
     /// # Errors
-    /// As [`Space::load`].
+    /// The same as [`Space::load`].
     pub fn map_parts(
         file: &dyn File,
         database: DatabaseId,
@@ -255,7 +256,7 @@ impl Space {
         }
     }
 
-    /// The rules that concern the map as a whole.
+    /// Checks the rules for the map as a whole.
     fn check_loaded(&self, file_units: u64) -> Result<()> {
         let tail = self.tail();
         if tail > self.units || tail > file_units {
@@ -278,7 +279,7 @@ impl Space {
         }
     }
 
-    /// Whether all units of an extent are within the map, and used.
+    /// Returns whether all units of an extent are within the map, and used.
     pub(crate) fn is_used(&self, extent: Extent) -> bool {
         let Some(end) = extent.unit.checked_add(extent.units).filter(|&end| end <= self.units) else {
             return false;
@@ -296,7 +297,7 @@ impl Space {
     }
 }
 
-/// Reads the parts of a map, believing nothing.
+/// Reads the parts of a map and checks all of them.
 struct Loader<'a> {
     file: &'a dyn File,
     database: DatabaseId,
@@ -318,7 +319,7 @@ impl Loader<'_> {
         Ok((chunks, Some(map)))
     }
 
-    /// How many chunks cover `units`.
+    /// Returns how many chunks cover `units`.
     fn count(&self, units: u64) -> Result<usize> {
         if units < self.reserved_units.max(1) || units > MAX_UNITS {
             return Err(self.corrupt(format!("the root states an impossible number of units, {units}")));
@@ -326,7 +327,7 @@ impl Loader<'_> {
         Ok(units.div_ceil(CHUNK_UNITS) as usize)
     }
 
-    /// The places of `count` chunks, all different: so no more is read than the file holds.
+    /// Returns the places of `count` chunks, which are all different, so that no more is read than the file holds.
     fn directory(&self, map: PagePtr, count: usize) -> Result<Vec<PagePtr>> {
         let bytes = self.part("directory", map, directory_units(count))?;
         let (entries, padding) = bytes.split_at(count * PagePtr::BYTES);

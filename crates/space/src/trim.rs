@@ -1,12 +1,12 @@
-//! Giving room back to the file system: the free end of the file is cut off, free runs inside it become holes.
+//! Returning space to the file system: the free end of the file is cut off, and free runs inside it become holes.
 //!
-//! Only free units are given back: no durable superblock names them, no reader can reach them, and a crash that
-//! brings back an older length or older bytes brings back nothing that anybody reads. So a trim needs no order of its
-//! own, only that units were freed in theirs; and a failed one leaves a file that is longer than need be.
+//! Only free units are returned. No durable superblock names them, no reader can reach them, and a crash that restores
+//! an older length or older bytes restores nothing that is read. So a trim needs no write order of its own; it relies
+//! on the order in which units were freed. A failed trim leaves a file that is longer than necessary.
 //!
-//! A file that is cut after each checkpoint and grown in the next would pay for it twice, and a database that works
-//! on a full disk needs what it freed. So a trim keeps some free units, the lowest ones: as many as the last
-//! checkpoint took ([`Space::usual_need`]); and does nothing for less than it is worth.
+//! A file that is cut after each checkpoint and grown in the next would pay for it twice, and a database on a full disk
+//! needs what it freed. So a trim keeps some free units, the lowest ones: as many as the last checkpoint took
+//! ([`Space::usual_need`]). It does nothing if there is too little to gain.
 
 use crate::chunk::{CHUNK_UNITS, Chunk};
 use crate::map::Space;
@@ -14,11 +14,12 @@ use crate::root::Extent;
 use base::Result;
 use base::limits::UNIT_BYTES;
 
-/// Shorter free runs (64 KiB) are not worth a system call and a fragment of the file's own map.
+/// The shortest free run (64 KiB) that is worth a system call and a fragment of the file's own map.
 const DISCARD_UNITS: u64 = 16;
-/// What is given back in one go, 1 MiB: the file system drops cached pages one by one, and tells the disk.
+/// The units that are returned in one step, 1 MiB: the file system drops cached pages one by one, and notifies the
+/// disk.
 const PIECE_UNITS: u64 = 256;
-/// While some units are kept, less than 1 MiB, or than this share of the file, is not given back either.
+/// The least gain, if some units are kept: 1 MiB, or this share of the file.
 const LEAST_UNITS: u64 = 256;
 const LEAST_SHARE: u64 = 32;
 
@@ -26,27 +27,27 @@ const LEAST_SHARE: u64 = 32;
 #[derive(Debug)]
 pub struct Trim {
     keep_units: u64,
-    /// Fewer are not worth it.
+    /// The smallest number of units that is worth a trim.
     least: u64,
-    /// Where the file is to end.
+    /// The unit at which the file is to end.
     end_unit: u64,
-    /// Whether room before that was made firm in place of what lies after it.
+    /// Whether space before the end was made firm to replace what lies after it.
     has_looked_lower: bool,
-    /// Free units that are to become holes still, once the end is cut off.
+    /// The number of free units that are still to become holes, once the end is cut off.
     surplus: Option<u64>,
-    /// How many chunks may have some: those behind have been gone through.
+    /// The number of chunks that may have such units. Those after them were already searched.
     chunks: usize,
 }
 
 impl Space {
-    /// How many units the checkpoint that was saved last took: what the next one will need, more or less.
+    /// Returns how many units the last saved checkpoint took, which is about what the next one will need.
     pub fn usual_need(&self) -> u64 {
         self.handed_out_before
     }
 
-    /// Begins to give free units but `keep_units` of them back to the file system: the free end of the file, and free
-    /// runs of 64 KiB or more. [`Space::trim_on`] does it. To be called when the superblock in force was synced, and
-    /// what it freed released. O(chunks).
+    /// Begins to return free units except `keep_units` of them to the file system: the free end of the file, and free
+    /// runs of 64 KiB or more. [`Space::trim_on`] does the work. Call it after the current superblock was synced and
+    /// what it freed was released. O(chunks).
     ///
     /// ```
     /// # use io::Dir;
@@ -64,7 +65,8 @@ impl Space {
         self.trim_for(keep_units, least)
     }
 
-    /// As [`Space::trim`], however little is gained: for a file that is to be as small as it gets. O(chunks).
+    /// Does what [`Space::trim`] does, however little is gained, for a file that should become as small as possible.
+    /// O(chunks).
     pub fn trim_all_but(&self, keep_units: u64) -> Trim {
         self.trim_for(keep_units, 1)
     }
@@ -79,16 +81,16 @@ impl Space {
         Trim { keep_units, least, end_unit, has_looked_lower: false, surplus: None, chunks: usize::MAX }
     }
 
-    /// Does the next MiB of a trim. Returns by how many units the file is shorter or has more as holes; `None`: it is
-    /// done. Others may come in between; what they take is not given back. O(units / 64) for a chunk that is gone
-    /// through, and the system calls.
+    /// Does the next MiB of a trim. Returns by how many units the file became shorter or gained holes, or `None` when
+    /// the trim is complete. Other calls may come in between; what they allocate is not returned. O(units / 64) for
+    /// each chunk that is searched, plus the system calls.
     pub fn trim_on(&mut self, trim: &mut Trim) -> Result<Option<u64>> {
         let end_unit = trim.end_unit.max(self.tail());
         if trim.surplus.is_none()
             && end_unit >= self.units
             && let beyond @ 1.. = (self.file.len()? / UNIT_BYTES as u64).saturating_sub(self.units)
         {
-            // A process that was killed, or that gave up a checkpoint, had made the file longer than its map says.
+            // A process that was killed, or that abandoned a checkpoint, had made the file longer than its map says.
             self.file.set_len(self.units * UNIT_BYTES as u64)?;
             return Ok(Some(beyond));
         }
@@ -109,7 +111,7 @@ impl Space {
     }
 
     /// Makes the file shorter by up to [`PIECE_UNITS`], but not shorter than `end_unit`, and cuts off nothing that is
-    /// kept. Returns by how many; `None`: by none.
+    /// kept. Returns by how many units, or `None` if by none.
     fn cut(&mut self, end_unit: u64, trim: &mut Trim) -> Result<Option<u64>> {
         if !std::mem::replace(&mut trim.has_looked_lower, true) {
             self.keep_before(end_unit)?;
@@ -124,7 +126,7 @@ impl Space {
         Ok(Some(given))
     }
 
-    /// Turns about `surplus` free units into holes, the highest of the first `chunks` chunks first.
+    /// Turns about `surplus` free units into holes, starting with the highest of the first `chunks` chunks.
     fn discard(&mut self, surplus: u64, chunks: &mut usize) -> Result<u64> {
         let mut given = 0;
         *chunks = self.chunks.len().min(*chunks);
@@ -149,7 +151,7 @@ impl Space {
         Ok(given)
     }
 
-    /// The runs of free units in a chunk that take room on the disk and are long enough.
+    /// Returns the runs of free units in a chunk that take disk space and are long enough.
     fn backed_runs(&self, index: usize) -> Vec<Extent> {
         let (chunk, len) = (&self.chunks[index], self.units_of(index));
         let base = index as u64 * CHUNK_UNITS;
@@ -163,8 +165,8 @@ impl Space {
         runs
     }
 
-    /// Makes the map cover only its first `units`; the others are free. Chunks that fall away leave their places
-    /// to the next save, as the last root still names them.
+    /// Makes the map cover only its first `units`; the others are free. Chunks that are removed leave their places to
+    /// the next save, because the last root still names them.
     pub(crate) fn shrink(&mut self, units: u64) {
         debug_assert!(self.tail() <= units);
         self.units = units;

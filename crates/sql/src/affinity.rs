@@ -1,25 +1,25 @@
-//! What SQLite does to a value before a column stores it or a comparison sees it: its column affinities.
+//! SQLite's column affinities: the conversion of a value before a column stores it or a comparison uses it.
 //!
-//! SQLite applies them itself to its own tables, and hands virtual tables the values as they were written. The rules
-//! are those of <https://www.sqlite.org/datatype3.html>, sections 3.1 and 4.2.
+//! SQLite applies affinities itself to its own tables, and passes values to virtual tables as they were written. The
+//! rules are those of <https://www.sqlite.org/datatype3.html>, sections 3.1 and 4.2.
 
 use rows::{ColumnType, Value};
 use rusqlite::types::ValueRef;
 use std::borrow::Cow;
 
-/// The type that a column's values are coaxed into.
+/// The type to which a column's values are converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Affinity {
     Integer,
     Real,
     Numeric,
     Text,
-    /// None: a value stays what it is.
+    /// No affinity: a value stays as it is.
     Blob,
 }
 
 impl Affinity {
-    /// By the name of the declared type.
+    /// Returns the affinity for the name of a declared type.
     pub fn of_declared(declared: &str) -> Self {
         let declared = declared.to_ascii_uppercase();
         let has = |part: &str| declared.contains(part);
@@ -36,7 +36,7 @@ impl Affinity {
         }
     }
 
-    /// Of a column that was not declared in SQL.
+    /// Returns the affinity of a column that was not declared in SQL.
     pub fn of_type(kind: ColumnType) -> Self {
         match kind {
             ColumnType::Bool | ColumnType::Int | ColumnType::UInt | ColumnType::Timestamp => {
@@ -52,7 +52,7 @@ impl Affinity {
         matches!(self, Affinity::Integer | Affinity::Real | Affinity::Numeric)
     }
 
-    /// The value as a column of this affinity stores it. `None`: it is text that is not UTF-8.
+    /// Returns the value as a column of this affinity stores it; `None`: it is text that is not UTF-8.
     pub fn apply<'a>(self, value: ValueRef<'a>) -> Option<Value<'a>> {
         Some(match value {
             ValueRef::Null => Value::Null,
@@ -66,7 +66,7 @@ impl Affinity {
                     integral(number).map_or(Value::Float(number), Value::Int)
                 }
                 Affinity::Text => Value::from(real_text(number)),
-                // Minus nothing is stored as nothing.
+                // Negative zero is stored as zero.
                 Affinity::Real => Value::Float(number + 0.0),
                 _ => Value::Float(number),
             },
@@ -86,18 +86,18 @@ impl Affinity {
     }
 }
 
-/// The integer that a float is, within what SQLite converts: where both stand for one number.
+/// Returns the integer that equals a float, within the range in which SQLite converts.
 pub(crate) fn integral(number: f64) -> Option<i64> {
-    // Beyond 2^63 there is no such integer; i64::MIN itself is kept a float by SQLite, as is i64::MAX.
+    // Beyond 2^63 there is no such integer. SQLite keeps i64::MIN itself as a float, and i64::MAX too.
     let integer = number as i64;
     (integer as f64 == number && integer > i64::MIN && integer < i64::MAX).then_some(integer)
 }
 
-/// The number that a text is, all of it, spaces around aside.
+/// Returns the number that a whole text represents, apart from surrounding spaces.
 pub(crate) fn number_of(text: &str) -> Option<Value<'static>> {
     let text = text.trim_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    // What Rust would read beyond SQLite: names of infinities and of NaN.
+    // Rust would also parse names of infinities and of NaN, which SQLite does not.
     if !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
         return None;
     }
@@ -107,12 +107,13 @@ pub(crate) fn number_of(text: &str) -> Option<Value<'static>> {
     text.parse().ok().map(Value::Float)
 }
 
-/// A float as SQLite writes it into text: 15 significant digits, or 17 where those do not come back.
+/// Returns a float as SQLite writes it into text: with 15 significant digits, or with 17 if those do not give the same
+/// float.
 fn real_text(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "Inf".to_owned() } else { "-Inf".to_owned() };
     }
-    // Minus nothing is nothing.
+    // Negative zero is zero.
     let number = if number == 0.0 { 0.0 } else { number };
     let mut text = format!("{number:.14e}");
     if text.parse() != Ok(number) {
@@ -144,7 +145,7 @@ fn real_text(number: f64) -> String {
 mod tests {
     use super::*;
 
-    /// The same as SQLite's own tables: every affinity with every kind of value.
+    /// The result is the same as in SQLite's own tables, for every affinity with every kind of value.
     #[test]
     fn a_value_becomes_what_sqlite_makes_of_it() {
         let sqlite = rusqlite::Connection::open_in_memory().unwrap();

@@ -1,4 +1,4 @@
-//! What a statement answers: rows, one after the other, and their values.
+//! The result of a statement: a sequence of rows and their values.
 
 use crate::error::Result;
 use rusqlite::StatementStatus;
@@ -17,12 +17,12 @@ pub fn to_owned(value: ValueRef<'_>) -> Value {
     }
 }
 
-/// How often SQLite has prepared a statement anew, since a schema changed.
+/// Returns how often SQLite has prepared a statement again because a schema changed.
 pub(crate) fn prepared_anew(statement: &rusqlite::Statement<'_>) -> i32 {
     statement.get_status(StatementStatus::RePrepare)
 }
 
-/// The names of a query's columns.
+/// Returns the names of a query's columns.
 pub(crate) fn column_names(statement: &rusqlite::Statement<'_>) -> Vec<String> {
     statement.column_names().map(str::to_owned).collect()
 }
@@ -34,11 +34,11 @@ pub struct Rows<'s> {
     pub(crate) changes: u64,
 }
 
-/// Where rows come from.
+/// The source of rows.
 pub(crate) enum RowSource<'s> {
-    /// And how often it had been prepared anew before the first row was asked for.
+    /// Rows of SQLite, and how often the statement had been prepared again before the first row was fetched.
     Sqlite(rusqlite::Rows<'s>, Option<i32>),
-    /// Rows that are there already, and the current one.
+    /// Rows that are already computed, and the current one.
     Held(std::vec::IntoIter<Vec<Value>>, Option<Vec<Value>>),
 }
 

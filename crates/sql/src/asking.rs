@@ -1,28 +1,28 @@
-//! Statements about the database itself: what tables there are, whether it is whole, what its file is like.
+//! Statements about the database itself: its tables, its integrity, its file.
 //!
-//! SQLite would answer them for its own database, which is empty: a copy of it holds nothing, and a check of it finds
-//! nothing. So each is answered for Pando's tables, or refused by name. Those about `temp` and attached databases are
-//! SQLite's.
+//! SQLite would run them on its own database, which is empty: a copy of it has no data, and a check of it finds
+//! nothing. So each is run for Pando's tables or refused by name. Statements about `temp` and attached databases are
+//! left to SQLite.
 
 use crate::error::{Error, Result};
 use crate::introspect::{PREFIX, View, view};
 use crate::lexer::{self, Kind, Token, quote};
 
-/// What becomes of a statement.
+/// The way to handle a statement.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Asking {
-    /// It is not about the database itself.
+    /// The statement is not about the database itself.
     Nothing,
-    /// Another one, that asks the same of Pando's tables.
+    /// The replacement, which asks the same about Pando's tables.
     Text(String),
-    /// `PRAGMA integrity_check`, or `quick_check`: its name, and how many problems are wanted.
+    /// `PRAGMA integrity_check`, or `quick_check`: its name, and the largest number of problems to list.
     Check(String, u64),
 }
 
-/// Problems that a check lists, unless it is asked for another number.
+/// The default number of problems that a check lists.
 const USUAL_PROBLEMS: u64 = 100;
 
-/// Pragmas of what only a file of SQLite's has, and where to find what is asked for instead.
+/// Pragmas of properties that only an SQLite file has, and where to find the information instead.
 const REFUSED: [(&str, &str); 15] = [
     ("application_id", "store it in a table of your own"),
     ("auto_vacuum", "run `pando compact`"),
@@ -41,7 +41,8 @@ const REFUSED: [(&str, &str); 15] = [
     ("legacy_file_format", "there is no SQLite file"),
 ];
 
-/// What is to become of `sql`. `is_other` tells names of SQLite's own, temporary tables, which go first.
+/// Returns how to handle `sql`. `is_other` returns whether a name is one of SQLite's own temporary tables, which take
+/// precedence.
 pub(crate) fn asking(sql: &str, is_other: impl Fn(&str) -> bool) -> Result<Asking> {
     let first = lexer::tokens(sql).next();
     match first {
@@ -71,7 +72,7 @@ fn vacuum(sql: &str) -> Result<Asking> {
     ))
 }
 
-/// `PRAGMA schema.name = value`, `PRAGMA name(value)`.
+/// Handles `PRAGMA schema.name = value` and `PRAGMA name(value)`.
 fn pragma(sql: &str, is_other: impl Fn(&str) -> bool) -> Result<Asking> {
     let tokens: Vec<Token<'_>> = lexer::tokens(sql).skip(1).collect();
     let (schema, rest) = match &tokens[..] {
@@ -88,7 +89,7 @@ fn pragma(sql: &str, is_other: impl Fn(&str) -> bool) -> Result<Asking> {
         [] => None,
         [sign, value] if sign.is_mark('=') => Some(value),
         [open, value, close] if open.is_mark('(') && close.is_mark(')') => Some(value),
-        // What is wrong with it SQLite says, but for what it would obey.
+        // SQLite reports what is wrong with it, except for pragmas that it would execute.
         _ => return refuse(&name).map(|()| Asking::Nothing),
     };
     let argument = argument.map(|token| token.name().unwrap_or_else(|| token.text.to_owned()));
@@ -123,13 +124,13 @@ fn select(view: &View, argument: Option<&str>) -> String {
     format!("SELECT {} FROM {PREFIX}{}{argument}", columns.join(", "), view.name)
 }
 
-/// Whether one of the names that are looked for may be there.
+/// Returns whether the text may contain one of the names that are handled.
 fn names_any(sql: &str) -> bool {
     let has = |part: &[u8]| sql.as_bytes().windows(part.len()).any(|bytes| bytes.eq_ignore_ascii_case(part));
     has(b"sqlite_") || has(b"pragma_")
 }
 
-/// A statement that names SQLite's schema, or functions for pragmas: with the views in their place.
+/// Handles a statement that names SQLite's schema or functions for pragmas: puts the views in their place.
 fn names(sql: &str) -> Result<Asking> {
     let tokens: Vec<Token<'_>> = lexer::tokens(sql).collect();
     let mut text = String::new();

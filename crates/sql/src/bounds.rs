@@ -1,4 +1,4 @@
-//! The bounds of a scan: what SQLite hands in for a plan's comparisons, as parts of a key can hold it.
+//! The bounds of a scan: the values that SQLite passes for a plan's comparisons, converted to values of key parts.
 
 use crate::affinity::Affinity;
 use crate::change::coerce;
@@ -8,11 +8,11 @@ use rows::{Bounds, ColumnType, Value};
 use rusqlite::types::ValueRef;
 use std::ops::Bound;
 
-/// The bounds of a plan, or `None` if no row can be within them. `part_type` tells of a part of the plan's way what it
-/// holds.
+/// Returns the bounds of a plan, or `None` if no row can be within them. `part_type` returns the type of a part of the
+/// plan's way.
 ///
-/// Rows outside may be within them where types differ, none that is inside is left out; where a part holds integers
-/// alone the bounds are exact ([`is_exact`]).
+/// If types differ, the bounds may include rows that do not match, but they never exclude one that does. If a part
+/// holds only integers, the bounds are exact ([`is_exact`]).
 pub(crate) fn bounds<'v>(
     plan: Plan,
     part_type: impl Fn(usize) -> (ColumnType, Affinity),
@@ -26,7 +26,7 @@ pub(crate) fn bounds<'v>(
             return Some(bounds);
         }
         let value = affinity.apply(arguments.get(at))?;
-        // Nothing is null in a primary key.
+        // A primary key has no nulls.
         if value.is_null() && (plan.nulls >> part & 1 == 0 || plan.way == 0) {
             return None;
         }
@@ -44,7 +44,7 @@ pub(crate) fn bounds<'v>(
         let (kind, affinity) = part_type(usize::from(plan.equal));
         let given = arguments.get(at);
         at += 1;
-        // Of texts, those that are numbers are before all others, if they are compared with something of numbers.
+        // A text that is a number sorts before all other texts if it is compared with an operand of a numeric type.
         let is_below_texts = !is_lower && is_soft(kind, affinity) && matches!(given, ValueRef::Text(_));
         if plan.is_soft && (is_below_texts || may_convert(kind, affinity, given)) {
             continue;
@@ -53,15 +53,16 @@ pub(crate) fn bounds<'v>(
         let side = if is_lower { &mut bounds.lower } else { &mut bounds.upper };
         *side = match value {
             Some(Value::Null) => return None,
-            // An integer is compared as it is, which may be none that a float is: the nearest one is no end.
+            // The operand may be an integer that no float equals. The nearest float is then no exact bound, so it is
+            // included.
             Some(value) if affinity == Affinity::Real => bound(kind, value, Edge::Included, is_lower)?,
             Some(value) => bound(kind, value, edge, is_lower)?,
-            // Text that is not UTF-8: somewhere among the texts, behind all numbers, before all bytes.
+            // Text that is not UTF-8 sorts somewhere among the texts, after all numbers and before all bytes.
             None if matches!(kind, ColumnType::Text | ColumnType::Any) => Bound::Unbounded,
             None => bound(kind, Value::from(""), edge, is_lower)?,
         };
     }
-    // Nulls are before all values, and in no range, not even in one that has no end.
+    // Nulls sort before all values, and are in no range, even an unbounded one.
     let is_range = plan.lower != Edge::Open || plan.upper != Edge::Open;
     if plan.way > 0 && is_range && matches!(bounds.lower, Bound::Unbounded) {
         bounds.lower = Bound::Excluded(Value::Null);
@@ -69,13 +70,13 @@ pub(crate) fn bounds<'v>(
     Some(bounds)
 }
 
-/// Whether what values of these are compared with may have them converted: texts by something of numbers, and any
-/// values that no affinity has touched, by texts as well.
+/// Returns whether the operand of a comparison may convert values of this type: an operand of a numeric type converts
+/// texts, and values without affinity are also converted by texts.
 pub(crate) fn is_soft(kind: ColumnType, affinity: Affinity) -> bool {
     affinity == Affinity::Text || affinity == Affinity::Blob && kind == ColumnType::Any
 }
 
-/// Whether a comparison with `value` may convert what a part holds, if `value` is a column's or a subquery's.
+/// Returns whether a comparison with `value` may convert a part's value, if `value` comes from a column or a subquery.
 fn may_convert(kind: ColumnType, affinity: Affinity, value: ValueRef<'_>) -> bool {
     is_soft(kind, affinity)
         && match value {
@@ -85,13 +86,13 @@ fn may_convert(kind: ColumnType, affinity: Affinity, value: ValueRef<'_>) -> boo
         }
 }
 
-/// Whether bounds of parts that hold this let through exactly what the comparison does, so that SQLite need not compare
-/// again.
+/// Returns whether bounds of such parts accept exactly the rows that the comparison accepts, so that SQLite need not
+/// compare again.
 pub(crate) fn is_exact(kind: ColumnType, affinity: Affinity) -> bool {
     kind == ColumnType::Int && affinity == Affinity::Integer
 }
 
-/// The value that a part must have to be equal to `value`; `None`: none is.
+/// Returns the value that a part must have to be equal to `value`; `None`: there is none.
 fn exactly(kind: ColumnType, value: Value<'_>) -> Option<Value<'_>> {
     if value.is_null() {
         return Some(value);
@@ -102,17 +103,17 @@ fn exactly(kind: ColumnType, value: Value<'_>) -> Option<Value<'_>> {
         | (ColumnType::Float, Value::Float(_))
         | (ColumnType::Text, Value::Text(_))
         | (ColumnType::Bytes, Value::Bytes(_)) => Some(value),
-        // A float that is equal to an integer, and that no column would store as one.
+        // This float is equal to an integer, but no column would store it as one.
         (ColumnType::Int, Value::Float(number)) if *number == i64::MIN as f64 => Some(Value::Int(i64::MIN)),
         _ => coerce(kind, value).ok(),
     }
 }
 
-/// Unsigned integers that are shown as a float, which stands for many: the first and the last, about. `None`: the value
-/// is another one.
+/// Returns the first and the last of about all unsigned integers that are shown as this float, which stands for many.
+/// `None`: the value is a different one.
 fn shown_as(kind: ColumnType, value: &Value<'_>) -> Option<(Bound<Value<'static>>, Bound<Value<'static>>)> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
-    // The distance of two floats there: no integer is shown as one further away.
+    // The distance of two floats in that range. No integer is shown as a float further away.
     const NEAR: u64 = 2048;
     match (kind, value) {
         (ColumnType::UInt, Value::Float(number)) if (BEYOND..=2.0 * BEYOND).contains(number) => {
@@ -124,13 +125,14 @@ fn shown_as(kind: ColumnType, value: &Value<'_>) -> Option<(Bound<Value<'static>
     }
 }
 
-/// A bound of a part that leaves out no value beyond `value`, and as few others as is simple; `None`: all.
+/// Returns a bound of a part that excludes no value beyond `value`, and includes few others; `None`: all values match.
 fn bound(kind: ColumnType, value: Value<'_>, edge: Edge, is_lower: bool) -> Option<Bound<Value<'_>>> {
     let exact = |value| match edge {
         Edge::Excluded => Bound::Excluded(value),
         _ => Bound::Included(value),
     };
-    // Where types differ: numbers, then texts, then bytes. Nothing is above all, everything is above nothing.
+    // If types differ, numbers sort before texts, and texts before bytes. Nothing is above all, and everything is above
+    // nothing.
     let rank = |value: &Value<'_>| match value {
         Value::Text(_) => 1,
         Value::Bytes(_) => 2,
@@ -141,7 +143,7 @@ fn bound(kind: ColumnType, value: Value<'_>, edge: Edge, is_lower: bool) -> Opti
         ColumnType::Text => 1,
         ColumnType::Bytes => 2,
         ColumnType::Int | ColumnType::Float => 0,
-        // Of columns that SQL did not make: SQLite compares.
+        // The column was not made by SQL, so SQLite compares.
         _ => return Some(Bound::Unbounded),
     };
     if rank(&value) != own_rank {
@@ -154,10 +156,10 @@ fn bound(kind: ColumnType, value: Value<'_>, edge: Edge, is_lower: bool) -> Opti
     })
 }
 
-/// A bound of integers: the first or the last of those that are at, above or below `number`.
+/// Returns a bound of integers: the first or the last one that is at, above or below `number`.
 fn beside(number: f64, edge: Edge, is_lower: bool) -> Option<Bound<Value<'static>>> {
     let is_strict = edge == Edge::Excluded;
-    // As wide as it takes for what no column holds; the conversion stops at the ends.
+    // The type is wide enough for values that no column holds; the conversion saturates.
     let wanted = match (is_lower, is_strict) {
         (true, false) => number.ceil() as i128,
         (true, true) => (number.floor() as i128).saturating_add(1),
@@ -175,7 +177,7 @@ fn beside(number: f64, edge: Edge, is_lower: bool) -> Option<Bound<Value<'static
 mod tests {
     use super::*;
 
-    /// Of every integer near a float, and at the ends, the bound says what the comparison says.
+    /// Near a float, and at the ends of the range, the bound accepts an integer exactly if the comparison does.
     #[test]
     fn bounds_of_integers_are_exact() {
         let ends =

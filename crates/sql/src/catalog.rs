@@ -1,5 +1,5 @@
-//! Typed tables as SQL sees them: names, row ids, ways in. [`SqlTable`] is made of a schema and the notes that DDL left
-//! in it.
+//! Typed tables as SQL sees them: names, row ids, and ways (primary key and indexes). A [`SqlTable`] is derived from a
+//! schema and from the notes that DDL left in it.
 
 use crate::affinity::Affinity;
 use crate::bounds::{is_exact, is_soft};
@@ -14,28 +14,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The name of the column that holds the ids of rows of a table without a primary key.
 pub(crate) const HIDDEN_ROW_ID: &str = "rowid";
-/// The name of the column that is the key, to SQLite, of a table whose rows have no ids.
+/// The name of the column that is the key, for SQLite, of a table whose rows have no ids.
 const KEY_COLUMN: &str = "pando_key";
-/// The names by which SQLite knows the ids of rows, but for columns of the same name.
+/// SQLite's names for row ids, unless a column has the same name.
 const ROW_ID_NAMES: [&str; 3] = ["rowid", "_rowid_", "oid"];
-/// Indexes of this name stand for `UNIQUE` in a table's definition.
+/// The prefix of indexes that stand for `UNIQUE` in a table's definition.
 pub(crate) const AUTO_INDEX: &str = "sqlite_autoindex_";
 
-/// The name by which SQLite knows the ids of rows that have such columns; `None`: they take all of them.
+/// Returns SQLite's name for row ids in a table with these columns; `None` if the columns use all such names.
 pub(crate) fn row_id_name<'n>(columns: impl Iterator<Item = &'n str> + Clone) -> Option<&'static str> {
     let is_free = |id: &&str| !columns.clone().any(|column| column.eq_ignore_ascii_case(id));
     ROW_ID_NAMES.into_iter().find(|id| is_free(id))
 }
 
-/// What rows are known by to SQLite.
+/// The way in which SQLite identifies rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowId {
     /// The column at this place, `INTEGER PRIMARY KEY`.
     Column(usize),
-    /// A column that is not shown, the first of the schema.
+    /// A hidden column, the first of the schema.
     Hidden,
-    /// None: rows are known by their key, the engine's bytes of it, as in SQLite's `WITHOUT ROWID` tables. They are a
-    /// column behind the others that nobody sees.
+    /// No id: rows are identified by their key, the engine's bytes of it, as in SQLite's `WITHOUT ROWID` tables. The
+    /// key is a hidden column after the others.
     Key,
 }
 
@@ -45,20 +45,20 @@ pub(crate) struct SqlTable {
     pub rows: DynamicTable,
     pub columns: Vec<SqlColumn>,
     pub row_id: RowId,
-    /// The name of the column that is the key, of [`RowId::Key`].
+    /// The name of the key's column, for [`RowId::Key`].
     key_name: String,
     pub ways: Vec<Way>,
     pub note: TableNote,
-    /// What the next row is called at least, once somebody has looked.
+    /// The lower bound of the next row id; unknown until a connection has read it.
     pub next_row_id: Arc<AtomicI64>,
 }
 
-/// What the connections of a database share.
+/// The state that the connections of a database share.
 pub(crate) struct Engine {
     pub db: Database,
-    /// As some connection has read it; it may be out of date, which its handles find out.
+    /// The catalog as some connection has read it. It may be stale, which its handles detect.
     latest: Mutex<Option<Arc<Catalog>>>,
-    /// Of each table by its id: 0 if nobody has looked yet.
+    /// The next row id of each table by its id; 0 if it was not read yet.
     row_ids: Mutex<HashMap<u32, Arc<AtomicI64>>>,
 }
 
@@ -73,7 +73,7 @@ impl Engine {
         Engine { db, latest: Mutex::default(), row_ids: Mutex::default() }
     }
 
-    /// The tables as they were read last.
+    /// Returns the tables as they were read last.
     pub fn latest(&self) -> Option<Arc<Catalog>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -82,7 +82,7 @@ impl Engine {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(catalog));
     }
 
-    /// Reads the tables. One that was made in Rust with a NUL in its name has none in SQL.
+    /// Reads the tables. A table that was made in Rust with a NUL in its name has no name in SQL and is left out.
     pub fn load(&self, reader: &impl pando::ReadTables) -> Result<Arc<Catalog>> {
         let all = DynamicTable::all(reader)?.into_iter().filter(|rows| !rows.name().contains('\0'));
         let tables = all.map(|rows| SqlTable::new(rows, self).map(Arc::new));
@@ -96,12 +96,12 @@ impl Engine {
 }
 
 impl Catalog {
-    /// The table of that name; letters of either case are one.
+    /// Returns the table of that name, regardless of case.
     pub fn find(&self, name: &str) -> Option<&Arc<SqlTable>> {
         self.tables.iter().find(|table| table.name().eq_ignore_ascii_case(name))
     }
 
-    /// The table that has an index of that name, and the index's name as it was given.
+    /// Returns the table that has an index of that name, and the index's name in its original case.
     pub fn find_index(&self, name: &str) -> Option<(&Arc<SqlTable>, &str)> {
         let in_table = |table: &'_ Arc<SqlTable>| {
             let mut indexes = table.rows.schema().indexes().iter();
@@ -152,22 +152,22 @@ impl SqlTable {
         self.rows.name()
     }
 
-    /// How many columns of the schema SQL does not show: the first, or none.
+    /// Returns how many columns of the schema SQL hides: the first, or none.
     pub fn hidden(&self) -> usize {
         usize::from(self.row_id == RowId::Hidden)
     }
 
-    /// What SQLite knows the column by that is the key; `None`: rows have ids.
+    /// Returns the index of the key's column for SQLite; `None`: rows have ids.
     pub fn key_column(&self) -> Option<usize> {
         (self.row_id == RowId::Key).then_some(self.columns.len())
     }
 
-    /// The index of a way; `None`: the primary key.
+    /// Returns the index of a way; `None`: the primary key.
     pub fn index_of(&self, way: u8) -> Option<&str> {
         self.ways.get(usize::from(way)).filter(|way| !way.is_primary).map(|way| way.name.as_str())
     }
 
-    /// The kind of a part of a way, and the affinity of its column.
+    /// Returns the type of a part of a way, and the affinity of its column.
     pub fn part_type(&self, way: u8, part: usize) -> (ColumnType, Affinity) {
         match self.ways[usize::from(way)].parts[part].column {
             Some(column) => (self.columns[column].kind, self.columns[column].affinity),
@@ -202,7 +202,7 @@ impl SqlTable {
         let usable = schema.indexes().iter().filter(|index| !index.is_building());
         let indexes = usable.filter_map(|index| {
             let mut parts = self.parts(index.parts());
-            // Parts from a path on are no columns.
+            // Parts from the first path on are not columns.
             if parts.len() < index.parts().len() {
                 return (!parts.is_empty()).then(|| Way {
                     name: index.name().to_owned(),
@@ -216,7 +216,7 @@ impl SqlTable {
             }
             let covered = covers(&parts);
             let own = parts.len();
-            // Rows with a null in it may be the same in a unique one; their entries have the primary key behind.
+            // A unique index allows several rows with a null in it. The primary key follows in their entries.
             let may_be_null =
                 |part: &WayPart| part.column.is_some_and(|column| self.columns[column].is_nullable);
             if !index.is_unique() || parts.iter().any(may_be_null) {
@@ -258,7 +258,7 @@ impl SqlTable {
         plain.map(of_column).collect()
     }
 
-    /// `CREATE TABLE`, as it is declared to SQLite: names, types, collations, what is never null, and no
+    /// Returns the `CREATE TABLE` that is declared to SQLite: names, types, collations and `NOT NULL`, without other
     /// constraints.
     pub fn declaration(&self) -> String {
         let column = |column: &SqlColumn| {
@@ -266,7 +266,7 @@ impl SqlTable {
                 Collation::Binary => String::new(),
                 other => format!(" COLLATE {}", collation_name(other)),
             };
-            // Without it, the least value of a key is looked for behind nulls that there are not.
+            // Without it, the least value of a key is searched after nulls that do not exist.
             let not_null = if column.is_nullable { "" } else { " NOT NULL" };
             format!("{} {}{not_null}{collate}", quote(&column.name), column.sqlite_type())
         };
@@ -278,12 +278,12 @@ impl SqlTable {
         format!("CREATE TABLE x({}) WITHOUT ROWID", columns.join(", "))
     }
 
-    /// `CREATE TABLE`, all of it, as a person would write it.
+    /// Returns the complete `CREATE TABLE`, as a person would write it.
     pub fn create_statement(&self) -> String {
         self.create_statement_with(|column| &column.declared)
     }
 
-    /// `CREATE TABLE`, all of it, of a table of SQLite's own with the same rows.
+    /// Returns the complete `CREATE TABLE` of a table of SQLite's own with the same rows.
     pub fn create_sqlite_statement(&self) -> String {
         match self.note.strict {
             true => self.create_statement(),
@@ -330,7 +330,7 @@ impl SqlTable {
         format!("CREATE TABLE {} (\n  {}\n){options}", quote(self.name()), lines.join(",\n  "))
     }
 
-    /// `CREATE INDEX`, for each index that is not part of the table's definition.
+    /// Returns the `CREATE INDEX` of each index that is not part of the table's definition.
     pub fn index_statements(&self) -> Vec<String> {
         let own = self.rows.schema().indexes().iter();
         let own = own.filter(|index| !index.name().starts_with(AUTO_INDEX));
@@ -343,12 +343,12 @@ impl SqlTable {
         plain.map(statement).collect()
     }
 
-    /// The name by which statements know the ids of rows; `None`: columns take all of them.
+    /// Returns the name of row ids in statements; `None`: columns use all such names.
     pub fn row_id_name(&self) -> Option<&'static str> {
         row_id_name(self.columns.iter().map(|column| column.name.as_str()))
     }
 
-    /// What is behind a column of a key in a statement, so that it is compared as in the key.
+    /// Returns what follows a key's column in a statement, so that it is compared as in the key.
     pub fn key_collation(&self, part: &Part) -> String {
         let column = self.columns.iter().find(|column| column.name == part.column());
         match column.filter(|column| column.collation != part.collation_of()) {
@@ -368,7 +368,7 @@ impl SqlTable {
         parts.iter().map(part).collect::<Vec<_>>().join(", ")
     }
 
-    /// Ids from here on have not been given to a row of this table; `largest` finds the largest that there is.
+    /// Claims an id that no row of this table has been given; `largest` finds the largest existing id.
     pub fn claim_row_id(&self, largest: impl FnOnce() -> Result<i64>) -> Result<Option<i64>> {
         self.know_row_ids(largest)?;
         let next =

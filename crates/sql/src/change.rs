@@ -1,7 +1,7 @@
-//! What `INSERT`, `UPDATE` and `DELETE` do to one row.
+//! Carries out `INSERT`, `UPDATE` and `DELETE` of one row.
 //!
-//! Constraints in their order: types, `NOT NULL`, `CHECK`, the primary key, unique indexes. A row that breaks one
-//! writes nothing; what becomes of the statement then is for SQLite to say, by the code it gets: `Failure::code` of
+//! Constraints are checked in this order: types, `NOT NULL`, `CHECK`, the primary key, unique indexes. A row that
+//! breaks one writes nothing. SQLite then decides about the statement by the code that it gets: `Failure::code` of
 //! [`PandoTable::refused`].
 
 use crate::affinity::Affinity;
@@ -18,11 +18,11 @@ use rusqlite::types::ValueRef;
 use std::borrow::Cow;
 use std::ffi::c_int;
 
-/// The version of SQLite from which on a virtual table may say which constraint a row breaks, whatever is to become of
-/// it.
+/// The first version of SQLite in which a virtual table can report which constraint a row breaks, regardless of how the
+/// statement handles it.
 const KNOWS_EXTENDED_CODES: i32 = 3_054_000;
 
-/// A value as a column of a type holds it; `Err` gives back what it cannot.
+/// Converts a value to a column's type; `Err` returns a value that cannot be converted.
 pub(crate) fn coerce(kind: ColumnType, value: Value<'_>) -> Result<Value<'_>, Value<'_>> {
     match (kind, value) {
         (_, Value::Null) => Ok(Value::Null),
@@ -57,7 +57,7 @@ fn type_name(value: &Value<'_>) -> &'static str {
 }
 
 impl PandoTable {
-    /// Carries out a change. Answers the id of a new row, if rows have ids.
+    /// Carries out a change. Returns the id of a new row, if rows have ids.
     pub fn change(&self, change: Change<'_>) -> Outcome<Option<i64>> {
         match change {
             Change::Delete { id } => {
@@ -125,7 +125,8 @@ impl PandoTable {
         Ok(place.map(|place| integer(&values[place])))
     }
 
-    /// Writes a row until none is in its way. What `OR REPLACE` deletes for it is there again if it fails for all that.
+    /// Writes a row until no other row conflicts with it. If it fails nevertheless, the rows that `OR REPLACE` has
+    /// deleted are restored.
     fn until_free<'v, T>(
         &self,
         values: &mut Vec<Value<'v>>,
@@ -157,7 +158,7 @@ impl PandoTable {
         done
     }
 
-    /// The key, as one value, is not for statements to say.
+    /// Refuses a statement that sets the key as one value.
     #[cold]
     fn key_is_given(&self) -> Failure {
         Failure::error(format!("table {} has no row ids that can be set", self.table.name()))
@@ -194,7 +195,7 @@ impl PandoTable {
         Ok(None)
     }
 
-    /// Gathers the row's values by place: of their columns' types, and null where they may be.
+    /// Collects the row's values by column, converted to the columns' types, with nulls where they are allowed.
     fn read_values<'v>(
         &self,
         row: &Row<'v>,
@@ -207,7 +208,7 @@ impl PandoTable {
             values.push(Value::Null);
         }
         for (place, column) in table.columns.iter().enumerate() {
-            // What most values are, first: what their column asks for.
+            // The most frequent case comes first: the value has the type of its column.
             let value = match (row.get(place), column.kind, column.affinity) {
                 (ValueRef::Integer(number), ColumnType::Int, Affinity::Integer) => Value::Int(number),
                 (ValueRef::Text(text), ColumnType::Text, Affinity::Text) => match str::from_utf8(text) {
@@ -221,7 +222,7 @@ impl PandoTable {
         Ok(())
     }
 
-    /// A value as its column holds it.
+    /// Converts a value to the type of its column.
     fn coaxed<'v>(
         &self,
         value: ValueRef<'v>,
@@ -258,7 +259,7 @@ impl PandoTable {
         format!("cannot store {what} in {kind} column {}.{}", self.table.name(), column.name)
     }
 
-    /// `OR REPLACE` puts the default where there may be no null.
+    /// Returns the default for `OR REPLACE` in a column that allows no null.
     fn instead_of_null(&self, column: &SqlColumn, on_conflict: OnConflict) -> Outcome<Value<'static>> {
         let schema = self.table.rows.schema();
         let known = schema.columns().find(|known| known.name() == column.name);
@@ -271,7 +272,7 @@ impl PandoTable {
         }
     }
 
-    /// `CHECK`: SQLite inserts the row into a table of its own that has these constraints.
+    /// Checks `CHECK` constraints: SQLite inserts the row into a table of its own that has these constraints.
     fn check(&self, values: &[Value<'_>], on_conflict: OnConflict) -> Outcome {
         let checks = &self.table.note.checks;
         if checks.is_empty() {
@@ -315,8 +316,8 @@ impl PandoTable {
         format!("CREATE TABLE IF NOT EXISTS {name} ({})", lines.join(", "))
     }
 
-    /// What a row that could not be written means under `on_conflict`: an error, or, once the rows in its way are
-    /// gone, that it can be tried again.
+    /// Handles a row that could not be written, according to `on_conflict`: returns an error, or removes the
+    /// conflicting rows so that the write can be tried again.
     fn resolve(&self, error: pando::Error, values: &[Value<'_>], on_conflict: OnConflict) -> Outcome {
         let Some(Cause::Duplicate { index, columns, .. }) = Cause::of(&error) else {
             return Err(self.to_failure(error));
@@ -332,7 +333,7 @@ impl PandoTable {
         let Failure { code, message } = Failure::duplicate(self.table.name(), index.is_none(), columns);
         if self.tables.session.watch(|watch| watch.conflicts.is_some()) {
             let found = self.all_in_the_way(values)?;
-            // None: it was an index that SQL does not know.
+            // If none was found, the conflict was in an index that SQL does not know.
             if !found.is_empty() {
                 self.tables.session.watch(|watch| watch.conflicts = Some(Conflicts { found, refused: None }));
                 return Err(Failure::new(ffi::SQLITE_CONSTRAINT, message));
@@ -341,7 +342,7 @@ impl PandoTable {
         Err(self.refused(on_conflict, code, message))
     }
 
-    /// The primary key of the row that has these values where they must be unique.
+    /// Returns the primary key of the row that has these unique values.
     fn key_in_the_way(&self, index: Option<&str>, values: &[Value<'_>]) -> Outcome<Vec<Value<'static>>> {
         let Some(index) = index else { return Ok(key_values(&self.table.rows, values)) };
         let gone = || {
@@ -353,7 +354,7 @@ impl PandoTable {
         self.found_by(index, values)?.ok_or_else(gone)
     }
 
-    /// The primary key of the first row that has these values in an index.
+    /// Returns the primary key of the first row that has these values in an index.
     fn found_by(&self, index: &str, values: &[Value<'_>]) -> Outcome<Option<Vec<Value<'static>>>> {
         let rows = &self.table.rows;
         let parts = rows.schema().index(index).map(|index| index.parts()).unwrap_or_default();
@@ -367,7 +368,7 @@ impl PandoTable {
         found.map_err(|error| self.to_failure(error))
     }
 
-    /// The rows that a row cannot be beside, for each constraint one.
+    /// Returns the conflicting rows, one for each constraint.
     fn all_in_the_way(&self, values: &[Value<'_>]) -> Outcome<Vec<Conflict>> {
         let (rows, name) = (&self.table.rows, self.table.name());
         let mut all = Vec::new();
@@ -397,9 +398,8 @@ impl PandoTable {
         Ok(all)
     }
 
-    /// That a row breaks a constraint. An older
-    /// SQLite skips it, or keeps what the statement has done, at the plain code
-    /// alone. `ON CONFLICT` is about rows in the way, and leaves out no others.
+    /// Returns the failure of a row that breaks a constraint. An older SQLite skips the row, or keeps what the
+    /// statement has done, only for the plain code. `ON CONFLICT` concerns conflicting rows, and skips no others.
     fn refused(&self, on_conflict: OnConflict, code: c_int, message: String) -> Failure {
         self.tables.session.watch(|watch| {
             if let Some(conflicts) = &mut watch.conflicts {
@@ -421,7 +421,7 @@ impl PandoTable {
         })
     }
 
-    /// The primary key of the row that SQLite knows by an id, or by that key.
+    /// Returns the primary key of the row that SQLite identifies by an id or by that key.
     fn key_of(&self, id: ValueRef<'_>) -> Outcome<Vec<u8>> {
         match id {
             ValueRef::Integer(id) => {
@@ -433,8 +433,9 @@ impl PandoTable {
     }
 }
 
-/// That a value is of another type than its column: no conflict with a row, so that `OR IGNORE` and its like do not go
-/// on without the row. SQLite's `STRICT` tables do the same; a virtual table has no code of a constraint for it.
+/// Returns the failure of a value that has another type than its column. It is not a conflict with a row, so `OR
+/// IGNORE` and similar clauses do not continue without the row. SQLite's `STRICT` tables do the same; a virtual table
+/// has no constraint code for it.
 #[cold]
 fn mistyped(on_conflict: OnConflict, message: String) -> Failure {
     let code = match on_conflict {
@@ -444,7 +445,7 @@ fn mistyped(on_conflict: OnConflict, message: String) -> Failure {
     Failure::new(code, message)
 }
 
-/// The values of a row's primary key.
+/// Returns the values of a row's primary key.
 fn key_values(rows: &DynamicTable, row: &[Value<'_>]) -> Vec<Value<'static>> {
     let schema = rows.schema();
     let places = schema.key().iter().map(|part| schema.place(part.column()).expect("a key is of columns"));
@@ -469,7 +470,7 @@ fn given_id<'v>(id: ValueRef<'_>) -> Outcome<Value<'v>> {
     }
 }
 
-/// About the memory that a value takes.
+/// Returns the approximate memory of a value.
 fn held_bytes(value: &Value<'_>) -> usize {
     let outside = match value {
         Value::Text(text) | Value::Json(text) => text.len(),
@@ -479,7 +480,7 @@ fn held_bytes(value: &Value<'_>) -> usize {
     size_of::<Value<'_>>() + outside
 }
 
-/// A value as SQLite has it.
+/// Converts a value to SQLite's type.
 pub(crate) fn sqlite_value(value: &Value<'_>) -> rusqlite::types::Value {
     use rusqlite::types::Value as Sqlite;
     match value {

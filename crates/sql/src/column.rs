@@ -1,5 +1,5 @@
-//! Columns as SQL sees them, and what DDL notes of tables and columns beyond the schema. A table that was made in Rust
-//! has no notes, or some in words of somebody else's, and is there all the same.
+//! Columns as SQL sees them, and the notes that DDL keeps of tables and columns beyond the schema. A table that was
+//! made in Rust has no notes, or has other notes, and can be used nevertheless.
 //!
 //! | note of | holds, as JSON |
 //! |---|---|
@@ -14,7 +14,7 @@ use rows::{Collation, ColumnType, Value};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What DDL keeps of a table beyond its schema.
+/// The note of a table beyond its schema.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct TableNote {
@@ -24,15 +24,16 @@ pub(crate) struct TableNote {
     pub checks: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign_keys: Vec<String>,
-    /// It was made `STRICT`.
+    /// Whether the table was made `STRICT`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
-    /// It was made `WITHOUT ROWID`: an integer key is no id of a row, and none is given to a row that has none.
+    /// Whether the table was made `WITHOUT ROWID`: an integer key is not a row id, and no key is generated for a row
+    /// without one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_row_id: bool,
 }
 
-/// What DDL keeps of a column beyond its schema.
+/// The note of a column beyond its schema.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ColumnNote {
@@ -53,19 +54,20 @@ pub(crate) struct SqlColumn {
     pub affinity: Affinity,
     pub collation: Collation,
     pub is_nullable: bool,
-    /// An expression.
+    /// The expression of the default.
     pub default: Option<String>,
 }
 
 impl SqlColumn {
-    /// The type by which SQLite has the column's affinity. `ANY` is one of numbers to it, but in its `STRICT` tables.
+    /// Returns the type from which SQLite derives the column's affinity. SQLite treats `ANY` as numeric, except in its
+    /// `STRICT` tables.
     pub fn sqlite_type(&self) -> &str {
         let is_none = self.affinity == Affinity::Blob && !self.declared.to_ascii_uppercase().contains("BLOB");
         if is_none { "" } else { &self.declared }
     }
 }
 
-/// Whether a default stands in a definition without parentheses: a literal, a number with its sign, a word.
+/// Returns whether a default needs no parentheses in a definition: a literal, a number with its sign, or a word.
 pub(crate) fn is_plain(default: &str) -> bool {
     let tokens: Vec<_> = lexer::tokens(default).collect();
     let is_sign = |token: &lexer::Token<'_>| token.is_mark('-') || token.is_mark('+');
@@ -76,7 +78,7 @@ pub(crate) fn is_plain(default: &str) -> bool {
     }
 }
 
-/// What DDL has noted; `None`: nothing. A note that somebody else has left in words of his own is nothing to SQL.
+/// Parses a note of DDL; `None` if there is none. A note in another form is ignored.
 pub(crate) fn parse_note<N: DeserializeOwned>(note: &str) -> serde_json::Result<Option<N>> {
     const BEGINNINGS: [&str; 6] = [
         "{\"type\"",
@@ -105,7 +107,7 @@ pub(crate) fn sql_column(column: &rows::Column, note: Option<ColumnNote>) -> Sql
     SqlColumn { name, declared, kind, affinity, collation, is_nullable, default }
 }
 
-/// What a column that was not made in SQL is declared as.
+/// Returns the declared type of a column that was not made in SQL.
 fn declared_type(kind: ColumnType) -> &'static str {
     match kind {
         ColumnType::Bool => "INTEGER /* bool */",
@@ -120,7 +122,7 @@ fn declared_type(kind: ColumnType) -> &'static str {
     }
 }
 
-/// A value as SQL writes it.
+/// Returns a value as an SQL literal.
 pub(crate) fn literal(value: &Value<'_>) -> Option<String> {
     Some(match value {
         Value::Null => "NULL".to_owned(),

@@ -1,18 +1,17 @@
-//! Connections for statements of strangers, such as a server runs.
+//! Connections for untrusted statements, such as those that a server runs.
 //!
-//! 1. They reach the database, and nothing else: no `ATTACH` (which `VACUUM INTO` is made of), no extensions, no
-//!    virtual tables of SQLite's own, and of pragmas only those that describe tables. SQLite asks [`may`] about
-//!    everything that a statement names, when it is prepared; nothing has happened then.
-//! 2. What they take is bounded: texts, nesting, single values by [`LIMITS`]; what SQLite holds for all connections of
-//!    the process by [`limit_memory`], also what it would otherwise put into temporary files; rows that are held for
-//!    `RETURNING` and `ON CONFLICT` by [`Confines::held_bytes`].
-//!    What statements name that other programs with SQLite have for files ([`OF_FILES`]) is refused in the same way,
-//!    though there is none of it here.
-//! 3. They end: every [`STEPS`] steps somebody is asked whether to stop, and so between the parts of what is more than
-//!    one statement to SQLite (`stop.rs`).
+//! 1. Statements can use only the database: no `ATTACH` (on which `VACUUM INTO` is based), no extensions, no virtual
+//!    tables of SQLite's own, and only those pragmas that describe tables. SQLite calls [`may`] for everything that a
+//!    statement names when it is prepared; nothing has happened then.
+//! 2. Their memory is bounded: texts, nesting and single values by [`LIMITS`]; SQLite's memory for all connections of
+//!    the process by [`limit_memory`], including what it would otherwise put into temporary files; and rows that are
+//!    held for `RETURNING` and `ON CONFLICT` by [`Confines::held_bytes`]. Functions of SQLite's shell for files
+//!    ([`OF_FILES`]) are refused in the same way, although they do not exist here.
+//! 3. They end: a callback decides every [`STEPS`] steps whether to stop, and also between the parts of what SQLite
+//!    runs as more than one statement (`stop.rs`).
 //!
-//! What reads definitions ([`alone`]) is bounded in the same way: a statement that got there hidden in one finds
-//! nothing.
+//! The database that parses definitions ([`alone`]) is bounded in the same way: a statement that is hidden in a
+//! definition finds nothing there.
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
@@ -24,7 +23,7 @@ use rusqlite::limits::Limit;
 pub struct Confines {
     /// The longest text or blob in bytes, including intermediate results.
     pub value_bytes: u32,
-    /// How many bytes of rows one statement may keep for `RETURNING` and `ON CONFLICT`.
+    /// The largest size in bytes of the rows that one statement may keep for `RETURNING` and `ON CONFLICT`.
     pub held_bytes: usize,
 }
 
@@ -34,12 +33,12 @@ impl Default for Confines {
     }
 }
 
-/// Steps of a statement between two looks at whether it is to go on: tens of microseconds, or as many rows as are
-/// read from the disk in some milliseconds.
+/// The steps of a statement between two calls of the callback: tens of microseconds, or as many rows as are read from
+/// the disk in some milliseconds.
 const STEPS: i32 = 1000;
 
-/// What SQLite allows beyond them is meant for statements of one's own, on a stack of 8 MiB: each level of an
-/// expression, or of a query within a query, and each `%` of a pattern, is a call within a call.
+/// SQLite's own limits are meant for trusted statements, on a stack of 8 MiB: each level of an expression or of a
+/// nested query, and each `%` of a pattern, is a recursive call.
 const LIMITS: [(Limit, i32); 5] = [
     (Limit::SQLITE_LIMIT_ATTACHED, 0),
     (Limit::SQLITE_LIMIT_EXPR_DEPTH, 500),
@@ -48,7 +47,7 @@ const LIMITS: [(Limit, i32); 5] = [
     (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000),
 ];
 
-/// Pragmas that describe tables, and what statements can be made of.
+/// The pragmas that describe tables, and the names that statements can use.
 const PRAGMAS: [&str; 10] = [
     "collation_list",
     "compile_options",
@@ -62,10 +61,10 @@ const PRAGMAS: [&str; 10] = [
     "table_xinfo",
 ];
 
-/// Functions that reach the process.
+/// The functions that access the process.
 const FUNCTIONS: [&str; 2] = ["load_extension", "fts3_tokenizer"];
 
-/// Functions, and tables that are called like them, of SQLite's own shell, for files and processes.
+/// The functions and table-valued functions of SQLite's own shell that access files and processes.
 const OF_FILES: [&str; 7] = ["edit", "fsdir", "readfile", "sqlar_compress", "writefile", "zipfile", "lsmode"];
 
 impl Connection {
@@ -87,7 +86,7 @@ impl Connection {
     /// # }
     /// ```
     pub fn confine(&mut self, confines: Confines, stop: impl FnMut() -> bool + Send + 'static) -> Result<()> {
-        // Before it is forbidden: sorts and temporary tables stay in memory, which is bounded.
+        // It is set before it is forbidden: sorts and temporary tables stay in memory, which is bounded.
         self.sqlite.pragma_update(None, "temp_store", "MEMORY")?;
         bound(&self.sqlite)?;
         let value_bytes = i32::try_from(confines.value_bytes).unwrap_or(i32::MAX);
@@ -103,7 +102,7 @@ impl Connection {
     }
 }
 
-/// Whether a statement may do or name that.
+/// Returns whether a statement may do or name this.
 fn may(action: &AuthAction<'_>) -> bool {
     let is_one_of = |names: &[&str], name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(name));
     match action {
@@ -118,8 +117,8 @@ fn may(action: &AuthAction<'_>) -> bool {
     }
 }
 
-/// An error of a confined connection: of what its statements may not name, one that says so ([`Error::is_refused`]).
-/// SQLite has a code for that of its own, and does not use it for functions.
+/// Converts an error of a confined connection. If the statement names something forbidden, the error says so
+/// ([`Error::is_refused`]). SQLite has its own code for that, but does not use it for functions.
 #[cold]
 pub(crate) fn name_what_is_refused(error: Error) -> Error {
     let message = error.message();
@@ -139,7 +138,7 @@ fn bound(sqlite: &rusqlite::Connection) -> rusqlite::Result<()> {
     LIMITS.iter().try_for_each(|&(limit, most)| sqlite.set_limit(limit, most).map(drop))
 }
 
-/// A database in memory that holds nothing, for reading definitions and checking rows.
+/// Opens an empty database in memory, for parsing definitions and checking rows.
 pub(crate) fn alone() -> rusqlite::Result<rusqlite::Connection> {
     let sqlite = rusqlite::Connection::open_in_memory()?;
     sqlite.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;

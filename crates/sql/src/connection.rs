@@ -1,8 +1,9 @@
-//! Connections: where statements are run.
+//! Connections, which run statements.
 //!
-//! Most statements go to SQLite as they are. Some it has no answer for, since to it every table is a virtual one:
+//! Most statements are passed to SQLite unchanged. It does not support some of them for virtual tables, which all
+//! tables are to it:
 //! * `CREATE`, `ALTER` and `DROP` of tables and indexes: `ddl`;
-//! * columns left out of an `INSERT`, `ON CONFLICT`, `RETURNING`: `dml`.
+//! * columns omitted from an `INSERT`, `ON CONFLICT`, `RETURNING`: `dml`.
 
 use crate::answer::to_owned;
 use crate::asking::{Asking, asking};
@@ -54,11 +55,11 @@ pub struct Sql {
     pub(crate) engine: Arc<Engine>,
 }
 
-/// How often a statement outside of a transaction is run again after conflicts.
+/// The number of times that a statement outside of a transaction runs again after conflicts.
 const RETRIES: u32 = 12;
 /// A statement that does nothing.
 const NOTHING: &str = "DROP TABLE IF EXISTS temp.pando_no_such_table";
-/// Statements that a connection keeps prepared.
+/// The number of statements that a connection keeps prepared.
 const KEPT_STATEMENTS: usize = 32;
 
 impl Sql {
@@ -121,18 +122,18 @@ impl fmt::Debug for Sql {
 /// again, up to 12 times. Within `BEGIN`, a conflict is an error of `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT`
 /// ([`Error::is_conflict`]); run the transaction again.
 pub struct Connection {
-    // First, so that it is closed before what its tables look at is dropped.
+    // It is the first field, so that it is closed before what its tables refer to is dropped.
     pub(crate) sqlite: rusqlite::Connection,
     pub(crate) tables: Arc<Tables>,
     pub(crate) host: Host,
     pub(crate) asked: Asked,
     pub(crate) is_confined: bool,
     read_texts: ReadTexts,
-    /// Whether SQLite's own tables may have been made or attached.
+    /// Whether tables of SQLite's own may have been made or attached.
     has_others: Cell<bool>,
-    /// Which there were when a statement was prepared last.
+    /// The tables of SQLite's own when a statement was last prepared.
     others: RefCell<Arc<Others>>,
-    /// What `changes()` answers after a statement in steps; -1: what SQLite counted.
+    /// The value of `changes()` after a statement in steps; -1: SQLite's own count.
     changes: Arc<AtomicI64>,
 }
 
@@ -173,10 +174,10 @@ impl Connection {
         }
     }
 
-    /// Has `changes()` tell of statements in steps what it does of others.
+    /// Makes `changes()` count statements in steps as it counts others.
     fn count_changes(&self) -> Result<()> {
         let (steps, host) = (Arc::clone(&self.changes), self.host);
-        // Relaxed: stored by this connection, which one thread uses at a time.
+        // Relaxed: it is stored by this connection, which one thread uses at a time.
         let changes = move |_: &rusqlite::functions::Context<'_>| match steps.load(Ordering::Relaxed) {
             -1 => Ok(host.changes()),
             changes => Ok(changes),
@@ -184,14 +185,14 @@ impl Connection {
         Ok(self.sqlite.create_scalar_function(c"changes", 0, FunctionFlags::SQLITE_UTF8, changes)?)
     }
 
-    /// A statement has written: in steps, so many rows.
+    /// Notes how many rows a statement in steps has changed; `None` for other statements.
     pub(crate) fn note_changes(&self, of_steps: Option<u64>) {
         let changes = of_steps.map_or(-1, |changes| i64::try_from(changes).unwrap_or(i64::MAX));
-        // Relaxed: as where it is read.
+        // Relaxed: see where it is read.
         self.changes.store(changes, Ordering::Relaxed);
     }
 
-    /// SQLite's own tables, as they are now. What was prepared before goes if they are others than they were.
+    /// Returns SQLite's own tables as they are now. If they have changed, prepared statements are dropped.
     pub(crate) fn others(&self) -> Result<Arc<Others>> {
         if self.has_others.get() {
             let now = Others::read(&self.sqlite)?;
@@ -203,7 +204,7 @@ impl Connection {
         Ok(Arc::clone(&self.others.borrow()))
     }
 
-    /// Names may stand for other tables than they did: SQLite's own were made, dropped or attached.
+    /// Notes that names may stand for other tables, because tables of SQLite's own were made, dropped or attached.
     pub(crate) fn names_changed(&self) {
         self.has_others.set(true);
         self.sqlite.flush_prepared_statement_cache();
@@ -287,7 +288,7 @@ impl Connection {
         self.prepare_one(sql).map_err(|error| self.in_own_words(error))
     }
 
-    /// An error in the words of this connection.
+    /// Returns an error in the words of this connection.
     pub(crate) fn in_own_words(&self, error: Error) -> Error {
         if self.is_confined { confine::name_what_is_refused(error) } else { error }
     }
@@ -358,7 +359,7 @@ impl Connection {
             return Ok(statement.into_savepoint());
         }
         if is_temporary {
-            // Once that table is gone, it is about another one.
+            // If that table is dropped, the statement is about another one.
             return Ok(statement.planned(whole, generation));
         }
         if is_one_of(&["CREATE", "DROP", "ALTER", "ATTACH", "DETACH"]) {
@@ -368,7 +369,7 @@ impl Connection {
         Ok(statement)
     }
 
-    /// What becomes of a statement about the database itself.
+    /// Returns how to handle a statement about the database itself.
     fn asking(&self, sql: &str, others: &Others) -> Result<Asking> {
         let asked = asking(sql, |name| others.is_temporary(name));
         match asked {
@@ -380,7 +381,7 @@ impl Connection {
         }
     }
 
-    /// Sees to it that the statement's table is known, if there is one of that name.
+    /// Reads the schemas if the statement's table exists but is not known.
     fn know_table(&self, dml: &Dml<'_>) -> Result<()> {
         if self.tables.known().find(&dml.table).is_some() {
             return Ok(());
@@ -401,7 +402,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Prepares a statement as it is. If SQLite does not know what it names, the schemas are read first.
+    /// Prepares a statement unchanged. If SQLite does not know what it names, the schemas are read first.
     pub(crate) fn prepare_sqlite(&self, sql: &str) -> Result<CachedStatement<'_>> {
         self.tables.preparing(sql);
         let prepared = self.prepare_known(sql);
@@ -432,8 +433,7 @@ impl Connection {
         &self.tables.session
     }
 
-    /// Runs `work` so that all of it happens or nothing: in a transaction of its own, which is run again after a
-    /// conflict, or within the one that is open.
+    /// Runs `work` atomically: in a transaction of its own, which is repeated after a conflict, or within the open one.
     pub(crate) fn atomically<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         if !self.is_autocommit() {
             self.control("SAVEPOINT pando_statement")?;
@@ -460,7 +460,7 @@ impl Connection {
         Ok(self.sqlite.prepare_cached(sql)?.raw_execute().map(drop)?)
     }
 
-    /// Runs `work`, and again after conflicts, a bounded number of times.
+    /// Runs `work`, and repeats it after conflicts, a bounded number of times.
     pub(crate) fn retrying<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         for attempt in 0..RETRIES {
             match work() {

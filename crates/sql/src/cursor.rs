@@ -1,10 +1,10 @@
 //! A scan of a typed table.
 //!
-//! 1. Rows are read a batch at a time ([`rows::BatchScan`]): a step from row to row within one is a number that grows.
-//! 2. The first batch is as large as what was wanted of the scan before, the next ones grow: little is read in vain
-//!    where few rows are wanted. A transaction begins small: what it reads in vain can make it conflict.
+//! 1. Rows are read in batches ([`rows::BatchScan`]): a step from row to row within one increments a number.
+//! 2. The first batch is as large as what the previous scan needed, and the next ones grow, so that few rows are read
+//!    in vain if few are needed. A transaction begins with a small batch, because unneeded reads can make it conflict.
 //! 3. A value is decoded when SQLite asks for it, and lent from the batch; SQLite copies what it keeps.
-//! 4. Where the plan's keys have all that is asked for, values are not read at all.
+//! 4. If the plan's keys contain everything that is needed, values are not read at all.
 
 use crate::bounds::bounds;
 use crate::catalog::{RowId, SqlTable};
@@ -21,24 +21,24 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Rows of the first batch of a scan at least, and at most where nobody said how many are wanted.
+/// The least number of rows in a scan's first batch, which is also the most if the needed number is unknown.
 const FIRST_BATCH: usize = 8;
 const LARGEST_FIRST_BATCH: usize = 128;
-/// How batches grow.
+/// The factor by which batches grow.
 const BATCH_GROWTH: usize = 8;
 const LARGEST_BATCH: usize = 512;
 
-/// How many rows were wanted of the last scan, of each way into a table.
+/// The number of rows that the last scan of each way into a table needed.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted(Arc<[AtomicUsize]>);
 
 impl Wanted {
-    /// Of a table with so many ways.
+    /// Creates it for a table with `ways` ways.
     pub fn new(ways: usize) -> Self {
         Wanted((0..ways).map(|_| AtomicUsize::new(0)).collect())
     }
 
-    // A hint: nothing else is read by it. Relaxed, with itself.
+    // Relaxed: this is a hint, and nothing else is read by it.
     fn last(&self, way: u8) -> usize {
         self.0[usize::from(way)].load(Ordering::Relaxed)
     }
@@ -51,20 +51,20 @@ impl Wanted {
 /// A scan of a table.
 pub(crate) struct PandoCursor {
     table: PandoTable,
-    /// `None`: nothing can be found.
+    /// The scan; `None`: nothing can be found.
     scan: Option<BatchScan>,
     way: u8,
     batch: Batch,
-    /// Of the batch.
+    /// The current row in the batch.
     row: usize,
-    /// Rows of the batches before.
+    /// The number of rows in the batches before.
     passed: usize,
     next_count: usize,
-    /// Whether it was read before.
+    /// Whether a row was read before.
     has_begun: bool,
-    /// A value that does not lie in the batch as SQLite is to have it.
+    /// A value in SQLite's form that is not in the batch.
     own: Value<'static>,
-    /// Of a plan that makes an index for itself.
+    /// The index of a plan that makes one for itself.
     transient: Transient,
 }
 
@@ -77,7 +77,7 @@ impl Drop for PandoCursor {
 }
 
 impl PandoCursor {
-    /// A scan that stands nowhere.
+    /// Creates a scan without a position.
     pub fn new(table: PandoTable) -> Self {
         let batch = table.session().cursor_opened();
         let own = Value::Null;
@@ -86,7 +86,8 @@ impl PandoCursor {
         PandoCursor { table, scan: None, way: 0, batch, row, passed, next_count, has_begun, own, transient }
     }
 
-    /// SQLite runs a statement whose tables were changed from its beginning again: not one that has shown rows.
+    /// Converts a failure during a statement. SQLite runs a statement from its beginning again if its tables were
+    /// changed, which must not happen after it has returned rows.
     #[cold]
     fn within_statement(&self, failure: Failure) -> Failure {
         if !self.has_begun || failure.code != ffi::SQLITE_SCHEMA {
@@ -142,8 +143,8 @@ impl PandoCursor {
         Ok(())
     }
 
-    /// A scan by a column that nothing is in the order of: the first of a statement reads all rows; those after it, as
-    /// there are more, find theirs by an index that the second one makes.
+    /// Begins a scan by a column without an index. The first scan of a statement reads all rows. Later ones find theirs
+    /// by an index that the second one makes.
     fn filter_transient(&mut self, column: usize, value: ValueRef<'_>) -> Outcome {
         let all = || BatchScan::new(&self.table.table.rows, None, &Bounds::default(), false, false);
         let scan = all().map_err(|error| self.table.to_failure(error))?;
@@ -182,14 +183,14 @@ impl PandoCursor {
         Ok(())
     }
 
-    /// The scan is over, or given up.
+    /// Notes how many rows the scan needed, when it is over or abandoned.
     fn note_wanted(&mut self) {
         if self.scan.take().is_some() {
             self.table.wanted.note(self.way, self.passed + self.row);
         }
     }
 
-    /// The current row's value at a place. `is_integer`: it is worth being tried as an integer first.
+    /// Returns the current row's value in a column. With `is_integer`, it is first decoded as an integer.
     #[inline]
     fn value(&mut self, place: usize, is_integer: bool) -> Outcome<ValueRef<'_>> {
         let PandoCursor { scan: Some(scan), batch, own, .. } = self else {
@@ -198,7 +199,7 @@ impl PandoCursor {
         if is_integer && let Some(integer) = scan.integer(batch, self.row, place) {
             return Ok(ValueRef::Integer(integer));
         }
-        // Looked at as soon as it is there: a value that is lent in one arm cannot be an error's in another.
+        // It is checked at once: a value that is lent in one arm cannot be the error of another.
         let value = match scan.value(batch, self.row, place) {
             Ok(value) => value,
             Err(error) => return Err(self.table.to_failure(error)),
@@ -206,7 +207,7 @@ impl PandoCursor {
         Ok(lend(value, own))
     }
 
-    /// The current row's key, by which SQLite names the row that is to be changed.
+    /// Returns the current row's key, by which SQLite names the row to change.
     fn key(&mut self) -> Outcome<ValueRef<'_>> {
         let PandoCursor { scan: Some(scan), batch, table, .. } = self else {
             unreachable!("a scan without rows has no keys")
@@ -216,7 +217,7 @@ impl PandoCursor {
     }
 }
 
-/// A value in SQLite's types. What does not lie in the batch is put into `own`.
+/// Converts a value to SQLite's types. A value that is not in the batch is put into `own`.
 #[inline]
 fn lend<'v>(value: Value<'v>, own: &'v mut Value<'static>) -> ValueRef<'v> {
     match value {
@@ -298,7 +299,7 @@ impl Cursor for PandoCursor {
 }
 
 impl PandoCursor {
-    /// How many rows are worth reading at first.
+    /// Returns how many rows to read first.
     fn first_batch(&self, plan: Plan, arguments: &Arguments<'_>) -> usize {
         let table: &SqlTable = &self.table.table;
         if usize::from(plan.equal) >= table.ways[usize::from(plan.way)].unique_parts {
@@ -322,7 +323,7 @@ impl PandoCursor {
         if self.table.session().is_writing() {
             return FIRST_BATCH;
         }
-        // One more, so that the end is seen.
+        // One more row is read to detect the end.
         (self.table.wanted.last(plan.way) + 1).clamp(FIRST_BATCH, LARGEST_FIRST_BATCH)
     }
 }

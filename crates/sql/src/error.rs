@@ -1,4 +1,4 @@
-//! What a statement answers when it does not succeed.
+//! The error of a statement.
 
 use crate::failure::Failure;
 use pando::ErrorKind;
@@ -17,25 +17,25 @@ pub struct Error {
 }
 
 impl Error {
-    /// A plain `SQLITE_ERROR`.
+    /// Creates a plain `SQLITE_ERROR`.
     #[cold]
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Error { code: ffi::SQLITE_ERROR, message: message.into() }
     }
 
-    /// That the statement names what statements here may not.
+    /// Creates the error of a statement that names something forbidden.
     #[cold]
     pub(crate) fn refused(message: impl Into<String>) -> Self {
         Error { code: ffi::SQLITE_AUTH, message: message.into() }
     }
 
-    /// That somebody asked for the statement to be stopped.
+    /// Creates the error of a statement that was stopped.
     #[cold]
     pub(crate) fn interrupted() -> Self {
         Error { code: ffi::SQLITE_INTERRUPT, message: "interrupted".to_owned() }
     }
 
-    /// That bytes are not what somebody wrote.
+    /// Creates the error of damaged bytes.
     #[cold]
     pub(crate) fn corrupt(message: impl Into<String>) -> Self {
         Error { code: ffi::SQLITE_CORRUPT, message: message.into() }
@@ -131,7 +131,7 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-/// `Failure` finds the error of SQL again, where one passes through the engine.
+/// `Failure` recovers an SQL error that passes through the engine.
 impl From<Error> for pando::Error {
     fn from(error: Error) -> Self {
         pando::Error::new(error.kind(), error.message.clone()).caused_by(error)

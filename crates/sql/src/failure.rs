@@ -1,4 +1,4 @@
-//! What a callback answers SQLite when it does not succeed: a result code and a sentence.
+//! The failure of a callback: a result code for SQLite and a message.
 
 use pando::{Error, ErrorKind};
 use rows::Cause;
@@ -8,7 +8,7 @@ use std::ffi::c_int;
 /// The result of a callback.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
-/// A result code of SQLite, and what happened.
+/// A result code of SQLite, and a message.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub code: c_int,
@@ -21,13 +21,13 @@ impl Failure {
         Failure { code, message: message.into() }
     }
 
-    /// A plain error: the statement asks for what cannot be done.
+    /// Creates a plain error: the statement asks for something impossible.
     #[cold]
     pub fn error(message: impl Into<String>) -> Self {
         Failure::new(ffi::SQLITE_ERROR, message)
     }
 
-    /// That there is a row with the same values, in SQLite's words.
+    /// Creates the failure of a row whose unique values exist, in SQLite's words.
     #[cold]
     pub fn duplicate(table: &str, is_key: bool, columns: &[String]) -> Self {
         let columns: Vec<_> = columns.iter().map(|column| format!("{table}.{column}")).collect();
@@ -35,7 +35,7 @@ impl Failure {
         Failure::new(code, format!("UNIQUE constraint failed: {}", columns.join(", ")))
     }
 
-    /// What a call of SQLite answered.
+    /// Checks the result code of a call of SQLite.
     pub fn check(code: c_int, what: &str) -> Outcome {
         match code {
             ffi::SQLITE_OK => Ok(()),
@@ -44,8 +44,8 @@ impl Failure {
     }
 }
 
-/// The code by what a caller can do about it: a conflict is [`ffi::SQLITE_BUSY_SNAPSHOT`], which says that running the
-/// transaction again can succeed; waiting longer, as for `SQLITE_BUSY`, cannot.
+/// The code depends on what a caller can do. A conflict is [`ffi::SQLITE_BUSY_SNAPSHOT`]: running the transaction again
+/// can succeed, and waiting longer, as for `SQLITE_BUSY`, cannot.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let source = std::error::Error::source(&error);

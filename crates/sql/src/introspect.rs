@@ -1,8 +1,8 @@
-//! What programs ask about tables: `sqlite_schema`, and the pragmas that describe tables.
+//! Descriptions of tables for programs: `sqlite_schema`, and the pragmas that describe tables.
 //!
-//! SQLite would answer for its own database, which holds nothing. So statements that ask are rewritten (`asking.rs`) to
-//! read a [`View`], a virtual table with the same columns, whose rows come from a database in memory that has the same
-//! tables, without their rows ([`Shadow`]): there SQLite itself answers.
+//! SQLite would describe its own database, which is empty. So such statements are rewritten (`asking.rs`) to read a
+//! [`View`], a virtual table with the same columns. Its rows come from a database in memory that has the same tables
+//! without their rows ([`Shadow`]), where SQLite itself describes them.
 
 use crate::catalog::Catalog;
 use crate::confine;
@@ -16,22 +16,22 @@ use rusqlite::ffi;
 use rusqlite::types::{Value, ValueRef};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Something that SQLite tells of tables.
+/// A description of tables that SQLite provides.
 #[derive(Debug)]
 pub(crate) struct View {
-    /// `table_info` of `pragma_table_info`; `schema` for `sqlite_schema`.
+    /// The name: `table_info` of `pragma_table_info`; `schema` for `sqlite_schema`.
     pub name: &'static str,
     pub columns: &'static [&'static str],
-    /// Asks the shadow; `?1` is the argument, or null.
+    /// The query on the shadow; `?1` is the argument, or null.
     query: &'static str,
-    /// Whether there is no row without an argument.
+    /// Whether there are no rows without an argument.
     needs_argument: bool,
 }
 
-/// What stands before a view's name in the connection.
+/// The prefix of a view's name in the connection.
 pub(crate) const PREFIX: &str = "pando_sqlite_";
 
-/// All of them.
+/// All views.
 pub(crate) const VIEWS: [View; 8] = [
     View {
         name: "schema",
@@ -84,14 +84,14 @@ pub(crate) const VIEWS: [View; 8] = [
     },
 ];
 
-/// The view of that name, without its prefix.
+/// Returns the view of that name, without its prefix.
 pub(crate) fn view(name: &str) -> Option<&'static View> {
     VIEWS.iter().find(|view| view.name.eq_ignore_ascii_case(name))
 }
 
-/// A database in memory with the tables of a catalog, and none of their rows.
+/// A database in memory with the tables of a catalog and none of their rows.
 pub(crate) struct Shadow {
-    /// Id and version of each table's schema.
+    /// The id and version of each table's schema.
     of: Vec<(u32, u32)>,
     sqlite: Mutex<rusqlite::Connection>,
 }
@@ -135,7 +135,7 @@ impl Shadow {
 }
 
 impl Tables {
-    /// The tables as the current transaction sees them, for SQLite to describe.
+    /// Returns the shadow with the tables that the current transaction sees.
     fn shadow(&self) -> Outcome<Arc<Shadow>> {
         let catalog =
             self.session.read(|source| Ok(with_reader!(source, reader => self.engine.load(reader))?))?;
@@ -169,10 +169,10 @@ impl Connect<ViewTable> for ViewConnector {
     }
 }
 
-/// What of a plan says that an argument, and the name of a schema, is handed in.
+/// The bit of a plan that says that an argument is passed, and the bit for the name of a schema.
 const HAS_ARGUMENT: i32 = 1;
 const HAS_SCHEMA: i32 = 2;
-/// Look-ups that a plan without an argument is said to cost: as SQLite says of its own.
+/// The cost of a plan without an argument in look-ups, as SQLite estimates it for its own.
 const WITHOUT_ARGUMENT: f64 = 2_147_483_647.0;
 
 impl Table for ViewTable {
@@ -180,7 +180,7 @@ impl Table for ViewTable {
 
     fn declaration(&self) -> String {
         let shown = self.view.columns.iter().map(|column| quote(column));
-        // As of SQLite's own functions: `table_info('t', 'main')`.
+        // The parameters are the same as in SQLite's own functions: `table_info('t', 'main')`.
         let hidden = ["arg HIDDEN".to_owned(), "pando_schema HIDDEN".to_owned()];
         format!("CREATE TABLE x({})", shown.chain(hidden).collect::<Vec<_>>().join(", "))
     }
@@ -190,7 +190,7 @@ impl Table for ViewTable {
         let mut choice = Choice { cost: 10.0, rows: 10.0, ..Choice::default() };
         for (column, flag) in [(first, HAS_ARGUMENT), (first + 1, HAS_SCHEMA)] {
             if query.is_out_of_reach(column) {
-                // Another order of the tables has the argument.
+                // Another order of the tables provides the argument.
                 return Err(Failure::new(
                     ffi::SQLITE_CONSTRAINT,
                     "the value of the argument is not known at this point",
@@ -252,14 +252,14 @@ impl Table for ViewTable {
     }
 }
 
-/// A scan of a view: its rows are all there.
+/// A scan of a view, whose rows are all computed at the start.
 pub(crate) struct ViewCursor {
     tables: Arc<Tables>,
     view: &'static View,
     host: Host,
-    /// Nothing is read into it: what is counted are cursors that want a snapshot kept.
+    /// Nothing is read into it; it counts this cursor as one that needs a snapshot.
     memory: Batch,
-    /// One for all scans of a statement.
+    /// The shadow that all scans of a statement share.
     shadow: Option<Arc<Shadow>>,
     rows: Vec<Vec<Value>>,
     at: usize,

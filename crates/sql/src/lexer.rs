@@ -1,6 +1,7 @@
-//! SQL in tokens: as much as it takes to see where a statement ends and what kind it is. SQLite parses it.
+//! Splits SQL into tokens, as far as it is necessary to see where a statement ends and what kind it is. SQLite parses
+//! it.
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A keyword or a name without quotes.
@@ -12,11 +13,11 @@ pub(crate) enum Kind {
     Number,
     /// `?`, `?1`, `:name`, `@name`, `$name`.
     Parameter,
-    /// One character of anything else.
+    /// A single other character.
     Mark,
 }
 
-/// A token: where it is in the text.
+/// A token, with its position in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
     pub kind: Kind,
@@ -29,7 +30,7 @@ impl Token<'_> {
         self.start + self.text.len()
     }
 
-    /// Whether it is this keyword.
+    /// Returns whether it is this keyword.
     pub fn is(&self, keyword: &str) -> bool {
         self.kind == Kind::Word && self.text.eq_ignore_ascii_case(keyword)
     }
@@ -38,7 +39,7 @@ impl Token<'_> {
         self.kind == Kind::Mark && self.text.starts_with(mark)
     }
 
-    /// The name that it stands for, without its quotes. SQLite takes strings for names, too.
+    /// Returns the name that the token represents, without its quotes. SQLite accepts strings as names, too.
     pub fn name(&self) -> Option<String> {
         match self.kind {
             Kind::Word => Some(self.text.to_owned()),
@@ -57,7 +58,7 @@ impl Token<'_> {
     }
 }
 
-/// The tokens of a text, without spaces and comments. What is not closed goes to the end.
+/// Returns the tokens of a text, without spaces and comments. A token that is not closed extends to the end.
 pub(crate) fn tokens(sql: &str) -> impl Iterator<Item = Token<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -70,7 +71,7 @@ pub(crate) fn tokens(sql: &str) -> impl Iterator<Item = Token<'_>> {
     })
 }
 
-/// The bytes of spaces and comments at the front.
+/// Returns the number of bytes of spaces and comments at the front.
 fn skipped(sql: &str) -> usize {
     let mut rest = sql;
     loop {
@@ -103,7 +104,7 @@ fn first(rest: &str) -> Option<(Kind, usize)> {
     })
 }
 
-/// The length of what begins with `quote`; a doubled one does not end it.
+/// Returns the length of a token that begins with `quote`; a doubled quote does not end it.
 fn quoted(rest: &str, quote: char) -> usize {
     let mut at = 1;
     while let Some(found) = rest[at..].find(quote) {
@@ -143,7 +144,7 @@ pub fn split_first(sql: &str) -> Option<First<'_>> {
     let mut all = tokens(sql).skip_while(|token| token.is_mark(';')).peekable();
     let start = all.peek()?.start;
     let mut is_trigger = None;
-    // Within a trigger, `;` ends only what `END` stands before, alone.
+    // Within a trigger, a `;` ends the statement only directly after a single `END`.
     let mut before = [false, false];
     for (position, token) in all.enumerate() {
         if position < 4 && token.is("TRIGGER") {
@@ -170,7 +171,7 @@ pub struct First<'a> {
     pub is_complete: bool,
 }
 
-/// A name in quotes, as SQL writes it.
+/// Returns a name in quotes, as SQL writes it.
 pub(crate) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

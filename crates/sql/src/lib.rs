@@ -1,4 +1,5 @@
-//! Pando, floor 7: SQL. SQLite's own parser, planner and executor run it, over Pando's typed tables and transactions.
+//! Pando, floor 7: SQL. SQLite's own parser, planner and executor run statements over Pando's typed tables and
+//! transactions.
 //!
 //! ```text
 //!   sql ──► Connection ──► SQLite ──► virtual tables ──► Session ──► rows ──► pando
@@ -6,14 +7,14 @@
 //!                           plan, run  change             savepoints
 //! ```
 //!
-//! [`Sql`] is a database seen so, [`Connection`] where statements run; many connections write at once. What is
-//! different from SQLite's own tables is in `docs/sql.md`.
+//! [`Sql`] is a database with SQL, and a [`Connection`] runs statements; many connections can write at the same time.
+//! `docs/sql.md` lists the differences from SQLite's own tables.
 //!
-//! Reading order: `connection.rs`, `statement.rs`, `answer.rs`; `session.rs` and `marker.rs` (transactions);
-//! `table.rs`, `plan.rs`, `plain.rs`, `bounds.rs`, `cursor.rs`, `transient.rs`, `change.rs`, `row_ids.rs`,
-//! `of_others.rs` (one table); `column.rs`, `catalog.rs`, `tables.rs`, `others.rs` (which tables there are);
-//! `asking.rs`, `introspect.rs` (how they are described); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for
-//! virtual tables); `affinity.rs`; `stop.rs`; `confine.rs` (statements of strangers); `vtab`, the one room with
+//! Read the files in this order: `connection.rs`, `statement.rs`, `answer.rs`; `session.rs` and `marker.rs`
+//! (transactions); `table.rs`, `plan.rs`, `plain.rs`, `bounds.rs`, `cursor.rs`, `transient.rs`, `change.rs`,
+//! `row_ids.rs`, `of_others.rs` (one table); `column.rs`, `catalog.rs`, `tables.rs`, `others.rs` (the set of tables);
+//! `asking.rs`, `introspect.rs` (descriptions of tables); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for
+//! virtual tables); `affinity.rs`; `stop.rs`; `confine.rs` (untrusted statements); `vtab`, the only module with
 //! `unsafe`.
 #![deny(missing_docs, unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The table without rows that reading transactions take part with: see `session.rs`.
+//! The table without rows by which reading transactions participate: see `session.rs`.
 
 use crate::failure::{Failure, Outcome};
 use crate::tables::Tables;

@@ -1,8 +1,8 @@
-//! Statements that another program runs on its own connection, into which Pando's tables were brought
-//! ([`crate::Sql::attach`]): nobody has read them before SQLite did.
+//! Statements that another program runs on its own connection, to which Pando's tables were added
+//! ([`crate::Sql::attach`]). This crate does not see them before SQLite does.
 //!
-//! Two things SQLite does wrong where tables are virtual, and they are refused: as the rows of `RETURNING` it shows
-//! what it was given, not what was written; and it hands in a null for a column that is left out.
+//! SQLite does two things wrong for virtual tables, and both are refused: as the rows of `RETURNING` it shows what it
+//! was given, not what was written; and it passes a null for an omitted column.
 
 use crate::failure::{Failure, Outcome};
 use crate::table::PandoTable;
@@ -10,7 +10,7 @@ use crate::vtab::Row;
 use rusqlite::types::ValueRef;
 
 impl PandoTable {
-    /// That an `INSERT` of somebody else's asks for neither.
+    /// Checks that an `INSERT` of another program needs neither.
     #[cold]
     pub(crate) fn check_of_others(&self, row: &Row<'_>) -> Outcome {
         let name = self.table.name();

@@ -1,26 +1,26 @@
-//! Names of SQLite's own tables in a connection: of `temp`, which go before Pando's, and of attached databases, which
-//! to SQLite go before them, too, as it finds virtual tables last.
+//! Names of SQLite's own tables in a connection. Those of `temp` take precedence over Pando's. SQLite also prefers
+//! those of attached databases, because it finds virtual tables last.
 //!
-//! 1. A statement about a name of `temp`, without a schema before it, is SQLite's.
-//! 2. Where a schema stands before a name that it does not have, SQLite finds Pando's table: that is refused.
-//! 3. A name that is both Pando's and an attached database's would be the attached one's, where SQLite's rule is that
-//!    `main` goes first: it is refused unless it stands with its schema.
+//! 1. A statement about a name of `temp`, without a schema before it, is left to SQLite.
+//! 2. If a schema before a name does not have that name, SQLite finds Pando's table; such a statement is refused.
+//! 3. A name that both Pando and an attached database have would mean the attached one, although SQLite's rule is that
+//!    `main` takes precedence. Such a name is refused unless its schema is given.
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::lexer::{self, Kind, Token, quote};
 use std::collections::HashSet;
 
-/// What SQLite's own tables, views and indexes are called, in small letters.
+/// The lowercase names of SQLite's own tables, views and indexes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Others {
     temp: HashSet<String>,
-    /// By attached database.
+    /// The names by attached database.
     attached: Vec<(String, HashSet<String>)>,
 }
 
 impl Others {
-    /// Reads them.
+    /// Reads the names.
     pub fn read(sqlite: &rusqlite::Connection) -> Result<Self> {
         let names = |schema: &str| -> Result<HashSet<String>> {
             let of_schema = format!("SELECT lower(name) FROM {}.sqlite_schema", quote(schema));
@@ -38,18 +38,18 @@ impl Others {
         Ok(Others { temp: names("temp")?, attached })
     }
 
-    /// Whether `temp` has it.
+    /// Returns whether `temp` has the name.
     pub fn is_temporary(&self, name: &str) -> bool {
         !self.temp.is_empty() && self.temp.contains(&name.to_lowercase())
     }
 
-    /// Whether a statement may have to do with SQLite's own tables.
+    /// Returns whether a statement may use SQLite's own tables.
     pub fn are_meant(&self, sql: &str) -> bool {
         let has_temp = || sql.as_bytes().windows(4).any(|bytes| bytes.eq_ignore_ascii_case(b"temp"));
         !self.attached.is_empty() || has_temp()
     }
 
-    /// What a schema has; `None`: there is none of that name but `main`.
+    /// Returns the names of a schema; `None`: there is no other schema of that name than `main`.
     fn names_of(&self, schema: &str) -> Option<&HashSet<String>> {
         if schema.eq_ignore_ascii_case("temp") {
             return Some(&self.temp);
@@ -58,11 +58,11 @@ impl Others {
         attached.find(|(known, _)| known.eq_ignore_ascii_case(schema)).map(|(_, names)| names)
     }
 
-    /// That every name stands for one table. Answers whether the statement has anything to do: one that is to drop a
-    /// table that may be missing, and is, has not.
+    /// Checks that every name stands for one table. Returns whether the statement has anything to do: a `DROP ... IF
+    /// EXISTS` of a missing table has not.
     pub fn check(&self, sql: &str, catalog: &Catalog) -> Result<bool> {
         let tokens: Vec<Token<'_>> = lexer::tokens(sql).collect();
-        // What is made has a name that nothing else in its schema has.
+        // A new object has a name that nothing else in its schema has.
         let is_made = tokens.first().is_some_and(|token| token.is("CREATE"));
         let of_made = tokens.iter().take(8).position(|token| {
             is_made && ["TABLE", "INDEX", "VIEW", "TRIGGER", "EXISTS"].iter().any(|word| token.is(word))

@@ -1,16 +1,15 @@
-//! Whether everything that a statement compares with columns is a literal, a parameter or a function of such.
+//! Decides whether everything that a statement compares with columns is a literal, a parameter or a function of such.
 //!
-//! SQLite converts both sides of a comparison by their *affinities*, of which columns, subqueries and casts have one.
-//! It does not tell a virtual table what is on the other side of a comparison. So a way through a table by texts, or by
-//! values of any type, is as good as SQLite's own only where the other side certainly has no affinity; see `bounds.rs`
-//! for what is done otherwise.
+//! SQLite converts both sides of a comparison by their *affinities*, which columns, subqueries and casts have. It does
+//! not tell a virtual table what is on the other side. So a way by texts, or by values of any type, is as good as
+//! SQLite's own only if the other side certainly has no affinity; `bounds.rs` describes what is done otherwise.
 //!
-//! The words of a statement tell it well enough: it names one table, and no other query, cast or join. What is not
-//! certain is not plain.
+//! The tokens of a statement are sufficient: it names one table, and no other query, cast or join. An uncertain
+//! statement is not plain.
 
 use crate::lexer::{self, Token};
 
-/// Whether no comparison in `sql` can have a column, a subquery or a cast on its other side.
+/// Returns whether no comparison in `sql` can have a column, a subquery or a cast on its other side.
 pub(crate) fn is_plain(sql: &str) -> bool {
     let (mut queries, mut depth, mut from_depth) = (0, 0i32, None);
     let mut verb_is_update = false;
@@ -23,7 +22,7 @@ pub(crate) fn is_plain(sql: &str) -> bool {
             return false;
         }
         if token.is("FROM") {
-            // `UPDATE ... FROM`, and a query in parentheses.
+            // This finds `UPDATE ... FROM`, and a query in parentheses.
             if verb_is_update || from_depth.is_some() {
                 return false;
             }

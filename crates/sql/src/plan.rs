@@ -1,13 +1,13 @@
-//! Which way a query goes into a table: by its primary key, or by an index.
+//! Chooses the way by which a query reads a table: its primary key, or an index.
 //!
-//! 1. Every way is tried. Its first parts are bound by equalities, as many as there are; the next part by a lower and
-//!    an upper bound.
-//! 2. The order asked for comes for free if, but for columns bound to one value, it is that of the parts behind, all
-//!    forwards or all backwards.
-//! 3. The cheapest is chosen: in row look-ups, by guesses that are SQLite's where it has no statistics.
+//! 1. Every way is tried. Its first parts are bound by equalities, as far as there are any, and the next part by a
+//!    lower and an upper bound.
+//! 2. The requested order costs nothing if, apart from columns bound to one value, it is that of the following parts,
+//!    all forwards or all backwards.
+//! 3. The cheapest way is chosen, in row look-ups, by the estimates that SQLite uses without statistics.
 //!
-//! SQLite checks every row against the whole `WHERE` all the same, but for comparisons that the bounds decide exactly
-//! (`bounds.rs`): a scan may show more rows than asked for, never fewer.
+//! SQLite still checks every row against the whole `WHERE`, except for comparisons that the bounds decide exactly
+//! (`bounds.rs`). A scan may therefore return more rows than requested, and never fewer.
 
 use crate::vtab::{Choice, Constraint, Operator};
 use rows::Collation;
@@ -16,35 +16,37 @@ use std::fmt::Write;
 /// One way into a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
-    /// Of the index; empty for the primary key.
+    /// The name of the index; empty for the primary key.
     pub name: String,
     pub parts: Vec<WayPart>,
-    /// How many parts can be bound. Behind those of an index that is not unique, the primary key only gives order.
+    /// The number of parts that can be bound. After those of an index that is not unique, the primary key only gives
+    /// order.
     pub own_parts: usize,
-    /// How many parts tell one row from all others, nulls aside.
+    /// The number of parts that identify one row, apart from nulls.
     pub unique_parts: usize,
-    /// Whether no two rows are the same in all parts: then the parts' order is one of all rows.
+    /// Whether no two rows are equal in all parts, so that the order of the parts is total.
     pub is_total: bool,
-    /// Whether its entries hold all that rows of the table have.
+    /// Whether its entries have all columns of the rows.
     pub is_primary: bool,
-    /// The columns that an entry gives back; `None` if not even all of the primary key.
+    /// The columns that an entry contains; `None` if it does not contain the whole primary key.
     pub covered: Option<Vec<Option<usize>>>,
 }
 
 /// A part of a way.
 #[derive(Clone, Debug)]
 pub(crate) struct WayPart {
-    /// The column, `None` for the row's id.
+    /// The column; `None` for the row's id.
     pub column: Option<usize>,
     pub name: String,
     pub descending: bool,
-    /// How it orders texts; `None` if it has none.
+    /// The collation of texts; `None` if it has none.
     pub collation: Option<Collation>,
-    /// Of its column: an order asked for goes by that.
+    /// The collation of its column, which a requested order uses.
     pub own_collation: Option<Collation>,
-    /// Whether bounds of it let through exactly what the comparison does.
+    /// Whether its bounds accept exactly the rows that the comparison accepts.
     pub is_exact: bool,
-    /// Whether what it is compared with may have it converted: of texts, and of any values. See `plain.rs`.
+    /// Whether the operand of a comparison may convert its values: those of texts, and those of any type. See
+    /// `plain.rs`.
     pub is_soft: bool,
 }
 
@@ -64,31 +66,31 @@ pub(crate) enum Edge {
     Excluded,
 }
 
-/// A scan, as it goes through SQLite in 32 bits. Its values come in this order: those of the equalities, the lower
-/// bound, the upper bound, the limit, the offset.
+/// A scan, encoded in 32 bits for SQLite. Its values are in this order: those of the equalities, the lower bound, the
+/// upper bound, the limit, the offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Which way: 0 is the primary key.
+    /// The number of the way: 0 is the primary key.
     pub way: u8,
-    /// How many parts are bound by equalities.
+    /// The number of parts that are bound by equalities.
     pub equal: u8,
-    /// Of the equalities, those under which null is equal to null.
+    /// The equalities in which null is equal to null, as bits.
     pub nulls: u8,
     pub lower: Edge,
     pub upper: Edge,
-    /// Against the way's order.
+    /// Whether the scan runs against the way's order.
     pub backwards: bool,
     pub has_limit: bool,
     pub has_offset: bool,
-    /// Whether the way's entries, or the primary key alone, have all that is asked for.
+    /// Whether the way's entries, or the primary key alone, contain everything that is needed.
     pub is_covered: bool,
-    /// Whether values may be of columns and subqueries: then bounds of parts that are soft may let more through.
+    /// Whether values may come from columns and subqueries, so that bounds of soft parts may accept more rows.
     pub is_soft: bool,
 }
 
-/// The most parts of a way that are bound by equalities.
+/// The largest number of parts that are bound by equalities.
 const MOST_EQUAL: usize = 8;
-/// The most ways that are looked at: what 7 bits number.
+/// The largest number of ways that are considered: what 7 bits can number.
 pub(crate) const MOST_WAYS: usize = 127;
 
 impl Plan {
@@ -131,24 +133,23 @@ impl Plan {
     }
 }
 
-/// What a query asks.
+/// The requirements of a query.
 pub(crate) struct Asked<'a> {
     /// The constraints that can be used, each with its index.
     pub constraints: &'a [(usize, Constraint)],
-    /// Columns in order, `None` for the row's id, and whether each descends.
+    /// The requested order: columns, `None` for the row's id, and whether each descends.
     pub order: &'a [(Option<usize>, bool)],
-    /// Whether it looks at a column.
+    /// Returns whether the query uses a column.
     pub uses: &'a dyn Fn(usize) -> bool,
-    /// Rows of the table, roughly.
+    /// The approximate number of rows of the table.
     pub rows: f64,
-    /// Whether values are literals, parameters and the like alone.
+    /// Whether values are only literals, parameters and functions of such.
     pub is_plain: bool,
-    /// Whether a scan can find rows by this column alone, by a transient index.
-    /// If so, the column's name.
+    /// Returns the column's name if a scan can find rows by this column alone, with a transient index.
     pub indexable: &'a dyn Fn(usize) -> Option<&'a str>,
 }
 
-/// The cheapest of the ways.
+/// Returns the cheapest of the ways.
 pub(crate) fn choose(ways: &[Way], asked: &Asked<'_>) -> Choice {
     let tried =
         ways.iter().take(MOST_WAYS).enumerate().map(|(number, way)| try_way(number as u8, way, asked));
@@ -160,13 +161,13 @@ pub(crate) fn choose(ways: &[Way], asked: &Asked<'_>) -> Choice {
     }
 }
 
-/// The way of a plan whose scan makes an index for itself: `transient.rs`.
+/// The way of a plan whose scan makes an index for itself: see `transient.rs`.
 pub(crate) const TRANSIENT_WAY: u8 = 127;
 const _: () = assert!(TRANSIENT_WAY as usize >= MOST_WAYS);
-/// Tables with fewer rows are read as often as it takes.
+/// The number of rows below which a table is read repeatedly instead.
 const LEAST_TRANSIENT_ROWS: f64 = 64.0;
 
-/// By an equality with a column of another table that nothing is kept in the order of.
+/// Returns a plan by an equality with a column of another table, for a column without an index.
 fn transient(asked: &Asked<'_>) -> Option<Choice> {
     if asked.is_plain || asked.rows < LEAST_TRANSIENT_ROWS {
         return None;
@@ -189,7 +190,7 @@ fn transient(asked: &Asked<'_>) -> Option<Choice> {
     })
 }
 
-/// The column of a plan that has one to make an index of.
+/// Returns the column of which a plan makes an index, if it makes one.
 pub(crate) fn transient_column(plan: i32) -> Option<usize> {
     (plan >> 24 == i32::from(TRANSIENT_WAY)).then_some((plan >> 8 & 0xffff) as usize)
 }
@@ -205,7 +206,7 @@ fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
         let Some((index, op)) = equality(Operator::Equal).or_else(|| equality(Operator::Is)) else { break };
         plan.nulls |= u8::from(op == Operator::Is) << plan.equal;
         plan.is_soft |= part.is_soft && !asked.is_plain;
-        // Behind a part whose bounds may let more through, parts may not be bound at all.
+        // After a part whose bounds may accept more rows, parts may not be bound at all.
         certain += usize::from(!plan.is_soft);
         plan.equal += 1;
         arguments.push(index);
@@ -240,7 +241,7 @@ fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
     }
     let is_unique = certain >= way.unique_parts && plan.nulls == 0;
     let rows = expected(asked.rows, equal, bounds, is_unique);
-    // All that is asked for is answered in order, so the scan ends with the limit.
+    // If the scan uses all conditions and has the requested order, it ends with the limit.
     let compared = asked.constraints.iter().filter(|(_, constraint)| !is_limit(constraint.op)).count();
     let stops = plan.has_limit && order.is_some() && compared == used;
     let looked_at = if stops { rows.min(100.0) } else { rows };
@@ -271,19 +272,19 @@ fn find(asked: &Asked<'_>, part: &WayPart, wanted: impl Fn(Operator) -> bool) ->
     found.map(|(index, constraint)| (*index, constraint.op))
 }
 
-/// Whether the way has the order asked for, `equal` parts bound: `Some(true)` backwards.
+/// Returns whether the way has the requested order, with `equal` parts bound: `Some(true)` backwards.
 fn direction(way: &Way, equal: usize, order: &[(Option<usize>, bool)]) -> Option<bool> {
     let (bound, rest) = way.parts.split_at(equal);
     let mut rest = rest.iter();
     let mut backwards = None;
     for &(column, descending) in order {
-        // Texts that are equal by another collation than the order's are not in its order for that.
+        // Texts that are equal by another collation than the order's are not necessarily in its order.
         let is_one = |part: &WayPart| part.column == column && part.collation == part.own_collation;
         if bound.iter().any(is_one) {
             continue;
         }
         let Some(part) = rest.next() else {
-            // Every part is behind us: if that tells all rows apart, there are no two left to put in order.
+            // All parts are used. If they identify rows, no two rows are left to order.
             if way.is_total {
                 break;
             }
@@ -301,7 +302,7 @@ fn direction(way: &Way, equal: usize, order: &[(Option<usize>, bool)]) -> Option
 
 fn covers(way: &Way, asked: &Asked<'_>) -> bool {
     let Some(covered) = &way.covered else { return false };
-    // The 64th bit stands for all columns from there on: then it is not known which.
+    // The 64th bit stands for all columns from there on, so the column is not known.
     (0..64).all(|column| !(asked.uses)(column) || column < 63 && covered.contains(&Some(column)))
 }
 
@@ -321,12 +322,12 @@ fn cost_of_row(way: &Way, plan: Plan) -> f64 {
     }
 }
 
-/// A comparison of two rows that are sorted, in look-ups.
+/// The cost of comparing two rows in a sort, in look-ups.
 const COST_OF_COMPARISON: f64 = 0.2;
-/// A row that an entry leads to, in look-ups.
+/// The cost of a row to which an entry leads, in look-ups.
 const COST_OF_ENTRY: f64 = 3.5;
 
-/// For `EXPLAIN QUERY PLAN`, in the words that SQLite has for its own tables.
+/// Returns the text for `EXPLAIN QUERY PLAN`, in the words that SQLite uses for its own tables.
 fn describe(way: &Way, plan: Plan, bounds: &[String]) -> String {
     let mut label = match (way.is_primary, plan.is_covered) {
         (true, _) => "PRIMARY KEY".to_owned(),
@@ -370,7 +371,7 @@ mod tests {
         }
     }
 
-    /// Key c0; an index over c1 and, descending, c2; a unique one over c3.
+    /// The ways: key c0; an index over c1 and, descending, c2; a unique one over c3.
     fn ways() -> Vec<Way> {
         vec![
             way("", &[(Some(0), false)], 1),

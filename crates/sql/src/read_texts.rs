@@ -1,10 +1,11 @@
-//! Statements that were read before: a program says the same few again and again, and most go to SQLite as they are.
+//! A cache of statements that were read before. A program repeats few statements, and most are passed to SQLite
+//! unchanged.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Texts that are kept, and the longest that is.
+/// The number of texts that are kept, and the length of the longest.
 const KEPT: usize = 64;
 const LONGEST_BYTES: usize = 4 << 10;
 
@@ -12,16 +13,16 @@ const LONGEST_BYTES: usize = 4 << 10;
 #[derive(Default)]
 pub(crate) struct ReadTexts(RefCell<HashMap<Box<str>, Known>>);
 
-/// What SQLite is asked to run for a text.
+/// The statement that SQLite runs for a text.
 struct Known {
     text: Arc<str>,
-    /// What the connection knew of tables then: [`crate::tables::Tables::generation`].
+    /// The generation of the connection's tables at that time: [`crate::tables::Tables::generation`].
     generation: u64,
     is_insert: bool,
 }
 
 impl ReadTexts {
-    /// What SQLite is to run for `sql`, if it was read in the same generation, and whether that is an `INSERT`.
+    /// Returns what SQLite runs for `sql`, if it was read in the same generation, and whether that is an `INSERT`.
     pub fn of(&self, sql: &str, generation: u64) -> Option<(Arc<str>, bool)> {
         let texts = self.0.borrow();
         let known = texts.get(sql)?;
@@ -34,7 +35,7 @@ impl ReadTexts {
             return;
         }
         let mut texts = self.0.borrow_mut();
-        // A program with so many different ones repeats few of them.
+        // A program with so many different statements repeats few of them.
         if texts.len() >= KEPT {
             texts.clear();
         }

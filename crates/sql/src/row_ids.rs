@@ -1,4 +1,4 @@
-//! Which ids rows get that are not given one: `catalog.rs` counts for all connections, from what is found here.
+//! Generates ids of rows that are not given one. `catalog.rs` counts for all connections, from what is found here.
 
 use crate::catalog::RowId;
 use crate::change::integer;
@@ -9,7 +9,7 @@ use rows::KeyRange;
 use rusqlite::ffi;
 
 impl PandoTable {
-    /// An id that no row has been given.
+    /// Returns an id that no row has been given.
     pub(crate) fn next_row_id(&self) -> Outcome<i64> {
         let claimed = self.table.claim_row_id(|| self.largest_row_id());
         let full =
@@ -17,7 +17,7 @@ impl PandoTable {
         claimed.map_err(|error| self.to_failure(error))?.ok_or_else(full)
     }
 
-    /// Rows have come by another way than SQL: ids go on behind the largest of them.
+    /// Notes that rows were written without SQL, so that new ids continue after their largest id.
     #[cold]
     pub(crate) fn pass_over_row_ids(&self) -> Outcome {
         let largest = self.largest_row_id().map_err(|error| self.to_failure(error))?;
@@ -27,18 +27,19 @@ impl PandoTable {
         Ok(())
     }
 
-    /// A row has this id.
+    /// Notes that a row has this id.
     pub(crate) fn note_row_id(&self, id: i64) -> Outcome {
         self.table.note_row_id(id, || self.largest_row_id()).map_err(|error| self.to_failure(error))
     }
 
-    /// An id that no row's is above, as was acknowledged last. Not as the transaction sees it: it would conflict with
-    /// an insert. And not the largest that there is, except where the bound leaves no room: of a queue whose end
-    /// was deleted, that would be behind everything that is not merged away yet.
+    /// Returns a bound that no row's id exceeds, as of the last acknowledged commit. It does not read what the
+    /// transaction sees, because that would conflict with inserts. It also does not read the largest existing id,
+    /// unless the bound leaves no room: in a queue whose end was deleted, that id is after everything that is not
+    /// merged away yet.
     fn largest_row_id(&self) -> pando::Result<i64> {
         let snapshot = self.tables.latest_snapshot()?;
         match self.table.rows.last_key_bound(&snapshot) {
-            // Made or altered in this transaction: nobody else writes to it.
+            // The table was made or altered in this transaction, so nobody else writes to it.
             Err(error) if error.kind() == pando::ErrorKind::Missing => {
                 let last = self.session().write(|tx| Ok(self.last_row_id(tx)));
                 last.map_err(|failure| pando::Error::from(crate::Error::from(failure)))?
@@ -50,7 +51,7 @@ impl PandoTable {
         }
     }
 
-    /// The largest id of a row.
+    /// Returns the largest id of a row.
     fn last_row_id(&self, reader: &impl ReadTables) -> pando::Result<i64> {
         let place = if let RowId::Column(place) = self.table.row_id { place } else { 0 };
         let mut scan = self.table.rows.scan(reader, &KeyRange::all().backwards())?;

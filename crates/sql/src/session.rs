@@ -1,17 +1,18 @@
-//! A connection's side of the database: its transaction, as SQLite's callbacks begin, divide and end it.
+//! A connection's side of the database: its transaction, which SQLite's callbacks begin, divide and end.
 //!
-//! SQLite knows when a transaction that writes begins and ends, and tells every table of it. What it does not tell is
-//! that an explicit transaction reads. So:
-//! 1. A statement outside of a transaction reads from a snapshot, which the first cursor takes and the last gives back.
-//! 2. A statement that writes begins a transaction of ours (`begin`), and reads from that.
-//! 3. A statement that reads within `BEGIN` first writes nothing to the table [`MARKER`]: from then on that table is
-//!    part of SQLite's transaction, and its callbacks tell us of the end (`Host::execute` in [`Session::enter`]).
-//! 4. `sync`, which the first table gets, commits; `commit` to all tables then only tidies up.
-//! 5. Savepoints, SQLite's own for each statement included, are numbered from 0 and come to every table in turn: the
-//!    first to bring a number makes ours. -1 is the one that began the transaction, in place of `BEGIN`, and comes to
-//!    no table: ours is made with the transaction. One that began before the transaction did has none; going back to it
-//!    goes back to the first after it, which is at the transaction's begin, and takes over its number once it is
-//!    released itself.
+//! SQLite tells every table when a transaction that writes begins and ends. It does not tell that an explicit
+//! transaction reads. So:
+//! 1. A statement outside of a transaction reads from a snapshot, which the first cursor takes and the last one
+//!    releases.
+//! 2. A statement that writes begins a transaction (`begin`), and reads from it.
+//! 3. A statement that reads within `BEGIN` first makes an empty write to the table [`MARKER`]. From then on that table
+//!    is part of SQLite's transaction, whose callbacks report the end (`Host::execute` in [`Session::enter`]).
+//! 4. `sync` commits when the first table gets it; `commit` to all tables then only cleans up.
+//! 5. Savepoints, including SQLite's own for each statement, are numbered from 0 and reported to every table in turn.
+//!    The first report of a number creates the engine's savepoint. -1 is the savepoint that began the transaction in
+//!    place of `BEGIN`, and is reported to no table: the engine's is created with the transaction. A savepoint that
+//!    began before the transaction has no engine's savepoint. Rolling back to it rolls back to the first one after it,
+//!    which is at the transaction's begin, and which takes over its number once it is released itself.
 
 use crate::failure::{Failure, Outcome};
 use crate::vtab::{Host, Reserved};
@@ -21,21 +22,21 @@ use rusqlite::ffi;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// The table that a reading transaction takes part with. It has no rows.
+/// The table by which a reading transaction participates. It has no rows.
 pub(crate) const MARKER: &str = "pando_transaction";
 const JOIN: &std::ffi::CStr = c"DELETE FROM pando_transaction";
 
-/// Memory of scans that a connection keeps: so many, each of so many bytes at most.
+/// The number of batches of scan memory that a connection keeps, and the largest size of each.
 const SPARE_BATCHES: usize = 4;
 const SPARE_BYTES: usize = 16 << 10;
 
-/// What is read from.
+/// The source of reads.
 pub(crate) enum Source<'a> {
     Snapshot(&'a Snapshot),
     Transaction(&'a Transaction),
 }
 
-/// Runs `$body` with `$reader` bound to what `$source` holds: a generic call for each.
+/// Runs `$body` with `$reader` bound to the reader in `$source`: a generic call for each kind.
 macro_rules! with_reader {
     ($source:expr, $reader:ident => $body:expr) => {
         match $source {
@@ -46,14 +47,14 @@ macro_rules! with_reader {
 }
 pub(crate) use with_reader;
 
-/// What a connection and its tables share.
+/// The state that a connection and its tables share.
 pub(crate) struct Session {
     pub db: Database,
     state: Mutex<State>,
-    /// Whether a change of a schema was undone: what the connection knows of tables is no good then, as the next change
-    /// may give the same version to another schema. Beside the state: it is asked for each row.
+    /// Whether a change of a schema was undone. What the connection knows of tables is then stale, because the next
+    /// change may give the same version to another schema. It is outside of the mutex because it is read for each row.
     undid_schemas: AtomicBool,
-    /// Whether somebody else's connection runs statements, and whether it is one of ours that runs now.
+    /// Whether another program's connection runs statements, and whether the running statement is one of this crate's.
     is_shared: AtomicBool,
     is_own: AtomicBool,
 }
@@ -61,19 +62,19 @@ pub(crate) struct Session {
 #[derive(Default)]
 struct State {
     mode: Mode,
-    /// Isolation and durability; those of the database if none are set.
+    /// The isolation and durability; the database's own if none are set.
     options: Option<TransactionOptions>,
     savepoints: Vec<(i32, Savepoint)>,
-    /// The lowest number that SQLite may go back to: -1 is a savepoint that began the transaction, in place of `BEGIN`.
-    /// Where there can be none, nothing need be remembered of a transaction's begin.
+    /// The lowest number to which SQLite may roll back: -1 is a savepoint that began the transaction, in place of
+    /// `BEGIN`. If there can be none, nothing must be kept of a transaction's begin.
     lowest: i32,
-    /// Whether statements are run by somebody else, so that nobody knows what began a transaction.
+    /// Whether another program runs statements, so that it is unknown what began a transaction.
     is_attached: bool,
     open_cursors: usize,
-    /// Memory of scans that are over, for the next ones.
+    /// The memory of finished scans, for the next ones.
     spare: Vec<Batch>,
     watch: Watch,
-    /// Whether nothing is to be written, whatever the database allows.
+    /// Whether nothing may be written, regardless of the database.
     read_only: bool,
     /// Whether the transaction has changed a schema.
     changed_schemas: bool,
@@ -88,25 +89,25 @@ enum Mode {
     Writing(Transaction),
 }
 
-/// What the thread that runs a statement watches it for.
+/// The record of the running statement.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// Primary keys of rows that were inserted or updated, if somebody wants to know.
+    /// The primary keys of inserted or updated rows, if they are wanted.
     pub written: Option<Vec<Vec<Value<'static>>>>,
     /// For `ON CONFLICT`: rows that break a unique constraint are collected here and left out.
     pub conflicts: Option<Conflicts>,
-    /// What a statement in steps holds in memory, and the most that it may; `None`: no bound.
+    /// The bytes that a statement in steps holds in memory, and the limit; `None`: no limit.
     pub held_bytes: usize,
     pub most_held_bytes: Option<usize>,
-    /// As much of SQLite's memory, so that the bound of all connections holds for it.
+    /// The same amount of SQLite's memory, so that the limit of all connections includes it.
     pub reserved: Vec<Reserved>,
 }
 
-/// What of it is reserved at a time. What is less is not.
+/// The step in which that memory is reserved. Less is not reserved.
 const RESERVED_BYTES: usize = 256 << 10;
 
 impl Watch {
-    /// A statement in steps holds so much more.
+    /// Notes that a statement in steps holds this many more bytes.
     pub fn hold(&mut self, bytes: usize) -> Outcome {
         self.held_bytes = self.held_bytes.saturating_add(bytes);
         match self.most_held_bytes {
@@ -135,19 +136,19 @@ impl Watch {
 /// A row that was left out.
 #[derive(Default)]
 pub(crate) struct Conflicts {
-    /// For each constraint that it breaks, that of the primary key first.
+    /// The broken constraints, that of the primary key first.
     pub found: Vec<Conflict>,
-    /// The row broke another constraint.
+    /// Another constraint that the row broke.
     pub refused: Option<Failure>,
 }
 
-/// Why a row was left out.
+/// The reason why a row was left out.
 pub(crate) struct Conflict {
     /// The columns that must be unique together.
     pub columns: Vec<String>,
-    /// The primary key of the row that was there already.
+    /// The primary key of the existing row.
     pub key: Vec<Value<'static>>,
-    /// What it would be otherwise.
+    /// The failure without `ON CONFLICT`.
     pub failure: Failure,
 }
 
@@ -163,7 +164,7 @@ impl Session {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic in a callback ends the process, so nobody sees a state left half-way.
+        // A panic in a callback ends the process, so no code sees a half-changed state.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -171,12 +172,12 @@ impl Session {
         self.state().options = Some(options);
     }
 
-    /// From now on nothing is written, or, again, what the database allows.
+    /// Forbids writes, or allows again what the database allows.
     pub fn set_read_only(&self, read_only: bool) {
         self.state().read_only = read_only;
     }
 
-    /// That something can be written.
+    /// Checks that writes are allowed.
     pub fn check_writable(&self) -> Outcome {
         let why = match () {
             () if self.state().read_only => "this connection is read-only",
@@ -186,7 +187,7 @@ impl Session {
         Err(Failure::new(ffi::SQLITE_READONLY, why))
     }
 
-    /// Runs `work` on what the current statement reads from.
+    /// Runs `work` on the source from which the current statement reads.
     pub fn read<T>(&self, work: impl FnOnce(Source<'_>) -> Outcome<T>) -> Outcome<T> {
         let mut state = self.state();
         if let Mode::Idle = state.mode {
@@ -204,7 +205,7 @@ impl Session {
         self.write_row(work).map(|(done, _)| done)
     }
 
-    /// The same; also answers whether somebody wants to know which rows are written.
+    /// Same as [`Session::write`], and also returns whether the written rows are wanted.
     #[inline]
     pub fn write_row<T>(&self, work: impl FnOnce(&mut Transaction) -> Outcome<T>) -> Outcome<(T, bool)> {
         let mut state = self.state();
@@ -217,25 +218,25 @@ impl Session {
         Err(Failure::new(ffi::SQLITE_READONLY, "the transaction is read-only"))
     }
 
-    /// Whether the current statement reads from a transaction that can write.
+    /// Returns whether the current statement reads from a transaction that can write.
     pub fn is_writing(&self) -> bool {
         matches!(self.state().mode, Mode::Writing(_))
     }
 
-    /// Notes that a scan begins: within an explicit transaction, it has to learn when that one ends.
+    /// Notes that a scan begins. Within an explicit transaction, the session must learn when that ends.
     pub fn enter(&self, host: Host) -> Outcome {
         let is_known = host.is_autocommit() || matches!(self.state().mode, Mode::Writing(_));
         if is_known { Ok(()) } else { host.execute(JOIN) }
     }
 
-    /// A cursor is there. Answers memory for what it reads.
+    /// Notes a new cursor, and returns memory for its reads.
     pub fn cursor_opened(&self) -> Batch {
         let mut state = self.state();
         state.open_cursors += 1;
         state.spare.pop().unwrap_or_default()
     }
 
-    /// The last cursor gives the snapshot back, if it is a statement's.
+    /// Notes that a cursor was closed. The last one releases a statement's snapshot.
     pub fn cursor_closed(&self, host: Host, mut memory: Batch) {
         memory.clear();
         let mut state = self.state();
@@ -248,7 +249,7 @@ impl Session {
         }
     }
 
-    /// Gives back a snapshot that a look at the catalog has left.
+    /// Releases a snapshot that a look at the catalog has left.
     pub fn rest(&self) {
         let mut state = self.state();
         if state.open_cursors == 0 {
@@ -268,14 +269,14 @@ impl Session {
         let options = state.options.unwrap_or_else(|| self.db.transaction_options());
         let mut transaction = self.db.begin_with(&options)?;
         if state.lowest < 0 {
-            // SQLite does not tell tables of a savepoint that begins a transaction, but goes back to it by this number.
+            // SQLite reports no savepoint that begins a transaction, but rolls back to it by this number.
             state.savepoints = vec![(-1, transaction.savepoint())];
         }
         state.mode = Mode::Writing(transaction);
         Ok(())
     }
 
-    /// Commits. Whatever comes of it, the transaction is over.
+    /// Commits. The transaction is over in any case.
     pub fn sync(&self) -> pando::Result<()> {
         let mut state = self.state();
         state.savepoints.clear();
@@ -286,7 +287,7 @@ impl Session {
         Ok(())
     }
 
-    /// Commit or rollback: nothing of the transaction is left.
+    /// Ends the transaction after a commit or a rollback.
     pub fn end(&self) {
         let mut state = self.state();
         if std::mem::take(&mut state.changed_schemas) {
@@ -297,12 +298,12 @@ impl Session {
         state.lowest = if state.is_attached { -1 } else { 0 };
     }
 
-    /// A savepoint is going to begin a transaction.
+    /// Notes that a savepoint is going to begin a transaction.
     pub fn begins_by_savepoint(&self) {
         self.state().lowest = -1;
     }
 
-    /// Statements are run by somebody else.
+    /// Notes that another program runs statements.
     #[cfg(feature = "loadable")]
     pub fn attach(&self) {
         let mut state = self.state();
@@ -310,16 +311,16 @@ impl Session {
         self.is_shared.store(true, Ordering::SeqCst);
     }
 
-    /// A statement of this crate's begins, or ends.
+    /// Notes that a statement of this crate begins or ends.
     pub fn set_own(&self, is_own: bool) {
-        // Relaxed, here and below: read in callbacks, on this very thread.
+        // Relaxed, here and below: it is read in callbacks on this thread.
         self.is_own.store(is_own, Ordering::Relaxed);
     }
 
-    /// Whether the statement that runs is somebody else's, of which nothing is known but what SQLite hands on.
+    /// Returns whether the running statement is another program's, of which only SQLite's calls are known.
     #[inline]
     pub fn is_of_others(&self) -> bool {
-        // Relaxed: as above.
+        // Relaxed: see above.
         self.is_shared.load(Ordering::Relaxed) && !self.is_own.load(Ordering::Relaxed)
     }
 
@@ -337,7 +338,7 @@ impl Session {
             return Ok(());
         };
         let mut kept = savepoints.iter().take_while(|(known, _)| *known < number).count();
-        // The one below began before the transaction did: this one stands for it, too.
+        // The savepoint below began before the transaction, so this one stands for it, too.
         let below = kept.checked_sub(1).map(|last| savepoints[last].0);
         if number > *lowest
             && below.is_none_or(|below| below < number - 1)
@@ -369,17 +370,17 @@ impl Session {
         Ok(())
     }
 
-    /// The transaction changes a schema.
+    /// Notes that the transaction changes a schema.
     pub fn changes_schemas(&self) {
         self.state().changed_schemas = true;
     }
 
-    /// Whether a change of a schema was undone since this was asked last.
+    /// Returns whether a change of a schema was undone since the last call.
     pub fn take_undone(&self) -> bool {
         self.undid_schemas.load(Ordering::SeqCst) && self.undid_schemas.swap(false, Ordering::SeqCst)
     }
 
-    /// What is watched for.
+    /// Runs `with` on the record of the running statement.
     pub fn watch<T>(&self, with: impl FnOnce(&mut Watch) -> T) -> T {
         with(&mut self.state().watch)
     }

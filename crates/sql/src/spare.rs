@@ -14,13 +14,13 @@ impl Clone for Spare {
 }
 
 impl Spare {
-    /// Memory without values.
+    /// Returns the memory, without values.
     #[inline]
     pub fn take<'v>(&self) -> Vec<Value<'v>> {
         self.0.take()
     }
 
-    /// What `values` had is forgotten; collecting nothing, of values of the same size, leaves the memory where it is.
+    /// Keeps the memory of `values` and drops its values. Collecting no values of the same size reuses the allocation.
     #[inline]
     pub fn keep(&self, mut values: Vec<Value<'_>>) {
         values.clear();

@@ -1,10 +1,11 @@
-//! Files of SQLite: all tables in, all tables out.
+//! Imports and exports SQLite files with all tables.
 //!
-//! **In**: the file is opened to be read alone, and has SQLite's own check passed before a row is believed. Its schema
-//! is read as DDL is; a column that holds values of other types than declared takes any. Everything is one transaction,
-//! so a file that turns out damaged half-way leaves the database as it was.
+//! **Import**: the file is opened read-only, and must pass SQLite's own check before a row is used. Its schema is read
+//! as DDL is. A column that holds values of other types than declared accepts any type. Everything is one transaction,
+//! so a file that turns out to be damaged leaves the database unchanged.
 //!
-//! **Out**: tables, rows, then indexes, into a file of another name beside the target, which gets its name at the end.
+//! **Export**: tables, rows, and then indexes are written to a temporary file beside the target, which is renamed at
+//! the end.
 
 use crate::catalog::{Catalog, SqlTable, row_id_name};
 use crate::change::{coerce, sqlite_value};
@@ -24,7 +25,7 @@ use std::path::Path;
 pub struct CopyProgress {
     /// The table that is being copied.
     pub table: String,
-    /// How many rows of all tables were copied so far.
+    /// The number of rows of all tables that were copied so far.
     pub rows: u64,
 }
 
@@ -32,16 +33,16 @@ pub struct CopyProgress {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyReport {
-    /// How many tables were copied.
+    /// The number of tables that were copied.
     pub tables: u64,
-    /// How many rows of all tables were copied.
+    /// The number of rows of all tables that were copied.
     pub rows: u64,
     /// What a Pando database cannot store, each by its name: views, triggers, partial indexes, the enforcement of
     /// foreign keys and so on.
     pub left_out: Vec<String>,
 }
 
-/// Rows between two calls of `progress`.
+/// The number of rows between two calls of `progress`.
 const PROGRESS_ROWS: u64 = 10_000;
 
 /// Copies all tables of an SQLite file into the database, including indexes. If it fails, it copies none.
@@ -77,7 +78,7 @@ pub fn import_sqlite(
     for name in tables {
         now.table.clone_from(&name);
         progress(&now);
-        // Whatever the case of its letters is.
+        // The comparison ignores case.
         if let Some(known) = there.find(&name) {
             return Err(Error::new(format!("there is a table {} already", known.name())));
         }
@@ -108,7 +109,7 @@ pub fn import_sqlite(
 fn open(file: &Path) -> Result<rusqlite::Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let source = rusqlite::Connection::open_with_flags(file, flags)?;
-    // The schema may be somebody's trap: it calls no functions that could do harm.
+    // The schema may be malicious: it must not call functions that could do harm.
     source.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     source.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     source.execute_batch("PRAGMA cell_size_check = ON; BEGIN")?;
@@ -131,7 +132,7 @@ fn has_null(source: &rusqlite::Connection, table: &str, column: &str) -> Result<
     Ok(source.query_row(&sql, [], |row| row.get(0))?)
 }
 
-/// Whether a column has values of other types than `own`, as `typeof` calls it.
+/// Returns whether a column has values of other types than `own`, as `typeof` names it.
 fn has_others(source: &rusqlite::Connection, table: &str, column: &str, own: &str) -> Result<bool> {
     let (table, column) = (quote(table), quote(column));
     let sql = format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE typeof({column}) NOT IN ('null', ?))");
@@ -150,7 +151,7 @@ fn copy_in(
     let hidden = match is_hidden {
         true => {
             let named = columns[1..].iter().map(|column| column.name());
-            // Where columns take all names, no statement has seen an id.
+            // If columns use all names of row ids, no statement has seen an id.
             format!("{}, ", row_id_name(named).unwrap_or("row_number() OVER ()"))
         }
         false => String::new(),

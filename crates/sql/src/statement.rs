@@ -1,4 +1,4 @@
-//! Prepared statements: SQLite's own, and those that are carried out in steps here.
+//! Prepared statements: SQLite's own, and those that this crate runs in steps.
 
 use crate::answer::{RowSource, Rows, column_names, prepared_anew, to_owned};
 use crate::connection::Connection;
@@ -10,7 +10,7 @@ use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use std::borrow::Cow;
 use std::fmt;
 
-/// How often a statement is planned.
+/// The number of times that a statement is planned.
 const MOST_PLANS: u32 = 8;
 
 /// A prepared statement.
@@ -21,18 +21,18 @@ pub struct Statement<'c> {
     is_savepoint: bool,
     /// Whether it makes, drops or attaches tables of SQLite's own.
     is_naming: bool,
-    /// If it depends on what the tables are like: what it was made of, and in which generation.
+    /// The text from which it was made, and the generation of the tables, if it depends on their definitions.
     plan: Option<(Box<str>, u64)>,
-    /// The names of a query's columns, once it was run, and how often SQLite had prepared it anew by then.
+    /// The names of a query's columns, once it was run, and how often SQLite had prepared it again by then.
     columns: Option<(Vec<String>, i32)>,
 }
 
-/// Who carries a statement out.
+/// The executor of a statement.
 pub(crate) enum Kind<'c> {
     Sqlite(CachedStatement<'c>),
     Ddl(Ddl),
     Steps(dml::Steps),
-    /// `PRAGMA integrity_check`, or `quick_check`: its name, and how many problems are wanted.
+    /// `PRAGMA integrity_check`, or `quick_check`: its name, and the largest number of problems to list.
     Check(String, u64),
 }
 
@@ -43,22 +43,22 @@ impl fmt::Debug for Statement<'_> {
 }
 
 impl<'c> Statement<'c> {
-    /// Of any statement but a `SAVEPOINT`.
+    /// Creates any statement except a `SAVEPOINT`.
     pub(crate) fn of(connection: &'c Connection, kind: Kind<'c>) -> Self {
         Statement { connection, kind, is_savepoint: false, is_naming: false, plan: None, columns: None }
     }
 
-    /// It is what was made of `sql` for the tables of a generation: [`crate::tables::Tables::by_plan`].
+    /// Notes that the statement was made from `sql` for the tables of a generation: [`crate::tables::Tables::by_plan`].
     pub(crate) fn planned(self, sql: &str, generation: u64) -> Self {
         Statement { plan: Some((sql.into(), generation)), ..self }
     }
 
-    /// It makes, drops or attaches tables of SQLite's own.
+    /// Marks the statement as one that makes, drops or attaches tables of SQLite's own.
     pub(crate) fn into_naming(self) -> Self {
         Statement { is_naming: true, ..self }
     }
 
-    /// It is a `SAVEPOINT`.
+    /// Marks the statement as a `SAVEPOINT`.
     pub(crate) fn into_savepoint(self) -> Self {
         Statement { is_savepoint: true, ..self }
     }
@@ -113,7 +113,7 @@ impl Statement<'_> {
         Ok(done)
     }
 
-    /// Runs the statement; planned again as often as tables turn out to be others than it was planned for.
+    /// Runs the statement. It is planned again, a bounded number of times, if tables have changed since it was planned.
     fn by_plan<T>(&mut self, mut run: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
         for _ in 0..MOST_PLANS {
             let Some(generation) = self.plan.as_ref().map(|(_, generation)| *generation) else {
@@ -238,8 +238,8 @@ impl Statement<'_> {
     }
 }
 
-/// What is wrong with the database as it was committed last, a row for each problem, or `ok`: its pages, and its tables
-/// against their indexes.
+/// Checks the database as of the last commit: its pages, and its tables against their indexes. Returns a row for each
+/// problem, or `ok`.
 fn check(connection: &Connection, name: &str, most: u64) -> Result<Vec<Vec<Value>>> {
     let db = &connection.tables.engine.db;
     let pages = match name.eq_ignore_ascii_case("quick_check") {

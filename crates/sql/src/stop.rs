@@ -1,18 +1,19 @@
-//! Stopping a statement that runs, whichever thread works for it.
+//! Stops a running statement, in whichever part of the code it runs.
 //!
-//! 1. While SQLite is, it asks: after so many steps ([`Connection::ask`]), and whether it was interrupted.
-//! 2. A statement that is several to SQLite, and one that is none, such as `CREATE INDEX`, asks the same of
-//!    [`Connection::go_on`]: between its parts, or every thousand rows.
+//! 1. While SQLite runs, it calls the callback after a number of steps ([`Connection::ask`]), and checks for
+//!    interrupts.
+//! 2. A statement that SQLite runs as several, and one that it does not run, such as `CREATE INDEX`, calls
+//!    [`Connection::go_on`] for the same checks: between its parts, or every thousand rows.
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::vtab;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Answers whether to stop.
+/// A callback that returns whether to stop.
 pub(crate) type Stop = Box<dyn FnMut() -> bool + Send>;
 
-/// Who is asked.
+/// The registered callback.
 #[derive(Clone, Default)]
 pub(crate) struct Asked(Arc<Mutex<Option<Stop>>>);
 
@@ -22,11 +23,11 @@ impl Asked {
     }
 }
 
-/// The version of SQLite from which on it can be asked whether it was interrupted.
+/// The first version of SQLite that reports whether it was interrupted.
 const TELLS_INTERRUPTS: i32 = 3_041_000;
 
 impl Connection {
-    /// Has `stop` asked, and by SQLite every `steps` steps.
+    /// Registers `stop`, which SQLite calls every `steps` steps.
     pub(crate) fn ask(&mut self, steps: i32, stop: Option<Stop>) -> Result<()> {
         let is_asked = stop.is_some();
         *self.asked.0.lock().unwrap_or_else(PoisonError::into_inner) = stop;
@@ -34,7 +35,7 @@ impl Connection {
         Ok(self.sqlite.progress_handler(steps, is_asked.then_some(move || asked.is_over()))?)
     }
 
-    /// That nobody wants the statement stopped.
+    /// Checks that the statement should continue.
     pub(crate) fn go_on(&self) -> Result<()> {
         let can_tell = vtab::version_number() >= TELLS_INTERRUPTS;
         if self.asked.is_over() || can_tell && self.sqlite.is_interrupted() {
@@ -43,7 +44,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Forgets an interrupt from before: SQLite does when a statement begins, and what calls this is none to SQLite.
+    /// Clears an earlier interrupt. SQLite does so when a statement begins, but the caller is not a statement of
+    /// SQLite.
     pub(crate) fn begin_uninterrupted(&self) -> Result<()> {
         Ok(self.host.execute(c"SELECT 1")?)
     }

@@ -1,5 +1,4 @@
-//! A typed table as a virtual table: [`PandoTable`]. Its scans are in `cursor.rs`; what a change of a row does, in
-//! `change.rs`.
+//! A typed table as a virtual table: [`PandoTable`]. `cursor.rs` has its scans, and `change.rs` the changes of rows.
 
 use crate::catalog::{RowId, SqlTable};
 use crate::cursor::{PandoCursor, Wanted};
@@ -15,23 +14,23 @@ use rusqlite::ffi;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// A table of a connection. Clones are the same.
+/// A table of a connection. Clones refer to the same table.
 #[derive(Clone)]
 pub(crate) struct PandoTable {
     pub table: Arc<SqlTable>,
     pub tables: Arc<Tables>,
     pub host: Host,
-    /// How many columns of the schema SQL does not show.
+    /// The number of columns of the schema that SQL hides.
     pub hidden: usize,
-    /// What SQLite knows the column by that is the key; no column if rows have ids.
+    /// The index of the key's column for SQLite; not a column if rows have ids.
     pub key_column: usize,
     pub wanted: Wanted,
     pub spare: Spare,
-    /// When the connection was last seen to know the table as this: [`Tables::generation`].
+    /// The generation in which the connection last knew the table in this form: [`Tables::generation`].
     generation: Cell<u64>,
 }
 
-/// What a connection knows a table's name by.
+/// Connects a table's name.
 pub(crate) struct Connector {
     pub table: Arc<SqlTable>,
     pub tables: Arc<Tables>,
@@ -53,7 +52,7 @@ impl PandoTable {
         &self.tables.session
     }
 
-    /// That the table is as the connection knows it now; if not, SQLite is asked to prepare the statement anew.
+    /// Checks that the table is still as the connection knows it; if not, asks SQLite to prepare the statement again.
     pub fn is_current(&self) -> Outcome {
         if self.session().take_undone() {
             self.tables.reload(self.host)?;
@@ -69,7 +68,7 @@ impl PandoTable {
         Ok(())
     }
 
-    /// Whether the connection has read the same again.
+    /// Returns whether the connection has read the same definition again.
     #[cold]
     fn is_known(&self) -> bool {
         let known = self.tables.known();
@@ -188,5 +187,5 @@ impl Table for PandoTable {
     }
 }
 
-/// Rows of a table whose size is not known.
+/// The assumed number of rows of a table whose size is not known.
 const DEFAULT_ROWS: u64 = 1000;

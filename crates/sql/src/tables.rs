@@ -1,4 +1,4 @@
-//! The tables that a connection knows, and what they share: its session, and a scratch database for `CHECK`.
+//! The tables that a connection knows, and their shared state: the session, and a scratch database for `CHECK`.
 
 use crate::catalog::{Catalog, Engine};
 use crate::confine;
@@ -14,15 +14,15 @@ use rusqlite::ffi;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A message shows at most this many bytes of a key that is not a row's.
+/// The largest number of bytes of a key that a message shows, if the key is not a row's.
 const SHOWN_KEY_BYTES: usize = 32;
 
-/// What the tables of a connection share.
+/// The shared state of a connection's tables.
 pub(crate) struct Tables {
     pub engine: Arc<Engine>,
     pub session: Session,
     known: Mutex<Arc<Catalog>>,
-    /// Counts what was learned.
+    /// Counts how often the tables were read.
     generation: AtomicU64,
     checker: Mutex<Option<rusqlite::Connection>>,
     /// See `introspect.rs`.
@@ -30,9 +30,10 @@ pub(crate) struct Tables {
     has_views: AtomicBool,
     /// The statement that is being prepared, if it is one of this connection's.
     preparing: Mutex<String>,
-    /// By which generation the statement that runs was planned, and one; 0 if it was by none. See [`Tables::by_plan`].
+    /// The generation for which the running statement was planned, plus one; 0 if there is none. See
+    /// [`Tables::by_plan`].
     plan: AtomicU64,
-    /// Whether a row was refused because another generation is known by now.
+    /// Whether a row was refused because the tables have another generation now.
     is_plan_old: AtomicBool,
 }
 
@@ -52,19 +53,19 @@ impl Tables {
         }
     }
 
-    /// What the connection knows.
+    /// Returns the catalog that the connection knows.
     pub fn known(&self) -> Arc<Catalog> {
         Arc::clone(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How often tables were learned: what was connected before is out of date.
+    /// Returns the generation: how often tables were read. What was connected before is stale.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// Runs a statement that was made for the tables of a generation, as an `INSERT` is that names the columns it
-    /// leaves out: SQLite would prepare it anew once a table was changed, word for word. `None`: no row was written, by
-    /// no fault of its own, and it is to be planned again.
+    /// Runs a statement that was made for the tables of a generation, such as an `INSERT` with the omitted columns
+    /// added. SQLite would prepare it again unchanged after a table was changed. Returns `None` if it must be planned
+    /// again; no row was written then.
     pub fn by_plan<T>(
         &self,
         generation: u64,
@@ -73,7 +74,7 @@ impl Tables {
         if generation != self.generation() {
             return None;
         }
-        // Relaxed, here and where it is read: that is in callbacks, on this very thread.
+        // Relaxed, here and where it is read, in callbacks on this thread.
         self.plan.store(generation + 1, Ordering::Relaxed);
         let done = run();
         self.plan.store(0, Ordering::Relaxed);
@@ -81,17 +82,17 @@ impl Tables {
         if is_old && done.is_err() { None } else { Some(done) }
     }
 
-    /// That the statement that runs was not planned by what was known before.
+    /// Checks that the running statement was planned for the current generation.
     #[inline]
     pub fn check_plan(&self) -> Outcome {
-        // Relaxed: stored by `by_plan`, on this very thread.
+        // Relaxed: stored by `by_plan` on this thread.
         let plan = self.plan.load(Ordering::Relaxed);
         if plan == 0 || plan == self.generation() + 1 { Ok(()) } else { Err(self.plan_is_old()) }
     }
 
     #[cold]
     fn plan_is_old(&self) -> Failure {
-        // Relaxed: read by `by_plan`, on this very thread.
+        // Relaxed: read by `by_plan` on this thread.
         self.is_plan_old.store(true, Ordering::Relaxed);
         Failure::new(
             ffi::SQLITE_ABORT,
@@ -99,17 +100,17 @@ impl Tables {
         )
     }
 
-    /// What was acknowledged last, for estimates.
+    /// Returns a snapshot of the last acknowledged commit, for estimates.
     pub fn latest_snapshot(&self) -> pando::Result<Snapshot> {
         self.engine.db.snapshot()
     }
 
-    /// Makes the table known that reading transactions take part with.
+    /// Registers the table by which reading transactions participate.
     pub fn register_marker(self: &Arc<Self>, host: Host) -> Outcome {
         vtab::register(host, MARKER, Box::new(MarkerConnector(Arc::clone(self))))
     }
 
-    /// Makes what describes tables known, once.
+    /// Registers the views that describe tables, once.
     pub fn register_views(self: &Arc<Self>, host: Host) -> Outcome {
         if self.has_views.swap(true, Ordering::SeqCst) {
             return Ok(());
@@ -120,25 +121,25 @@ impl Tables {
         })
     }
 
-    /// A statement is going to be prepared; an empty one: it was.
+    /// Notes that a statement is going to be prepared; an empty text notes the end.
     pub fn preparing(&self, sql: &str) {
         let mut preparing = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
         preparing.clear();
         preparing.push_str(sql);
     }
 
-    /// Whether what is being prepared compares columns with plain values alone: see `plain.rs`.
+    /// Returns whether the statement that is being prepared compares columns only with plain values: see `plain.rs`.
     pub fn prepares_plain(&self) -> bool {
         let preparing = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
         !preparing.is_empty() && is_plain(&preparing)
     }
 
-    /// Has statements that were planned before be planned again: names may stand for other tables than they did.
+    /// Makes statements that were planned before be planned again, because names may stand for other tables.
     pub fn forget_plans(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Takes over what another connection has read. Answers whether that is anything new.
+    /// Takes over the catalog that another connection has read. Returns whether it is new.
     pub fn take_latest(self: &Arc<Self>, host: Host) -> Outcome<bool> {
         match self.engine.latest() {
             Some(latest) if !Arc::ptr_eq(&latest, &self.known()) => self.learn(host, latest).map(|()| true),
@@ -146,7 +147,7 @@ impl Tables {
         }
     }
 
-    /// Reads the catalog again, as the current transaction sees it, and makes SQLite know its tables and no others.
+    /// Reads the catalog again, as the current transaction sees it, and registers exactly its tables with SQLite.
     pub fn reload(self: &Arc<Self>, host: Host) -> Outcome {
         let loaded = self.session.read(|source| {
             let is_committed = matches!(source, Source::Snapshot(_));
@@ -159,7 +160,7 @@ impl Tables {
         self.learn(host, loaded)
     }
 
-    /// Commits. The failure of a conflict names SQL's table and key.
+    /// Commits. The error of a conflict names SQL's table and key.
     pub fn sync(&self) -> Outcome {
         self.session.sync().map_err(|error| match self.in_words_of_sql(&error) {
             Some(message) => Failure { message, ..Failure::from(error) },
@@ -167,8 +168,8 @@ impl Tables {
         })
     }
 
-    /// What a conflict says: the table or the index, and the values of the key. `None` for other errors, and for a
-    /// conflict in a table that is none of SQL's.
+    /// Returns the message of a conflict: the table or the index, and the values of the key. `None` for other errors,
+    /// and for a conflict in a table that SQL does not know.
     fn in_words_of_sql(&self, error: &pando::Error) -> Option<String> {
         let conflict = Conflict::of(error)?;
         let name = conflict.table()?;
@@ -210,7 +211,7 @@ impl Tables {
             vtab::register(host, &name, Box::new(Connector { table, tables }))?;
         }
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = catalog;
-        // Its tables are of the constraints that were known so far.
+        // Its tables have the constraints that were known before.
         *self.checker.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(())
     }
@@ -225,7 +226,7 @@ impl Tables {
     }
 }
 
-/// The bytes of a key for a message, in hexadecimal; of a long key the first ones.
+/// Returns the bytes of a key for a message, in hexadecimal, and shortened if the key is long.
 fn shown(key: &[u8]) -> String {
     let bytes = &key[..key.len().min(SHOWN_KEY_BYTES)];
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! The two moments that matter: what is applied, and what may be shown.
+//! The two clocks of a database: the newest applied commit, and the newest visible one.
 //!
 //! 1. `applied` is the newest commit whose writes are all in the memtable. Read-write transactions begin there.
 //! 2. `visible` is the newest commit at or below which every commit is as durable as it was promised to be.
@@ -7,12 +7,12 @@
 //! 4. A commit is applied before its timestamp is stored, and the store is `SeqCst`: a thread that loads the timestamp
 //!    sees the writes.
 //!
-//! Each lies on cache lines of its own. A reader's begin loads one word that changes once per group of commits.
+//! Each clock has its own cache lines. A reader's begin loads one word, which changes once per group of commits.
 
 use base::CommitTs;
 use base::sync::atomic::{AtomicU64, Ordering};
 
-/// Two cache lines, as neighbouring lines are fetched in pairs.
+/// A word on two cache lines of its own, because neighbouring lines are fetched in pairs.
 #[repr(align(128))]
 #[derive(Debug)]
 struct Line(AtomicU64);

@@ -1,7 +1,7 @@
-//! What a transaction is promised: against other transactions, and against failures.
+//! The guarantees of a transaction, against other transactions and against failures.
 
-/// What a read-write transaction is guaranteed against concurrent transactions. Read-only snapshots see one moment
-/// and never conflict.
+/// The guarantee of a read-write transaction against concurrent transactions. Read-only snapshots see one moment and
+/// never conflict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Isolation {
     /// Transactions take effect as if they had run one after another, in commit order. Every key and every range that
@@ -14,10 +14,10 @@ pub enum Isolation {
     Snapshot,
 }
 
-/// What a commit survives after it was acknowledged.
+/// The failures that a commit survives after it was acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// A loss of power. It costs one flush, shared by all that commit at the same time.
+    /// A loss of power. It costs one flush, which concurrent commits share.
     #[default]
     Sync,
     /// A killed process, but not a loss of power.

@@ -1,12 +1,12 @@
-//! Pando, floor 3: when transactions may commit. No I/O, no storage, no locks.
+//! Rules for when transactions may commit (floor 3). This crate has no I/O, no storage and no locks.
 //!
 //! ```text
 //!   begin ──> Clocks        which commits a transaction sees
-//!   read  ──> ReadSet       what its answers depend on: keys, and ranges up to the last key returned
+//!   read  ──> ReadSet       what its results depend on: keys, and ranges up to the last key returned
 //!   commit ─> validate()    is all of that unchanged? asks a History, which the store implements
 //! ```
 //!
-//! Reading order: [`isolation`] (what may be promised), [`clocks`], [`reads`], [`mod@validate`].
+//! Reading order: [`isolation`] (the guarantees), [`clocks`], [`reads`], [`mod@validate`].
 #![deny(missing_docs)]
 
 pub mod clocks;

@@ -1,13 +1,13 @@
-//! May this transaction commit? Backward validation: nobody committed a change to what it depends on since it began.
+//! Backward validation: a transaction may commit if no commit since it began changed what it depends on.
 //!
-//! 1. A table whose newest change is not after the snapshot is passed over whole.
+//! 1. A table whose newest change is not after the snapshot is skipped as a whole.
 //! 2. *Serializable*: every key read, every range read and every written key that was read before must be
 //!    unchanged. Blind writes depend on nothing. A range was read from its start to the last key returned, absent
 //!    keys included, so a key that appeared in between is found: there are no phantoms.
 //! 3. *Snapshot*: every key written, and every range deleted, must be unchanged (first committer wins).
 //!
-//! Validation may be repeated with a later `since`: what was found unchanged up to some commit needs to be checked
-//! only against what came after it. So the long part runs before the critical section and the rest inside it.
+//! Validation may be repeated with a later `since`: what was unchanged up to some commit needs to be checked only
+//! against later commits. So the long part runs before the critical section, and the rest inside it.
 
 use crate::{Isolation, ReadSet};
 use base::{CommitTs, Error, ErrorKind, TableId};
@@ -34,27 +34,27 @@ pub trait History {
 pub enum WrittenKey<'a> {
     /// A put or a delete of one key.
     Key {
-        /// Which.
+        /// The key.
         key: &'a [u8],
         /// Whether the transaction looked the key up in its snapshot before it wrote it.
         read: bool,
     },
     /// A key that was read and then written, and whose write was rolled back to a savepoint: only the read counts.
     Read {
-        /// Which.
+        /// The key.
         key: &'a [u8],
     },
-    /// A range delete of `[start, end)`; without `end`, to the end of the table.
+    /// A range delete of `[start, end)`. Without `end`, the range ends at the end of the table.
     Range {
-        /// The first key deleted.
+        /// The first key that is deleted.
         start: &'a [u8],
-        /// The first key kept.
+        /// The first key after the range.
         end: Option<&'a [u8]>,
     },
 }
 
-/// Why a transaction may not commit: another one changed this key, or created or dropped this table, after it began. It
-/// is the source of an error of kind [`Conflict`](ErrorKind::Conflict); [`Conflict::of`] finds it there.
+/// The reason why a transaction may not commit: another one changed this key, or created or dropped this table, after
+/// it began. It is the source of an error of kind [`Conflict`](ErrorKind::Conflict); [`Conflict::of`] finds it there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     table: TableId,
@@ -63,17 +63,17 @@ pub struct Conflict {
 }
 
 impl Conflict {
-    /// A conflict at a key of a table.
+    /// Creates a conflict at a key of a table.
     pub fn at(table: TableId, key: Vec<u8>) -> Self {
         Conflict { table, name: None, key: Some(key) }
     }
 
-    /// A conflict about the table itself, which another transaction created or dropped.
+    /// Creates a conflict about the table itself, which another transaction created or dropped.
     pub fn about_table(table: TableId, name: impl Into<String>) -> Self {
         Conflict { table, name: Some(name.into()), key: None }
     }
 
-    /// The same conflict with the name of its table.
+    /// Returns the same conflict with the name of its table.
     #[must_use]
     pub fn in_table(self, name: Option<&str>) -> Self {
         Conflict { name: name.map(str::to_owned), ..self }
@@ -96,12 +96,12 @@ impl Conflict {
     }
 
     /// Returns the key that was changed. If a range delete changed it, this is some key that the range delete covers.
-    /// `None`: the table itself was created or dropped.
+    /// Returns `None` if the table itself was created or dropped.
     pub fn key(&self) -> Option<&[u8]> {
         self.key.as_deref()
     }
 
-    /// What was changed, for a message.
+    /// Returns what was changed, for a message.
     fn place(&self) -> String {
         let table = match &self.name {
             Some(name) => format!("table {name:?}"),
@@ -155,7 +155,7 @@ pub fn validate(
             validate_reads(reads, table, since, history)?;
         }
     }
-    // Writes come grouped by table, so the answer for the last one is all the memory needed.
+    // Writes come grouped by table, so remembering the result for the last table is enough.
     let mut last = None;
     for (table, written) in writes {
         let changed = match last {
@@ -189,7 +189,7 @@ fn validate_reads(
     Ok(())
 }
 
-/// The key over which this write loses, if it does.
+/// Returns the key at which this write conflicts, if it does.
 fn conflicting(
     written: WrittenKey<'_>,
     table: TableId,
@@ -212,10 +212,10 @@ fn conflicting(
     }
 }
 
-/// Keys longer than this are cut in messages.
+/// The longest key in bytes that messages show in full.
 const SHOWN_KEY_BYTES: usize = 48;
 
-/// A key for a message: as text if all of it is printable, else in hexadecimal digits.
+/// A key in a message: as text if all of it is printable, else in hexadecimal digits.
 struct ShownKey<'a>(&'a [u8]);
 
 impl fmt::Display for ShownKey<'_> {

@@ -1,4 +1,4 @@
-//! One database's part in a budget.
+//! One database's account in a budget.
 
 use super::{Budget, Charge, Given, Holder, Need};
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -6,11 +6,11 @@ use crate::sync::lock;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// What a budget asks of the databases that share it. It is called without any lock of the budget.
+/// The requests that a budget makes to the databases that share it. The budget holds no lock of its own during a call.
 pub trait Member: Send + Sync {
     /// Frees about `bytes` of the page pool's memory.
     fn give_pages(&self, bytes: usize, need: Need) -> Given;
-    /// Has the memtables merged soon, so that their memory can be freed. Returns at once, with whether there is
+    /// Schedules a merge of the memtables, so that their memory can be freed. Returns at once, with whether there is
     /// anything to merge.
     fn relieve(&self) -> bool;
 }
@@ -67,7 +67,7 @@ impl Account {
         &self.budget
     }
 
-    /// Returns the reserve in bytes: what the account can use no matter how much others hold.
+    /// Returns the reserve in bytes: the account can use this much no matter how much others hold.
     pub fn reserve_bytes(&self) -> usize {
         self.reserve.load(Ordering::SeqCst)
     }
@@ -128,7 +128,7 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         self.unbook(Holder::Checkpoint, self.reserve_bytes());
-        // Every charge keeps the account: with the last of them gone nothing can be left.
+        // Every charge keeps the account alive, so no byte can be in use when the account is dropped.
         debug_assert_eq!(self.held().total(), 0, "{} lost track of memory", self.name);
         lock(&self.budget.accounts).retain(|account| account.strong_count() > 0);
     }

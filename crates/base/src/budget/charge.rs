@@ -4,8 +4,8 @@ use super::{Account, Holder};
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes taken from a budget; dropping the charge returns them. Parts can be split off and joined without access to
-/// the budget, so that reserved memory can be handed on piece by piece.
+/// Bytes taken from a budget. Dropping the charge returns them. Parts can be split off and joined without access to the
+/// budget, so reserved memory can be handed on piece by piece.
 pub struct Charge {
     account: Arc<Account>,
     holder: Holder,
@@ -28,7 +28,7 @@ impl Charge {
         Charge { account: Arc::clone(account), holder, bytes: 0 }
     }
 
-    /// Returns how many bytes it has.
+    /// Returns the charge in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -74,7 +74,7 @@ impl Charge {
         }
     }
 
-    /// Forgets it: the caller has made a note of the bytes.
+    /// Consumes the charge without returning its bytes: the caller has recorded them.
     pub(super) fn into_bytes(mut self) -> usize {
         std::mem::take(&mut self.bytes)
     }

@@ -1,20 +1,21 @@
-//! One ceiling on memory, shared by many databases, each with an account that says who holds what.
+//! A memory limit that many databases share. Each database has an account that records which holder uses how much.
 //!
 //! ```text
 //!   Budget (the ceiling, bytes in use) ◄── Account, one a database (bytes by holder) ◄── Charge (some bytes, held)
 //! ```
-//! 1. Memory is charged before it is taken and released after it was freed, by chunks and never by operations: a
-//!    [`Charge`] is what an arena, a pool's chunk or a checkpoint holds, and dropping it is the release. So the
-//!    books cannot lose a byte that some chunk still has, nor keep one that none has.
-//! 2. A charge that would pass the ceiling is refused. A caller that can wait for room calls
-//!    [`Account::charge_making_room`], which has pools give memory back first: the pages least used, of whichever
-//!    database that shares the budget.
-//! 3. What cannot be refused (a commit that is in the log must go into memory) is reserved beforehand. The few bytes
-//!    by which an estimate may fall short are charged by force and counted, see [`Account::charge_by_force`].
-//! 4. Each account keeps a small *reserve* from its beginning to its end: what one checkpoint and one read need at
-//!    least, so that memory can always be given back, however full the budget is.
+//! 1. Memory is charged before it is allocated and released after it was freed, by chunks and never by operations. An
+//!    arena, a chunk of a pool or a checkpoint holds a [`Charge`], and dropping the charge releases the bytes. So the
+//!    accounts always agree with the chunks that exist.
+//! 2. A charge that would exceed the limit is refused. A caller that can wait for memory calls
+//!    [`Account::charge_making_room`], which first asks page pools to free memory: the least used pages of any database
+//!    that shares the budget.
+//! 3. A charge that cannot be refused (a commit that is in the log must be applied in memory) is reserved beforehand.
+//!    If an estimate was a few bytes too low, the rest is charged by force and counted: [`Account::charge_by_force`].
+//! 4. Each account keeps a small *reserve* for as long as it exists: the least that one checkpoint and one read need.
+//!    So memory can always be freed, however full the budget is.
 //!
-//! No lock is held while a pool is asked to give: [`Member`]'s methods take the locks of their own database.
+//! The budget holds no lock while it asks a pool to free memory: [`Member`]'s methods take the locks of their own
+//! database.
 
 mod account;
 mod charge;
@@ -27,7 +28,7 @@ use crate::sync::{Mutex, lock};
 use crate::{Error, ErrorKind, Result};
 use std::sync::{Arc, Weak};
 
-/// What memory is used for.
+/// A use of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Holder {
@@ -40,7 +41,7 @@ pub enum Holder {
     WriteSets,
     /// Dirty pages and buffers of a checkpoint, and the reserve for the next one.
     Checkpoint,
-    /// Buffers of an opening that replays the log.
+    /// Buffers used while an open replays the log.
     Recovery,
     /// The mapping of the newest log segment.
     Log,
@@ -72,17 +73,17 @@ impl Holder {
     }
 }
 
-/// How urgently memory is needed.
+/// The urgency with which memory is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// For another database's pages: evict pages that were not used lately.
+    /// Another database needs memory for pages: evict pages that were not used lately.
     Wish,
-    /// Something waits that cannot continue without it: evict the pages that are used least.
+    /// A caller waits and cannot continue without the memory: evict the least used pages.
     Must,
 }
 
-/// How often a charge that makes room asks again before it is refused: each round waits for calls that look at pages
-/// just now, which lasts microseconds.
+/// The number of times that a charge asks for memory before it is refused. Each round waits for calls that use pages at
+/// this moment, which takes microseconds.
 const ROUNDS: usize = 64;
 
 /// A memory limit in bytes, and how much of it is in use.
@@ -103,7 +104,7 @@ const ROUNDS: usize = 64;
 pub struct Budget {
     limit: usize,
     used: AtomicUsize,
-    /// The most that was ever taken.
+    /// The highest number of bytes in use so far.
     peak: AtomicUsize,
     held: [AtomicUsize; Holder::COUNT],
     accounts: Mutex<Vec<Weak<Account>>>,
@@ -170,11 +171,11 @@ impl Budget {
         self.held[holder as usize].load(Ordering::SeqCst)
     }
 
-    /// Asks every member to merge its memtables soon, because somebody waits for their memory. Returns whether any
+    /// Asks every member to merge its memtables soon, because a caller waits for their memory. Returns whether any
     /// member has something to merge.
     pub fn relieve(&self) -> bool {
         let relieve = |account: &Arc<Account>| account.with_member(|member| member.relieve()) == Some(true);
-        // All are asked, also behind the first that has something.
+        // All members are asked, also those after the first that has something.
         self.accounts().iter().filter(|account| relieve(account)).count() > 0
     }
 
@@ -182,7 +183,7 @@ impl Budget {
         lock(&self.accounts).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Takes `bytes` if they fit under the ceiling.
+    /// Takes `bytes` if they fit within the limit.
     fn take(&self, bytes: usize) -> bool {
         let take = |used: usize| used.checked_add(bytes).filter(|&sum| sum <= self.limit);
         let taken = self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take);
@@ -201,7 +202,7 @@ impl Budget {
         assert!(before >= bytes, "more memory was released than was charged");
     }
 
-    /// Takes `bytes` once pools have given enough back; false if they cannot.
+    /// Takes `bytes` after pools have freed enough. Returns false if they cannot.
     fn take_making_room(&self, bytes: usize) -> bool {
         if bytes > self.limit {
             return false;
@@ -220,7 +221,7 @@ impl Budget {
         self.take(bytes)
     }
 
-    /// Has pools give `bytes`, the largest first; those of account `but` are not asked.
+    /// Asks pools to free `bytes`, the largest pool first. The pool of account `but` is not asked.
     fn have_pages_given(&self, bytes: usize, need: Need, but: Option<&Account>) -> Given {
         let mut accounts = self.accounts();
         accounts.retain(|account| but.is_none_or(|but| !std::ptr::eq(but, &**account)));
@@ -243,9 +244,9 @@ impl Budget {
 /// The result of asking for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// This many bytes were freed; 0: none can be.
+    /// This many bytes were freed. 0 means that no bytes can be freed.
     Bytes(usize),
-    /// None was freed yet: calls that use pages at this moment must return first.
+    /// No bytes were freed yet: calls that use pages at this moment must return first.
     Soon,
 }
 

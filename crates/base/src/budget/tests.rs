@@ -1,4 +1,4 @@
-//! The budget against a model: any order of charges, splits, joins and drops keeps the books.
+//! Tests of the budget against a model: after any order of charges, splits, joins and drops, the accounts are right.
 
 use super::*;
 use crate::seams::Random;

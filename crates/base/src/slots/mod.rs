@@ -1,35 +1,36 @@
-//! Who is reading, and so what must not be freed under them.
+//! The slots of active readers, which say what must not be freed while they read.
 //!
-//! A [`Slot`] belongs to one reader at a time. Its words are written by that reader alone, but for one bit:
+//! A [`Slot`] belongs to one reader at a time. Its words are written by that reader alone, except for one bit:
 //!
-//! * `view`: which view of the database a snapshot holds, for as long as the snapshot lives. Views that nobody
-//!   holds can be freed, with the memtables and pages that only they reach. Others may set the bit `REVOKED` in it.
-//! * `epoch`: set while a call is under way. While it looks at pages of the pool it is a number: a frame that was
+//! * `view`: the view of the database that a snapshot holds, for as long as the snapshot lives. Views that no reader
+//!   holds can be freed, with the memtables and pages that only they reach. Other threads may set the bit `REVOKED` in
+//!   it.
+//! * `epoch`: set while a call is under way. While the call uses pages of the pool it is a number: a frame that was
 //!   unlinked in epoch *e* is reused once no slot is in an epoch at or before *e*. A call leaves its epoch before it
-//!   waits for I/O and before it runs a user's code, so that nobody's slowness holds up frames; it is `ASIDE` then.
-//! * `since_ms`, `ts` and `opened_at` are for those who ask which reader it is that holds so much; `reads` for those
+//!   waits for I/O and before it runs user code, so that a slow call delays no frames; it is `ASIDE` then.
+//! * `since_ms`, `ts` and `opened_at` describe the reader in diagnostics. `reads` counts what it reads.
 //!   who ask what is read.
 //!
-//! Each slot has cache lines of its own: beginning and ending a read writes no line that another thread writes.
+//! Each slot has its own cache lines: beginning and ending a read writes no line that another thread writes.
 //!
-//! # Why a view cannot vanish between being loaded and being announced
+//! # Why a view cannot be freed between being loaded and being announced
 //! A reader stores `PENDING`, then loads the current view, then stores that view's number. A reclaimer publishes
 //! the newer view first and scans the slots after. All four are `SeqCst`, so they have one order: either the scan
 //! sees `PENDING` (or the number) and frees nothing that this reader may hold, or the reader's load comes after
 //! the publication and sees the newer view.
 //!
-//! # Why a view can be taken from a reader that rests, and never from one that is in a call
-//! A reader that sleeps with a snapshot in its hand cannot be asked to let go. So a call announces itself *before*
-//! it looks whether the view was revoked, and a reclaimer revokes *before* it looks whether a call is announced:
+//! # Why a view can be taken from an idle reader, and never from a reader that is in a call
+//! A reader that holds a snapshot and makes no calls cannot be asked to release it. So a call announces itself *before*
+//! it checks whether the view was revoked, and a reclaimer revokes *before* it checks whether a call is announced:
 //!
-//! 1. The reader stores `epoch`, then loads `view`: revoked, it leaves, and touches nothing of the view.
-//! 2. The reclaimer sets `REVOKED`, then loads `epoch`: in a call, the view stays until a later scan.
+//! 1. The reader stores `epoch`, then loads `view`: if the view was revoked, the call ends without using the view.
+//! 2. The reclaimer sets `REVOKED`, then loads `epoch`: if the reader is in a call, the view stays until a later scan.
 //!
-//! All four are `SeqCst`: at least one of the two sees the other. The bit is set by comparing and exchanging the
-//! whole word, in which the reader counts its turns: what a reclaimer found old is not taken from a younger holder.
-//! It costs a call one load of its own line, and nothing at all where a page is looked at anyway.
+//! All four are `SeqCst`: at least one of the two sees the other. The bit is set by comparing and exchanging the whole
+//! word, in which the reader counts its turns. So a decision about an old holder is not applied to a newer one. The
+//! check costs a call one load of its own line, and nothing at all where a page is used anyway.
 //!
-//! The slots, and those who scan them, are here; those who have one in `reader`.
+//! This module has the slots and the threads that scan them. `reader` has the owner of a slot.
 
 mod reader;
 
@@ -45,31 +46,31 @@ use std::panic::Location;
 use std::ptr;
 use std::sync::Arc; // Also under loom: who owns the slots is not in question.
 
-/// `view` of a slot that holds none.
+/// The `view` of a slot that holds no view.
 const IDLE: u64 = 0;
-/// `view` of a slot whose reader is about to hold one, not yet known which.
+/// The `view` of a slot whose reader is about to hold a view that is not yet known.
 const PENDING: u64 = u64::MAX;
-/// Otherwise `view` has, from its low end: whether the holder means to write, whether the view was taken from it,
-/// how often the slot was held before (14 bits, that run over), and the view's number.
+/// Any other `view` has, from its low end: whether the holder will write, whether the view was revoked, how often the
+/// slot was held before (14 bits, which overflow), and the view's number.
 const WRITES: u64 = 1;
 const REVOKED: u64 = 2;
 const TURN_SHIFT: u32 = 2;
 const TURNS: u64 = 1 << 14;
 const NUMBER_SHIFT: u32 = 16;
 
-/// `epoch` of a slot whose reader is in no call.
+/// The `epoch` of a slot whose reader is in no call.
 const RESTING: u64 = 0;
-/// `epoch` of a slot whose call looks at no frame just now. No frame waits for it, but its view does.
+/// The `epoch` of a slot whose call uses no frame at this moment. No frame waits for it, but its view does.
 const ASIDE: u64 = u64::MAX;
 
-/// One reader's announcements and counts. A multiple of 128 bytes: two cache lines, as neighbouring lines are fetched
-/// in pairs.
+/// One reader's announcements and counts. Its size is a multiple of 128 bytes: two cache lines, because neighbouring
+/// lines are fetched in pairs.
 #[repr(align(128))]
 #[derive(Debug)]
 pub struct Slot {
     view: AtomicU64,
     epoch: AtomicU64,
-    /// When the view was asked for, by the clock of the thread that asked.
+    /// The time when the view was requested, by the clock of the thread that requested it.
     since_ms: AtomicU64,
     ts: AtomicU64,
     /// Null, or a `&'static`.
@@ -92,65 +93,65 @@ impl Slot {
     }
 }
 
-/// What a slot announces.
+/// The announcement of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announced {
-    /// Its reader is about to hold a view: whichever is current, or was a moment ago.
+    /// The reader is about to hold a view: the current one, or one that was current a moment ago.
     Pending,
-    /// It holds a view.
+    /// The reader holds a view.
     Held(Holding),
 }
 
-/// A view that is held, and by whom.
+/// A view that a reader holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
     index: usize,
     word: u64,
     /// The view's number.
     pub view: u64,
-    /// Whether the holder means to write.
+    /// Whether the holder will write.
     pub writes: bool,
-    /// Whether the view was revoked while the holder was in a call, in which it still is.
+    /// Whether the view was revoked while the holder was in a call, which is still under way.
     pub is_revoked: bool,
 }
 
 impl Holding {
-    /// Tells holdings apart: the same for one holding from its beginning to its end.
+    /// Returns the identity of this holding, which is the same from its beginning to its end.
     pub fn id(&self) -> (usize, u64) {
         (self.index, self.word & !REVOKED)
     }
 }
 
-/// What is known of a holder. Read beside a reader that may be ending: for people, and no base for freeing anything.
+/// A description of a holder. The reader may end while it is read, so it is for diagnostics only: nothing may be freed
+/// because of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Particulars {
-    /// When it began.
+    /// The time when the holding began.
     pub since_ms: u64,
-    /// The last commit that it sees.
+    /// The last commit that the reader sees.
     pub ts: u64,
-    /// Where in the program it began.
+    /// The place in the program where the holding began.
     pub opened_at: Option<&'static Location<'static>>,
-    /// Whether it is in a call, or a cursor of it is open.
+    /// Whether the reader is in a call, or has an open cursor.
     pub in_call: bool,
 }
 
 const CHUNK: usize = if cfg!(loom) { 2 } else { 64 };
-/// 65,536 slots: more live readers than anyone has threads or patience for, in 8 KiB of pointers. Two chunks of two
-/// under loom, which follows every one of them.
+/// 65,536 slots: more than any program has live readers, in 8 KiB of pointers. Under loom, which explores every slot,
+/// there are two chunks of two.
 const MAX_CHUNKS: usize = if cfg!(loom) { 2 } else { 1024 };
 
-/// All slots of a database. They are allocated by chunks of 64 as readers come, and never freed before the
-/// database is.
+/// All slots of a database. They are allocated in chunks of 64 when readers need them, and freed with the database.
 #[derive(Debug)]
 pub struct Slots {
     chunks: Box<[AtomicPtr<[Slot; CHUNK]>]>,
-    /// How many slots were ever handed out: scans stop here.
+    /// The number of slots that were ever handed out: scans stop here.
     high: AtomicUsize,
     /// Slots without an owner, each with the turns it has had.
     free: Mutex<Vec<(usize, u64)>>,
     epoch: AtomicU64,
     read_totals: ReadTotals,
-    /// How long the owners of slots waited for what.
+    /// Latencies of the operations of the slots' owners.
     pub latencies: Arc<Latencies>,
 }
 
@@ -161,7 +162,7 @@ impl Default for Slots {
 }
 
 impl Slots {
-    /// No slots yet.
+    /// Creates an empty set of slots.
     pub fn new() -> Self {
         let chunks = (0..MAX_CHUNKS).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
         Slots {
@@ -174,8 +175,8 @@ impl Slots {
         }
     }
 
-    /// A slot that is nobody's, for as long as the [`Reader`] lives; `None` when all 65,536 are taken. Takes a lock:
-    /// callers keep readers at hand.
+    /// Returns a free slot, owned for as long as the [`Reader`] lives, or `None` if all 65,536 are taken. Takes a lock,
+    /// so callers reuse readers.
     pub fn claim(self: &Arc<Self>) -> Option<Reader> {
         let (index, turn) = self.claim_index()?;
         Some(Reader::new(Arc::clone(self), index, turn))
@@ -208,8 +209,8 @@ impl Slots {
         (0..self.high.load(Ordering::SeqCst)).map(|index| self.get(index))
     }
 
-    /// What the slots announce, one after the other. A view that was revoked counts only while its holder is in a
-    /// call. What may be freed is what none of these holds, and nothing while one is pending.
+    /// Returns what the slots announce, one after the other. A view that was revoked counts only while its holder is in
+    /// a call. A view can be freed if no announcement holds it and none is pending.
     pub fn announced(&self) -> impl Iterator<Item = Announced> {
         (0..self.high.load(Ordering::SeqCst)).filter_map(|index| {
             let slot = self.get(index);
@@ -229,8 +230,8 @@ impl Slots {
         })
     }
 
-    /// Takes the view from `holding`, unless that has ended: its next call finds out. Whether the view is free then is
-    /// for [`Slots::announced`] to say, afterwards.
+    /// Revokes the view of `holding`, unless that has ended. The holder's next call finds out. Call
+    /// [`Slots::announced`] afterwards to learn whether the view can be freed.
     pub fn revoke(&self, holding: &Holding) -> bool {
         let Holding { index, word, .. } = *holding;
         let view = &self.get(index).view;
@@ -239,7 +240,7 @@ impl Slots {
         is_done
     }
 
-    /// What is known of `holding`; `None` if it has ended.
+    /// Returns the description of `holding`, or `None` if it has ended.
     pub fn particulars(&self, holding: &Holding) -> Option<Particulars> {
         let slot = self.get(holding.index);
         let opened_at = slot.opened_at.load(Ordering::SeqCst);
@@ -253,17 +254,17 @@ impl Slots {
         (slot.view.load(Ordering::SeqCst) & !REVOKED == holding.word & !REVOKED).then_some(particulars)
     }
 
-    /// What was read of each table. Scans all slots.
+    /// Returns what was read of each table. Scans all slots.
     pub fn reads(&self) -> BTreeMap<TableId, Reads> {
         self.read_totals.with(self.all().map(|slot| &slot.reads))
     }
 
-    /// How many readers hold a view. Scans all slots.
+    /// Returns how many readers hold a view. Scans all slots.
     pub fn held(&self) -> usize {
         self.all().filter(|slot| slot.view.load(Ordering::SeqCst) != IDLE).count()
     }
 
-    /// Ends the current epoch and returns it: what was unlinked before this call is out of reach once
+    /// Ends the current epoch and returns it. What was unlinked before this call is unreachable once
     /// [`Slots::oldest_epoch`] is greater.
     pub fn advance_epoch(&self) -> u64 {
         let ended = self.epoch.fetch_add(1, Ordering::SeqCst);
@@ -271,7 +272,7 @@ impl Slots {
         ended
     }
 
-    /// The oldest epoch that a call is in; `u64::MAX` when no call is in any. Scans all slots.
+    /// Returns the oldest epoch that a call is in, or `u64::MAX` if no call is in an epoch. Scans all slots.
     pub fn oldest_epoch(&self) -> u64 {
         self.all()
             .map(|slot| slot.epoch.load(Ordering::SeqCst))
@@ -297,7 +298,7 @@ impl Drop for Slots {
 mod tests {
     use super::*;
 
-    /// The views held, `None` while a reader is pending.
+    /// Returns the views held, or `None` while a reader is pending.
     fn views(slots: &Slots) -> Option<Vec<u64>> {
         let view = |announced| match announced {
             Announced::Pending => None,

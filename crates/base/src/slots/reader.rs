@@ -1,6 +1,6 @@
-//! Who has a slot: announces a view and calls in it, enters epochs, and waits for I/O outside of them.
+//! The owner of a slot. It announces a view and calls, enters epochs, and waits for I/O outside of them.
 //!
-//! What the announcements mean, and why their order is as it is, is said at the head of [`super`].
+//! The head of [`super`] explains what the announcements mean and why they have their order.
 
 use super::{ASIDE, IDLE, NUMBER_SHIFT, PENDING, RESTING, REVOKED, Slot, Slots, TURN_SHIFT, TURNS};
 use crate::TableId;
@@ -12,8 +12,8 @@ use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::Arc; // Also under loom: who owns the slots is not in question.
 
-/// The one owner of a slot: the right to hold a view and to enter epochs through it. `Send`, not `Sync`, not `Clone`:
-/// that a slot's words have one writer is what everything that frees memory relies on.
+/// The owner of a slot: the right to hold a view and to enter epochs through it. It is `Send`, but neither `Sync` nor
+/// `Clone`, because all code that frees memory relies on a slot's words having one writer.
 ///
 /// ```
 /// use pando_base::slots::Slots;
@@ -31,11 +31,11 @@ pub struct Reader {
     slots: Arc<Slots>,
     slot: NonNull<Slot>,
     pub(super) index: usize,
-    /// How often it held a view.
+    /// The number of times that this slot held a view.
     turn: Cell<u64>,
     /// Whether an [`EpochGuard`] lives.
     inside: Cell<bool>,
-    /// How many [`Aside`]s live.
+    /// The number of live [`Aside`]s.
     aside: Cell<u32>,
 }
 
@@ -43,7 +43,7 @@ pub struct Reader {
 unsafe impl Send for Reader {}
 
 impl Reader {
-    /// The owner of slot `index`, which had so many turns.
+    /// Creates the owner of slot `index`, which has had `turn` turns.
     pub(super) fn new(slots: Arc<Slots>, index: usize, turn: u64) -> Self {
         let slot = NonNull::from(slots.get(index));
         let (turn, inside, aside) = (Cell::new(turn), Cell::new(false), Cell::new(0));
@@ -64,8 +64,8 @@ impl Reader {
         loom_fence();
     }
 
-    /// Notes for those who ask since when, and where in the program, a view is held. Before [`Reader::pending`], so
-    /// that no one who sees the view held takes the time of an earlier holder for this one's.
+    /// Records since when, and from which place in the program, a view is held. Call it before [`Reader::pending`], so
+    /// that no thread that sees the view held takes the time of an earlier holder for this one's.
     #[inline]
     pub fn introduce(&self, now_ms: u64, opened_at: &'static Location<'static>) {
         let slot = self.slot();
@@ -75,7 +75,7 @@ impl Reader {
         slot.opened_at.store(ptr::from_ref(opened_at).cast_mut(), Ordering::Relaxed);
     }
 
-    /// Counts a key that is looked up in `table`; how many that makes lately.
+    /// Counts a key that is looked up in `table`, and returns the recent count.
     #[inline]
     pub fn count_get(&self, table: TableId) -> u64 {
         self.slot().reads.get(table, &self.slots.read_totals)
@@ -86,19 +86,19 @@ impl Reader {
         self.slot().reads.scan(table, moves, &self.slots.read_totals);
     }
 
-    /// How long operations of this database waited for what.
+    /// Returns the latencies of this database's operations.
     pub fn latencies(&self) -> &Latencies {
         &self.slots.latencies
     }
 
-    /// Notes the last commit that is seen.
+    /// Records the last commit that the reader sees.
     #[inline]
     pub fn note_ts(&self, ts: u64) {
         // Relaxed: shown to people, and decides nothing.
         self.slot().ts.store(ts, Ordering::Relaxed);
     }
 
-    /// Announces which view is held, and whether to write later. Release, whose partner is the scan in
+    /// Announces which view is held, and whether the holder will write. Release, whose partner is the scan in
     /// [`Slots::announced`]: a scan that still sees `PENDING` frees less, never more.
     #[inline]
     pub fn hold(&self, view: u64, writes: bool) {
@@ -110,21 +110,21 @@ impl Reader {
         self.slot().view.store(word, Ordering::Release);
     }
 
-    /// The view is no longer used. Release: every read through the view comes before it for the scanner that sees
-    /// it.
+    /// Announces that the view is no longer used. Release: every read through the view comes before it for the scanner
+    /// that sees it.
     #[inline]
     pub fn let_go(&self) {
         self.slot().view.store(IDLE, Ordering::Release);
     }
 
-    /// Whether the view was taken from this reader. Asked outside of a call this is old news at once; `false` is
-    /// good for as long as the call lasts that was begun before.
+    /// Returns whether the view was revoked. Outside of a call, the result may be out of date at once. Inside a call,
+    /// `false` holds until the call ends.
     #[inline]
     pub fn is_revoked(&self) -> bool {
         self.slot().view.load(Ordering::SeqCst) & REVOKED != 0
     }
 
-    /// Enters the current epoch until the guard is dropped. One call, one epoch: a second `enter` while the first
+    /// Enters the current epoch until the guard is dropped. A call is in one epoch: a second `enter` while the first
     /// guard lives is a bug in this engine, and panics.
     #[inline]
     pub fn enter(&self) -> EpochGuard<'_> {
@@ -133,8 +133,8 @@ impl Reader {
         EpochGuard { reader: self, may_wait: true }
     }
 
-    /// Enters the current epoch, and a call with it: the view stays as long as the guard, or the [`Aside`] that comes
-    /// of it, lives. `None` if the view was revoked.
+    /// Begins a call and enters the current epoch. The view stays for as long as the guard, or the [`Aside`] made from
+    /// it, lives. Returns `None` if the view was revoked.
     #[inline]
     pub fn begin_call(&self) -> Option<EpochGuard<'_>> {
         let guard = self.enter();
@@ -142,8 +142,8 @@ impl Reader {
         if self.is_revoked() { None } else { Some(guard) }
     }
 
-    /// SeqCst on both: the announcement must be ordered before every later look at the pool's translation, so that
-    /// an evictor that unlinked a frame and then scans either sees us or we do not see the frame.
+    /// Announces the epoch. SeqCst on both: the announcement must be ordered before every later look at the pool's
+    /// translation, so that an evictor that unlinked a frame and then scans either sees us or we do not see the frame.
     #[inline]
     fn announce(&self) {
         let epoch = self.slots.epoch.load(Ordering::SeqCst);
@@ -151,7 +151,7 @@ impl Reader {
         loom_fence();
     }
 
-    /// Announces that the epoch was left, and the call too unless something of it is kept.
+    /// Announces that the epoch was left, and that the call ended unless an [`Aside`] of it lives.
     #[inline]
     fn step_out(&self) {
         let left = if self.aside.get() == 0 { RESTING } else { ASIDE };
@@ -171,19 +171,19 @@ impl Drop for Reader {
 #[derive(Debug)]
 pub struct EpochGuard<'a> {
     reader: &'a Reader,
-    /// Whether who holds it may be kept waiting for the disk.
+    /// Whether the holder may wait for the disk.
     may_wait: bool,
 }
 
 impl EpochGuard<'_> {
-    /// Whether the epoch is one of `slots`: a guard of other slots would protect nothing.
+    /// Returns whether the epoch is one of `slots`: a guard of other slots would protect nothing.
     #[inline]
     pub fn belongs_to(&self, slots: &Arc<Slots>) -> bool {
         Arc::ptr_eq(&self.reader.slots, slots)
     }
 
-    /// Leaves the epoch, runs `wait` (I/O, most likely), and enters the epoch that is current then. `&mut`: no
-    /// reference obtained under the guard can outlive this.
+    /// Leaves the epoch, runs `wait` (usually I/O), and enters the epoch that is current then. Because of `&mut`, no
+    /// reference obtained under the guard can outlive this call.
     pub fn outside<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         // Release: every read under the guard comes before it, for the evictor whose scan sees it.
         self.reader.slot().epoch.store(ASIDE, Ordering::Release);
@@ -194,21 +194,21 @@ impl EpochGuard<'_> {
 }
 
 impl<'a> EpochGuard<'a> {
-    /// The same guard for somebody who must not wait: a page that is not in memory is then an error,
-    /// [`ErrorKind::WouldWait`](crate::ErrorKind::WouldWait), and is not read.
+    /// Returns the same guard for a caller that must not wait: a page that is not in memory is not read, and its use
+    /// fails with [`ErrorKind::WouldWait`](crate::ErrorKind::WouldWait).
     #[inline]
     pub fn without_waiting(mut self) -> Self {
         self.may_wait = false;
         self
     }
 
-    /// Whether its holder may be kept waiting for the disk.
+    /// Returns whether the holder may wait for the disk.
     #[inline]
     pub fn may_wait(&self) -> bool {
         self.may_wait
     }
 
-    /// Leaves the epoch and stays in the call: a user's code runs now, or a cursor is kept for the next step.
+    /// Leaves the epoch and stays in the call, to run user code or to keep a cursor until its next step.
     #[inline]
     pub fn aside(self) -> Aside<'a> {
         let reader = self.reader;
@@ -232,7 +232,7 @@ pub struct Aside<'a> {
 }
 
 impl Aside<'_> {
-    /// Whether the view was revoked meanwhile. It stays for now: the caller had better end soon.
+    /// Returns whether the view was revoked meanwhile. It stays until the call ends, so the caller should end soon.
     #[inline]
     pub fn is_revoked(&self) -> bool {
         self.reader.is_revoked()

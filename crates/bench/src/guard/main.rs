@@ -1,10 +1,11 @@
-//! `pando-guard`: a fixed set of operations for `cargo xtask guard` to count: instructions under callgrind, system
-//! calls under strace, and what it counts itself. No clock decides anything.
+//! `pando-guard`: runs a fixed set of operations for `cargo xtask guard` to count: instructions under callgrind, system
+//! calls under strace, and its own counters. No clock affects the result.
 //!
-//! 1. Every operation is a function of its own in [`ops`], called once, that repeats it [`Op::times`] times: callgrind
-//!    shows each under its name. It was called once before, unmeasured, so that nothing is done for the first time.
-//! 2. `getppid`, which nothing else calls, stands before and behind each operation in the list of system calls.
-//! 3. Standard output has a line for each figure: the operation, the figure's name, the sum over all repetitions.
+//! 1. Every operation is a function of its own in [`ops`], which is called once and repeats it [`Op::times`] times, so
+//!    callgrind shows each under its name. A warm-up before it is not measured, so that no measured step happens for
+//!    the first time.
+//! 2. `getppid`, which nothing else calls, is before and after each operation in the list of system calls.
+//! 3. Standard output has a line for each figure: the operation, the figure's name, and the sum over all repetitions.
 
 mod ops;
 

@@ -1,6 +1,6 @@
-//! The operations, and what they work on: 5,000 records of 116 bytes in pages, 500 in the memtable, an empty tree; a
-//! queue of 100 records from which 5,000 were taken since the last checkpoint; 2,000 small range deletes in a memtable;
-//! and in the end 500 records of 4,016 bytes in pages.
+//! The operations and their data: 5,000 records of 116 bytes in pages, 500 in the memtable, an empty tree; a queue of
+//! 100 records from which 5,000 were taken since the last checkpoint; 2,000 small range deletes in a memtable; and at
+//! the end 500 records of 4,016 bytes in pages.
 
 use clap::Parser;
 use pando::{Database, Table, TransactionOptions};
@@ -14,20 +14,20 @@ use std::hint::black_box;
 const SEED: u64 = 7;
 const RECORDS: u64 = 5_000;
 const FRESH: u64 = 500;
-/// The longest that lie in a page.
+/// The longest value that is stored in a page.
 const LONG_BYTES: usize = pando::limits::max_inline_bytes(pando::limits::DEFAULT_PAGE_BYTES);
-/// Records with such values.
+/// The number of records with such values.
 const LONG: u64 = 500;
-/// Records that a queue holds.
+/// The number of records in a queue.
 const QUEUED: u64 = 100;
-/// Range deletes of a table.
+/// The number of range deletes of a table.
 const RANGES: u64 = 2_000;
 const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 100;
-/// Enough for the log's thread to look several times.
+/// Enough puts for the log's thread to look several times.
 const MOST_WARM_UPS: u64 = 5_000;
 
-/// The settings' defaults are those of the command line.
+/// The settings with the defaults of the command line.
 #[derive(Parser)]
 struct Flags {
     #[command(flatten)]
@@ -37,16 +37,16 @@ struct Flags {
 /// An operation.
 pub struct Op {
     pub name: &'static str,
-    /// How often one call of `run` does it.
+    /// The number of times that one call of `run` does the operation.
     pub times: u64,
     pub run: fn(&mut Bench, u64) -> Outcome<()>,
-    /// The same a few times, in a function of another name.
+    /// Does the operation a few times, in a function of another name.
     pub warm_up: fn(&mut Bench) -> Outcome<()>,
 }
 
-/// In the order in which they are run. How many commits the warm-up of `put_sync` makes depends on the log's thread, so
-/// that every operation after it would find another memtable in each run. It is last but for those on long values,
-/// before which a checkpoint empties the memtable.
+/// The operations in the order in which they run. The number of commits in the warm-up of `put_sync` depends on the
+/// log's thread, so every operation after it would find another memtable in each run. It is therefore the last one
+/// except for those on long values, before which a checkpoint empties the memtable.
 pub const OPS: &[Op] = &[
     Op { name: "begin_read", times: 2_000, run: begin_read, warm_up: |_| Ok(()) },
     Op { name: "get_hit", times: 1_000, run: get_hit, warm_up: read_all },
@@ -76,16 +76,16 @@ pub const OPS: &[Op] = &[
 pub struct Bench {
     bed: Bed,
     editor: EditorBed,
-    /// In pages.
+    /// The table in pages.
     settled: Table,
-    /// In the memtable.
+    /// The table in the memtable.
     fresh: Table,
-    /// Its values have [`LONG_BYTES`]. Made by a warm-up.
+    /// The table whose values have [`LONG_BYTES`]. A warm-up creates it.
     long: Option<Table>,
     queue: Table,
-    /// How many were taken from it.
+    /// The number of records that were taken from the queue.
     taken: u64,
-    /// Of every ten records eight were deleted by a range.
+    /// The table of which a range delete removed eight of every ten records.
     ranged: Table,
     keys: Vec<Vec<u8>>,
     absent: Vec<Vec<u8>>,
@@ -120,7 +120,7 @@ impl Bench {
         Ok(Bench { bed, editor, settled, fresh, long: None, queue, taken: 0, ranged, keys, absent, inserted })
     }
 
-    /// What the engine counts, and should not do more often.
+    /// Returns the engine's counters that must not grow between versions.
     pub fn counters(&self) -> Outcome<[(&'static str, u64); 6]> {
         let (stats, inserted) = (self.bed.db.stats()?, &self.inserted);
         Ok([
@@ -145,7 +145,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Takes the first record of the queue, and puts one behind the last.
+    /// Takes the first record of the queue, and puts one after the last.
     fn pop(&mut self) -> Outcome<()> {
         let options =
             TransactionOptions { durability: Durability::Buffered.into(), ..self.db().transaction_options() };
@@ -171,9 +171,9 @@ impl Bench {
     }
 }
 
-/// Puts until the log, having seen many flushes, has gone over to a segment that makes them cheap: one block more,
-/// which its thread writes when it next looks, and which would be counted as the measured puts' own. So would the old
-/// segment's last flush, which the last put here makes.
+/// Puts until the log, after many flushes, has switched to a segment that makes them cheap. That segment takes one
+/// block more, which the log's thread writes when it next looks, and which would otherwise be counted with the measured
+/// puts. The same holds for the old segment's last flush, which the last put here makes.
 fn flush_often(bench: &mut Bench) -> Outcome<()> {
     let blocks_before = bench.db().stats()?.log_appends;
     for puts in 1..MOST_WARM_UPS {

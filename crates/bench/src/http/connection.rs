@@ -1,7 +1,7 @@
-//! One connection to a server, which never blocks: a request is written, and its answer taken as it comes.
+//! A non-blocking connection to a server: it writes a request, and reads the response as it arrives.
 //!
-//! It speaks no more of HTTP/1.1 than single records need: heads whose lines end in CR LF, and bodies with a
-//! `content-length`. Anything else is an answer that was not asked for, and fails the workload.
+//! It implements only the part of HTTP/1.1 that single records need: heads whose lines end in CR LF, and bodies with a
+//! `content-length`. Any other response fails the workload.
 
 use crate::{Failure, Outcome};
 use std::io::{ErrorKind, Read, Write};
@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
-/// Where the status stands in `HTTP/1.1 200 OK`.
+/// The position of the status in `HTTP/1.1 200 OK`.
 const STATUS_AT: std::ops::Range<usize> = 9..12;
 const READ_BYTES: usize = 16 << 10;
 
@@ -17,22 +17,22 @@ const READ_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
-    /// What the socket did not take yet.
+    /// The bytes that the socket has not accepted yet.
     unsent: Vec<u8>,
     received: Vec<u8>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// Its status.
+    /// The status of the response.
     pub status: u16,
-    /// What it carries.
+    /// The body of the response.
     pub body: &'a [u8],
 }
 
 impl Connection {
-    /// Opens one.
+    /// Opens a connection.
     pub fn open(address: SocketAddr) -> Outcome<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -40,20 +40,20 @@ impl Connection {
         Ok(Connection { stream, unsent: Vec::new(), received: Vec::new() })
     }
 
-    /// Sends a request; the one before was answered. What the socket does not take goes with the next
-    /// [`Connection::receive`].
+    /// Sends a request after the response to the one before. The bytes that the socket does not accept are sent by the
+    /// next [`Connection::receive`].
     pub fn send(&mut self, request: &[u8]) -> Outcome<()> {
         debug_assert!(self.unsent.is_empty(), "the request before was sent");
         self.unsent.extend_from_slice(request);
         self.flush()
     }
 
-    /// Whether it waits for the socket to take more.
+    /// Returns whether bytes wait for the socket.
     pub fn is_sending(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Takes what came, and hands the answer to `take` once it is whole. Answers whether it was.
+    /// Reads what has arrived, and passes the response to `take` once it is complete. Returns whether it was.
     pub fn receive(&mut self, take: impl FnOnce(Reply<'_>) -> Outcome<()>) -> Outcome<bool> {
         self.flush()?;
         loop {
@@ -63,7 +63,7 @@ impl Connection {
             self.received.truncate(at + *read.as_ref().unwrap_or(&0));
             match read {
                 Ok(0) => return Err(Failure::Wrong("the server closed a connection".to_owned())),
-                // Less than there was room for: there is no more.
+                // The read did not fill the buffer, so nothing more has arrived.
                 Ok(bytes) if bytes < READ_BYTES => break,
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -99,7 +99,7 @@ impl AsFd for Connection {
     }
 }
 
-/// The answer at the beginning of `bytes`, if all of it is there, and its length.
+/// Parses the response at the beginning of `bytes`. Returns it with its length if it is complete.
 fn parse(bytes: &[u8]) -> Outcome<Option<(Reply<'_>, usize)>> {
     let Some(head_end) = bytes.windows(HEAD_END.len()).position(|window| window == HEAD_END) else {
         return Ok(None);

@@ -1,7 +1,6 @@
-//! Clients that only take room, while others are measured: idle ones, slow ones, bodies without an end.
+//! Clients that only occupy the server while others are measured: idle ones, slow ones, and bodies without an end.
 //!
-//! What the server does with them is its business: to answer, refuse or close are all right. What counts is what the
-//! others notice, and what memory it takes.
+//! The server may respond, refuse or close. What counts is the effect on the other clients, and the memory.
 
 use crate::{Failure, Outcome};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,14 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Open files beside the crowd's.
+/// The number of open files in addition to the crowd's.
 const OTHER_FILES: u64 = 256;
-/// How often each of those that send sends something.
+/// The interval at which each sending client sends something.
 const EVERY: Duration = Duration::from_millis(100);
-/// How much of a body without an end comes at a time.
+/// The number of bytes of an endless body that are sent at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Connections that are there until this is dropped.
+/// Connections that stay open until this is dropped.
 #[derive(Debug)]
 pub struct Crowd {
     idle: Vec<TcpStream>,
@@ -27,7 +26,7 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// `count` connections on which nothing is ever said.
+    /// Opens `count` connections on which nothing is sent.
     ///
     /// # Errors
     /// `Usage` if the system does not allow so many open files.
@@ -37,7 +36,7 @@ impl Crowd {
         Ok(Crowd { idle, senders: None })
     }
 
-    /// `slow` clients that send their head a byte at a time, and `endless` ones whose body never ends.
+    /// Opens `slow` connections that send their head a byte at a time, and `endless` ones whose body never ends.
     pub fn senders(address: SocketAddr, slow: usize, endless: usize) -> Outcome<Self> {
         let open =
             |_| TcpStream::connect(address).and_then(|stream| stream.set_nonblocking(true).map(|()| stream));
@@ -49,7 +48,7 @@ impl Crowd {
             let head =
                 b"GET /v0/entity?id=slow HTTP/1.1\r\nhost: bench\r\nx: ".iter().chain(b"y".iter().cycle());
             begin_bodies(&mut endless);
-            // One after the other, not all at one moment: what they have in common is only that they are slow.
+            // The clients send one after the other and not all at once, because they are unrelated.
             let rest = EVERY / (slow.len() + endless.len()).max(1) as u32;
             let piece = [format!("{PIECE_BYTES:x}\r\n").as_bytes(), &[b'x'; PIECE_BYTES], b"\r\n"].concat();
             for byte in head {
@@ -57,10 +56,10 @@ impl Crowd {
                     return;
                 }
                 let bytes = [*byte];
-                // Cut anywhere: what comes of a body is no good framing any more, which the server has to bear too.
+                // A write may stop anywhere, so the body soon has invalid framing, which the server must also tolerate.
                 let clients = slow.iter_mut().map(|stream| (stream, &bytes[..]));
                 for (stream, next) in clients.chain(endless.iter_mut().map(|stream| (stream, &piece[..]))) {
-                    // A client that was refused, or whose socket is full, is a client that takes room all the same.
+                    // A client that was refused, or whose socket is full, still occupies the server.
                     let _ = stream.write(next);
                     thread::sleep(rest);
                 }

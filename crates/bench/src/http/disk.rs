@@ -1,5 +1,5 @@
-//! What the disk makes of 4 KiB written over a file that has its size, and synced: the least that an answer to a
-//! `Sync` commit can take.
+//! The latency of the disk for 4 KiB that are written over a file of fixed size and synced: the minimum for the
+//! response to a `Sync` commit.
 
 use crate::Outcome;
 use crate::measure::latencies;
@@ -12,9 +12,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const BLOCK_BYTES: usize = 4096;
-/// Blocks of the file, which are written in turn.
+/// The number of blocks of the file, which are written in turn.
 const BLOCKS: u64 = 500;
-/// How often a sync of [`Beside`] is due: seldom enough to leave the disk to others, and often enough for a p99.
+/// The interval at which a sync of [`Beside`] is due: long enough to leave the disk to others, and short enough for a
+/// p99.
 const EVERY: Duration = Duration::from_millis(4);
 
 /// A file whose blocks are written and synced, one at a time.
@@ -31,7 +32,7 @@ impl Blocks {
         Ok(Blocks { file, next: 0 })
     }
 
-    /// Writes the next block, and syncs.
+    /// Writes the next block and syncs it.
     fn sync(&mut self) -> Outcome<()> {
         self.file.write_at(&[0xa5; BLOCK_BYTES], self.next * BLOCK_BYTES as u64)?;
         self.file.sync()?;
@@ -40,7 +41,7 @@ impl Blocks {
     }
 }
 
-/// Adds to `taken` what each block of a new file `name` in `dir` takes, one right after the other.
+/// Adds to `taken` the latency of each block of a new file `name` in `dir`. The blocks are written without a pause.
 pub fn time_syncs(dir: &Path, name: &str, taken: &mut Histogram<u64>) -> Outcome<()> {
     let mut blocks = Blocks::create(dir, name)?;
     (0..BLOCKS).try_for_each(|_| {
@@ -55,17 +56,17 @@ fn note(taken: &mut Histogram<u64>, began: Instant) {
     taken.saturating_record(began.elapsed().as_nanos() as u64);
 }
 
-/// What syncs beside something else took.
+/// The latencies of syncs during other work.
 #[derive(Debug)]
 pub struct Syncs {
-    /// Each by itself.
+    /// The latency of each sync.
     pub taken: Histogram<u64>,
-    /// From when each was due, as requests are counted: a machine that stood still for 5 ms holds up whatever was due
-    /// meanwhile, and few syncs are under way at such a moment.
+    /// The latency from the time when each was due, as requests are measured. A machine that stalls for 5 ms delays
+    /// everything that is due meanwhile, and few syncs are in progress at such a moment.
     pub from_due: Histogram<u64>,
 }
 
-/// Syncs now and then, on a thread of its own, while something else is measured.
+/// Makes syncs at an interval on a thread of its own, while something else is measured.
 #[derive(Debug)]
 pub struct Beside {
     stop: Arc<AtomicBool>,
@@ -73,13 +74,13 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Begins, in a new file `name` in `dir`.
+    /// Starts in a new file `name` in `dir`.
     pub fn start(dir: &Path, name: &str) -> Outcome<Self> {
         let mut blocks = Blocks::create(dir, name)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
         let work = move || {
-            // As the requests that it is compared with.
+            // The same time slice as that of the requests with which it is compared.
             let _slice = ShortTimeSlice::begin();
             let mut syncs = Syncs { taken: latencies(), from_due: latencies() };
             let mut due = Instant::now();
@@ -99,7 +100,7 @@ impl Beside {
         Ok(Beside { stop, thread })
     }
 
-    /// Ends, and answers what the syncs took.
+    /// Ends and returns the latencies of the syncs.
     pub fn end(self) -> Outcome<Syncs> {
         self.stop.store(true, Ordering::SeqCst);
         self.thread.join().expect("it does not panic")

@@ -1,15 +1,15 @@
-//! Requests over many connections from one thread.
+//! Sends requests over many connections from one thread.
 //!
-//! 1. Requests are numbered. Each goes out on the connection that has been free for longest, so that all of them are
-//!    used however few requests are under way: as soon as there is one, or, with a rate, not before its time,
-//!    `number / rate` after the start.
-//! 2. A latency counts from when its request was *due*, however late it could be sent. So a stall of the server is
-//!    counted for everything that it held up, not for the 64 requests that happened to be under way (Tene's
+//! 1. Requests are numbered. Each is sent on the connection that has been idle for longest, so that all connections are
+//!    used even if few requests are in progress. Without a rate it is sent as soon as a connection is idle. With a rate
+//!    it is not sent before `number / rate` after the start.
+//! 2. A latency counts from the time when its request was *due*, even if it was sent later. A stall of the server
+//!    therefore counts for all requests that it delayed, and not only for the 64 that were in progress (Tene's
 //!    "coordinated omission").
-//! 3. It ends when the time is over or so many were sent, and all are answered.
+//! 3. The run ends when the time is over or enough requests were sent, and all have a response.
 //!
-//! One thread that waits in `epoll` disturbs the server least. Its own work is part of what is measured; its waits for
-//! a processor are kept short ([`ShortTimeSlice`]).
+//! A single thread that waits in `epoll` disturbs the server least. Its own work is part of what is measured; its waits
+//! for a processor are kept short ([`ShortTimeSlice`]).
 
 use super::connection::{Connection, Reply};
 use crate::Outcome;
@@ -24,67 +24,67 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Events taken at a time.
+/// The number of events that are read at a time.
 const EVENTS: usize = 256;
-/// Longer waits are begun again.
+/// The longest single wait; longer ones are repeated.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// How requests come.
+/// The pace of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Connections.
+    /// The number of connections.
     pub connections: usize,
-    /// Requests a second; `None`: each connection sends the next one when the last was answered.
+    /// The requests per second; `None`: each connection sends the next request after the response to the last.
     pub rate: Option<f64>,
-    /// For so long.
+    /// The duration of the run.
     pub time: Duration,
-    /// So many at most.
+    /// The largest number of requests.
     pub most: u64,
 }
 
-/// What is asked, and what is right.
+/// The requests to send, and the check of their responses.
 pub trait Requests {
     /// Writes request `number` into `out`, which is empty. Returns the token for `check`.
     fn write(&mut self, number: u64, out: &mut Vec<u8>) -> u64;
-    /// Fails unless the answer to the request of that token is right.
+    /// Fails unless the response to the request of that token is right.
     fn check(&mut self, token: u64, reply: Reply<'_>) -> Outcome<()>;
 }
 
-/// What was seen.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Seen {
-    /// From when a request was due to its answer.
+    /// The latencies from the time when a request was due to its response.
     pub latencies: Histogram<u64>,
-    /// What the requests due in each second took.
+    /// The latencies of the requests due in each second.
     pub by_second: Vec<Second>,
-    /// From the first to the last.
+    /// The seconds from the first to the last response.
     pub seconds: f64,
 }
 
 /// The requests due in one second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Second {
-    /// How many.
+    /// The number of requests.
     pub count: u64,
-    /// Their median.
+    /// The median latency.
     pub p50_ns: u64,
-    /// Their 99th percentile.
+    /// The 99th percentile of the latency.
     pub p99_ns: u64,
-    /// Their longest.
+    /// The largest latency.
     pub max_ns: u64,
 }
 
 impl Seen {
-    /// Answers a second.
+    /// Returns the responses per second.
     pub fn rate(&self) -> f64 {
         self.latencies.len() as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 }
 
-/// Sends `requests` to `address` as `pace` says.
+/// Sends `requests` to `address` at the given pace.
 ///
 /// # Errors
-/// Those of sockets, and of `requests`.
+/// An error of a socket, or of `requests`.
 pub fn run(address: SocketAddr, pace: Pace, requests: &mut dyn Requests) -> Outcome<Seen> {
     let _slice = ShortTimeSlice::begin();
     let mut load = Load::new(address, pace)?;
@@ -101,12 +101,12 @@ pub fn run(address: SocketAddr, pace: Pace, requests: &mut dyn Requests) -> Outc
     }
 }
 
-/// A connection, and the request that is under way on it.
+/// A connection, and the request in progress on it.
 struct Lane {
     connection: Connection,
     due: Instant,
     token: u64,
-    /// Whether the socket is watched for room too.
+    /// Whether the socket is also watched for room to write.
     watches_room: bool,
 }
 
@@ -114,7 +114,7 @@ struct Load {
     pace: Pace,
     epoll: OwnedFd,
     lanes: Vec<Lane>,
-    /// Connections that are free, the first for longest.
+    /// The idle connections, the one that has been idle for longest first.
     idle: VecDeque<usize>,
     start: Instant,
     /// The number of the next request.
@@ -137,13 +137,13 @@ impl Load {
         Ok(Load { pace, epoll, lanes, idle, start, next: 0, buffer: Vec::new(), tally: Tally::new(start) })
     }
 
-    /// When the next request is due.
+    /// Returns when the next request is due.
     fn due(&self, now: Instant) -> Instant {
         let after = |rate: f64| self.start + Duration::from_secs_f64(self.next as f64 / rate);
         self.pace.rate.map_or(now, after)
     }
 
-    /// Whether no more is sent: what would be next is due after the end.
+    /// Returns whether nothing more is sent, because the next request would be due after the end.
     fn is_over(&self) -> bool {
         self.next >= self.pace.most || self.due(Instant::now()) >= self.start + self.pace.time
     }
@@ -177,7 +177,7 @@ impl Load {
         self.watch(at)
     }
 
-    /// Room in the socket is of interest while something waits for it.
+    /// Watches the socket for room to write while bytes wait for it.
     fn watch(&mut self, at: usize) -> Outcome<()> {
         let lane = &mut self.lanes[at];
         let wants_room = lane.connection.is_sending();
@@ -190,7 +190,7 @@ impl Load {
         Ok(())
     }
 
-    /// Waits for answers, or until the next request is due and can be sent.
+    /// Waits for responses, or until the next request is due and can be sent.
     fn wait(&self, events: &mut Vec<epoll::Event>) -> Outcome<()> {
         events.clear();
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -202,7 +202,7 @@ impl Load {
         let sends_next = !self.idle.is_empty() && !self.is_over();
         let until = if sends_next { self.due(now).saturating_duration_since(now) } else { LONGEST_WAIT };
         let until = until.min(LONGEST_WAIT);
-        // `epoll_wait` counts milliseconds; `ppoll` waits to the microsecond.
+        // `epoll_wait` has a resolution of milliseconds, and `ppoll` one of microseconds.
         let until = Timespec { tv_sec: until.as_secs() as i64, tv_nsec: i64::from(until.subsec_nanos()) };
         let ready = retry_on_intr(|| poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&until)))?;
         if ready > 0 {
@@ -212,7 +212,7 @@ impl Load {
     }
 }
 
-/// Latencies, all together and second by second.
+/// The latencies in total and for each second.
 struct Tally {
     start: Instant,
     last: Instant,

@@ -1,10 +1,10 @@
-//! A server and its clients: what `http-kv` is made of.
+//! A server and its clients, for `http-kv`.
 //!
-//! * [`server`]: `pando serve` in a process of its own, as a user has it.
-//! * [`connection`]: one connection that never blocks, and understands what this server answers.
-//! * [`load`]: requests over many connections from one thread, as fast as they go or each at its time.
-//! * [`crowd`]: clients that only take room: idle ones, slow ones, bodies without an end.
-//! * [`disk`]: what the disk alone takes for a flush.
+//! * [`server`]: `pando serve` in a process of its own, as users run it.
+//! * [`connection`]: a non-blocking connection that understands this server's responses.
+//! * [`load`]: requests over many connections from one thread, as fast as possible or at a rate.
+//! * [`crowd`]: clients that only occupy the server: idle ones, slow ones, bodies without an end.
+//! * [`disk`]: the latency of a flush of the disk alone.
 
 pub mod connection;
 pub mod crowd;

@@ -1,4 +1,4 @@
-//! `pando serve` in a process of its own, so that what it takes is not mixed with what its clients take.
+//! Runs `pando serve` in a process of its own, so that its usage is separate from that of its clients.
 
 use crate::{Failure, Outcome};
 use serde_json::{Map, Value};
@@ -9,16 +9,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{env, fs, thread};
 
-/// A running server, ended when this is dropped.
+/// A running server, which is killed when this is dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
 }
 
 impl Server {
-    /// Serves `dir` at a free port: `program`, or the running one, which knows `serve` if it is `pando`.
+    /// Serves `dir` at a free port. The program is `program`, or the running one, which supports `serve` if it is
+    /// `pando`.
     pub fn start(program: Option<&Path>, dir: &Path, options: &[&str]) -> Outcome<Self> {
         let program = program.map_or_else(env::current_exe, |program| Ok(program.to_owned()))?;
         let mut child = Command::new(&program)
@@ -31,7 +32,7 @@ impl Server {
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line)?;
         let address = line.trim().rsplit_once("http://").and_then(|(_, address)| address.parse().ok());
-        // Ended by its drop if it did not say where it listens.
+        // If the server does not print its address, this value's drop ends it.
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let server = Server { child, address: address.unwrap_or(unknown) };
         match address {
@@ -43,12 +44,12 @@ impl Server {
         }
     }
 
-    /// The numbers of its default database.
+    /// Returns the statistics of its default database.
     pub fn stats(&self) -> Outcome<Map<String, Value>> {
         self.object("/v1/databases/default/stats")
     }
 
-    /// How many connections it has, this question's among them.
+    /// Returns the number of its connections, including that of this request.
     pub fn connections(&self) -> Outcome<u64> {
         let count = self.object("/v1/server")?.get("connections").and_then(Value::as_u64);
         count.ok_or_else(|| {
@@ -56,8 +57,8 @@ impl Server {
         })
     }
 
-    /// Waits until it has as many connections as `are_right` says, if that is so within some seconds: what is measured
-    /// is what they cost while they are there, or nothing of what it took to be rid of them.
+    /// Waits up to some seconds until `are_right` accepts the number of connections. What is measured is the cost of
+    /// the connections while they are open, and not the cost of closing earlier ones.
     pub fn await_connections(&self, are_right: impl Fn(u64) -> bool) -> Outcome<()> {
         for _ in 0..200 {
             if are_right(self.connections()?) {
@@ -73,7 +74,7 @@ impl Server {
         serde_json::from_slice(&body).map_err(|error| Failure::Wrong(format!("{target}: {error}")))
     }
 
-    /// What it answers to a GET, on a connection of its own.
+    /// Returns the response to a GET, on a connection of its own.
     fn get(&self, target: &str) -> Outcome<Vec<u8>> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.write_all(
@@ -87,7 +88,7 @@ impl Server {
         body.ok_or_else(|| Failure::Wrong(format!("{target} was answered with {}", answer.escape_ascii())))
     }
 
-    /// The most memory that it ever had, in bytes; `None` where the system does not say.
+    /// Returns the peak of its memory in bytes; `None` if the system does not report it.
     pub fn peak_memory_bytes(&self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -97,7 +98,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Its directory goes with it, so that nothing has to be closed in order.
+        // Its directory is removed too, so no clean shutdown is necessary.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,8 @@
-//! The drawings: bars as boxes of text, lines as SVG.
+//! Drawings: bars as boxes of text, and lines as SVG.
 
 use std::fmt::Write;
 
-/// A bar with its spread.
+/// A bar with its range.
 pub(super) struct Bar {
     pub label: String,
     pub value: f64,
@@ -10,22 +10,22 @@ pub(super) struct Bar {
     pub most: f64,
 }
 
-/// A line, its points at equal distances.
+/// A line with points at equal distances.
 pub(super) struct Line {
     pub label: String,
     pub points: Vec<f64>,
 }
 
-/// Colours that differ in lightness too; `style.css` has one of each for light and dark.
+/// The number of colors, which also differ in lightness. `style.css` has each for light and dark.
 const COLOURS: usize = 6;
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 260.0;
-/// Room for the numbers at the left, and for names below.
+/// The space for the numbers at the left, and for names below.
 const LEFT: f64 = 64.0;
 const BELOW: f64 = 24.0;
 const ABOVE: f64 = 10.0;
 
-/// Horizontal bars from zero. Empty where there is nothing to draw.
+/// Draws horizontal bars from zero. Returns an empty text if there is nothing to draw.
 pub(super) fn bars(bars: &[Bar], show: &dyn Fn(f64) -> String) -> String {
     let most = bars.iter().map(|bar| bar.most).fold(0.0, f64::max);
     if most <= 0.0 {
@@ -49,14 +49,14 @@ pub(super) fn bars(bars: &[Bar], show: &dyn Fn(f64) -> String) -> String {
     out
 }
 
-/// Lines over named places, on a logarithmic scale.
+/// Draws lines over named places, on a logarithmic scale.
 pub(super) fn lines(lines: &[Line], places: &[&str], show: &dyn Fn(f64) -> String) -> String {
     let values = || lines.iter().flat_map(|line| &line.points).copied().filter(|&value| value > 0.0);
     let (Some(least), Some(most)) = (values().reduce(f64::min), values().reduce(f64::max)) else {
         return String::new();
     };
     let (low, high) = (least.log10().floor(), most.log10().ceil().max(least.log10().floor() + 1.0));
-    // What is zero lies at the bottom.
+    // Zeros are drawn at the bottom.
     let y = |value: f64| scale((value.log10().max(low) - low) / (high - low));
     let x = |at: usize| LEFT + (WIDTH - LEFT) * (at as f64 + 0.5) / places.len() as f64;
     let mut out = open();
@@ -74,7 +74,7 @@ pub(super) fn lines(lines: &[Line], places: &[&str], show: &dyn Fn(f64) -> Strin
     close(out, lines)
 }
 
-/// Lines over time, from zero.
+/// Draws lines over time, from zero.
 pub(super) fn polylines(lines: &[Line], show: &dyn Fn(f64) -> String) -> String {
     let most = lines.iter().flat_map(|line| &line.points).copied().fold(0.0, f64::max);
     if most <= 0.0 {
@@ -94,7 +94,7 @@ pub(super) fn polylines(lines: &[Line], show: &dyn Fn(f64) -> String) -> String 
     close(out, lines)
 }
 
-/// Where a value lies that is `part` of the way up.
+/// Returns the position of a value that is the fraction `part` of the way up.
 fn scale(part: f64) -> f64 {
     ABOVE + (HEIGHT - ABOVE - BELOW) * (1.0 - part)
 }
@@ -114,7 +114,7 @@ fn path(out: &mut String, number: usize, points: impl Iterator<Item = (f64, f64)
     let _ = writeln!(out, "<polyline class=\"line c{colour}\" points=\"{}\" />", points.join(" "));
 }
 
-/// Ends the drawing and names its lines.
+/// Ends the drawing and adds the names of its lines.
 fn close(mut out: String, lines: &[Line]) -> String {
     out.push_str("</svg>\n<ul class=legend>\n");
     for (number, line) in lines.iter().enumerate() {
@@ -124,7 +124,7 @@ fn close(mut out: String, lines: &[Line]) -> String {
     out
 }
 
-/// Text that stands for itself in HTML, in attributes too.
+/// Escapes text for HTML, including attributes.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

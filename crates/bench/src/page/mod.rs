@@ -1,9 +1,9 @@
-//! `report`: kept rows as one page of HTML that needs nothing but itself.
+//! `report`: draws saved rows as one self-contained page of HTML.
 //!
-//! A workload is a section: the time of an operation for each case, its latency percentiles, its figures over time
-//! (where a stall is a hole), what it wrote and what it keeps, its memory, and at last every number. Light and dark
-//! follow the reader's system; bars are text and boxes, so that they fit a phone. Drawing is in `chart`, looks in
-//! `style.css`.
+//! Each workload has a section: the time of an operation for each case, its latency percentiles, its figures over time
+//! (in which a stall is a gap), what it wrote and what it keeps, its memory, and finally every number. Light and dark
+//! follow the reader's system. Bars are text and boxes, so that they fit a phone. `chart` draws, and `style.css`
+//! defines the style.
 
 mod chart;
 
@@ -12,11 +12,11 @@ use chart::{Bar, Line, bars, escape, lines, polylines};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
-/// Percentiles that rows may carry, and how they are called.
+/// The percentiles that rows may have, and their names.
 const PERCENTILES: [(&str, &str); 4] =
     [("p50_ns", "p50"), ("p99_ns", "p99"), ("p999_ns", "p99.9"), ("max_ns", "max")];
 
-/// The page.
+/// Returns the page.
 pub fn html(results: &Results) -> String {
     let mut workloads: Vec<&str> = Vec::new();
     for (key, _) in &results.series {
@@ -48,7 +48,7 @@ type Case<'a> = &'a (Key, Series);
 fn section(out: &mut String, workload: &str, cases: &[Case<'_>]) {
     let _ = writeln!(out, "<section id=\"{0}\"><h2>{0}</h2>", escape(workload));
     let settings = &cases[0].0.settings;
-    // Flags that all cases share are said once.
+    // Flags that all cases share are named once.
     let shared = cases.iter().all(|case| case.0.settings == *settings);
     if shared && !settings.is_empty() {
         let _ = writeln!(out, "<p class=context>{}</p>", escape(settings));
@@ -107,7 +107,7 @@ fn section(out: &mut String, workload: &str, cases: &[Case<'_>]) {
     out.push_str("</section>\n");
 }
 
-/// A titled drawing, if there is anything to draw.
+/// Adds a titled drawing if there is anything to draw.
 fn figure(out: &mut String, title: &str, note: &str, draw: &dyn Fn() -> String) {
     let drawing = draw();
     if !drawing.is_empty() {
@@ -119,7 +119,7 @@ fn figure(out: &mut String, title: &str, note: &str, draw: &dyn Fn() -> String) 
     }
 }
 
-/// The workload's flame graphs, each a document of its own: a click looks closer.
+/// Adds the workload's flame graphs, each as a document of its own, in which a click zooms.
 fn flames(out: &mut String, workload: &str, cases: &[Case<'_>]) {
     let profiles = cases.iter().flat_map(|case| &case.1.profiles);
     for (kind, folded) in profiles.filter_map(|(kind, folded)| Some((kind.parse().ok()?, folded))) {
@@ -134,7 +134,7 @@ fn flames(out: &mut String, workload: &str, cases: &[Case<'_>]) {
     }
 }
 
-/// RFC 4648.
+/// Encodes base64 (RFC 4648).
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -171,7 +171,7 @@ fn label(key: &Key, with_settings: bool) -> String {
     format!("{}, {}{threads}{settings}", key.case, key.durability)
 }
 
-/// A number in the unit that its name ends in.
+/// Returns a number in the unit at the end of its name.
 fn figure_text(name: &str, value: f64) -> String {
     match name {
         _ if name.ends_with("_ns") || name == "ns_per_op" => duration(value),

@@ -1,4 +1,4 @@
-//! `baseline`: what the machine gives, beside which the other rows are read.
+//! `baseline`: the speed of the machine, to which the other rows are compared.
 //!
 //! * `append` and `overwrite`: 4 KiB written and synced, 500 (`--iterations`) times, at the end of a growing file and
 //!   over a file that has its size, in the directory that the databases are made in.

@@ -1,12 +1,13 @@
 //! `btree-insert`: unique inserts in random order, in three kinds of transaction.
 //!
 //! * Keys: a random permutation of 0..n (1,000,000), 4 bytes, big-endian. A row is its key alone.
-//! * Every insert refuses a duplicate; a sample is tried afterwards. One thread. The table is made inside the timer.
-//! * `none`: straight into the tree through the run's editor, no log. Its second row adds the write-out and a sync.
-//! * `single`: one transaction for all. `per-insert`: one each, `buffered` if nothing else is asked for. The second
-//!   row adds a checkpoint.
-//! * `BTreeMap<u32, ()>`: the same keys as integers and nothing beside them, in the same run: the leanest that there is
-//!   in memory. `BTreeMap<u64, u64>`: with the 16 bytes that a slot and a cell take here.
+//! * Every insert refuses a duplicate; a sample is tried afterwards. One thread. The table is created inside the timer.
+//! * `none`: directly into the tree through the run's editor, without a log. Its second row adds the write-out and a
+//!   sync.
+//! * `single`: one transaction for all. `per-insert`: one transaction each, `buffered` by default. The second row adds
+//!   a checkpoint.
+//! * `BTreeMap<u32, ()>`: the same keys as integers without values, in the same run: the smallest representation in
+//!   memory. `BTreeMap<u64, u64>`: with the 16 bytes that a slot and a cell take here.
 
 use super::cases::{cases, duplicate_step};
 use crate::bed::{Bed, EditorBed};
@@ -31,7 +32,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
         (Some(mode), _) => vec![mode],
         (None, Some(Path::Editor)) => vec![Txn::None],
         (None, Some(Path::Txn)) => vec![Txn::Single, Txn::PerInsert],
-        // The editor knows no rows.
+        // The editor does not support rows.
         (None, None) if settings.api != Api::Bytes => vec![Txn::Single, Txn::PerInsert],
         (None, None) => vec![Txn::None, Txn::Single, Txn::PerInsert],
     };
@@ -56,7 +57,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// The map takes what `entries` yields; its types are the row's name.
+/// Measures a map that stores what `entries` yields. The name of the row has its types.
 fn reference<K: Ord, V>(case: &str, entries: impl ExactSizeIterator<Item = (K, V)>) -> Outcome<Row> {
     let n = entries.len();
     let mut meter = Meter::start(None)?;

@@ -2,9 +2,10 @@
 //!
 //! * n (1,000,000) records, keys of 24 random bytes, values of 150.
 //! * `batches of 1000` (`--batch-size`), `one transaction`, and `bulk load`, which is one transaction through
-//!   `bulk_load`, in the same random order; `bulk load, ascending` has records of 8 + 150 bytes with ascending keys.
-//!   Each has a second row that adds a checkpoint.
-//! * Making a record is inside the timer, as keeping them all would cost the caches more; `make_ns` is what it takes.
+//!   `bulk_load`, all in the same random order. `bulk load, ascending` has records of 8 + 150 bytes with ascending
+//!   keys. Each has a second row that adds a checkpoint.
+//! * Making a record is inside the timer, because keeping all records would cost the caches more. `make_ns` is its
+//!   time.
 //! * `editor`, with `--path editor`: one record at a time through the run's editor.
 
 use super::cases::{cases, duplicate_step};
@@ -22,11 +23,11 @@ pub(super) const NAME: &str = "bulk";
 const DEFAULT_N: u64 = 1_000_000;
 const BATCH_ROWS: u64 = 1000;
 
-/// Bytes of a key, and of a value if nothing else is asked for.
+/// The bytes of a key, and the default bytes of a value.
 const KEY_BYTES: usize = 24;
 const VALUE_BYTES: usize = 150;
 
-/// The records of the settings, as this workload and those that read have them.
+/// Returns the records of the settings, for this workload and those that read.
 pub(super) fn records(settings: &Settings) -> Records {
     Records::new(settings.seed, KEY_BYTES, settings.value_bytes.unwrap_or(VALUE_BYTES))
 }
@@ -58,7 +59,7 @@ pub(super) fn load(db: &Database, table: &Table, records: Records, n: u64) -> Ou
     ensure(loaded == n, || format!("{loaded} records of {n} were loaded"))
 }
 
-/// The load of ascending keys, to their places at once.
+/// Loads ascending keys, which go directly to their final places.
 fn ascending(settings: &Settings, records: Records, n: u64) -> Outcome<Vec<Row>> {
     let durability = settings.durability.unwrap_or(Durability::Sync);
     let bed = Bed::new(settings, durability)?;
@@ -99,7 +100,7 @@ pub(super) fn insert(db: &Database, table: &Table, records: Records, n: u64, bat
     Ok(())
 }
 
-/// A table of records `0..n`, checkpointed, in a database that workloads read from.
+/// Creates a database with a checkpointed table of records `0..n`, for workloads that read.
 pub(super) fn loaded(settings: &Settings, records: Records, n: u64) -> Outcome<(Bed, Table)> {
     let bed = Bed::new(settings, load_durability(settings))?;
     let table = bed.db.create_table("records", &settings.table_options())?;
@@ -109,12 +110,12 @@ pub(super) fn loaded(settings: &Settings, records: Records, n: u64) -> Outcome<(
     Ok((bed, table))
 }
 
-/// The durability of the load that workloads which read begin with.
+/// Returns the durability of the load with which workloads that read begin.
 pub(super) fn load_durability(settings: &Settings) -> Durability {
     settings.durability.unwrap_or(Durability::Buffered)
 }
 
-/// Nanoseconds that making a record takes.
+/// Returns the nanoseconds that making a record takes.
 fn make_ns(records: Records, n: u64) -> f64 {
     const MOST: u64 = 100_000;
     let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -127,7 +128,7 @@ fn make_ns(records: Records, n: u64) -> f64 {
     began.elapsed().as_nanos() as f64 / n.min(MOST) as f64
 }
 
-/// Some keys that are there.
+/// Returns some keys that exist.
 fn sample(records: Records, n: u64) -> Vec<Vec<u8>> {
     let numbers = (0..n).step_by(duplicate_step(n as usize));
     numbers
@@ -139,7 +140,7 @@ fn sample(records: Records, n: u64) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What `fill`, which puts records `0..n`, takes in a database of its own.
+/// Measures `fill`, which puts records `0..n`, in a database of its own.
 fn measure(
     settings: &Settings,
     records: Records,

@@ -1,17 +1,19 @@
-//! `ceilings`: what is larger than memory, phase by phase, and how much memory each phase takes.
+//! `ceilings`: data larger than memory, phase by phase, and the memory of each phase.
 //!
 //! A budget of 32 MiB (`--memory`); records of 24 + 150 bytes (`--value-bytes`).
 //! * `load`: 20 times the budget (`--n` records), keys at random, through `bulk_load`: sorted outside of memory.
-//! * `puts`: 100,000 of them (or n) put once more, in transactions of 1,000 (`--batch-size`). Nearly each changes a
-//!   page of its own, which is read, and written again: with little memory, pages of 4 KiB are the better choice.
-//! * `one transaction`: 10,000,000 rows (`--rows`) of 8 + 8 bytes in one transaction, neither up nor down.
-//! * `recovery`: opening behind an orderly close without a checkpoint, the log as full as it came to be.
-//! * `compact`: each table as one run, where it is an LSM table, and the file as short as it gets.
+//! * `puts`: 100,000 of them (or n) are put again, in transactions of 1,000 (`--batch-size`). Almost each changes a
+//!   page of its own, which is read and written again. With little memory, pages of 4 KiB are the better choice.
+//! * `one transaction`: 10,000,000 rows (`--rows`) of 8 + 8 bytes in one transaction, in neither ascending nor
+//!   descending order.
+//! * `recovery`: opening after an orderly close without a checkpoint, with the log as full as it became.
+//! * `compact`: merges each LSM table into one run, and makes the file as short as possible.
 //! * `check`: every checksum and every structural rule.
-//! * `backup`: everything to a stream that is thrown away.
+//! * `backup`: a full backup to a stream that is discarded.
 //!
-//! `growth_bytes` is the peak of resident memory during a phase less what was resident before the database was opened.
-//! `scripts/ceilings` runs this in a cgroup of the budget and 32 MiB, where passing it kills.
+//! `growth_bytes` is the peak of resident memory during a phase minus the resident memory before the database was
+//! opened. `scripts/ceilings` runs this in a cgroup of the budget and 32 MiB, in which a process that exceeds it is
+//! killed.
 
 use super::bulk;
 use crate::bed::Bed;
@@ -99,7 +101,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     Ok(done)
 }
 
-/// Puts records `0..puts` with the values that they have, `batch` in each transaction.
+/// Puts records `0..puts` with their current values, `batch` in each transaction.
 fn put_again(db: &Database, table: &Table, records: Records, puts: u64, batch: u64) -> Outcome<()> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     for first in (0..puts).step_by(batch as usize) {
@@ -114,7 +116,7 @@ fn put_again(db: &Database, table: &Table, records: Records, puts: u64, batch: u
     Ok(())
 }
 
-/// Keys `0..rows`, each once, in steps that are coprime to their number.
+/// Puts keys `0..rows`, each once, in steps that are coprime to their number.
 fn one_transaction(db: &Database, table: &Table, rows: u64) -> Outcome<()> {
     /// Prime, so that it is coprime to every number that it does not divide.
     const STEP: u64 = 7_368_787;

@@ -1,12 +1,12 @@
-//! `delete-churn`: inserts and deletes at a constant number of records, and the room that takes.
+//! `delete-churn`: inserts and deletes at a constant number of records, and the space that they take.
 //!
 //! * n (500,000) records, keys of 24 random bytes, values of 150, loaded and checkpointed. Then, in transactions of
 //!   1000 (`--batch-size`), as many inserts of new records as deletes of the oldest, 3n (`--iterations`) of each.
-//!   Keys come at random, so that both strike every page.
+//!   Keys are random, so both affect every page.
 //! * `churn` is timed; its last checkpoint and the close are not.
-//! * Space is what all files of the directory take, over the bytes of the keys and values that live:
-//!   `space_over_live_max` of the files' lengths while it runs, seen after each transaction; `space_over_live_end` of
-//!   the disk's blocks after a checkpoint and an orderly close, which is what a backup tool or `du` would find.
+//! * Space is the size of all files of the directory, divided by the bytes of the live keys and values.
+//!   `space_over_live_max` uses the files' lengths during the run, after each transaction. `space_over_live_end` uses
+//!   the disk's blocks after a checkpoint and an orderly close, as a backup tool or `du` would.
 
 use super::bulk;
 use crate::bed::Bed;
@@ -59,7 +59,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     ])
 }
 
-/// Inserts records `n..n + turns` and deletes `0..turns`, and answers the most that the files took.
+/// Inserts records `n..n + turns` and deletes `0..turns`. Returns the largest size of the files.
 fn churn(db: &Database, table: &Table, records: Records, n: u64, turns: u64, batch: u64) -> Outcome<u64> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let (mut next, mut most_bytes) = (0, 0);
@@ -81,7 +81,7 @@ fn churn(db: &Database, table: &Table, records: Records, n: u64, turns: u64, bat
     Ok(most_bytes)
 }
 
-/// Exactly the records `first..first + n`.
+/// Checks that the scan has exactly the records `first..first + n`.
 fn check(records: Records, first: u64, n: u64, scan: &mut dyn Scan) -> Outcome<()> {
     let (mut key, mut value, mut found) = (Vec::new(), Vec::new(), 0);
     while let Some((found_key, found_value)) = scan.step()? {

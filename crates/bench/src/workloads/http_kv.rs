@@ -1,28 +1,28 @@
-//! `http-kv`: single records over HTTP, by the `/v0` contract, from a server in a process of its own.
+//! `http-kv`: single records over HTTP, by the `/v0` contract, with a server in a process of its own.
 //!
 //! * n (100,000) records of 16 hexadecimal digits and 1 KiB (`--value-bytes`), in a new server; Buffered, then Sync, or
-//!   what `--durability` says. Every answer is checked, values by their length and number.
-//! * For each of PUT, GET hit, GET miss and DELETE, of random records: as fast as they go on 1 and on 64 connections,
-//!   `--seconds` (5) each. Then on 64 with a pace, each request due at its time, and its latency counted from then:
-//!   `knee`, at the highest rate with a p99 that is still flat, and `paced`, at 70% of that.
-//! * The knee is searched for, between a tenth of what goes unpaced and all of it: clients that wait for one another's
-//!   answers are served in batches, and go faster than ones that come when they come. Flat is a p99 of at most twice
-//!   that at the tenth, or a millisecond more than that, in one of two tries; the tenth is the best of five itself,
-//!   because it decides what counts as flat. What disturbs the machine for a moment only ever adds: it is no knee.
-//!   After a try the server has some time to finish what that left. `tried_per_s` and `tried_p99_ns` have
-//!   what was measured on the way. With `--rate` neither is looked for, and all paced requests come at that: to compare
-//!   servers.
-//! * `put, long`: six PUTs a record (600,000), paced at the same rate, with their latencies second by second, and how
-//!   many checkpoints were made meanwhile. Three rounds: the one with the median p99, and that and the p99.9 of all of
-//!   them as `p99_by_round_ns` and `p999_by_round_ns`: a machine that stands still for 20 ms makes the p99.9 of one
-//!   round.
+//!   what `--durability` says. Every response is checked, values by their length and number.
+//! * For each of PUT, GET hit, GET miss and DELETE of random records: as fast as possible on 1 and on 64 connections,
+//!   `--seconds` (5) each. Then on 64 with a pace: each request is due at its time, and its latency counts from then.
+//!   `knee` is at the highest rate with a p99 that is still flat, and `paced` at 70% of that.
+//! * The knee is searched between a tenth of the unpaced rate and all of it. Clients that wait for one another's
+//!   responses are served in batches, and are faster than independent ones. A p99 is flat if it is at most twice that
+//!   at the tenth, or a millisecond more than that, in one of two tries. The tenth is the best of five tries, because
+//!   it decides what counts as flat. A short disturbance of the machine only ever adds, and is not a knee. After a try
+//!   the server has some time to finish its remaining work. `tried_per_s` and `tried_p99_ns` have the measurements of
+//!   the search. With `--rate` there is no search, and all paced requests use that rate, to compare servers.
+//! * `put, long`: six PUTs for each record (600,000), paced at the same rate, with their latencies second by second,
+//!   and the number of checkpoints meanwhile. There are three rounds. The row is the one with the median p99; the p99
+//!   and p99.9 of all rounds are in `p99_by_round_ns` and `p999_by_round_ns`. A machine that stalls for 20 ms
+//!   determines the p99.9 of one round.
 //! * `get hit, paced, beside ...`: the same while 10,000 idle connections are open, and while 200 clients send a byte
-//!   of their head at a time and 8 send bodies without an end. Each and the GETs alone in turn, five rounds: of each
-//!   the round with the median p99, and all of these as `p99_by_round_ns`: that of one second is decided by chance.
-//! * With Sync, `raw sync`: 4 KiB written over a file that has its size and synced, in the same directory, before and
-//!   after: what the disk makes of it. `raw sync, during put, paced` and `... long` are the same, 250 times a second,
-//!   while those PUTs come: what the disk and the scheduler make of it under that load. `due_p50_ns` and so on count
-//!   from when each was due, as the PUTs' latencies do: what stands still for a moment holds up all that is due.
+//!   of their head at a time and 8 send bodies without an end. Each of them and the GETs alone take turns, in five
+//!   rounds. Each row is the round with the median p99, with all of them in `p99_by_round_ns`, because chance decides
+//!   that of one second.
+//! * With Sync, `raw sync`: 4 KiB written over a file of fixed size and synced, in the same directory, before and
+//!   after: the speed of the disk. `raw sync, during put, paced` and `... long` are the same, 250 times a second,
+//!   during those PUTs: the speed of the disk and the scheduler under that load. `due_p50_ns` and so on count from the
+//!   time when each was due, as the PUTs' latencies do, because a stall delays everything that is due meanwhile.
 
 use crate::bed::Place;
 use crate::http::connection::Reply;
@@ -49,32 +49,33 @@ const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 1024;
 const SECONDS: u64 = 5;
 const CONNECTIONS: usize = 64;
-/// What of the knee the paced requests come at.
+/// The fraction of the knee at which paced requests are sent.
 const SHARE_OF_KNEE: f64 = 0.7;
-/// Where the search for the knee begins, of the rate that goes unpaced.
+/// The fraction of the unpaced rate at which the search for the knee begins.
 const LEAST_SHARE: f64 = 0.1;
-/// Halvings of what is between: the knee is found to 3% of that rate.
+/// The number of bisections: the knee is found to 3% of the unpaced rate.
 const KNEE_STEPS: u32 = 5;
 /// How often a rate is tried.
 const KNEE_TRIES: usize = 2;
-/// And the least rate, whose p99 all others are compared with: a disturbed one would call twice that flat.
+/// How often the least rate is tried, with whose p99 all others are compared. A disturbed one would call twice that
+/// flat.
 const LEAST_TRIES: usize = 5;
-/// What passes before the next try, of the time that one took: for a merge of what it wrote.
+/// The pause before the next try, as a fraction of the time of the last one, for a merge of what it wrote.
 const SETTLES: f64 = 0.25;
-/// What a p99 may rise by in any case.
+/// The rise of a p99 that is allowed in any case.
 const FLAT_NS: u64 = 1_000_000;
-/// PUTs of the long case, for each record.
+/// The PUTs of the long case, for each record.
 const LONG_PER_RECORD: u64 = 6;
-/// How often that is measured.
+/// The number of rounds of the long case.
 const LONG_ROUNDS: usize = 3;
-/// A case ends after so many requests for each record, so that tiny inputs take no time.
+/// The number of requests for each record after which a case ends, so that small inputs take little time.
 const MOST_PER_RECORD: u64 = 5;
-/// Of a case that ends by its number of requests.
+/// The time limit of a case that ends by its number of requests.
 const NO_END: Duration = Duration::from_secs(86_400);
 const IDLE: u64 = 10_000;
 const SLOW: u64 = 200;
 const ENDLESS: u64 = 8;
-/// How often GETs are measured beside each crowd.
+/// The number of rounds in which GETs are measured beside each crowd.
 const CROWD_ROUNDS: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +88,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Those that are measured. The last removes what the others need.
+    /// The kinds that are measured. The last one removes what the others need.
     const MEASURED: [Kind; 4] = [Kind::Put, Kind::Hit, Kind::Miss, Kind::Delete];
 
     fn name(self) -> &'static str {
@@ -145,7 +146,7 @@ fn serve(settings: &Settings, durability: Durability) -> Outcome<Vec<Row>> {
 
 struct Run<'a> {
     server: &'a Server,
-    /// Where its directory is, and room for files beside it.
+    /// The server's directory, with space for files beside it.
     dir: &'a Path,
     settings: &'a Settings,
     durability: &'static str,
@@ -179,7 +180,7 @@ impl Run<'_> {
         Ok(rows)
     }
 
-    /// The PUTs `how`, and with Sync what raw syncs took meanwhile.
+    /// Runs the PUTs of the case `how`, and with Sync also measures raw syncs meanwhile.
     fn beside_syncs(&self, how: &str, puts: impl FnOnce() -> Outcome<Row>) -> Outcome<Vec<Row>> {
         if self.durability != Durability::Sync.name() {
             return Ok(vec![puts()?]);
@@ -198,7 +199,7 @@ impl Run<'_> {
         Ok(vec![row, beside])
     }
 
-    /// As fast as they go, and the knee, which is answered.
+    /// Measures requests without a pace, and the knee, whose rate is returned.
     fn unpaced(&self, kind: Kind, rows: &mut Vec<Row>) -> Outcome<f64> {
         let alone = format!("{}, 1 connection", kind.name());
         rows.push(self.row(&alone, kind, self.pace(1, None))?.0);
@@ -210,7 +211,7 @@ impl Run<'_> {
         Ok(knee)
     }
 
-    /// The highest rate at which the p99 is flat: see the module.
+    /// Finds the highest rate at which the p99 is flat: see the module.
     fn knee(&self, kind: Kind, unpaced: f64) -> Outcome<(Row, f64)> {
         let mut tries = Tries { run: self, kind, unpaced, per_s: Vec::new(), p99_ns: Vec::new() };
         let mut best = tries.at(LEAST_SHARE, LEAST_TRIES, 0)?;
@@ -236,7 +237,7 @@ impl Run<'_> {
         Pace { connections, rate, time, most: self.n * MOST_PER_RECORD }
     }
 
-    /// Rounds of [`Run::long`], each beside raw syncs with Sync.
+    /// Runs rounds of [`Run::long`], each beside raw syncs with Sync.
     fn long_rounds(&self, rate: f64) -> Outcome<Vec<Row>> {
         let round = |_| self.beside_syncs("long", || self.long(rate));
         let mut rounds = (0..LONG_ROUNDS).map(round).collect::<Outcome<Vec<_>>>()?;
@@ -255,7 +256,7 @@ impl Run<'_> {
         Ok(median.into_iter().zip(tails).map(with_tails).collect())
     }
 
-    /// PUTs across checkpoints, and how it went over time.
+    /// Measures PUTs across checkpoints, over time.
     fn long(&self, rate: f64) -> Outcome<Row> {
         let most = self.settings.iterations.unwrap_or(self.n * LONG_PER_RECORD);
         let number = |name: &str| {
@@ -275,7 +276,7 @@ impl Run<'_> {
             .over_time("max_by_second_ns", of_second(|second| second.max_ns)))
     }
 
-    /// GETs alone, and while others take room. Fewer of those where there are few records.
+    /// Measures GETs alone, and while crowds occupy the server. With few records the crowds are smaller.
     fn beside_crowds(&self, pace: Pace) -> Outcome<[Row; 3]> {
         let scaled = |count: u64| (count * self.n / DEFAULT_N).clamp(1, count) as usize;
         let mut rounds = [const { Vec::new() }; 3];
@@ -303,14 +304,14 @@ impl Run<'_> {
         ])
     }
 
-    /// The round with the median p99, and all of these.
+    /// Returns the round with the median p99, with those of all rounds.
     fn median_round(&self, case: &str, pace: Pace, mut rounds: Vec<Seen>) -> Row {
         let by_round = rounds.iter().map(p99_ns).collect();
         rounds.sort_by_key(p99_ns);
         self.figures(case, pace, &rounds[rounds.len() / 2]).over_time("p99_by_round_ns", by_round)
     }
 
-    /// A case, and the rate that it had.
+    /// Measures a case. Returns its row and its rate.
     fn row(&self, case: &str, kind: Kind, pace: Pace) -> Outcome<(Row, f64)> {
         let seen = self.requests(kind, pace)?;
         Ok((self.figures(case, pace, &seen), seen.rate()))
@@ -339,15 +340,16 @@ impl Run<'_> {
 struct Tries<'a> {
     run: &'a Run<'a>,
     kind: Kind,
-    /// Requests a second as fast as they go.
+    /// The unpaced requests per second.
     unpaced: f64,
-    /// What was tried, in turn, and its p99.
+    /// The rates that were tried, in order, and their p99.
     per_s: Vec<u64>,
     p99_ns: Vec<u64>,
 }
 
 impl Tries<'_> {
-    /// Tries this share of the unpaced rate until the p99 is at most `enough_ns`, or so often. Answers the best.
+    /// Tries this share of the unpaced rate until the p99 is at most `enough_ns`, at most `tries` times. Returns the
+    /// best try.
     fn at(&mut self, share: f64, tries: usize, enough_ns: u64) -> Outcome<(Pace, Seen)> {
         let pace = self.run.pace(CONNECTIONS, Some(self.unpaced * share));
         let mut best: Option<Seen> = None;

@@ -1,16 +1,16 @@
-//! `kv-load`: a key-value store under a load far larger than its memory, one commit a record.
+//! `kv-load`: a key-value store under a load far larger than its memory, one commit for each record.
 //!
 //! * n (4,000,000) puts of 16 random bytes with a value of 240 (`--value-bytes`), 64 MiB of memory unless `--memory`
-//!   says otherwise, on one thread: nine of ten are new records, one goes over a record before it. Buffered unless
+//!   says otherwise, on one thread. Nine of ten are new records, and one overwrites an earlier record. Buffered unless
 //!   `--durability` says otherwise.
-//! * `load`: the latency of each put, merging included: its quantiles, and the longest of each hundredth of the load
-//!   over time; `own`: less what the thread stood ready to run; and the longest wait by cause. Bytes written to log and
-//!   data file over bytes put; the most that the files took over what lives, from when that is more than the memory
-//!   (before, the log alone is as much); the debt in the tenth of the load that ends at a third, and in the last; the
-//!   table's runs.
-//! * Right behind it, merged or not: `get, uniform`, `get, recent` (four of five among the newest tenth), `miss`.
-//! * `compact`: the time that `compact` takes, and the room afterwards.
-//! * `delete`: every record by its key, then `compact`; the room of nothing.
+//! * `load`: the latency of each put, including merges: its quantiles, and the longest of each hundredth of the load
+//!   over time; `own`: the latency minus the time for which the thread was ready to run; and the longest wait by cause.
+//!   It also has the bytes written to log and data file divided by the bytes put; the largest size of the files divided
+//!   by the live bytes, from when these exceed the memory (before, the log alone is as large); the debt in the tenth of
+//!   the load that ends at a third, and in the last tenth; and the table's runs.
+//! * Directly after it, merged or not: `get, uniform`, `get, recent` (four of five among the newest tenth), `miss`.
+//! * `compact`: the time of `compact`, and the space afterwards.
+//! * `delete`: every record by its key, then `compact`; the space of an empty table.
 
 use crate::bed::Bed;
 use crate::measure::{Meter, OwnTime, latencies};
@@ -29,9 +29,9 @@ const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 240;
 const MEMORY_BYTES: usize = 64 << 20;
 const READS: u64 = 500_000;
-/// Points of the latency over time.
+/// The number of points of the latency over time.
 const SLOTS: u64 = 100;
-/// Rows of a deleting transaction.
+/// The number of rows of a deleting transaction.
 const BATCH_ROWS: u64 = 1000;
 
 pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
@@ -69,7 +69,7 @@ struct Work<'a> {
     db: &'a Database,
     table: &'a Table,
     records: Records,
-    /// Records 0 up to here are there.
+    /// The number of records that exist; they are numbered from 0.
     live: u64,
     random: Random,
     /// The database's memory, in bytes.
@@ -190,7 +190,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What the files take over what lives.
+    /// Returns the size of the files divided by the live bytes.
     fn over_live(&self, stats: &Stats) -> f64 {
         let live_bytes = self.live * self.records.record_bytes() as u64;
         (stats.data_file_bytes + stats.log_file_bytes - stats.data_hole_bytes) as f64
@@ -198,12 +198,12 @@ impl Work<'_> {
     }
 }
 
-/// The greatest debt.
+/// Returns the largest debt.
 fn debt(stats: &Stats) -> u64 {
     stats.pacing.debt_permille.iter().copied().max().unwrap_or(0)
 }
 
-/// The mean of the tenth of `debts` that ends at `end`: within a checkpoint debt rises and falls.
+/// Returns the mean of the tenth of `debts` that ends at `end`. Within a checkpoint, debt rises and falls.
 fn mean_of_tenth(debts: &[u64], end: usize) -> f64 {
     let tenth = &debts[end - end.min(debts.len() / 10)..end];
     tenth.iter().sum::<u64>() as f64 / tenth.len().max(1) as f64

@@ -1,12 +1,12 @@
 //! `leaf-edit`: in-place edits of leaves.
 //!
 //! * Keys 0..n (10,000), 64-bit big-endian, ascending and shuffled; the value is the key.
-//! * Pages of 8 KiB; memory of 8 MiB, which is all that the database has: transaction, log and memtable draw on it
-//!   too. No checkpoint begins by itself, whose flush could fall into the timer.
-//! * `txn`: one write transaction that makes the table and inserts all, one durable commit inside the timer, one
-//!   flush. Its second row adds a checkpoint, and shows what that did inside pages.
-//! * `editor`: every key in the given order straight through the run's editor, which counts the work inside pages.
-//!   Its second row adds the write-out and a sync.
+//! * Pages of 8 KiB. Memory of 8 MiB is all that the database has: transaction, log and memtable use it too. No
+//!   checkpoint begins automatically, because its flush could fall into the timer.
+//! * `txn`: one write transaction creates the table and inserts all keys, with one durable commit and one flush inside
+//!   the timer. Its second row adds a checkpoint, and shows its work inside pages.
+//! * `editor`: every key in the given order directly through the run's editor, which counts the work inside pages. Its
+//!   second row adds the write-out and a sync.
 
 use super::cases::{cases, duplicate_step};
 use crate::bed::{Bed, EditorBed, check_duplicates};

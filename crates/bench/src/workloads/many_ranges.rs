@@ -1,9 +1,9 @@
-//! `many-ranges`: many small range deletes, as of a program that removes a user's or a session's records.
+//! `many-ranges`: many small range deletes, as in a program that removes the records of a user or a session.
 //!
 //! * 10n records with ascending keys of 8 bytes and values of 50, in the memtable; then n (8,000) range deletes, each
 //!   in a commit of its own, of 8 of every 10 keys.
-//! * `delete`: these commits. `scan`: over what is left. `get`: 1,000 of all keys. `first`: 1,000 cursors' first steps.
-//!   `checkpoint`: the one that merges it all.
+//! * `delete`: these commits. `scan`: of the remaining records. `get`: 1,000 of all keys. `first`: the first steps of
+//!   1,000 cursors. `checkpoint`: the one that merges everything.
 
 use crate::bed::Bed;
 use crate::measure::{Meter, Usage};
@@ -47,7 +47,7 @@ fn key(i: u64) -> [u8; 8] {
     i.to_be_bytes()
 }
 
-/// Whether record `i` is left.
+/// Returns whether record `i` remains.
 fn is_left(i: u64) -> bool {
     matches!(i % 10, 0 | 9)
 }

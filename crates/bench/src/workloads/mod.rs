@@ -1,4 +1,4 @@
-//! The workloads, one file each. What a file's head says is the definition.
+//! The workloads, one file each. The head of a file is the definition of its workload.
 
 mod cases;
 
@@ -27,13 +27,13 @@ use crate::{Failure, Outcome};
 /// One workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// What the command line calls it.
+    /// The name on the command line.
     pub name: &'static str,
-    /// Runs it once, from nothing, and checks what it wrote.
+    /// Runs the workload once on a new database, and checks what it wrote.
     pub run: fn(&Settings) -> Outcome<Vec<Row>>,
 }
 
-/// All of them, in the order of `--list`.
+/// All workloads, in the order of `--list`.
 pub const ALL: [Workload; 17] = [
     Workload { name: btree_insert::NAME, run: btree_insert::run },
     Workload { name: leaf_edit::NAME, run: leaf_edit::run },
@@ -54,7 +54,7 @@ pub const ALL: [Workload; 17] = [
     Workload { name: baseline::NAME, run: baseline::run },
 ];
 
-/// The workload called `name`.
+/// Returns the workload called `name`.
 pub fn named(name: &str) -> Outcome<&'static Workload> {
     let unknown = || {
         let names: Vec<_> = ALL.iter().map(|workload| workload.name).collect();

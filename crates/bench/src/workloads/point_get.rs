@@ -2,12 +2,12 @@
 //!
 //! * n (1,000,000) records, keys of 24 random bytes, values of 150, checkpointed. Each thread holds one snapshot and
 //!   reads records at random, 1,000,000 (`--iterations`) in all.
-//! * `cold`: the database was just opened, its pool is empty; the system's page cache is as it is. `warm`: the same
-//!   reads again.
-//! * `copy` is `get`, which answers a vector; `in place` is `get_with`; `absent` is `get_with` of keys that nobody
-//!   wrote.
+//! * `cold`: the database was just opened, and its pool is empty; the system's page cache is not touched. `warm`: the
+//!   same reads again.
+//! * `copy` is `get`, which returns a vector; `in place` is `get_with`; `absent` is `get_with` of keys that were never
+//!   written.
 //!
-//! With `--memory` far below the records' size this is the larger-than-memory workload: the peak is in every row.
+//! With `--memory` far below the size of the records, this is the larger-than-memory workload: every row has the peak.
 
 use super::bulk;
 use crate::measure::{Meter, together};
@@ -77,7 +77,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
 }
 
 impl Pass<'_> {
-    /// One thread's share of the reads; answers how many that was.
+    /// Does one thread's share of the reads, and returns how many that was.
     fn read(&self, kind: Kind, thread: usize, threads: usize) -> Outcome<u64> {
         let reads = self.reads.div_ceil(threads as u64);
         let snapshot = self.db.snapshot()?;

@@ -1,11 +1,11 @@
-//! `queue`: a table that is put to at its end and taken from at its head, and whose head lies behind all that was
-//! taken.
+//! `queue`: a table to which records are put at its end and from which they are taken at its head, so that its head
+//! follows everything that was taken.
 //!
 //! * A queue of 100 records, keys of 8 bytes that ascend, values of 20. `pop`: n (50,000) transactions, each of which
-//!   finds the first record, deletes it and puts one behind the last. No checkpoint is asked for meanwhile.
-//! * `first`: n records more are put and merged, and all but the last deleted, each by a commit of its own; then, 1,000
-//!   times, a snapshot and its first record. `last`: the same from the other end of a table of which the first is left.
-//! * `dead_passed`: entries that cursors passed over one by one, for each operation.
+//!   finds the first record, deletes it and puts one after the last. No checkpoint is requested meanwhile.
+//! * `first`: n more records are put and merged, and all but the last deleted, each by a commit of its own; then, 1,000
+//!   times, a snapshot and its first record. `last`: the same from the other end of a table of which the first remains.
+//! * `dead_passed`: the deleted entries that cursors passed one by one, for each operation.
 
 use crate::bed::Bed;
 use crate::measure::Meter;
@@ -62,7 +62,7 @@ fn put(db: &Database, table: &Table, from: u64, to: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Takes records `0..n`, one by one, and puts one behind the last each time.
+/// Takes records `0..n`, one by one, and puts one after the last each time.
 fn pop(db: &Database, table: &Table, n: u64) -> Outcome<()> {
     for i in 0..n {
         let taken = db.write(|tx| {
@@ -76,7 +76,7 @@ fn pop(db: &Database, table: &Table, n: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// The one record that is left, from whichever end.
+/// Finds the one remaining record, from either end.
 fn look(db: &Database, table: &Table, kept: u64) -> Outcome<()> {
     for _ in 0..LOOKS {
         let snapshot = db.snapshot()?;

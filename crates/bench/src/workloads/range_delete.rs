@@ -1,4 +1,4 @@
-//! `range-delete`: half of all records go by one range, and their room comes back.
+//! `range-delete`: deletes half of all records by one range, and measures when their space is free again.
 //!
 //! * n (1,000,000) records with ascending keys of 8 bytes and values of 150, loaded and checkpointed.
 //! * `commit`: one transaction that deletes the lower half by its range. `checkpoint`: the one that absorbs it, with

@@ -27,7 +27,7 @@ const ID_BYTES: usize = 16;
 const DOCUMENT_BYTES: usize = 1024;
 const THREADS: [usize; 2] = [1, 2];
 
-/// Who else is there.
+/// The other activity during the measurement.
 #[derive(Clone, Copy)]
 enum Company {
     Readers(usize),
@@ -81,7 +81,7 @@ impl Job<'_> {
         let mut meter = Meter::start(Some(self.db))?;
         let (timed, written) = thread::scope(|scope| {
             let writer = scope.spawn(|| self.write_until(&stop, &commits));
-            // It is at work when the others begin.
+            // The writer is at work when the others begin.
             while !is_quiet && commits.load(Ordering::SeqCst) == 0 && !writer.is_finished() {
                 thread::yield_now();
             }
@@ -103,7 +103,7 @@ impl Job<'_> {
         Ok(row.with("commits", commits.into_inner()))
     }
 
-    /// One thread's share; answers how many it began and what it allocated for them.
+    /// Does one thread's share. Returns how many transactions it began and what it allocated for them.
     fn begin_and_end(&self, thread: usize, threads: usize, get: bool) -> Outcome<(u64, Option<u64>)> {
         let begins = self.reads.div_ceil(threads as u64);
         let mut random = Random::seeded(self.seed ^ (thread as u64 + 1));
@@ -124,7 +124,7 @@ impl Job<'_> {
         Ok((begins, after.zip(before).map(|(after, before)| after.since(before).allocations)))
     }
 
-    /// Puts documents again, as they are, one a transaction, and counts them.
+    /// Puts documents again with their current values, one per transaction, and counts them.
     fn write_until(&self, stop: &AtomicBool, commits: &AtomicU64) -> Outcome<()> {
         let mut random = Random::seeded(!self.seed);
         let (mut key, mut value) = (Vec::new(), Vec::new());

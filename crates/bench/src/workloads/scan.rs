@@ -1,7 +1,7 @@
 //! `scan`: all records in order.
 //!
 //! * n (1,000,000) records, keys of 24 random bytes, values of 150, checkpointed; read once before the timer.
-//! * Forward and backward through a cursor, key and value of each looked at.
+//! * Forward and backward with a cursor, which reads each key and value.
 //! * Again with 1% of the records newly written, so that they come from the memtable.
 
 use super::bulk;
@@ -14,7 +14,7 @@ use pando::{Database, Table};
 
 pub(super) const NAME: &str = "scan";
 const DEFAULT_N: u64 = 1_000_000;
-/// One record in this many is written again.
+/// One record in this number is written again.
 const REWRITTEN_STEP: usize = 100;
 
 pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
@@ -42,7 +42,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// Writes one record in a hundred again, as it is.
+/// Writes one record in a hundred again, with its current value.
 fn rewrite(db: &Database, table: &Table, records: Records, n: u64) -> Outcome<()> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let mut tx = db.begin()?;
@@ -55,12 +55,12 @@ fn rewrite(db: &Database, table: &Table, records: Records, n: u64) -> Outcome<()
     Ok(())
 }
 
-/// Visits every record, which must be `n` and in order; answers the bytes of keys and values.
+/// Visits every record, which must be `n` and in order. Returns the bytes of keys and values.
 fn scan(db: &Database, table: &Table, n: u64, forward: bool) -> Outcome<u64> {
     let snapshot = db.snapshot()?;
     let mut cursor = snapshot.cursor(table, ..)?;
     let (mut count, mut bytes, mut ordered) = (0, 0, true);
-    // The first 8 bytes of a key: no two records share them.
+    // The first 8 bytes of a key, which no two records share.
     let mut last = None;
     while let Some((key, value)) = if forward { cursor.next()? } else { cursor.prev()? } {
         let head = key.first_chunk().map(|head| u64::from_be_bytes(*head));

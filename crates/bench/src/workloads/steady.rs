@@ -1,21 +1,23 @@
-//! `steady`: one writer that never pauses, beside a snapshot that stays open, for minutes.
+//! `steady`: one writer that never pauses, while a snapshot stays open, for minutes.
 //!
-//! * A budget of 64 MiB (`--memory`); n (500,000) records of 8 + 100 bytes (`--value-bytes`), loaded and
-//!   checkpointed. A snapshot is opened and kept to the end; `max_pinned_space_bytes` allows it all that it may see.
-//! * For 600 s (`--seconds`) one thread puts a record at random, a transaction each, unsynced (`--durability`).
-//! * Each second gives a sample, in `--json` a figure over time, for `pando bench report`: rows, percentiles of a
-//!   put, resident memory and who holds the budget, blocks of the data file and what of it waits for the snapshot,
-//!   the log, the debt, and the time for which puts were slowed.
-//! * `own_*_ns` is a put's time less what its thread stood ready to run while others had the processors, as the kernel
-//!   counts it: on a quiet machine the same as `*_ns`. Read for puts of 50 us and more alone.
-//! * `bystander_*` is how late a thread wakes that does nothing but sleep for a millisecond at a time: what the
-//!   machine and its other guests do to anybody. A put that takes longer than the latest of these is the engine's.
-//! * `CAUSE_waits` and the like tell which of the engine's own waits the slow puts were in; what none of them explains
-//!   is the processor's or the kernel's.
+//! * A budget of 64 MiB (`--memory`); n (500,000) records of 8 + 100 bytes (`--value-bytes`), loaded and checkpointed.
+//!   A snapshot is opened and kept to the end; `max_pinned_space_bytes` allows it everything that it may see.
+//! * For 600 s (`--seconds`) one thread puts a random record, one per transaction, unsynced (`--durability`).
+//! * Each second yields a sample, which in `--json` is a figure over time, for `pando bench report`: rows, percentiles
+//!   of a put, resident memory and the holders of the budget, blocks of the data file and how many of them wait for the
+//!   snapshot, the log, the debt, and the time for which puts were throttled.
+//! * `own_*_ns` is a put's time minus the time for which its thread was ready to run while others had the processors,
+//!   as the kernel counts it. On a quiet machine it equals `*_ns`. It is read only for puts of 50 us and more.
+//! * `bystander_*` is the delay with which a thread wakes that does nothing but sleep for a millisecond at a time: the
+//!   effect of the machine and its other guests on any thread. A put that takes longer than the longest of these delays
+//!   is due to the engine.
+//! * `CAUSE_waits` and similar figures name the engine's own waits of the slow puts. What none of them explains is due
+//!   to the processor or the kernel.
 //!
-//! Checked at the end: the snapshot sees what it saw, the table holds what was put last, the budget was never
-//! passed, resident memory grew by at most the budget and 32 MiB, and the debt is not more than it was at a third of
-//! the run: the mean of the sixth before each, to a twentieth of the ceiling, as debt rises and falls with each merge.
+//! The end of the run is checked: the snapshot still sees what it saw, the table has the last put values, the budget
+//! was never exceeded, and resident memory grew by at most the budget and 32 MiB. The debt must not be more than at a
+//! third of the run: the mean of the sixth before each point, to a twentieth of the ceiling, because debt rises and
+//! falls with each merge.
 
 use super::bulk;
 use crate::bed::Bed;
@@ -37,13 +39,13 @@ const SECONDS: u64 = 600;
 const BATCH_ROWS: u64 = 1000;
 const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 100;
-/// What a process may take beside its budget.
+/// The memory that a process may take in addition to its budget.
 const SLACK_BYTES: u64 = 32 << 20;
-/// What the bystander sleeps for at once, as the engine's writers do at most.
+/// The time for which the bystander sleeps at once, which is the longest sleep of the engine's writers.
 const BYSTANDER_SLEEP: Duration = Duration::from_millis(1);
-/// How closely two means of the debt can be compared, in thousandths of its ceiling.
+/// The accuracy with which two means of the debt can be compared, in thousandths of its ceiling.
 const DEBT_SLACK_PERMILLE: f64 = 50.0;
-/// Fewer seconds than this say nothing about the debt.
+/// The number of seconds below which the debt is not judged.
 const DEBT_SAMPLES: usize = 60;
 
 pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
@@ -53,7 +55,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     let time = Duration::from_secs(settings.seconds.unwrap_or(SECONDS));
     let durability = settings.durability.unwrap_or(Durability::Buffered);
     let records = Records::new(settings.seed, KEY_BYTES, settings.value_bytes.unwrap_or(VALUE_BYTES));
-    // Which record lies under each key: made before memory is looked at.
+    // The record under each key. It is allocated before memory is measured.
     let mut latest: Vec<u32> = vec![0; n as usize];
     let before = resident_bytes().unwrap_or(0);
     let bed = Bed::with(settings, durability, |builder| builder.max_pinned_space_bytes(u64::MAX))?;
@@ -127,7 +129,7 @@ fn percentiles(row: Row, histogram: &Histogram<u64>, names: [&'static str; 4]) -
     row.with(p50, at(0.5)).with(p99, at(0.99)).with(p999, at(0.999)).with(max, histogram.max())
 }
 
-/// What one second's puts took.
+/// The puts of one second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
     rows: u64,
@@ -158,7 +160,8 @@ impl<'a> Writer<'a> {
         Writer { db, table, records, random, puts: 0, wall, own, waited_ns: 0, seconds: Vec::new() }
     }
 
-    /// Puts for `time`. Record `latest[i]` lies under key `i` afterwards; record *i* is of key *i* modulo their number.
+    /// Puts for `time`. Afterwards record `latest[i]` is under key `i`; record *i* belongs to key *i* modulo their
+    /// number.
     fn write(&mut self, time: Duration, latest: &mut [u32]) -> Outcome<()> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let (mut here, mut own_here) = (latencies(), latencies());
@@ -206,12 +209,12 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The number of the record that gives key `at` its value.
+/// Returns the number of the record whose value key `at` has.
 fn version(at: u64, latest: &[u32]) -> u64 {
     at + latest.len() as u64 * u64::from(latest[at as usize])
 }
 
-/// What a second looked like from outside.
+/// The measurements of a second from outside.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     resident_bytes: u64,
@@ -247,7 +250,7 @@ fn sample(bed: &Bed, stop: &AtomicBool) -> Outcome<Vec<Sample>> {
     Ok(samples)
 }
 
-/// How late a thread wakes that sleeps and does nothing else.
+/// Measures the delay with which a thread wakes that only sleeps.
 fn stand_by(stop: &AtomicBool) -> Histogram<u64> {
     let mut late = latencies();
     while !stop.load(Ordering::SeqCst) {
@@ -258,7 +261,7 @@ fn stand_by(stop: &AtomicBool) -> Histogram<u64> {
     late
 }
 
-/// The mean debt of the sixth of the run before its third, and of its last sixth, in thousandths.
+/// Returns the mean debt of the sixth of the run before its third, and of its last sixth, in thousandths.
 fn debts(samples: &[Sample]) -> [f64; 2] {
     let sixth = (samples.len() / 6).max(1);
     [samples.len().div_ceil(3), samples.len()].map(|end| {
@@ -290,12 +293,12 @@ fn over_time(mut row: Row, seconds: &[Second], samples: &[Sample]) -> Row {
         .over_time("delayed_so_far_ns", of_sample(&|sample| sample.delayed_ns))
 }
 
-/// Every record is the first of its key.
+/// Checks that every record is the first of its key.
 fn check_snapshot(snapshot: &Snapshot, table: &Table, records: Records, n: u64) -> Outcome<()> {
     records.check(n, &mut snapshot.cursor(table, ..)?)
 }
 
-/// Every record is the last that was put under its key.
+/// Checks that every record is the last that was put under its key.
 fn check_latest(db: &Database, table: &Table, records: Records, latest: &[u32]) -> Outcome<()> {
     let snapshot = db.snapshot()?;
     let (mut key, mut value) = (Vec::new(), Vec::new());

@@ -2,15 +2,15 @@
 //!
 //! * Each thread commits 1,000 (`--iterations`) transactions of 100 (`--batch-size`) inserts. Ids are disjoint and
 //!   ascend on each thread; a key is an id, 8 bytes big-endian, its value `data_<id>`. Commits sync.
-//!   `--api rows`: the same as rows of a typed table. `--api sql`: through SQL; a handle is a connection then, and
-//!   its statement is prepared anew for each transaction.
-//! * `per-transaction`: a handle for each transaction, 1,000 of them open at once on each thread: opened in a row,
-//!   each with its transaction begun, then used one after another. Opening is inside the timer.
+//!   `--api rows`: the same as rows of a typed table. `--api sql`: through SQL; a handle is then a connection, and its
+//!   statement is prepared again for each transaction.
+//! * `per-transaction`: a handle for each transaction, 1,000 of them open at once on each thread. They are opened in a
+//!   row, each with its transaction begun, and then used one after another. Opening is inside the timer.
 //! * `long-lived`: one handle for each thread.
-//! * `--work-us` of other work inside each transaction, on the processor.
+//! * `--work-us`: other work on the processor inside each transaction.
 //! * `--long`: 10,000,000 rows across at least 10 checkpoints.
 //!
-//! Latency is a transaction's, from its begin (for handles that were opened beforehand: from its first insert) to
+//! The latency of a transaction counts from its begin (for handles that were opened before: from its first insert) to
 //! its acknowledgement. The worst second is the one with the fewest rows among the whole seconds.
 
 use crate::bed::Bed;
@@ -29,15 +29,15 @@ pub(super) const NAME: &str = "write-throughput";
 const ITERATIONS: u64 = 1000;
 const BATCH_ROWS: u64 = 100;
 const LONG_ROWS: u64 = 10_000_000;
-/// Seals of a long run: with one checkpoint each and a few that absorb two, at least 10 checkpoints.
+/// The number of seals of a long run: with one checkpoint each, and a few that absorb two, at least 10 checkpoints.
 const LONG_SEALS: u64 = 16;
 const OPEN_AT_ONCE: u64 = 1000;
 
-/// What every thread does.
+/// The work of every thread.
 #[derive(Clone, Copy)]
 struct Plan {
     threads: usize,
-    /// Transactions of a thread.
+    /// The number of transactions of a thread.
     transactions: u64,
     batch: u64,
     work: Duration,
@@ -115,7 +115,7 @@ fn measure(settings: &Settings, plan: Plan) -> Outcome<Row> {
         row = row.with("worst_second_rows", worst);
     }
     row = total.latencies_into(row).with("checkpoints", stats.checkpoints).with("conflicts", stats.conflicts);
-    // The last second is not a whole one, and would look like a stall.
+    // The last second is incomplete, and would look like a stall.
     let whole_seconds = total.rows_by_second.iter().take(seconds as usize).copied().collect();
     row = row.over_time("rows_by_second", whole_seconds);
     if plan.connections == Connections::PerTransaction {
@@ -179,7 +179,7 @@ impl<'a> Client<'a> {
     #[cfg(feature = "sql")]
     fn run_sql(mut self, sql: &sql::Sql) -> Outcome<Tally> {
         use crate::through_sql::{connect, run};
-        // Connections of C's memory: what they take is not counted here.
+        // SQLite allocates connections with C's allocator, so their memory is not counted here.
         self.tally.handle_bytes = None;
         let mut left = self.plan.transactions;
         if self.plan.connections == Connections::LongLived {
@@ -257,13 +257,13 @@ impl<'a> Client<'a> {
     }
 }
 
-/// What one thread, or all, saw.
+/// The measurements of one thread, or of all.
 struct Tally {
     latencies_ns: Histogram<u64>,
     rows_by_second: Vec<u64>,
-    /// Memory of the handles that were opened, summed; `None` where nobody counts allocations.
+    /// The memory of the handles that were opened, summed; `None` if allocations are not counted.
     handle_bytes: Option<u64>,
-    /// Time in which handles were opened, summed.
+    /// The time of opening handles, summed.
     opening: Duration,
 }
 
@@ -298,7 +298,7 @@ impl Tally {
         Ok(total)
     }
 
-    /// The fewest rows in a whole second; `None` if the run was shorter than one.
+    /// Returns the fewest rows in a whole second; `None` if the run was shorter than one.
     fn worst_second(&self, seconds: f64) -> Option<u64> {
         self.rows_by_second.iter().take(seconds as usize).min().copied()
     }

@@ -1,7 +1,7 @@
 //! `ycsb`: the six core workloads of the Yahoo! Cloud Serving Benchmark (Cooper and others, SoCC 2010).
 //!
 //! * n (500,000) records, keys of 24 random bytes, values of 1,000, loaded and checkpointed; each mix begins with a
-//!   fresh load. 200,000 operations (`--iterations`) in all, on 2 threads (`--threads`).
+//!   fresh load. 200,000 operations (`--iterations`) in total, on 2 threads (`--threads`).
 //! * Keys are drawn by the zipfian distribution with 0.99, scattered; in D the newest records are the frequent ones.
 //!
 //! | mix | operations |
@@ -13,10 +13,10 @@
 //! | E | 95% scans of 1 to 100 records, 5% inserts |
 //! | F | half reads, half reads with an update after them |
 //!
-//! * An operation is a transaction of its own. Every value that is read is checked whole.
-//! * Before its measured operations a thread does a tenth as many, unmeasured: the pool is warm.
-//! * Latencies are those of operations. With `--rate` each is due at its time, however late the one before was, and its
-//!   latency counts from then: what a stall holds up is counted for all that it held up.
+//! * An operation is a transaction of its own. Every value that is read is checked completely.
+//! * Before its measured operations a thread does a tenth as many, unmeasured, so that the pool is warm.
+//! * Latencies are those of operations. With `--rate` each is due at its time, even if the one before was late, and its
+//!   latency counts from then. A stall therefore counts for all operations that it delayed.
 
 use super::bulk;
 use crate::measure::{Meter, latencies, together};
@@ -51,7 +51,7 @@ enum Kind {
 
 struct Mix {
     name: &'static str,
-    /// In percent; the rest is of the other kind.
+    /// The share of the first kind of operation in percent; the rest is of the other kind.
     often: u64,
     kinds: (Kind, Kind),
     latest: bool,
@@ -66,7 +66,7 @@ const MIXES: [Mix; 6] = [
     Mix { name: "F", often: 50, kinds: (Kind::Read, Kind::ReadUpdate), latest: false },
 ];
 
-/// A mix at work.
+/// A running mix.
 struct Job<'a> {
     db: &'a Database,
     table: &'a Table,
@@ -80,7 +80,7 @@ struct Job<'a> {
     rate: Option<u64>,
 }
 
-/// What a thread saw.
+/// The measurements of a thread.
 struct Seen {
     latencies: Histogram<u64>,
     by_second: Vec<u64>,
@@ -207,7 +207,7 @@ impl Job<'_> {
     fn read(&self, i: u64, key: &[u8]) -> Outcome<()> {
         let snapshot = self.db.snapshot()?;
         let right = snapshot.get_with(self.table, key, |value| self.records.is_value_of(i, value))?;
-        // What is being inserted just now may not be there yet; at the end all of it must be.
+        // A record that is just being inserted may not exist yet; at the end all must exist.
         let is_coming = right.is_none() && i >= self.n;
         ensure(right == Some(true) || is_coming, || format!("the value of record {i} is wrong"))
     }

@@ -1,9 +1,9 @@
-//! `kills`: many rounds of killing, over one database.
+//! `kills`: many rounds of killing a writing process, on one database.
 //!
-//! A round starts a child, kills it 1 to 200 ms later, wherever it is: opening, recovering, committing, in a
-//! checkpoint. Three rounds in four the parent then opens the database and judges it; after the fourth the next
-//! child has to recover from what its predecessor left, and may be killed at that. What was found once is expected
-//! from then on as if it had been acknowledged.
+//! A round starts a child and kills it 1 to 200 ms later, at any point: while it opens, recovers, commits or
+//! checkpoints. After three rounds in four the parent opens the database and judges it. After the fourth the next child
+//! recovers what its predecessor left, and may be killed while it does. Commits that were found once are expected from
+//! then on as if they had been acknowledged.
 
 use super::victim::Victim;
 use super::workload::{self, Marks, WRITERS};
@@ -32,14 +32,14 @@ pub struct KillsArgs {
     tuning: Tuning,
 }
 
-/// One round in so many is not judged at once.
+/// One round in this number is not judged at once.
 const UNJUDGED_ONE_IN: u64 = 4;
-/// One judged round in so many reads every page as well.
+/// One judged round in this number also reads every page.
 const CHECKED_ONE_IN: u64 = 8;
-/// A child is killed within this time of its start.
+/// The longest time in milliseconds between the start and the kill of a child.
 const LONGEST_MS: u64 = 200;
 
-/// `pando kills`.
+/// Runs `pando kills`.
 pub fn run(args: &KillsArgs) -> Outcome {
     let mut scratch = Scratch::new(args.dir.as_deref(), "kills")?;
     let begun = Instant::now();
@@ -73,7 +73,7 @@ struct Rounds<'a> {
     dir: &'a Path,
     tuning: Tuning,
     random: Random,
-    /// The last commit of each writer that must be there.
+    /// The last commit of each writer that must exist.
     marks: Marks,
     acknowledged: u64,
     judged: u64,
@@ -102,7 +102,7 @@ impl<'a> Rounds<'a> {
     }
 
     fn judge(&mut self, is_last: bool) -> Outcome {
-        // A child killed at once has not made the database yet.
+        // A child that was killed at once has not created the database.
         let db = self.tuning.builder().create(self.dir)?;
         let verdict = workload::judge(&db, self.tuning.seed, &self.marks)?;
         if !verdict.wrong.is_empty() {

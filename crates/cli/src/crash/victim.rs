@@ -1,4 +1,4 @@
-//! The parent's side of a child that writes until it is killed.
+//! The parent's handle of a child that writes until it is killed.
 
 use super::workload::{Marks, WRITERS};
 use super::writer::Tuning;
@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A running child. Killed when it is dropped, so that none outlives its parent's failure.
+/// A running child. It is killed when this is dropped, so that it does not outlive a failed parent.
 pub struct Victim {
     child: Child,
     acknowledged: Arc<AtomicU64>,
     reader: Option<JoinHandle<Result<Heard, String>>>,
 }
 
-/// What a child acknowledged before it died.
+/// The commits that a child acknowledged before it died.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Heard {
     /// The last commit of each writer.
@@ -42,7 +42,7 @@ impl Victim {
         Ok(Victim { child, acknowledged, reader: Some(reader) })
     }
 
-    /// Waits until the child has acknowledged so many commits, at most for `patience`, and while it lives.
+    /// Waits until the child has acknowledged `commits` commits, for at most `patience`, while the child lives.
     pub fn wait_for(&self, commits: u64, patience: Duration) {
         let begun = Instant::now();
         let lives = || self.reader.as_ref().is_some_and(|reader| !reader.is_finished());
@@ -51,7 +51,7 @@ impl Victim {
         }
     }
 
-    /// Kills the child with SIGKILL and answers what it had acknowledged by then.
+    /// Kills the child with SIGKILL and returns what it had acknowledged before.
     pub fn kill(mut self) -> Outcome<Heard> {
         let refused = |cause| Failure::system("kill the child", cause);
         self.child.kill().map_err(refused)?;
@@ -70,7 +70,7 @@ impl Victim {
 
 impl Drop for Victim {
     fn drop(&mut self) {
-        // Both fail only if the child is gone already.
+        // Both calls fail only if the child has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,31 +1,32 @@
-//! The commits of the crash workload, and what must hold of them whenever the process is killed.
+//! The commits of the crash workload, and the conditions that must hold at any time when the process is killed.
 //!
-//! Each of [`WRITERS`] writers makes the commits 1, 2, 3 … of its own. Commit `n` of writer `w`, in one transaction
-//! over two tables,
+//! Each of [`WRITERS`] writers makes its own commits 1, 2, 3 and so on. Commit `n` of writer `w` is one transaction
+//! over two tables:
 //!
-//! 1. puts its rows: `(w, n, 0..k)` in [`ROWS`], number, lengths and bytes computable from the seed;
-//! 2. deletes the rows of commit `n - WINDOW`, one by one or as a range, so that the database stays small;
-//! 3. if it is a *contended* one, adds 1 to a row that all writers share, which makes them conflict;
-//! 4. sets `w`'s row in [`COUNTERS`] to `n` and to its contended commits so far.
+//! 1. It puts its rows `(w, n, 0..k)` into [`ROWS`]. Their number, lengths and bytes are computed from the seed.
+//! 2. It deletes the rows of commit `n - WINDOW`, one by one or as a range, so that the database stays small.
+//! 3. If it is a *contended* commit, it adds 1 to a row that all writers share, which makes them conflict.
+//! 4. It sets `w`'s row in [`COUNTERS`] to `n` and to the number of its contended commits so far.
 //!
 //! The judge reads one snapshot. Let `c` be `w`'s counter. Then:
 //!
-//! 1. *nothing acknowledged is lost*: `c` is at least the last commit that `w` acknowledged;
-//! 2. *nothing is half there*: the rows of `w` are exactly those of commits `c - WINDOW + 1 ..= c`, byte for byte;
-//! 3. *no update is lost*: the shared row is the sum of the contended commits of all writers.
+//! 1. *No acknowledged commit is lost*: `c` is at least the last commit that `w` acknowledged.
+//! 2. *No commit is applied partially*: the rows of `w` are exactly those of commits `c - WINDOW + 1 ..= c`, byte for
+//!    byte.
+//! 3. *No update is lost*: the shared row is the sum of the contended commits of all writers.
 
 use base::seams::Random;
 use pando::{Database, Durability, Result, Snapshot, Span, Table, Transaction};
 
-/// Concurrent writers.
+/// The number of concurrent writers.
 pub const WRITERS: usize = 4;
-/// Commits of a writer whose rows are kept.
+/// The number of commits of a writer whose rows are kept.
 const WINDOW: u64 = 48;
-/// The most rows of a commit.
+/// The largest number of rows of a commit.
 const MOST_ROWS: u64 = 8;
-/// One commit in so many touches the shared row.
+/// One commit in this number changes the shared row.
 const CONTENDED_ONE_IN: u64 = 8;
-/// One commit in so many has a row that needs an extent of its own.
+/// One commit in this number has a row that needs an extent of its own.
 const LARGE_ONE_IN: u64 = 40;
 
 /// The table of the rows.
@@ -45,12 +46,12 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Makes them if they are missing.
+    /// Opens the tables, and creates them if they do not exist.
     pub fn create(db: &Database) -> Result<Self> {
         Ok(Tables { rows: db.ensure_table(ROWS)?, counters: db.ensure_table(COUNTERS)? })
     }
 
-    /// As `snapshot` sees them; `None` if a kill came before they were made.
+    /// Returns the tables as `snapshot` sees them; `None` if a kill came before they were created.
     fn open(snapshot: &Snapshot) -> Result<Option<Self>> {
         let (rows, counters) = (snapshot.table(ROWS)?, snapshot.table(COUNTERS)?);
         Ok(rows.zip(counters).map(|(rows, counters)| Tables { rows, counters }))
@@ -60,14 +61,14 @@ impl Tables {
 /// A writer's counter row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
-    /// The last commit.
+    /// The number of the last commit.
     pub commit: u64,
-    /// Contended commits up to it.
+    /// The number of contended commits up to it.
     contended: u64,
 }
 
 impl Counter {
-    /// Writer `writer`'s counter, zero before its first commit.
+    /// Reads the counter of `writer`, which is zero before its first commit.
     pub fn read(snapshot: &Snapshot, tables: &Tables, writer: usize) -> Result<Counter> {
         let numbers = snapshot.get_with(&tables.counters, &counter_key(writer), numbers)?;
         Ok(numbers.map_or(Counter::default(), |[commit, contended]| Counter { commit, contended }))
@@ -78,7 +79,7 @@ fn counter_key(writer: usize) -> [u8; 1] {
     [writer as u8]
 }
 
-/// Little-endian numbers; all ones, which no counter reaches, if the length is not theirs.
+/// Reads little-endian numbers. If the length is wrong, all bits are ones, a value that no counter reaches.
 fn numbers<const N: usize>(bytes: &[u8]) -> [u64; N] {
     let mut numbers = [u64::MAX; N];
     if bytes.len() == N * 8 {
@@ -89,7 +90,7 @@ fn numbers<const N: usize>(bytes: &[u8]) -> [u64; N] {
     numbers
 }
 
-/// One commit: what it writes is decided by these three numbers.
+/// One commit. These three numbers determine what it writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Commit {
     pub seed: u64,
@@ -103,7 +104,7 @@ type Row = (Vec<u8>, Vec<u8>);
 impl Commit {
     fn random(self) -> Random {
         let mut random = Random::seeded(self.seed ^ (self.writer as u64) << 56 ^ self.number);
-        // Seeds that differ in few bits give streams alike in their first number.
+        // Seeds that differ in few bits produce similar first numbers.
         Random::seeded(random.next_u64())
     }
 
@@ -111,7 +112,7 @@ impl Commit {
         self.random().chance(1, CONTENDED_ONE_IN)
     }
 
-    /// `Sync` or `Buffered`: both must survive a killed process.
+    /// Returns `Sync` or `Buffered`. Commits of both must survive a killed process.
     pub fn durability(self) -> Durability {
         if self.number.is_multiple_of(2) { Durability::Sync } else { Durability::Buffered }
     }
@@ -122,7 +123,7 @@ impl Commit {
         key
     }
 
-    /// The rows in key order.
+    /// Returns the rows in key order.
     fn rows(self) -> Vec<Row> {
         let mut random = self.random();
         random.next_u64();
@@ -139,7 +140,7 @@ impl Commit {
         (0..count).map(row).collect()
     }
 
-    /// Writes the commit into `tx`, and answers the counter as of it. `before` is the counter that it follows.
+    /// Writes the commit into `tx` and returns the counter after it. `before` is the counter before it.
     pub fn write(self, tx: &mut Transaction, tables: &Tables, before: Counter) -> Result<Counter> {
         for (key, value) in self.rows() {
             tx.put(&tables.rows, &key, &value)?;
@@ -165,21 +166,21 @@ impl Commit {
     }
 }
 
-/// What the judge found.
+/// The result of a judgement.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     /// The last commit of each writer.
     pub marks: Marks,
-    /// Rows compared.
+    /// The number of rows that were compared.
     pub rows: u64,
-    /// What is wrong; empty if all is as it must be.
+    /// The violations; empty if there are none.
     pub wrong: Vec<String>,
 }
 
-/// Judges what `db` holds after a kill. `acknowledged`: for each writer the last commit known to be there.
+/// Judges the content of `db` after a kill. `acknowledged` is, for each writer, the last commit that must exist.
 ///
 /// # Errors
-/// Only of reading; what is untrue is in the verdict.
+/// An error of reading. Violations are in the verdict.
 pub fn judge(db: &Database, seed: u64, acknowledged: &Marks) -> Result<Verdict> {
     let snapshot = db.snapshot()?;
     let mut verdict = Verdict::default();
@@ -210,7 +211,7 @@ pub fn judge(db: &Database, seed: u64, acknowledged: &Marks) -> Result<Verdict> 
     Ok(verdict)
 }
 
-/// Compares the rows of one writer, up to its `last` commit, with what they must be.
+/// Compares the rows of one writer, up to its `last` commit, with the expected ones.
 fn judge_rows(snapshot: &Snapshot, tables: &Tables, last: Commit, verdict: &mut Verdict) -> Result<()> {
     let first = last.number.saturating_sub(WINDOW) + 1;
     let expected = (first..=last.number).flat_map(|number| Commit { number, ..last }.rows());
@@ -239,7 +240,7 @@ fn judge_rows(snapshot: &Snapshot, tables: &Tables, last: Commit, verdict: &mut 
     Ok(())
 }
 
-/// A row's key for people.
+/// Returns a row's key for people.
 fn name(key: &[u8]) -> String {
     match key {
         [_, number @ .., index] if number.len() == 8 => {
@@ -281,7 +282,7 @@ mod tests {
     #[test]
     fn each_kind_of_damage_is_found() {
         let damages: [fn(&mut Transaction, &Tables) -> Result<()>; 5] = [
-            // A lost row, a changed row, a row of a commit that never was, a lost commit, a lost update.
+            // In order: a lost row, a changed row, a row of a commit that never was, a lost commit, a lost update.
             |tx, tables| tx.delete(&tables.rows, &Commit { seed: SEED, writer: 1, number: 60 }.rows()[0].0),
             |tx, tables| {
                 tx.put(&tables.rows, &Commit { seed: SEED, writer: 2, number: 60 }.rows()[0].0, b"x")

@@ -1,5 +1,5 @@
-//! The child that is killed: it opens a database, writes from several threads, and says each commit's writer and
-//! number on its standard output once the commit was acknowledged to it. It ends only when it is killed.
+//! The child that is killed. It opens a database, writes from several threads, and prints each commit's writer and
+//! number to its standard output after the commit was acknowledged. It ends only when it is killed.
 
 use super::workload::{Commit, Counter, Tables, WRITERS};
 use crate::failure::{Failure, Outcome};
@@ -19,7 +19,7 @@ pub struct WriterArgs {
     tuning: Tuning,
 }
 
-/// What parent and child must agree on.
+/// The settings that parent and child must share.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Tuning {
     /// Seed of the commits' contents; the same seed writes the same commits
@@ -34,14 +34,15 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// Little memory and short segments, so that seals, checkpoints and segment switches come often.
+    /// Returns a builder with little memory and short segments, so that seals, checkpoints and segment switches are
+    /// frequent.
     pub fn builder(self) -> Builder {
         const MEMORY_BYTES: usize = 8 << 20;
         let builder = Database::builder().memory_bytes(MEMORY_BYTES);
         builder.checkpoint_bytes(self.checkpoint_bytes).max_segment_bytes(self.segment_bytes)
     }
 
-    /// The child's command line.
+    /// Returns the child's command line.
     pub fn arguments(self, dir: &Path) -> Vec<OsString> {
         let options = [
             ("--seed", self.seed),
@@ -53,7 +54,7 @@ impl Tuning {
     }
 }
 
-/// `pando crash-writer`.
+/// Runs `pando crash-writer`.
 pub fn run(args: &WriterArgs) -> Outcome {
     let db = args.tuning.builder().create(&args.dir)?;
     let tables = Tables::create(&db)?;
@@ -65,25 +66,25 @@ pub fn run(args: &WriterArgs) -> Outcome {
     })
 }
 
-/// Ends when the parent is gone.
+/// Writes commits until the parent has ended.
 fn write_forever(db: &Database, tables: &Tables, seed: u64, writer: usize) -> Outcome {
     let mut counter = Counter::read(&db.snapshot()?, tables, writer)?;
     let mut random = Random::from_entropy();
     loop {
         let commit = Commit { seed, writer, number: counter.commit + 1 };
         if random.chance(1, 16) {
-            // Written and given up: nothing of it may ever be seen.
+            // This transaction is rolled back, so nothing of it may ever be seen.
             let later = Commit { number: commit.number + random.below(4), ..commit };
             later.write(&mut db.begin()?, tables, counter)?;
         }
         counter = write_once(db, tables, commit, counter)?;
-        // One write of less than a pipe's atomic size: a kill leaves all of the line or nothing.
+        // The line is one write below the atomic size of a pipe, so a kill leaves all of it or nothing.
         let line = format!("{writer} {}\n", counter.commit);
         io::stdout().lock().write_all(line.as_bytes()).map_err(Failure::stdout)?;
     }
 }
 
-/// Tries until there is no conflict.
+/// Retries until there is no conflict.
 fn write_once(db: &Database, tables: &Tables, commit: Commit, before: Counter) -> Outcome<Counter> {
     let options = TransactionOptions { durability: commit.durability(), ..db.transaction_options() };
     loop {

@@ -1,7 +1,7 @@
-//! Several writers import the files, a batch a commit, while a verifier reads.
+//! Several writers import the files, one batch for each commit, while a verifier reads.
 //!
 //! A commit puts each file's content into [`FILES`] and, under the same path, its batch's number and its length into
-//! [`INDEX`]: by the two tables, and by the number of files that a batch has, a commit seen in part would show.
+//! [`INDEX`]. The two tables and the known number of files of a batch reveal a partially visible commit.
 
 use super::source::{FILES, INDEX, Source, index_row};
 use super::verify::{self, Tally};
@@ -14,14 +14,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What an import measured.
+/// The measurements of an import.
 #[derive(Debug)]
 pub struct Loaded {
-    /// From the first commit's beginning to the last one's end.
+    /// The time from the beginning of the first commit to the end of the last.
     pub elapsed: Duration,
-    /// Of the commits, in microseconds: building the transaction and committing it, without reading the files.
+    /// The latencies of the commits in microseconds: building and committing the transaction, without reading the
+    /// files.
     pub latencies: Histogram<u64>,
-    /// What was verified meanwhile.
+    /// The comparisons that were made meanwhile.
     pub verified: Tally,
 }
 
@@ -51,12 +52,12 @@ pub fn run(db: &Database, source: &Source, writers: usize) -> Outcome<Loaded> {
     loaded
 }
 
-/// Microseconds up to a minute, to three digits.
+/// Creates a histogram of microseconds up to a minute, with three digits.
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000, 3).expect("the bounds are in order")
 }
 
-/// Bytes on standard error, if that is a terminal.
+/// Returns a progress bar of bytes on standard error, if that is a terminal.
 fn progress(bytes: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("  {bar:40} {bytes} of {total_bytes}, {bytes_per_sec}");
     ProgressBar::new(bytes).with_style(style.expect("the template is right"))
@@ -67,14 +68,14 @@ struct Load<'a> {
     files: Table,
     index: Table,
     batches: Vec<&'a [tree::Entry]>,
-    /// The next batch that no writer has taken.
+    /// The number of the next batch that no writer has taken.
     next: AtomicUsize,
     failed: AtomicBool,
     bar: ProgressBar,
 }
 
 impl Load<'_> {
-    /// Takes batches until there are none left or another writer failed.
+    /// Takes batches until none are left or another writer failed.
     fn write_batches(&self) -> Outcome<Histogram<u64>> {
         let mut latencies = histogram();
         while !self.failed.load(Ordering::SeqCst) {
@@ -102,7 +103,7 @@ impl Load<'_> {
     }
 }
 
-/// Sweeps through one snapshot after another until the writers are done.
+/// Compares one snapshot after another until the writers are done.
 fn verify_until(db: &Database, source: &Source, done: &AtomicBool) -> Outcome<Tally> {
     let mut tally = Tally::default();
     while !done.load(Ordering::SeqCst) {

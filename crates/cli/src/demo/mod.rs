@@ -1,12 +1,12 @@
-//! `demo`: what the engine promises, shown on real files.
+//! `demo`: shows the guarantees of the engine on real files.
 //!
-//! 1. [`source`] finds a tree of files, or makes a small one;
-//! 2. [`load`] imports it with several writers while a verifier compares what snapshots show with the files;
-//! 3. a child process that writes to the same database is killed with SIGKILL, the database is opened again, and
-//!    judged: every acknowledged commit there, nothing half there, every file still as it was;
-//! 4. a check reads every page and verifies every checksum.
+//! 1. [`source`] finds a tree of files, or creates a small one.
+//! 2. [`load`] imports it with several writers, while a verifier compares snapshots with the files.
+//! 3. A child process that writes to the same database is killed with SIGKILL. Then the database is opened again and
+//!    judged: no acknowledged commit may be lost, no commit may be applied partially, and every file must be unchanged.
+//! 4. A check reads every page and verifies every checksum.
 //!
-//! Each step prints what it measured. The run fails if anything was found untrue.
+//! Each step prints its measurements. The run fails if any guarantee is violated.
 
 mod args;
 mod source;
@@ -30,11 +30,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use verify::Tally;
 
-/// The memory ceiling if none is given: less than there is to import, so that checkpoints, faults and evictions
-/// happen while it is verified.
+/// The default memory limit. It is less than the imported data, so that checkpoints, page faults and evictions happen
+/// during verification.
 const MEMORY_BYTES: usize = 32 << 20;
 
-/// `pando demo`.
+/// Runs `pando demo`.
 pub fn run(args: &DemoArgs) -> Outcome {
     let begun = Instant::now();
     let mut scratch = Scratch::new(args.dir.as_deref(), "demo")?;
@@ -102,7 +102,7 @@ impl<'a> Demo<'a> {
         let writers = workload::WRITERS;
         say!("\n2. A child process with {writers} writers, killed with SIGKILL in the middle of writing")?;
         let victim = Victim::start(&self.database, tuning)?;
-        // A slow machine takes its time to begin.
+        // A slow machine needs time to start the child.
         victim.wait_for(1, Duration::from_secs(60));
         victim.wait_for(if self.args.small { 500 } else { 10_000 }, Duration::from_secs(5));
         let heard = victim.kill()?;
@@ -132,7 +132,7 @@ impl<'a> Demo<'a> {
         Ok(db.close()?)
     }
 
-    /// Compares all files with what a snapshot shows.
+    /// Compares all files with a snapshot.
     fn verify(&self, db: &Database) -> Outcome<Tally> {
         let mut tally = Tally::default();
         verify::sweep(db, &self.source, true, &mut tally)?;

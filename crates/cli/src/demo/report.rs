@@ -1,4 +1,4 @@
-//! What the demonstration prints.
+//! The output of the demonstration.
 
 use super::load::Loaded;
 use super::source::Source;
@@ -11,18 +11,18 @@ use pando::{CheckReport, Stats};
 use std::fmt::Display;
 use std::time::Duration;
 
-/// A line of a section.
+/// Prints a line of a section.
 pub fn field(label: &str, value: impl Display) -> Outcome {
     say!("  {label:<24} {value}")
 }
 
-/// A count or a size, by its name.
+/// Prints a count or a size with its name.
 fn number(name: &str, value: u64) -> Outcome {
     let shown = if name.ends_with("_bytes") { text::size(value) } else { text::count(value) };
     field(&name.replace('_', " "), shown)
 }
 
-/// What the import measured.
+/// Prints the measurements of the import.
 pub fn load(source: &Source, loaded: &Loaded) -> Outcome {
     let files = source.files.len() as u64;
     let (count, commits) = (text::count(files), text::count(loaded.latencies.len()));
@@ -44,7 +44,7 @@ pub fn load(source: &Source, loaded: &Loaded) -> Outcome {
     field("", format_args!("the first that was not empty showed {first} of {commits} commits"))
 }
 
-/// What the killed child left.
+/// Prints the state that the killed child left.
 pub fn kill(heard: &Heard, verdict: &Verdict, opened: Duration) -> Outcome {
     let found: u64 = verdict.marks.iter().sum();
     let (heard, found) = (text::count(heard.commits), text::count(found));
@@ -54,7 +54,7 @@ pub fn kill(heard: &Heard, verdict: &Verdict, opened: Duration) -> Outcome {
     field("compared", format_args!("{} rows, byte for byte", text::count(verdict.rows)))
 }
 
-/// What the check found, and what the database takes on disk.
+/// Prints the findings of the check, and the size of the database on disk.
 pub fn check(found: &CheckReport, elapsed: Duration, stats: &Stats) -> Outcome {
     for (name, value) in inspect::check_fields(found) {
         number(name, value)?;
@@ -67,7 +67,7 @@ pub fn check(found: &CheckReport, elapsed: Duration, stats: &Stats) -> Outcome {
     field("space", format_args!("{amplification:.2} bytes on disk for each byte of keys and values"))
 }
 
-/// Everything that the engine counts.
+/// Prints all counters of the engine.
 pub fn counters(stats: &Stats) -> Outcome {
     stats.numbers().into_iter().try_for_each(|(name, value)| number(&name, value))
 }

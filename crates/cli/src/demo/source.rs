@@ -1,4 +1,4 @@
-//! The files of a demonstration, and the two tables that show them.
+//! The files of a demonstration, and the two tables that hold them.
 
 use super::args::DemoArgs;
 use crate::failure::{Failure, Outcome};
@@ -7,15 +7,15 @@ use base::seams::Random;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file is one value, so that one longer than that is passed over; and this leaves a batch small.
+/// The longest file that is imported. A file is one value, and this limit also keeps a batch small.
 const MOST_FILE_BYTES: u64 = 16 << 20;
-/// A batch, which is one commit, ends with the file that reaches either.
+/// A batch, which is one commit, ends with the file that reaches one of these limits.
 const BATCH_FILES: usize = 32;
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Path to content.
+/// The table of contents by path.
 pub const FILES: &str = "files";
-/// Path to [`index_row`].
+/// The table of [`index_row`] by path.
 pub const INDEX: &str = "index";
 
 /// A tree of files, shuffled and cut into batches.
@@ -24,12 +24,12 @@ pub struct Source {
     pub name: String,
     pub files: Vec<Entry>,
     pub bytes: u64,
-    /// Where each batch ends in `files`.
+    /// The end of each batch in `files`.
     ends: Vec<usize>,
 }
 
 impl Source {
-    /// The tree that the arguments name, or the first there is.
+    /// Finds the tree that the arguments name, or the first default that exists.
     pub fn find(args: &DemoArgs, scratch: &Path) -> Outcome<Self> {
         let limits =
             Limits { files: args.most_files, bytes: args.most_bytes as u64, file_bytes: MOST_FILE_BYTES };
@@ -47,7 +47,8 @@ impl Source {
         }
         let mut source =
             Source { name, bytes: files.iter().map(|file| file.bytes).sum(), files, ends: Vec::new() };
-        // In the order of a walk the writers would only ever append; shuffled, they write all over the table.
+        // In the order of a directory walk the writers would only append. After the shuffle they write all over the
+        // table.
         Random::seeded(args.seed).shuffle(&mut source.files);
         source.cut();
         Ok(source)
@@ -64,14 +65,14 @@ impl Source {
         }
     }
 
-    /// The batches in order: each is one commit.
+    /// Returns the batches in order. Each is one commit.
     pub fn batches(&self) -> impl ExactSizeIterator<Item = &[Entry]> {
         let begin = |index: usize| index.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.ends.iter().enumerate().map(move |(index, end)| &self.files[begin(index)..*end])
     }
 }
 
-/// A row of the index: the number of the file's batch, and its length.
+/// Returns a row of the index: the number of the file's batch, and its length.
 pub fn index_row(batch: usize, bytes: usize) -> [u8; 16] {
     let mut row = [0; 16];
     row[..8].copy_from_slice(&(batch as u64).to_le_bytes());
@@ -79,7 +80,7 @@ pub fn index_row(batch: usize, bytes: usize) -> [u8; 16] {
     row
 }
 
-/// Where cargo keeps the sources of what was built here.
+/// Returns the directory in which cargo keeps the sources of dependencies.
 fn registry() -> Option<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))?;
@@ -88,7 +89,7 @@ fn registry() -> Option<PathBuf> {
     has_entries.then_some(sources)
 }
 
-/// Makes a tree of about 4 MiB: mostly short files of words, some longer ones, some of random bytes.
+/// Generates a tree of about 4 MiB: mostly short files of words, some longer ones, and some of random bytes.
 fn generate(root: &Path, seed: u64) -> Outcome {
     const DIRECTORIES: u64 = 24;
     const FILES: u64 = 25;

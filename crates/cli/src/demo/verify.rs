@@ -1,4 +1,4 @@
-//! Compares what one snapshot shows with the files.
+//! Compares one snapshot with the files.
 
 use super::source::{FILES, INDEX, Source, index_row};
 use crate::failure::{Failure, Outcome};
@@ -7,22 +7,22 @@ use pando::{Database, ErrorKind, Span, Table};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What sweeps compared.
+/// The counts of comparisons.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub snapshots: u64,
     pub files: u64,
-    /// Of contents.
+    /// The number of bytes of contents.
     pub bytes: u64,
-    /// Batches that the first snapshot with any showed.
+    /// The number of batches in the first snapshot that had any.
     pub batches_at_first: u64,
 }
 
-/// Where each file lies and which batch it belongs to.
+/// The path of each file, and the batch that it belongs to.
 type Places<'a> = HashMap<&'a [u8], (&'a Path, usize)>;
 
-/// Reads everything that a new snapshot shows. Both tables must show the same paths, each content must be the
-/// file's, and of each batch all files or none must be there; all batches, if `is_complete`.
+/// Reads everything in a new snapshot. Both tables must have the same paths, each content must equal the file's, and
+/// each batch must have all of its files or none. If `is_complete`, all batches must be there.
 pub fn sweep(db: &Database, source: &Source, is_complete: bool, tally: &mut Tally) -> Outcome {
     let batches: Vec<_> = source.batches().collect();
     let places = places(&batches);

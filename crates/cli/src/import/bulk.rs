@@ -1,11 +1,11 @@
-//! `import --bulk`: the whole input as one load ([`pando::Database::bulk_load`]).
+//! `import --bulk`: imports the whole input as one load ([`pando::Database::bulk_load`]).
 
 use super::items::{Item, Items, Loaded};
 use crate::failure::{Failure, Outcome};
 use indicatif::ProgressBar;
 use pando::{Database, Error, Table};
 
-/// How often the bar moves, in records.
+/// The number of records between updates of the progress bar.
 const PROGRESS_RECORDS: u64 = 4096;
 
 /// Loads all of `items`, or nothing.

@@ -1,7 +1,7 @@
-//! CSV rows as records.
+//! Reads CSV rows as records.
 //!
-//! The key is the column named, or the first. The value is the column named; else, of two columns, the other one;
-//! else the whole row as a JSON object, in the order of the columns.
+//! The key is the named column, or the first. The value is the named column. Without a name it is the second of two
+//! columns, or else the whole row as a JSON object, in the order of the columns.
 
 use super::items::Item;
 use crate::failure::{Failure, Outcome};
@@ -15,13 +15,13 @@ pub struct Records {
     reader: Reader<Quotes<Text<Box<dyn Read>>>>,
     columns: Vec<String>,
     key: usize,
-    /// `None`: the whole row.
+    /// The column of the value; `None`: the whole row.
     value: Option<usize>,
     row: ByteRecord,
 }
 
 impl Records {
-    /// Reads the header and finds the columns in it.
+    /// Reads the header and finds the columns.
     pub fn new(input: Box<dyn Read>, delimiter: u8, key: Option<&str>, value: Option<&str>) -> Outcome<Self> {
         let input = Quotes::new(Text::new(input), delimiter);
         let mut reader = ReaderBuilder::new().delimiter(delimiter).from_reader(input);

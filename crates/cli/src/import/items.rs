@@ -1,4 +1,4 @@
-//! What an import reads, whatever the format: records one after the other, and how many of them were put.
+//! The input of an import in any format: a sequence of records, and the count of those that were put.
 
 use crate::failure::{Failure, Outcome};
 use crate::tree;
@@ -20,10 +20,10 @@ pub enum RecordFormat {
     Tree,
 }
 
-/// What is to be put.
+/// A record to put.
 pub enum Item {
     Record(Vec<u8>, Vec<u8>),
-    /// A file, read by the writer, so that several are read at once.
+    /// A file, which the writer reads, so that several are read at once.
     File(tree::Entry),
 }
 
@@ -38,7 +38,7 @@ pub(super) fn open_input(source: &Path) -> Outcome<Box<dyn Read>> {
     Ok(Box::new(File::open(source).map_err(refused)?))
 }
 
-/// How many records are in, on standard error, if that is a terminal.
+/// Returns a progress bar of records on standard error, if that is a terminal.
 pub(super) fn progress() -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {human_pos} records, {per_sec}");
     let bar = ProgressBar::new_spinner().with_style(style.expect("the template is right"));
@@ -46,17 +46,17 @@ pub(super) fn progress() -> ProgressBar {
     bar
 }
 
-/// What was put.
+/// The counts of what was put.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Loaded {
     pub records: u64,
-    /// Of keys and values.
+    /// The number of bytes of keys and values.
     pub bytes: u64,
     pub commits: u64,
 }
 
 impl Loaded {
-    /// A failure, with what was committed before it.
+    /// Returns a failure with what was committed before it.
     pub fn left_by(self, failure: Failure, is_in_order: bool) -> Failure {
         let Loaded { records, commits, .. } = self;
         let of = if is_in_order { "the first " } else { "" };

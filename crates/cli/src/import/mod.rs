@@ -1,9 +1,9 @@
-//! `import`: records from CSV, NDJSON or a directory tree.
+//! `import`: imports records from CSV, NDJSON or a directory tree.
 //!
-//! One thread reads the input and cuts it into batches; `--threads` writers commit a batch a transaction, each
-//! batch all or nothing. A failure stops the import and leaves the batches before it: running it again is safe,
-//! since a record is put under its key whether it is there or not. With `--bulk` all records are one transaction. Rows
-//! of typed tables go another way: [`typed`]; what goes to a server does so by [`server`].
+//! One thread reads the input and cuts it into batches. `--threads` writers commit one batch for each transaction, and
+//! each batch is all or nothing. A failure stops the import and keeps the batches before it. It is safe to run the
+//! import again, because a record is put under its key whether it exists or not. With `--bulk` all records are one
+//! transaction. [`typed`] imports rows of typed tables, and [`server`] sends records to a server.
 
 mod items;
 mod csv_input;
@@ -76,7 +76,7 @@ pub struct ImportArgs {
     create: CreateArgs,
 }
 
-/// `pando import`.
+/// Runs `pando import`.
 pub fn run(args: &ImportArgs) -> Outcome {
     if args.typed.is_asked_for() {
         if args.bulk {
@@ -85,7 +85,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
         return typed::run(args);
     }
     rows::refuse_reserved(&args.table)?;
-    // The input is opened first: a name mistyped creates no database.
+    // The input is opened first, so that a misspelt name creates no database.
     let items = args.items()?;
     let begun = Instant::now();
     let loaded = match Remote::of(&args.dir)? {
@@ -98,7 +98,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
 }
 
 impl ImportArgs {
-    /// Into the directory.
+    /// Imports into the directory.
     fn load(&self, items: Items) -> Outcome<Loaded> {
         let db = self.create.create(&self.dir)?;
         let table = self.options.table(&db, &self.table)?;
@@ -115,7 +115,7 @@ impl ImportArgs {
         Ok(loaded)
     }
 
-    /// To a server.
+    /// Imports into a server.
     fn send(&self, remote: &Remote, items: Items) -> Outcome<Loaded> {
         remote.make_table(&self.table, self.options, self.create)?;
         let durability = self.create.write.durability.name();
@@ -181,10 +181,10 @@ fn parse_delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-/// A batch is cut at this many bytes even if it has fewer records than asked for.
+/// The size at which a batch is cut, even if it has fewer records than asked for.
 const MOST_BATCH_BYTES: u64 = 8 << 20;
 
-/// Where records are put.
+/// The destination of records.
 enum Target<'a> {
     Table { db: &'a Database, table: &'a Table },
     Server(server::ServerTable<'a>),
@@ -192,14 +192,14 @@ enum Target<'a> {
 
 struct Loader<'a> {
     target: Target<'a>,
-    /// Some writer failed: the others and the reader stop.
+    /// Whether a writer failed, so that the others and the reader stop.
     failed: AtomicBool,
     bar: &'a ProgressBar,
 }
 
 impl Loader<'_> {
-    /// Puts all items, and answers the first failure of reading or writing, if there is one, with what is in the table
-    /// all the same.
+    /// Puts all items. Returns the first failure of reading or writing, if there is one, with what is in the table
+    /// nevertheless.
     fn run(&self, items: Items, args: &ImportArgs) -> Outcome<Loaded> {
         let (writers, batch_records) = (usize::from(args.threads), args.batch as usize);
         let (sender, receiver) = sync_channel::<Vec<Item>>(writers);
@@ -209,7 +209,7 @@ impl Loader<'_> {
             let writers: Vec<_> =
                 (0..writers).map(|_| scope.spawn(|| self.write_batches(receiver))).collect();
             let read = self.cut(items, batch_records, |batch| {
-                // The receiver outlives this scope, so that sending cannot fail.
+                // The receiver outlives this scope, so sending cannot fail.
                 sender.send(batch).expect("the receiver is alive");
             });
             drop(sender);
@@ -248,8 +248,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Commits batches until there are no more. After a failure the rest are taken and dropped, so that the reader
-    /// never waits for room.
+    /// Commits batches until none are left. After a failure the remaining ones are taken and dropped, so that the
+    /// reader never waits for room.
     fn write_batches(&self, receiver: &Mutex<Receiver<Vec<Item>>>) -> (Loaded, Outcome) {
         let mut loaded = Loaded::default();
         let mut outcome = Ok(());
@@ -304,10 +304,10 @@ fn put(db: &Database, table: &Table, batch: Vec<Item>, loaded: &mut Loaded) -> O
     Ok(())
 }
 
-/// What is put under a key.
+/// The value of a record.
 enum Content {
     Bytes(Vec<u8>),
-    /// Too long to be held: passed through, from its beginning each time that the transaction runs.
+    /// A file that is too long for memory. It is read from its beginning each time that the transaction runs.
     File(PathBuf),
 }
 

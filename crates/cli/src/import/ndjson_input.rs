@@ -1,8 +1,8 @@
-//! NDJSON lines as records.
+//! Reads NDJSON lines as records.
 //!
 //! Without options a line is `{"key": "...", "value": ...}`, with `key_hex` and `value_hex` for bytes that are not
-//! UTF-8: what `export` writes. A value that is not a string is kept as its JSON text. With `--key FIELD` a line is
-//! any object: that field is the key, and the value the whole line or the field that `--value` names.
+//! UTF-8, as `export` writes it. A value that is not a string is kept as its JSON text. With `--key FIELD` a line is
+//! any object: that field is the key, and the value is the whole line or the field that `--value` names.
 
 use super::items::Item;
 use crate::failure::{Failure, Outcome};
@@ -24,7 +24,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Records of `input`.
+    /// Creates a reader of the records of `input`.
     pub fn new(input: Box<dyn Read>, key: Option<&str>, value: Option<&str>) -> Outcome<Self> {
         if value.is_some() && key.is_none() {
             return Err(Failure::Usage("for NDJSON, --value needs --key".to_owned()));
@@ -57,7 +57,7 @@ impl Records {
     }
 }
 
-/// The bytes of field `name`, or of the same name with `_hex` behind it.
+/// Returns the bytes of field `name`, or of the same name with the suffix `_hex`.
 fn either(fields: &mut Fields, name: &str) -> Result<Vec<u8>, String> {
     let hex_name = format!("{name}_hex");
     match (fields.remove(name), fields.remove(&hex_name)) {
@@ -70,7 +70,7 @@ fn either(fields: &mut Fields, name: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A string's text, anything else's JSON.
+/// Returns the text of a string, or the JSON of another value.
 fn content(value: &RawValue) -> Result<Vec<u8>, String> {
     let json = value.get();
     if !json.starts_with('"') {

@@ -1,7 +1,8 @@
-//! `import` into a server: a batch is a request, and so one transaction; with `--bulk` everything is.
+//! `import` into a server: a batch is one request, and therefore one transaction. With `--bulk` the whole input is one
+//! request.
 //!
-//! A long value goes by itself, piece by piece: its transaction is its own. What stands before it is sent before it, so
-//! that the last of several records of the same key stays here too.
+//! A long value is sent separately in pieces, as a transaction of its own. The records before it are sent first, so
+//! that the last of several records with the same key stays here too.
 
 use super::items::{Item, Items, Loaded};
 use crate::failure::{Failure, Outcome};
@@ -12,20 +13,19 @@ use indicatif::ProgressBar;
 use std::fs::File;
 use std::io::{self, Read};
 
-/// Longer values are not among the lines of a batch, which the server takes up to 4 MiB each: in JSON a byte may
-/// become six.
+/// The longest value in the lines of a batch. The server accepts lines of up to 4 MiB, and in JSON a byte may take six.
 const LONG_BYTES: u64 = 512 << 10;
 
 /// A table of a server.
 pub(super) struct ServerTable<'a> {
     pub remote: &'a Remote,
     pub name: &'a str,
-    /// What each commit is to survive, as addresses have it.
+    /// The durability of each commit, as in addresses.
     pub durability: &'static str,
 }
 
 impl ServerTable<'_> {
-    /// Sends a batch, all of it or nothing but for its long values, and counts what the server has committed.
+    /// Sends a batch and counts what the server has committed. Except for its long values, the batch is all or nothing.
     pub fn write(&self, batch: Vec<Item>, loaded: &mut Loaded) -> Outcome {
         let (mut lines, mut waiting) = (Vec::new(), Loaded::default());
         for item in batch {
@@ -70,7 +70,7 @@ impl ServerTable<'_> {
         self.send(&mut lines, &mut waiting, loaded)
     }
 
-    /// Sends all of `items` as one request, as they are read: all or nothing.
+    /// Sends all of `items` as one request while they are read: all or nothing.
     pub fn write_all(&self, items: Items, bar: &ProgressBar) -> Outcome<Loaded> {
         let loaded = Loaded { commits: 1, ..Loaded::default() };
         let mut lines = Lines { items, line: Vec::new(), sent: 0, loaded, failure: None, bar };
@@ -99,11 +99,11 @@ impl ServerTable<'_> {
     }
 }
 
-/// Records as a body, a line at a time. One that cannot be read ends it before its end, and so stores nothing.
+/// Records as a body of lines. If one cannot be read, the body is incomplete, and so the server stores nothing.
 struct Lines<'a> {
     items: Items,
     line: Vec<u8>,
-    /// Bytes of the line.
+    /// The number of bytes of the current line that were sent.
     sent: usize,
     loaded: Loaded,
     failure: Option<Failure>,

@@ -1,8 +1,9 @@
-//! `import --typed`: rows of CSV or NDJSON into a typed table, here or at a server.
+//! `import --typed`: imports rows of CSV or NDJSON into a typed table, in a directory or at a server.
 //!
-//! All rows are inserted in one transaction, with the making of the table if `--schema` asks for it: after a failure,
-//! which names line and column, nothing is there. `--chunk N` commits every N rows instead; then a failure says behind
-//! which line nothing is. [`rows::Import`] does it, in this process or in the server, which is sent the input as it is.
+//! All rows are inserted in one transaction, which also creates the table if `--schema` asks for it. A failure names
+//! line and column, and leaves nothing in the table. `--chunk N` commits every N rows instead; a failure then names the
+//! line after which no row was imported. [`rows::Import`] does the work, in this process or in the server, to which the
+//! input is sent unchanged.
 
 use super::ImportArgs;
 use super::items::{RecordFormat, open_input, progress};
@@ -47,7 +48,7 @@ pub struct TypedArgs {
 }
 
 impl TypedArgs {
-    /// Whether rows are meant.
+    /// Returns whether rows of a typed table are imported.
     pub fn is_asked_for(&self) -> bool {
         self.typed || self.schema.is_some() || self.upsert || self.chunk.is_some()
     }
@@ -65,7 +66,7 @@ impl TypedArgs {
     }
 }
 
-/// `pando import --typed`.
+/// Runs `pando import --typed`.
 pub fn run(args: &ImportArgs) -> Outcome {
     let definition = args.typed.definition(&args.table)?;
     if args.key.is_some() || args.value.is_some() || args.threads != 1 {
@@ -92,7 +93,7 @@ fn no_table(name: &str) -> Failure {
     Failure::Usage(format!("there is no typed table {name:?}; give its columns with --schema to create it"))
 }
 
-/// Into the directory. Answers how many rows there were.
+/// Imports into the directory. Returns how many rows there were.
 fn load(
     args: &ImportArgs,
     definition: Option<&Definition>,
@@ -149,7 +150,7 @@ fn is_absent(error: &pando::Error) -> bool {
     error.kind() == ErrorKind::Missing && Cause::of(error).is_none()
 }
 
-/// To a server. Answers how many rows there were.
+/// Imports into a server. Returns how many rows there were.
 fn send(remote: &Remote, args: &ImportArgs, format: RowFormat, input: Box<dyn Read>) -> Outcome<u64> {
     let typed = &args.typed;
     remote_database(remote, args)?;
@@ -173,7 +174,7 @@ fn send(remote: &Remote, args: &ImportArgs, format: RowFormat, input: Box<dyn Re
     query.push_str(&stored_so(args.options));
     let bar = bytes_sent();
     let path = format!("{}?{query}", Remote::documents(&args.table));
-    // A table that is not there, or a token that does not reach so far, is reported before anything is sent.
+    // A missing table, or a token with too small a scope, is reported before anything is sent.
     let asks_first = [(EXPECT, "100-continue")];
     let answer = remote.ask_with("POST", &path, &asks_first, Some(&mut bar.wrap_read(input)));
     bar.finish_and_clear();
@@ -184,7 +185,7 @@ fn send(remote: &Remote, args: &ImportArgs, format: RowFormat, input: Box<dyn Re
         lost @ Failure::Unanswered(_) => {
             lost.keeping("the server did not respond".to_owned(), "rows that were sent may be in the table")
         }
-        // Without chunks an import is one transaction. With them, the answer says which rows are in the table.
+        // Without chunks an import is one transaction. With them, the response says which rows are in the table.
         refused if typed.chunk.is_none() => refused.keeping("no row was imported".to_owned(), ""),
         refused => refused,
     })?;
@@ -196,7 +197,7 @@ fn storage(options: TableArgs) -> Storage {
     Storage { layout, ttl, compression }
 }
 
-/// The same for a server.
+/// Returns the storage options in the form of a server's query.
 fn stored_so(options: TableArgs) -> String {
     let TableArgs { layout, ttl, compression } = options;
     let layout = layout.map(|layout| format!("&layout={}", layout.name()));
@@ -205,7 +206,8 @@ fn stored_so(options: TableArgs) -> String {
     [layout, ttl, compression].into_iter().flatten().collect()
 }
 
-/// Makes the database, as in a directory, where a table is to be made; if it is there, it is what is asked for.
+/// Creates the database, as in a directory, if a table is to be created. An existing one must have the requested
+/// options.
 fn remote_database(remote: &Remote, args: &ImportArgs) -> Outcome {
     let (makes, sets) = (args.typed.schema.is_some(), args.create.page_size.is_some());
     if !makes && !sets {
@@ -221,7 +223,7 @@ fn remote_database(remote: &Remote, args: &ImportArgs) -> Outcome {
     }
 }
 
-/// Hidden where standard error is no terminal.
+/// Returns a progress bar of bytes, which is hidden if standard error is not a terminal.
 fn bytes_sent() -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {bytes} sent, {bytes_per_sec}");
     let bar = ProgressBar::new_spinner().with_style(style.expect("the template is right"));

@@ -1,4 +1,4 @@
-//! Restoring from a bucket, and listing what it has.
+//! Restores from a bucket, and lists its states.
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, Format, Rows};
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ship::{Bucket, Goal, Report};
 use std::path::Path;
 
-/// Whether a restore reads from a bucket, and not from backups.
+/// Returns whether a restore reads from a bucket rather than from backups.
 pub fn is_bucket(source: &Path) -> bool {
     let is_shipped = |folder: &Path| folder.join("lineage").is_file() && folder.join("epochs").is_dir();
     source.to_str().is_some_and(|text| text.contains("://"))
@@ -14,14 +14,14 @@ pub fn is_bucket(source: &Path) -> bool {
         || is_shipped(&source.join(server::DEFAULT_DATABASE))
 }
 
-/// The bucket that `source` names.
+/// Connects to the bucket that `source` names.
 pub fn connect(source: &Path) -> Outcome<Bucket> {
     let url = source.to_str();
     let url = url.ok_or_else(|| Failure::Usage(format!("{} is not UTF-8", source.display())))?;
     Ok(Bucket::connect(url)?)
 }
 
-/// What `--at` and `--commit` say.
+/// Parses `--at` and `--commit`.
 pub fn goal(at: Option<&str>, commit: Option<u64>) -> Outcome<Goal> {
     Ok(match (at, commit) {
         (Some(at), _) => Goal::at(at)?,
@@ -30,7 +30,7 @@ pub fn goal(at: Option<&str>, commit: Option<u64>) -> Outcome<Goal> {
     })
 }
 
-/// `pando restore URL DIR`.
+/// Runs `pando restore URL DIR`.
 pub fn restore(bucket: &Bucket, goal: Goal, target: &Path, format: Format) -> Outcome {
     let bar = ProgressBar::no_length();
     bar.set_style(ProgressStyle::with_template("{bytes} {bytes_per_sec}").expect("the template is right"));
@@ -51,7 +51,8 @@ fn write_report(report: &Report, format: Format) -> Outcome {
     output::write_record(format, &fields)
 }
 
-/// `pando restore URL --list`: a row for each base, of one database or of all that a server has shipped there.
+/// Runs `pando restore URL --list`: prints a row for each base, of one database or of all that a server has shipped
+/// there.
 pub fn list(bucket: &Bucket, format: Format) -> Outcome {
     let columns = ["database", "commit", "time_ms", "last_commit", "last_time_ms", "epoch", "bytes"];
     let mut rows = Rows::new(output::stdout(), format, &columns).map_err(Failure::stdout)?;

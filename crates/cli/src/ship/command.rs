@@ -1,4 +1,4 @@
-//! `pando ship`.
+//! `ship`: ships a database to a bucket.
 
 use super::bucket;
 use crate::failure::{Failure, Outcome};
@@ -74,7 +74,7 @@ pub struct ShippingArgs {
 }
 
 impl ShippingArgs {
-    /// As options of the library.
+    /// Returns the options of the library.
     pub fn options(&self, sync: bool) -> Options {
         Options {
             interval: self.ship_interval,
@@ -88,12 +88,12 @@ impl ShippingArgs {
     }
 }
 
-/// How often the process looks whether it is to end, and reports errors.
+/// The interval at which the process checks whether it should end, and reports errors.
 const LOOK: Duration = Duration::from_millis(100);
-/// The end ships what is left for so long.
+/// The longest time for which the remaining commits are shipped at the end.
 const LAST_TRY: Duration = Duration::from_secs(60);
 
-/// `pando ship`.
+/// Runs `pando ship`.
 pub fn run(args: &ShipArgs) -> Outcome {
     let bucket = bucket::connect(&args.url)?;
     if args.status {
@@ -113,7 +113,7 @@ pub fn run(args: &ShipArgs) -> Outcome {
     write_status(&status, args)
 }
 
-/// Returns when the process is told to end, or shipping has ended.
+/// Returns when a signal ends the process, or shipping has ended.
 fn watch(shipper: &Shipper) -> Outcome {
     let told = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -135,7 +135,7 @@ fn watch(shipper: &Shipper) -> Outcome {
     Ok(())
 }
 
-/// `--status`: the database is read beside the process that writes it.
+/// Runs `--status`: reads the database while another process may write it.
 fn status(args: &ShipArgs, bucket: &ship::Bucket) -> Outcome {
     let listing = bucket.listing()?;
     let db: Database = args.memory.builder().read_only(true).open(&args.dir)?;

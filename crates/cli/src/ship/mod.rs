@@ -1,4 +1,4 @@
-//! `ship`, and what else knows of buckets: `serve --ship` and `restore URL`.
+//! `ship`, and the other users of buckets: `serve --ship` and `restore URL`.
 
 pub mod bucket;
 mod command;

@@ -1,4 +1,4 @@
-//! `serve --ship`: each database of a server in a folder of the bucket.
+//! `serve --ship`: ships each database of a server to its own folder of the bucket.
 
 use super::command::ShippingArgs;
 use clap::{Args, ValueEnum};
@@ -8,12 +8,12 @@ use ship::{Bucket, Shipper, State};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// When a write is answered.
+/// The moment at which a write gets its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// When it is durable here; the bucket follows within the interval
+    /// Respond when the write is durable here; the bucket follows within the interval
     Async,
-    /// When it is durable here and in the bucket
+    /// Respond when the write is durable here and in the bucket
     Sync,
 }
 
@@ -24,7 +24,7 @@ pub struct ServeShipArgs {
     /// `pando ship --help` names the environment variables for credentials
     #[arg(long, value_name = "URL", env = "PANDO_SHIP")]
     ship: Option<String>,
-    /// Answer writes when they are durable here (async), or when they are also in the bucket (sync)
+    /// Respond to writes when they are durable here (async), or when they are also in the bucket (sync)
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::Async, env = "PANDO_SHIP_MODE")]
     ship_mode: Mode,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub struct ServeShipArgs {
 }
 
 impl ServeShipArgs {
-    /// What ships the databases of the server in `dir`, if any does.
+    /// Returns the code that ships the databases of the server in `dir`, if they are shipped.
     pub fn shipping(&self, dir: &std::path::Path) -> Result<Option<Arc<dyn Shipping>>> {
         let Some(url) = &self.ship else { return Ok(None) };
         let (bucket, sync) = (Bucket::connect(url)?, self.ship_mode == Mode::Sync);
@@ -60,7 +60,7 @@ impl Shipping for All {
     }
 }
 
-/// Ships one of them.
+/// Ships one database.
 #[derive(Debug)]
 struct One(Shipper);
 
@@ -74,7 +74,7 @@ impl Ship for One {
     }
 
     fn refusal(&self) -> Option<Error> {
-        // Another one writes, or has written since: what is committed here would be of no lineage.
+        // Another process writes the database, or has written it since. Commits made here would fork its history.
         let is_of_another = |error: &Error| matches!(error.kind(), ErrorKind::Fenced | ErrorKind::Mismatch);
         self.0.ended().filter(is_of_another)
     }

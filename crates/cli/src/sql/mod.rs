@@ -1,7 +1,7 @@
-//! `sql`: statements from the command line, from standard input, or from a person.
+//! `sql`: runs statements from the command line, from standard input, or at a prompt.
 //!
-//! * [`shell`]: the prompt, and the commands that begin with a dot;
-//! * [`show`]: rows in the format asked for;
+//! * [`shell`]: the prompt, and the commands that begin with a dot.
+//! * [`show`]: rows in the chosen format.
 //! * [`remote`]: a server in the place of a directory.
 
 mod statements;
@@ -57,7 +57,7 @@ pub struct SqlArgs {
     to_sqlite: Option<PathBuf>,
 }
 
-/// `pando sql`.
+/// Runs `pando sql`.
 pub fn run(args: &SqlArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.dir)? {
         return remote::run(&remote, args);
@@ -95,8 +95,8 @@ pub fn run(args: &SqlArgs) -> Outcome {
     Ok(())
 }
 
-/// Opens the database for writing, or, while another process does that, for reading: statements that write then fail
-/// with that reason.
+/// Opens the database for writing. If another process has it open for writing, opens it for reading; statements that
+/// write then fail with that reason.
 fn create_or_read(builder: Builder, args: &SqlArgs) -> Outcome<Database> {
     match builder.clone().create(&args.dir) {
         Err(locked) if locked.kind() == ErrorKind::Locked && args.from_sqlite.is_none() => {

@@ -1,4 +1,4 @@
-//! `sql` of a server: each statement is a request, and so a transaction, as it is of a directory.
+//! `sql` of a server: each statement is one request, and therefore one transaction, as in a directory.
 
 use super::SqlArgs;
 use super::statements::each_statement;
@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, IsTerminal, Lines, Read, stdin};
 use std::time::Instant;
 use ureq::BodyReader;
 
-/// `pando sql http://...`.
+/// Runs `pando sql http://...`.
 pub fn run(remote: &Remote, args: &SqlArgs) -> Outcome {
     if args.from_sqlite.is_some() || args.to_sqlite.is_some() {
         let message = "--from-sqlite and --to-sqlite work on a directory, not on a server";
@@ -48,11 +48,11 @@ fn timed(remote: &Remote, args: &SqlArgs, statement: &str) -> Outcome {
     done.map(drop)
 }
 
-/// The lines of an answer.
+/// The lines of a response.
 struct Answer(Lines<BufReader<BodyReader<'static>>>);
 
 impl Answer {
-    /// The next line; an error that it tells is one.
+    /// Returns the next line, or the error that it contains.
     fn next(&mut self) -> Outcome<Value> {
         let broken_off = || {
             Failure::Failed(
@@ -71,12 +71,12 @@ impl Answer {
     }
 }
 
-/// Answers how many rows there were, or were changed.
+/// Runs one statement. Returns how many rows there were, or were changed.
 fn run_one(remote: &Remote, args: &SqlArgs, statement: &str) -> Outcome<u64> {
     let asks = json!({ "sql": statement, "read_only": args.read_only }).to_string();
     let response =
         remote.ask("POST", "/sql", Some(&mut asks.as_bytes())).map_err(|failure| match failure {
-            // As of a directory: a statement that is wrong is no wrong command line.
+            // As with a directory, an invalid statement is not an invalid command line.
             Failure::Engine(error) if matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Exists) => {
                 Failure::Failed(error.to_string())
             }
@@ -96,12 +96,12 @@ fn run_one(remote: &Remote, args: &SqlArgs, statement: &str) -> Outcome<u64> {
             out.finish().map_err(Failure::stdout)?
         }
     };
-    // Only this says that all is committed.
+    // Only this line confirms that everything is committed.
     answer.next().map(|_| count)
 }
 
 fn write_row<W: std::io::Write>(out: &mut Rows<'_, W>, row: &[Value]) -> Outcome {
-    // What stands in hexadecimal digits, read.
+    // Bytes are decoded from hexadecimal digits.
     let bytes = row.iter().map(|value| match value["bytes"].as_str() {
         Some(digits) => text::from_hex(digits).map_err(Failure::Failed),
         None => Ok(Vec::new()),

@@ -1,4 +1,5 @@
-//! The prompt: lines with history and completion, statements that end with a semicolon, commands that begin with a dot.
+//! The prompt: lines with history and completion, statements that end with a semicolon, and commands that begin with a
+//! dot.
 
 use super::show::{self, Show};
 use super::statements::failure;
@@ -94,14 +95,14 @@ impl Completer for Words {
     }
 }
 
-/// Reads and runs until the end.
+/// Reads and runs input until its end.
 pub fn run(connection: &Connection, show: &mut Show) -> Outcome {
     let broken = |error: ReadlineError| Failure::Failed(format!("the terminal: {error}"));
     let mut editor: Editor<Words, DefaultHistory> = Editor::new().map_err(broken)?;
     editor.set_helper(Some(Words { names: names(connection) }));
     let history = history_file();
     if let Some(file) = &history {
-        // A first time has none.
+        // The first run has no history.
         let _ = editor.load_history(file);
     }
     let interrupt = connection.interrupt_handle();
@@ -140,13 +141,13 @@ pub fn run(connection: &Connection, show: &mut Show) -> Outcome {
         }
     }
     if let Some(file) = &history {
-        // Without a history the shell is as good.
+        // The shell works without a history.
         let _ = editor.save_history(file);
     }
     Ok(())
 }
 
-/// Runs the statements that are complete; answers what is left.
+/// Runs the complete statements and returns the rest of the text.
 fn statements(connection: &Connection, show: &mut Show, text: &str) -> String {
     let mut rest = text;
     while let Some(first) = sql::split_first(rest) {
@@ -162,7 +163,7 @@ fn statements(connection: &Connection, show: &mut Show, text: &str) -> String {
     String::new()
 }
 
-/// Runs a command; answers whether the shell goes on.
+/// Runs a command and returns whether the shell continues.
 fn command(connection: &Connection, show: &mut Show, text: &str) -> Outcome<bool> {
     let mut words = text.split_ascii_whitespace();
     let (name, argument) = (words.next().unwrap_or_default(), words.next());
@@ -198,7 +199,7 @@ fn command(connection: &Connection, show: &mut Show, text: &str) -> Outcome<bool
     Ok(true)
 }
 
-/// What is completed beside keywords.
+/// Returns the names that are completed in addition to keywords.
 fn names(connection: &Connection) -> Vec<String> {
     let tables = connection.tables().unwrap_or_default();
     let mut names: Vec<_> =

@@ -1,4 +1,4 @@
-//! Results on standard output, what they took on standard error.
+//! Writes results to standard output, and durations to standard error.
 
 use super::statements::{each_statement, failure};
 use crate::failure::{Failure, Outcome};
@@ -11,25 +11,25 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How results are shown.
+/// Shows the results of statements.
 pub struct Show {
     pub format: Format,
     pub timing: bool,
     running: Arc<Mutex<Running>>,
 }
 
-/// The statement that runs.
+/// The running statement.
 struct Running {
     since: Instant,
-    /// Shown once it takes long; hidden where standard error is no terminal.
+    /// The progress bar, which appears if the statement takes long. It is hidden if standard error is not a terminal.
     bar: Option<ProgressBar>,
 }
 
-/// A statement that takes longer says so.
+/// The duration after which a statement shows that it runs.
 const LONG: Duration = Duration::from_secs(1);
 
 impl Show {
-    /// Runs statements up to the first that fails; the failure says on which line that is.
+    /// Runs statements up to the first failure, which names the line of its statement.
     pub fn script(&mut self, connection: &Connection, text: &str) -> Outcome {
         each_statement(text, |statement| self.statement(connection, statement))
     }
@@ -39,7 +39,7 @@ impl Show {
         Show { format, timing, running: Arc::new(Mutex::new(running)) }
     }
 
-    /// Has the connection tell how long a statement runs.
+    /// Registers a callback that shows how long a statement runs.
     pub fn watch(&self, connection: &mut Connection) -> sql::Result<()> {
         let running = Arc::clone(&self.running);
         connection.on_progress(Some(move || {
@@ -69,7 +69,7 @@ impl Show {
         done.map(drop)
     }
 
-    /// Answers how many rows there were, or were changed.
+    /// Runs a statement. Returns how many rows there were, or were changed.
     fn run(&self, connection: &Connection, sql: &str) -> Outcome<u64> {
         let mut statement = connection.prepare(sql).map_err(failure)?;
         let mut rows = statement.query(&[]).map_err(failure)?;
@@ -120,7 +120,7 @@ fn is_plan(sql: &str) -> bool {
     ["EXPLAIN", "QUERY", "PLAN"].iter().all(|wanted| words.next().as_deref() == Some(wanted))
 }
 
-/// A plan as a tree: each row has its number, its parent's, and what is done.
+/// Prints a plan as a tree. Each row has its number, its parent's number, and a description.
 fn show_plan(first: Option<Vec<sql::Value>>, rows: &mut sql::Rows<'_>) -> Outcome<u64> {
     let mut depths = vec![(0, 0)];
     let mut count = 0;
@@ -130,7 +130,7 @@ fn show_plan(first: Option<Vec<sql::Value>>, rows: &mut sql::Rows<'_>) -> Outcom
         depths.push((id, depth + 1));
         count += 1;
         let detail = detail.as_str().unwrap_or_default();
-        // What SQLite says of a virtual table, in the words that it has for its own.
+        // SQLite's description of a virtual table is converted to the words that it uses for its own tables.
         let detail = match detail.split_once(" VIRTUAL TABLE INDEX ") {
             Some((scan, way)) => format!("{scan} USING {}", way.split_once(':').map_or(way, |(_, way)| way)),
             None => detail.to_owned(),
@@ -182,7 +182,7 @@ pub fn export_sqlite(sql: &Sql, file: &Path) -> Outcome {
     Ok(())
 }
 
-/// Rows that a command of the shell shows.
+/// Prints the rows of a shell command.
 pub fn lines(format: Format, names: &[&str], rows: &[Vec<String>]) -> Outcome {
     let write = || -> io::Result<()> {
         let mut out = Rows::new(output::stdout(), format, names)?;

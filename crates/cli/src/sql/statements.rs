@@ -1,9 +1,9 @@
-//! Texts of several statements, and what a failure of one becomes.
+//! Texts of several statements, and the failures of statements.
 
 use crate::failure::{Failure, Outcome};
 use pando::ErrorKind;
 
-/// Runs each statement of `text`. The failure of one says on which line it begins.
+/// Runs each statement of `text`. A failure names the line on which the statement begins.
 pub(super) fn each_statement(text: &str, mut run: impl FnMut(&str) -> Outcome) -> Outcome {
     let mut rest = text;
     while let Some(first) = sql::split_first(rest) {
@@ -19,12 +19,12 @@ pub(super) fn each_statement(text: &str, mut run: impl FnMut(&str) -> Outcome) -
     Ok(())
 }
 
-/// Where in `text` its part `part` begins.
+/// Returns the offset in `text` at which its part `part` begins.
 fn offset(text: &str, part: &str) -> usize {
     part.as_ptr().addr() - text.as_ptr().addr()
 }
 
-/// A failed statement: an exit code of its own where the caller can do something about it.
+/// Converts the error of a statement to a failure, with an exit code of its own where the caller can act on it.
 pub(super) fn failure(error: sql::Error) -> Failure {
     match error.kind() {
         ErrorKind::Conflict

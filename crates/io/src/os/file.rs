@@ -1,4 +1,4 @@
-//! Open files: positions, lengths, room, and when the disk begins with what was written.
+//! Open files: positions, lengths, disk space, and early writeback.
 
 use super::id_of;
 use crate::file::{FileId, LONGEST_FILE_BYTES, checked_end};
@@ -11,13 +11,13 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// After so many bytes written the disk begins.
+/// The disk is asked to start writing after this many bytes.
 const WRITEBACK_BYTES: u64 = 1 << 20;
-/// What one call writes at most, if there is time.
+/// The most that one call writes, if there is time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Gives a nameless file's room back bit by bit, with pauses: while the file system frees 64 MiB at once, a flush of
-/// another file waits for 12 ms. Closing the file frees the rest. A file that has another link stays as it is.
+/// Frees a nameless file's disk space piece by piece, with pauses: while the file system frees 64 MiB at once, a flush
+/// of another file waits for 12 ms. Closing the file frees the rest. A file that has another link stays unchanged.
 pub(super) fn shrink(file: &fs::File) {
     let Ok(metadata) = file.metadata() else { return };
     let mut left = if metadata.nlink() == 0 { metadata.len() } else { 0 };
@@ -30,8 +30,8 @@ pub(super) fn shrink(file: &fs::File) {
     }
 }
 
-/// How much of so many bytes one call writes. Throttled work writes them bit by bit: the kernel copies what it is
-/// given in one go, into pages of memory that it may have to find first.
+/// Returns how many of `bytes` one call writes. Throttled work writes them piece by piece: the kernel copies the bytes
+/// of a call in one go, into pages of memory that it may have to find first.
 fn bytes_at_once(bytes: usize) -> usize {
     if bytes > PIECE_BYTES && background::is_throttled() { PIECE_BYTES } else { bytes.max(1) }
 }
@@ -42,7 +42,7 @@ pub(super) struct OsFile {
     name: String,
     path: PathBuf,
     handle: fs::File,
-    /// Bytes written since the file was opened.
+    /// The number of bytes written since the file was opened.
     written: AtomicU64,
 }
 
@@ -55,9 +55,8 @@ impl OsFile {
         self.handle.metadata().map_err(|error| self.failed(format_args!("find the length"), error))
     }
 
-    /// Has the disk begin with every [`WRITEBACK_BYTES`] that were written, so that the sync at the end of a long write
-    /// finds little left to do, and other flushes wait behind little: throttled work lets the disk rest behind
-    /// each.
+    /// Asks the disk to start writing after every [`WRITEBACK_BYTES`]. The sync at the end of a long write then has
+    /// little left to do, and other flushes wait for little. Throttled work pauses after each.
     fn note_written(&self, bytes: u64) {
         // Relaxed: a count that orders nothing.
         let before = self.written.fetch_add(bytes, Ordering::Relaxed);
@@ -131,7 +130,7 @@ impl File for OsFile {
         use rustix::io::Errno;
         checked_end(&self.name, offset, len)?;
         let failed = |error| self.failed(format_args!("allocate {len} bytes at {offset}"), error);
-        // Copy-on-write file systems reserve room for the first write alone, if at all.
+        // Copy-on-write file systems reserve space for the first write alone, if at all.
         if len == 0 || !crate::map::is_safe_on(&self.handle).map_err(failed)? {
             return Ok(false);
         }

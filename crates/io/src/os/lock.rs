@@ -1,7 +1,7 @@
-//! Locks between processes: `flock`, which belongs to an open file and ends with it, or with the process.
+//! Locks between processes: `flock`, which belongs to an open file and ends with it or with the process.
 //!
-//! A database has two locks. The lock file separates openers while there is no data file yet, and holds the owner's
-//! process id for messages. People delete lock files that look stale, and the next opener then creates a new one. So
+//! A database has two locks. The lock file keeps processes apart while there is no data file yet, and holds the owner's
+//! process id for messages. People delete lock files that look stale, and the next process then creates a new one. So
 //! the data file is locked as well: deleting it deletes the database.
 
 use super::{OsDir, id_of};
@@ -14,13 +14,13 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// How often an opener tries again that has locked a file whose name was removed in the meantime.
+/// How often an opener retries after it locked a file whose name was removed in the meantime.
 const ATTEMPTS: u32 = 16;
 
-/// What a file that is locked exclusively is for.
+/// The purpose of a file that is locked exclusively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A lock and nothing else: created where it is missing. It holds the owner's process id while it is locked.
+    /// A lock file: created if it is missing. It holds the owner's process id while it is locked.
     Note,
     /// A file whose bytes stay as they are.
     Data,
@@ -34,7 +34,7 @@ struct OsLock {
     has_note: bool,
 }
 
-/// What stands for a lock where there is no file to lock and none can be made.
+/// The lock that is returned where there is no file to lock and none can be created.
 #[derive(Debug)]
 struct NothingToLock;
 
@@ -43,9 +43,9 @@ impl Lock for NothingToLock {}
 
 impl Drop for OsLock {
     fn drop(&mut self) {
-        // After a fork the child has the same open file: the lock is its parent's to give up.
+        // After a fork the child has the same open file, and its lock belongs to the parent.
         if std::process::id() == self.owner {
-            // The lock is given up when the file is closed at the latest; only the courtesy can fail here.
+            // The lock is released when the file is closed at the latest; only the removal of the note can fail here.
             if self.has_note {
                 let _ = self.handle.set_len(0);
             }
@@ -64,13 +64,13 @@ pub(super) fn exclusive(dir: &OsDir, name: &str, target: Target) -> Result<Box<d
     let owner = std::process::id();
     let has_note = target == Target::Note;
     if has_note {
-        // For messages alone. A full disk has no room for it, and must still be opened, to delete something.
+        // The id is for messages alone. A full disk has no space for it, and must still be opened, to delete something.
         let _ = handle.set_len(0).and_then(|()| handle.write_all_at(owner.to_string().as_bytes(), 0));
     }
     Ok(Box::new(OsLock { handle, owner, has_note }))
 }
 
-/// A lock that others may have too. It says nothing in the file: that would be a write.
+/// Takes a shared lock. It writes nothing to the file, because a reader must not write.
 pub(super) fn shared(dir: &OsDir, name: &str) -> Result<Box<dyn Lock>> {
     use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
     check_name(name)?;
@@ -88,8 +88,8 @@ pub(super) fn shared(dir: &OsDir, name: &str) -> Result<Box<dyn Lock>> {
     Ok(Box::new(OsLock { handle, owner: std::process::id(), has_note: false }))
 }
 
-/// Opens and locks the file that has this name. If the file loses its name between the two steps, the next opener would
-/// lock a different file: only the lock of the file that still has the name counts.
+/// Opens and locks the file of this name. If the file loses its name between the two steps, the next opener would lock
+/// a different file. So only the lock of the file that still has the name counts.
 fn take(
     dir: &OsDir,
     name: &str,
@@ -135,7 +135,8 @@ fn held(path: &Path, handle: &fs::File) -> Error {
     )
 }
 
-/// The owner that the lock file names: right as long as the lock is an exclusive one. Other files hold no number.
+/// Returns the owner that the lock file names. It is right while the lock is an exclusive one. Other files hold no
+/// number.
 fn written_owner(handle: &fs::File) -> Option<u32> {
     let mut text = [0; 10];
     let read = handle.read_at(&mut text, 0).unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Files and directories of the operating system.
 //!
-//! Which call keeps which promise:
+//! The system calls that keep each promise:
 //!
 //! | promise | Linux | macOS |
 //! |---|---|---|
@@ -15,7 +15,7 @@
 //!
 //! Every name is resolved relative to the open directory (`openat`, `renameat`, `unlinkat`), never to the path by which
 //! the directory was found: a directory that was moved aside keeps its files, and another one that took its path is
-//! never touched. [`Dir::check_in_place`] tells the two apart.
+//! never touched. [`Dir::check_in_place`] distinguishes the two.
 //!
 //! Reading order: this file (directories), `file.rs` (open files), `lock.rs` (locks).
 
@@ -48,7 +48,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 pub struct OsDir {
-    /// Where the directory was found: for messages, and to see whether it is still there.
+    /// The path under which the directory was found: for messages, and to check whether it is still there.
     path: PathBuf,
     handle: fs::File,
     id: FileId,
@@ -67,7 +67,7 @@ impl OsDir {
                 _ => Error::io(what, error),
             }
         };
-        // Absolute from now on: the process may change its working directory.
+        // The path is absolute from now on, because the process may change its working directory.
         let path = given.canonicalize().map_err(failed)?;
         let handle = fs::File::open(&path).map_err(failed)?;
         let metadata = handle.metadata().map_err(failed)?;
@@ -77,12 +77,13 @@ impl OsDir {
         Ok(OsDir { path, handle, id: id_of(&metadata) })
     }
 
-    /// Opens a directory, after creating it and its parents where they are missing. What was created is durable.
+    /// Opens a directory, after creating it and any missing parents. What was created is durable.
     pub fn create(path: impl AsRef<Path>) -> Result<OsDir> {
         let path = std::path::absolute(path.as_ref())
             .map_err(|error| Error::io(format_args!("find {}", path.as_ref().display()), error))?;
         let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
-        // A run that was killed between the two steps below may have left the lowest one that is there.
+        // A run that was killed between the two steps below may have left the lowest existing directory not yet
+        // durable.
         if let Some(parent) = path.ancestors().nth(missing.len()).and_then(Path::parent) {
             sync_entries(parent).or_else(|error| if is_forbidden(&error) { Ok(()) } else { Err(error) })?;
         }
@@ -100,12 +101,12 @@ impl OsDir {
         OsDir::open(path)
     }
 
-    /// The path, absolute and without symbolic links.
+    /// Returns the path, absolute and without symbolic links.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens `name` in this directory, wherever that is by now.
+    /// Opens `name` in this directory, even if the directory was moved.
     fn open_at(&self, name: &str, flags: OFlags) -> io::Result<fs::File> {
         let mode = Mode::from_raw_mode(0o666); // less what the process's mask takes away
         Ok(retry_on_intr(|| openat(&self.handle, name, flags | OFlags::CLOEXEC, mode))?.into())
@@ -120,7 +121,7 @@ impl OsDir {
         }
     }
 
-    /// Which file `name` leads to now; `None` if there is no such name.
+    /// Returns the file that `name` leads to now, or `None` if there is no such name.
     fn look_up(&self, name: &str) -> io::Result<Option<FileId>> {
         match retry_on_intr(|| statat(&self.handle, name, AtFlags::empty())) {
             Ok(found) => Ok(Some(FileId { volume: found.st_dev, number: found.st_ino })),
@@ -129,8 +130,8 @@ impl OsDir {
         }
     }
 
-    /// What happened to the path, if it leads elsewhere or nowhere. Where this process may no longer look, nothing is
-    /// known to have happened.
+    /// Checks whether the path still leads to this directory, and reports what happened to it if not. If this process
+    /// may not look any longer, the check succeeds.
     fn check_path(&self) -> Result<()> {
         let path = self.path.display();
         match fs::metadata(&self.path) {
@@ -168,7 +169,7 @@ impl Dir for OsDir {
 
     fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
-        // Open, it keeps its room when its name goes.
+        // While the file is open, it keeps its disk space when its name is removed.
         let file = if background::is_throttled() { self.open_at(name, OFlags::WRONLY).ok() } else { None };
         retry_on_intr(|| unlinkat(&self.handle, name, AtFlags::empty())).map_err(|error| {
             Error::io(format_args!("remove {}", self.path.join(name).display()), error.into())
@@ -194,7 +195,7 @@ impl Dir for OsDir {
                 }
                 _ => false,
             };
-            // Names that are not UTF-8, and directories such as lost+found, are nobody's here.
+            // Names that are not UTF-8, and directories such as lost+found, are ignored.
             if is_file {
                 names.push(name.to_owned());
             }
@@ -244,7 +245,7 @@ impl Dir for OsDir {
     }
 }
 
-/// An error that says what became of an open database's files.
+/// Returns an error that says what happened to an open database's files.
 #[cold]
 fn displaced(what: String) -> Error {
     let advice = "close the database, put its files back in place, and open it again";
@@ -259,7 +260,7 @@ fn sync_entries(directory: &Path) -> Result<()> {
     OsDir::open(directory)?.sync()
 }
 
-/// Whether this process may not even look: then it did not create anything there either.
+/// Returns whether this process may not even look: then it did not create anything there either.
 fn is_forbidden(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     source.is_some_and(|source| source.kind() == io::ErrorKind::PermissionDenied)

@@ -1,5 +1,5 @@
-//! What a thread asks the scheduler of the operating system for: a sleep that ends in time, and a short time slice.
-//! `docs/background-work.md` says what each is worth.
+//! Requests to the scheduler of the operating system: a sleep that ends in time, and a short time slice.
+//! `docs/background-work.md` has the effect of each.
 
 mod sleep;
 mod time_slice;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// Sleeps for `time`, and on Linux for about 10 to 20 microseconds more.
 ///
-/// Linux lets the end of a sleep slip by 50 microseconds, the *timer slack*, to wake several threads at once. For the
-/// time of the call this thread asks for none, and afterwards for what it had: three system calls.
+/// Linux delays the end of a sleep by up to 50 microseconds, the *timer slack*, to wake several threads at once. During
+/// the call this thread has no slack, and afterwards its former slack: three system calls.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -25,8 +25,8 @@ mod slack {
     use rustix::thread::{current_timer_slack, set_current_timer_slack};
     use std::num::NonZeroU64;
 
-    /// While it lives, this thread has no timer slack. Where the system refuses, sleeps are a little longer: nothing
-    /// is reported.
+    /// A guard during which this thread has no timer slack. Where the system refuses, sleeps are a little longer, and
+    /// no error is reported.
     pub(super) struct Least {
         before: Option<NonZeroU64>,
     }

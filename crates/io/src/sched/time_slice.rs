@@ -1,14 +1,15 @@
-//! A thread's turn on a processor: soon and short, instead of late and long.
+//! Short time slices, with which a thread runs soon and for a short time instead of late and for long.
 
 use std::marker::PhantomData;
 
-/// While it lives, this thread runs soon after it wakes, and gives way soon.
+/// A guard during which this thread runs soon after it wakes, and yields the processor soon.
 ///
-/// For threads that are often woken, to do a little that somebody waits for. On Linux a thread of the fair class that
-/// wakes waits until the one that runs has used up its slice, often until the tick behind that, 4 ms later. Who asks
-/// for a shorter slice runs earlier and gives way earlier, and gets no more of the processor for it: the rule of EEVDF
-/// (Stoica and Abdel-Wahab, 1995), which Linux leaves to each thread since 6.12. Earlier kernels ignore the request,
-/// other systems have none, and then it does nothing. Threads and processes that this one starts have slices as usual.
+/// Use it for threads that wake often to do a little work that a caller waits for. On Linux a waking thread of the fair
+/// class waits until the running thread has used up its slice, often until the tick after that, 4 ms later. A thread
+/// with a shorter slice runs earlier, yields earlier, and gets no larger share of the processor: the rule of EEVDF
+/// (Stoica and Abdel-Wahab, 1995), which Linux lets each thread use since 6.12. Earlier kernels ignore the request,
+/// and other systems do not have it; then the guard does nothing. Threads and processes that this thread starts have
+/// slices as usual.
 ///
 /// ```
 /// let short = pando_io::ShortTimeSlice::begin();
@@ -19,12 +20,12 @@ use std::marker::PhantomData;
 pub struct ShortTimeSlice {
     #[cfg(target_os = "linux")]
     before: Option<linux::Attributes>,
-    /// It is the thread's that asked.
+    /// Not `Send`: the slice belongs to the thread that requested it.
     _here: PhantomData<*const ()>,
 }
 
 impl ShortTimeSlice {
-    /// From now on: a system call or two.
+    /// Begins the short slice: one or two system calls.
     pub fn begin() -> Self {
         ShortTimeSlice {
             #[cfg(target_os = "linux")]
@@ -33,7 +34,7 @@ impl ShortTimeSlice {
         }
     }
 
-    /// For as long as the thread lives.
+    /// Keeps the short slice for as long as the thread lives.
     pub fn keep(self) {
         std::mem::forget(self);
     }
@@ -56,14 +57,15 @@ mod linux {
 
     /// The shortest slice that Linux gives.
     pub(super) const SHORTEST_NS: u64 = 100_000;
-    /// `SCHED_FLAG_RESET_ON_FORK` of `linux/sched.h`: those that this thread starts do not inherit it. Only who has
-    /// privileges can take it back, so it stays.
+    /// `SCHED_FLAG_RESET_ON_FORK` of `linux/sched.h`: threads that this one starts do not inherit the slice. Only a
+    /// privileged thread can clear the flag, so it stays.
     const NOT_INHERITED: u64 = 1;
-    /// This thread, to both calls.
+    /// The calling thread, in both calls.
     const THIS: c_long = 0;
     const NO_FLAGS: c_uint = 0;
 
-    /// Asks for the shortest slice and leaves all else as it is: answers how that was, if it was changed.
+    /// Requests the shortest slice and leaves everything else unchanged. Returns the former attributes if they were
+    /// changed.
     pub(super) fn shorten() -> Option<Attributes> {
         let mut before = get()?;
         let is_fair = [SCHED_OTHER, SCHED_BATCH].contains(&(before.sched_policy as i32));
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// Policy, niceness and slice.
+    /// Returns policy, niceness and slice.
     fn state() -> (u32, i32, u64) {
         let now = get().unwrap();
         (now.sched_policy, now.sched_nice, now.sched_runtime)
@@ -111,7 +113,7 @@ mod tests {
     fn a_thread_has_a_short_slice_and_then_its_own_again() {
         let (policy, nice, own_ns) = state();
         let slice = ShortTimeSlice::begin();
-        // Kernels before 6.12 tell of no slice.
+        // Kernels before 6.12 report no slice.
         let short_ns = if own_ns == 0 { 0 } else { SHORTEST_NS };
         assert_eq!(state(), (policy, nice, short_ns));
         assert_eq!(thread::spawn(state).join().unwrap(), (policy, nice, own_ns), "it is not inherited");

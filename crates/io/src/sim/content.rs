@@ -53,12 +53,12 @@ impl Content {
         self.len
     }
 
-    /// How many blocks hold disk space.
+    /// Returns how many blocks hold disk space.
     pub(super) fn allocated_blocks(&self) -> u64 {
         self.blocks.iter().flatten().count() as u64
     }
 
-    /// Whether the block that holds byte `offset` has disk space.
+    /// Returns whether the block that holds byte `offset` has disk space.
     pub(super) fn is_allocated(&self, offset: u64) -> bool {
         self.blocks.get((offset / BLOCK) as usize).is_some_and(Option::is_some)
     }
@@ -92,7 +92,7 @@ impl Content {
         self.blocks[(offset / BLOCK) as usize] = Some(Arc::clone(block));
     }
 
-    /// The bytes of the block that holds `offset`, about to be changed.
+    /// Returns the bytes of the block that holds `offset`, to be changed.
     fn block_mut(&mut self, offset: u64) -> &mut [u8; BLOCK_BYTES] {
         let slot = self.blocks[(offset / BLOCK) as usize].get_or_insert_with(|| Arc::clone(&ZEROS));
         let block = Arc::make_mut(slot);
@@ -108,7 +108,7 @@ impl Content {
         self.len = len;
     }
 
-    /// Gives the blocks of `len` bytes from `offset` on disk space.
+    /// Allocates disk space for the blocks of `len` bytes from `offset` on.
     pub(super) fn allocate(&mut self, offset: u64, len: u64) {
         let end = offset + len;
         self.resize(self.len.max(end));
@@ -130,14 +130,14 @@ impl Content {
         }
     }
 
-    /// A hash of the length and all bytes; a hole and zeros are the same.
+    /// Returns a hash of the length and all bytes; a hole and zeros are the same.
     pub(super) fn fingerprint(&self) -> u64 {
         let hashes = self.blocks.iter().map(|block| block.as_ref().unwrap_or(&ZEROS).hash());
         hashes.fold(self.len, fold)
     }
 }
 
-/// Cuts `offset..offset + len` at block borders: the start and the length of each part.
+/// Cuts `offset..offset + len` at block borders. Returns the start and the length of each part.
 fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize)> {
     let end = offset + len as u64;
     let mut at = offset;
@@ -193,27 +193,27 @@ impl Payload {
         Payload { offset, len: bytes.len() as u64, pieces: parts(offset, bytes.len()).map(piece).collect() }
     }
 
-    /// Where the write begins.
+    /// Returns the offset of the first byte.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it wrote nothing.
+    /// Returns whether the write is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where the write ends.
+    /// Returns the offset after the last byte.
     pub fn end(&self) -> u64 {
         self.offset + self.len
     }
 
-    /// How many sectors of `sector_bytes` the write touches.
+    /// Returns how many sectors of `sector_bytes` the write touches.
     pub fn sectors(&self, sector_bytes: u64) -> u64 {
         if self.is_empty() { 0 } else { (self.end() - 1) / sector_bytes - self.offset / sector_bytes + 1 }
     }
@@ -222,7 +222,7 @@ impl Payload {
         self.pieces.iter().for_each(|piece| piece.apply(content));
     }
 
-    /// Applies those sectors (counted from the first that the write touches) for which `keep` says so.
+    /// Applies the sectors (counted from the first that the write touches) for which `keep` returns true.
     pub(super) fn apply_sectors(
         &self,
         content: &mut Content,
@@ -243,7 +243,7 @@ impl Payload {
         }
     }
 
-    /// What is left of the write outside `start..end`, or `None` if that is nothing.
+    /// Returns what is left of the write outside `start..end`, or `None` if that is nothing.
     pub(super) fn without(&self, start: u64, end: u64) -> Option<Payload> {
         let mut pieces = Vec::new();
         for piece in self.pieces.iter() {

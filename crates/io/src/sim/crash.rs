@@ -1,4 +1,4 @@
-//! What a power loss leaves: durable content plus a choice among what was pending, made by a [`Fate`].
+//! The result of a power loss: durable content plus a choice among the pending changes, made by a [`Fate`].
 //!
 //! A [`Crash`] is one moment. Its pending changes, those of names and those of all files that can have a name
 //! afterwards, are numbered in the order in which they happened. A fate says for each number whether that change
@@ -18,42 +18,44 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Which pending changes survive a power loss. Changes are numbered from 0 in the order in which they happened.
+/// A choice of the pending changes that survive a power loss. Changes are numbered from 0 in the order in which they
+/// happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fate {
-    /// None.
+    /// No change survives.
     Nothing,
-    /// All: also what a killed process leaves.
+    /// All changes survive, as after a killed process.
     Everything,
-    /// Creates, renames and removes, but no bytes and no lengths.
+    /// Creates, renames and removes survive, but no bytes and no lengths.
     NamesOnly,
-    /// Bytes and lengths, but no creates, renames and removes.
+    /// Bytes and lengths survive, but no creates, renames and removes.
     DataOnly,
-    /// The first so many.
+    /// The first changes survive, this many of them.
     Prefix(usize),
-    /// All but this one.
+    /// All changes but this one survive.
     DropOne(usize),
-    /// Only this one.
+    /// Only this change survives.
     KeepOne(usize),
-    /// All before this write; of the write itself only these sectors, counted from the first that it touches; none
-    /// after it.
+    /// All changes before this write survive, none after it, and of the write itself only these sectors, counted from
+    /// the first that it touches.
     Torn {
         /// The number of the write.
         write: usize,
-        /// 512 or 4096.
+        /// The size of a sector in bytes: 512 or 4096.
         sector_bytes: u64,
         /// The sectors that survive.
         kept: Range<u64>,
     },
-    /// All names and bytes, but files are as long as they were at their last sync.
+    /// All names and bytes survive, but files are as long as they were at their last sync.
     OldLengths,
-    /// All names and the new lengths, but no bytes: what is new reads as zeros.
+    /// All names and the new lengths survive, but no bytes: new bytes read as zeros.
     NewLengths,
-    /// All names and bytes, each file cut or extended to a random length between the old and the new one. The seed
-    /// decides.
+    /// All names and bytes survive. Each file is cut or extended to a random length between the old and the new one,
+    /// which the seed determines.
     LengthsBetween(u64),
-    /// Any: each change kept, lost or torn at either sector size, some lengths between. The seed decides.
+    /// Each change is kept, lost or torn at either sector size, and some lengths are between. The seed determines
+    /// which.
     Subset(u64),
 }
 
@@ -63,7 +65,7 @@ impl fmt::Display for Fate {
     }
 }
 
-/// What becomes of one change.
+/// What happens to one change.
 enum Keep {
     Lost,
     Whole,
@@ -127,7 +129,7 @@ impl Fate {
     }
 }
 
-/// One moment of a disk, ready to lose power in every way.
+/// One moment of a disk, from which every power loss can be made.
 pub(super) struct Crash {
     pub(super) event: usize,
     names: Arc<Names>,
@@ -171,26 +173,26 @@ impl Crash {
         Crash { event, names, name_changes, files, pending, last_of_512, last_of_4096 }
     }
 
-    /// How many changes are pending.
+    /// Returns how many changes are pending.
     pub(super) fn pending(&self) -> usize {
         self.pending
     }
 
-    /// The last pending write of more than one sector: its number, and how many sectors it touches.
+    /// Returns the last pending write of more than one sector: its number, and how many sectors it touches.
     pub(super) fn last_to_tear(&self, sector_bytes: u64) -> Option<(usize, u64)> {
         if sector_bytes == 512 { self.last_of_512 } else { self.last_of_4096 }
     }
 
-    /// Whether any file's length is pending.
+    /// Returns whether any file's length is pending.
     pub(super) fn lengths_differ(&self) -> bool {
         self.files.values().any(|file| file.durable.len() != file.live_len)
     }
 
-    /// The files as `fate` leaves them.
+    /// Returns the files as `fate` leaves them.
     pub(super) fn files(&self, fate: &Fate) -> BTreeMap<Arc<str>, Arc<Content>> {
         let mut names = Arc::clone(&self.names);
         for (number, change) in &self.name_changes {
-            // A directory entry is smaller than a sector: it is there or it is not.
+            // A directory entry is smaller than a sector, so it survives as a whole or not at all.
             if matches!(fate.of_change(*number, true), Keep::Whole) {
                 change.apply(Arc::make_mut(&mut names));
             }

@@ -1,4 +1,4 @@
-//! The simulated disk: its state, its history, and what a harness may ask of it.
+//! The simulated disk: its state, its history, and the requests of a test harness.
 
 use super::content::BLOCK_BYTES;
 use super::crash::{Crash, Fate};
@@ -15,25 +15,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// A disk with one directory; see [the module](super). Cloning gives another handle to the same disk.
+/// A disk with one directory; see [the module](super). A clone is another handle to the same disk.
 #[derive(Clone)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
 }
 
-/// The state behind the one lock.
+/// The state, protected by one lock.
 pub(super) struct State {
     pub(super) model: Model,
     history: History,
     pub(super) faults: Faults,
     pub(super) locks: BTreeMap<Arc<str>, Holders>,
-    /// How many handles each file has.
+    /// The number of handles of each file.
     open: BTreeMap<NodeId, usize>,
     capacity_bytes: Option<u64>,
     pub(super) maps: bool,
 }
 
-/// The events since `first`, and the state before every so many of them.
+/// The events since `first`, and the states at regular intervals before them.
 struct History {
     kept: bool,
     first: usize,
@@ -41,7 +41,7 @@ struct History {
     states: Vec<Model>,
 }
 
-/// How many events are replayed at most to reach a moment of the past.
+/// The largest number of events that are replayed to reach a past moment.
 const EVENTS_PER_STATE: usize = 64;
 
 impl Default for SimDisk {
@@ -51,7 +51,7 @@ impl Default for SimDisk {
 }
 
 impl SimDisk {
-    /// An empty disk of unlimited size, without faults, which supports mappings and keeps its history.
+    /// Creates an empty disk of unlimited size, without faults, which supports mappings and keeps its history.
     pub fn new() -> SimDisk {
         SimDisk::holding(Model::default())
     }
@@ -74,23 +74,24 @@ impl SimDisk {
         lock(&self.state)
     }
 
-    /// The disk's directory.
+    /// Returns the disk's directory.
     pub fn dir(&self) -> Arc<dyn Dir> {
         Arc::new(SimDir::new(self.clone()))
     }
 
-    /// Whether files can be mapped, and room be allocated. They can until this says otherwise.
+    /// Sets whether files can be mapped and space be allocated. The default is that they can.
     pub fn set_maps(&self, maps: bool) {
         self.state().maps = maps;
     }
 
-    /// Limits the disk to `bytes` (`None`: to nothing). Room is taken by blocks of 4 KiB that were written or
-    /// allocated; what does not fit fails with [`ErrorKind::Full`](base::ErrorKind::Full), after writing what fits.
+    /// Limits the disk to `bytes`, or removes the limit with `None`. Blocks of 4 KiB that were written or allocated
+    /// take space. A write that does not fit fails with [`ErrorKind::Full`](base::ErrorKind::Full), after writing what
+    /// fits.
     pub fn set_capacity(&self, bytes: impl Into<Option<u64>>) {
         self.state().capacity_bytes = bytes.into();
     }
 
-    /// How many bytes of disk space the files take.
+    /// Returns how many bytes of disk space the files take.
     pub fn used_bytes(&self) -> u64 {
         self.state().used_bytes()
     }
@@ -105,22 +106,22 @@ impl SimDisk {
         self.state().faults.clear();
     }
 
-    /// Forgets who has the lock of this file, as when it is deleted and made anew.
+    /// Drops the lock of this file, as when the file is deleted and created anew.
     pub fn lose_lock(&self, name: &str) {
         self.state().locks.remove(name);
     }
 
-    /// Forgets who has which lock, as a file system does that keeps none.
+    /// Drops all locks, as a file system does that does not keep them.
     pub fn lose_locks(&self) {
         self.state().locks.clear();
     }
 
-    /// How many calls were made to fail by [`inject`](SimDisk::inject).
+    /// Returns how many calls were made to fail by [`inject`](SimDisk::inject).
     pub fn faults_hit(&self) -> u64 {
         self.state().faults.hits()
     }
 
-    /// How many calls of `kind` were made, failed ones included.
+    /// Returns how many calls of `kind` were made, including failed ones.
     pub fn calls(&self, kind: CallKind) -> u64 {
         self.state().faults.calls(kind)
     }
@@ -132,33 +133,33 @@ impl SimDisk {
         state.model.events - 1
     }
 
-    /// How many events have happened.
+    /// Returns how many events have happened.
     pub fn event_count(&self) -> usize {
         self.state().model.events
     }
 
-    /// The recorded events, and the index of the first: not 0 if some were forgotten.
+    /// Returns the recorded events, and the index of the first, which is not 0 if some were dropped.
     pub fn events(&self) -> (usize, Vec<Event>) {
         let state = self.state();
         (state.history.first, state.history.events.clone())
     }
 
-    /// The events after the first `at`, as far as they are recorded.
+    /// Returns the events after the first `at`, as far as they are recorded.
     pub fn events_since(&self, at: usize) -> Vec<Event> {
         let state = self.state();
         let History { first, events, .. } = &state.history;
         events.get(at.saturating_sub(*first)..).unwrap_or_default().to_vec()
     }
 
-    /// Forgets the recorded events and, if not `kept`, records no more: for long runs that take their images by
-    /// [`images_now`](SimDisk::images_now) alone.
+    /// Drops the recorded events, and records no more if `kept` is false. Use it for long runs that take their images
+    /// by [`images_now`](SimDisk::images_now) alone.
     pub fn keep_history(&self, kept: bool) {
         let mut state = self.state();
         let first = state.model.events;
         state.history = History { kept, first, events: Vec::new(), states: Vec::new() };
     }
 
-    /// The images of the moment after the first `at` events; `at` may be [`event_count`](SimDisk::event_count).
+    /// Returns the images of the moment after the first `at` events; `at` may be [`event_count`](SimDisk::event_count).
     /// `random` picks the samples and the seeds.
     ///
     /// # Panics
@@ -167,12 +168,12 @@ impl SimDisk {
         Images::new(&self.state().at(at), kinds, random)
     }
 
-    /// The images of this moment. Needs no history; the disk may go on while they are made.
+    /// Returns the images of this moment. It needs no history; the disk may continue while they are made.
     pub fn images_now(&self, kinds: &[ImageKind], random: &mut Random) -> Images {
         Images::new(&self.state().model, kinds, random)
     }
 
-    /// One image, to make a failure again.
+    /// Returns one image, to reproduce a failure.
     ///
     /// # Panics
     /// If that part of the history is not recorded.
@@ -180,8 +181,8 @@ impl SimDisk {
         Image::new(&Crash::new(&self.state().at(at)), fate)
     }
 
-    /// What a killed process leaves to the next one: everything as the process saw it, what was pending still
-    /// pending, no locks, no handles. The two disks are separate from here on.
+    /// Returns the disk that a killed process leaves to the next one: everything as the process saw it, pending changes
+    /// still pending, no locks, no handles. The two disks are separate from here on.
     pub fn after_kill(&self) -> SimDisk {
         let state = self.state();
         let mut model = state.model.clone();
@@ -205,7 +206,7 @@ impl fmt::Debug for SimDisk {
 }
 
 impl State {
-    /// Lets `event` happen.
+    /// Applies `event` and records it.
     pub(super) fn record(&mut self, event: &Event) {
         let history = &mut self.history;
         if history.kept {
@@ -220,7 +221,7 @@ impl State {
         }
     }
 
-    /// The state after the first `at` events.
+    /// Returns the state after the first `at` events.
     fn at(&self, at: usize) -> Model {
         if at == self.model.events {
             return self.model.clone();
@@ -247,7 +248,7 @@ impl State {
         }
     }
 
-    /// Removed files give their room back when their last handle goes, as on a real disk.
+    /// Returns the bytes in use. Removed files free their space when their last handle is closed, as on a real disk.
     fn used_bytes(&self) -> u64 {
         let named = self.model.names.values();
         let nodes: BTreeSet<&NodeId> = named.chain(self.open.keys()).collect();
@@ -259,8 +260,8 @@ impl State {
         self.capacity_bytes.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used_bytes()))
     }
 
-    /// How many of `len` bytes at `offset` of a file can be written: all, or those before the first block that needs
-    /// room and finds none.
+    /// Returns how many of `len` bytes at `offset` of a file can be written: all, or those before the first block that
+    /// needs space and finds none.
     pub(super) fn fits(&self, node: NodeId, offset: u64, len: u64) -> u64 {
         const BLOCK: u64 = BLOCK_BYTES as u64;
         if self.capacity_bytes.is_none() {

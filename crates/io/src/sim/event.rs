@@ -1,4 +1,4 @@
-//! What happens to a disk, as its history records it.
+//! The events of a simulated disk, as its history records them.
 
 use super::content::Payload;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ pub type NodeId = u64;
 pub enum Event {
     /// A file was created.
     Create {
-        /// Its name.
+        /// The name.
         name: Arc<str>,
         /// The file.
         node: NodeId,
     },
-    /// A file got another name.
+    /// A file was renamed.
     Rename {
-        /// Its name before.
+        /// The old name.
         from: Arc<str>,
-        /// Its name after.
+        /// The new name.
         to: Arc<str>,
     },
     /// A name was removed.
@@ -46,29 +46,29 @@ pub enum Event {
         name: Arc<str>,
         /// The file.
         node: NodeId,
-        /// Its length since.
+        /// The new length in bytes.
         len: u64,
     },
-    /// A range of a file got room on the disk.
+    /// A range of a file was allocated on the disk.
     Allocate {
         /// The file's name.
         name: Arc<str>,
         /// The file.
         node: NodeId,
-        /// Where the range begins.
+        /// The start of the range.
         offset: u64,
-        /// Its length.
+        /// The length of the range in bytes.
         len: u64,
     },
-    /// A range was given back to the file system.
+    /// A range was returned to the file system.
     Discard {
         /// The file's name.
         name: Arc<str>,
         /// The file.
         node: NodeId,
-        /// Where the range begins.
+        /// The start of the range.
         offset: u64,
-        /// Its length.
+        /// The length of the range in bytes.
         len: u64,
     },
     /// A file's bytes became durable.
@@ -78,13 +78,13 @@ pub enum Event {
         /// The file.
         node: NodeId,
     },
-    /// A sync failed: the bytes pending are taken for written by the kernel, and may be lost.
+    /// A sync failed: the kernel treats the pending bytes as written, and they may be lost.
     FailedSync {
         /// The file's name.
         name: Arc<str>,
         /// The file.
         node: NodeId,
     },
-    /// The harness noted something, such as "commit 7 acknowledged".
+    /// The test harness recorded a note, such as "commit 7 acknowledged".
     Mark(Arc<str>),
 }

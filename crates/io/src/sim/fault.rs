@@ -40,7 +40,7 @@ pub enum CallKind {
     Map,
     /// [`File::discard`](crate::File::discard).
     Discard,
-    /// All of them. Last: it counts the others.
+    /// All calls. It is last, because it counts the others.
     Any,
 }
 
@@ -66,20 +66,20 @@ impl CallKind {
     ];
 }
 
-/// A call that is to fail.
+/// A call that is made to fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Which calls to count.
+    /// The kind of calls to count.
     pub call: CallKind,
-    /// Which of them fails, counted from the injection: 1 is the next one.
+    /// The number of the call that fails, counted from the injection: 1 is the next one.
     pub nth: u64,
-    /// Whether all later ones fail too.
+    /// Whether all later calls fail, too.
     pub sticky: bool,
-    /// What the failing call returns.
+    /// The error that the failing call returns.
     pub error: FaultError,
 }
 
-/// The errors that a disk gives.
+/// The errors that a disk returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultError {
     /// `EIO`: [`ErrorKind::Io`](base::ErrorKind::Io).
@@ -124,7 +124,7 @@ impl Faults {
         self.hits
     }
 
-    /// Counts one call of `kind`. Returns how it is to fail, if it is.
+    /// Counts one call of `kind`. Returns the error with which it must fail, if it must.
     pub(super) fn strike(&mut self, kind: CallKind) -> Option<FaultError> {
         self.calls[kind as usize] += 1;
         self.calls[CallKind::Any as usize] += 1;

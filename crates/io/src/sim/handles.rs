@@ -1,7 +1,7 @@
-//! The traits over the simulated disk. Every call counts itself, fails if a fault says so, and records what it did.
+//! The traits for the simulated disk. Every call counts itself, fails if a fault says so, and records what it did.
 //!
-//! A write that fails has written some whole sectors of its first half, as real ones may; a sync that fails abandons
-//! what was pending; any other call that fails has done nothing.
+//! A write that fails has written some whole sectors of its first half, as real ones may. A sync that fails abandons
+//! the pending changes. Any other call that fails has no effect.
 
 use super::Payload;
 use super::SimDisk;
@@ -16,7 +16,7 @@ use base::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// Simulated files are in memory, with an entry for each block: 128 MiB of entries at most.
+/// The longest simulated file: files are in memory, with an entry for each block, 128 MiB of entries at most.
 const LONGEST_FILE_BYTES: u64 = 64 << 30;
 
 fn check_len(name: &str, offset: u64, len: u64) -> Result<()> {
@@ -26,7 +26,7 @@ fn check_len(name: &str, offset: u64, len: u64) -> Result<()> {
     Ok(())
 }
 
-/// Locks the disk and counts a call; fails as an injected fault says, naming the call by `what`.
+/// Locks the disk and counts a call. Fails as an injected fault says; `what` names the call in the message.
 fn call(disk: &SimDisk, kind: CallKind, what: impl fmt::Display) -> Result<MutexGuard<'_, State>> {
     let mut state = disk.state();
     match state.faults.strike(kind) {
@@ -63,7 +63,7 @@ impl Dir for SimDir {
         if state.model.names.contains_key(name) {
             return Err(Error::new(ErrorKind::Io, format!("{name} exists already on the simulated disk")));
         }
-        // A number is used again once its file is out of every reach.
+        // A number is reused once its file is unreachable.
         let node = state.model.nodes.last_key_value().map_or(0, |(&last, _)| last + 1);
         let name = Arc::<str>::from(name);
         state.record(&Event::Create { name: Arc::clone(&name), node });
@@ -157,7 +157,7 @@ impl SimDir {
     }
 }
 
-/// Not a file of the disk: a lock is no state that a crash could leave.
+/// A lock, which is no file of the disk: a crash leaves no lock.
 #[derive(Debug)]
 struct SimLock {
     disk: SimDisk,
@@ -233,7 +233,7 @@ impl File for SimFile {
         Ok(())
     }
 
-    /// What does not fit gets the room that there is, and an error.
+    /// Allocates as much as fits, and returns an error if some of it does not fit.
     fn allocate_at(&self, offset: u64, len: u64) -> Result<bool> {
         check_len(&self.name, offset, len)?;
         let what = format_args!("allocate {len} bytes at {offset}");
@@ -310,10 +310,10 @@ struct SimMap {
 }
 
 impl LogMap for SimMap {
-    /// A store that a fault strikes has stored the first half of its bytes.
+    /// Stores `bytes`. A store that a fault hits has stored the first half of its bytes.
     ///
     /// # Panics
-    /// If the file was cut or the bytes have no room on the disk: the engine maps only what it gave room to.
+    /// If the file was cut or the bytes have no disk space: the engine maps only what it has allocated.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         place_in_map(offset, bytes, self.len);
         let end = offset + bytes.len() as u64;

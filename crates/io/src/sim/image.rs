@@ -8,7 +8,7 @@ use base::seams::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A kind of image to make. The number is how many of that kind at most: if there are more, a random sample.
+/// A kind of image to make. The number is the most images of that kind: if there are more, a random sample is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImageKind {
@@ -31,15 +31,15 @@ pub enum ImageKind {
     Torn512(usize),
     /// [`Fate::Torn`] at 4096 bytes.
     Torn4k(usize),
-    /// [`Fate::OldLengths`], [`Fate::NewLengths`], and for the rest [`Fate::LengthsBetween`]. None if no length is
-    /// pending.
+    /// [`Fate::OldLengths`], [`Fate::NewLengths`], and for the rest [`Fate::LengthsBetween`]. There are none if no
+    /// length is pending.
     Lengths(usize),
-    /// [`Fate::Subset`], so many times. None if nothing is pending.
+    /// [`Fate::Subset`], this many times. There are none if nothing is pending.
     RandomSubset(usize),
 }
 
 impl ImageKind {
-    /// Every kind, with at most `most` images of each.
+    /// Returns every kind, with at most `most` images of each.
     pub const fn all(most: usize) -> [ImageKind; 11] {
         [
             ImageKind::Nothing,
@@ -95,7 +95,8 @@ fn torn(crash: &Crash, sector_bytes: u64, most: usize, random: &mut Random) -> V
     kept.map(|kept| Fate::Torn { write, sector_bytes, kept }).collect()
 }
 
-/// At most `most` of the numbers below `count`, ascending: all, or a sample without repetition (Floyd's algorithm).
+/// Returns at most `most` of the numbers below `count`, ascending: all, or a sample without repetition (Floyd's
+/// algorithm).
 fn sample(count: usize, most: usize, random: &mut Random) -> Vec<usize> {
     if count <= most {
         return (0..count).collect();
@@ -108,7 +109,7 @@ fn sample(count: usize, most: usize, random: &mut Random) -> Vec<usize> {
     picked.into_iter().collect()
 }
 
-/// The images of one moment, made as they are asked for.
+/// The images of one moment, made when they are requested.
 pub struct Images {
     crash: Crash,
     fates: std::vec::IntoIter<Fate>,
@@ -134,8 +135,8 @@ impl Iterator for Images {
     }
 }
 
-/// A state in which a power loss may leave a disk. [`event`](Image::event) and [`fate`](Image::fate) say which, and
-/// make it again ([`SimDisk::image`]) from the same history.
+/// A state in which a power loss may leave a disk. [`event`](Image::event) and [`fate`](Image::fate) identify it, and
+/// [`SimDisk::image`] makes it again from the same history.
 #[derive(Clone, Debug)]
 pub struct Image {
     event: usize,
@@ -148,29 +149,29 @@ impl Image {
         Image { event: crash.event, files: crash.files(&fate), fate }
     }
 
-    /// How many events had happened when the power was lost.
+    /// Returns how many events had happened when the power was lost.
     pub fn event(&self) -> usize {
         self.event
     }
 
-    /// What survived.
+    /// Returns what survived.
     pub fn fate(&self) -> &Fate {
         &self.fate
     }
 
-    /// A hash of all names and contents: images with the same one are the same disk.
+    /// Returns a hash of all names and contents: images with the same hash are the same disk.
     pub fn fingerprint(&self) -> u64 {
         self.files.iter().fold(self.files.len() as u64, |hash, (name, content)| {
             fold(fold(hash, base::checksum::header(name.as_bytes())), content.fingerprint())
         })
     }
 
-    /// The names of the files, sorted.
+    /// Returns the names of the files, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(|name| &**name)
     }
 
-    /// All bytes of a file, or `None` if there is none of that name.
+    /// Returns all bytes of a file, or `None` if there is no file of that name.
     pub fn read(&self, name: &str) -> Option<Vec<u8>> {
         let content = self.files.get(name)?;
         let mut bytes = vec![0; content.len() as usize];
@@ -178,7 +179,8 @@ impl Image {
         Some(bytes)
     }
 
-    /// A fresh disk on which exactly this is durable: no locks, no handles, no faults, no history. Shares the bytes.
+    /// Returns a new disk on which exactly this is durable: no locks, no handles, no faults, no history. Shares the
+    /// bytes.
     pub fn restore(&self) -> SimDisk {
         SimDisk::holding(Model::holding(&self.files))
     }

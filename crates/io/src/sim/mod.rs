@@ -1,8 +1,8 @@
-//! A simulated disk that keeps exactly what was promised, and nothing more.
+//! A simulated disk that keeps exactly what the contract promises, and nothing more.
 //!
-//! The engine runs on [`SimDisk::dir`] unchanged. The disk records every event. For any moment of that history it
-//! makes the [`Image`]s which a power loss may leave; each is restored as a disk of its own, on which the engine must
-//! then recover. What the disk assumes of real ones, and what it takes away:
+//! The engine runs on [`SimDisk::dir`] unchanged. The disk records every event. For any moment of that history it makes
+//! the [`Image`]s that a power loss may leave. Each is restored as a disk of its own, on which the engine must recover.
+//! What the disk keeps, and what it may lose:
 //!
 //! | of | durable for certain | until then |
 //! |---|---|---|
@@ -13,14 +13,14 @@
 //!
 //! Sectors have 512 or 4096 bytes. A file whose create was lost is gone, synced or not.
 //!
-//! It does not damage bytes that were durable: bit rot, misdirected and lost writes are other tests' business. A
-//! sector is written whole or not at all, and so is a directory entry.
+//! It does not damage bytes that were durable: other tests cover bit rot, misdirected and lost writes. A sector is
+//! written whole or not at all, and so is a directory entry.
 //!
-//! Cost: state is shared copy-on-write in blocks of 4 KiB, so an image costs about a reference count a block, plus
-//! the copying of what is torn.
+//! State is shared copy-on-write in blocks of 4 KiB, so an image costs about a reference count a block, plus the
+//! copying of what is torn.
 //!
 //! Reading order: [`Event`]; `model.rs` (what the disk holds, and what a sync settles); `crash.rs` ([`Fate`]: what a
-//! power loss leaves); `image.rs`; `disk.rs` ([`SimDisk`]); `handles.rs` (the traits, and the faults' effects).
+//! power loss leaves); `image.rs`; `disk.rs` ([`SimDisk`]); `handles.rs` (the traits, and the effects of faults).
 //!
 //! ```
 //! use base::seams::Random;

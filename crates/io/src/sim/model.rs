@@ -1,4 +1,4 @@
-//! What a disk holds: as the process sees it, as it is for certain, and what lies between the two.
+//! What a disk holds: as the process sees it, as it is durable, and the pending changes between the two.
 //!
 //! One function, [`Model::apply`], moves the state by one [`Event`]. The running disk and the replay of its history
 //! both use it, so they cannot drift apart.
@@ -6,9 +6,9 @@
 //! 1. A file's `live` content is what the process reads. Its `durable` content is what every crash preserves. Its
 //!    `pending` changes, applied to the durable content in order, give the live one.
 //! 2. A successful sync makes the live content durable, except for the *abandoned* changes: those that were pending
-//!    when an earlier sync failed. The kernel took their pages for written and will not write them again; they stay
-//!    pending until the same bytes are written anew and synced. (Lengths are metadata, which the next successful
-//!    sync writes.)
+//!    when an earlier sync failed. The kernel treats their pages as written and will not write them again. They stay
+//!    pending until the same bytes are written again and synced. (Lengths are metadata, which the next successful sync
+//!    writes.)
 //! 3. Names work in the same way: `names`, `durable_names`, and `name_changes` between them. Only a directory sync
 //!    settles them.
 
@@ -19,10 +19,10 @@ use std::sync::Arc;
 
 pub(super) type Names = BTreeMap<Arc<str>, NodeId>;
 
-/// Everything is shared copy-on-write: a clone costs a few reference counts a file.
+/// The state of a disk. It is shared copy-on-write: a clone costs a few reference counts a file.
 #[derive(Clone, Default)]
 pub(super) struct Model {
-    /// How many events have happened.
+    /// The number of events so far.
     pub(super) events: usize,
     pub(super) names: Names,
     pub(super) durable_names: Arc<Names>,
@@ -61,7 +61,7 @@ pub(super) enum NameChange {
 }
 
 impl Model {
-    /// A disk on which exactly `files` are durable.
+    /// Creates a disk on which exactly `files` are durable.
     pub(super) fn holding(files: &BTreeMap<Arc<str>, Arc<Content>>) -> Model {
         let mut model = Model::default();
         for (node, (name, content)) in files.iter().enumerate() {
@@ -123,7 +123,7 @@ impl Model {
         self.nodes.retain(|&node, _| is_open(node) || named.binary_search(&node).is_ok());
     }
 
-    /// The files that can have a name after a crash, or have one now. Sorted.
+    /// Returns the files that can have a name after a crash, or have one now. Sorted.
     pub(super) fn reachable(&self) -> Vec<NodeId> {
         let changed = self.name_changes.iter().map(|(_, change)| change.node());
         let names = self.names.values().chain(self.durable_names.values());
@@ -143,7 +143,7 @@ impl NameChange {
         }
     }
 
-    /// Applies the change, or nothing where its subject is not there: its creation may have been lost.
+    /// Applies the change. Does nothing if its file or name is missing, because its creation may have been lost.
     pub(super) fn apply(&self, names: &mut Names) {
         match self {
             NameChange::Create { name, node } => {
@@ -171,7 +171,7 @@ impl Change {
         }
     }
 
-    /// The range whose earlier bytes this change replaces.
+    /// Returns the range whose earlier bytes this change replaces.
     fn replaces(&self) -> (u64, u64) {
         match self {
             Change::Write(payload) => (payload.offset(), payload.end()),
@@ -219,7 +219,7 @@ impl Node {
 }
 
 impl Pending {
-    /// Forgets what the change did to `start..end`. Returns whether anything is left of it.
+    /// Removes the effect of the change on `start..end`. Returns whether anything is left of the change.
     fn trim(&mut self, start: u64, end: u64) -> bool {
         match &mut self.change {
             Change::Write(payload) => payload.without(start, end).map(|left| *payload = left).is_some(),

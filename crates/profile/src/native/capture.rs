@@ -1,10 +1,10 @@
-//! One sample: a stack, put into the ring.
+//! Captures one sample: a stack, pushed into the ring.
 
 use super::thread::{Errno, thread_name};
 use super::unwind::{Registers, walk};
 use crate::ring::{MAX_FRAMES, Ring, Sample};
 
-/// Puts this thread's stack into `ring`, from the caller on outwards. Neither allocates nor locks.
+/// Pushes this thread's stack into `ring`, from the caller outwards. It neither allocates nor locks.
 #[inline(never)]
 pub(crate) fn capture(ring: &Ring, weight: u64) {
     let errno = Errno::save();
@@ -12,7 +12,7 @@ pub(crate) fn capture(ring: &Ring, weight: u64) {
     errno.restore();
 }
 
-/// Puts the stack of `registers` into `ring`, or counts a lost sample.
+/// Pushes the stack of `registers` into `ring`, or counts a lost sample.
 pub(super) fn push(ring: &Ring, weight: u64, registers: Registers) {
     let mut frames = [0; MAX_FRAMES];
     match walk(registers, &mut frames) {

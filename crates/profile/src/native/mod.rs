@@ -1,4 +1,4 @@
-//! What depends on the system and the processor. Each file uses those before it: [`modules`] (whose code is loaded,
+//! The parts that depend on the system and the processor. Each file uses those before it: [`modules`] (the loaded code
 //! with its unwind tables), [`unwind`] (from registers to return addresses), `thread` (its name and `errno`),
 //! [`capture`] (a stack into the ring), [`signal`] (ticks of CPU time).
 

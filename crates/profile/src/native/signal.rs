@@ -1,8 +1,8 @@
-//! Ticks of CPU time: the kernel counts what the process's threads use (`ITIMER_PROF`), and sends `SIGPROF` to the
-//! thread that used the last of a period. A blocked thread is not seen; that is what lock waits are for.
+//! Ticks of CPU time. The kernel counts what the process's threads use (`ITIMER_PROF`), and sends `SIGPROF` to the
+//! thread that used the end of a period. A blocked thread is not sampled; lock waits cover that.
 //!
-//! The handler stays once it is installed, and does nothing while there is no recording: `SIGPROF` with nobody to take
-//! it would end the process.
+//! The handler stays once it is installed, and does nothing while there is no recording, because `SIGPROF` without a
+//! handler would end the process.
 
 use super::capture::push;
 use super::thread::Errno;
@@ -13,7 +13,7 @@ use std::io;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
-/// Where samples go; null while nobody records.
+/// The ring of the samples; null without a recording.
 static RING: AtomicPtr<Ring> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Sends a stack to `ring` for every `period` of CPU time that this process uses. Kernels tick 100 to 1000 times a
@@ -27,7 +27,7 @@ pub(crate) fn start_ticks(ring: &'static Ring, period: Duration) -> Result<(), E
     })
 }
 
-/// The opposite. A signal on its way may still bring a sample.
+/// Stops the ticks. A pending signal may still bring a sample.
 pub(crate) fn stop_ticks() {
     // Switching a timer off has no reason to fail, and without a ring its signals do nothing.
     let _ = set_timer(Duration::ZERO);
@@ -38,7 +38,7 @@ fn install() -> io::Result<()> {
     // SAFETY: all zeros is a set of no signals, no flags.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handle as *const () as usize;
-    // System calls that are interrupted begin again.
+    // Interrupted system calls are restarted.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
     // SAFETY: `handle` does only what a signal handler may; see there.
     let result = unsafe { libc::sigaction(libc::SIGPROF, &raw const action, std::ptr::null_mut()) };
@@ -53,8 +53,8 @@ fn set_timer(period: Duration) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Runs between any two instructions of any thread, so it takes no lock, allocates nothing, and leaves `errno` as it
-/// was.
+/// Handles a tick. It runs between any two instructions of any thread, so it takes no lock, allocates nothing, and
+/// preserves `errno`.
 extern "C" fn handle(_signal: libc::c_int, _info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let errno = Errno::save();
     // SAFETY: null, or a ring that is never freed.

@@ -1,6 +1,6 @@
-//! What belongs to the sampled thread: its name and its `errno`.
+//! The name and the `errno` of the sampled thread.
 
-/// This thread's name, asked of the kernel without a lock.
+/// Returns this thread's name, which the kernel provides without a lock.
 pub(super) fn thread_name() -> [u64; 2] {
     let mut name = [0_u64; 2];
     // SAFETY: the kernel writes 16 bytes.
@@ -8,7 +8,7 @@ pub(super) fn thread_name() -> [u64; 2] {
     name
 }
 
-/// What `errno` was, for the code that was interrupted or is on its way to read it.
+/// The saved value of `errno`, for code that was interrupted before it could read it.
 pub(super) struct Errno(libc::c_int);
 
 impl Errno {

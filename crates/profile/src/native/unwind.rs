@@ -1,9 +1,10 @@
-//! From registers to return addresses, by the unwind tables that every Rust build has: frame pointers are not needed.
+//! Walks from registers to return addresses by the unwind tables that every Rust build has. Frame pointers are not
+//! needed.
 //!
-//! What a signal handler may do, a walk may: [framehop](https://docs.rs/framehop) neither allocates nor locks once it
-//! has the tables and a cache. Caches are lent from a fixed set, by one atomic each; if none is free the sample is
-//! lost. Stack words are read only from pages that the kernel has confirmed, so that wrong tables give a wrong stack
-//! and no crash.
+//! A walk does only what a signal handler may do: [framehop](https://docs.rs/framehop) neither allocates nor locks once
+//! it has the tables and a cache. Caches are taken from a fixed set, by one atomic each; if none is free, the sample is
+//! lost. Stack words are read only from pages that the kernel has confirmed, so wrong tables cause a wrong stack and
+//! not a crash.
 
 use super::modules::{self, Generation};
 use crate::kind::Error;
@@ -17,19 +18,19 @@ type Cache = CacheNative<MustNotAllocateDuringUnwind>;
 /// The least page size that Linux has on these processors.
 const PAGE_BYTES: u64 = 4096;
 
-/// Where a thread is.
+/// The registers of a thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registers {
     pub instruction: u64,
     pub stack: u64,
     pub frame: u64,
-    /// Where the innermost function returns to, on processors that keep this in a register.
+    /// The return address of the innermost function, on processors that keep it in a register.
     #[cfg(target_arch = "aarch64")]
     pub link: u64,
 }
 
 impl Registers {
-    /// Of the function that this is inlined into.
+    /// Returns the registers of the function into which this is inlined.
     #[inline(always)]
     pub fn here() -> Self {
         let (instruction, stack, frame);
@@ -45,7 +46,7 @@ impl Registers {
             );
             Registers { instruction, stack, frame }
         }
-        // SAFETY: as above.
+        // SAFETY: see above.
         #[cfg(target_arch = "aarch64")]
         unsafe {
             let link;
@@ -69,14 +70,14 @@ impl Registers {
     }
 }
 
-/// The tables of what was loaded when they were read, and the caches.
+/// The tables of the objects that were loaded when they were read, and the caches.
 struct Tables {
     generation: Generation,
     unwinder: UnwinderNative<Vec<u8>, MustNotAllocateDuringUnwind>,
     caches: Box<[Lent]>,
 }
 
-/// A cache, and whether somebody has it.
+/// A cache, and whether it is taken.
 struct Lent {
     taken: AtomicBool,
     cache: UnsafeCell<Cache>,
@@ -85,8 +86,8 @@ struct Lent {
 // SAFETY: only the thread that set `taken` reaches the cache.
 unsafe impl Sync for Lent {}
 
-/// The newest tables; null before the first recording. Tables are never freed, as a late signal may be in them; new
-/// ones are made only when something was loaded or unloaded between two recordings.
+/// The newest tables; null before the first recording. Tables are never freed, because a late signal may use them. New
+/// ones are made only if an object was loaded or unloaded between two recordings.
 static TABLES: AtomicPtr<Tables> = AtomicPtr::new(std::ptr::null_mut());
 
 fn tables() -> Option<&'static Tables> {
@@ -94,7 +95,8 @@ fn tables() -> Option<&'static Tables> {
     unsafe { TABLES.load(Ordering::SeqCst).as_ref() }
 }
 
-/// Reads the tables of what is loaded, if that changed. Before every recording; one at a time.
+/// Reads the tables of the loaded objects if these have changed. It is called before every recording, by one thread at
+/// a time.
 pub(crate) fn prepare() -> Result<(), Error> {
     let (generation, modules) = modules::loaded();
     if tables().is_some_and(|tables| tables.generation == generation) {
@@ -111,9 +113,8 @@ pub(crate) fn prepare() -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the addresses of `registers`' function and of its callers, innermost first, each inside of its call; how
-/// many.
-/// `None` if there are no tables, or no cache was free.
+/// Writes the addresses of `registers`' function and of its callers, innermost first, each inside of its call. Returns
+/// how many there are, or `None` if there are no tables or no cache was free.
 pub(super) fn walk(registers: Registers, frames: &mut [u64]) -> Option<usize> {
     let tables = tables()?;
     let lent = tables.caches.iter().find(|lent| !lent.taken.swap(true, Ordering::SeqCst))?;
@@ -134,23 +135,24 @@ pub(super) fn walk(registers: Registers, frames: &mut [u64]) -> Option<usize> {
     Some(count)
 }
 
-/// The word at `address`; `None` if it is not one that can be read. `known_page` remembers the page confirmed last.
+/// Returns the word at `address`; `None` if it cannot be read. `known_page` stores the page that was confirmed last.
 fn read_word(address: u64, known_page: &mut u64) -> Option<u64> {
     let page = address / PAGE_BYTES;
     if !address.is_multiple_of(8) || page == 0 || (page != *known_page && !can_be_read(address)) {
         return None;
     }
     *known_page = page;
-    // SAFETY: aligned, and the kernel has read this page for us a moment ago. It is a page of this thread's own stack,
-    // or a frame gone wrong; a page unmapped by another thread in between would take tables that lie.
+    // SAFETY: it is aligned, and the kernel has read this page a moment ago. It is a page of this thread's own stack,
+    // or of a wrong frame; another thread can unmap it in between only if the tables are wrong.
     Some(unsafe { (address as *const u64).read_volatile() })
 }
 
-/// Asks the kernel: it copies the set of signals from there before it finds that what to do with them makes no sense.
+/// Asks the kernel whether an address can be read: it copies the signal set from there before it finds that the
+/// operation is invalid.
 fn can_be_read(address: u64) -> bool {
     const NONSENSE: libc::c_int = -1;
     let nowhere = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: the kernel checks the address, and changes nothing, as it does not know `NONSENSE`.
+    // SAFETY: the kernel checks the address and changes nothing, because it does not know `NONSENSE`.
     let refused =
         unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NONSENSE, address, nowhere, size_of::<u64>()) };
     // SAFETY: this thread's errno.

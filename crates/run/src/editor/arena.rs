@@ -1,12 +1,12 @@
 //! The editor's own pages, by index.
 //!
-//! A pointer to one carries [`PagePtr::IN_MEMORY`], and the index as its unit. Pages that were written back are
-//! used again without being cleared: the taker fills or initialises it.
+//! A pointer to one has [`PagePtr::IN_MEMORY`], and the index as its unit. Pages that were written back are reused
+//! without being cleared: the next user fills or initialises them.
 //!
-//! Memory comes in chunks. The first is small, so that a small checkpoint costs little; the others are a huge memory
-//! page each, since random edits would otherwise miss the TLB on every leaf, but no larger than a quarter of what may
-//! be dirty at once. A throttled thread takes small ones: the kernel clears a huge one in one go, which takes 6 ms
-//! where a virtual machine has not had it before, and a thread that waits for that processor waits for all of it.
+//! Memory comes in chunks. The first is small, so that a small checkpoint costs little. Each other chunk is a huge
+//! memory page, because random edits would otherwise miss the TLB on every leaf, but no larger than a quarter of what
+//! may be dirty at once. A throttled thread takes small ones: the kernel clears a huge page in one go, which takes 6 ms
+//! where a virtual machine has not had it before, and another thread that waits for that processor waits as long.
 
 use base::{PagePtr, background};
 use page::{Page, PageMut};
@@ -15,7 +15,7 @@ use std::ops::Range;
 
 /// The greatest length of a chunk.
 const CHUNK_BYTES: usize = HUGE_BYTES;
-/// How many pages the first chunk holds, and the least that others do.
+/// The number of pages in the first chunk, and the least number in others.
 const FIRST_PAGES: usize = 16;
 const LEAST_PAGES: usize = 4;
 
@@ -23,40 +23,40 @@ const _: () = assert!(CHUNK_BYTES >= base::limits::MAX_PAGE_BYTES);
 
 pub(super) struct Arena {
     chunks: Vec<Memory>,
-    /// How many pages were ever taken.
+    /// The number of pages that were ever taken.
     high: usize,
     free: Vec<u32>,
     page_bytes: usize,
-    /// Pages in a chunk, as a power of two.
+    /// The number of pages in a chunk, as a power of two.
     chunk_shift: u32,
 }
 
-/// The arena index that `ptr` names, if it names a dirty page.
+/// Returns the arena index that `ptr` names, if it names a dirty page.
 #[inline]
 pub(super) fn node_of(ptr: PagePtr) -> Option<u32> {
     (ptr.flags() & PagePtr::IN_MEMORY != 0).then_some(ptr.unit() as u32)
 }
 
-/// The pointer to dirty page `node`.
+/// Returns the pointer to dirty page `node`.
 #[inline]
 pub(super) fn link_to(node: u32) -> PagePtr {
     PagePtr::new(u64::from(node), 0, 0).with_flags(PagePtr::IN_MEMORY)
 }
 
 impl Arena {
-    /// For about `pages` pages at once of `page_bytes`, which is a power of two.
+    /// Creates an arena for about `pages` pages of `page_bytes`, which is a power of two.
     pub fn new(page_bytes: usize, pages: usize) -> Arena {
         let chunk_shift = (pages / 4).clamp(LEAST_PAGES, CHUNK_BYTES / page_bytes).ilog2();
         Arena { chunks: Vec::new(), high: 0, free: Vec::new(), page_bytes, chunk_shift }
     }
 
-    /// How many pages are in use.
+    /// Returns how many pages are in use.
     #[inline]
     pub fn live(&self) -> usize {
         self.high - self.free.len()
     }
 
-    /// A page with arbitrary content.
+    /// Returns a page with arbitrary contents.
     pub fn take(&mut self) -> u32 {
         if let Some(node) = self.free.pop() {
             return node;
@@ -75,7 +75,7 @@ impl Arena {
         self.free.push(node);
     }
 
-    /// The chunk that holds page `node`, and where.
+    /// Returns the chunk that holds page `node`, and its place there.
     #[inline]
     fn place(&self, node: u32) -> (usize, Range<usize>) {
         let node = node as usize;
@@ -104,7 +104,7 @@ impl Arena {
         PageMut::edit(self.bytes_mut(node))
     }
 
-    /// The bytes of two different pages.
+    /// Returns the bytes of two different pages.
     pub fn pair(&mut self, a: u32, b: u32) -> (&mut [u8], &mut [u8]) {
         let ((a_chunk, a), (b_chunk, b)) = (self.place(a), self.place(b));
         if a_chunk == b_chunk {
@@ -116,14 +116,14 @@ impl Arena {
     }
 }
 
-// Linux says of each mapping what it was advised.
+// Only Linux reports the advice for each mapping.
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
     use std::fs;
     use std::rc::Rc;
 
-    /// Whether the memory at `address` is to be huge pages.
+    /// Returns whether the memory at `address` is to have huge pages.
     fn is_huge(address: usize) -> bool {
         let maps = fs::read_to_string("/proc/self/smaps").unwrap();
         let mut is_here = false;
@@ -147,7 +147,7 @@ mod tests {
             let nodes: Vec<u32> = (0..=FIRST_PAGES).map(|_| arena.take()).collect();
             is_huge(arena.bytes_mut(nodes[FIRST_PAGES]).as_ptr().addr())
         };
-        // A kernel may have none.
+        // A kernel may not have huge pages.
         assert_eq!(second_chunk(), fs::exists("/sys/kernel/mm/transparent_hugepage").unwrap());
         assert!(!background::throttled(Rc::new(|| ()), second_chunk));
     }

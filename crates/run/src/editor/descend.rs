@@ -1,4 +1,4 @@
-//! Descending to the leaf that is to be edited, and shadowing what is on the way.
+//! Descending to the leaf that is to be edited, and shadowing the pages on the path.
 
 use super::Editor;
 use super::arena::{link_to, node_of};
@@ -14,8 +14,8 @@ impl Editor<'_> {
         usize::from(self.height) - 1
     }
 
-    /// The leaf of the last descent and its end, if `key` is greater than everything in the run: ascending inserts
-    /// need no descent.
+    /// Returns the leaf of the last descent and its end, if `key` is greater than all keys in the run: ascending
+    /// inserts need no descent.
     #[inline]
     pub(super) fn finger(&self, key: &[u8]) -> Option<(u32, usize)> {
         if !self.path.rightmost {
@@ -28,10 +28,10 @@ impl Editor<'_> {
         (suffix > page.suffix(last)).then_some((leaf, last + 1))
     }
 
-    /// Shadows the way down to the leaf for `key`, notes it in `self.path` and answers the leaf.
+    /// Shadows the path down to the leaf for `key`, stores it in `self.path` and returns the leaf.
     ///
-    /// `probe`: the edit makes sense only if there is (true) or is no (false) record under `key`. Where the answer
-    /// lies in clean pages, it is looked up before any of them is shadowed; `None` when it makes no sense.
+    /// `probe`: the edit makes sense only if there is (true) or is no (false) record under `key`. If that depends on
+    /// clean pages, the key is looked up before any of them is shadowed. Returns `None` if the edit makes no sense.
     #[inline]
     pub(super) fn descend(&mut self, key: &[u8], mut probe: Option<bool>) -> Result<Option<u32>> {
         self.path.invalidate();
@@ -65,7 +65,7 @@ impl Editor<'_> {
         self.path.end(depth, leaf, rightmost);
     }
 
-    /// The first leaf of an empty run.
+    /// Makes the first leaf of an empty run.
     fn plant(&mut self) -> Result<u32> {
         let leaf = self.arena.take();
         PageMut::init(self.arena.bytes_mut(leaf), Kind::Leaf, 0, self.birth);
@@ -75,14 +75,14 @@ impl Editor<'_> {
         Ok(leaf)
     }
 
-    /// Whether the clean subtree at `ptr` holds `key` as the probe wants.
+    /// Returns whether the clean subtree at `ptr` holds `key`, or does not, as the probe requires.
     fn is_sensible(&self, probe: Option<bool>, ptr: PagePtr, level: u8, key: &[u8]) -> Result<bool> {
         let Some(wanted) = probe else { return Ok(true) };
         let mut guard = self.reader.enter();
         Ok(find(self.pool, &mut guard, ptr, level, false, key)?.is_some() == wanted)
     }
 
-    /// The root, at `ptr`, as a dirty page.
+    /// Returns the root, at `ptr`, as a dirty page.
     pub(super) fn own_root(&mut self, ptr: PagePtr, level: u8) -> Result<u32> {
         let node = match node_of(ptr) {
             Some(node) => node,
@@ -92,7 +92,7 @@ impl Editor<'_> {
         Ok(node)
     }
 
-    /// Child `slot` of dirty page `parent`, as a dirty page of `level`: shadowed if it was not one yet.
+    /// Returns child `slot` of dirty page `parent`, as a dirty page of `level`. Shadows it if it was clean.
     pub(super) fn own_child(&mut self, parent: u32, slot: usize, level: u8) -> Result<u32> {
         let child = self.arena.page(parent).child(slot);
         if let Some(node) = node_of(child) {
@@ -103,8 +103,8 @@ impl Editor<'_> {
         Ok(node)
     }
 
-    /// Copies the page at `ptr` into the arena and gives up its address: at once if this editor wrote it, else when
-    /// no reader of an older checkpoint needs it.
+    /// Copies the page at `ptr` into the arena and retires its address: at once if this editor wrote it, else when no
+    /// reader of an older checkpoint needs it.
     fn shadow(&mut self, ptr: PagePtr, level: u8) -> Result<u32> {
         let node = self.arena.take();
         if let Err(error) = self.copy_page(ptr, level, node) {

@@ -1,28 +1,27 @@
 //! The one writer of a run.
 //!
-//! An editor turns one run into the next. It touches no page that the old run reaches:
+//! An editor turns one run into the next. It changes no page that the old run reaches:
 //!
 //! 1. *Shadow.* On the way down to a key, a page that is not yet the editor's own is copied from the pool into the
-//!    `arena`, and its old address is retired. The parent's pointer then carries
-//!    [`PagePtr::IN_MEMORY`] and the page's arena index instead of a unit: the next descent follows it
-//!    without a look-up.
-//! 2. *Edit in place.* Insert, replace, remove, split, merge and borrow work on the arena's bytes through the
-//!    page's own allocator. `split` makes room from the leaf upwards and then starts the descent anew;
-//!    `rebalance` mends pages below a quarter full; `range` removes whole subtrees, unread where it may;
-//!    `relocate` shadows what lies high in the file, only to have it written lower.
-//! 3. *Write back* (`write_back`), when dirty pages pass their limit and at the end: neighbours that are half empty
-//!    are packed together (`pack`), then leaves are written in key order, then the
-//!    levels above, in extents of many pages. Parents then point to the disk again. A page that is written and then
-//!    touched again is shadowed again and its first address is free at once, as no checkpoint ever named it.
+//!    `arena`, and its old address is retired. The parent's pointer then has [`PagePtr::IN_MEMORY`] and the page's
+//!    arena index instead of a unit: the next descent follows it without a look-up.
+//! 2. *Edit in place.* Insert, replace, remove, split, merge and borrow work on the arena's bytes through the page's
+//!    own allocator. `split` makes room from the leaf upwards and then starts the descent again; `rebalance` repairs
+//!    pages below a quarter full; `range` removes whole subtrees, without reading them where possible; `relocate`
+//!    shadows pages that lie high in the file, only to have them written lower.
+//! 3. *Write back* (`write_back`), when dirty pages exceed their limit and at the end: neighbours that are half empty
+//!    are packed together (`pack`), then leaves are written in key order, then the levels above, in extents of many
+//!    pages. Parents then point to the disk again. A page that is written and then edited again is shadowed again, and
+//!    its first address is free at once, because no checkpoint ever named it.
 //!
 //! # Invariants
 //! * Every ancestor of a dirty page is dirty.
 //! * `self.path`, while valid, names dirty pages from the root to a leaf.
-//! * `self.dirty_sum` is the wrapping sum of the hashes of the records in dirty leaves: what was shadowed in, plus
-//!   what edits added, less what they removed, less what was written out. It is 0 once nothing is dirty; anything else
-//!   means that a page operation lost or invented a record, and the run is not handed out.
+//! * `self.dirty_sum` is the wrapping sum of the hashes of the records in dirty leaves: those that were shadowed, plus
+//!   those that edits added, less those that edits removed or that were written out. It is 0 once no page is dirty; any
+//!   other value means that a page operation lost or invented a record, and the run is not returned.
 //!
-//! After any error the editor and what it wrote must be thrown away (drop it, then [`space::Space::revert`]).
+//! After any error the editor and what it wrote must be discarded (drop it, then [`space::Space::revert`]).
 
 mod arena;
 mod path;
@@ -49,14 +48,15 @@ pub use relocate::Relocation;
 use space::Space;
 use std::collections::HashSet;
 
-/// Below this many pages the dirty limit has no effect: a path and the siblings that a repair touches fit.
+/// The number of pages below which the dirty limit has no effect: a path and the siblings that a repair touches fit.
 const MIN_DIRTY_PAGES: usize = 16;
-/// How many pages one edit may make dirty beyond the limit: a path, what splits add, and a sibling a level.
+/// The number of pages that one edit may make dirty beyond the limit: a path, the pages of splits, and a sibling a
+/// level.
 const EDIT_PAGES: usize = 12;
-/// How many pages are written at once with the least memory.
+/// The number of pages that are written at once with the least memory.
 const LEAST_EXTENT_PAGES: usize = 4;
 
-/// Turns a run into the next one. See the [module](self) for how.
+/// Turns a run into the next one. The [module](self) describes how.
 ///
 /// ```
 /// use base::{CheckpointNo, DatabaseId, budget::Account, slots::{Reader, Slots}};
@@ -83,7 +83,8 @@ const LEAST_EXTENT_PAGES: usize = 4;
 pub struct Editor<'a> {
     pool: &'a Pool,
     reader: &'a Reader,
-    /// Locked for each allocation and each address given up, never across them: others allocate meanwhile.
+    /// The space map. It is locked for each allocation and each retired address, never across them, so that others can
+    /// allocate meanwhile.
     space: &'a Mutex<Space>,
     birth: CheckpointNo,
     table: Option<TableId>,
@@ -93,19 +94,19 @@ pub struct Editor<'a> {
     records: u64,
     bytes: u64,
     leaves: u64,
-    /// Of the leaves that are not dirty: [`Run::saved_units`].
+    /// The [`Run::saved_units`] of the leaves that are not dirty.
     saved_units: u64,
     deletes: bool,
     packs: bool,
-    /// What compresses leaves as they are written, if any is to be.
+    /// Compresses leaves when they are written, if they are to be compressed.
     compressor: Option<Box<Compressor>>,
     arena: Arena,
     path: Path,
     dirty_sum: u64,
-    /// Units of the pages that this editor wrote and has not shadowed since: nobody else knows their addresses.
+    /// The units of the pages that this editor wrote and has not shadowed since. Only the editor knows these addresses.
     written: HashSet<u64>,
     counters: EditCounters,
-    /// Scratch for separators and whole keys; empty between calls, kept for its capacity.
+    /// A buffer for separators and whole keys; empty between calls, kept for its capacity.
     scratch: Vec<u8>,
 }
 
@@ -113,11 +114,11 @@ pub struct Editor<'a> {
 #[derive(Clone, Copy)]
 enum New<'v> {
     Bytes(&'v [u8]),
-    /// It lies in the data file.
+    /// The value already lies in the data file.
     Large(LargeRef),
 }
 
-/// What [`Editor::write`] does with a record that is there already.
+/// What [`Editor::write`] does with an existing record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Existing {
     Replace,
@@ -125,9 +126,9 @@ enum Existing {
 }
 
 impl<'a> Editor<'a> {
-    /// An editor that starts from `run` and writes pages born at checkpoint `birth`, which must be later than every
-    /// published checkpoint. Dirty pages and the buffer that they are written from take `memory_bytes` at most, or
-    /// [`Editor::least_bytes`] if that is more. Costs nothing until the first edit.
+    /// Creates an editor that starts from `run` and writes pages born at checkpoint `birth`, which must be later than
+    /// every published checkpoint. Dirty pages and the buffer from which they are written take `memory_bytes` at most,
+    /// or [`Editor::least_bytes`] if that is more. Costs nothing until the first edit.
     pub fn open(
         run: Run,
         pool: &'a Pool,
@@ -164,24 +165,24 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Has the pages say that they are `table`'s: for salvage, which may find them without their parents. To be said
-    /// only where the records are committed.
+    /// Marks the pages as `table`'s, for salvage, which may find them without their parents. Call it only if the
+    /// records are committed.
     #[must_use]
     pub fn of_table(mut self, table: TableId) -> Self {
         self.table = Some(table);
         self
     }
 
-    /// Has pages keep the records that they have, for a run that is only moved: a filter, whose separators say more
-    /// than an editor's would (see [`filter`](crate::filter)).
+    /// Keeps the records of each page together, for a run that is only moved: a filter, whose separators have more
+    /// information than an editor's would (see [`filter`](crate::filter)).
     #[must_use]
     pub fn moving_only(mut self) -> Self {
         self.packs = false;
         self
     }
 
-    /// Has leaves written in their compressed form ([`page::compressed`]) where that is shorter. Rows of leaves are
-    /// not joined then: half a leaf takes half the units.
+    /// Writes leaves in their compressed form ([`page::compressed`]) where that is shorter. Rows of leaves are then not
+    /// joined, because half a leaf takes half the units.
     #[must_use]
     pub fn compressing_leaves(mut self) -> Self {
         self.packs = false;
@@ -189,12 +190,13 @@ impl<'a> Editor<'a> {
         self
     }
 
-    /// What an editor takes whatever its limit, in bytes: dirty pages, and the buffer that they are written from.
+    /// Returns the memory in bytes that an editor takes whatever its limit: dirty pages, and the buffer from which they
+    /// are written.
     pub fn least_bytes(page_bytes: usize) -> usize {
         (MIN_DIRTY_PAGES + EDIT_PAGES + LEAST_EXTENT_PAGES) * page_bytes
     }
 
-    /// Stores `value` under `key`; true when it replaced a record.
+    /// Stores `value` under `key`. Returns true if it replaced a record.
     ///
     /// Errors: [`ErrorKind::Invalid`](base::ErrorKind::Invalid) for a key or value beyond the limits (nothing
     /// changes); those of reading pages, of allocating space and of writing.
@@ -204,28 +206,28 @@ impl<'a> Editor<'a> {
         self.write(key, New::Bytes(value), Existing::Replace)
     }
 
-    /// Stores a value that lies in the data file already, put there for the log; true when it replaced a record. The
-    /// extents are the checkpoint's from now on; no byte of the value is read.
+    /// Stores a value that was already written to the data file for the log. Returns true if it replaced a record. The
+    /// extents belong to the checkpoint from now on; no byte of the value is read.
     ///
     /// Errors: as [`Editor::put`], and those of [`Pieces::open`](crate::Pieces::open).
     pub fn put_large(&mut self, key: &[u8], large: LargeRef) -> Result<bool> {
         self.write(key, New::Large(large), Existing::Replace)
     }
 
-    /// Gives up a value that lies in the data file for the log's sake, and that no record has come to hold.
+    /// Retires a value that was written to the data file for the log, and that no record holds.
     pub fn retire_large(&mut self, large: LargeRef) -> Result<()> {
         retire_large(self.pool, self.space, large, self.birth)
     }
 
-    /// Stores `value` under `key` unless there is a record; false when there is one. Errors as [`Editor::put`].
+    /// Stores `value` under `key` unless there is a record. Returns false if there is one. Errors as [`Editor::put`].
     #[inline]
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.check_value(value)?;
         Ok(!self.write(key, New::Bytes(value), Existing::Keep)?)
     }
 
-    /// What a run of newer records says about `key`: its value, a large one by reference, which this run then owns; or
-    /// that it is deleted. Errors as [`Editor::put`].
+    /// Applies what a run of newer records says about `key`: its value (a large one by reference, which this run then
+    /// owns), or a delete. Errors as [`Editor::put`].
     pub fn take(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
         match value {
             Value::Inline(value) => self.put(key, value).map(drop),
@@ -242,7 +244,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// A copy of the value under `key`.
+    /// Returns a copy of the value under `key`.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let Some((mut ptr, mut level)) = self.top() else { return Ok(None) };
         while let Some(node) = arena::node_of(ptr) {
@@ -266,7 +268,7 @@ impl<'a> Editor<'a> {
         read_large(self.pool, large).map(Some)
     }
 
-    /// Removes the record under `key`; false when there was none. Errors as [`Editor::put`].
+    /// Removes the record under `key`. Returns false if there was none. Errors as [`Editor::put`].
     pub fn remove(&mut self, key: &[u8]) -> Result<bool> {
         self.write_back_beyond_limit()?;
         if self.root.is_none() {
@@ -282,10 +284,10 @@ impl<'a> Editor<'a> {
         Ok(true)
     }
 
-    /// Writes back everything that is dirty, in key order, and answers the new run. Nothing is synced.
+    /// Writes back all dirty pages, in key order, and returns the new run. Nothing is synced.
     ///
     /// Errors: those of allocating and writing; [`ErrorKind::Corruption`](base::ErrorKind::Corruption) "merge lost or
-    /// invented records" when the records written are not those that were read, added and removed.
+    /// invented records" if the records written are not those that were read, added and removed.
     pub fn finish(mut self) -> Result<(Run, EditCounters)> {
         self.write_back(None)?;
         if self.dirty_sum != 0 {
@@ -300,12 +302,12 @@ impl<'a> Editor<'a> {
         Ok((run, self.counters))
     }
 
-    /// What the edits cost up to now.
+    /// Returns the costs of the edits so far.
     pub fn counters(&self) -> EditCounters {
         self.counters
     }
 
-    /// Memory that dirty pages take.
+    /// Returns the memory that dirty pages take.
     pub fn dirty_bytes(&self) -> usize {
         self.arena.live() * self.pool.page_bytes()
     }
@@ -322,7 +324,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Answers whether there was a record under `key`.
+    /// Returns whether there was a record under `key`.
     #[inline]
     fn write(&mut self, key: &[u8], value: New<'_>, existing: Existing) -> Result<bool> {
         self.check_key(key)?;
@@ -370,7 +372,8 @@ impl<'a> Editor<'a> {
         )))
     }
 
-    /// The value as a leaf holds it: itself, or a reference to the extent to which it was written just now.
+    /// Returns the value in the form of a leaf: the value itself, or a reference to the extent to which it was just
+    /// written.
     #[inline]
     fn place_value<'v>(&mut self, value: New<'v>) -> Result<Value<'v>> {
         match value {
@@ -385,7 +388,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Inserts a record that is not there: at `at` of `leaf` if it fits, else after splitting.
+    /// Inserts a new record: at `at` of `leaf` if it fits, else after splitting.
     #[inline]
     fn add(&mut self, mut leaf: u32, mut at: usize, key: &[u8], value: Value<'_>) -> Result<()> {
         while let Err(NoRoom) = self.arena.page_mut(leaf).insert(at, key, value, &mut self.counters) {
@@ -412,7 +415,7 @@ impl<'a> Editor<'a> {
         self.add(leaf, at, key, value)
     }
 
-    /// Takes record `at` of `leaf` off the books: it is about to be removed or replaced.
+    /// Subtracts record `at` of `leaf` from the totals: it is about to be removed or replaced.
     fn forget_record(&mut self, leaf: u32, at: usize, key: &[u8]) -> Result<()> {
         let value = self.arena.page(leaf).value(at);
         self.dirty_sum = self.dirty_sum.wrapping_sub(record_hash(key, value));
@@ -443,7 +446,7 @@ mod tests {
     use io::{Dir, MemDir};
     use std::sync::Arc;
 
-    /// Edits a run, lets `tamper` change a leaf behind the editor's back, and answers how the session ended.
+    /// Edits a run, lets `tamper` change a leaf without the editor's knowledge, and returns how the session ended.
     fn finish_after(tamper: impl FnOnce(&mut Editor<'_>, u32)) -> Result<Run> {
         let file = MemDir::new().create("data").unwrap();
         let slots = Arc::new(Slots::new());

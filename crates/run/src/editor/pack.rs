@@ -1,10 +1,10 @@
 //! Packing neighbouring leaves before they are written.
 //!
-//! Splits leave leaves half full, and removals mend one only when it is below a quarter. A checkpoint that touches
-//! most of a table would write all that air. So, before dirty leaves are written back: a row of dirty leaves under one
-//! parent that would fit into an eighth fewer of them, each filled to [`FILL_EIGHTHS`] eighths, is packed. What is
-//! packed stays so until inserts have split many of its leaves again, so that a leaf is not packed at every
-//! checkpoint; and rows that ascending inserts left full are never touched.
+//! Splits leave leaves half full, and removals repair a leaf only when it is below a quarter. A checkpoint that touches
+//! most of a table would write all that free space. So dirty leaves are packed before they are written back: a row of
+//! dirty leaves under one parent is packed if it would fit into an eighth fewer leaves, each filled to [`FILL_EIGHTHS`]
+//! eighths. A packed row stays packed until inserts have split many of its leaves again, so that a leaf is not packed
+//! at every checkpoint. Rows that ascending inserts left full are never touched.
 //!
 //! Entries move between siblings, from the right to the left, by `merge` and `borrow`, as in `rebalance`.
 
@@ -13,14 +13,14 @@ use super::arena::node_of;
 use page::header::HEADER_BYTES;
 use std::ops::Range;
 
-/// How full packed leaves are, in eighths: a merge of two siblings leaves as much room.
+/// The fill of packed leaves, in eighths: a merge of two siblings leaves as much room.
 const FILL_EIGHTHS: usize = 7;
 
 impl Editor<'_> {
-    /// Packs the dirty leaves but `keep` where that is worth it. The path is no longer valid if it did.
+    /// Packs the dirty leaves except `keep` where that is worth it. The path is no longer valid if it did.
     pub(super) fn pack(&mut self, keep: Option<u32>) {
         let mut levels = self.collect_dirty();
-        // Below the leaves' level nothing is; above it are their parents.
+        // There is nothing below the leaves' level; above it are their parents.
         if levels.len() < usize::from(self.height) || levels.pop().is_none() {
             return;
         }
@@ -30,7 +30,7 @@ impl Editor<'_> {
         self.shrink_if_thin();
     }
 
-    /// Packs each row of dirty leaves under `parent`, the last one first: slots before it stay what they are.
+    /// Packs each row of dirty leaves under `parent`, the last one first, so that slots before it stay valid.
     fn pack_children(&mut self, parent: u32, keep: Option<u32>) {
         let page = self.arena.page(parent);
         let is_packable = |slot| node_of(page.child(slot)).is_some_and(|node| Some(node) != keep);
@@ -50,7 +50,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Whether leaves with so many bytes used would fit into an eighth fewer leaves.
+    /// Returns whether leaves with these used bytes would fit into an eighth fewer leaves.
     pub(super) fn is_worth_packing(&self, used_bytes: impl Iterator<Item = usize>) -> bool {
         let (count, used) =
             used_bytes.fold((0, 0), |(count, total), used| (count + 1, total + used - HEADER_BYTES));
@@ -62,7 +62,7 @@ impl Editor<'_> {
         self.pool.page_bytes() / 8 * FILL_EIGHTHS
     }
 
-    /// Fills each leaf of the row from the next one, and takes out those that become empty.
+    /// Fills each leaf of the row from the next one, and removes those that become empty.
     fn pack_row(&mut self, parent: u32, row: Range<usize>) {
         let (mut at, mut end) = (row.start + 1, row.end);
         let mut separator = Vec::new();
@@ -92,8 +92,8 @@ impl Editor<'_> {
         node_of(self.arena.page(parent).child(slot)).expect("a row is of dirty leaves")
     }
 
-    /// Moves the first `n` entries of `right`, which entry `at` of `parent` points to, behind those of `left`, if the
-    /// parent surely has room for the new separator.
+    /// Moves the first `n` entries of `right`, to which entry `at` of `parent` points, to the end of `left`, if the
+    /// parent certainly has room for the new separator.
     fn shift(&mut self, parent: u32, at: usize, left: u32, right: u32, separator: &[u8], n: usize) {
         if n == 0 {
             return;
@@ -105,7 +105,7 @@ impl Editor<'_> {
         });
     }
 
-    /// A root may be left with a single child.
+    /// Removes a root with a single child, which packing may leave.
     fn shrink_if_thin(&mut self) {
         let thin = self.root.and_then(node_of).is_some_and(|root| self.arena.page(root).count() == 1);
         if thin && self.height > 1 {

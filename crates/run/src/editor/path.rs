@@ -1,4 +1,4 @@
-//! The way from the root to the leaf that is being edited, as the last descent left it.
+//! The path of the last descent, from the root to the leaf that is being edited.
 
 use crate::descriptor::MAX_HEIGHT;
 
@@ -14,9 +14,9 @@ pub(super) struct Step {
 pub(super) struct Path {
     steps: [Step; MAX_HEIGHT],
     valid: bool,
-    /// No leaf comes after this one: every greater key belongs here.
+    /// Whether no leaf comes after this one, so that every greater key belongs here.
     pub rightmost: bool,
-    /// The leaf of the last descent, also after `valid` has ended, and where the last insert into it went.
+    /// The leaf of the last descent, which is kept after `valid` was reset, and the place of the last insert into it.
     last_leaf: u32,
     last_insert: Option<usize>,
 }
@@ -27,19 +27,19 @@ impl Path {
         self.steps[depth]
     }
 
-    /// The leaf at the path's end in a tree of `height` levels; `None` when the tree has changed under the path.
+    /// Returns the leaf at the path's end in a tree of `height` levels, or `None` if the tree has changed since.
     #[inline]
     pub fn leaf(&self, height: u8) -> Option<u32> {
         self.valid.then(|| self.steps[usize::from(height) - 1].node)
     }
 
-    /// The descent takes child `slot` of `node` at `depth`.
+    /// Records that the descent takes child `slot` of `node` at `depth`.
     #[inline]
     pub fn take(&mut self, depth: usize, node: u32, slot: usize) {
         self.steps[depth] = Step { node, slot: slot as u32 };
     }
 
-    /// The descent ends in `leaf` at `depth`; `rightmost`: no leaf comes after it.
+    /// Records that the descent ends in `leaf` at `depth`. `rightmost` says that no leaf comes after it.
     #[inline]
     pub fn end(&mut self, depth: usize, leaf: u32, rightmost: bool) {
         self.steps[depth] = Step { node: leaf, slot: 0 };
@@ -50,7 +50,7 @@ impl Path {
         }
     }
 
-    /// The path no longer counts: the tree's shape has changed, or a descent begins.
+    /// Marks the path as invalid: the tree's shape has changed, or a descent begins.
     #[inline]
     pub fn invalidate(&mut self) {
         self.valid = false;
@@ -61,7 +61,7 @@ impl Path {
         self.last_insert = Some(at);
     }
 
-    /// Whether an insert at `at` goes right behind the one before it, or right before it at the leaf's very start.
+    /// Returns whether an insert at `at` goes right after the previous one, or right before it at the leaf's start.
     pub fn is_sequential(&self, leaf: u32, at: usize) -> bool {
         leaf == self.last_leaf
             && self.last_insert.is_some_and(|last| at == last + 1 || (at == 0 && last == 0))

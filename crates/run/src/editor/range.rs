@@ -1,10 +1,10 @@
 //! Removing a range of keys: whole subtrees by their pointers, the two edges record by record.
 //!
-//! 1. Below an inner page, the children that the range covers wholly are dropped. A clean one without large values
-//!    costs its address only: leaves are never read, as the page above them names them.
-//! 2. The at most two children that the range covers in part are shadowed and trimmed the same way, down to the
-//!    leaves. Pages that end up empty are taken out of their parents on the way back.
-//! 3. Both edges are mended like after any other removal.
+//! 1. Below an inner page, the children that the range covers completely are dropped. A clean one without large values
+//!    costs only its address: leaves are never read, because the page above names them.
+//! 2. The children that the range covers partly, at most two, are shadowed and trimmed the same way, down to the
+//!    leaves. Pages that become empty are removed from their parents on the way back.
+//! 3. Both edges are repaired as after any other removal.
 //!
 //! Cost: the height, the two edges, and the inner pages that are dropped.
 
@@ -14,8 +14,8 @@ use crate::drop::retire_subtree;
 use base::{CheckpointNo, PagePtr, Result};
 
 impl Editor<'_> {
-    /// Removes all records with `start <= key`, and `key < end` if there is an end. Where leaves are dropped
-    /// unread, [`Run::records`](crate::Run) and `bytes` become estimates. Errors as [`Editor::put`].
+    /// Removes all records with `start <= key`, and `key < end` if there is an end. If leaves are dropped without being
+    /// read, [`Run::records`](crate::Run) and `bytes` become estimates. Errors as [`Editor::put`].
     pub fn remove_range(&mut self, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         if end.is_some_and(|end| end <= start) {
             return Ok(());
@@ -41,7 +41,7 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Descends to `key` and mends the path, again while that takes pages out of the tree.
+    /// Descends to `key` and repairs the path, repeatedly while that removes pages from the tree.
     fn mend(&mut self, key: &[u8]) -> Result<()> {
         while self.root.is_some() {
             self.descend(key, None)?;
@@ -52,7 +52,7 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Removes from dirty page `node` what lies in the range; an absent bound lies outside the page.
+    /// Removes the records in the range from dirty page `node`. An absent bound lies outside the page.
     fn trim(&mut self, node: u32, level: u8, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         if level == 0 {
             return self.trim_leaf(node, start, end);
@@ -73,7 +73,7 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Removes the range from child `slot` of `parent`; true when nothing is left of the child.
+    /// Removes the range from child `slot` of `parent`. Returns true if nothing is left of the child.
     fn trim_child(
         &mut self,
         parent: u32,
@@ -96,7 +96,7 @@ impl Editor<'_> {
         Ok(empty)
     }
 
-    /// Whether entry `slot` of inner page `node` begins at exactly `key`.
+    /// Returns whether entry `slot` of inner page `node` begins at exactly `key`.
     fn is_entry(&self, node: u32, slot: usize, key: &[u8]) -> bool {
         let page = self.arena.page(node);
         slot > 0 && key.strip_prefix(page.prefix()) == Some(page.suffix(slot))
@@ -117,7 +117,7 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Gives up the subtree at `ptr`, dirty or not, whose root has `level`.
+    /// Retires the subtree at `ptr`, dirty or not, whose root has `level`.
     fn drop_subtree(&mut self, ptr: PagePtr, level: u8) -> Result<()> {
         let Some(node) = node_of(ptr) else { return self.drop_clean(ptr, level) };
         if level == 0 {
@@ -132,10 +132,10 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Retires a subtree that is all on disk. Its leaves are taken to have held as many records as the others do on
-    /// average.
+    /// Retires a subtree that is completely on disk. Its leaves are assumed to have held as many records as the other
+    /// leaves do on average.
     fn drop_clean(&mut self, ptr: PagePtr, level: u8) -> Result<()> {
-        // What is not read does not say when it was born.
+        // A page that is not read does not say when it was born.
         let lived = CheckpointNo(0)..self.birth;
         let dropped = retire_subtree(self.pool, self.reader, self.space, &lived, ptr, level, true)?;
         let share =

@@ -1,8 +1,8 @@
-//! Mending pages that removals left below a quarter full.
+//! Repairing pages that removals left below a quarter full.
 //!
-//! Such a page is merged with a sibling if both fit one page with an eighth to spare, else it borrows from it half of
-//! what the sibling has more. Between a quarter and seven eighths lies room for many edits, so no page is merged and
-//! split to and fro.
+//! Such a page is merged with a sibling if both fit one page with an eighth to spare. Otherwise it borrows half of the
+//! difference from the sibling. Between a quarter and seven eighths there is room for many edits, so no page is merged
+//! and split again and again.
 
 use super::Editor;
 use super::arena::node_of;
@@ -11,7 +11,7 @@ use base::Result;
 use page::header::{HEADER_BYTES, SLOT_BYTES};
 use page::{EditCounters, Kind, NoRoom, PageMut};
 
-/// What an entry of an inner page takes besides its key: slot, pointer and rounding.
+/// The bytes of an entry of an inner page in addition to its key: slot, pointer and rounding.
 const INNER_ENTRY_BYTES: usize = SLOT_BYTES + base::PagePtr::BYTES + 4;
 
 impl Editor<'_> {
@@ -20,8 +20,8 @@ impl Editor<'_> {
         self.arena.page(node).used_bytes() < self.pool.page_bytes() / 4
     }
 
-    /// Mends what is empty or underfull along the path, from the leaf up, and then the root. Answers whether the
-    /// tree has fewer pages now.
+    /// Repairs empty and underfull pages along the path, from the leaf up, and then the root. Returns whether the tree
+    /// has fewer pages now.
     #[cold]
     pub(super) fn repair_path(&mut self) -> Result<bool> {
         let mut fewer = false;
@@ -40,14 +40,14 @@ impl Editor<'_> {
         Ok(fewer)
     }
 
-    /// Gives back dirty page `node`, which is no longer part of the tree.
+    /// Frees dirty page `node`, which is no longer part of the tree.
     pub(super) fn give_up(&mut self, node: u32) {
         let is_leaf = self.arena.page(node).kind() == Kind::Leaf;
         self.leaves = self.leaves.saturating_sub(u64::from(is_leaf));
         self.arena.give_back(node);
     }
 
-    /// Takes away roots with a single child, and an empty root.
+    /// Removes roots with a single child, and an empty root.
     pub(super) fn shrink(&mut self) {
         self.path.invalidate();
         while let Some(node) = self.root.and_then(node_of) {
@@ -68,7 +68,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Merges the underfull page at `depth` with its right sibling (the last child: with its left one), and answers
+    /// Merges the underfull page at `depth` with its right sibling (the last child: with its left one) and returns
     /// true, or moves entries between the two.
     fn merge_or_borrow(&mut self, depth: usize) -> Result<bool> {
         let Step { node: parent, slot } = self.path.step(depth - 1);
@@ -105,7 +105,7 @@ impl Editor<'_> {
         PageMut::edit(left).merge(right.as_page(), separator, &mut self.counters).is_ok()
     }
 
-    /// Evens out two siblings, if the parent, whose entry `at` points to `right`, surely has room for the new
+    /// Evens out two siblings, if the parent, whose entry `at` points to `right`, certainly has room for the new
     /// separator. Doing nothing is allowed: an underfull page is a waste, not an error.
     fn borrow(&mut self, parent: u32, at: usize, left: u32, right: u32, separator: &[u8]) {
         let (left_page, right_page) = (self.arena.page(left), self.arena.page(right));
@@ -125,9 +125,9 @@ impl Editor<'_> {
         });
     }
 
-    /// Lets `borrow` move entries between two siblings so that the right one begins at `separator`, and enters that
-    /// into the parent, whose entry `at` points to the right one. Nothing happens where the parent may have no room for
-    /// it, or the page that receives them for the entries.
+    /// Lets `borrow` move entries between two siblings so that the right one begins at `separator`, and stores that in
+    /// the parent, whose entry `at` points to the right one. Nothing happens if the parent may have no room for it, or
+    /// the receiving page has no room for the entries.
     pub(super) fn move_entries(
         &mut self,
         parent: u32,
@@ -154,7 +154,7 @@ impl Editor<'_> {
             .expect("room for the separator was checked");
     }
 
-    /// Whether inner page `node` can take `key`, even if that costs it its prefix.
+    /// Returns whether inner page `node` can take `key`, even if that removes its prefix.
     fn has_room_for_key(&self, node: u32, key: &[u8]) -> bool {
         let page = self.arena.page(node);
         let unshared = page.prefix().iter().zip(key).take_while(|(a, b)| a == b).count();

@@ -1,15 +1,15 @@
-//! Moving what lies high in the file to low places, so that its end can be cut off; and packing leaves on the way.
+//! Moving pages from the end of the file to lower places, so that the end can be cut off, and packing leaves on the
+//! way.
 //!
-//! From a key on, one parent of leaves after the other:
-//! 1. Look for it from the root down, shadowing nothing, and at its children's pointers. Leaves are read only where
-//!    their pointer says that they have large values, or where they may be packed.
-//! 2. If a page on the way lies at or beyond the border, or leaves do, shadow the way and those leaves: they are
-//!    written back to the lowest places that are free. Large values beyond the border are copied, if there is a lower
-//!    place.
-//! 3. Go on at the key where the parent's range ends, until the work allowed is done.
+//! From a key on, the editor visits one parent of leaves after the other:
+//! 1. Look for the parent from the root down, shadowing nothing, and at its children's pointers. Leaves are read only
+//!    if their pointer says that they have large values, or if they may be packed.
+//! 2. If a page on the path lies at or after the border, or leaves do, shadow the path and those leaves: they are
+//!    written back to the lowest free places. Large values after the border are copied, if there is a lower place.
+//! 3. Continue at the key where the parent's range ends, until the allowed work is done.
 //!
-//! Nothing but places changes, and packing moves records between neighbours: both are edits like any other, conserved
-//! and published with the checkpoint.
+//! Only places change, and packing moves records between neighbours: both are edits like any other, conserved and
+//! published with the checkpoint.
 
 use super::Editor;
 use super::arena::node_of;
@@ -20,32 +20,32 @@ use base::sync::lock;
 use base::{LargeRef, PagePtr, Result, background};
 use page::{Page, Value};
 
-/// What to move, and how much work that may be.
+/// The pages to move, and the work that this may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relocation {
-    /// What begins at this unit or a later one is moved.
+    /// The unit from which on pages are moved.
     pub border_unit: u64,
-    /// Rows of leaves are packed where that saves an eighth of them: every leaf is read for that.
+    /// Whether rows of leaves are packed where that saves an eighth of them, for which every leaf is read.
     pub packs: bool,
-    /// So many more units are moved, and not many more.
+    /// The number of units that are still to be moved. It may be exceeded slightly.
     pub units: u64,
-    /// So many more parents of leaves are looked at.
+    /// The number of parents of leaves that are still to be visited.
     pub parents: u64,
 }
 
-/// A parent of leaves (or the root, where that is a leaf) on the way of a relocation.
+/// A parent of leaves (or the root, if that is a leaf) on the way of a relocation.
 struct Stop {
-    /// Something above it lies beyond the border.
+    /// Whether a page above it lies after the border.
     is_way_high: bool,
-    /// Slots of leaves to shadow.
+    /// The slots of leaves to shadow.
     slots: Vec<usize>,
-    /// Where its range of keys ends; `None` at the end of the run.
+    /// The end of its range of keys; `None` at the end of the run.
     next: Option<Vec<u8>>,
 }
 
 impl Editor<'_> {
-    /// Moves what lies high, from key `from` on. Answers the key to go on from, or `None` when the end was reached.
-    /// Errors as [`Editor::put`].
+    /// Moves pages that lie high, from key `from` on. Returns the key to continue from, or `None` when the end was
+    /// reached. Errors as [`Editor::put`].
     pub fn relocate(&mut self, from: &[u8], work: &mut Relocation) -> Result<Option<Vec<u8>>> {
         let mut at = from.to_vec();
         while self.root.is_some() {
@@ -58,7 +58,7 @@ impl Editor<'_> {
             if stop.is_way_high || !stop.slots.is_empty() {
                 self.move_stop(&at, &stop, work)?;
             }
-            // More to move here than was allowed: the rest is found again.
+            // There is more to move here than was allowed: the next call finds the rest.
             if work.units == 0 && !stop.slots.is_empty() {
                 return Ok(Some(at));
             }
@@ -70,7 +70,7 @@ impl Editor<'_> {
         Ok(None)
     }
 
-    /// Step 1.
+    /// Does step 1.
     fn look(&self, key: &[u8], work: &Relocation) -> Result<Stop> {
         let mut stop = Stop { is_way_high: false, slots: Vec::new(), next: None };
         let Some((mut ptr, mut level)) = self.top() else { return Ok(stop) };
@@ -92,7 +92,7 @@ impl Editor<'_> {
                 let children = self.with_page(ptr, level, |page| {
                     (0..page.count()).map(|slot| page.child(slot)).collect::<Vec<_>>()
                 })?;
-                // All of this parent was looked at: its range ends where its own parent says.
+                // All of this parent was visited: its range ends where its own parent says.
                 stop.slots = self.leaves_to_move(&children, work)?;
                 return Ok(stop);
             }
@@ -120,7 +120,8 @@ impl Editor<'_> {
         Ok(slots)
     }
 
-    /// Whether the clean page at `ptr` is to be moved. What this editor wrote already lies as low as it can.
+    /// Returns whether the clean page at `ptr` is to be moved. Pages that this editor wrote already lie as low as
+    /// possible.
     fn is_high(&self, ptr: PagePtr, work: &Relocation) -> bool {
         node_of(ptr).is_none() && ptr.unit() >= work.border_unit && !self.written.contains(&ptr.unit())
     }
@@ -142,7 +143,7 @@ impl Editor<'_> {
         Ok(with(pin.page()))
     }
 
-    /// Step 2.
+    /// Does step 2.
     fn move_stop(&mut self, key: &[u8], stop: &Stop, work: &mut Relocation) -> Result<()> {
         self.path.invalidate();
         let Some((root, mut level)) = self.top() else { return Ok(()) };
@@ -169,7 +170,7 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Copies the large values of a dirty leaf that lie beyond the border to lower places.
+    /// Copies the large values of a dirty leaf that lie after the border to lower places.
     fn move_values(&mut self, leaf: u32, work: &mut Relocation) -> Result<()> {
         let high: Vec<(usize, LargeRef)> = high_values(self.arena.page(leaf), work).collect();
         for (at, old) in high {
@@ -188,12 +189,13 @@ impl Editor<'_> {
     }
 }
 
-/// Values in pieces stay where they are: each piece would want its own place, and the index to be written again.
+/// Returns whether the value is in pieces. Such values stay where they are: each piece would need a place of its own,
+/// and the index would have to be written again.
 fn in_pieces(large: LargeRef) -> bool {
     large.ptr.flags() & PagePtr::IN_PIECES != 0
 }
 
-/// The large values of a leaf, each in one extent, that lie beyond the border.
+/// Returns the large values of a leaf, each in one extent, that lie after the border.
 fn high_values<'p>(page: Page<'p>, work: &Relocation) -> impl Iterator<Item = (usize, LargeRef)> + use<'p> {
     let border = work.border_unit;
     (0..page.count()).filter_map(move |at| match page.value(at) {

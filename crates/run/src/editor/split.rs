@@ -1,13 +1,13 @@
 //! Making room: split a page in two, from the leaf upwards.
 //!
-//! 1. Choose where to cut and the separator: the shortest key above everything on the left and not above anything on
-//!    the right.
-//! 2. Enter the separator into the parent. If the parent has no room, split the parent instead and stop.
-//! 3. Move the entries behind the cut to a fresh page.
+//! 1. Choose where to cut and the separator: the shortest key above all keys on the left and not above any on the
+//!    right.
+//! 2. Insert the separator into the parent. If the parent has no room, split the parent instead and stop.
+//! 3. Move the entries after the cut to a new page.
 //!
-//! Each call makes at most one such step at the lowest level that has room; the caller descends anew and asks again
-//! until its record fits. A split page has fewer entries each time, so this ends: two records, and three children, of
-//! the longest keys fit a page.
+//! Each call makes at most one such step at the lowest level that has room; the caller descends again and retries until
+//! its record fits. A split page has fewer entries each time, so this ends: two records, and three children, of the
+//! longest keys fit a page.
 
 use super::Editor;
 use super::arena::link_to;
@@ -31,8 +31,8 @@ impl Editor<'_> {
         result
     }
 
-    /// Where to cut the leaf, and the separator. Ascending inserts leave everything before them on the left, so that
-    /// what they leave behind is full; descending ones leave everything behind them on the right.
+    /// Returns where to cut the leaf, and the separator. Ascending inserts leave all earlier records on the left, so
+    /// that the left page is full; descending ones leave all later records on the right.
     fn choose_leaf_cut(&self, at: usize, key: &[u8], separator: &mut Vec<u8>) -> Option<usize> {
         let leaf = self.path.step(self.leaf_depth()).node;
         let page = self.arena.page(leaf);
@@ -98,7 +98,7 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Puts a new root, with the old one as its only child, on top.
+    /// Adds a new root, with the old one as its only child.
     fn grow(&mut self) -> Result<()> {
         let old = self.root.expect("a page is being split");
         if usize::from(self.height) == MAX_HEIGHT {
@@ -116,7 +116,7 @@ impl Editor<'_> {
     }
 }
 
-/// Makes `separator`, which holds a key less than `key`, the shortest prefix of `key` that is greater.
+/// Replaces `separator`, which holds a key less than `key`, by the shortest prefix of `key` that is greater.
 fn shorten(separator: &mut Vec<u8>, key: &[u8]) {
     let common = separator.iter().zip(key).take_while(|(a, b)| a == b).count();
     separator.clear();

@@ -1,13 +1,13 @@
 //! Writing dirty pages back, in key order.
 //!
 //! 1. Collect the dirty pages, level by level, each level in key order, with the parent's slot that points to each.
-//! 2. From the leaves up, write every page that has no dirty child: [`EXTENT_BYTES`] of neighbours at a time go to
-//!    contiguous units with one write. Each is sealed for its unit, and the parent's pointer then names unit,
-//!    checksum and whether a large value lies below.
-//!    Leaves that are to be compressed are of different lengths, and each goes to the lowest place that is free.
-//! 3. What was written is offered to the pool, and its memory is used again.
+//! 2. From the leaves up, write every page that has no dirty child: [`EXTENT_BYTES`] of neighbours at a time are
+//!    written to contiguous units with one write. Each is sealed for its unit, and the parent's pointer then names
+//!    unit, checksum and whether a large value lies below. Leaves that are to be compressed have different lengths, and
+//!    each is written to the lowest free place.
+//! 3. Written pages are offered to the pool, and their memory is reused.
 //!
-//! The leaf that is being edited may stay dirty, and its ancestors with it: sorted edits then write each leaf once.
+//! The leaf that is being edited may stay dirty, together with its ancestors: sorted edits then write each leaf once.
 
 use super::arena::node_of;
 use super::{Editor, LEAST_EXTENT_PAGES};
@@ -17,10 +17,10 @@ use base::sync::lock;
 use base::{PagePtr, Result, background};
 use page::{Compressed, Compressor, Kind, PageMut, compressed};
 
-/// How much is allocated and written at once: enough that a disk's latency does not matter.
+/// The bytes that are allocated and written at once: enough to make a disk's latency insignificant.
 const EXTENT_BYTES: usize = 1 << 20;
 
-/// A dirty page and who points to it.
+/// A dirty page and the parent's slot that points to it.
 #[derive(Clone, Copy)]
 pub(super) struct Dirty {
     pub node: u32,
@@ -29,7 +29,7 @@ pub(super) struct Dirty {
 }
 
 impl Editor<'_> {
-    /// Writes back all dirty pages but leaf `keep` and its ancestors.
+    /// Writes back all dirty pages except leaf `keep` and its ancestors.
     #[cold]
     pub(super) fn write_back(&mut self, keep: Option<u32>) -> Result<()> {
         if keep.is_none() {
@@ -57,13 +57,13 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// How many pages are written at once: the buffer is a fifth of the memory.
+    /// Returns how many pages are written at once: the buffer is a fifth of the memory.
     fn extent_pages(&self) -> usize {
         let most = EXTENT_BYTES / self.pool.page_bytes();
         (self.dirty_limit_pages / 4).clamp(LEAST_EXTENT_PAGES, most.max(LEAST_EXTENT_PAGES))
     }
 
-    /// The dirty pages of each level in key order, the root's level first.
+    /// Returns the dirty pages of each level in key order, the root's level first.
     pub(super) fn collect_dirty(&self) -> Vec<Vec<Dirty>> {
         let mut levels = Vec::new();
         let mut level: Vec<Dirty> =
@@ -80,7 +80,7 @@ impl Editor<'_> {
         levels
     }
 
-    /// The dirty children of dirty page `node`, as slots and nodes.
+    /// Returns the dirty children of dirty page `node`, as slots and nodes.
     fn dirty_children(&self, node: u32) -> impl Iterator<Item = (u32, u32)> {
         let page = self.arena.page(node);
         let children = if page.kind() == Kind::Inner { page.count() } else { 0 };
@@ -91,7 +91,7 @@ impl Editor<'_> {
         self.dirty_children(node).next().is_some()
     }
 
-    /// Writes as many of `pages` as one extent holds; answers how many.
+    /// Writes as many of `pages` as one extent holds. Returns how many.
     fn write_extent(&mut self, pages: &[Dirty], buffer: &mut Vec<u8>) -> Result<usize> {
         let (database, page_bytes) = (self.pool.database(), self.pool.page_bytes());
         let page_units = (page_bytes / UNIT_BYTES) as u64;
@@ -114,26 +114,26 @@ impl Editor<'_> {
             .map_err(|error| error.within("writing back edited pages"))?;
         for (dirty, bytes) in pages.iter().zip(buffer.chunks_exact(page_bytes)) {
             self.pool.admit(self.pointer_from(dirty.parent), bytes);
-            // Frames of the pool may be memory that the kernel has to find first.
+            // The pool may need memory for frames that the kernel has to find first.
             background::pause();
         }
         Ok(count)
     }
 
-    /// Whether dirty pages, all of one level, are leaves.
+    /// Returns whether dirty pages, all of one level, are leaves.
     fn is_of_leaves(&self, pages: &[Dirty]) -> bool {
         pages.first().is_some_and(|dirty| self.arena.page(dirty.node).kind() == Kind::Leaf)
     }
 
-    /// Whether the dirty leaves are the only leaf of a table, and at least half of it is free. Such a leaf is written
-    /// compressed, whatever the table's options say: a table of a few records takes a unit instead of a page.
+    /// Returns whether the dirty leaves are the only leaf of a table, and at least half of it is free. Such a leaf is
+    /// written compressed, whatever the table's options are: a table of a few records takes a unit instead of a page.
     fn is_small_table(&self, leaves: &[Dirty]) -> bool {
         let page_bytes = self.pool.page_bytes();
         matches!(leaves, [Dirty { node, parent: None }]
             if page_bytes > UNIT_BYTES && self.arena.page(*node).free_bytes() >= page_bytes / 2)
     }
 
-    /// Writes leaves compressed. Neighbours that came to lie side by side are written at once.
+    /// Writes leaves compressed. Neighbours that were placed side by side are written at once.
     fn write_compressed(
         &mut self,
         leaves: &[Dirty],
@@ -141,7 +141,7 @@ impl Editor<'_> {
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
         let (database, page_bytes) = (self.pool.database(), self.pool.page_bytes());
-        // The compressor takes about two pages, and the leaf that is one too many another.
+        // The compressor takes about two pages, and the leaf that is one too many takes another.
         let most_bytes = self.extent_pages().saturating_sub(3).max(1) * page_bytes;
         let (mut first_unit, mut from) = (0, 0);
         buffer.clear();
@@ -180,7 +180,7 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// A dirty page as it is to be written, but for its checksum.
+    /// Returns a dirty page as it is to be written, without its checksum.
     fn prepared(&mut self, dirty: Dirty) -> PageMut<'_> {
         let table = self.table;
         let mut page = self.arena.page_mut(dirty.node);
@@ -190,7 +190,7 @@ impl Editor<'_> {
         page
     }
 
-    /// Points the parent of a dirty page to where it will lie.
+    /// Points the parent of a dirty page to the page's new place.
     fn link(&mut self, dirty: Dirty, ptr: PagePtr) {
         let page = self.arena.page(dirty.node);
         let ptr = ptr.with_flags(if page.has_large() { PagePtr::HAS_LARGE } else { 0 });

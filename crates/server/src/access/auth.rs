@@ -1,12 +1,12 @@
-//! Who may do what: bearer tokens, each with a scope over one database or over all.
+//! Authorization by bearer tokens. Each token has a scope over one database or over all.
 //!
-//! 1. A token is 32 random bytes. What is stored is its SHA-256: with so much chance in it there is nothing to guess,
-//!    so that no slow hash is needed, and a reader of the file has no token.
-//! 2. A presented token's hash is compared with every stored one, each in constant time, also after a match: how long
-//!    it takes says nothing.
-//! 3. As long as there is no file of tokens, nothing is asked for; a server that listens beyond this machine refuses to
-//!    start then, unless an option allows it.
-//! 4. The file is replaced whole, by a rename; a running server looks at it every second.
+//! 1. A token is 32 random bytes, and its SHA-256 is stored. Such a token cannot be guessed, so no slow hash is needed,
+//!    and a reader of the file has no token.
+//! 2. The hash of a presented token is compared with every stored one in constant time, even after a match, so the time
+//!    reveals nothing.
+//! 3. As long as there is no file of tokens, no token is required. A server that listens on more than this machine then
+//!    refuses to start, unless an option allows it.
+//! 4. The file is replaced as a whole, by a rename. A running server checks it every second.
 
 use crate::data::names::is_name;
 use crate::wire::digits::{hex, random};
@@ -27,11 +27,11 @@ use subtle::ConstantTimeEq;
 
 /// The file of tokens in the served directory.
 const FILE: &str = "tokens.json";
-/// What every token begins with, so that one that was lost is recognised.
+/// The prefix of every token, by which a leaked token can be recognized.
 const PREFIX: &str = "pando_";
 const SECRET_BYTES: usize = 32;
 
-/// What a token allows. Each scope includes those before it.
+/// The permissions of a token. Each scope includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
@@ -48,9 +48,9 @@ pub enum Scope {
 pub struct Token {
     /// The name of the token.
     pub name: String,
-    /// What the token allows.
+    /// The scope of the token.
     pub scope: Scope,
-    /// The only database that it allows this in; `None`: all.
+    /// The only database to which the token applies; `None`: all.
     pub database: Option<String>,
     /// When it was created, in seconds since 1970.
     pub created_s: u64,
@@ -58,7 +58,7 @@ pub struct Token {
     sha256: String,
 }
 
-/// The tokens of a served directory; `pando token` changes them.
+/// The tokens of a served directory. `pando token` changes them.
 #[derive(Debug)]
 pub struct TokenFile {
     path: PathBuf,
@@ -133,8 +133,8 @@ impl TokenFile {
         self.path.parent().expect("it was joined to a directory")
     }
 
-    /// One at a time changes the tokens: another that read them before a token was revoked would bring it back. The
-    /// turn is over when the file is dropped. `None`: there is no directory, and so no token.
+    /// Locks the tokens for a change, until the file is dropped. A concurrent process that had read them before a token
+    /// was revoked would restore it. Returns `None` if there is no directory, and so no token.
     fn take_turn(&self) -> Result<Option<fs::File>> {
         let dir = match fs::File::open(self.dir()) {
             Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(None),
@@ -144,7 +144,7 @@ impl TokenFile {
         Ok(Some(dir))
     }
 
-    /// A whole new file in the place of the old one, readable by its owner alone.
+    /// Replaces the file. Only its owner can read the new one.
     fn store(&self, tokens: &[Token]) -> Result<()> {
         use std::os::unix::fs::OpenOptionsExt;
         let dir = self.dir();
@@ -161,7 +161,8 @@ impl TokenFile {
         write().map_err(|error| self.failed("write", error))
     }
 
-    /// The databases beside it are as they were: nothing is to be salvaged.
+    /// Returns an error that the file cannot be read. The databases beside it are not affected, so there is nothing to
+    /// salvage.
     fn unreadable(&self, what: &str) -> Error {
         Error::invalid(format!(
             "{} is not a list of tokens ({what}): restore it, or delete it and create the tokens again with \
@@ -175,16 +176,16 @@ impl TokenFile {
     }
 }
 
-/// What a request must be allowed to do.
+/// The permission that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need<'r> {
-    /// Nothing: whether the server is well is nobody's secret.
+    /// None: the health of the server is public.
     Nothing,
-    /// Any token will do: the answer depends on it, or says nothing of anybody's data.
+    /// Any token: the response depends on the token, or contains nobody's data.
     Any,
-    /// This much in one database.
+    /// This scope in one database.
     In(&'r str, Scope),
-    /// This much in all.
+    /// This scope in all databases.
     All(Scope),
 }
 
@@ -193,7 +194,7 @@ pub enum Need<'r> {
 pub struct Gatekeeper {
     file: TokenFile,
     tokens: ArcSwap<Vec<Known>>,
-    /// The file as it was when it was read: its time, length and number.
+    /// The time, length and number of the file when it was last read.
     seen: Mutex<Option<(SystemTime, u64, u64)>>,
 }
 
@@ -206,7 +207,7 @@ struct Known {
 }
 
 impl Gatekeeper {
-    /// With the tokens of `dir`.
+    /// Reads the tokens of `dir`.
     pub fn new(dir: &Path) -> Result<Self> {
         let keeper =
             Gatekeeper { file: TokenFile::of(dir), tokens: ArcSwap::default(), seen: Mutex::default() };
@@ -214,7 +215,7 @@ impl Gatekeeper {
         Ok(keeper)
     }
 
-    /// Whether a token is asked for.
+    /// Returns whether a token is required.
     #[inline]
     pub fn is_on_guard(&self) -> bool {
         !self.tokens.load().is_empty()
@@ -225,22 +226,22 @@ impl Gatekeeper {
         let meta = fs::metadata(&self.file.path).ok();
         let stamp = meta.and_then(|meta| Some((meta.modified().ok()?, meta.len(), meta.ino())));
         let mut seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // A file that goes takes no guard away: all of its tokens are revoked, and nobody gets in.
+        // If the file is removed, tokens are still required: all tokens are revoked, and every request is refused.
         if stamp == *seen || (stamp.is_none() && seen.is_some()) {
             return Ok(());
         }
         let known = self.file.list()?.into_iter().map(Known::new).collect::<Result<Vec<_>>>()?;
-        // An operator who revokes the last token wants fewer to come in, not more.
+        // An operator who revokes the last token wants to restrict access, not to open it.
         let shut = known.is_empty() && stamp.is_some();
         self.tokens.store(if shut { vec![Known::nobody()].into() } else { known.into() });
         *seen = stamp;
         Ok(())
     }
 
-    /// Whether a request with these headers may do what it needs to.
+    /// Checks whether a request with these headers has the permission that it needs.
     ///
     /// # Errors
-    /// 401 without a token that is known, 403 with one that does not reach so far.
+    /// 401 without a known token, 403 with a token whose scope is too small.
     #[inline]
     pub fn admit(&self, headers: &HeaderMap, need: Need<'_>) -> Answer<()> {
         let tokens = self.tokens.load();
@@ -251,7 +252,7 @@ impl Gatekeeper {
         if known.allows(need) { Ok(()) } else { Err(forbidden()) }
     }
 
-    /// Whether the sender of these headers may see that there is such a database.
+    /// Returns whether the sender of these headers may see that this database exists.
     pub fn may_see(&self, headers: &HeaderMap, database: &str) -> bool {
         self.admit(headers, Need::In(database, Scope::Read)).is_ok()
     }
@@ -274,7 +275,7 @@ impl Known {
         Ok(Known { hash, scope: token.scope, database: token.database.map(String::into_boxed_str) })
     }
 
-    /// Stands for all tokens that were revoked: no token has this hash.
+    /// Stands for all revoked tokens: no token has this hash.
     fn nobody() -> Self {
         Known { hash: [0; 32], scope: Scope::Read, database: Some("".into()) }
     }
@@ -303,7 +304,8 @@ fn find<'t>(tokens: &'t [Known], headers: &HeaderMap) -> Option<&'t Known> {
     found
 }
 
-/// The token in an `Authorization` header: after `Bearer`, or as the password of `Basic`, which browsers can ask for.
+/// Returns the token in an `Authorization` header: after `Bearer`, or as the password of `Basic`, which browsers can
+/// ask for.
 fn credentials(header: &[u8]) -> Option<Vec<u8>> {
     let (scheme, rest) = header.split_at_checked(header.iter().position(|&byte| byte == b' ')?)?;
     let rest = rest.trim_ascii();

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Authorization.
 
 pub mod auth;
 pub mod reserved;

@@ -1,4 +1,4 @@
-//! Tables that belong to typed ones are not written to by their names, whatever the token.
+//! Refuses writes by name to tables that belong to typed tables, whatever the token allows.
 
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 /// Refuses a table with a reserved name ([`rows::is_reserved`]).
 ///
 /// # Errors
-/// 403.
+/// 403 for a reserved name.
 #[inline]
 pub fn refuse_reserved(table: &str) -> Answer<()> {
     rows::refuse_reserved(table).map_err(|error| {

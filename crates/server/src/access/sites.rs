@@ -1,13 +1,13 @@
-//! What pages of other sites can have a browser send here, and what is refused of it.
+//! Refuses requests that pages of other sites make a browser send.
 //!
-//! 1. A browser says which page a request comes from, in `Origin`, where the request changes something; credentials
-//!    that it keeps would go with it. [`check_origin`]: such a page is this server's own, or nothing is done.
-//! 2. Of other requests it says in `Sec-Fetch-Site` whether the page is of the same site, and in `Sec-Fetch-Mode`
-//!    whether somebody goes where a link leads. Anything else that another's page loads from here is refused: it is not
-//!    shown to it, but a value that is a script, say, would be run there.
-//! 3. A site whose name is made to lead to this machine (DNS rebinding) is, for the browser, the server itself, and is
-//!    shown everything. It has none of the credentials. Where none are asked for, because the server listens to this
-//!    machine alone, [`check_host`]: a request is for an address, or for a name that nobody can buy.
+//! 1. For a request that changes something, a browser sends the site of the page in `Origin`. The browser's stored
+//!    credentials would go with such a request. [`check_origin`] allows it only if the page is this server's own.
+//! 2. For other requests, a browser sends in `Sec-Fetch-Site` whether the page is of the same site, and in
+//!    `Sec-Fetch-Mode` whether the user follows a link. Everything else that a page of another site loads from here is
+//!    refused. The page could not read it, but a value that is a script would be run there.
+//! 3. A site whose name resolves to this machine (DNS rebinding) is the server itself in the browser's view, and can
+//!    read every response. It has none of the credentials. If no credentials are required because the server listens on
+//!    this machine only, [`check_host`] allows only requests for an address or for a name that nobody can register.
 
 use crate::wire::problem::{Answer, Problem};
 use axum::http::header::{HOST, ORIGIN};
@@ -17,11 +17,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// Refuses what a page of another site has a browser send.
+/// Refuses a request that a page of another site makes a browser send.
 ///
 /// # Errors
-/// 403 for a request that changes something, or asks for work, whose `Origin` is not this server, and for one that
-/// another site's page loads something with.
+/// 403 for a request that changes something, or starts work, if its `Origin` is not this server, and for a request with
+/// which a page of another site loads something.
 pub fn check_origin(method: &Method, headers: &HeaderMap) -> Answer<()> {
     if headers.get(FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none")
         && headers.get(FETCH_MODE).is_none_or(|mode| mode != "navigate")
@@ -44,11 +44,11 @@ fn of_another() -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "forbidden", "a page of another site sent this request")
 }
 
-/// Refuses requests that do not say once for whom they are: programs on the way might understand them differently (RFC
+/// Refuses a request without exactly one host. Programs between client and server might understand it differently (RFC
 /// 9112, 3.2).
 ///
 /// # Errors
-/// 400.
+/// 400 if the host is missing or ambiguous.
 #[inline]
 pub fn check_one_host(version: Version, headers: &HeaderMap) -> Answer<()> {
     match headers.get_all(HOST).iter().count() {
@@ -63,10 +63,10 @@ fn not_one_host(count: usize) -> Problem {
     Problem::bad_request(format!("a request must have one `host` header, but this one has {count}"))
 }
 
-/// Refuses requests for names that may be anybody's.
+/// Refuses requests for names that anybody can register.
 ///
 /// # Errors
-/// 403.
+/// 403 for such a name.
 #[inline]
 pub fn check_host(headers: &HeaderMap) -> Answer<()> {
     match headers.get_all(HOST).iter().all(|host| is_here(host.as_bytes())) {
@@ -84,8 +84,8 @@ fn foreign() -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
 }
 
-/// Whether a host, with its port or without, is an address, or a name of this machine's network alone: one without a
-/// dot, or `localhost` with names before it.
+/// Returns whether a host, with or without a port, is an address or a name that only this machine's network resolves:
+/// one without a dot, or `localhost` with names before it.
 fn is_here(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
     if let Some(rest) = host.strip_prefix('[') {

@@ -1,4 +1,4 @@
-//! A request, as its handler gets it.
+//! The request as its handler receives it.
 
 use crate::calls::target::{Captured, Target};
 use crate::limits::receive::{Counted, Reception, RequestBody};
@@ -7,29 +7,29 @@ use axum::http::header::HeaderName;
 use axum::http::{HeaderMap, Uri};
 use serde::de::DeserializeOwned;
 
-/// Names the transaction that a request belongs to.
+/// The header that names the transaction of a request.
 pub const TRANSACTION: HeaderName = HeaderName::from_static("pando-transaction");
-/// The longest body of JSON.
+/// The longest body of JSON in bytes.
 pub const JSON_BYTES: usize = 1 << 20;
 
-/// A request without its body. Its method and path have led to the handler.
+/// A request without its body. The handler was chosen by its method and path.
 #[derive(Debug)]
 pub struct Call {
-    /// What is asked for.
+    /// The address of the request.
     pub uri: Uri,
-    /// The headers.
+    /// The headers of the request.
     pub headers: HeaderMap,
-    /// Where in the path its parameters stand.
+    /// The positions of the path's parameters.
     pub captured: Captured,
 }
 
 impl Call {
-    /// What is asked for.
+    /// Returns the target of the request.
     pub fn target(&self) -> Target<'_> {
         Target::new(&self.uri, self.captured)
     }
 
-    /// The token of the transaction that the request belongs to, if to any.
+    /// Returns the token of the transaction that the request belongs to, if it belongs to one.
     pub fn transaction(&self) -> Answer<Option<String>> {
         let Some(value) = self.headers.get(TRANSACTION) else { return Ok(None) };
         let token = value
@@ -38,8 +38,8 @@ impl Call {
         Ok(Some(token.to_owned()))
     }
 
-    /// Refuses a request that names a transaction, where what it asks for cannot be part of one: it would be done at
-    /// once, and stay when the transaction is given up.
+    /// Refuses a request that names a transaction if its operation cannot be part of one. The operation would take
+    /// effect at once and would remain after a rollback.
     pub fn no_part_of_transactions(&self, what: &str) -> Answer<()> {
         match self.transaction()? {
             None => Ok(()),
@@ -50,7 +50,8 @@ impl Call {
     }
 }
 
-/// A body, as JSON of a certain shape, and what it is counted as; an empty one is an empty object.
+/// Parses a JSON body of type `T` and returns it with the memory that it is counted as. An empty body is an empty
+/// object.
 pub async fn json_body<T: DeserializeOwned>(
     reception: &Reception,
     body: RequestBody,
@@ -60,7 +61,7 @@ pub async fn json_body<T: DeserializeOwned>(
         b"" => &b"{}"[..],
         text => text,
     };
-    // A structure would be read from an array as well, its members by their order.
+    // Serde would also read a struct from an array, by the order of its members.
     if !text.starts_with(b"{") {
         return Err(Problem::bad_request("the body must be a JSON object"));
     }

@@ -1,6 +1,6 @@
-//! What the usual statuses of operations mean, in the words of the OpenAPI document.
+//! The meanings of the usual statuses, in the words of the OpenAPI document.
 
-/// A status, and what it means.
+/// A status and its meaning.
 pub type Meaning = (u16, &'static str);
 
 /// 204.

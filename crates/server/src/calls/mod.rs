@@ -1,4 +1,4 @@
-//! What an operation is, and what its handler is called with.
+//! The definition of an operation, and the arguments of its handler.
 
 pub mod call;
 pub mod meanings;

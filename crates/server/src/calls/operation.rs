@@ -1,7 +1,7 @@
-//! One operation of the HTTP interface: all there is to say of it, beside its handler.
+//! One operation of the HTTP interface: everything about it except its handler.
 //!
 //! Each module of `operations` has the entries of its own handlers in its `OPERATIONS`, and `routes::table` collects
-//! them. Everything else is made of these entries: which handler a request gets, what a token must allow, what a
+//! them. Everything else is derived from these entries: which handler a request gets, what a token must allow, what a
 //! request counts as, which parameters it may have, what `Allow` lists, what the log leaves out of a path, the OpenAPI
 //! document, and the table of docs/http.md, which a test compares.
 
@@ -17,72 +17,72 @@ use crate::wire::problem::Answer;
 use axum::http::{HeaderMap, Response};
 use std::pin::Pin;
 
-/// What a handler works on.
+/// The future that a handler returns.
 pub type Pending = Pin<Box<dyn Future<Output = Answer> + Send>>;
-/// Calls a handler, with the parts of the server that it names, and with the body if it has a use for that.
+/// Calls a handler with the parts of the server that it names, and with the body if it uses one.
 pub type Run = fn(&Parts, Call, RequestBody) -> Pending;
-/// Answers on the thread that read the socket, if memory knows the answer: no hand-off and no lock. Whatever is not
-/// quite as it should be is left to the handler: `None`.
+/// Returns a response on the thread that read the socket if the value is in memory, without a hand-off and without a
+/// lock. In every other case it returns `None`, and the handler runs.
 pub type Recall = fn(&Parts, Target<'_>, &HeaderMap) -> Option<Response<Body>>;
 
-/// Parameters of a path that the log leaves out, with all that follows: keys are data, and a client that knows
-/// the token of a transaction can use it.
+/// Path parameters that the log leaves out, with all that follows them. Keys are data, and a client that knows the
+/// token of a transaction can use it.
 pub const LEFT_OUT: [&str; 2] = ["{key}", "{transaction}"];
 
-/// What a request must be allowed to do.
+/// The permission that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing: whether the server is well is nobody's secret.
+    /// None: the health of the server is public.
     Nothing,
-    /// Any token will do: the answer depends on it, or says nothing of anybody's data.
+    /// Any token: the response depends on the token, or contains nobody's data.
     Any,
-    /// This much in the database of `/v0`.
+    /// This scope in the database of `/v0`.
     Default(Scope),
-    /// This much in the database that the path names.
+    /// This scope in the database that the path names.
     Database(Scope),
-    /// This much in all databases.
+    /// This scope in all databases.
     All(Scope),
 }
 
-/// An operation. HEAD is wherever GET is: only where it has a handler of its own, it has an entry.
+/// An operation. Each GET also responds to HEAD. HEAD has an entry only where it has a handler of its own.
 #[derive(Debug)]
 pub struct Operation {
     /// The method.
     pub method: &'static str,
-    /// The path, with its parameters in braces: each is one segment, and `{key}` all the rest.
+    /// The path, with its parameters in braces. Each parameter is one segment, and `{key}` is the rest of the path.
     pub path: &'static str,
-    /// What it needs.
+    /// The permission that the operation needs.
     pub access: Access,
-    /// What it counts as.
+    /// The kind that the operation counts as.
     pub kind: Kind,
     /// Calls the handler.
     pub run: Run,
-    /// Answers from memory.
+    /// Responds from memory.
     pub recall: Option<Recall>,
-    /// One line.
+    /// A description of one line.
     pub summary: &'static str,
     /// Parameters of the query and headers, by their names in `routes::parameters`.
     pub parameters: &'static [&'static str],
-    /// What the body is, by its name in `routes::bodies`; empty: it has none.
+    /// The body, by its name in `routes::bodies`. Empty if the operation has no body.
     pub body: &'static str,
-    /// The statuses beyond those that every operation has.
+    /// The statuses in addition to those that every operation has.
     pub answers: &'static [Meaning],
-    /// The types of a body that comes with success; none: it has no body.
+    /// The content types of a successful response. Empty if the response has no body.
     pub content: &'static [&'static str],
-    /// Whether its query may have any parameters, which mean nothing: a link to a page may carry some.
+    /// Whether the query may have any parameters, which are ignored. A link to a page may carry some.
     pub has_any_query: bool,
-    /// Whether the body may be as long as that of an import.
+    /// Whether the body may be as long as the body of an import.
     pub is_import: bool,
-    /// Whether it is answered at once, whatever is at work: it is never 503 for being busy.
+    /// Whether the response is immediate even under load, so that it is never a 503 for being busy.
     pub is_at_once: bool,
-    /// Whether it ends soon after its client sends nothing more, as it may take long.
+    /// Whether the operation ends soon after its client stops sending, because it may take long.
     pub ends_with_client: bool,
-    /// Whether it takes as long as it is asked to, so that it is never slow.
+    /// Whether the request sets its own duration, so that it never counts as slow.
     pub is_timed: bool,
 }
 
 impl Operation {
-    /// An operation that takes nothing, and answers with JSON.
+    /// Creates an operation that has no body and returns JSON.
     pub const fn new(
         method: &'static str,
         path: &'static str,
@@ -111,61 +111,61 @@ impl Operation {
         }
     }
 
-    /// The same, which memory may answer.
+    /// Adds a function that responds from memory.
     pub const fn recalled_by(mut self, recall: Recall) -> Self {
         self.recall = Some(recall);
         self
     }
 
-    /// The same with parameters.
+    /// Sets the parameters.
     pub const fn takes(mut self, parameters: &'static [&'static str]) -> Self {
         self.parameters = parameters;
         self
     }
 
-    /// The same with a body.
+    /// Sets the body.
     pub const fn receives(mut self, body: &'static str) -> Self {
         self.body = body;
         self
     }
 
-    /// The same with these statuses.
+    /// Sets the statuses.
     pub const fn answers(mut self, answers: &'static [Meaning]) -> Self {
         self.answers = answers;
         self
     }
 
-    /// The same with success of these types.
+    /// Sets the content types of a successful response.
     pub const fn sends(mut self, content: &'static [&'static str]) -> Self {
         self.content = content;
         self
     }
 
-    /// The same, with whatever query.
+    /// Allows any query.
     pub const fn with_any_query(mut self) -> Self {
         self.has_any_query = true;
         self
     }
 
-    /// The same, whose body may be as long as that of an import.
+    /// Allows a body as long as the body of an import.
     pub const fn importing(mut self) -> Self {
         self.is_import = true;
         self
     }
 
-    /// The same, answered at once.
+    /// Marks the response as immediate.
     pub const fn at_once(mut self) -> Self {
         self.is_at_once = true;
         self
     }
 
-    /// The same, which ends soon after its client sends nothing more.
+    /// Ends the operation soon after its client stops sending.
     pub const fn ending_with_client(mut self) -> Self {
         self.ends_with_client = true;
         self
     }
 
-    /// The same, which takes as long as it is asked to.
+    /// Marks the duration as set by the request.
     pub const fn timed(mut self) -> Self {
         self.is_timed = true;
         self

@@ -1,4 +1,4 @@
-//! The parts of a server that handlers are given: each names those that it works with.
+//! The parts of a server that handlers receive. Each handler names those that it uses.
 
 use crate::access::auth::Gatekeeper;
 use crate::data::held::Data;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 /// Whether the databases are shipped to a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IsShipped {
-    /// They are not.
+    /// The databases are not shipped.
     No,
-    /// They are, after writes were answered.
+    /// The databases are shipped after writes got their response.
     Later,
-    /// They are, before writes are answered.
+    /// The databases are shipped before writes get their response.
     InSync,
 }
 
@@ -26,13 +26,13 @@ pub struct Parts {
     pub data: Arc<Data>,
     /// The table of `/v0`.
     pub entity: Arc<EntityTable>,
-    /// What requests may take.
+    /// The bounds that requests share.
     pub room: Arc<Room>,
     /// The connections.
     pub connections: Arc<Connections>,
-    /// Who may do what.
+    /// The authorization of requests.
     pub keeper: Arc<Gatekeeper>,
-    /// What is counted and kept of requests.
+    /// The counts and slow requests of the server.
     pub watch: Arc<Watch>,
     /// Whether the databases are shipped.
     pub shipping: IsShipped,
@@ -41,32 +41,32 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Databases and transactions, to be kept.
+    /// Returns a handle to the databases and transactions.
     pub fn data(&self) -> Arc<Data> {
         Arc::clone(&self.data)
     }
 
-    /// The table of `/v0`, to be kept.
+    /// Returns a handle to the table of `/v0`.
     pub fn entity(&self) -> Arc<EntityTable> {
         Arc::clone(&self.entity)
     }
 
-    /// What requests may take, to be kept.
+    /// Returns a handle to the bounds that requests share.
     pub fn room(&self) -> Arc<Room> {
         Arc::clone(&self.room)
     }
 
-    /// The connections, to be kept.
+    /// Returns a handle to the connections.
     pub fn connections(&self) -> Arc<Connections> {
         Arc::clone(&self.connections)
     }
 
-    /// Who may do what, to be kept.
+    /// Returns a handle to the authorization.
     pub fn keeper(&self) -> Arc<Gatekeeper> {
         Arc::clone(&self.keeper)
     }
 
-    /// What is counted of requests, to be kept.
+    /// Returns a handle to the counts of requests.
     pub fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.watch)
     }

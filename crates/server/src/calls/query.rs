@@ -1,11 +1,11 @@
-//! Parameters of a query that several operations have.
+//! Query parameters that several operations share.
 
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::{parameter, raw_parameter};
 use pando::{Durability, Span};
 use std::ops::Bound;
 
-/// A flag: there, `true`, `false`.
+/// Parses a flag: present without a value, `true` or `false`.
 pub fn flag(query: Option<&str>, name: &str) -> Answer<bool> {
     match raw_parameter(query, name) {
         None | Some("false") => Ok(false),
@@ -14,7 +14,7 @@ pub fn flag(query: Option<&str>, name: &str) -> Answer<bool> {
     }
 }
 
-/// The span that `start`, `end` and `prefix` name.
+/// Returns the span that `start`, `end` and `prefix` describe.
 pub fn span(query: Option<&str>) -> Answer<Span> {
     let (start, end) = (parameter(query, "start")?, parameter(query, "end")?);
     match parameter(query, "prefix")? {
@@ -29,9 +29,9 @@ pub fn span(query: Option<&str>) -> Answer<Span> {
     }
 }
 
-/// How many records are wanted at most.
+/// Returns the largest number of records that the request wants.
 pub fn limit(query: Option<&str>) -> Answer<Option<u64>> {
-    // With none there would be no last one for the cursor to name.
+    // With a limit of 0 there would be no last record for the cursor to name.
     let wrong = || Problem::bad_request("`limit` must be a whole number, 1 or more");
     let number = raw_parameter(query, "limit").map(|number| number.parse().map_err(|_| wrong()));
     match number.transpose()? {
@@ -40,12 +40,12 @@ pub fn limit(query: Option<&str>) -> Answer<Option<u64>> {
     }
 }
 
-/// What a write is to survive: the request's word, or the server's, `usual`.
+/// Returns the durability of a write: the request's, or the server's default `usual`.
 pub fn durability(query: Option<&str>, usual: Durability) -> Answer<Durability> {
     raw_parameter(query, "durability").map_or(Ok(usual), durability_of)
 }
 
-/// The durability of a word.
+/// Parses the name of a durability.
 pub fn durability_of(word: &str) -> Answer<Durability> {
     match word {
         "sync" => Ok(Durability::Sync),

@@ -1,37 +1,37 @@
-//! What the target of a request names: the values of its path's parameters, and its query.
+//! The target of a request: the values of its path's parameters, and its query.
 
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::decode;
 use axum::http::Uri;
 use std::borrow::Cow;
 
-/// No path has more parameters.
+/// The largest number of parameters in a path.
 const MOST: usize = 3;
 
-/// Where in a path its parameters stand, in order. So the path is taken apart once, and nothing of it is copied.
+/// The positions of the parameters in a path, in order. The path is split once, and nothing of it is copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// The first byte of each, and the one behind it.
+    /// The first byte of each parameter, and the byte after it.
     spans: [(u32, u32); MOST],
     count: u8,
 }
 
 impl Captured {
-    /// One more.
+    /// Adds a parameter.
     #[inline]
     pub fn push(&mut self, start: usize, end: usize) {
         self.spans[usize::from(self.count)] = (start as u32, end as u32);
         self.count += 1;
     }
 
-    /// The value of parameter `index`, as it stands in `path`.
+    /// Returns the value of parameter `index` in `path`, not decoded.
     #[inline]
     pub fn get(self, path: &str, index: usize) -> Option<&str> {
         let (start, end) = *self.spans[..usize::from(self.count)].get(index)?;
         path.get(start as usize..end as usize)
     }
 
-    /// The first byte of parameter `index`.
+    /// Returns the position of the first byte of parameter `index`.
     pub fn start(self, index: usize) -> Option<usize> {
         Some(self.spans[..usize::from(self.count)].get(index)?.0 as usize)
     }
@@ -45,25 +45,25 @@ pub struct Target<'r> {
 }
 
 impl<'r> Target<'r> {
-    /// `uri`, with the parameters of its path.
+    /// Creates the target of `uri` with the parameters of its path.
     #[inline]
     pub fn new(uri: &'r Uri, captured: Captured) -> Self {
         Target { uri, captured }
     }
 
-    /// The query, as it stands there.
+    /// Returns the query, not decoded.
     #[inline]
     pub fn query(self) -> Option<&'r str> {
         self.uri.query()
     }
 
-    /// The name of the database, as it stands there: a good one has nothing to decode.
+    /// Returns the name of the database, not decoded. A valid name has nothing to decode.
     #[inline]
     pub fn database(self) -> &'r str {
         self.raw(0)
     }
 
-    /// The name of the table.
+    /// Returns the name of the table.
     ///
     /// # Errors
     /// 400 if it is not UTF-8.
@@ -72,22 +72,22 @@ impl<'r> Target<'r> {
         table_name(self.raw(1))
     }
 
-    /// What follows the database, as it stands there: a table's name, or a transaction's token.
+    /// Returns the parameter after the database, not decoded: a table's name, or a transaction's token.
     #[inline]
     pub fn second(self) -> &'r str {
         self.raw(1)
     }
 
-    /// The key.
+    /// Returns the key.
     ///
     /// # Errors
-    /// 400 if it is not well encoded.
+    /// 400 if its encoding is not valid.
     #[inline]
     pub fn key(self) -> Answer<Cow<'r, [u8]>> {
         Ok(decode(self.raw_key())?)
     }
 
-    /// The key, as it stands there, slashes too.
+    /// Returns the key, not decoded, with its slashes.
     #[inline]
     pub fn raw_key(self) -> &'r str {
         self.raw(2)
@@ -99,7 +99,7 @@ impl<'r> Target<'r> {
     }
 }
 
-/// The name of a table, decoded.
+/// Decodes the name of a table.
 ///
 /// # Errors
 /// 400 if it is not UTF-8.

@@ -1,7 +1,7 @@
-//! ETags, and the conditions that requests make with them: compare-and-swap in HTTP's own words (RFC 9110, 13.1).
+//! ETags, and the conditions that requests make with them: compare-and-swap by conditional requests (RFC 9110, 13.1).
 //!
-//! An ETag is 16 bytes of the value's SHA-256: it depends on nothing but the value, so that it is the same after a
-//! restart, a backup or a copy, and nobody can make two values that have the same.
+//! An ETag is 16 bytes of the value's SHA-256. It depends only on the value, so it is the same after a restart, a
+//! backup or a copy, and nobody can construct two values with the same ETag.
 
 use crate::wire::digits::hex;
 use crate::wire::problem::{Answer, Problem};
@@ -11,7 +11,7 @@ use pando::{Table, Transaction, ValueReader};
 use sha2::{Digest, Sha256};
 use std::io::Read;
 
-/// The ETag of a value, quotes included.
+/// Returns the ETag of a value, with quotes.
 pub fn etag(value: &[u8]) -> String {
     tag_of(&Sha256::digest(value))
 }
@@ -20,7 +20,7 @@ fn tag_of(hash: &[u8]) -> String {
     format!("\"{}\"", hex(&hash[..16]))
 }
 
-/// An ETag as a header.
+/// Returns an ETag as the value of a header.
 pub fn etag_header(tag: &str) -> HeaderValue {
     HeaderValue::from_str(tag).expect("hexadecimal digits in quotes")
 }
@@ -28,12 +28,12 @@ pub fn etag_header(tag: &str) -> HeaderValue {
 /// The tags that a header lists.
 #[derive(Clone, Debug)]
 enum Tags {
-    /// `*`: whatever there is.
+    /// `*`: any value.
     Any,
     These(Vec<String>),
 }
 
-/// What must be so, or nothing is done.
+/// The conditions of a request. If they do not hold, nothing is done.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions {
     is: Option<Tags>,
@@ -41,28 +41,29 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Those that the headers make.
+    /// Reads the conditions from the headers.
     ///
     /// # Errors
-    /// 400 for a list that is none.
+    /// 400 for a malformed list of tags.
     pub fn of(headers: &HeaderMap) -> Answer<Self> {
         Ok(Conditions { is: tags(headers, IF_MATCH)?, is_not: tags(headers, IF_NONE_MATCH)? })
     }
 
-    /// Whether there are any.
+    /// Returns whether there are any conditions.
     pub fn are_there(&self) -> bool {
         self.is.is_some() || self.is_not.is_some()
     }
 
-    /// Whether they name tags: then the value is read for its own. `*` only asks whether there is one.
+    /// Returns whether the conditions name tags, so that the value must be read to compute its tag. `*` only asks
+    /// whether a value exists.
     pub fn name_tags(&self) -> bool {
         [&self.is, &self.is_not].iter().any(|tags| matches!(tags, Some(Tags::These(_))))
     }
 
-    /// Checks them against the value's tag; `None`: the key is absent.
+    /// Checks the conditions against the value's tag; `None`: the key is absent.
     ///
     /// # Errors
-    /// 412.
+    /// 412 if a condition does not hold.
     pub fn check(&self, current: Option<&str>) -> Answer<()> {
         self.check_match(current)?;
         if self.is_not.as_ref().is_some_and(|tags| tags.hold(current)) {
@@ -71,7 +72,7 @@ impl Conditions {
         Ok(())
     }
 
-    /// Checks them against what the transaction sees, which its commit then makes sure of.
+    /// Checks the conditions against what the transaction sees. Its commit then detects concurrent changes.
     pub fn check_in(&self, tx: &Transaction, table: &Table, key: &[u8]) -> Answer<()> {
         if !self.are_there() {
             return Ok(());
@@ -83,10 +84,10 @@ impl Conditions {
         self.check(current.as_deref())
     }
 
-    /// Whether a client that reads a value with this tag has it already.
+    /// Returns whether a client that reads a value with this tag already has it.
     ///
     /// # Errors
-    /// 412 for one that wants another value, whatever it has.
+    /// 412 if `If-Match` requires another value.
     pub fn has_this_already(&self, tag: &str) -> Answer<bool> {
         self.check_match(Some(tag))?;
         Ok(self.is_not.as_ref().is_some_and(|tags| tags.hold(Some(tag))))
@@ -101,7 +102,7 @@ impl Conditions {
 }
 
 impl Tags {
-    /// Whether the tag of what there is, if there is anything, is one of them.
+    /// Returns whether the current value's tag, if there is a value, is one of these.
     fn hold(&self, current: Option<&str>) -> bool {
         match (self, current) {
             (_, None) => false,
@@ -111,7 +112,7 @@ impl Tags {
     }
 }
 
-/// The tag of a value that is read for it, piece by piece.
+/// Computes the tag of a long value, which is read in pieces.
 pub fn tag_of_long(mut reader: ValueReader) -> Answer<String> {
     let (mut hash, mut piece) = (Sha256::new(), vec![0; 64 << 10]);
     loop {
@@ -134,8 +135,8 @@ fn tags(headers: &HeaderMap, name: HeaderName) -> Answer<Option<Tags>> {
         if text == b"*" {
             return Ok(Some(Tags::Any));
         }
-        // A weak tag says that a value is as good as another, not that it is the same: who changes it wants the same
-        // (RFC 9110, 13.1.1), who reads it is content (13.1.2).
+        // A weak tag says that a value is equivalent, not that it is the same. A writer needs the same value (RFC 9110,
+        // 13.1.1), and a reader accepts an equivalent one (13.1.2).
         let tags = list(text).ok_or_else(wrong)?.into_iter().filter(|tag| !tag.is_weak || name != IF_MATCH);
         listed.get_or_insert_with(Vec::new).extend(tags.map(|tag| tag.quoted));
     }
@@ -145,12 +146,12 @@ fn tags(headers: &HeaderMap, name: HeaderName) -> Answer<Option<Tags>> {
 /// A tag of a list.
 struct Listed {
     is_weak: bool,
-    /// Quotes included.
+    /// The tag with its quotes.
     quoted: String,
 }
 
-/// The tags of one header; `None` if it is not a list of them. What is between quotes may be any byte but a quote, a
-/// comma too; members of the list may be empty, but not all of them.
+/// Parses the tags of one header; returns `None` if it is not a list of tags. Between quotes any byte except a quote is
+/// allowed, even a comma. Members of the list may be empty, but not all of them.
 fn list(text: &[u8]) -> Option<Vec<Listed>> {
     let begun = |text: &[u8]| text.iter().position(|byte| !b", \t".contains(byte)).unwrap_or(text.len());
     let (mut tags, mut rest) = (Vec::new(), &text[begun(text)..]);
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(check(IF_NONE_MATCH, &tag, Some(&tag)), Err(412));
         assert_eq!(check(IF_NONE_MATCH, &tag, Some("\"other\"")), Ok(()));
         assert_eq!(check(IF_MATCH, &format!("\"a,b\" ,{tag}"), Some(&tag)), Ok(()));
-        // A weak tag is as good for a reader, and none for a writer.
+        // A weak tag matches for a reader, and not for a writer.
         assert_eq!(check(IF_MATCH, &format!("W/{tag}"), Some(&tag)), Err(412));
         assert_eq!(check(IF_MATCH, &format!("W/\"x\", {tag}"), Some(&tag)), Ok(()));
         assert_eq!(check(IF_NONE_MATCH, &format!("W/{tag}"), Some(&tag)), Err(412));

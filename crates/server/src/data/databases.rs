@@ -1,12 +1,12 @@
-//! The databases of a directory: opened when a request needs them; the one that was used longest ago is closed when too
-//! many are open, or when another needs the memory.
+//! The databases of a directory. A database is opened when a request needs it. The least recently used one is closed
+//! when too many are open, or when another database needs the memory.
 //!
-//! 1. A name that a request brings becomes a path only if it is one of [`is_name`]: letters, digits, `-` and `_`.
-//! 2. Where open ones are found, and how they are closed, is for [`places`](crate::data::places).
-//! 3. A dropped database's directory is renamed before it is removed: a crash between leaves a name that no database
-//!    can have, and that the next start removes.
-//! 4. A directory that holds anything else is not removed, and one that holds nothing of a database is none: neither
-//!    listed nor, unless it is empty, made one. A directory of the operator's own keeps what is in it.
+//! 1. A name in a request becomes a path only if [`is_name`] accepts it: letters, digits, `-` and `_`.
+//! 2. [`places`](crate::data::places) finds open databases and closes them.
+//! 3. The directory of a dropped database is renamed before it is removed. A crash between the two steps leaves a name
+//!    that no database can have, and the next start removes it.
+//! 4. A directory that holds other files is not removed. A directory without files of a database is not listed, and
+//!    becomes a database only if it is empty. A directory of the operator's own keeps its files.
 
 use crate::data::inside::{Inside, remove};
 use crate::data::names::{MAX_NAME_BYTES, is_name};
@@ -24,11 +24,11 @@ use tokio::sync::Semaphore;
 
 /// The name of the database that `/v0` uses. It is always open.
 pub const DEFAULT_DATABASE: &str = "default";
-/// Before this in the name of a directory stands what was dropped.
+/// The prefix of the directory of a dropped database.
 const DROPPED: &str = ".dropped-";
-/// A database that was not used for so many seconds is closed while memory is short.
+/// The number of seconds without use after which a database is closed while memory is short.
 const IDLE_TICKS: u64 = 2;
-/// How long a drop waits for those who use the database.
+/// How long a drop waits for requests that use the database.
 const DROP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// All databases of a directory.
@@ -38,7 +38,7 @@ pub struct Databases {
     budget: Arc<Budget>,
     durability: Durability,
     most_open: usize,
-    /// For writes that wait.
+    /// The memory of writes that wait.
     memory: Arc<Semaphore>,
     places: Places,
     shipping: Option<Arc<dyn Shipping>>,
@@ -57,7 +57,7 @@ fn missing(name: &str) -> Problem {
 }
 
 impl Databases {
-    /// Those in `dir`, none of them open yet; what was dropped and not removed is removed.
+    /// Creates the databases of `dir`, none of them open. Directories of dropped databases that remained are removed.
     pub fn new(
         dir: &Path,
         budget: Arc<Budget>,
@@ -76,30 +76,31 @@ impl Databases {
         Ok(Databases { dir, budget, durability, most_open, memory, places, shipping })
     }
 
-    /// Moves the clock of [`Databases::close_idle`].
+    /// Advances the clock of [`Databases::close_idle`].
     pub fn tick(&self) {
         self.places.tick();
     }
 
-    /// Runs `with` on a database that is open.
+    /// Runs `with` on the database if it is open.
     #[inline]
     pub fn with_open<T>(&self, name: &str, with: impl FnOnce(&Open) -> T) -> Option<T> {
         self.places.with_open(name, with)
     }
 
-    /// A database that is open, to be used for longer.
+    /// Returns a handle to the database if it is open.
     pub fn get_open(&self, name: &str) -> Option<Arc<Open>> {
         self.places.get_open(name)
     }
 
-    /// The database, opened if it is not yet. Waits for the disk.
+    /// Returns the database and opens it if necessary. Waits for the disk.
     pub fn open(&self, name: &str) -> Answer<Arc<Open>> {
         check_name(name)?;
         if let Some(open) = self.get_open(name) {
             return Ok(open);
         }
         let path = self.dir.join(name);
-        // Before a place is made: it takes a copy of the map, and clients may think up any number of names.
+        // This check comes before a place is made, because a new place copies the map, and clients may invent any
+        // number of names.
         if !path.is_dir() {
             return Err(missing(name));
         }
@@ -115,7 +116,7 @@ impl Databases {
         })
     }
 
-    /// Makes a database; `false` if it was there, as it is.
+    /// Creates a database. Returns `false` if it already existed; it is not changed then.
     pub fn create(&self, name: &str, page_bytes: Option<usize>) -> Answer<(Arc<Open>, bool)> {
         check_name(name)?;
         self.at_gate(name, |place| self.create_at(place, page_bytes))
@@ -143,7 +144,7 @@ impl Databases {
                 builder = builder.page_bytes(bytes);
             }
             builder.create(&path).inspect_err(|_| {
-                // Only an empty directory goes: what is in one that was there stays.
+                // Only an empty directory is removed: existing files stay.
                 let _ = fs::remove_dir(&path);
             })
         };
@@ -151,7 +152,7 @@ impl Databases {
         Ok((self.install(place, db)?, is_new))
     }
 
-    /// Removes a database with all it holds, once nobody uses it.
+    /// Removes a database with all its data once no request uses it.
     pub fn drop_database(&self, name: &str) -> Answer<()> {
         check_name(name)?;
         if name == DEFAULT_DATABASE {
@@ -188,7 +189,7 @@ impl Databases {
         Ok(())
     }
 
-    /// The names of all databases, in order.
+    /// Returns the names of all databases, in order.
     pub fn names(&self) -> Answer<Vec<String>> {
         let failed = |error| Error::io("read the directory of databases", error);
         let mut names = Vec::new();
@@ -197,38 +198,38 @@ impl Databases {
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
             names.extend(entry.file_name().into_string().ok().filter(|name| is_dir && is_name(name)));
         }
-        // One that is gone meanwhile is no more listed than one that never was a database.
+        // A database that was dropped meanwhile is not listed either.
         names.retain(|name| Inside::of(&self.dir.join(name)).is_ok_and(|inside| inside.ours));
         names.sort_unstable();
         Ok(names)
     }
 
-    /// Every database that is open.
+    /// Returns every open database.
     pub fn all_open(&self) -> Vec<(String, Arc<Open>)> {
         self.places.all_open()
     }
 
-    /// Closes what was used longest ago, while more are open than may be, or their memory is short. What is in use
-    /// stays.
+    /// Closes the least recently used databases while too many are open or their memory is short. Databases in use stay
+    /// open.
     pub fn close_idle(&self) {
         self.places.close_down_to(self.most_open);
         while self.is_memory_short() && self.places.close_some(1, IDLE_TICKS) > 0 {}
     }
 
-    /// Whether so much memory is held for other things than pages, which are given back when they are wanted, that a
-    /// write of one database may find none because of others that are idle.
+    /// Returns whether so much memory is held for other purposes than pages, which can be evicted, that idle databases
+    /// might leave a write of another one without memory.
     fn is_memory_short(&self) -> bool {
         let firm_bytes = self.budget.used_bytes().saturating_sub(self.budget.held_as(Holder::Pool));
         firm_bytes > self.budget.limit_bytes() / 4 * 3
     }
 
-    /// Closes everything, to the last one that can be: the first error is returned.
+    /// Closes all databases, even after an error, and returns the first error.
     pub fn close_all(&self) -> Result<()> {
         self.places.close_all()
     }
 
-    /// Opens one more database: room is made for it first, and where the memory of all is used up, as long as there is
-    /// an idle one to be closed.
+    /// Opens one more database. It first closes databases down to the limit. While the shared memory is used up, it
+    /// closes idle ones.
     fn with_room(&self, open: impl Fn() -> Result<Database>) -> Result<Database> {
         self.places.close_down_to(self.most_open.saturating_sub(1));
         while self.is_memory_short() && self.places.close_some(1, 0) > 0 {}
@@ -253,10 +254,10 @@ impl Databases {
         Ok(self.places.install(place, Open::new(db, Arc::clone(&self.memory), ship)))
     }
 
-    /// Begins to ship each database, by opening it. One that cannot be opened is logged.
+    /// Begins to ship each database by opening it. A database that cannot be opened is logged.
     pub fn begin_shipping(&self) -> Result<()> {
         if self.shipping.is_some() {
-            // Of more than may be open, the others are shipped when they are used.
+            // Databases beyond the limit of open ones are shipped when they are used.
             let names = self.names().map_err(Problem::into_error)?;
             for name in names.into_iter().take(self.most_open) {
                 if let Err(problem) = self.open(&name) {
@@ -326,7 +327,7 @@ mod tests {
             let open = databases.open(&format!("d{n}")).unwrap();
             assert_eq!(open.db.get(&open.table("t").unwrap(), b"k").unwrap(), Some(vec![n]));
         }
-        // A database in use is not closed for its memory.
+        // A database in use is not closed, even if memory is short.
         let used: Vec<_> = (0..40).map_while(|n| databases.open(&format!("d{n}")).ok()).collect();
         assert!((2..40).contains(&used.len()), "{} at a time", used.len());
         assert!(databases.open("d39").is_err_and(|problem| problem.status.as_u16() == 507));
@@ -368,7 +369,7 @@ mod tests {
         }
         assert_eq!(databases.create("pictures", None).unwrap_err().status.as_u16(), 409);
         assert!(databases.create("empty", None).unwrap().1, "it is new");
-        // With something else beside it a database is one, and nobody removes it.
+        // With files of a database in it, the directory is a database, but the other file keeps it from being removed.
         fs::write(dir.path().join("empty/notes"), b"x").unwrap();
         assert_eq!(databases.names().unwrap(), ["empty"]);
         assert_eq!(databases.drop_database("empty").unwrap_err().status.as_u16(), 409);

@@ -1,4 +1,4 @@
-//! What requests work on: the databases of a server, their tables, and the transactions that clients hold.
+//! The data that requests work on: the databases of a server, their tables, and the transactions that clients hold.
 
 use crate::data::databases::Databases;
 use crate::data::open::Open;
@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use pando::{Database, Durability, Table, Transaction, TransactionOptions};
 use std::sync::Arc;
 
-/// How often a write that meets a conflict is tried.
+/// The number of times that a write is tried after conflicts.
 const ATTEMPTS: u32 = 8;
 
 /// All data of a server.
@@ -19,12 +19,12 @@ pub struct Data {
     pub databases: Databases,
     /// The transactions that clients hold.
     pub transactions: Arc<Transactions>,
-    /// What a write survives, unless its request says it.
+    /// The durability of a write whose request does not set one.
     pub durability: Durability,
 }
 
 impl Data {
-    /// The database, opened if it is not yet.
+    /// Returns the database and opens it if necessary.
     pub async fn database(self: &Arc<Self>, name: &str) -> Answer<Arc<Open>> {
         if let Some(open) = self.databases.get_open(name) {
             return Ok(open);
@@ -33,7 +33,7 @@ impl Data {
         hand_off(move || this.databases.open(&name)).await
     }
 
-    /// The database and a table of it.
+    /// Returns the database and a table of it.
     pub async fn table(self: &Arc<Self>, database: &str, name: &str) -> Answer<(Arc<Open>, Table)> {
         let open = self.database(database).await?;
         if let Some(table) = open.known_table(name) {
@@ -44,13 +44,13 @@ impl Data {
     }
 }
 
-/// The table as the transaction sees it.
+/// Returns the table as the transaction sees it.
 pub fn table_in(tx: &Transaction, name: &str) -> Answer<Table> {
     tx.table(name)?.ok_or_else(|| Problem::not_found(format!("there is no table {name:?}")))
 }
 
-/// Runs `work` on a table; if the handle turns out to be no good any more, as the table was dropped, renamed or given a
-/// TTL, on what there is of that name now.
+/// Runs `work` on a table. If the handle is stale because the table was dropped, renamed or given a TTL, it runs `work`
+/// again on the table that has the name now.
 pub fn on_table<T>(open: &Open, table: Table, mut work: impl FnMut(&Table) -> Answer<T>) -> Answer<T> {
     match work(&table) {
         Err(problem) if problem.status == StatusCode::NOT_FOUND => {
@@ -61,8 +61,8 @@ pub fn on_table<T>(open: &Open, table: Table, mut work: impl FnMut(&Table) -> An
     }
 }
 
-/// Runs `work` in a transaction of `durability`, again after a conflict, and commits it; returns the commit's number
-/// too.
+/// Runs `work` in a transaction of `durability`, commits it, and repeats both after a conflict. Returns the commit
+/// number as well.
 pub fn commit<T>(
     db: &Database,
     durability: Durability,
@@ -95,7 +95,7 @@ mod tests {
         open.know(&old);
         let get = |table: Table| on_table(&open, table, |table| Ok(open.db.snapshot()?.get(table, b"k")?));
         assert_eq!(get(old.clone()).unwrap(), None);
-        // Somebody drops it, and makes another; a request that had looked it up before keeps the old handle.
+        // The table is dropped and created again, while a request that looked it up before keeps the old handle.
         open.db.drop_table("t").unwrap();
         open.db.put(&open.db.ensure_table("t").unwrap(), b"k", b"v").unwrap();
         open.know(&old);

@@ -1,19 +1,19 @@
-//! What lies in a directory before a database is made there, listed or removed: only what is all a database's goes.
+//! Finds out whether a directory holds only a database's files, before a database is created there, listed or removed.
 
 use pando::{Error, Result, is_database_file};
 use std::fs;
 use std::path::Path;
 
-/// What lies in a directory.
+/// The kinds of files that a directory holds.
 pub struct Inside {
-    /// Files of a database.
+    /// Whether there are files of a database.
     pub ours: bool,
-    /// Anything else.
+    /// Whether there are other files.
     pub others: bool,
 }
 
 impl Inside {
-    /// Of one that is not there: nothing.
+    /// Looks into the directory. A missing one holds nothing.
     pub fn of(path: &Path) -> Result<Self> {
         use std::io::ErrorKind::{NotADirectory, NotFound};
         let mut inside = Inside { ours: false, others: false };
@@ -34,7 +34,7 @@ impl Inside {
     }
 }
 
-/// Removes a directory with all it holds.
+/// Removes a directory with all its files.
 pub fn remove(path: &Path) -> Result<()> {
     fs::remove_dir_all(path).map_err(|error| Error::io(format!("remove {}", path.display()), error))
 }

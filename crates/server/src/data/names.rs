@@ -1,17 +1,17 @@
-//! Names: which ones a database can have, and maps by name, in which what a request names is found by one hash.
+//! Names of databases, and maps from names, in which one hash finds what a request names.
 //!
-//! The hash is keyed by chance at each start, so that nobody can choose names that fall on one another; it takes a
-//! fifth of the time that the standard library's does, which is most of what finding a short name costs.
+//! The hash has a random key at each start, so clients cannot choose names that collide. It takes a fifth of the time
+//! of the standard library's hash, which dominates the cost of looking up a short name.
 
 use std::collections::HashMap;
 
-/// Things by their names.
+/// A map from names.
 pub type Names<T> = HashMap<Box<str>, T, foldhash::fast::RandomState>;
 
 /// The longest name of a database.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// Whether a database can be called so. Nothing else comes near the file system.
+/// Returns whether a database can have this name. No other name is used in a path.
 pub fn is_name(name: &str) -> bool {
     let letters = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(letters)

@@ -1,4 +1,4 @@
-//! An open database, with what requests need at hand: its tables by name, its queue of single writes.
+//! An open database with its tables by name and its queue of single writes.
 
 use crate::data::names::Names;
 use crate::data::writer::{MOST_WAITING_BYTES, Writer};
@@ -13,26 +13,27 @@ use tokio::sync::Semaphore;
 /// A database that is open.
 #[derive(Debug)]
 pub struct Open {
-    /// What ships it, if anything does.
+    /// The code that ships the database, if it is shipped.
     pub ship: Option<Box<dyn Ship>>,
-    /// Whether the log has why shipping ended.
+    /// Whether the log already has the reason why shipping ended.
     failure_is_logged: AtomicBool,
     /// The database.
     pub db: Database,
-    /// Single writes.
+    /// The queue of single writes.
     pub writer: Arc<Writer>,
-    /// The same database, as SQL sees it.
+    /// The SQL interface of the same database.
     #[cfg(feature = "sql")]
     pub sql: sql::Sql,
-    /// Handles by name, of tables that somebody asked for. One that was dropped stays until it is used, and found out.
+    /// Handles by name of tables that requests used. The handle of a dropped table stays until it is used and found to
+    /// be stale.
     tables: ArcSwap<Names<Table>>,
 }
 
-/// So many handles are kept; beyond that the map is begun anew.
+/// The number of handles that are kept. Beyond it the map starts again, empty.
 const KEPT_TABLES: usize = 4096;
 
 impl Open {
-    /// Over an open database; `memory` is for the writes that wait, of all databases.
+    /// Wraps an open database; `memory` is that of waiting writes, over all databases.
     pub fn new(db: Database, memory: Arc<Semaphore>, ship: Option<Box<dyn Ship>>) -> Self {
         Open {
             ship,
@@ -45,7 +46,7 @@ impl Open {
         }
     }
 
-    /// Logs, once, why shipping ended.
+    /// Logs once why shipping ended.
     pub fn log_failure_of_shipping(&self, name: &str) {
         let failure = self.ship.as_ref().and_then(|ship| ship.failure());
         if let Some(error) = failure
@@ -55,7 +56,7 @@ impl Open {
         }
     }
 
-    /// Ships what is left, and closes the database.
+    /// Ships the remaining commits and closes the database.
     pub fn close(&self) -> Result<()> {
         if let Some(ship) = &self.ship
             && let Err(error) = ship.end()
@@ -65,30 +66,30 @@ impl Open {
         self.db.close()
     }
 
-    /// Memory for the writes that wait.
+    /// Returns the memory of waiting writes.
     pub fn memory() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(MOST_WAITING_BYTES))
     }
 
-    /// Over a database that is the only one.
+    /// Wraps a database that is the only one.
     #[cfg(test)]
     pub fn alone(db: Database) -> Self {
         Open::new(db, Open::memory(), None)
     }
 
-    /// Runs `with` on a handle that was used before. No lock, no allocation, no look into the database, and no count
-    /// of handles, which all threads would write to.
+    /// Runs `with` on a handle that was used before. It takes no lock, allocates nothing, does not look into the
+    /// database, and changes no reference count, which all threads would write to.
     #[inline]
     pub fn with_known_table<T>(&self, name: &str, with: impl FnOnce(&Table) -> T) -> Option<T> {
         self.tables.load().get(name).map(with)
     }
 
-    /// A handle that was used before, to be kept.
+    /// Returns a clone of a handle that was used before.
     pub fn known_table(&self, name: &str) -> Option<Table> {
         self.with_known_table(name, Table::clone)
     }
 
-    /// What memory knows of `key`: a value, that it is absent, or nothing.
+    /// Returns what memory knows about `key`: its value, that it is absent, or nothing.
     #[inline]
     pub fn resident(&self, table: &Table, key: &[u8]) -> Option<Option<Vec<u8>>> {
         match self.db.snapshot().ok()?.get_resident(table, key).ok()? {
@@ -98,7 +99,7 @@ impl Open {
         }
     }
 
-    /// The table named `name`. May read from the disk.
+    /// Returns the table named `name`. May read from the disk.
     pub fn table(&self, name: &str) -> Answer<Table> {
         if let Some(table) = self.known_table(name) {
             return Ok(table);
@@ -109,7 +110,7 @@ impl Open {
         Ok(table)
     }
 
-    /// The table named `name`, made if it does not exist.
+    /// Returns the table named `name`, and creates it if it does not exist.
     pub fn table_or_create(&self, name: &str, options: &TableOptions) -> Result<Table> {
         let found = self.db.snapshot()?.table(name)?;
         let table = match found {
@@ -123,7 +124,7 @@ impl Open {
         Ok(table)
     }
 
-    /// Keeps a handle for the next request.
+    /// Keeps a handle for later requests.
     pub fn know(&self, table: &Table) {
         self.tables.rcu(|known| {
             let mut known = if known.len() < KEPT_TABLES { Names::clone(known) } else { Names::default() };
@@ -132,7 +133,7 @@ impl Open {
         });
     }
 
-    /// Forgets a handle that was found to be no good any more.
+    /// Forgets a stale handle.
     pub fn forget(&self, name: &str) {
         self.tables.rcu(|known| {
             let mut known = Names::clone(known);

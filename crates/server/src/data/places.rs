@@ -1,10 +1,10 @@
-//! The places where open databases are found, by name.
+//! Finds open databases by name.
 //!
-//! 1. One look into a map finds an open database, without a lock and without memory. The map itself is never changed:
-//!    a new one takes its place.
-//! 2. Opening, closing and dropping a database happen under its gate, on threads that may wait.
-//! 3. A database is closed when its last user has let go of it, never under one: the handle is taken out of its place
-//!    first, so that nobody new finds it.
+//! 1. One look-up in a map finds an open database, without a lock and without an allocation. The map is never changed;
+//!    it is replaced by a new one.
+//! 2. A database is opened, closed and dropped under its gate, on threads that may wait.
+//! 3. A database is closed only after its last user has released it. Its handle is removed from the place first, so
+//!    that no further request finds it.
 
 use crate::data::names::Names;
 use crate::data::open::Open;
@@ -15,22 +15,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// All of them.
+/// The places of all databases.
 #[derive(Debug, Default)]
 pub struct Places {
     by_name: ArcSwap<Names<Arc<Place>>>,
-    /// Counts uses, as a clock for what was used last.
+    /// The clock by which the least recently used database is found.
     uses: AtomicU64,
 }
 
-/// Where an open database is found.
+/// The place of a database by name, whether it is open or not.
 #[derive(Debug)]
 pub struct Place {
-    /// Its name.
+    /// The name of the database.
     pub name: Box<str>,
     open: ArcSwapOption<Open>,
     gate: Mutex<()>,
-    /// When it was used last, by the server's clock of seconds.
+    /// The time of the last use, by the server's clock of seconds.
     used_at: AtomicU64,
 }
 
@@ -39,12 +39,12 @@ fn locked(gate: &Mutex<()>) -> MutexGuard<'_, ()> {
 }
 
 impl Places {
-    /// Moves the clock, and returns what it was.
+    /// Advances the clock and returns its previous value.
     pub fn tick(&self) -> u64 {
         self.uses.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Runs `with` on a database that is open.
+    /// Runs `with` on the database if it is open.
     #[inline]
     pub fn with_open<T>(&self, name: &str, with: impl FnOnce(&Open) -> T) -> Option<T> {
         let places = self.by_name.load();
@@ -55,7 +55,7 @@ impl Places {
         Some(with(open))
     }
 
-    /// A database that is open, to be used for longer.
+    /// Returns a handle to the database if it is open.
     pub fn get_open(&self, name: &str) -> Option<Arc<Open>> {
         let places = self.by_name.load();
         let place = places.get(name)?;
@@ -63,19 +63,20 @@ impl Places {
         place.open()
     }
 
-    /// Stored only when the clock has moved: readers of one database write to no line that they share.
+    /// Stores the time of use only if the clock has advanced, so that readers of one database do not write to a shared
+    /// cache line.
     #[inline]
     fn note_use(&self, place: &Place) {
-        // Relaxed on all: an estimate of who was used last, which orders nothing.
+        // Relaxed for all: this is an estimate of the last use, which orders nothing.
         let now = self.uses.load(Ordering::Relaxed);
-        // Relaxed, as above.
+        // Relaxed: see above.
         if place.used_at.load(Ordering::Relaxed) != now {
             place.used_at.store(now, Ordering::Relaxed);
         }
     }
 
-    /// Runs `work` under the gate of the place of that name, which is made if it is new and goes again if in the end
-    /// there is nothing of that name, as `is_there` says.
+    /// Runs `work` under the gate of the place of that name. The place is made if it is new, and removed if in the end
+    /// the database does not exist according to `is_there`.
     pub fn at_gate<T>(
         &self,
         name: &str,
@@ -85,8 +86,8 @@ impl Places {
         loop {
             let place = self.place(name);
             let _gate = locked(&place.gate);
-            // The request that held the gate before may have taken the place away: nobody would find what is opened
-            // there.
+            // The request that held the gate before may have removed the place. Nobody would find a database that is
+            // opened there.
             if !self.by_name.load().get(name).is_some_and(|current| Arc::ptr_eq(current, &place)) {
                 continue;
             }
@@ -102,7 +103,7 @@ impl Places {
         }
     }
 
-    /// The place of a database of that name, made if it is new.
+    /// Returns the place of that name, and makes it if it is new.
     fn place(&self, name: &str) -> Arc<Place> {
         if let Some(place) = self.by_name.load().get(name) {
             return Arc::clone(place);
@@ -122,7 +123,7 @@ impl Places {
         found
     }
 
-    /// Has requests find a database at `place`, whose gate the caller holds.
+    /// Makes a database available at `place`, whose gate the caller holds.
     pub fn install(&self, place: &Place, open: Open) -> Arc<Open> {
         let open = Arc::new(open);
         place.open.store(Some(Arc::clone(&open)));
@@ -130,35 +131,36 @@ impl Places {
         open
     }
 
-    /// Every database that is open.
+    /// Returns every open database.
     pub fn all_open(&self) -> Vec<(String, Arc<Open>)> {
         let places = self.by_name.load();
         places.values().filter_map(|place| Some((place.name.to_string(), place.open()?))).collect()
     }
 
-    /// Closes those that were used longest ago until no more than `count` are open. What is in use stays.
+    /// Closes the least recently used databases until at most `count` are open. Databases in use stay open.
     pub fn close_down_to(&self, count: usize) {
         let open = self.by_name.load().values().filter(|place| place.open.load().is_some()).count();
         self.close_some(open.saturating_sub(count), 0);
     }
 
-    /// Closes `count` databases at most, those that were used longest ago first: none that a request is using, or that
-    /// was used within so many ticks. Returns how many were closed.
+    /// Closes at most `count` databases, least recently used first. It skips those that a request is using or that were
+    /// used within `idle_ticks` ticks. Returns how many were closed.
     pub fn close_some(&self, count: usize, idle_ticks: u64) -> usize {
         let places = self.by_name.load_full();
         let now = self.uses.load(Ordering::Relaxed); // Relaxed: as in `note_use`.
-        // Relaxed: as in `note_use`.
+        // Relaxed: see `note_use`.
         let is_idle = |place: &Place| place.used_at.load(Ordering::Relaxed) + idle_ticks <= now;
         let mut open: Vec<&Arc<Place>> =
             places.values().filter(|place| place.open.load().is_some() && is_idle(place)).collect();
-        // Relaxed: as in `note_use`.
+        // Relaxed: see `note_use`.
         open.sort_by_key(|place| place.used_at.load(Ordering::Relaxed));
         let mut surplus = count;
         for place in open {
             if surplus == 0 {
                 break;
             }
-            // Somebody who opens, closes or drops it holds the gate, and may be waiting for this very call's gate.
+            // A thread that opens, closes or drops this database holds the gate, and may be waiting for the gate that
+            // this caller holds.
             let Ok(_gate) = place.gate.try_lock() else { continue };
             match place.close(Duration::ZERO) {
                 Ok(true) => surplus -= 1,
@@ -169,7 +171,7 @@ impl Places {
         count - surplus
     }
 
-    /// Closes everything, to the last one that can be: the first error is returned.
+    /// Closes all databases, even after an error, and returns the first error.
     pub fn close_all(&self) -> Result<()> {
         let mut outcome = Ok(());
         for place in self.by_name.load().values() {
@@ -181,7 +183,7 @@ impl Places {
         outcome
     }
 
-    /// How many names have a place.
+    /// Returns the number of names that have a place.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.by_name.load().len()
@@ -189,13 +191,13 @@ impl Places {
 }
 
 impl Place {
-    /// The database, if it is open.
+    /// Returns the database if it is open.
     pub fn open(&self) -> Option<Arc<Open>> {
         self.open.load_full()
     }
 
-    /// Closes what is open here, if those who use it let go of it in time. The caller holds the gate. Until then
-    /// requests find it: they would wait at the gate.
+    /// Closes the database at this place if its users release it in time. The caller holds the gate. Until the close,
+    /// requests find the database, because otherwise they would wait at the gate.
     pub fn close(&self, patience: Duration) -> Result<bool> {
         let begun = Instant::now();
         let is_used = |open: &Arc<Open>, own: usize| {
@@ -203,10 +205,11 @@ impl Place {
         };
         loop {
             let Some(open) = self.open.load_full() else { return Ok(true) };
-            // The place's and this one.
+            // The count includes the place's handle and this one.
             let seems_used = is_used(&open, 2);
             drop(open);
-            // The swap turns what is only borrowed from the place into counted handles: the count is all users.
+            // The swap turns handles that were borrowed from the place into counted ones, so the count then includes
+            // all users.
             if !seems_used && let Some(open) = self.open.swap(None) {
                 if !is_used(&open, 1) {
                     open.close()?;

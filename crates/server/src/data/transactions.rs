@@ -1,10 +1,11 @@
-//! Interactive transactions: begun by one request, used by others, ended by a last one, or by silence.
+//! Interactive transactions: one request begins a transaction, others use it, and a last one ends it. An unused
+//! transaction is rolled back.
 //!
-//! 1. A transaction is known by a token of 16 random bytes, and belongs to one database.
-//! 2. One request at a time uses it: a second one is rejected, because waiting would hold a thread.
-//! 3. One that nobody has used for the idle time is given up, and one that grows older than the longest time as well:
-//!    what a reader keeps from being freed is bounded by clients that went away, too.
-//! 4. There are so many at most; a request for one more gets 429 and may come back.
+//! 1. A transaction is identified by a token of 16 random bytes, and belongs to one database.
+//! 2. One request at a time uses it. A second one is rejected, because waiting would occupy a thread.
+//! 3. A transaction that is unused for the idle time is rolled back, and so is one that exceeds the longest lifetime.
+//!    This also bounds what the readers of disconnected clients keep from being freed.
+//! 4. The number of transactions is limited. A request for one more gets 429 and may retry.
 
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
@@ -16,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// A transaction lives no longer than so many idle times.
+/// The longest lifetime of a transaction, in idle times.
 const LONGEST_IDLES: u32 = 20;
 
 /// The transactions that clients hold.
@@ -36,7 +37,7 @@ struct Entry {
 
 #[derive(Debug)]
 struct Inner {
-    /// None once it has ended.
+    /// The transaction; `None` once it has ended.
     transaction: Option<Transaction>,
     begun: Instant,
     used: Instant,
@@ -49,17 +50,17 @@ fn no_such() -> Problem {
 }
 
 impl Transactions {
-    /// `most` at a time, each given up when not used for `idle`.
+    /// Allows `most` transactions at a time, each rolled back after it was unused for `idle`.
     pub fn new(most: usize, idle: Duration) -> Self {
         Transactions { held: Mutex::default(), most, idle }
     }
 
-    /// How long one may go unused.
+    /// Returns how long a transaction can stay unused.
     pub fn idle(&self) -> Duration {
         self.idle
     }
 
-    /// How many there are.
+    /// Returns the number of open transactions.
     pub fn count(&self) -> usize {
         self.held().len()
     }
@@ -68,7 +69,7 @@ impl Transactions {
         self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Begins one, and answers its token.
+    /// Begins a transaction and returns its token.
     pub async fn begin(
         self: &Arc<Self>,
         name: &str,
@@ -98,7 +99,7 @@ impl Transactions {
         .await
     }
 
-    /// Runs `work` in the transaction, where it may wait.
+    /// Runs `work` in the transaction, on a thread that may wait.
     pub async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         database: &str,
@@ -116,7 +117,7 @@ impl Transactions {
         .await
     }
 
-    /// Ends it with `end`: by a commit, or by giving it up.
+    /// Ends the transaction with `end`, which commits it or rolls it back.
     pub async fn end<T: Send + 'static>(
         self: &Arc<Self>,
         database: &str,
@@ -138,16 +139,16 @@ impl Transactions {
         entry.filter(|entry| entry.database == database).ok_or_else(no_such)
     }
 
-    /// Gives up what was not used for too long. Called where one may wait.
+    /// Rolls back transactions that were unused for too long. The caller may wait.
     pub fn give_up_idle(&self) {
         let now = Instant::now();
         let mut given_up = Vec::new();
         self.held().retain(|_, entry| {
             let inner = match entry.inner.try_lock() {
                 Ok(inner) => inner,
-                // One that is in use is not idle.
+                // A transaction in use is not idle.
                 Err(TryLockError::WouldBlock) => return true,
-                // A request that ended badly left it, and nobody gets at it any more.
+                // A request that panicked left this transaction, and no request can use it.
                 Err(TryLockError::Poisoned(_)) => {
                     given_up.push(Arc::clone(entry));
                     return false;
@@ -160,13 +161,14 @@ impl Transactions {
             }
             stays
         });
-        // A request that found one a moment ago may be about to use it: it is over for that one as well.
+        // A request that found the transaction a moment ago may be about to use it. It sees that the transaction has
+        // ended.
         for entry in given_up {
             drop(entry.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).transaction.take());
         }
     }
 
-    /// Gives up everything.
+    /// Rolls back all transactions.
     pub fn give_up_all(&self) {
         self.held().clear();
     }

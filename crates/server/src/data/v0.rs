@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use pando::{ErrorKind, Layout, Result, Table, TableOptions};
 use std::sync::Arc;
 
-/// Its name.
+/// The name of the table.
 const NAME: &str = "entity";
 
 /// The table and its database.
@@ -17,13 +17,13 @@ pub struct EntityTable {
     table: ArcSwap<Table>,
 }
 
-/// How the table is made.
+/// Returns the options with which the table is created.
 fn options() -> TableOptions {
     TableOptions::with_layout(Layout::Lsm)
 }
 
 impl EntityTable {
-    /// In `open`, the default database, made if it is not there.
+    /// Opens the table in the default database `open`, and creates it if it does not exist.
     pub fn new(open: Arc<Open>) -> Result<Self> {
         let table = ArcSwap::from_pointee(open.table_or_create(NAME, &options())?);
         Ok(EntityTable { open, table })
@@ -35,19 +35,19 @@ impl EntityTable {
         with(&self.open, &self.table.load())
     }
 
-    /// The handle that was used last, to be kept.
+    /// Returns a clone of the handle that was used last.
     pub fn known(&self) -> Table {
         Table::clone(&self.table.load())
     }
 
-    /// The table, made again if it is gone. Waits for the disk.
+    /// Returns the table, and creates it again if it was dropped. Waits for the disk.
     pub fn made_again(&self) -> Answer<Table> {
         let table = self.open.table_or_create(NAME, &options())?;
         self.table.store(Arc::new(table.clone()));
         Ok(table)
     }
 
-    /// Runs `work` on the table; if that turns out to be gone, on the one that it makes then.
+    /// Runs `work` on the table. If the table was dropped, creates it and runs `work` on the new one.
     pub fn on_table<T>(&self, work: impl Fn(&Arc<Open>, &Table) -> Result<T>) -> Answer<T> {
         match work(&self.open, &self.table.load()) {
             Err(error) if error.kind() == ErrorKind::Missing => Ok(work(&self.open, &self.made_again()?)?),

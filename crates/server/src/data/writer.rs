@@ -1,16 +1,16 @@
 //! Single writes, committed together.
 //!
-//! 0. A short write that asks for no flush, and that nothing keeps waiting, is made where it was read from its socket:
-//!    that takes microseconds, and no other thread has to be woken. For any other:
-//! 1. A write joins its database's queue. If nobody is committing, a thread is sent to.
-//! 2. That thread takes what is waiting, up to a bound, puts it into one transaction, and commits: one record of the
-//!    log, one flush, however many clients wait. Meanwhile the next writes gather.
-//! 3. Every client gets the outcome of its own write. One that cannot be put (its key is too long, its table is
-//!    gone) fails alone; the commit's failure is everybody's.
-//! 4. When nothing waits any more the thread goes back.
+//! 0. A short write that asks for no flush, and that nothing keeps waiting, is made on the thread that read it from its
+//!    socket. That takes microseconds, and no other thread must be woken. For any other write:
+//! 1. The write joins its database's queue. If no thread is committing, one is started.
+//! 2. That thread takes the waiting writes, up to a bound, puts them into one transaction, and commits it with one
+//!    record of the log and one flush, for any number of clients. Meanwhile the next writes queue up.
+//! 3. Every client gets the outcome of its own write. A write that cannot be put, because its key is too long or its
+//!    table was dropped, fails alone. A failure of the commit fails all its writes.
+//! 4. When the queue is empty, the thread ends its work.
 //!
-//! Writes are blind, so they conflict with nobody but who drops their table, and the order within a commit is that of
-//! the queue: the last of two writes of one key stays.
+//! Writes are blind, so they conflict only with a drop of their table. The order within a commit is that of the queue:
+//! of two writes of one key, the last one stays.
 
 use crate::watch::slow::Phases;
 use crate::wire::problem::{Answer, Problem};
@@ -20,26 +20,26 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Longer changes go to another thread in any case: copying them takes longer than handing them over.
+/// The largest change that is made at once. Copying a longer one takes longer than handing it to another thread.
 const AT_ONCE_BYTES: usize = 32 << 10;
-/// Values committed together have so many bytes, or there is but one.
+/// The most bytes of values that are committed together, unless a single value is longer.
 const BATCH_BYTES: usize = 1 << 20;
-/// So many writes are committed together at most.
+/// The most writes that are committed together.
 const BATCH_WRITES: usize = 4096;
-/// How many writes may wait. Further ones are rejected with 503: waiting would only take memory.
+/// The most writes that can wait. Further ones are rejected with 503, because waiting would only use memory.
 const MOST_WAITING: usize = 65_536;
-/// And of so many bytes, of all databases together. A client that goes away leaves its write in the queue, and what it
-/// was counted as while it was received is free for the next.
+/// The most bytes of waiting writes, over all databases. The write of a client that disconnects stays in the queue, and
+/// the memory that it was counted as while it was received is available to the next request.
 pub const MOST_WAITING_BYTES: usize = 256 << 20;
-/// How often a commit that met a conflict, with a table that was dropped, is tried.
+/// How often a commit is tried that conflicts with the drop of a table.
 const ATTEMPTS: u32 = 3;
 
-/// What becomes of a key.
+/// The change of a key.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// It gets this value.
+    /// The key gets this value.
     Put(Bytes),
-    /// It goes, if it is there.
+    /// The key is deleted if it exists.
     Delete,
 }
 
@@ -50,23 +50,23 @@ struct Write {
     change: Change,
     asked: Instant,
     reply: oneshot::Sender<Result<Committed, Error>>,
-    /// What it takes of the memory that there is for those that wait.
+    /// The memory that the waiting write is counted as.
     _memory: OwnedSemaphorePermit,
 }
 
-/// A write that was made.
+/// A committed write.
 #[derive(Clone, Copy, Debug)]
 pub struct Committed {
-    /// The number of its commit.
+    /// The number of the commit.
     pub number: u64,
-    /// What its time went to; `None`: it did not wait in a queue.
+    /// The phases of the write; `None` if it did not wait in a queue.
     pub phases: Option<Phases>,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     waiting: Vec<Write>,
-    /// Whether a thread is committing, or on its way.
+    /// Whether a thread is committing or was started.
     attended: bool,
 }
 
@@ -75,17 +75,17 @@ struct Queue {
 pub struct Writer {
     db: Database,
     queue: Mutex<[Queue; 3]>,
-    /// A permit for each byte.
+    /// A permit for each byte of waiting writes.
     memory: Arc<Semaphore>,
 }
 
 impl Writer {
-    /// A queue for `db`, within `memory`, which has [`MOST_WAITING_BYTES`] permits.
+    /// Creates a queue for `db`, within `memory`, which has [`MOST_WAITING_BYTES`] permits.
     pub fn new(db: Database, memory: Arc<Semaphore>) -> Arc<Self> {
         Arc::new(Writer { db, queue: Mutex::default(), memory })
     }
 
-    /// Makes the change, and answers its commit once that is as durable as was asked for.
+    /// Makes the change and returns its commit once it has the requested durability.
     pub async fn write(
         self: &Arc<Self>,
         table: Table,
@@ -123,9 +123,9 @@ impl Writer {
         }
     }
 
-    /// Makes a short change on this thread, which serves sockets, if nothing keeps it waiting: neither those that wait
-    /// before it, nor the engine. Handing it over and back takes many times as long as such a commit. Else the change
-    /// is given back.
+    /// Makes a short change on this thread, which serves sockets, if it need not wait for earlier writes or for the
+    /// engine. Handing it to another thread and back takes many times as long as such a commit. In the other cases the
+    /// change is returned.
     fn write_at_once(
         &self,
         table: &Table,
@@ -155,7 +155,7 @@ impl Writer {
         self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Steps 2 to 4.
+    /// Runs steps 2 to 4.
     fn attend(&self, durability: Durability) {
         let lane = durability as usize;
         let mut leaving = Leaving { writer: self, lane, attended: true };
@@ -181,7 +181,7 @@ impl Writer {
         }
     }
 
-    /// Step 3: the batch in one transaction; more than one attempt only where a table was dropped meanwhile.
+    /// Runs step 3: commits the batch in one transaction. It tries again only if a table was dropped meanwhile.
     fn commit(&self, batch: Vec<Write>, durability: Durability) {
         let options = TransactionOptions { durability, ..self.db.transaction_options() };
         let begun = Instant::now();
@@ -226,7 +226,7 @@ impl Change {
     }
 }
 
-/// Puts a write into the transaction. If it cannot be put, its client gets the reason and `None` is returned.
+/// Puts a write into the transaction. If that fails, its client gets the error and `None` is returned.
 fn put(tx: &mut Transaction, write: Write) -> Option<Write> {
     match write.change.put(tx, &write.table, &write.key) {
         Ok(()) => Some(write),
@@ -237,12 +237,13 @@ fn put(tx: &mut Transaction, write: Write) -> Option<Write> {
     }
 }
 
-/// The client may be gone; the write was made all the same.
+/// The client may have disconnected; the write was made anyway.
 fn tell(write: Write, outcome: Result<Committed, Error>) {
     let _ = write.reply.send(outcome);
 }
 
-/// Should a commit panic, the next write sends a thread again, and those that waited learn it from their channels.
+/// Cleans up if a commit panics: the next write starts a thread again, and waiting clients get an error from their
+/// channels.
 struct Leaving<'w> {
     writer: &'w Writer,
     lane: usize,
@@ -271,10 +272,10 @@ mod tests {
         let table = db.ensure_table("t").unwrap();
         let memory = Arc::new(Semaphore::new(MOST_WAITING_BYTES));
         let writer = Writer::new(db.clone(), Arc::clone(&memory));
-        // A commit that takes its time.
+        // A commit is in progress.
         writer.queues()[Durability::Sync as usize].attended = true;
         let change = Change::Put(Bytes::from(vec![7; 1 << 20]));
-        // A client sends a value, and goes.
+        // A client sends a value and disconnects.
         let send = |key: u32| {
             let key = key.to_be_bytes().to_vec();
             let write = pin!(writer.write(table.clone(), key, change.clone(), Durability::Sync));
@@ -286,7 +287,7 @@ mod tests {
         };
         let refused = (0..1000).find_map(|key| Some((key, send(key)?)));
         assert_eq!(refused, Some((255, (503, Some(1)))));
-        // One is enough to be committed.
+        // One waiting write is enough to be committed.
         writer.queues()[Durability::Sync as usize].waiting.truncate(1);
         writer.attend(Durability::Sync);
         assert_eq!(db.snapshot().unwrap().get(&table, &[0; 4]).unwrap().unwrap().len(), 1 << 20);

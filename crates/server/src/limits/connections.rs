@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// Which connections there are, and whether there will be more.
+/// The open connections, and whether the server still accepts more.
 #[derive(Debug)]
 pub struct Connections {
-    /// Their places: those that are taken are connections.
+    /// A permit for each connection. Taken permits are open connections.
     pub places: Arc<Semaphore>,
     most: usize,
     started: Instant,
@@ -16,28 +16,28 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// None is open; `most` may be.
+    /// Creates a counter with no open connection and at most `most`.
     pub fn new(most: usize) -> Self {
         let (started, ending) = (Instant::now(), AtomicBool::new(false));
         Connections { places: Arc::new(Semaphore::new(most)), most, started, ending }
     }
 
-    /// How many are open.
+    /// Returns the number of open connections.
     pub fn count(&self) -> usize {
         self.most.saturating_sub(self.places.available_permits())
     }
 
-    /// How long the server has been there for them.
+    /// Returns the time since the server started.
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// The server is about to end: nobody should send requests any more.
+    /// Records that the server is about to end, so that clients should send no further requests.
     pub fn end(&self) {
         self.ending.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it is.
+    /// Returns whether the server is about to end.
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::SeqCst)
     }

@@ -1,19 +1,19 @@
-//! Work that may wait goes to threads of its own, so that no socket waits behind a disk.
+//! Hands work that may wait to separate threads, so that no socket waits for a disk.
 
 use crate::wire::problem::{Answer, Problem};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Requests whose work is on such threads, or waits for one. A client that goes away leaves its work there, so that
+/// Requests whose work runs on such threads or waits for one. The work of a client that disconnects stays here, so
 /// there may be more of them than connections.
 static HANDED_OFF: Bounded = Bounded { present: AtomicUsize::new(0), most: 32_768 };
 
-/// How many there are, and how many there may be.
+/// The number of handed-off requests, and its limit.
 struct Bounded {
     present: AtomicUsize,
     most: usize,
 }
 
-/// One of them.
+/// The place of one handed-off request.
 struct Place(&'static Bounded);
 
 impl Bounded {
@@ -30,7 +30,7 @@ impl Drop for Place {
     }
 }
 
-/// Runs `work` where it may wait. A panic in it is the server's fault, not the client's, and ends this request alone.
+/// Runs `work` on a thread that may wait. A panic in it fails only this request, as the server's fault.
 pub async fn hand_off<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
     hand_off_within(&HANDED_OFF, work).await
 }
@@ -66,7 +66,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
         let _inside = runtime.enter();
         let mut context = Context::from_waker(Waker::noop());
-        // Work that takes its time, and behind it that of clients that ask and go.
+        // One long piece of work, and then work of clients that disconnect.
         let (go_on, may_go_on) = channel::<()>();
         let slow = move || {
             may_go_on.recv().unwrap();

@@ -1,4 +1,4 @@
-//! What requests may take: threads, bodies in and out, streams, connections.
+//! Bounds on what requests use: threads, bodies in both directions, streams, connections.
 
 pub mod connections;
 pub mod handoff;

@@ -1,15 +1,16 @@
-//! Receiving a body: short ones whole, long ones piece by piece, none without a bound.
+//! Receives request bodies: short ones in memory, long ones in pieces, all within bounds.
 //!
-//! 1. A body that says it is over the limit is refused, and so is one that turns out to be. What a client has sent
-//!    already is thrown away for a while first, as it would not look at the answer before: unless it asked whether to
-//!    send at all (`Expect: 100-continue`), or there is so much to come that the end would not be seen.
-//! 2. Up to [`WHOLE_BYTES`] a body is gathered in memory. Beyond a little for every request, that memory is counted,
-//!    over all clients; when none is left, the client is asked to retry.
-//! 3. A longer one is handed on as it comes: [`Received::Long`].
-//! 4. A client that sends nothing for a while is given up, and so is one that sends a byte now and then: for a body,
-//!    patience is a store, which waiting empties and what comes fills again.
-//! 5. A body is lent to the handler: where a request is refused with a part of it still to come, that is thrown
-//!    away first, as in 1.
+//! 1. A body is refused if it declares a length over the limit, or turns out to be longer. The server first discards
+//!    what the client has already sent, for a bounded time, because the client may not read a response before. It does
+//!    not discard if the client waits for permission to send (`Expect: 100-continue`), or if so much is to come that
+//!    the end would not be reached.
+//! 2. A body of up to [`WHOLE_BYTES`] is gathered in memory. Beyond a small allowance for each request, that memory is
+//!    counted over all clients. When it is used up, the client is asked to retry.
+//! 3. A longer body is handed on in pieces: [`Received::Long`].
+//! 4. A client that sends nothing for a while is disconnected, and so is one that sends a byte now and then. Each body
+//!    has a time budget, which waiting uses up and arriving bytes refill.
+//! 5. A body is lent to the handler. If the request is refused before its body has ended, the rest is discarded as in
+//!    1.
 
 use crate::config::Limits;
 use crate::wire::problem::{Answer, Problem};
@@ -25,21 +26,22 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// Longer bodies are not gathered: values of more than this are written piece by piece anyway.
+/// The longest body that is gathered. Longer values are written in pieces anyway.
 pub const WHOLE_BYTES: usize = 1 << 20;
-/// What a request may hold without being counted.
+/// The memory that a request may hold without being counted.
 const FREE_BYTES: usize = 16 << 10;
 /// The step in which memory is counted.
 const STEP_BYTES: usize = 16 << 10;
-/// So many bytes make up for a second of waiting: who sends fewer in the long run is given up.
+/// The number of bytes that make up for a second of waiting. A client that sends more slowly in the long run is
+/// disconnected.
 const LEAST_BYTES_A_SECOND: f64 = 256.0;
-/// How long a refused body is thrown away before the answer is sent.
+/// How long a refused body is discarded before the response is sent.
 const DISCARD_FOR: Duration = Duration::from_secs(10);
 
 /// A body of a request.
 pub type RequestBody = axum::body::Body;
 
-/// Refuses a body, before any of it was asked for.
+/// Refuses a body before any of it was received.
 ///
 /// # Errors
 /// 400 for a coding that is not supported, 413 for a length over the limit if the client waits for permission to send.
@@ -55,15 +57,15 @@ pub fn check_head<B: http_body::Body>(request: &Request<B>, limit_bytes: u64) ->
     Ok(())
 }
 
-/// The memory that a body is counted as, until this is dropped; a short one is not counted.
+/// The memory that a body is counted as, until this is dropped. A short body is not counted.
 pub type Counted = Option<OwnedSemaphorePermit>;
 
-/// What came.
+/// A body that was received, or its beginning.
 #[derive(Debug)]
 pub enum Received {
-    /// All of it, and the memory that it is counted as.
+    /// The whole body, and the memory that it is counted as.
     Whole(Bytes, Counted),
-    /// More than is gathered: its beginning, and the rest to come.
+    /// The beginning of a body that is not gathered, and the rest that is still to come.
     Long(Bytes, Incoming),
 }
 
@@ -74,11 +76,11 @@ pub struct Incoming {
     received_bytes: u64,
     limit_bytes: u64,
     patience: Duration,
-    /// What is left of it.
+    /// The time budget that is left.
     left: Duration,
 }
 
-/// What bodies may take.
+/// The bounds of request bodies.
 #[derive(Debug)]
 pub struct Reception {
     memory: Arc<Semaphore>,
@@ -86,7 +88,7 @@ pub struct Reception {
 }
 
 impl Reception {
-    /// With these bounds.
+    /// Creates the bounds from `limits`.
     pub fn new(limits: &Limits) -> Self {
         let steps = limits.receiving_bytes.div_ceil(STEP_BYTES).max(WHOLE_BYTES / STEP_BYTES);
         Reception { memory: Arc::new(Semaphore::new(steps)), limits: limits.clone() }
@@ -97,7 +99,7 @@ impl Reception {
         self.receive_up_to(body, limit_bytes.min(self.limits.body_bytes)).await
     }
 
-    /// Receives what is to be imported, which has a limit of its own.
+    /// Receives the body of an import, which has a limit of its own.
     pub async fn receive_import(&self, body: RequestBody) -> Answer<Received> {
         self.receive_up_to(body, self.limits.import_bytes).await
     }
@@ -117,7 +119,7 @@ impl Reception {
         }
         let mut counted: Counted = None;
         let Some(first) = incoming.next().await? else { return Ok(Received::Whole(Bytes::new(), None)) };
-        // As a rule all of a short body comes at once.
+        // A short body usually arrives in one piece.
         if hint.exact() == Some(first.len() as u64) && first.len() <= FREE_BYTES {
             return Ok(Received::Whole(first, None));
         }
@@ -134,8 +136,8 @@ impl Reception {
         }
     }
 
-    /// Receives a body that is to be in memory whole: of JSON, say. With it what it is counted as, to be kept as long
-    /// as what is made of it.
+    /// Receives a body that must be in memory as a whole, JSON for example. Keep the returned permit as long as what is
+    /// made of the body.
     pub async fn receive_whole(&self, body: RequestBody, limit_bytes: usize) -> Answer<(Bytes, Counted)> {
         debug_assert!(limit_bytes <= WHOLE_BYTES);
         match self.receive(body, limit_bytes as u64).await? {
@@ -164,7 +166,7 @@ impl Reception {
 }
 
 impl Incoming {
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     pub async fn next(&mut self) -> Answer<Option<Bytes>> {
         loop {
             let begun = Instant::now();
@@ -180,10 +182,11 @@ impl Incoming {
                     return Err(Problem::new(status, kind, detail));
                 }
             };
-            // Trailers carry nothing that is asked for.
+            // Trailers carry nothing that the server uses.
             let Ok(piece) = frame.into_data() else { continue };
             self.received_bytes += piece.len() as u64;
-            // Only the client's time counts: what was asked for late, as its place was not free, is there at once.
+            // Only the client's time counts. A piece that arrived while the request waited for its place is there at
+            // once.
             let earned = Duration::from_secs_f64(piece.len() as f64 / LEAST_BYTES_A_SECOND);
             self.left = (self.left.saturating_sub(begun.elapsed()) + earned).min(self.patience);
             if self.received_bytes > self.limit_bytes {
@@ -194,12 +197,12 @@ impl Incoming {
         }
     }
 
-    /// How much is thrown away, in bytes.
+    /// Returns how many bytes are discarded at most.
     fn most_discarded(&self) -> u64 {
         most_discarded(self.limit_bytes)
     }
 
-    /// Throws away what still comes, for a while and up to about the limit once more.
+    /// Discards what still arrives, for a bounded time and up to about the limit once more.
     pub async fn discard(&mut self) {
         let most = self.most_discarded();
         discard(&mut self.body, most).await;
@@ -223,14 +226,14 @@ async fn discard<B: Body<Data = Bytes> + Unpin>(body: &mut B, most: u64) {
     let _ = timeout(DISCARD_FOR, all).await;
 }
 
-/// Whether the server reads the rest of a body before it sends this status, because the client may not look for a
-/// response earlier. 408 and 413 have done so themselves.
+/// Returns whether the server reads the rest of a body before it sends this status, because the client may not read a
+/// response earlier. The code for 408 and 413 has already done so.
 pub fn is_to_be_heard(status: StatusCode) -> bool {
     let is_refusal = status.is_client_error() || status.is_server_error();
     is_refusal && ![StatusCode::REQUEST_TIMEOUT, StatusCode::PAYLOAD_TOO_LARGE].contains(&status)
 }
 
-/// Throws a body away, up to twice the limit, unless it says that it is longer.
+/// Discards a body, up to twice the limit, unless it declares a longer length.
 pub async fn throw_away<B: Body<Data = Bytes> + Unpin>(mut body: B, limit_bytes: u64) {
     let most = most_discarded(limit_bytes);
     if body.size_hint().lower() <= most {
@@ -238,16 +241,16 @@ pub async fn throw_away<B: Body<Data = Bytes> + Unpin>(mut body: B, limit_bytes:
     }
 }
 
-/// A body that is lent to the handler: what that leaves of it comes back.
+/// A body that is lent to the handler. The unread rest is returned.
 struct Lent<B: Body + Unpin> {
     body: Option<B>,
     back: Arc<Mutex<Option<B>>>,
 }
 
-/// What was left of it.
+/// The unread rest of a lent body.
 pub struct Left<B>(Option<Arc<Mutex<Option<B>>>>);
 
-/// Lends a body. That of a client which asked whether to send at all does not come back.
+/// Lends a body. The rest is not returned if the client waits for permission to send.
 pub fn lend<B>(body: B, headers: &HeaderMap) -> (RequestBody, Left<B>)
 where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
@@ -261,7 +264,7 @@ where
 }
 
 impl<B> Left<B> {
-    /// The body, if it was left before its end.
+    /// Returns the body if it was not read to its end.
     pub fn take(self) -> Option<B> {
         self.0?.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -278,7 +281,7 @@ impl<B: Body + Unpin> Body for Lent<B> {
         let this = self.get_mut();
         let Some(body) = &mut this.body else { return Poll::Ready(None) };
         let polled = Pin::new(body).poll_frame(context);
-        // Nothing more comes of one that has failed.
+        // A body that has failed yields nothing more.
         if let Poll::Ready(None | Some(Err(_))) = polled {
             this.body = None;
         }

@@ -1,5 +1,5 @@
-//! What requests may take of the server: the memory of bodies in both directions, the places of streams, the turns of
-//! SQL.
+//! Bounds that requests share: the memory of bodies in both directions, the places of streams, and the number of SQL
+//! requests at work.
 
 use crate::config::Limits;
 use crate::limits::receive::Reception;
@@ -9,23 +9,23 @@ use crate::wire::problem::{Answer, Problem};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Of the contract's records, each a chunk, longer ones are several.
+/// The longest record that the contract's form sends as one chunk. Longer records are several chunks.
 pub const CHUNK_BYTES: u64 = 64 << 20;
 
-/// The memory of chunks that are read whole, of all streams: at least the longest one.
+/// The memory, over all streams, of chunks that are read as a whole. It holds at least the longest chunk.
 const CHUNKS_KIB: usize = 128 << 10;
 const _: () = assert!(CHUNKS_KIB as u64 * 1024 > CHUNK_BYTES + (1 << 20), "and its key");
 
-/// The memory of values that were read whole, until their clients have taken them.
+/// The memory of values that were read as a whole, until their clients have received them.
 const ANSWERS_KIB: usize = 256 << 10;
-/// A shorter one is not counted.
+/// Shorter responses are not counted.
 const FREE_ANSWER_BYTES: usize = 64 << 10;
 
-/// Requests of SQL that wait for those at work; their statements are counted as bodies that are received.
+/// The largest number of SQL requests that wait. Their statements are counted as bodies that are received.
 #[cfg(feature = "sql")]
 const WAITING_STATEMENTS: usize = 1024;
 
-/// The room that requests share.
+/// The bounds that requests share.
 #[derive(Debug)]
 pub struct Room {
     /// The bounds of request bodies.
@@ -36,7 +36,7 @@ pub struct Room {
     turns: Turns,
 }
 
-/// The turns of requests that run statements of SQL.
+/// The turns of requests that run SQL statements.
 #[cfg(feature = "sql")]
 #[derive(Debug)]
 struct Turns {
@@ -49,7 +49,7 @@ struct Turns {
 }
 
 impl Room {
-    /// All of it is free.
+    /// Creates the bounds from `limits`, with nothing in use.
     pub fn new(limits: &Limits) -> Self {
         Room {
             reception: Reception::new(limits),
@@ -66,12 +66,12 @@ impl Room {
         }
     }
 
-    /// Streams under way.
+    /// Returns the number of streams in progress.
     pub fn streams(&self) -> usize {
         self.streams.count()
     }
 
-    /// A value as the body of an answer. One that is not short is counted until the last of it was sent.
+    /// Returns a value as the body of a response. A value that is not short is counted until the last of it was sent.
     #[inline]
     pub fn body_of(&self, value: Vec<u8>) -> Answer<Body> {
         Ok(match self.answer_memory(value.len())? {
@@ -80,7 +80,7 @@ impl Room {
         })
     }
 
-    /// The memory of an answer of that length; none if it is short, and not counted.
+    /// Reserves the memory of a response of that length. A short one is not counted and gets `None`.
     #[inline]
     pub fn answer_memory(&self, bytes: usize) -> Answer<Option<OwnedSemaphorePermit>> {
         if bytes <= FREE_ANSWER_BYTES {
@@ -92,7 +92,7 @@ impl Room {
         Arc::clone(&self.answers).try_acquire_many_owned(kib).map_err(busy).map(Some)
     }
 
-    /// The right to stream, for as long as it is kept, as soon as there is a place.
+    /// Waits for a place of a stream and returns the right to stream, which lasts until it is dropped.
     pub async fn stream_permit(&self) -> Answer<StreamPermit> {
         self.streams.take().await
     }
@@ -100,8 +100,8 @@ impl Room {
 
 #[cfg(feature = "sql")]
 impl Room {
-    /// The right to run statements, for as long as it is kept. Those who ask wait in order, no longer than for
-    /// `patience`.
+    /// Waits, for at most `patience`, for the right to run statements, which lasts until it is dropped. Requests wait
+    /// in order.
     pub async fn statement_permit(&self, patience: std::time::Duration) -> Answer<OwnedSemaphorePermit> {
         let Turns { running, waiting, most_running, .. } = &self.turns;
         if let Ok(permit) = Arc::clone(running).try_acquire_owned() {
@@ -116,10 +116,10 @@ impl Room {
         permit.map_err(|_| busy())?.map_err(|_| busy())
     }
 
-    /// How long the statements of a request may take that asks for `asked_ms`.
+    /// Returns the time limit of a request that asks for `asked_ms`.
     ///
     /// # Errors
-    /// 400 if that is more than a request may ask for.
+    /// 400 if that is more than a request can ask for.
     pub fn statement_time(&self, asked_ms: Option<u64>) -> Answer<std::time::Duration> {
         let Turns { usual_time, most_time, .. } = self.turns;
         match asked_ms.map(std::time::Duration::from_millis) {

@@ -1,11 +1,12 @@
-//! The places of streams: long values, ranges and maintenance under way.
+//! The places of streams: long values, ranges and maintenance in progress.
 //!
-//! 1. There are so many places (`--max-streams`). A stream has one from its first piece that does not fit into one
-//!    answer to its last.
-//! 2. A stream whose client has taken nothing for [`STALLED`] loses its place to one that wants it: its connection is
-//!    closed, as its client would otherwise keep others from being served for as long as it likes. While there are
-//!    places, a slow client keeps its own.
-//! 3. Who finds no place waits for one, for [`PATIENCE`], among at most [`MOST_WAITING`]; then it gets 503.
+//! 1. The number of places is fixed (`--max-streams`). A stream has a place from its first piece that does not fit into
+//!    one response to its last piece.
+//! 2. A stream whose client has received nothing for [`STALLED`] loses its place if another stream wants one. Its
+//!    connection is closed, because a stalled client could otherwise block others without limit. While places are free,
+//!    a slow client keeps its own.
+//! 3. A stream that finds no place waits for at most [`PATIENCE`], among at most [`MOST_WAITING`] others. After that it
+//!    gets 503.
 
 use crate::wire::problem::{Answer, Problem};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,15 +15,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// A stream whose client takes nothing for so long may lose its place.
+/// How long the client of a stream can receive nothing before the stream may lose its place.
 const STALLED: Duration = Duration::from_secs(2);
-/// How long a stream waits for a place: longer than it takes to find out who has stalled.
+/// How long a stream waits for a place: longer than it takes to detect a stalled client.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How often it looks.
+/// How often a waiting stream looks for a stalled one.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// So many wait at a time.
+/// The largest number of streams that wait for a place.
 const MOST_WAITING: usize = 256;
-/// A place whose stream does not wait for its client.
+/// The time of a place whose stream does not wait for its client.
 const WORKING: u64 = u64::MAX;
 
 /// All places.
@@ -36,13 +37,13 @@ pub struct Streams {
     chunks: Arc<Semaphore>,
 }
 
-/// One that is taken.
+/// A taken place.
 #[derive(Debug)]
 pub struct Place {
-    /// When its client took something last, in milliseconds since the start.
+    /// When the client last received something, in milliseconds since the start.
     waits_since_ms: AtomicU64,
     is_lost: AtomicBool,
-    /// What ends its connection.
+    /// Ends the stream's connection.
     cut: OnceLock<Arc<Notify>>,
 }
 
@@ -54,7 +55,7 @@ pub struct StreamPermit {
 }
 
 impl Streams {
-    /// None is taken yet. `chunks` is the memory of chunks that are read whole.
+    /// Creates the places, all free. `chunks` is the memory of chunks that are read as a whole.
     pub fn new(most: usize, chunks: Arc<Semaphore>) -> Arc<Self> {
         Arc::new(Streams {
             most,
@@ -70,7 +71,7 @@ impl Streams {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many are taken.
+    /// Returns the number of taken places.
     pub fn count(&self) -> usize {
         self.taken().len()
     }
@@ -79,7 +80,7 @@ impl Streams {
         self.started.elapsed().as_millis() as u64
     }
 
-    /// A place, as soon as there is one.
+    /// Waits for a place and takes it.
     pub async fn take(self: &Arc<Self>) -> Answer<StreamPermit> {
         if let Some(permit) = self.try_take() {
             return Ok(permit);
@@ -111,7 +112,7 @@ impl Streams {
         if taken.len() < self.most {
             taken.push(Arc::clone(&place));
         } else {
-            // Relaxed: an estimate of who has waited longest, which orders nothing.
+            // Relaxed: this is an estimate of which stream has waited longest, which orders nothing.
             let waits_since = |place: &Arc<Place>| place.waits_since_ms.load(Ordering::Relaxed);
             let slowest = taken.iter_mut().min_by_key(|place| waits_since(place))?;
             if waits_since(slowest).saturating_add(STALLED.as_millis() as u64) > self.now_ms() {
@@ -151,29 +152,29 @@ impl Place {
 }
 
 impl StreamPermit {
-    /// One of `count` places.
+    /// Takes a place.
     #[cfg(test)]
     pub fn of(streams: &Arc<Streams>) -> Self {
         streams.try_take().unwrap()
     }
 
-    /// Its place.
+    /// Returns the place of this stream.
     pub fn place(&self) -> Arc<Place> {
         Arc::clone(&self.place)
     }
 
-    /// The client has been given something: from now on the stream waits for it.
+    /// Notes that the client was given something, so that the stream waits for it from now on.
     pub fn wait_for_client(&self) {
         // Relaxed, here and below: see `try_take`.
         self.place.waits_since_ms.store(self.streams.now_ms(), Ordering::Relaxed);
     }
 
-    /// The client wants more: from now on it waits for the stream.
+    /// Notes that the client wants more, so that it waits for the stream from now on.
     pub fn work(&self) {
         self.place.waits_since_ms.store(WORKING, Ordering::Relaxed); // Relaxed: as above.
     }
 
-    /// The memory of a chunk that cannot be sent piece by piece, as soon as there is so much.
+    /// Waits for the memory of a chunk that cannot be sent in pieces.
     pub fn memory(&self, bytes: u64) -> impl Future<Output = OwnedSemaphorePermit> + Send + use<> {
         let (chunks, kib) = (Arc::clone(&self.streams.chunks), bytes.div_ceil(1024) as u32);
         async move { chunks.acquire_many_owned(kib).await.expect("it is never closed") }
@@ -210,7 +211,7 @@ mod tests {
         assert_eq!(streams.count(), 2, "it had no place any more");
         drop(next);
         assert_eq!(streams.count(), 1);
-        // What was lost before its connection knew of it.
+        // A place that was lost before its connection was registered.
         let late = Arc::new(Notify::new());
         working.place().lose();
         working.place().cut_by(&late);

@@ -1,4 +1,4 @@
-//! `/v1/databases/{database}/advise`: which layout each table wants, what operations cost in either, and a switch.
+//! `/v1/databases/{database}/advise`: the recommended layout of each table, the costs in each layout, and a switch.
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -27,8 +27,8 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 .takes(&["reads", "scanned", "writes"])
 .answers(&[(200, "JSON"), MISSING])];
 
-/// GET `?reads=N&scanned=N&writes=N`: as if each table were asked for so much. Without any of them, from what was done
-/// with each since the database was opened.
+/// Handles GET `?reads=N&scanned=N&writes=N`: the costs if each table had so many operations. Without any of them, the
+/// counts since the database was opened are used.
 async fn run(data: Arc<Data>, call: Call) -> Answer {
     let assumed = assumed(call.target().query())?;
     let open = data.database(call.target().database()).await?;

@@ -1,4 +1,5 @@
-//! `/v1/databases/{database}/backup`: a hot backup, written to a channel by a thread, and sent from there.
+//! `/v1/databases/{database}/backup`: a hot backup, which one thread writes to a channel and from which the response is
+//! sent.
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -23,9 +24,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
-/// The slowest backup, in bytes a second: it keeps what it has not copied yet, and a thread.
+/// The lowest rate of a backup in bytes a second. A backup keeps what it has not copied yet from being freed, and
+/// occupies a thread.
 pub const LEAST_RATE_BYTES: u64 = 64 << 10;
-/// What of a backup waits to be sent.
+/// The number of pieces of a backup that wait to be sent.
 const PIECES_WAITING: usize = 4;
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -42,8 +44,8 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 .answers(&[(200, "The backup"), MISSING, CONFLICT])
 .sends(&["application/octet-stream"])];
 
-/// GET: a hot backup, as `pando backup` writes it to a stream and `pando restore` reads it. `?since=...` is the
-/// difference to another, `?rate=N` how fast it may be taken.
+/// Handles GET: a hot backup, as `pando backup` writes it to a stream and `pando restore` reads it. `?since=...` asks
+/// for the difference to another backup, and `?rate=N` limits its speed.
 async fn backup(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let target = call.target();
     let name = target.database();
@@ -54,7 +56,7 @@ async fn backup(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     tokio::task::spawn_blocking(move || {
         take(&open, since.as_ref(), rate_bytes, Sink { pieces, piece: Vec::new() });
     });
-    // What is wrong from the start is an answer of its own: a base of another database, say.
+    // An error at the start, a base of another database for example, gets a response of its own.
     let first = match coming.recv().await {
         Some(Err(error)) => return Err(problem(error)),
         first => first,
@@ -68,10 +70,10 @@ async fn backup(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     Ok(response)
 }
 
-/// `None`: all of it was sent. A channel that ends without that was left in the middle.
+/// A piece of a backup; `None`: it is complete. A channel that is closed without `None` is an incomplete backup.
 type Piece = io::Result<Option<Bytes>>;
 
-/// The backup to which the difference is asked for.
+/// Returns the backup that `since` names as the base.
 fn since(query: Option<&str>) -> Answer<Option<BackupInfo>> {
     let Some(digits) = raw_parameter(query, "since") else { return Ok(None) };
     let no_digits =
@@ -90,7 +92,7 @@ fn rate_bytes(query: Option<&str>) -> Answer<Option<u64>> {
     }
 }
 
-/// Why taking it failed, as the library said it.
+/// Returns the problem of a backup that failed, with the library's message.
 fn problem(error: io::Error) -> Problem {
     match error.downcast::<pando::Error>() {
         Ok(error) => error.into(),
@@ -117,7 +119,7 @@ fn take(open: &Open, since: Option<&BackupInfo>, rate_bytes: Option<u64>, mut si
     }
 }
 
-/// Where the backup is written to. A client that is gone is a closed pipe.
+/// The destination of the backup. If the client has disconnected, it is a closed pipe.
 struct Sink {
     pieces: mpsc::Sender<Piece>,
     piece: Vec<u8>,
@@ -148,7 +150,7 @@ impl Write for Sink {
 }
 
 struct BackupBody {
-    /// What came already.
+    /// The first piece, which was already received.
     first: Option<Piece>,
     coming: mpsc::Receiver<Piece>,
     _permit: StreamPermit,

@@ -1,4 +1,4 @@
-//! Batches: `POST /v1/databases/{database}/batch`, all of it or nothing, over as many tables as it names.
+//! Batches: `POST /v1/databases/{database}/batch` applies all operations or none, on any number of tables.
 //!
 //! ```json
 //! {"operations": [
@@ -9,8 +9,8 @@
 //!   {"op": "delete_range", "table": "log", "start": "a", "end": "b"}
 //! ]}
 //! ```
-//! `insert` wants the key absent; `check` wants it to hold `value`, or with `"absent": true` to be absent. Keys and
-//! values that are not text stand under their name with `_hex` behind it.
+//! `insert` requires that the key is absent. `check` requires that it has `value`, or with `"absent": true` that it is
+//! absent. Keys and values that are not text are given under their name with the suffix `_hex`.
 
 use crate::access::auth::Scope;
 use crate::access::reserved::refuse_reserved;
@@ -49,14 +49,14 @@ pub const OPERATIONS: &[Entry] = &[Entry::new(
 .receives("batch")
 .answers(&[(200, "JSON: the commit"), MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL])];
 
-/// The body.
+/// The body of the request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Batch {
     operations: Vec<Map<String, Value>>,
 }
 
-/// One step, understood.
+/// A parsed operation.
 #[derive(Debug)]
 struct Operation {
     table: String,
@@ -72,7 +72,7 @@ enum Action {
     DeleteRange(Span),
 }
 
-/// POST.
+/// Handles POST.
 async fn run(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     let durability = durability(call.target().query(), data.durability)?;
     let (name, transaction) = (call.target().database().to_owned(), call.transaction());
@@ -98,7 +98,7 @@ async fn run(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
     Ok(json(StatusCode::OK, &object!({ "operations": count, "commit": number })))
 }
 
-/// The members that an operation may have; `None` for one that there is not.
+/// Returns the members that an operation may have; `None` if there is no such operation.
 fn members_of(op: &str) -> Option<&'static [&'static str]> {
     Some(match op {
         "put" | "insert" => &["op", "table", "key", "key_hex", "value", "value_hex"],
@@ -123,7 +123,7 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
     let known = members_of(op).ok_or_else(|| {
         wrong(format!("{op:?} is not an operation; there are put, insert, check, delete and delete_range"))
     })?;
-    // Lest a slip of the pen makes a range one without an end.
+    // A misspelt member could turn a range into one without an end.
     if let Some(other) = step.keys().find(|name| !known.contains(&&name[..])) {
         return Err(wrong(format!("{op} has no member `{other}`; it has {}", known.join(", "))));
     }
@@ -156,7 +156,7 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
         }
         other => unreachable!("{other} has members, and no action"),
     };
-    // To look at one is to read it.
+    // A check only reads.
     if !matches!(action, Action::Check { .. }) {
         refuse_reserved(&table).map_err(|mut problem| {
             problem.detail = format!("operation {at}: {}; nothing was done", problem.detail);
@@ -166,7 +166,8 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
     Ok(Operation { table, action })
 }
 
-/// In somebody's transaction, which goes on if a step fails, as it was before the batch.
+/// Applies the operations in a client's transaction. If one fails, the transaction continues as it was before the
+/// batch.
 fn all_or_nothing(tx: &mut Transaction, operations: &[Operation]) -> Answer<()> {
     let before = tx.savepoint();
     let outcome = perform_all(tx, operations);

@@ -1,11 +1,11 @@
-//! `/v1/databases/{database}/changes`: every commit as it comes, for those who follow the database.
+//! `/v1/databases/{database}/changes`: a stream of every commit, for clients that follow the database.
 //!
-//! 1. A thread reads the changes and writes pieces into a pipe, which holds few. A client that takes its time makes the
-//!    thread wait, and the database keeps what is not read yet, up to its bound; past that the stream ends with
-//!    `too-old`.
-//! 2. A stream ends when its client goes, when the database closes, or when nothing came for as long as `wait` says.
-//! 3. A failure to begin is a problem as of any request. After that it is the last line or event, or the bytes break
-//!    off.
+//! 1. A thread reads the changes and writes pieces into a pipe, which holds only a few. A slow client makes the thread
+//!    wait, and the database keeps what is not read yet, up to its limit. Beyond that the stream ends with `too-old`.
+//! 2. A stream ends when its client disconnects, when the database closes, or when no change came for the time in
+//!    `wait`.
+//! 3. An error before the stream begins is a problem, as for any request. A later error is the last line or event, or
+//!    the bytes break off.
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -46,19 +46,19 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 .ending_with_client()
 .timed()];
 
-/// Changes as `Database::apply_changes` reads them.
+/// Changes in the form that `Database::apply_changes` reads.
 const BYTES: &str = "application/octet-stream";
 const EVENTS: &str = "text/event-stream";
-/// The thread looks so often whether its client is there.
+/// How often the thread checks that its client is connected.
 const LOOK: Duration = Duration::from_millis(250);
-/// Events that are no events keep proxies from closing a connection on which nothing happens.
+/// The interval of empty events, which keep proxies from closing an idle connection.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// A piece of the body.
+/// The size of a piece of the body, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
-/// A stream may be open for so long.
+/// The longest duration of a stream.
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 
-/// How changes are written.
+/// The form in which changes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Ndjson,
@@ -92,7 +92,7 @@ impl Format {
     }
 }
 
-/// GET.
+/// Handles GET.
 async fn changes(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let target = call.target();
     let query = target.query();
@@ -110,12 +110,12 @@ async fn changes(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let following = Following { changes, format, wait, writer, piece: Vec::new(), _held: (open, permit) };
     tokio::task::spawn_blocking(move || following.run());
     let mut response = streamed(format.content_type(), axum::body::Body::new(reader));
-    // Nothing on the way may gather what is to come at once.
+    // No proxy may buffer the stream.
     response.headers_mut().insert("cache-control", axum::http::HeaderValue::from_static("no-store"));
     Ok(response)
 }
 
-/// How long nothing may come before the stream ends; `None`: for ever.
+/// Returns how long the stream continues without a change; `None`: without a limit.
 fn wait(query: Option<&str>) -> Answer<Option<Duration>> {
     let wrong = || Problem::bad_request("`wait` must be a number of seconds");
     let seconds = raw_parameter(query, "wait").map(|digits| digits.parse::<u32>().map_err(|_| wrong()));
@@ -125,7 +125,8 @@ fn wait(query: Option<&str>) -> Answer<Option<Duration>> {
 fn options(query: Option<&str>, headers: &HeaderMap) -> Answer<ChangesOptions> {
     let wrong = |name: &str| Problem::bad_request(format!("`{name}` must be the number of a commit"));
     let number = |name: &str, digits: &str| digits.parse::<u64>().map_err(|_| wrong(name));
-    // A client that connects again says where it was; its address is the one that it began with.
+    // A client that connects again sends its last position in this header, because its address is still that of the
+    // first request.
     let last = headers.get("last-event-id").map(|value| {
         let digits = value.to_str().map_err(|_| wrong("last-event-id"))?;
         number("last-event-id", digits)
@@ -147,14 +148,14 @@ fn options(query: Option<&str>, headers: &HeaderMap) -> Answer<ChangesOptions> {
     Ok(options)
 }
 
-/// A stream under way.
+/// A stream in progress.
 struct Following {
     changes: Changes,
     format: Format,
     wait: Option<Duration>,
     writer: Writer,
     piece: Vec<u8>,
-    /// The database stays open, and the stream has its place.
+    /// A handle that keeps the database open, and the place of the stream.
     _held: (Arc<Open>, StreamPermit),
 }
 
@@ -163,7 +164,7 @@ impl Following {
         match self.follow() {
             Ok(()) => {
                 if self.format == Format::Ndjson {
-                    // With a filter, further than the last commit that was shown.
+                    // With a filter, the position can be after the last commit that was shown.
                     let _ = writeln!(self.piece, "{{\"position\":{}}}", self.changes.position());
                 }
                 self.writer.finish(Bytes::from(self.piece));
@@ -173,7 +174,7 @@ impl Following {
         }
     }
 
-    /// Writes changes until there is nobody to read them, or nothing comes.
+    /// Writes changes until the client disconnects or no change comes in time.
     fn follow(&mut self) -> Result<(), Ended<Stopped>> {
         let watch = self.writer.watch();
         let (mut came, mut sent) = (Instant::now(), Instant::now());
@@ -186,7 +187,7 @@ impl Following {
             if let Some(change) = self.changes.wait(left)? {
                 write_change(change, format, &mut Pieces { piece, writer })?;
                 came = Instant::now();
-                // More may follow at once, and go with it.
+                // If more changes are ready, they are sent together with these.
                 if self.changes.is_ready(Waker::noop()) {
                     continue;
                 }
@@ -204,7 +205,7 @@ impl Following {
         }
     }
 
-    /// Says why it ends, where that can be said.
+    /// Writes the error that ends the stream, if its form can express one.
     fn fail(mut self, problem: Problem) {
         match self.format {
             Format::Ndjson => {
@@ -231,7 +232,8 @@ fn write_change(mut change: Change<'_>, format: Format, out: &mut Pieces<'_>) ->
         Format::Events => change_lines(&change, |line, is_last| {
             out.piece.extend_from_slice(b"data: ");
             out.piece.extend_from_slice(line);
-            // Only the last event of a commit has a number: a client that connects again goes on after whole commits.
+            // Only the last event of a commit has a number, so that a client that connects again continues after whole
+            // commits.
             if is_last {
                 let _ = write!(out.piece, "\nid: {number}");
             }
@@ -246,7 +248,7 @@ fn write_change(mut change: Change<'_>, format: Format, out: &mut Pieces<'_>) ->
     }
 }
 
-/// The body, gathered into pieces.
+/// Gathers the body into pieces.
 struct Pieces<'f> {
     piece: &'f mut Vec<u8>,
     writer: &'f Writer,

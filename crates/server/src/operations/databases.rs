@@ -1,4 +1,4 @@
-//! Databases: made, listed, looked at, dropped.
+//! Databases: create, list, inspect and drop.
 
 use crate::access::auth::{Gatekeeper, Scope};
 use crate::calls::call::{Call, json_body};
@@ -86,14 +86,14 @@ pub const OPERATIONS: &[Operation] = &[
     .answers(&[(200, "JSON"), MISSING]),
 ];
 
-/// How a database is made.
+/// The options of a new database.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Options {
     page_bytes: Option<u32>,
 }
 
-/// GET lists those that the client may see.
+/// Handles GET: lists the databases that the client may see.
 async fn all(data: Arc<Data>, keeper: Arc<Gatekeeper>, call: Call) -> Answer {
     let shared = Arc::clone(&data);
     let names = hand_off(move || shared.databases.names()).await?;
@@ -105,7 +105,7 @@ async fn all(data: Arc<Data>, keeper: Arc<Gatekeeper>, call: Call) -> Answer {
     Ok(json(StatusCode::OK, &object!({ "databases": list })))
 }
 
-/// GET: what is in one.
+/// Handles GET: describes a database.
 async fn describe(data: Arc<Data>, call: Call) -> Answer {
     let name = call.target().database().to_owned();
     let open = data.database(&name).await?;
@@ -116,7 +116,7 @@ async fn describe(data: Arc<Data>, call: Call) -> Answer {
     Ok(json(StatusCode::OK, &described.await?))
 }
 
-/// PUT makes one.
+/// Handles PUT: creates a database.
 async fn create(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     let name = call.target().database().to_owned();
     let (options, _): (Options, _) = json_body(&room.reception, body).await?;
@@ -129,21 +129,21 @@ async fn create(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody)
     Ok(json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &described))
 }
 
-/// DELETE drops one.
+/// Handles DELETE: drops a database.
 async fn drop_database(data: Arc<Data>, call: Call) -> Answer {
     let name = call.target().database().to_owned();
     hand_off(move || data.databases.drop_database(&name)).await?;
     Ok(done(None))
 }
 
-/// GET: what the library counts, and how far shipping is.
+/// Handles GET: the library's counters and the progress of shipping.
 async fn stats(data: Arc<Data>, call: Call) -> Answer {
     let open = data.database(call.target().database()).await?;
     let counted = hand_off(move || {
         let mut counted = numbers(&open.db.stats()?);
         let shipped = open.ship.iter().flat_map(|ship| ship.gauges());
         if let Value::Object(counted) = &mut counted {
-            // Whole numbers, as all others are: a part of a second is cut off.
+            // All other values are whole numbers, so fractions of a second are cut off.
             counted.extend(shipped.map(|(name, _, value)| (format!("ship_{name}"), (value as u64).into())));
         }
         Ok(counted)
@@ -151,13 +151,13 @@ async fn stats(data: Arc<Data>, call: Call) -> Answer {
     Ok(json(StatusCode::OK, &counted.await?))
 }
 
-/// A GET of what a look into the database says.
+/// Handles a GET whose response `say` computes from the database.
 async fn look(data: Arc<Data>, call: Call, say: fn(&Database) -> Answer<Value>) -> Answer {
     let open = data.database(call.target().database()).await?;
     Ok(json(StatusCode::OK, &hand_off(move || say(&open.db)).await?))
 }
 
-/// Each option, what it is set to, and who set it.
+/// Returns each option with its value and with what set it.
 fn options(db: &Database) -> Answer<Value> {
     let settings = db.settings()?;
     let list: Vec<Value> = settings
@@ -178,12 +178,12 @@ fn options(db: &Database) -> Answer<Value> {
     Ok(object!({ "options": list }))
 }
 
-/// Counts and sizes by name, as an object.
+/// Returns counts and sizes by name, as an object.
 fn numbers(stats: &Stats) -> Value {
     Value::Object(stats.numbers().into_iter().map(|(name, value)| (name, value.into())).collect())
 }
 
-/// Open snapshots and transactions.
+/// Returns the open snapshots and transactions.
 fn readers(db: &Database) -> Answer<Value> {
     let readers = db.readers()?;
     let list: Vec<Value> = readers

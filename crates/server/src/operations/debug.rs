@@ -1,4 +1,4 @@
-//! `/debug/profile`: a flame graph of the running server, taken while it works. `/debug/slow`: the slowest requests.
+//! `/debug/profile`: a flame graph of the running server. `/debug/slow`: the slowest requests.
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -16,7 +16,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The longest recording.
+/// The longest recording in seconds.
 const MOST_SECONDS: u64 = 60;
 
 /// The entries of these handlers.
@@ -48,7 +48,7 @@ pub const OPERATIONS: &[Operation] = &[
     .at_once(),
 ];
 
-/// `?kind=cpu|alloc|lock&seconds=5[&form=svg|folded]`, or `?last=10`, of what is kept.
+/// Handles `?kind=cpu|alloc|lock&seconds=5[&form=svg|folded]`, or `?last=10` for the profile that is kept.
 async fn record(watch: Arc<Watch>, call: Call) -> Answer {
     let word = |name| raw_parameter(call.target().query(), name);
     let kind: Kind = word("kind").unwrap_or("cpu").parse().map_err(Problem::bad_request)?;
@@ -79,7 +79,7 @@ async fn record(watch: Arc<Watch>, call: Call) -> Answer {
         }
         None => {
             let recording = hand_off(move || Recording::start(kind).map_err(refused)).await?;
-            // No thread waits meanwhile; a client that goes away ends the recording.
+            // No thread waits meanwhile. If the client disconnects, the recording ends.
             tokio::time::sleep(time).await;
             hand_off(move || Ok(recording.stop())).await?
         }
@@ -88,7 +88,7 @@ async fn record(watch: Arc<Watch>, call: Call) -> Answer {
     Ok(whole(if folded { "text/plain; charset=utf-8" } else { "image/svg+xml" }, text.await?))
 }
 
-/// What the window has of the last `time`.
+/// Returns the profile of the last `time` from the window.
 async fn of_window(watch: Arc<Watch>, time: Duration) -> Answer<Profile> {
     let nothing = || Problem::bad_request("no profile is kept; start the server with --profile-window");
     hand_off(move || watch.window.as_ref().map(|window| window.last(time)).ok_or_else(nothing)).await

@@ -26,7 +26,7 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use pando::{Durability, Table, Transaction, ValueReader};
 use std::sync::Arc;
 
-/// Values up to here are answered from memory, with their ETag.
+/// The longest value that is sent from memory, with its ETag.
 const WHOLE_BYTES: u64 = 1 << 20;
 
 const PATH: &str = "/v1/databases/{database}/tables/{table}/entries/{key}";
@@ -78,7 +78,7 @@ pub const OPERATIONS: &[Operation] = &[
     .answers(&[DONE, MISSING, CONFLICT, FAILED, FULL]),
 ];
 
-/// A plain get, if memory has the answer.
+/// Responds to a plain get if the value is in memory.
 fn recall(parts: &Parts, target: Target<'_>, headers: &HeaderMap) -> Option<Response<Body>> {
     let asks_for_more =
         || [IF_MATCH, IF_NONE_MATCH, TRANSACTION].iter().any(|name| headers.contains_key(name));
@@ -98,7 +98,7 @@ fn recall(parts: &Parts, target: Target<'_>, headers: &HeaderMap) -> Option<Resp
     }
 }
 
-/// What is asked for.
+/// The record that a request names.
 struct Asked {
     database: String,
     table: String,
@@ -123,7 +123,7 @@ impl Asked {
 /// A value, as far as it was read.
 enum Found {
     Whole(Vec<u8>),
-    /// With its tag, where a condition asks for it: it takes reading the value once more.
+    /// A long value, with its tag if a condition needs it. The tag takes another read of the value.
     Long(ValueReader, Option<String>),
 }
 
@@ -177,14 +177,14 @@ async fn get(data: Arc<Data>, room: Arc<Room>, call: Call, head_alone: bool) -> 
     }
 }
 
-/// Without the value, and with its length.
+/// Responds without the value, but with its length.
 async fn head(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let mut response = get(data, room, call, true).await?;
     response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(0));
     Ok(response)
 }
 
-/// 200 with a value that is in memory, or 304 where the client has it.
+/// Returns 200 with a value that is in memory, or 304 if the client already has it.
 fn whole(room: &Room, value: Vec<u8>, conditions: &Conditions, head_alone: bool) -> Answer {
     let tag = etag(&value);
     let header = etag_header(&tag);
@@ -206,7 +206,7 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
     let asked = Asked::of(&call)?;
     let durability = durability(call.target().query(), data.durability)?;
     let Asked { database, table: name, key, transaction, conditions } = asked;
-    // Before the body, so that nobody sends megabytes to a table that is not there.
+    // This check comes before the body, so that no client sends megabytes to a missing table.
     let place = match &transaction {
         Some(_) => None,
         None => Some(data.table(&database, &name).await?),
@@ -274,7 +274,7 @@ async fn delete(data: Arc<Data>, call: Call) -> Answer {
     Ok(response)
 }
 
-/// A write that is asked for.
+/// The write that a request asks for.
 struct Asks {
     key: Vec<u8>,
     change: Change,
@@ -283,7 +283,7 @@ struct Asks {
     counted: Counted,
 }
 
-/// Makes it: with others in one commit, or by itself if it depends on what is there.
+/// Makes the write: in a commit with others, or in a transaction of its own if it depends on the current value.
 async fn change(open: Arc<Open>, table: Table, asked: Asks) -> Answer<Committed> {
     let Asks { key, change, durability, conditions, counted } = asked;
     if !conditions.are_there() {

@@ -1,4 +1,4 @@
-//! `/v1/databases/{database}/tables/{table}/explain`: a get or a scan, done once more and explained step by step.
+//! `/v1/databases/{database}/tables/{table}/explain`: repeats a get or a scan and explains it step by step.
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -17,9 +17,9 @@ use pando::explain::{Explanation, Step};
 use serde_json::{Value, json as object};
 use std::sync::Arc;
 
-/// Records of a scan, unless it is asked for fewer or more.
+/// The default number of records of a scan.
 const USUAL_LIMIT: u64 = 1000;
-/// More are not read for the sake of an explanation.
+/// The largest number of records that are read for an explanation.
 const MOST_LIMIT: u64 = 100_000;
 
 /// The entries of these handlers.
@@ -34,7 +34,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 .takes(&["one_key", "start", "end", "prefix", "explained"])
 .answers(&[(200, "JSON: the steps"), MISSING])];
 
-/// GET `?key=K`, or `?start=S&end=E&prefix=P&limit=N`.
+/// Handles GET `?key=K`, or `?start=S&end=E&prefix=P&limit=N`.
 async fn run(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let target = call.target();
     let key = parameter(target.query(), "key")?.map(|key| key.into_owned());

@@ -1,4 +1,4 @@
-//! Whether the server is well, and what it does: `/healthz`, `/readyz`, `/metrics`, `/v1/server`.
+//! The health and the figures of the server: `/healthz`, `/readyz`, `/metrics`, `/v1/server`.
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -64,12 +64,13 @@ pub const OPERATIONS: &[Operation] = &[
     .at_once(),
 ];
 
-/// It would answer requests, writes too: it does not end, and the default database takes commits and has room for them.
+/// Reports whether the server can serve requests, including writes: it is not ending, and the default database accepts
+/// commits and has room for them.
 async fn readyz(connections: Arc<Connections>, default: Arc<Open>) -> Answer {
     if connections.is_ending() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the server is shutting down"));
     }
-    // A failure that stopped all writing is answered by every sync.
+    // After a failure that stopped all writing, every sync returns that error.
     let looked = hand_off(move || {
         default.db.sync()?;
         default.db.short_of_room().map_or(Ok(()), |short| Err(short.into()))
@@ -90,7 +91,8 @@ async fn show_metrics(figures: Figures, call: Call) -> Answer {
     Ok(whole(metrics::CONTENT_TYPE, shown))
 }
 
-/// What the server does, for the dashboard and for programs: counts since it started; who wants rates asks twice.
+/// Returns the figures of the server for the dashboard and for programs. They are counts since the start; read them
+/// twice to compute rates.
 fn server(figures: &Figures) -> Value {
     let observed = &figures.watch.observed;
     let kinds: Map<String, Value> =

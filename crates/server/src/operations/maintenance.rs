@@ -1,4 +1,4 @@
-//! What an operator does to a database: checkpoint, compact, check, sync.
+//! Maintenance of a database: checkpoint, compact, check, sync.
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -15,7 +15,7 @@ use pando::Database;
 use serde_json::{Value, json as object};
 use std::sync::Arc;
 
-/// Problems of a check that are listed; the count is of all.
+/// The number of problems of a check that are listed. All problems are counted.
 const LISTED: usize = 100;
 
 /// The entries of these handlers.
@@ -58,19 +58,19 @@ pub const OPERATIONS: &[Operation] = &[
     .answers(&[DONE, MISSING]),
 ];
 
-/// POST.
+/// Handles POST.
 async fn checkpoint(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     run(data, room, call, |db| Ok(db.checkpoint()?)).await?;
     Ok(done(None))
 }
 
-/// POST.
+/// Handles POST.
 async fn sync(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     run(data, room, call, |db| Ok(db.sync()?)).await?;
     Ok(done(None))
 }
 
-/// POST.
+/// Handles POST.
 async fn compact(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let compacted = run(data, room, call, |db| Ok(db.compact(|_| {})?)).await?;
     let report = object!({
@@ -84,7 +84,7 @@ async fn compact(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     Ok(json(StatusCode::OK, &report))
 }
 
-/// POST. What is wrong with the database is an answer, not a failure of the request.
+/// Handles POST. Damage in the database is a result, not a failure of the request.
 async fn check(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let (found, typed) = run(data, room, call, |db| {
         let found = db.check_all(|_| {})?;
@@ -127,7 +127,7 @@ async fn run<T: Send + 'static>(
     let open = data.database(call.target().database()).await?;
     let permit = room.stream_permit().await?;
     hand_off(move || {
-        // Kept to the end of the work, which does not end with the client.
+        // The permit is kept until the work ends, even if the client disconnects.
         let _permit = permit;
         work(&open.db)
     })

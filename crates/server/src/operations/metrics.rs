@@ -1,4 +1,4 @@
-//! `/metrics`: everything that is counted, in the text format that Prometheus reads (version 0.0.4).
+//! `/metrics`: all counters in the text format of Prometheus (version 0.0.4).
 
 use crate::calls::parts::Parts;
 use crate::data::databases::Databases;
@@ -13,29 +13,30 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// What the text is.
+/// The content type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Of the fine buckets, every so many ends one that is shown: a doubling.
+/// The number of fine buckets that form one shown bucket: a doubling.
 const SHOWN_EVERY: usize = 8;
 
-/// Tables of a database that have samples of their own, unless all are asked for: a page is scraped every few seconds.
+/// The number of tables of a database that have samples of their own, unless the request asks for all. The page is
+/// scraped every few seconds.
 const TOP_TABLES: usize = 100;
 
 /// The parts of a server that have counters.
 #[derive(Debug)]
 pub struct Figures {
-    /// Of requests.
+    /// The figures of requests.
     pub watch: Arc<Watch>,
-    /// Of databases and transactions.
+    /// The figures of databases and transactions.
     pub data: Arc<Data>,
-    /// Of streams.
+    /// The figures of streams.
     pub room: Arc<Room>,
-    /// Of connections.
+    /// The figures of connections.
     pub connections: Arc<Connections>,
 }
 
 impl Figures {
-    /// Those of a server.
+    /// Returns the parts of `parts` that have counters.
     pub fn of(parts: &Parts) -> Self {
         Figures {
             watch: parts.watch(),
@@ -46,8 +47,7 @@ impl Figures {
     }
 }
 
-/// The text. Looks into every database that is open; `all_tables` says whether each table has samples of its own,
-/// however many there are.
+/// Returns the text. It inspects every open database. With `all_tables`, each table has samples of its own.
 pub fn text(figures: &Figures, all_tables: bool) -> Answer<String> {
     let mut out = String::with_capacity(32 << 10);
     requests(&figures.watch.observed, &mut out);
@@ -116,7 +116,7 @@ fn server(figures: &Figures, out: &mut String) {
     let _ = writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
 }
 
-/// How far the shipping of every database that is open has come.
+/// Writes the progress of shipping of every open database.
 fn shipping(databases: &Databases, out: &mut String) {
     let mut gauges: BTreeMap<&str, (&str, String)> = BTreeMap::new();
     for (database, open) in databases.all_open() {
@@ -131,7 +131,7 @@ fn shipping(databases: &Databases, out: &mut String) {
     }
 }
 
-/// What the library counts, of every database that is open.
+/// Writes the library's counters of every open database.
 fn databases(databases: &Databases, all_tables: bool, out: &mut String) -> Answer<()> {
     let mut open = databases.all_open();
     open.sort_by(|one, other| one.0.cmp(&other.0));

@@ -1,11 +1,12 @@
 //! The handlers, each with its entry for the table of operations.
 //!
-//! `v0`: the contract of one table; `entries`: single records; `ranges`: many, and `upload`: imports; `batch`;
-//! `transaction`; `documents`; `statements` and `sql`; `tables`; `databases`; `maintenance` and `backup`; `changes`;
-//! `explain`; `advise`; `health`, `metrics` and `debug` for operators; `pages`.
+//! `v0`: the contract of one table. `entries`: single records. `ranges`: many records, and `upload`: imports. `batch`,
+//! `transaction`, `documents`, `statements` and `sql`, `tables`, `databases`, `maintenance` and `backup`, `changes`,
+//! `explain`, `advise`: the operations of that name. `health`, `metrics` and `debug`: for operators. `pages`: fixed
+//! pages.
 //!
-//! Every handler looks its database and table up with one look into a map where they are known, and hands everything
-//! else to threads that may wait.
+//! A handler finds a database and a table that are already open with one map look-up each, and hands everything else to
+//! threads that may wait.
 
 pub mod advise;
 pub mod backup;

@@ -1,4 +1,4 @@
-//! Pages and documents that are always the same: `/`, the dashboard, which needs nothing but this server; `/docs` and
+//! Pages and documents that never change: `/`, the dashboard, which loads nothing from other servers; `/docs` and
 //! `/openapi.json`, the OpenAPI document.
 
 use crate::calls::operation::{Access, Operation};

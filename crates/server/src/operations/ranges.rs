@@ -1,10 +1,10 @@
 //! Many records: `/v1/databases/{database}/tables/{table}/entries`.
 //!
 //! * GET with `key` (several): those records, in that order.
-//! * GET with `start`, `end`, `prefix`, `reverse`, `limit`, `cursor`, `keys_only`: a range, or all there is. With a
-//!   limit the last line is a cursor if there is more. With `value_bytes` longer values are cut.
-//! * POST: a line of NDJSON a record, all of them in one transaction.
-//! * DELETE with `start`, `end` or `prefix`: the range, unread.
+//! * GET with `start`, `end`, `prefix`, `reverse`, `limit`, `cursor`, `keys_only`: a range, or the whole table. With a
+//!   limit the last line is a cursor if there are more records. With `value_bytes` longer values are cut.
+//! * POST: one line of NDJSON for each record, all in one transaction.
+//! * DELETE with `start`, `end` or `prefix`: deletes the range without reading it.
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -30,12 +30,12 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Keys in one request, at most.
+/// The largest number of keys in one request.
 const MOST_KEYS: usize = 1000;
-/// Records that a transaction answers at once: unless it is asked for fewer or more, and at most.
+/// The number of records in one response of a transaction: the default and the limit.
 const USUAL_IN_TRANSACTION: u64 = 1000;
 const MOST_IN_TRANSACTION: u64 = 10_000;
-/// The same in bytes; long values, which are read as they are sent, come on top.
+/// The same limit in bytes. Long values, which are read while they are sent, are not included.
 const AT_ONCE_BYTES: usize = 4 << 20;
 
 const PATH: &str = "/v1/databases/{database}/tables/{table}/entries";
@@ -92,7 +92,7 @@ pub const OPERATIONS: &[Operation] = &[
     .answers(&[DONE, MISSING, CONFLICT, FULL]),
 ];
 
-/// The span of what is to be deleted: it must be named.
+/// Returns the span to delete, which the request must name.
 fn span_to_delete(query: Option<&str>) -> Answer<Span> {
     if !names(query).any(|name| name != "durability") {
         let detail =
@@ -102,7 +102,7 @@ fn span_to_delete(query: Option<&str>) -> Answer<Span> {
     span(query)
 }
 
-/// How many bytes of each value are wanted, if not all.
+/// Returns how many bytes of each value are wanted, if not all.
 fn value_bytes(query: Option<&str>) -> Answer<Option<u64>> {
     let wrong =
         || Problem::bad_request(format!("`value_bytes` must be a whole number up to {LONGEST_CUT_BYTES}"));
@@ -113,7 +113,7 @@ fn value_bytes(query: Option<&str>) -> Answer<Option<u64>> {
     }
 }
 
-/// Which records the query names.
+/// Returns the records that the query names.
 fn which(query: Option<&str>) -> Answer<Which> {
     let keys: VecDeque<Vec<u8>> =
         raw_parameters(query, "key").map(|key| Ok(decode(key)?.into_owned())).collect::<Answer<_>>()?;
@@ -128,7 +128,7 @@ fn which(query: Option<&str>) -> Answer<Which> {
         })
     });
     let cursor = cursor.transpose()?;
-    // What is not needed is looked at, too, lest it is taken to be heard.
+    // Unused parameters are checked too, so that no client believes that they had an effect.
     if !keys.is_empty() {
         return Ok(Which::Keys(keys));
     }
@@ -179,8 +179,8 @@ async fn get(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     Ok(typed(NDJSON, RecordsBody::response(&room, records, first).await?))
 }
 
-/// What a transaction sees of a span, own writes included: no more than there is memory for, and a long value last,
-/// which is read as it is sent.
+/// Returns what a transaction sees of a span, including its own writes. The result is limited by memory. A long value
+/// ends it and is read while it is sent.
 fn in_transaction(
     open: &Arc<Open>,
     mut cursor: Cursor<'_>,
@@ -202,7 +202,7 @@ fn in_transaction(
     Ok(batch.into_parts(form))
 }
 
-/// What a transaction sees of some keys.
+/// Returns what a transaction sees of some keys.
 fn keys_in_transaction(
     open: &Arc<Open>,
     tx: &Transaction,
@@ -256,7 +256,7 @@ async fn import(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody)
     let target = call.target();
     let durability = durability(target.query(), data.durability)?;
     let name = target.table()?.into_owned();
-    // Before the body, so that nobody sends megabytes to a table that is not there.
+    // This check comes before the body, so that no client sends megabytes to a missing table.
     let (open, _) = data.table(target.database(), &name).await?;
     let mut found = None;
     let store = move |tx: &mut Transaction, line: &[u8]| {

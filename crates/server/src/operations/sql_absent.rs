@@ -1,4 +1,4 @@
-//! `POST /v1/databases/{database}/sql` of a server that was built without SQL.
+//! `POST /v1/databases/{database}/sql` in a server that was built without SQL.
 
 use crate::access::auth::Gatekeeper;
 use crate::calls::call::Call;
@@ -9,7 +9,7 @@ use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
 use std::sync::Arc;
 
-/// POST: 501.
+/// Responds with 501.
 pub async fn run(_: Arc<Data>, _: Arc<Room>, _: Arc<Gatekeeper>, _: Call, _: RequestBody) -> Answer {
     let detail = "this server was built without SQL; build `pando` with its feature `sql`, which is on by \
                   default (leave out `--no-default-features`). Records, documents and batches work as usual";

@@ -1,4 +1,4 @@
-//! The operation of SQL. It is there without the feature `sql`, too, and says so.
+//! The SQL operation. It also exists without the feature `sql`, and then reports that SQL is missing.
 
 use crate::access::auth::Scope;
 use crate::calls::meanings::{CONFLICT, FULL, LATE, MISSING, TOO_LARGE};
@@ -7,7 +7,7 @@ use crate::operations::sql;
 use crate::watch::observe::Kind;
 use crate::wire::response::NDJSON;
 
-/// The entries of these handlers. A token that reads runs statements that read: `sql` looks at each.
+/// The entries of these handlers. A token that may only read can run statements that only read: `sql` checks each.
 pub const OPERATIONS: &[Operation] = &[Operation::new(
     "POST",
     "/v1/databases/{database}/sql",

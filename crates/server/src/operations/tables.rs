@@ -1,4 +1,4 @@
-//! Tables: made, listed, renamed, dropped.
+//! Tables: create, list, alter and drop.
 
 use crate::access::auth::Scope;
 use crate::access::reserved::refuse_reserved;
@@ -70,7 +70,7 @@ pub const OPERATIONS: &[Operation] = &[
     .answers(&[DONE, MISSING, CONFLICT, FULL]),
 ];
 
-/// How a table is made.
+/// The options of a new table.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Options {
@@ -79,24 +79,24 @@ struct Options {
     compression: Option<String>,
 }
 
-/// What of a table is changed.
+/// The requested changes of a table.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Change {
     name: Option<String>,
     layout: Option<String>,
     compression: Option<String>,
-    /// `null`: entries live until they are deleted.
+    /// `null` means that entries live until they are deleted.
     #[serde(deserialize_with = "given")]
     ttl_ms: Option<Option<u64>>,
 }
 
-/// What is there, `null` included.
+/// Deserializes a member that is present, even if it is `null`.
 fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<u64>>, D::Error> {
     Option::deserialize(value).map(Some)
 }
 
-/// The word for a layout.
+/// Returns the name of a layout.
 fn layout_name(layout: Layout) -> &'static str {
     match layout {
         Layout::BTree => "btree",
@@ -104,7 +104,7 @@ fn layout_name(layout: Layout) -> &'static str {
     }
 }
 
-/// The layout of a word.
+/// Parses the name of a layout.
 pub(super) fn layout_of(word: &str) -> Answer<Layout> {
     match word {
         "btree" => Ok(Layout::BTree),
@@ -113,18 +113,18 @@ pub(super) fn layout_of(word: &str) -> Answer<Layout> {
     }
 }
 
-/// The compression of a word.
+/// Parses the name of a compression.
 pub(super) fn compression_of(word: &str) -> Answer<Compression> {
     word.parse().map_err(|_| Problem::bad_request("`compression` must be lz4 or none"))
 }
 
-/// All tables of a database, each with what was done with it and what that cost since the database was opened.
+/// Returns all tables of a database, each with its operations and their costs since the database was opened.
 pub fn list(db: &Database) -> Answer<Vec<Value>> {
     let tables = db.snapshot()?.tables()?;
     let handles: HashMap<&str, &Table> = tables.iter().map(|table| (table.name(), table)).collect();
     let stats = db.table_stats()?;
     let described = stats.iter().filter_map(|stats| {
-        // One that was made between the two looks comes with the next.
+        // A table that was created between the two looks is listed the next time.
         let table = *handles.get(&stats.name[..])?;
         Some(object!({
             "name": stats.name,
@@ -147,12 +147,12 @@ pub fn list(db: &Database) -> Answer<Vec<Value>> {
     Ok(described.collect())
 }
 
-/// How long its entries live, in milliseconds; `None`: for ever.
+/// Returns the TTL of the table's entries in milliseconds; `None`: they do not expire.
 fn ttl_ms(table: &Table) -> Option<u64> {
     table.ttl().map(|ttl| ttl.as_millis() as u64)
 }
 
-/// A table by itself.
+/// Describes one table.
 fn describe(snapshot: &Snapshot, table: &Table) -> Answer<Value> {
     Ok(object!({
         "name": table.name(),
@@ -163,27 +163,27 @@ fn describe(snapshot: &Snapshot, table: &Table) -> Answer<Value> {
     }))
 }
 
-/// GET lists them.
+/// Handles GET: lists the tables.
 async fn all(data: Arc<Data>, call: Call) -> Answer {
     let open = data.database(call.target().database()).await?;
     let tables = hand_off(move || list(&open.db));
     Ok(json(StatusCode::OK, &object!({ "tables": tables.await? })))
 }
 
-/// GET: one by itself.
+/// Handles GET: describes one table.
 async fn look(data: Arc<Data>, call: Call) -> Answer {
     let (open, table) = data.table(call.target().database(), &call.target().table()?).await?;
     let described = hand_off(move || on_table(&open, table, |table| describe(&open.db.snapshot()?, table)));
     Ok(json(StatusCode::OK, &described.await?))
 }
 
-/// The database and the name of a table that is to be changed: not within a transaction.
+/// Returns the names of the database and of the table to change. Refuses a request within a transaction.
 fn to_change(call: &Call) -> Answer<(String, String)> {
     call.no_part_of_transactions("creating, altering and dropping a table are")?;
     Ok((call.target().database().to_owned(), call.target().table()?.into_owned()))
 }
 
-/// PUT makes one.
+/// Handles PUT: creates a table.
 async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     let (database, name) = to_change(&call)?;
     let (options, _): (Options, _) = json_body(&room.reception, body).await?;
@@ -195,7 +195,7 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
     Ok(json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &described))
 }
 
-/// PATCH changes its layout, its TTL, its compression, its name.
+/// Handles PATCH: changes the layout, TTL, compression or name of a table.
 async fn patch(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     let (database, name) = to_change(&call)?;
     let (change, _): (Change, _) = json_body(&room.reception, body).await?;
@@ -212,7 +212,7 @@ async fn patch(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) 
     Ok(json(StatusCode::OK, &described.await?))
 }
 
-/// DELETE drops one.
+/// Handles DELETE: drops a table.
 async fn drop_table(data: Arc<Data>, call: Call) -> Answer {
     let (database, name) = to_change(&call)?;
     let open = data.database(&database).await?;
@@ -225,8 +225,8 @@ async fn drop_table(data: Arc<Data>, call: Call) -> Answer {
     Ok(done(None))
 }
 
-/// Refuses what would take a table from the typed table that it belongs to, or have its records expire. How it is laid
-/// out is nobody's but the engine's: layout and compression may change.
+/// Refuses a change that would separate a table from its typed table or make its records expire. Layout and compression
+/// can change, because only the engine depends on them.
 fn refuse_raw_change(name: &str, change: &Change) -> Answer<()> {
     if change.name.is_some() || change.ttl_ms.is_some() {
         refuse_reserved(name)?;
@@ -234,8 +234,8 @@ fn refuse_raw_change(name: &str, change: &Change) -> Answer<()> {
     change.name.as_deref().map_or(Ok(()), refuse_reserved)
 }
 
-/// Has the table rewritten in another layout, in the background, and gives it another compression, TTL and name: all
-/// that is asked for, or nothing.
+/// Rewrites the table in another layout in the background, and changes its compression, TTL and name. All requested
+/// changes are made, or none.
 fn alter(
     open: &Open,
     name: &str,
@@ -262,7 +262,7 @@ fn alter(
     })?;
     open.forget(name);
     if layout.is_some() {
-        // The rewriting begins with what a checkpoint writes of the catalog.
+        // The rewrite begins with the catalog that a checkpoint writes.
         open.db.checkpoint()?;
     }
     let gone = || Error::new(ErrorKind::Missing, format!("there is no table {new_name:?}"));
@@ -271,14 +271,14 @@ fn alter(
     describe(&open.db.snapshot()?, &table)
 }
 
-/// What was asked for of a table.
+/// The requested options of a table.
 struct Wanted {
     layout: Option<Layout>,
     ttl: Option<Duration>,
     compression: Option<Compression>,
 }
 
-/// Makes the table, or finds it with what was asked for.
+/// Creates the table, or finds one with these options.
 fn create(open: &Open, name: &str, wanted: Wanted) -> Answer<(bool, Value)> {
     let Wanted { layout, ttl, compression } = wanted;
     let mut options = TableOptions::with_layout(layout.unwrap_or_default());
@@ -287,7 +287,7 @@ fn create(open: &Open, name: &str, wanted: Wanted) -> Answer<(bool, Value)> {
     let (is_new, table) = match open.db.create_table(name, &options) {
         Ok(table) => (true, table),
         Err(error) if error.kind() == ErrorKind::Exists => {
-            // What is not said is as it is.
+            // Options that the request does not set stay as they are.
             let gone = || Error::new(ErrorKind::Missing, format!("there is no table {name:?}"));
             let found = open.db.table(name)?.ok_or_else(gone)?;
             options.layout = layout.unwrap_or(found.layout());

@@ -1,4 +1,4 @@
-//! Interactive transactions: begun by POST, used by the header `pando-transaction`, ended by a commit or DELETE.
+//! Interactive transactions: POST begins one, the header `pando-transaction` uses it, and a commit or DELETE ends it.
 
 use crate::access::auth::Scope;
 use crate::calls::call::{Call, json_body};
@@ -56,7 +56,7 @@ pub const OPERATIONS: &[Operation] = &[
     .answers(&[(200, "JSON: the commit"), MISSING, CONFLICT, FULL]),
 ];
 
-/// How one is begun.
+/// The options of a new transaction.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Begin {
@@ -64,7 +64,7 @@ struct Begin {
     isolation: Option<String>,
 }
 
-/// POST begins one.
+/// Handles POST: begins a transaction.
 async fn begin(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     let name = call.target().database().to_owned();
     let (begin, _): (Begin, _) = json_body(&room.reception, body).await?;
@@ -84,7 +84,7 @@ async fn begin(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) 
     Ok(json(StatusCode::CREATED, &object!({ "transaction": token, "idle_timeout_s": idle })))
 }
 
-/// DELETE gives it up.
+/// Handles DELETE: rolls back the transaction.
 async fn roll_back(data: Arc<Data>, call: Call) -> Answer {
     let ended = data.transactions.end(call.target().database(), call.target().second(), |given_up| {
         drop(given_up);
@@ -94,7 +94,7 @@ async fn roll_back(data: Arc<Data>, call: Call) -> Answer {
     Ok(done(None))
 }
 
-/// POST commits it. A conflict ends it too: it is begun anew.
+/// Handles POST: commits the transaction. A conflict ends it too; the client must begin a new one.
 async fn commit(data: Arc<Data>, call: Call) -> Answer {
     let commit = |transaction: pando::Transaction| Ok(transaction.commit()?);
     let number = data.transactions.end(call.target().database(), call.target().second(), commit).await?;

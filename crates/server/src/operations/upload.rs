@@ -1,10 +1,10 @@
-//! Imports: a body of any length, read by a thread that may wait, a piece at a time, into one transaction.
+//! Imports: a thread that may wait reads a body of any length in pieces and stores it in one transaction.
 //!
-//! 1. The body passes through a channel of a few pieces: memory does not depend on its length. The transaction has a
-//!    bound of its own, beyond which it lies on the disk.
-//! 2. Only a body that came to its end is committed: the last piece is an empty one, and without it reading fails.
+//! 1. The body passes through a channel of a few pieces, so memory does not depend on its length. The transaction has a
+//!    memory limit of its own, beyond which it uses the disk.
+//! 2. Only a complete body is committed: its last piece is an empty one, and without it reading fails.
 //! 3. If storing fails, the rest of the body is received and discarded before the response is sent, because many
-//!    clients read no response before they have sent everything. So the client learns which line was wrong.
+//!    clients read no response before they have sent everything. The client then learns which line was wrong.
 
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
@@ -20,18 +20,18 @@ use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Pieces that wait to be stored.
+/// The number of pieces that wait to be stored.
 const PIECES_WAITING: usize = 8;
 /// The longest line or record of an import.
 pub(super) const RECORD_BYTES: usize = 4 << 20;
 
-/// What was stored.
+/// The result of an import.
 pub(super) struct Stored {
     pub records: u64,
     pub commit: u64,
 }
 
-/// A body as a thread reads it that may wait.
+/// A body that a thread reads which may wait.
 pub(super) struct Upload {
     coming: mpsc::Receiver<Bytes>,
     piece: Bytes,
@@ -61,7 +61,7 @@ impl Read for Upload {
     }
 }
 
-/// Has `store` read a body that is not empty, and answers what it stored.
+/// Passes the body to `store`, which reads it, and returns what it stored.
 pub(super) async fn import(
     room: &Room,
     body: RequestBody,
@@ -74,7 +74,7 @@ pub(super) async fn import(
     };
     let (pieces, coming) = mpsc::channel(PIECES_WAITING);
     let storing = tokio::spawn(hand_off(move || {
-        // Kept to the end of the work, which does not end with the client.
+        // The permit is kept until the work ends, even if the client disconnects.
         let _permit = permit;
         store(Upload { coming, piece: Bytes::new(), is_over: false })
     }));
@@ -87,11 +87,11 @@ pub(super) async fn import(
     Ok(json(StatusCode::OK, &object!({ "records": records, "commit": commit })))
 }
 
-/// Passes the body on; an empty piece says that it has ended as it should.
+/// Passes the body on. An empty piece marks its complete end.
 async fn send(pieces: mpsc::Sender<Bytes>, begin: Bytes, mut rest: Option<Incoming>) -> Answer<()> {
     let mut next = Some(begin);
     while let Some(bytes) = next {
-        // If nobody takes it, storing has failed, and says why, once all was heard.
+        // If the receiver is dropped, storing has failed. Its error is returned after the whole body was received.
         if !bytes.is_empty() {
             let _ = pieces.send(bytes).await;
         }
@@ -104,7 +104,7 @@ async fn send(pieces: mpsc::Sender<Bytes>, begin: Bytes, mut rest: Option<Incomi
     Ok(())
 }
 
-/// Runs `store` on every line of a body that is not empty, in one transaction.
+/// Runs `store` on every nonempty line of a body, in one transaction.
 pub(super) async fn import_lines(
     room: &Room,
     open: Arc<Open>,
@@ -121,7 +121,7 @@ pub(super) async fn import_lines(
     import(room, body, work).await
 }
 
-/// Stores what each line says. Answers how many there were.
+/// Stores each line. Returns how many lines there were.
 fn store_lines(
     tx: &mut Transaction,
     upload: &mut Upload,

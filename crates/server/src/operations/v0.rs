@@ -1,6 +1,6 @@
-//! The `/v0` contract: one table of keys and values, as existing load scripts and suites speak it.
+//! The `/v0` contract: one table of keys and values, in the form that existing load scripts and test suites use.
 //!
-//! | request | answer |
+//! | request | response |
 //! |---|---|
 //! | `GET /v0/entity?id=K` | 200 and the value, or 404 |
 //! | `PUT /v0/entity?id=K` | 201; the body is the value, also an empty one |
@@ -8,7 +8,7 @@
 //! | `GET /v0/status` | 200 |
 //! | `GET /v0/entities?start=S[&end=E]` | 200 and the records of [S, E), a chunk each: `key`, a line feed, `value` |
 //!
-//! No `id`, or no `start`: 400. Another method: 405. Any other path under `/v0`: 400.
+//! Without `id`, or without `start`: 400. Another method: 405. Any other path under `/v0`: 400.
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -38,9 +38,9 @@ use std::future::ready;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Where single records are.
+/// The path of single records.
 const ENTITY: &str = "/v0/entity";
-/// Values up to here are sent from memory.
+/// The longest value that is sent from memory.
 const WHOLE_BYTES: u64 = 1 << 20;
 
 /// The entries of these handlers.
@@ -104,11 +104,11 @@ pub const OPERATIONS: &[Operation] = &[
     .at_once(),
 ];
 
-/// A get, if memory has the answer.
+/// Responds to a get if the value is in memory.
 fn recall(parts: &Parts, target: Target<'_>, _: &HeaderMap) -> Option<Response<Body>> {
     let query = target.query()?;
     let id = parameter(Some(query), "id").ok()??;
-    // What else is asked for is for the handler to refuse.
+    // The handler refuses other parameters.
     if id.is_empty() || query.contains('&') {
         return None;
     }
@@ -118,7 +118,7 @@ fn recall(parts: &Parts, target: Target<'_>, _: &HeaderMap) -> Option<Response<B
     }
 }
 
-/// The parameter that must be there and say something.
+/// Returns a parameter that must be present and not empty.
 fn required(query: Option<&str>, name: &str) -> Answer<Vec<u8>> {
     match parameter(query, name)? {
         Some(bytes) if !bytes.is_empty() => Ok(bytes.into_owned()),
@@ -155,7 +155,7 @@ async fn put(
         Received::Long(begin, rest) => {
             let _permit = room.stream_permit().await?;
             let (shared, id) = (Arc::clone(&entity), key.clone());
-            // It may be gone; later it would be too late to make it again.
+            // The table may have been dropped. It could not be created again later.
             let there = move |open: &Arc<Open>, table: &Table| {
                 open.db.snapshot()?.contains(table, &id)?;
                 Ok(table.clone())

@@ -1,13 +1,14 @@
-//! What bodies of requests look like, for the OpenAPI document, which knows them by name.
+//! The bodies of requests, for the OpenAPI document, which refers to them by name.
 
 use serde_json::{Map, Value, json};
 
-/// The bound is one of bytes: of characters that take several, fewer are too many.
+/// Returns the schema of a table's name. The limit is in bytes, so with characters of several bytes fewer characters
+/// are allowed.
 pub fn table_name() -> Value {
     json!({ "type": "string", "minLength": 1, "maxLength": 255 })
 }
 
-/// The body called `name`.
+/// Returns the body called `name`.
 pub fn body(name: &str) -> Value {
     let of = |kind: &str, required: bool, schema: Value| {
         let content = json!({ kind: { "schema": schema } });
@@ -30,19 +31,19 @@ pub fn body(name: &str) -> Value {
     }
 }
 
-/// A schema by its name: generators of clients make a type of that name.
+/// Returns a reference to a schema. Generators of clients make a type of its name.
 fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// An object with no other members.
+/// Returns the schema of an object without other members.
 fn object(properties: Value) -> Value {
     json!({
         "type": "object", "properties": properties, "additionalProperties": false,
     })
 }
 
-/// The schemas of bodies, by their names.
+/// Returns the schemas of bodies by name.
 pub fn schemas() -> Map<String, Value> {
     let ttl = || json!({ "type": ["integer", "null"], "minimum": 1, "maximum": u64::MAX });
     let layout = || json!({ "enum": ["btree", "lsm", null] });
@@ -79,7 +80,7 @@ pub fn schemas() -> Map<String, Value> {
     named.into_iter().chain(steps).map(|(name, schema)| (name.to_owned(), schema)).collect()
 }
 
-/// Values of SQL's parameters, by place or by name.
+/// Returns the schema of SQL parameters, by position or by name.
 fn sql_params() -> Value {
     let object = |name: &str, is: Value| {
         let properties = json!({ name: is });
@@ -99,10 +100,10 @@ fn sql_params() -> Value {
     ] })
 }
 
-/// Bytes as digits.
+/// Bytes as hexadecimal digits.
 const HEX: &str = "^([0-9a-fA-F]{2})*$";
 
-/// The operations of a batch, by their names: which members each has, one of each row.
+/// Returns the operations of a batch by name, with the members of each.
 fn steps() -> [(&'static str, Value); 8] {
     const KEY: &[&str] = &["key", "key_hex"];
     const VALUE: &[&str] = &["value", "value_hex"];

@@ -1,4 +1,4 @@
-//! Which operations there are, and which one a request asks for.
+//! The operations, and the search for the one that a request names.
 
 mod bodies;
 pub mod openapi;

@@ -1,5 +1,5 @@
-//! The OpenAPI 3.1 document, written from the table of operations: what stands there is what is said, and a test asks a
-//! running server for every line of it.
+//! The OpenAPI 3.1 document, which is generated from the table of operations. A test checks every line of it against a
+//! running server.
 
 use crate::calls::meanings::Meaning;
 use crate::calls::operation::Operation;
@@ -9,10 +9,10 @@ use crate::routes::table::operations;
 use serde_json::{Map, Value, json};
 use std::sync::OnceLock;
 
-/// Any operation that waits may get this answer instead.
+/// The response that any operation can return that waits.
 const BUSY: Meaning = (503, "The server is busy; try again after `retry-after` seconds");
 
-/// The document, made once.
+/// Returns the document, which is generated once.
 pub fn text() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| document().to_string())
@@ -24,7 +24,7 @@ fn document() -> Value {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method.to_lowercase()] = describe(operation, operation.method, operation.summary);
     }
-    // HEAD is wherever GET is.
+    // Each GET also responds to HEAD.
     for operation in operations().filter(|operation| operation.method == "GET") {
         let path = &mut paths[operation.path];
         if path["head"].is_null() {
@@ -67,7 +67,7 @@ fn problem() -> Value {
     })
 }
 
-/// Answers that any operation may get: the address or a header is wrong, a token is missing or too narrow.
+/// Responses that any operation can return: the address or a header is wrong, or a token is missing or too narrow.
 const ALWAYS: &[(u16, &str)] = &[
     (400, "The request is not valid; `detail` says what is wrong with it"),
     (401, "A token is required"),
@@ -124,13 +124,13 @@ fn tag(path: &str) -> &'static str {
     }
 }
 
-/// What an answer carries.
+/// Returns the description of a response.
 fn response(operation: &Operation, method: &str, status: u16, meaning: &str) -> Value {
     let is_silent = operation.content.is_empty() || matches!(status, 202 | 204 | 304);
     if method == "HEAD" || (status < 400 && is_silent) {
         return json!({ "description": meaning });
     }
-    // That a key is absent is an answer without a body.
+    // An absent key is a response without a body.
     match operation.content {
         [VALUE] if status == 404 && operation.path.ends_with("{key}") => {
             json!({ "description": "The key does not exist; with a problem as the body, the table or \
@@ -151,7 +151,7 @@ fn response(operation: &Operation, method: &str, status: u16, meaning: &str) -> 
     }
 }
 
-/// The type of a value.
+/// The content type of a value.
 const VALUE: &str = "application/octet-stream";
 
 fn schema(kind: &str) -> Value {

@@ -1,5 +1,5 @@
-//! Parameters of queries and headers, for the OpenAPI document, which knows them by name, and for the check of queries:
-//! what is described is what is taken.
+//! Parameters of queries and headers. The OpenAPI document refers to them by name, and queries are checked against
+//! them, so exactly the described parameters are accepted.
 
 use crate::calls::operation::Operation;
 use crate::operations::backup::LEAST_RATE_BYTES;
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 pub struct Known {
     name: String,
-    /// Whether it may be there several times.
+    /// Whether it can be repeated.
     is_list: bool,
 }
 
-/// The parameters of an operation's query.
+/// Returns the parameters of an operation's query.
 pub fn query_of(operation: &Operation) -> Vec<Known> {
     let described = operation.parameters.iter().map(|name| parameter(name));
     let in_query = described.filter(|parameter| parameter["in"] == "query");
@@ -27,11 +27,11 @@ pub fn query_of(operation: &Operation) -> Vec<Known> {
     in_query.map(known).collect()
 }
 
-/// Refuses a query with a parameter that is not known, or that is there twice: a misspelt one would be taken to be
-/// heard, and do something else than was meant.
+/// Refuses a query with an unknown or repeated parameter. A misspelt parameter would otherwise be ignored without
+/// notice.
 ///
 /// # Errors
-/// 400.
+/// 400 for such a query.
 pub fn check_query(known: &[Known], query: &str) -> Answer<()> {
     for (at, name) in names(Some(query)).enumerate() {
         let Some(found) = known.iter().find(|known| known.name == name) else {
@@ -54,7 +54,7 @@ pub fn check_query(known: &[Known], query: &str) -> Answer<()> {
 /// A list of tags, or `*`.
 const TAGS: &str = r#"^(\*|(W/)?"[!#-~]*"( ?, ?(W/)?"[!#-~]*")*)$"#;
 
-/// A parameter of the query or a header.
+/// Returns the description of a parameter of the query or of a header.
 pub fn parameter(name: &str) -> Value {
     let described = |name: &str, place: &str, required: bool, meaning: &str, schema: Value| {
         json!({
@@ -151,7 +151,7 @@ fn query(name: &str, meaning: &str, schema: Value) -> Value {
     json!({ "name": name, "in": "query", "required": false, "description": meaning, "schema": schema })
 }
 
-/// Parameters that select documents by the leading values of a key.
+/// Returns the parameters that select documents by the leading values of a key.
 fn of_leading_values(name: &str) -> Value {
     let (name, meaning) = match name {
         "first" => ("start", "Start at these leading values of the key (inclusive), separated by slashes"),
@@ -161,7 +161,7 @@ fn of_leading_values(name: &str) -> Value {
     query(name, meaning, json!({ "type": "string" }))
 }
 
-/// Parameters that replace the counted operations of an advice.
+/// Returns the parameters that replace the counted operations of an advice.
 fn of_advice(name: &str) -> Value {
     let meaning = match name {
         "reads" => "Assume this many look-ups of each table, instead of the number counted so far",
@@ -171,7 +171,7 @@ fn of_advice(name: &str) -> Value {
     query(name, meaning, json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }))
 }
 
-/// Parameters of a profile.
+/// Returns the parameters of a profile.
 fn of_profile(name: &str) -> Value {
     let words = |words: &[&str]| json!({ "type": "string", "enum": words });
     let seconds = || json!({ "type": "integer", "minimum": 1, "maximum": 60 });
@@ -184,7 +184,7 @@ fn of_profile(name: &str) -> Value {
     query(name, meaning, schema)
 }
 
-/// Parameters that bound an answer.
+/// Returns the parameters that limit a response.
 fn of_bounds(name: &str) -> Value {
     match name {
         "tables" => {
@@ -202,7 +202,7 @@ fn of_bounds(name: &str) -> Value {
     }
 }
 
-/// Parameters of backups.
+/// Returns the parameters of backups.
 fn of_backup(name: &str) -> Value {
     match name {
         "since" => {
@@ -221,7 +221,7 @@ fn of_backup(name: &str) -> Value {
     }
 }
 
-/// Parameters of a stream of changes.
+/// Returns the parameters of a stream of changes.
 fn of_changes(name: &str) -> Value {
     match name {
         "after" => {
@@ -248,7 +248,7 @@ fn of_changes(name: &str) -> Value {
     }
 }
 
-/// Parameters of rows that are read or written as files have them.
+/// Returns the parameters of rows in the forms of files.
 fn of_rows(name: &str) -> Value {
     let indexes =
         || json!({ "type": "array", "items": { "type": "string", "examples": ["by_town=town desc"] } });

@@ -30,7 +30,7 @@ const TABLE: &[&[Operation]] = &[
     entries::OPERATIONS,
 ];
 
-/// Every operation.
+/// Returns every operation.
 pub fn operations() -> impl Iterator<Item = &'static Operation> {
     TABLE.iter().copied().flatten()
 }
@@ -44,7 +44,7 @@ mod tests {
     use axum::http::Method;
     use std::collections::BTreeSet;
 
-    /// The row of docs/http.md for an operation.
+    /// Returns the row of docs/http.md for an operation.
     fn row(operation: &Operation) -> String {
         let word = |scope| match scope {
             Scope::Read => "`read`",
@@ -86,7 +86,7 @@ mod tests {
             assert!(parameters[shown..].iter().all(|name| LEFT_OUT.contains(name)), "{path}");
             let named = matches!(operation.access, Access::Database(_));
             assert_eq!(named, parameters.first() == Some(&"{database}"), "{method} {path}");
-            // A request for it finds it, and its parameters in their places.
+            // A request for this path finds the operation, with the parameters at their positions.
             let asked = path.replace(['{', '}'], "");
             let found = find(&method.parse().unwrap(), &asked);
             assert!(found.operation().is_some_and(|is| std::ptr::eq(is, operation)), "{method} {path}");

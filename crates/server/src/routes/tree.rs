@@ -1,15 +1,15 @@
-//! Which operation a request asks for: its path is taken apart once, along a tree of all paths there are.
+//! Finds the operation of a request: its path is split once, along a tree of all paths.
 //!
-//! 1. The tree is made once, from the table of operations: a node for each segment of their paths. A parameter is one
-//!    segment that is not empty, `{key}` all the rest, slashes too.
-//! 2. [`find`] goes as deep as the path leads. It allocates nothing, and copies nothing of the path: what it found of
-//!    parameters is where they stand ([`Captured`]).
-//! 3. HEAD asks for what GET does, unless it has an entry of its own.
-//! 4. Where no operation is asked for, the deepest node says what a token must allow to learn so: as much as the
-//!    strictest operation at or below it. For GET and HEAD these are the operations that read, for other methods those
-//!    that write.
-//! 5. The log shows a path up to the first parameter that it leaves out. Of a path that leads nowhere it shows one
-//!    segment more than is known: what follows may be a key.
+//! 1. The tree is built once from the table of operations, with a node for each segment of their paths. A parameter is
+//!    one nonempty segment. `{key}` is the rest of the path, with its slashes.
+//! 2. [`find`] follows the path as deep as possible. It allocates nothing and copies nothing of the path: it returns
+//!    the positions of the parameters ([`Captured`]).
+//! 3. HEAD finds the operation of GET, unless it has an entry of its own.
+//! 4. If there is no operation, the deepest node determines which permission a token needs to learn this: that of the
+//!    strictest operation at or below the node. For GET and HEAD these are the operations that read, for other methods
+//!    those that write.
+//! 5. The log shows a path up to the first parameter that it leaves out. Of an unknown path it shows one segment more
+//!    than is known, because what follows may be a key.
 
 use crate::access::auth::Need;
 use crate::access::reserved::refuse_reserved;
@@ -23,30 +23,30 @@ use crate::wire::problem::{Answer, Problem};
 use axum::http::{HeaderValue, Method};
 use std::sync::LazyLock;
 
-/// Tables below this are raw ones.
+/// The path at and below which tables are raw ones.
 const RAW_TABLE: &str = "/v1/databases/{database}/tables/{table}";
 
 /// A segment of a path.
 #[derive(Debug, Default)]
 struct Node {
-    /// The path up to here, as the table has it.
+    /// The path up to this node, as in the table.
     path: String,
-    /// What segments lead to, and where any other one does.
+    /// The nodes of fixed segments, before the node of any other segment.
     literals: Vec<(&'static str, usize)>,
     parameter: Option<usize>,
-    /// What all the rest of a path leads to.
+    /// The node of all the rest of a path.
     rest: Option<usize>,
     asked: Vec<Asked>,
     /// The methods, as the header `Allow` lists them.
     allowed: String,
     unlisted: Unlisted,
-    /// Whether it is at or below a table that has records.
+    /// Whether the node is at or below a table that has records.
     is_raw_table: bool,
     /// The first parameter that the log leaves out.
     left_out: Option<usize>,
 }
 
-/// An operation, and what is made of its entry.
+/// An operation, and what is derived from its entry.
 #[derive(Debug)]
 struct Asked {
     method: Method,
@@ -54,7 +54,7 @@ struct Asked {
     query: Vec<Known>,
 }
 
-/// What is needed to learn that there is no such operation.
+/// The permission that is needed to learn that there is no such operation.
 #[derive(Clone, Copy, Debug)]
 struct Unlisted {
     reading: Access,
@@ -67,27 +67,27 @@ impl Default for Unlisted {
     }
 }
 
-/// What a request asks for.
+/// The result of finding a request's operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// The deepest that the path leads to.
+    /// The deepest node on the path.
     node: &'static Node,
     asked: Option<&'static Asked>,
     captured: Captured,
-    /// How much of the path leads there. Of one that leads nowhere, with the first segment that is not known.
+    /// The length of the part of the path that was followed. For an unknown path it includes the first unknown segment.
     seen_bytes: usize,
     is_whole: bool,
 }
 
-/// All paths: the first node is before the first slash.
+/// The tree of all paths. Its first node is before the first slash.
 static TREE: LazyLock<Vec<Node>> = LazyLock::new(tree);
 
-/// What `method` on `path` asks for.
+/// Finds the operation of `method` on `path`.
 #[inline]
 pub fn find(method: &Method, path: &str) -> Found {
     let tree: &'static [Node] = &TREE;
     let (mut node, mut captured) = (&tree[0], Captured::default());
-    // Paths begin with a slash, but for `*` and what CONNECT names.
+    // Paths begin with a slash, except for `*` and the authority that CONNECT names.
     let mut left = path.strip_prefix('/');
     let (mut seen_bytes, mut is_whole) = (path.len(), left.is_some());
     while let Some(rest) = left {
@@ -126,25 +126,25 @@ impl Node {
 }
 
 impl Found {
-    /// The operation, if there is one.
+    /// Returns the operation, if there is one.
     #[inline]
     pub fn operation(&self) -> Option<&'static Operation> {
         self.asked.map(|asked| asked.operation)
     }
 
-    /// Where the parameters of the path stand.
+    /// Returns the positions of the path's parameters.
     #[inline]
     pub fn captured(&self) -> Captured {
         self.captured
     }
 
-    /// What the request counts as.
+    /// Returns the kind that the request counts as.
     #[inline]
     pub fn kind(&self) -> Kind {
         self.operation().map_or(Kind::Other, |operation| operation.kind)
     }
 
-    /// What the request, of this method and path, must be allowed to do.
+    /// Returns the permission that a request with this method and path needs.
     #[inline]
     pub fn need<'r>(&self, method: &Method, path: &'r str) -> Need<'r> {
         let access = match self.operation() {
@@ -164,27 +164,27 @@ impl Found {
         }
     }
 
-    /// Refuses a request that writes to, makes or drops a table with a reserved name ([`rows::is_reserved`]). Of a
-    /// PATCH, the body tells (`operations/tables.rs`); of a batch, each operation (`operations/batch.rs`).
+    /// Refuses a request that writes to, creates or drops a table with a reserved name ([`rows::is_reserved`]). For a
+    /// PATCH, the body is checked (`operations/tables.rs`); for a batch, each operation (`operations/batch.rs`).
     ///
     /// # Errors
-    /// 403.
+    /// 403 for a reserved name.
     #[inline]
     pub fn refuse_raw_write(&self, method: &Method, path: &str) -> Answer<()> {
         if !self.node.is_raw_table || [Method::GET, Method::HEAD, Method::PATCH].contains(method) {
             return Ok(());
         }
-        // The handler refuses what is no name.
+        // The handler refuses an invalid name.
         match self.captured.get(path, 1) {
             Some(table) => table_name(table).map_or(Ok(()), |name| refuse_reserved(&name)),
             None => Ok(()),
         }
     }
 
-    /// Refuses a query that the operation does not have.
+    /// Refuses a query with parameters that the operation does not have.
     ///
     /// # Errors
-    /// 400.
+    /// 400 for such a query.
     #[inline]
     pub fn check_query(&self, query: Option<&str>) -> Answer<()> {
         match (query, self.asked) {
@@ -193,7 +193,7 @@ impl Found {
         }
     }
 
-    /// The answer to a request that no operation is for.
+    /// Returns the problem of a request that has no operation.
     pub fn refusal(&self) -> Problem {
         match &self.node {
             node if self.is_whole && !node.asked.is_empty() => Problem::method_not_allowed(),
@@ -202,12 +202,12 @@ impl Found {
         }
     }
 
-    /// What a 405 has to say (RFC 9110, 15.5.6): the methods that there are.
+    /// Returns the header `Allow`, which a 405 must have (RFC 9110, 15.5.6).
     pub fn allowed(&self) -> HeaderValue {
         HeaderValue::from_str(&self.node.allowed).expect("methods are letters")
     }
 
-    /// What the log shows of the path.
+    /// Returns the part of the path that the log shows.
     pub fn shown<'r>(&self, path: &'r str) -> &'r str {
         let hidden = self.node.left_out.and_then(|index| self.captured.start(index));
         &path[..hidden.unwrap_or(self.seen_bytes)]
@@ -239,7 +239,7 @@ fn tree() -> Vec<Node> {
     tree
 }
 
-/// The node that `segment` of a path leads to from node `at`, made if it is new.
+/// Returns the child of node `at` for `segment`, and creates it if it is new.
 fn child(tree: &mut Vec<Node>, at: usize, segment: &'static str) -> usize {
     let new = tree.len();
     let node = &mut tree[at];
@@ -265,8 +265,8 @@ fn is_below(path: &str, root: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What the strictest operation at or below `path` needs, of those that read or of those that write; any token where
-/// they need different things.
+/// Returns the permission of the strictest operation at or below `path`, of those that read or of those that write. If
+/// they need different kinds of permission, it is any token.
 fn strictest(path: &str, reading: bool) -> Access {
     let below = || operations().filter(|operation| is_below(operation.path, path));
     let is_asked = |operation: &&Operation| matches!(operation.method, "GET" | "HEAD") == reading;
@@ -339,7 +339,7 @@ mod tests {
             (Method::GET, format!("{DB}/documents/t/1"), Scope::Read),
             (Method::POST, format!("{DB}/documents/t"), Scope::Write),
             (Method::GET, format!("{DB}/nothing"), Scope::Admin),
-            // No operations.
+            // These have no operations.
             (Method::POST, "/v0/nothing".to_owned(), Scope::Write),
             (Method::PUT, format!("{DB}/documents"), Scope::Write),
             (Method::DELETE, format!("{DB}/tables"), Scope::Admin),
@@ -455,7 +455,7 @@ mod tests {
             (format!("{DB}/transactions/0123/commit"), format!("{DB}/transactions/")),
             (format!("{DB}/transactions/0123/x"), format!("{DB}/transactions/")),
             (format!("{DB}/stats"), format!("{DB}/stats")),
-            // Nothing is there.
+            // These paths do not exist.
             (format!("{DB}/nothing"), format!("{DB}/nothing")),
             (format!("{DB}/nothing/k"), format!("{DB}/nothing")),
             (format!("{DB}/tables//entries/k"), format!("{DB}/tables/")),

@@ -4,8 +4,8 @@
 //! {"commit":7,"op":"put","table":"fruit","key":"apple","value":"red"}
 //! {"commit":7,"op":"commit","time_ms":1767225600000,"operations":1}
 //! ```
-//! Keys and values that are not text stand under their name with `_hex` behind it. A value of more than
-//! [`LONGEST_BYTES`] is left out: `value_bytes` says how long it is. So a line fits into bounded memory.
+//! Keys and values that are not text are written under their name with the suffix `_hex`. A value of more than
+//! [`LONGEST_BYTES`] is left out, and `value_bytes` gives its length. The memory of a line is therefore bounded.
 
 use crate::wire::digits::write_digits;
 use crate::wire::form::write_escaped;
@@ -16,7 +16,7 @@ use std::io::Write as _;
 /// The longest value that a line holds, in bytes.
 pub const LONGEST_BYTES: u64 = 1 << 20;
 
-/// Why lines ended before their change did.
+/// The error that ended the lines before their change ended.
 #[derive(Debug)]
 pub enum Ended<E> {
     /// The change could not be read.
@@ -31,7 +31,7 @@ impl<E> From<pando::Error> for Ended<E> {
     }
 }
 
-/// Calls `write` on each line of `change`, without its line feed, and with whether it is the last one, which is that of
+/// Calls `write` on each line of `change`, without its line feed, and with whether the line is the last one, that of
 /// the commit.
 ///
 /// ```
@@ -55,7 +55,7 @@ impl<E> From<pando::Error> for Ended<E> {
 /// ```
 ///
 /// # Errors
-/// Those of reading the change, and of `write`.
+/// An error of reading the change or of `write`.
 pub fn change_lines<E>(
     change: &Change<'_>,
     mut write: impl FnMut(&[u8], bool) -> Result<(), E>,
@@ -148,7 +148,7 @@ fn begin(op: &str, table: &str, line: &mut Vec<u8>) {
     member("table", table.as_bytes(), line);
 }
 
-/// A member that holds text, or digits under another name.
+/// Writes a member that holds text, or hexadecimal digits under another name.
 fn member(name: &str, bytes: &[u8], line: &mut Vec<u8>) {
     if std::str::from_utf8(bytes).is_ok() {
         let _ = write!(line, ",\"{name}\":\"");

@@ -1,4 +1,4 @@
-//! A record whose value is long, written as it is read: its memory is that of a piece.
+//! A record with a long value, which is written while it is read, in the memory of one piece.
 
 use crate::data::open::Open;
 use crate::limits::room::CHUNK_BYTES;
@@ -12,12 +12,12 @@ use std::str;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Longer values are not read whole to be written among other records.
+/// The longest value that is read as a whole to be written among other records.
 pub const LONG_BYTES: u64 = 1 << 20;
-/// What is read at once.
+/// The number of bytes that are read at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// How the bytes of a value are written.
+/// The encoding of the bytes of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writing {
     Plain,
@@ -25,22 +25,22 @@ enum Writing {
     Digits,
 }
 
-/// The record, as far as it is still to be written.
+/// The part of a record that is still to be written.
 #[derive(Debug)]
 pub struct LongRecord {
     key: Vec<u8>,
     form: Form,
-    /// `None` before the first piece.
+    /// The encoding; `None` before the first piece.
     writing: Option<Writing>,
     reader: Box<ValueReader>,
     left_bytes: u64,
-    /// What stands behind it.
+    /// The bytes that follow the value.
     after: Vec<u8>,
     _open: Arc<Open>,
 }
 
 impl LongRecord {
-    /// Of `key`, with the value of `reader`, which stands at its beginning, in the database `open`.
+    /// Creates the record of `key` with the value of `reader`, which is at its beginning, in the database `open`.
     pub fn new(form: Form, key: &[u8], reader: ValueReader, open: &Arc<Open>) -> Self {
         let (key, left_bytes, reader) = (key.to_vec(), reader.len_bytes(), Box::new(reader));
         LongRecord {
@@ -54,18 +54,19 @@ impl LongRecord {
         }
     }
 
-    /// What is written behind the record.
+    /// Returns the bytes that follow the record.
     pub fn after(&mut self) -> &mut Vec<u8> {
         &mut self.after
     }
 
-    /// The memory that it takes if it is to be one piece, in bytes; `None` if it may be several.
+    /// Returns the memory of the record in bytes if it must be one piece; `None` if it can be several.
     pub fn whole_bytes(&self) -> Option<u64> {
         let is_whole = self.form.is_apart() && self.writing.is_none() && self.left_bytes <= CHUNK_BYTES;
         is_whole.then_some(self.key.len() as u64 + 1 + self.left_bytes)
     }
 
-    /// All of it; `memory`, which it is counted as, is given back when the last of it was sent. Reads from the disk.
+    /// Returns the whole record. `memory`, which it is counted as, is released when the last of it was sent. Reads from
+    /// the disk.
     pub fn read_whole(mut self, memory: OwnedSemaphorePermit) -> io::Result<Bytes> {
         let mut all = Vec::with_capacity(self.whole_bytes().unwrap_or_default() as usize);
         while let Some(piece) = self.next_piece()? {
@@ -74,7 +75,7 @@ impl LongRecord {
         Ok(counted(all, memory))
     }
 
-    /// The next piece; none at the end. Reads from the disk.
+    /// Returns the next piece; `None` at the end. Reads from the disk.
     pub fn next_piece(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut out = Vec::new();
         let writing = match self.writing {
@@ -97,7 +98,7 @@ impl LongRecord {
         Ok((!out.is_empty()).then_some(out))
     }
 
-    /// Writes what stands before the value. To know whether that is text takes reading it once more.
+    /// Writes the bytes before the value. To find out whether the value is text, it is read once more.
     fn begin(&mut self, out: &mut Vec<u8>) -> io::Result<Writing> {
         let writing = match self.form {
             Form::Lines => Writing::Plain,
@@ -115,7 +116,7 @@ impl LongRecord {
     }
 }
 
-/// Whether all that `reader` reads is UTF-8. It stands at its beginning then.
+/// Returns whether `reader` has only UTF-8, and rewinds it.
 fn is_text(reader: &mut (impl Read + Seek)) -> io::Result<bool> {
     let (mut piece, mut kept, mut is_text) = (vec![0; PIECE_BYTES], 0, true);
     while is_text {
@@ -127,7 +128,7 @@ fn is_text(reader: &mut (impl Read + Seek)) -> io::Result<bool> {
         }
         match str::from_utf8(&piece[..filled]) {
             Ok(_) => kept = 0,
-            // Cut within a character: what there is of it is looked at with what follows.
+            // The piece ends within a character, whose bytes are checked together with the next piece.
             Err(error) if error.error_len().is_none() => {
                 piece.copy_within(error.valid_up_to()..filled, 0);
                 kept = filled - error.valid_up_to();

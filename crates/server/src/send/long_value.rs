@@ -1,4 +1,5 @@
-//! Values of more than 1 MiB: written as they are received, read as they are sent, with the memory of a few pieces.
+//! Values of more than 1 MiB, which are written while they are received and read while they are sent, in the memory of
+//! a few pieces.
 
 use crate::data::conditions::Conditions;
 use crate::data::open::Open;
@@ -19,20 +20,20 @@ use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Pieces on the way from the socket to the data file.
+/// The number of pieces between the socket and the data file.
 const PIECES_WAITING: usize = 8;
-/// What is read at once: as much as is verified together.
+/// The number of bytes that are read at once: the unit of checksums.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// On the way from the socket to the data file.
+/// A piece between the socket and the data file.
 enum Piece {
     Bytes(Bytes),
-    /// The body has ended as it should. Without this nothing is committed.
+    /// The complete end of the body. Without it nothing is committed.
     End,
 }
 
-/// Sets `key` to a body, and answers the commit's number. A client that goes away in the middle, or sends more than it
-/// may, leaves nothing behind.
+/// Sets `key` to a body and returns the commit number. If the client disconnects before the end, or sends more than the
+/// limit, nothing is stored.
 pub async fn put(
     open: Arc<Open>,
     table: Table,
@@ -61,7 +62,7 @@ pub async fn put(
     let storing = tokio::spawn(storing);
     let receiving = async move {
         let mut next = Some(begin);
-        // A closed channel: storing has failed, and says why.
+        // A closed channel means that storing has failed. Its error is returned below.
         while let Some(bytes) = next {
             if pieces.send(Piece::Bytes(bytes)).await.is_err() {
                 rest.discard().await;
@@ -80,11 +81,11 @@ pub async fn put(
     stored
 }
 
-/// A value on its way to a client.
+/// A value that is being sent to a client.
 pub struct LongValue {
     state: State,
     left_bytes: u64,
-    /// Neither closed nor dropped while it is read.
+    /// A handle that keeps the database from being closed or dropped while the value is read.
     open: Arc<Open>,
     permit: StreamPermit,
 }
@@ -96,7 +97,7 @@ enum State {
 }
 
 impl LongValue {
-    /// A response of all of `reader`, which stands at its beginning, of a value in `open`.
+    /// Returns a response with the whole value of `reader`, which is at its beginning, in `open`.
     pub fn response(reader: ValueReader, open: Arc<Open>, permit: StreamPermit) -> Response<ResponseBody> {
         let (left_bytes, place) = (reader.len_bytes(), permit.place());
         let value = LongValue { state: State::Ready(Box::new(reader)), left_bytes, open, permit };

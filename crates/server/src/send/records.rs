@@ -1,9 +1,9 @@
-//! Records as a body that is as long as they are and takes the memory of one batch.
+//! A body of any number of records, in the memory of one batch.
 //!
-//! A batch is read on a thread that may wait, from the key behind the last one on, in the same snapshot; while a client
-//! takes its time no thread waits for it. A long value ends its batch, and is read piece by piece as it is sent; one
-//! that has to be a single chunk waits until there is memory for it. What fails once the first bytes are sent can only
-//! break the body off: the last chunk never comes, and every client notices.
+//! A thread that may wait reads a batch, from the key after the last one, in the same snapshot. No thread waits for a
+//! slow client. A long value ends its batch, and is read in pieces while it is sent. If it must be a single chunk, it
+//! waits for enough memory. An error after the first bytes can only break the body off: the last chunk never arrives,
+//! and every client detects that.
 
 use crate::data::open::Open;
 use crate::limits::room::Room;
@@ -25,52 +25,52 @@ use std::task::{Context, Poll};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// About so much is read at once; a single record may be longer.
+/// The approximate number of bytes that are read at once. A single record may be longer.
 const BATCH_BYTES: usize = 128 << 10;
-/// Records of a batch, at most.
+/// The largest number of records in a batch.
 const BATCH_RECORDS: usize = 2048;
 
-/// Which records, in which order.
+/// The records of a body, and their order.
 #[derive(Clone, Debug)]
 pub enum Which {
-    /// Those of a span, from the first on.
+    /// The records of a span in ascending order.
     Forwards(Span),
-    /// Those of a span, from the last on.
+    /// The records of a span in descending order.
     Backwards(Span),
-    /// Those of some keys, one after the other; absent ones are said to be.
+    /// The records of some keys, in this order. Absent keys are reported.
     Keys(VecDeque<Vec<u8>>),
 }
 
-/// What is still to be read.
+/// The records that are still to be read.
 pub struct Records {
     snapshot: Snapshot,
     table: Table,
     which: Which,
     form: Form,
-    /// How many records there may still be.
+    /// The number of records that may still be read.
     left: u64,
     over: bool,
-    /// A reader uses the database, which is neither closed nor dropped meanwhile.
+    /// A handle that keeps the database from being closed or dropped.
     open: Arc<Open>,
 }
 
-/// What a body has next.
+/// The next part of a body.
 #[derive(Debug)]
 pub enum Part {
-    /// A piece of it, or with the contract's records a chunk.
+    /// A piece of the body, or with the contract's records a chunk.
     Bytes(Bytes),
     /// A record that is not read yet.
     Long(Box<LongRecord>),
 }
 
-/// What a batch is gathered in.
+/// A batch that is being gathered.
 #[derive(Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// The ends of the records.
+    /// The ends of the records in the bytes.
     cuts: Vec<usize>,
     last_key: Vec<u8>,
-    /// Behind all others.
+    /// A long record after all others.
     long: Option<Box<LongRecord>>,
 }
 
@@ -79,23 +79,23 @@ impl Batch {
         self.bytes.len() >= BATCH_BYTES || self.cuts.len() >= BATCH_RECORDS || self.has_long()
     }
 
-    /// The memory of what is read, in bytes.
+    /// Returns the memory of the records that were read, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether a long record stands behind the others. No other may come behind it.
+    /// Returns whether a long record follows the others. No other record can follow it.
     pub fn has_long(&self) -> bool {
         self.long.is_some()
     }
 
-    /// Says how to go on behind the last record.
+    /// Writes the cursor that continues after the last record.
     pub fn write_cursor(&mut self, form: Form) {
         let out = self.long.as_mut().map_or(&mut self.bytes, |long| long.after());
         form.write_cursor(&self.last_key, out);
     }
 
-    /// The record that `cursor` is on.
+    /// Adds the record that `cursor` is on.
     pub fn add(&mut self, form: Form, cursor: &mut Cursor<'_>, open: &Arc<Open>) -> Result<()> {
         if let Some(cut) = cursor.value_len().and_then(|bytes| form.cut(bytes)) {
             return self.add_cut(form, cursor, cut);
@@ -118,8 +118,7 @@ impl Batch {
         Ok(())
     }
 
-    /// The record that `cursor` is on, with the first `cut` bytes of its value. No more of a long one is read than
-    /// that.
+    /// Adds the record that `cursor` is on, with the first `cut` bytes of its value. No more of a long value is read.
     fn add_cut(&mut self, form: Form, cursor: &mut Cursor<'_>, cut: u64) -> Result<()> {
         let len_bytes = cursor.value_len().unwrap_or_default();
         let beginning = match cursor.value_reader()? {
@@ -134,7 +133,7 @@ impl Batch {
         Ok(())
     }
 
-    /// What was found of a key that was asked for.
+    /// Adds the result of looking a key up.
     pub fn add_found(
         &mut self,
         form: Form,
@@ -165,7 +164,7 @@ impl Batch {
         Ok(())
     }
 
-    /// What a body of it has, in order.
+    /// Returns the parts of the batch in order.
     pub fn into_parts(self, form: Form) -> VecDeque<Part> {
         let (mut rest, mut from) = (Bytes::from(self.bytes), 0);
         let mut parts = VecDeque::new();
@@ -181,7 +180,7 @@ impl Batch {
 }
 
 impl Records {
-    /// The records that a snapshot of `open` sees, `limit` at most.
+    /// Creates the records that a snapshot of `open` sees, at most `limit`.
     pub fn new(open: &Arc<Open>, table: Table, which: Which, form: Form, limit: Option<u64>) -> Result<Self> {
         let (snapshot, open) = (open.db.snapshot()?, Arc::clone(open));
         Ok(Records { snapshot, table, which, form, left: limit.unwrap_or(u64::MAX), over: false, open })
@@ -196,7 +195,7 @@ impl Records {
                 return Ok(());
             }
             if self.left == 0 {
-                // There is more, and this is how to go on.
+                // There are more records; the cursor continues after the last one.
                 batch.write_cursor(self.form);
                 self.over = true;
                 return Ok(());
@@ -204,7 +203,7 @@ impl Records {
             self.left -= 1;
             batch.add(self.form, &mut cursor, &self.open)?;
         }
-        // The cursor's key is that of the last record that was sent, should the limit be met right here.
+        // The cursor must name the last record that was sent if the limit is reached here.
         if self.left == 0 {
             let more = if forwards { cursor.advance()? } else { cursor.retreat()? };
             if more {
@@ -229,21 +228,21 @@ impl Records {
     }
 }
 
-/// A value that is short.
+/// Reads a short value.
 pub fn read_all(mut reader: ValueReader) -> Result<Vec<u8>> {
     let mut value = Vec::with_capacity(reader.len_bytes() as usize);
     reader.read_to_end(&mut value).map_err(inward)?;
     Ok(value)
 }
 
-/// The first `bytes` of a longer value.
+/// Reads the first `bytes` of a longer value.
 fn read_beginning(mut reader: ValueReader, bytes: u64) -> Result<Vec<u8>> {
     let mut beginning = vec![0; bytes as usize];
     reader.read_exact(&mut beginning).map_err(inward)?;
     Ok(beginning)
 }
 
-/// What a reader of a value failed with, as the library said it.
+/// Returns the library's error in an I/O error of a value's reader.
 pub fn inward(error: io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(ours) => ours,
@@ -251,11 +250,11 @@ pub fn inward(error: io::Error) -> Error {
     }
 }
 
-/// What is read batch by batch.
+/// A source of batches.
 pub trait Batches: Send + 'static {
-    /// The next batch; none at the end. Reads from the disk.
+    /// Returns the next batch; it is empty at the end. Reads from the disk.
     fn next_batch(&mut self) -> Result<VecDeque<Part>>;
-    /// Whether there is nothing more.
+    /// Returns whether the source is exhausted.
     fn is_over(&self) -> bool;
 }
 
@@ -269,7 +268,7 @@ impl Batches for Records {
             Which::Keys(keys) => self.read_keys(keys, &mut batch)?,
             Which::Forwards(span) => {
                 self.read_span(&span, true, &mut batch)?;
-                // The next key after the last one in byte order is that with a zero behind it.
+                // In byte order, the next key after a key is that key with a zero byte appended.
                 let mut next = batch.last_key.clone();
                 next.push(0);
                 let end = span.end().map_or(Bound::Unbounded, Bound::Excluded);
@@ -289,7 +288,7 @@ impl Batches for Records {
     }
 }
 
-/// Nothing more than what was read first.
+/// A source that yields nothing after the first batch.
 pub struct Nothing;
 
 impl Batches for Nothing {
@@ -306,9 +305,9 @@ impl Batches for Nothing {
 pub struct RecordsBody<R> {
     state: State<R>,
     ready: VecDeque<Part>,
-    /// None where all there is was read already.
+    /// The place of the stream; `None` if everything was read at the start.
     permit: Option<StreamPermit>,
-    /// What is counted of that.
+    /// The memory that is counted for what was read at the start.
     _memory: Option<OwnedSemaphorePermit>,
 }
 
@@ -318,9 +317,9 @@ type Parts = std::result::Result<VecDeque<Part>, Failed>;
 
 enum State<R> {
     Resting(Box<R>),
-    /// For memory, for a record that is to be one chunk.
+    /// Waits for memory, for a record that must be one chunk.
     Waiting(Box<R>, Box<LongRecord>, Memory),
-    /// On a thread that may wait. What it answers comes before all that is ready.
+    /// Reads on a thread that may wait. Its result comes before the parts that are ready.
     Reading(JoinHandle<(Box<R>, Parts)>),
     Over,
 }
@@ -335,8 +334,8 @@ impl<R: Batches> State<R> {
 }
 
 impl<R: Batches> RecordsBody<R> {
-    /// A response of `first`, and then the rest of `records`. Where there is no rest, it takes no place among streams:
-    /// a short answer waits for no slow client.
+    /// Returns a response with `first`, and then the rest of `records`. Without a rest it takes no place of a stream,
+    /// so a short response does not wait for slow clients.
     pub async fn response(room: &Room, records: R, first: VecDeque<Part>) -> Answer<Response<ResponseBody>> {
         let read = first.iter().map(|part| match part {
             Part::Bytes(bytes) => Some(bytes.len()),
@@ -415,7 +414,7 @@ impl<R: Batches> Body for RecordsBody<R> {
     }
 }
 
-/// A piece of a long record, and then what is left of it.
+/// Reads a piece of a long record and returns it with the rest.
 fn next_piece(mut long: Box<LongRecord>) -> Parts {
     Ok(match long.next_piece()? {
         Some(piece) => VecDeque::from([Part::Bytes(piece.into()), Part::Long(long)]),
@@ -423,7 +422,7 @@ fn next_piece(mut long: Box<LongRecord>) -> Parts {
     })
 }
 
-/// All of one.
+/// Reads a whole long record.
 fn whole(long: LongRecord, memory: OwnedSemaphorePermit) -> Parts {
     Ok(VecDeque::from([Part::Bytes(long.read_whole(memory)?)]))
 }

@@ -1,4 +1,4 @@
-//! What a server is made of, and what is looked after while it runs.
+//! The parts of a server, and its periodic maintenance.
 
 use crate::access::auth::Gatekeeper;
 use crate::calls::parts::{IsShipped, Parts};
@@ -18,22 +18,22 @@ use profile::freed;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A process that has grown by less keeps its free memory.
+/// The growth of the process below which it keeps its free memory.
 const GROWN_BYTES: u64 = 8 << 20;
 
 /// A server, without its sockets and threads.
 #[derive(Debug)]
 pub struct App {
-    /// How it is run.
+    /// The configuration of the server.
     pub config: Config,
-    /// What its requests work with.
+    /// The parts that requests use.
     pub parts: Arc<Parts>,
-    /// The memory of the process after it gave some back last, or the least since.
+    /// The resident memory after the process last returned some to the system, or the least since.
     resident_bytes: AtomicU64,
 }
 
 impl App {
-    /// Over the databases of the directory; the default one is opened, or made.
+    /// Creates the databases of the directory, and opens or creates the default one.
     pub fn new(config: Config) -> Result<Self> {
         let limits = &config.limits;
         let budget = Budget::new(config.memory_bytes.unwrap_or_else(share_bytes));
@@ -66,7 +66,8 @@ impl App {
         Ok(App { config, parts: Arc::new(parts), resident_bytes: AtomicU64::new(0) })
     }
 
-    /// What is looked after every second, where one may wait: first what is quick, and what somebody waits for.
+    /// Runs the maintenance of every second, on a thread that may wait. Quick steps, and those that clients wait for,
+    /// come first.
     pub fn look_after(&self) {
         if let Err(error) = self.parts.keeper.refresh() {
             tracing::error!(%error, "the tokens could not be read again; the earlier ones stay valid");
@@ -80,11 +81,11 @@ impl App {
         self.give_back_memory();
     }
 
-    /// Gives back what the allocator keeps of freed memory, whenever the process has grown by some: what clients were
-    /// sent was allocated by one thread and freed by another, and would stay.
+    /// Returns freed memory of the allocator to the system when the process has grown. Responses are allocated by one
+    /// thread and freed by another, so their memory would stay otherwise.
     fn give_back_memory(&self) {
         let Some(resident) = freed::resident_bytes() else { return };
-        // Relaxed on all: one thread alone looks after this.
+        // Relaxed for all: only one thread runs this.
         let before = self.resident_bytes.load(Ordering::Relaxed);
         if resident < before + (before / 8).max(GROWN_BYTES) {
             self.resident_bytes.fetch_min(resident, Ordering::Relaxed); // Relaxed: as above.

@@ -1,16 +1,16 @@
 //! One connection, from its first byte to its last.
 //!
-//! 1. Requests are served one after the other. At the server's end the one under way is answered, and no other.
-//! 2. A connection on which nothing happens is closed: no request begun, no byte written and nothing being worked on
-//!    for as long as a head may take. That covers clients that never speak, that speak a byte at a time without coming
-//!    to the end of a head, and that do not take what they are sent. How long a body may pause is for `receive` to say.
-//!    A client in the middle of a head gets 408.
-//! 3. A client that sends nothing more, and has not closed its connection altogether, is answered: the two look the
-//!    same until something is written. Statements of SQL alone are given up [`GRACE`] after such an end, as they may
-//!    take long without anything to write, and others wait for their place.
-//! 4. What comes from the client passes a [`Gate`], and what the HTTP library refuses by itself gets a body there.
-//! 5. A stream whose place is lost ([`streams`](crate::limits::streams)) ends with its connection.
-//! 6. Instead of a timer for each request there is one for each connection, which rings seldom and looks at counters.
+//! 1. Requests are served one after the other. When the server ends, the request in progress gets its response, and no
+//!    further one is served.
+//! 2. An idle connection is closed: no request began, no byte was written and no work was in progress for as long as a
+//!    head may take. That covers clients that never send, that send a byte at a time without ending a head, and that do
+//!    not read their response. `receive` decides how long a body may pause. A client in the middle of a head gets 408.
+//! 3. A client that has closed only its sending side still gets a response, because it cannot be distinguished from one
+//!    that has disconnected until something is written. Only SQL statements are cancelled [`GRACE`] after such a close,
+//!    because they may take long without writing, and others wait for their place.
+//! 4. What the client sends passes a [`Gate`], which also adds a body to refusals of the HTTP library.
+//! 5. A stream that lost its place ([`streams`](crate::limits::streams)) ends with its connection.
+//! 6. There is no timer for each request. Each connection has one, which fires seldom and compares counters.
 
 use crate::limits::streams::Place;
 use crate::routes::tree::find;
@@ -33,60 +33,60 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
-/// The timer rings so many times within the time that nothing may happen.
+/// How often the timer fires within the time that a connection can be idle.
 const LOOKS: u32 = 4;
-/// How long statements of SQL go on for a client that sends nothing more.
+/// How long SQL statements continue after their client stops sending.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a client that is given up may take to receive why.
+/// How long a client whose connection is closed may take to receive the reason.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// What happens on a connection. One thread writes and reads it.
+/// The events and state of a connection. Only one thread reads and writes them.
 #[derive(Debug, Default)]
 struct Signs {
-    /// Requests begun, and writes made.
+    /// The number of requests begun and writes made.
     events: AtomicU64,
-    /// Whether a request is being worked on, or what is sent next for one.
+    /// Whether a request, or the next piece of its response, is in progress.
     working: Arc<Working>,
-    /// Whether that ends with the client: statements of SQL.
+    /// Whether that work ends with the client, as SQL statements do.
     is_given_up_early: AtomicBool,
-    /// The client sends nothing more.
+    /// Notifies that the client has stopped sending.
     has_ended: Notify,
-    /// The place of what is streamed was lost.
+    /// Notifies that the stream has lost its place.
     cut: Arc<Notify>,
-    /// Within a head.
+    /// Whether a head is being received.
     is_within_head: AtomicBool,
-    /// The rest of a head did not come: the client gets 408.
+    /// Whether the rest of a head did not arrive in time, so that the client gets 408.
     is_late: AtomicBool,
     reader: Mutex<Option<Waker>>,
 }
 
 impl Signs {
     fn note(&self) {
-        // Relaxed: one thread alone looks at it.
+        // Relaxed: only one thread uses it.
         self.events.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request has begun.
+    /// Notes that a request has begun.
     fn begin(&self, is_given_up_early: bool) {
         self.note();
         self.working.set(true);
         self.is_given_up_early.store(is_given_up_early, Ordering::Relaxed); // Relaxed: as above.
     }
 
-    /// Whether the client's end is to be looked for.
+    /// Returns whether to check that the client has stopped sending.
     fn looks_for_end(&self) -> bool {
-        // Relaxed: as above.
+        // Relaxed: see above.
         self.working.get() && self.is_given_up_early.load(Ordering::Relaxed)
     }
 
-    /// Has the connection end whose stream has lost its place.
+    /// Closes the connection if its stream loses its place.
     fn end_with(&self, place: &Place) {
         place.cut_by(&self.cut);
     }
 
-    /// Has the reader of a head learn that it is late. Answers whether there is one.
+    /// Tells the reader of a head that it is late. Returns whether a head is being read.
     fn tell_late(&self) -> bool {
-        // Relaxed: as above.
+        // Relaxed: see above.
         if !self.is_within_head.load(Ordering::Relaxed) {
             return false;
         }
@@ -97,7 +97,7 @@ impl Signs {
     }
 }
 
-/// Serves `stream` until its client leaves, is given up, or the server ends.
+/// Serves `stream` until its client disconnects, exceeds a limit, or the server ends.
 pub async fn serve(
     stream: TcpStream,
     service: Service,
@@ -159,14 +159,14 @@ pub async fn serve(
     }
 }
 
-/// Returns once nothing has happened for `patience`.
+/// Returns after nothing has happened for `patience`.
 async fn silence(signs: &Signs, patience: Duration) {
     let between = patience / LOOKS;
     let mut look = interval_at(Instant::now() + between, between);
     let (mut seen, mut quiet) = (0, 0);
     loop {
         look.tick().await;
-        // Relaxed: one thread alone looks at them.
+        // Relaxed: only one thread uses them.
         let events = signs.events.load(Ordering::Relaxed);
         if events != seen || signs.working.get() {
             (seen, quiet) = (events, 0);
@@ -179,26 +179,26 @@ async fn silence(signs: &Signs, patience: Duration) {
     }
 }
 
-/// Returns once the client of statements that run has sent its last, and nothing has happened for a while since.
+/// Returns after the client of running statements has stopped sending and nothing has happened for a while since.
 async fn end(signs: &Signs) {
     loop {
         signs.has_ended.notified().await;
-        // Relaxed on both: one thread alone looks at them.
+        // Relaxed for both: only one thread uses them.
         let events = signs.events.load(Ordering::Relaxed);
         sleep(GRACE).await;
-        // Relaxed: as above.
+        // Relaxed: see above.
         if signs.looks_for_end() && signs.events.load(Ordering::Relaxed) == events {
             return;
         }
     }
 }
 
-/// A socket that notes what is written to it, behind a gate.
+/// A socket with a gate, which notes each write.
 struct Watched {
     stream: TcpStream,
     signs: Arc<Signs>,
     gate: Gate,
-    /// What is sent in the place of the library's refusal.
+    /// The response that replaces the library's refusal.
     refusal: Option<Refusal>,
 }
 
@@ -214,11 +214,11 @@ impl Watched {
         written
     }
 
-    /// A head of the library's own, and whatever is behind it, is not sent: a refusal is, with a body. Answers whether
-    /// `bytes` were such a head.
+    /// Replaces a head of the library's own, and everything after it, by a refusal with a body. Returns whether `bytes`
+    /// was such a head.
     fn poll_refuse(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<bool>> {
         if self.refusal.is_none() {
-            // Relaxed: one thread alone looks at it.
+            // Relaxed: only one thread uses it.
             let is_late = self.signs.is_late.load(Ordering::Relaxed);
             self.refusal = Refusal::instead_of(bytes, self.gate.refusal(), is_late);
         }
@@ -231,7 +231,7 @@ impl Watched {
         Poll::Ready(Ok(true))
     }
 
-    /// Looks whether the client of statements that run sends nothing more, and is woken when it does.
+    /// Checks whether the client of running statements has stopped sending, and registers to be woken when it does.
     fn look_for_end(&mut self, context: &mut Context<'_>) {
         let mut byte = [0];
         let peeked = self.stream.poll_peek(context, &mut ReadBuf::new(&mut byte));
@@ -240,9 +240,10 @@ impl Watched {
         }
     }
 
-    /// Whether the head that is being read is to be refused, whatever comes: the gate has refused it, or it is late.
+    /// Returns whether the head that is being read is refused in any case, because the gate has refused it or it is
+    /// late.
     fn is_refused(&self) -> bool {
-        // Relaxed: one thread alone looks at it.
+        // Relaxed: only one thread uses it.
         self.gate.is_closed() || self.signs.is_late.load(Ordering::Relaxed)
     }
 }
@@ -268,7 +269,7 @@ impl AsyncRead for Watched {
         };
         let passed = this.gate.look(&mut buffer.filled_mut()[before..]);
         buffer.set_filled(before + passed);
-        // Relaxed: one thread alone looks at it.
+        // Relaxed: only one thread uses it.
         this.signs.is_within_head.store(this.gate.is_within_head(), Ordering::Relaxed);
         Poll::Ready(read)
     }

@@ -1,24 +1,24 @@
-//! One server a directory. The lock goes with the process, however that ends.
+//! The lock that allows one server for each directory. It ends with the process, even if that is killed.
 
 use pando::{Error, ErrorKind, Result};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-/// The file that is locked. It holds the process that has it, for messages.
+/// The file that is locked. It holds the id of the process that has the lock, for messages.
 const NAME: &str = "server.lock";
 
-/// The directory is this server's for as long as this lives.
+/// The lock of a directory, held until this is dropped.
 #[derive(Debug)]
 pub struct DirLock {
     _file: File,
 }
 
 impl DirLock {
-    /// Takes the directory.
+    /// Locks the directory.
     ///
     /// # Errors
-    /// `Locked` if another server has it.
+    /// `Locked` if another server has locked it.
     pub fn take(dir: &Path) -> Result<Self> {
         let path = dir.join(NAME);
         let failed = |what: &str| {

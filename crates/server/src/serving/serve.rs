@@ -1,13 +1,13 @@
 //! A server from its start to its end.
 //!
-//! 1. [`Server::start`]: the directory is locked, the default database opened, the address bound. What fails, fails
-//!    before the server reports that it is ready.
-//! 2. [`Server::run`]: one thread accepts connections, as many at a time as there may be, and gives them to the workers
-//!    in turn: a thread for each core, with a loop of its own that waits for its sockets alone. So the thread that
-//!    reads a request is the one that answers it, and wakes no other.
-//! 3. At SIGTERM, SIGINT or SIGXCPU: nothing more is accepted; every connection ends after the request it is in;
-//!    after the drain's time those that are left are cut off. Then every database is synced and closed.
-//! 4. SIGHUP, SIGUSR1 and SIGUSR2 change nothing: there is no file to open or read again, as the log is standard error
+//! 1. [`Server::start`] locks the directory, opens the default database and binds the address. Errors occur before the
+//!    server reports that it is ready.
+//! 2. [`Server::run`]: one thread accepts connections up to the limit and distributes them to the workers in turn.
+//!    There is a worker thread for each core, with an event loop of its own. The thread that reads a request also sends
+//!    its response, and wakes no other thread.
+//! 3. At SIGTERM, SIGINT or SIGXCPU no further connection is accepted, and every connection ends after its current
+//!    request. After the drain time the remaining ones are closed. Then every database is synced and closed.
+//! 4. SIGHUP, SIGUSR1 and SIGUSR2 are ignored. No file must be opened or read again, because the log is standard error,
 //!    and tokens are read again when they change.
 
 use crate::config::Config;
@@ -32,12 +32,12 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{interval, sleep, timeout};
 
-/// Threads that may wait, for each worker. They come when they are needed, and go when they are not.
+/// The number of threads that may wait, for each worker. They start when they are needed, and end when they are idle.
 const WAITING_THREADS: usize = 256;
-/// Connections that the system keeps until they are accepted. Of a burst that it does not keep, each client tries again
-/// after a second.
+/// The number of connections that the system keeps until they are accepted. If a burst exceeds it, each client tries
+/// again after a second.
 const BACKLOG: u32 = 4096;
-/// Open files beside connections.
+/// The number of open files in addition to connections.
 const OTHER_FILES: u64 = 2048;
 
 /// A server that is ready to run.
@@ -52,17 +52,18 @@ pub struct Server {
     _lock: DirLock,
 }
 
-/// The signals that the server hears.
+/// The signals that the server handles.
 #[derive(Debug)]
 struct Signals {
-    /// Those that end it in order; the last comes when the process has used up its time of CPU (`ulimit -t`).
+    /// The signals that end the server in order. The last one arrives when the process has used up its CPU time
+    /// (`ulimit -t`).
     ending: [Signal; 3],
-    /// Those that would end the process, had nobody asked for them.
+    /// The signals that would end the process by default and are ignored.
     ignored: [Signal; 3],
 }
 
 impl Signals {
-    /// Begins to hear them. Within a runtime.
+    /// Begins to listen for the signals. It must be called within a runtime.
     fn hear() -> std::io::Result<Self> {
         let [hup, usr1, usr2] =
             [SignalKind::hangup(), SignalKind::user_defined1(), SignalKind::user_defined2()];
@@ -76,7 +77,7 @@ impl Signals {
         })
     }
 
-    /// Returns when one comes that ends the server.
+    /// Returns when a signal arrives that ends the server.
     async fn end(&mut self) {
         let ([term, int, xcpu], [hup, usr1, usr2]) = (&mut self.ending, &mut self.ignored);
         loop {
@@ -96,18 +97,18 @@ impl Signals {
     }
 }
 
-/// A thread with a loop of its own, and the way to it.
+/// A thread with its own event loop, and the channel to it.
 #[derive(Debug)]
 struct Worker {
     connections: UnboundedSender<Accepted>,
     thread: JoinHandle<()>,
 }
 
-/// A connection, and its place among those that there may be.
+/// A connection, and its permit.
 type Accepted = (std::net::TcpStream, OwnedSemaphorePermit);
 
-/// A loop, and threads that may wait for it. What they do is short, and somebody waits for it: they ask for short turns
-/// on the processor, so as not to wait long behind a checkpoint or one another.
+/// Creates an event loop, and threads that may wait. Their work is short and clients wait for it, so they ask for short
+/// time slices. They then do not wait long for a checkpoint or for one another.
 fn runtime() -> Result<Runtime> {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().thread_name("pando-waits").max_blocking_threads(WAITING_THREADS);
@@ -191,7 +192,7 @@ impl Worker {
         let work = move || {
             let _slice = ShortTimeSlice::begin();
             runtime.block_on(work(coming, service, ending));
-            // What clients wait for no more may still be at work: it ends before the databases are closed.
+            // Work whose clients have disconnected may still run. It ends before the databases are closed.
             runtime.shutdown_timeout(drain);
         };
         let thread = thread::Builder::new().name(format!("pando-http-{number}")).spawn(work);
@@ -200,7 +201,7 @@ impl Worker {
     }
 }
 
-/// Makes the directory, if it is missing.
+/// Creates the directory if it is missing.
 fn make_directory(dir: &Path) -> Result<()> {
     let shown = dir.display();
     if dir.exists() && !dir.is_dir() {
@@ -208,7 +209,7 @@ fn make_directory(dir: &Path) -> Result<()> {
             "{shown} is not a directory: name the directory that holds the databases"
         )));
     }
-    // Nobody would find in `default` below it what is in the database.
+    // The data would not be found in `default` below it.
     if dir.join("data").is_file() {
         return Err(Error::invalid(format!(
             "{shown} is itself a database: name the directory above it, whose subdirectories are the \
@@ -218,7 +219,7 @@ fn make_directory(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).map_err(|error| Error::io(format!("make {shown}"), error))
 }
 
-/// That an address could not be had, and what to do.
+/// Returns an error that the address could not be bound, with advice.
 fn refused(address: SocketAddr, error: std::io::Error) -> Error {
     let advice = match error.kind() {
         IoErrorKind::AddrInUse => {
@@ -233,17 +234,17 @@ fn refused(address: SocketAddr, error: std::io::Error) -> Error {
     Error::io(format!("listen on {address}{advice}"), error)
 }
 
-/// Accepts connections at `address`, within a runtime.
+/// Listens for connections at `address`. It must be called within a runtime.
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A new server binds although connections of the one before linger.
+    // A new server can bind although connections of the previous one linger.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// As many open files as connections need, if the system allows it; else as many connections as it allows, and a word
-/// about what to do.
+/// Raises the limit of open files to what the connections need. If the system does not allow that, returns the number
+/// of connections that it does allow, and logs a warning with advice.
 fn connections_allowed(wanted: usize) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let files = (wanted as u64).saturating_add(OTHER_FILES);
@@ -264,7 +265,7 @@ fn connections_allowed(wanted: usize) -> usize {
     allowed
 }
 
-/// A worker's loop: connections come until their sender is dropped, at the very end.
+/// Runs a worker's loop: receives connections until their sender is dropped at the end.
 async fn work(mut coming: UnboundedReceiver<Accepted>, service: Service, ending: watch::Receiver<bool>) {
     while let Some((stream, place)) = coming.recv().await {
         let stream = match TcpStream::from_std(stream) {
@@ -284,7 +285,7 @@ async fn work(mut coming: UnboundedReceiver<Accepted>, service: Service, ending:
     }
 }
 
-/// What is looked after while the server runs.
+/// Runs the periodic maintenance while the server runs.
 async fn look_after(app: Arc<App>) {
     let mut every_second = interval(Duration::from_secs(1));
     loop {
@@ -294,7 +295,7 @@ async fn look_after(app: Arc<App>) {
     }
 }
 
-/// Accepts connections until `ended` resolves, each as soon as there is a place for it.
+/// Accepts connections until `ended` resolves, each as soon as a permit is free.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
@@ -319,7 +320,7 @@ async fn accept(
                 let _ = workers[turn].connections.send(accepted);
             }
             Err(error) => {
-                // Too many open files, most likely: connections that end make room.
+                // The most likely cause is too many open files. Connections that end free some.
                 tracing::warn!(%error, "a connection could not be accepted");
                 sleep(Duration::from_millis(50)).await;
             }
@@ -333,7 +334,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::path::PathBuf;
 
-    /// The time slice of a thread of this process, where the kernel tells of it.
+    /// Returns the time slice of a thread of this process, if the kernel shows it.
     fn slice_ns(thread: &Path) -> Option<u64> {
         let text = std::fs::read_to_string(thread.join("sched")).ok()?;
         let line = text.lines().find(|line| line.starts_with("se.slice"))?;
@@ -361,7 +362,7 @@ mod tests {
         stream.set_nonblocking(true).unwrap();
         let place = Arc::clone(&app.parts.connections.places).try_acquire_owned().unwrap();
         worker.connections.send((stream, place)).unwrap();
-        // Once it has answered it is behind its request for slices.
+        // Once the worker has responded, its request for time slices has been made.
         client.write_all(b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
         client.read_exact(&mut [0; 12]).unwrap();
         let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());

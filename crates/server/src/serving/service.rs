@@ -1,11 +1,11 @@
-//! The way of each request: answered here and now if memory can tell, else by its handler.
+//! The steps of each request: it gets its response from memory at once, or from its handler.
 //!
-//! 1. [`find`] has looked at the method and the path, once: which operation is asked for.
-//! 2. [`Service::admit`]: whether the request may be looked at at all.
-//! 3. What memory knows is answered on the thread that read the socket, without a hand-off and without a lock.
-//! 4. A request that cannot be right is refused before its body is received: its query, its head, its method.
-//! 5. The handler of the operation answers.
-//! 6. [`Noted`] counts the request, writes its line, and keeps it if it was slow.
+//! 1. [`find`] looks at the method and the path once, and finds the operation.
+//! 2. [`Service::admit`] checks whether the request is authorized.
+//! 3. If the value is in memory, the thread that read the socket responds, without a hand-off and without a lock.
+//! 4. An invalid request is refused before its body is received: because of its query, its head or its method.
+//! 5. The handler of the operation runs.
+//! 6. [`Noted`] counts the request, writes its log line, and keeps it if it was slow.
 //!
 //! [`find`]: crate::routes::tree::find
 
@@ -32,14 +32,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// Answers requests. Cheap to clone: each connection has one.
+/// Responds to requests. Cheap to clone: each connection has a clone.
 #[derive(Clone, Debug)]
 pub struct Service {
     parts: Arc<Parts>,
     settings: Arc<Settings>,
 }
 
-/// What of the configuration requests depend on.
+/// The part of the configuration that requests depend on.
 #[derive(Debug)]
 struct Settings {
     limits: Limits,
@@ -47,18 +47,18 @@ struct Settings {
 }
 
 impl Service {
-    /// Answers with these parts.
+    /// Creates a service with these parts.
     pub fn new(parts: Arc<Parts>, config: &Config) -> Self {
         let settings = Settings { limits: config.limits.clone(), allow_anyone: config.allow_anyone };
         Service { parts, settings: Arc::new(settings) }
     }
 
-    /// The limits on clients.
+    /// Returns the limits on clients.
     pub fn limits(&self) -> &Limits {
         &self.settings.limits
     }
 
-    /// Whether the request may be looked at at all.
+    /// Checks whether the request is authorized.
     #[inline]
     fn admit<B>(&self, request: &Request<B>, found: &Found) -> Answer<()> {
         let (method, headers, path) = (request.method(), request.headers(), request.uri().path());
@@ -71,10 +71,10 @@ impl Service {
         found.refuse_raw_write(method, path)
     }
 
-    /// The answer of memory, if it has one.
+    /// Returns the response from memory, if the value is there.
     #[inline]
     fn recall<B>(&self, request: &Request<B>, found: &Found) -> Option<Response<Body>> {
-        // HEAD may ask for what GET does, and is for its handler.
+        // HEAD may find the operation of GET, and is left to its handler.
         let recall = found.operation()?.recall.filter(|_| *request.method() == Method::GET)?;
         recall(&self.parts, Target::new(request.uri(), found.captured()), request.headers())
     }
@@ -87,8 +87,9 @@ impl Service {
         check_head(request, if is_import { limits.import_bytes } else { limits.body_bytes })
     }
 
-    /// The response to a request, which asks for what was `found`. Ready at once if memory can tell. A client that is
-    /// still sending a body which nobody takes is heard first, for a while: it may not look at an answer before.
+    /// Returns the response to a request for the operation in `found`. It is ready at once if memory has it. If a
+    /// client is still sending a body that nothing reads, the body is received first for a bounded time, because the
+    /// client may not read the response before.
     pub fn answer<B>(
         &self,
         found: Found,
@@ -127,7 +128,7 @@ impl Service {
                             Some(writing) => writing.run(&parts, (operation.run)(&parts, call, body)).await,
                         },
                         None => {
-                            // So that what is left of it comes back.
+                            // The unread rest comes back when the body is dropped.
                             drop(body);
                             Err(found.refusal())
                         }
@@ -151,7 +152,7 @@ struct Writing {
 }
 
 impl Writing {
-    /// `None` if nothing is shipped, or the request only reads.
+    /// Returns `None` if nothing is shipped, or the request only reads.
     fn of(parts: &Parts, operation: &Operation, call: &Call) -> Option<Self> {
         if parts.shipping == IsShipped::No || operation.method == "GET" || operation.method == "HEAD" {
             return None;
@@ -164,7 +165,7 @@ impl Writing {
         Some(Writing { database: database.to_owned() })
     }
 
-    /// Refuses it where another writer has taken over. In sync mode, its answer waits until what was committed is in
+    /// Refuses the request if another writer has taken over. In sync mode, its response waits until the commit is in
     /// the bucket.
     async fn run(self, parts: &Parts, work: Pending) -> Answer {
         let data = parts.data();
@@ -189,28 +190,28 @@ impl Writing {
     }
 }
 
-/// How long a write waits for the bucket.
+/// The longest time that a write waits for the bucket.
 const SHIPPED_WITHIN: Duration = Duration::from_secs(30);
 const NOT_SHIPPED: &str = "the write is stored in this database, but was not in the bucket within 30 s; \
                            it is shipped when the bucket can be reached again, and is lost if this machine is \
                            lost before";
 
-/// The body of a request that is answered without it, unless its client waits to be asked for it.
+/// Returns the unread body of a request, unless its client waits for permission to send it.
 #[cold]
 fn left_of<B: http_body::Body>(request: Request<B>) -> Option<B> {
     let asks_first = request.headers().contains_key(EXPECT);
     (!asks_first && !request.body().is_end_stream()).then(|| request.into_body())
 }
 
-/// What is said and counted of a request at its end.
+/// The facts that are logged and counted at the end of a request.
 struct Noted {
     begun: Instant,
     found: Found,
-    /// The id that the answer carries: of one that was answered at once only where the client gave it, or a line is
-    /// wanted.
+    /// The id that the response carries. If the response came from memory, it is set only if the client sent it, or if
+    /// a log line is wanted.
     id: Option<HeaderValue>,
     line: Option<Line>,
-    /// What was asked, of one that was handed on: only such a one is slow.
+    /// The method and address of a request that was handed to its handler. Only such a request can be slow.
     asked: Option<(Method, Uri)>,
 }
 
@@ -237,7 +238,7 @@ impl Noted {
         if response.status() == StatusCode::METHOD_NOT_ALLOWED {
             response.headers_mut().insert(ALLOW, self.found.allowed());
         }
-        // A profile takes as long as it was asked to.
+        // The duration of a profile is set by its request.
         let is_timed = self.found.operation().is_some_and(|operation| operation.is_timed);
         if let Some((method, uri)) = self.asked.filter(|_| watch.slow.is_slow(took) && !is_timed) {
             watch.slow.note(Slow {

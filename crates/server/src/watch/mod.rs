@@ -1,4 +1,4 @@
-//! What operators learn of requests.
+//! What operators can observe of requests.
 
 pub mod observe;
 pub mod slow;

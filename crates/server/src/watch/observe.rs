@@ -1,14 +1,14 @@
-//! What requests took and how they ended, counted without a lock and without a line that two workers write.
+//! Counts requests, their latencies and their statuses, without a lock and without a cache line that two workers write.
 //!
-//! A latency is counted in the bucket of its length: eight buckets for each doubling, from a microsecond to a minute,
-//! so that a percentile read off them is at most an eighth too long. Each thread counts into a shard of its own;
-//! the reader adds them up.
+//! A latency is counted in a bucket. There are eight buckets for each doubling, from a microsecond to a minute, so a
+//! percentile that is computed from them is at most an eighth too long. Each thread counts into its own shard, and the
+//! reader adds the shards up.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What a request was, as far as counting goes.
+/// The kind of a request, for counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One record is read.
@@ -28,13 +28,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How many there are.
+    /// The number of kinds.
     pub const COUNT: usize = 7;
-    /// All.
+    /// All kinds.
     pub const ALL: [Kind; Kind::COUNT] =
         [Kind::Get, Kind::Put, Kind::Delete, Kind::Range, Kind::Transaction, Kind::Sql, Kind::Other];
 
-    /// Its name.
+    /// Returns the name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Get => "get",
@@ -48,21 +48,21 @@ impl Kind {
     }
 }
 
-/// Buckets for each doubling, as a power of two.
+/// The number of buckets for each doubling, as a power of two.
 const STEPS_LOG2: u32 = 3;
 const STEPS: usize = 1 << STEPS_LOG2;
-/// The first doubling: what is shorter than 2^10 ns is all one.
+/// The first doubling. All latencies below 2^10 ns share a bucket.
 const FIRST_LOG2: u32 = 10;
-/// The last: what is longer than 2^36 ns, a minute, is all one too.
+/// The last doubling. All latencies above 2^36 ns, about a minute, share a bucket.
 const LAST_LOG2: u32 = 36;
-/// How many buckets there are.
+/// The number of buckets.
 pub const BUCKETS: usize = (LAST_LOG2 - FIRST_LOG2) as usize * STEPS + 2;
-/// Workers beyond so many share shards.
+/// The number of shards. Further workers share them.
 const SHARDS: usize = 16;
-/// The classes of statuses: 2xx and the like; 0 is none.
+/// The number of status classes, such as 2xx. Class 0 is unused.
 pub const CLASSES: usize = 6;
 
-/// The bucket of a latency.
+/// Returns the bucket of a latency.
 fn bucket(ns: u64) -> usize {
     let log2 = 63 - (ns | 1).leading_zeros();
     if log2 < FIRST_LOG2 {
@@ -75,7 +75,7 @@ fn bucket(ns: u64) -> usize {
     1 + (log2 - FIRST_LOG2) as usize * STEPS + step
 }
 
-/// The longest latency of a bucket, in nanoseconds.
+/// Returns the longest latency of a bucket, in nanoseconds.
 pub fn bucket_end_ns(bucket: usize) -> u64 {
     if bucket == 0 {
         return 1 << FIRST_LOG2;
@@ -95,25 +95,25 @@ struct Counts {
 #[repr(align(128))]
 struct Shard([Counts; Kind::COUNT]);
 
-/// What all requests came to.
+/// The counts of all requests.
 #[derive(Debug)]
 pub struct Observed {
     shards: Box<[Shard]>,
 }
 
-/// What requests of one kind came to.
+/// The totals of requests of one kind.
 #[derive(Clone, Debug)]
 pub struct Totals {
-    /// How many took how long.
+    /// The number of requests in each bucket of latency.
     pub buckets: Box<[u64; BUCKETS]>,
-    /// How long they took together.
+    /// The sum of their latencies, in nanoseconds.
     pub total_ns: u64,
-    /// How they ended, by the first digit of the status.
+    /// The number of responses by the first digit of the status.
     pub statuses: [u64; CLASSES],
 }
 
 impl Totals {
-    /// How many there were.
+    /// Returns the number of requests.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
@@ -123,7 +123,7 @@ thread_local! {
     static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// The shard of this thread.
+/// Returns the shard of this thread.
 fn shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     SHARD.with(|shard| {
@@ -135,7 +135,7 @@ fn shard() -> usize {
 }
 
 impl Observed {
-    /// Nothing yet.
+    /// Creates counts of zero.
     pub fn new() -> Self {
         let counts = || Counts {
             buckets: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -145,24 +145,24 @@ impl Observed {
         Observed { shards: (0..SHARDS).map(|_| Shard(std::array::from_fn(|_| counts()))).collect() }
     }
 
-    /// Counts one.
+    /// Counts one request.
     #[inline]
     pub fn note(&self, kind: Kind, took: Duration, status: u16) {
         let counts = &self.shards[shard()].0[kind as usize];
         let ns = took.as_nanos() as u64;
-        // Relaxed on all: tallies, which order nothing.
+        // Relaxed for all: these are counters, which order nothing.
         counts.buckets[bucket(ns)].fetch_add(1, Ordering::Relaxed);
         counts.total_ns.fetch_add(ns, Ordering::Relaxed);
         let class = usize::from(status / 100).min(CLASSES - 1);
         counts.statuses[class].fetch_add(1, Ordering::Relaxed); // Relaxed: as above.
     }
 
-    /// All shards together.
+    /// Returns the sum of all shards.
     pub fn totals(&self, kind: Kind) -> Totals {
         let mut totals = Totals { buckets: Box::new([0; BUCKETS]), total_ns: 0, statuses: [0; CLASSES] };
         for shard in &self.shards {
             let counts = &shard.0[kind as usize];
-            // Relaxed on all: tallies, which order nothing.
+            // Relaxed for all: these are counters, which order nothing.
             for (total, count) in totals.buckets.iter_mut().zip(&counts.buckets) {
                 *total += count.load(Ordering::Relaxed);
             }

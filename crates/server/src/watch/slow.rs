@@ -1,14 +1,14 @@
-//! The slowest requests of the last minutes, with what is known of why.
+//! The slowest requests of the last minutes, with what is known about the cause.
 //!
-//! A request that took longer than `--slow` (10 ms) is kept, if it is among the slowest; one that did not costs a
-//! comparison. A single write says what its time went to: waiting for the commit before it, or its own commit, and with
-//! how many others. A get is explained afterwards, by who asks for `/v1/.../explain`: what it waited for then is
+//! A request that took longer than `--slow` (10 ms) is kept if it is among the slowest. A faster one costs only a
+//! comparison. A single write records what its time was spent on: waiting for the commit before it, or its own commit,
+//! and with how many other writes. A get can be explained afterwards with `/v1/.../explain`. What it waited for is
 //! counted by the database, in `pando_wait_seconds`.
 //!
-//! Of SQL the statements are kept, without their parameters; of an answer that is streamed, what it took to its first
-//! piece counts.
+//! SQL statements are kept without their parameters. For a streamed response, the time to its first piece counts.
 //!
-//! Keys stand in addresses, and values in statements: who may see the list may see everything.
+//! Addresses contain keys, and statements contain values. Therefore only a client that may see all data may see the
+//! list.
 
 use crate::wire::body::Body;
 use axum::http::Response;
@@ -16,35 +16,35 @@ use serde_json::{Value, json};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// So many are kept.
+/// The number of requests that are kept.
 const KEPT: usize = 50;
-/// For so long.
+/// The time for which they are kept.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 
-/// The list.
+/// The list of slow requests.
 #[derive(Debug)]
 pub struct SlowRequests {
     threshold: Duration,
-    /// The slowest first.
+    /// The slow requests, slowest first.
     list: Mutex<Vec<Slow>>,
 }
 
-/// One of them.
+/// A slow request.
 #[derive(Clone, Debug)]
 pub struct Slow {
-    /// What was asked.
+    /// The method of the request.
     pub method: String,
-    /// For what, query included.
+    /// The target of the request, including the query.
     pub target: String,
-    /// How it was answered.
+    /// The status of the response.
     pub status: u16,
-    /// The statements, of a request of SQL.
+    /// The statements of an SQL request.
     pub statements: Option<Asked>,
-    /// When that was.
+    /// The time at which the request ended.
     pub at: Instant,
-    /// How long it took.
+    /// The duration of the request.
     pub took: Duration,
-    /// What it went to, if it was a single write.
+    /// The phases of a single write.
     pub phases: Option<Phases>,
 }
 
@@ -54,29 +54,29 @@ pub struct Asked(String);
 
 #[cfg(feature = "sql")]
 impl Asked {
-    /// Of a text.
+    /// Keeps the beginning of `text`.
     pub fn new(text: &str) -> Self {
-        /// Characters that are kept.
+        /// The number of characters that are kept.
         const KEPT_CHARS: usize = 1000;
         Asked(text.chars().take(KEPT_CHARS).collect())
     }
 }
 
-/// What the time of a single write went to.
+/// The phases of a single write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phases {
-    /// Waiting in the queue: others were being committed, or no thread was there yet.
+    /// The time in the queue: other writes were being committed, or no thread was ready yet.
     pub queued: Duration,
-    /// The commit of which it was a part, its flush included.
+    /// The duration of the commit that included this write, with its flush.
     pub committed: Duration,
-    /// How many writes that commit had.
+    /// The number of writes in that commit.
     pub together: usize,
 }
 
-/// A response to a quicker write does not say what its time went to.
+/// The shortest write whose response carries its phases.
 const WORTH_SAYING: Duration = Duration::from_millis(1);
 
-/// Says, to who counts requests, what the time of this one went to.
+/// Attaches the phases of this request to its response, for the code that counts requests.
 pub fn say(response: &mut Response<Body>, phases: Option<Phases>) {
     if let Some(phases) = phases.filter(|phases| phases.queued + phases.committed >= WORTH_SAYING) {
         response.extensions_mut().insert(phases);
@@ -84,18 +84,18 @@ pub fn say(response: &mut Response<Body>, phases: Option<Phases>) {
 }
 
 impl SlowRequests {
-    /// None yet. Those that take `threshold` or longer will be kept.
+    /// Creates an empty list of requests that take `threshold` or longer.
     pub fn new(threshold: Duration) -> Self {
         SlowRequests { threshold, list: Mutex::default() }
     }
 
-    /// Whether a request that took so long is slow.
+    /// Returns whether a request of this duration is slow.
     #[inline]
     pub fn is_slow(&self, took: Duration) -> bool {
         took >= self.threshold
     }
 
-    /// Keeps one, if it is among the slowest.
+    /// Keeps a request if it is among the slowest.
     #[cold]
     pub fn note(&self, slow: Slow) {
         let mut list = self.list();
@@ -107,7 +107,7 @@ impl SlowRequests {
         }
     }
 
-    /// The list, the slowest first.
+    /// Returns the list as JSON, slowest first.
     pub fn to_json(&self, now: Instant) -> Value {
         let us = |time: Duration| time.as_micros() as u64;
         let fresh = |slow: &&Slow| now.saturating_duration_since(slow.at) < KEPT_FOR;

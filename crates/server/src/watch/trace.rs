@@ -1,22 +1,22 @@
-//! What a request is called, and a line about each for those who want one.
+//! The id of each request, and an optional log line about it.
 //!
-//! A request keeps the id that its client gave it (`x-request-id`), or is given one; the answer carries it. If it comes
-//! with a `traceparent` (W3C Trace Context) its trace is named in the line. The line is an event of `tracing` with the
-//! target `access`, and has the path without what stands behind the `?`, without keys, which are data, and without
-//! tokens of transactions, which let in everybody who knows them.
+//! A request keeps the id that its client sent (`x-request-id`), or gets a new one; the response carries it. If the
+//! request has a `traceparent` (W3C Trace Context), the line names its trace. The line is a `tracing` event with the
+//! target `access`. It has the path without the query, without keys, because they are data, and without transaction
+//! tokens, because anybody who knows such a token can use the transaction.
 
 use crate::wire::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The header.
+/// The header of the request id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// A longer id is not kept.
+/// The longest id that is kept.
 const MAX_ID_BYTES: usize = 128;
 
-/// What a line needs, kept while the request is worked on.
+/// The parts of a log line that are kept while the request runs.
 #[derive(Debug)]
 pub struct Line {
     method: Method,
@@ -25,7 +25,7 @@ pub struct Line {
     trace: Option<String>,
 }
 
-/// Makes ids that no other start of the server makes.
+/// Generates ids that no other start of the server generates.
 #[derive(Debug)]
 pub struct Ids {
     start: u64,
@@ -33,31 +33,31 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Beginning with what chance says.
+    /// Creates a generator from the random number `start`.
     pub fn new(start: u64) -> Self {
         Ids { start, next: AtomicU64::new(1) }
     }
 
     fn next(&self) -> HeaderValue {
-        // Relaxed: every number is given out once, in whatever order.
+        // Relaxed: each number is given out once, in any order.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         HeaderValue::from_str(&format!("{:016x}-{number:x}", self.start)).expect("hexadecimal digits")
     }
 
-    /// The id that the client gave, or a new one.
+    /// Returns the id that the client sent, or a new one.
     pub fn id_of(&self, headers: &HeaderMap) -> HeaderValue {
         let is_good = |id: &&HeaderValue| !id.is_empty() && id.len() <= MAX_ID_BYTES && id.to_str().is_ok();
         headers.get(REQUEST_ID).filter(is_good).cloned().unwrap_or_else(|| self.next())
     }
 }
 
-/// Whether lines are wanted at all.
+/// Returns whether log lines are enabled.
 #[inline]
 pub fn is_wanted() -> bool {
     tracing::enabled!(target: "access", tracing::Level::INFO)
 }
 
-/// The trace that a `traceparent` names.
+/// Returns the trace that a `traceparent` names.
 fn trace_of(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(TRACEPARENT)?.to_str().ok()?;
     let mut parts = text.split('-');
@@ -70,12 +70,12 @@ fn trace_of(headers: &HeaderMap) -> Option<String> {
 }
 
 impl Line {
-    /// Of a request; `shown` is its path without keys and tokens.
+    /// Creates the line of a request; `shown` is its path without keys and tokens.
     pub fn new(method: &Method, shown: &str, headers: &HeaderMap, id: HeaderValue) -> Self {
         Line { method: method.clone(), path: shown.to_owned(), id, trace: trace_of(headers) }
     }
 
-    /// Writes it.
+    /// Writes the line.
     pub fn write(&self, response: &Response<Body>, took: Duration) {
         let id = self.id.to_str().unwrap_or_default();
         let length = http_body::Body::size_hint(response.body()).exact();

@@ -7,22 +7,22 @@ use pando::{Error, Result};
 use profile::Window;
 use std::time::Duration;
 
-/// All of it.
+/// All that is counted and kept of requests.
 #[derive(Debug)]
 pub struct Watch {
-    /// What requests took.
+    /// The counts and latencies of requests.
     pub observed: Observed,
-    /// The slowest of them.
+    /// The slowest requests.
     pub slow: SlowRequests,
     /// The CPU profile of the last seconds, if it is kept.
     pub window: Option<Window>,
-    /// What requests are called.
+    /// The generator of request ids.
     pub ids: Ids,
 }
 
 impl Watch {
-    /// Nothing yet. Requests that take `slow` or longer will be kept, and `window` of the CPU profile; `start` is a
-    /// number that no other start of the server has.
+    /// Creates empty counts. Requests that take `slow` or longer will be kept, and `window` of the CPU profile. `start`
+    /// is a number that no other start of the server has.
     pub fn new(slow: Duration, window: Option<Duration>, start: u64) -> Result<Self> {
         let window = window.map(|keep| Window::start(profile::Kind::Cpu, keep)).transpose();
         Ok(Watch {

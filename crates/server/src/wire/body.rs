@@ -1,4 +1,4 @@
-//! What a response carries. Most are one piece of memory, and say so without a box and a virtual call.
+//! The body of a response. Most bodies are one piece of memory, and need no box and no virtual call.
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -11,47 +11,48 @@ use tokio::sync::OwnedSemaphorePermit;
 /// The body of a response.
 #[derive(Debug)]
 pub enum Body {
-    /// All of it; `None` once it was sent.
+    /// All bytes of the body; `None` once they were sent.
     Whole(Option<Bytes>),
-    /// Piece by piece.
+    /// A body that is sent in pieces.
     Pieces {
-        /// Where they come from.
+        /// The source of the pieces.
         body: axum::body::Body,
-        /// Says that the server is at work while there is nothing to send: it looks for the next record, say.
+        /// Records that the server is at work while there is nothing to send, because it looks for the next record, for
+        /// example.
         working: Option<Arc<Working>>,
     },
 }
 
-/// Whether it is the server that keeps the client of a connection waiting, not the other way round.
+/// Whether the client of a connection waits for the server, rather than the server for the client.
 #[derive(Debug, Default)]
 pub struct Working(AtomicBool);
 
 impl Working {
-    /// Notes it.
+    /// Sets whether the client waits for the server.
     pub fn set(&self, working: bool) {
-        // Relaxed: one thread alone looks at it.
+        // Relaxed: only one thread uses it.
         self.0.store(working, Ordering::Relaxed);
     }
 
-    /// Whether it is so.
+    /// Returns whether the client waits for the server.
     pub fn get(&self) -> bool {
-        // Relaxed: as above.
+        // Relaxed: see above.
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl Body {
-    /// One piece of memory.
+    /// Creates a body of one piece of memory.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Body::Whole(Some(bytes.into()))
     }
 
-    /// Nothing.
+    /// Creates an empty body.
     pub fn empty() -> Self {
         Body::Whole(None)
     }
 
-    /// The same; what comes in pieces says in `working` who waits for whom.
+    /// Registers `working`, in which a body that is sent in pieces records whether the client waits for the server.
     pub fn watched_by(self, working: &Arc<Working>) -> Self {
         match self {
             Body::Pieces { body, .. } => Body::Pieces { body, working: Some(Arc::clone(working)) },
@@ -101,7 +102,7 @@ impl HttpBody for Body {
     }
 }
 
-/// Bytes that are counted as `memory` until the last of them is gone.
+/// Wraps bytes that are counted as `memory` until the last clone is dropped.
 pub fn counted(bytes: Vec<u8>, memory: OwnedSemaphorePermit) -> Bytes {
     struct Counted {
         bytes: Vec<u8>,

@@ -1,42 +1,42 @@
-//! How records look on the wire.
+//! The forms in which records are sent.
 //!
-//! * Lines, the contract's: `key`, a line feed, `value`; bytes as they are, a chunk a record.
-//! * NDJSON: an object a line, `{"key":...,"value":...}`. Bytes that are not UTF-8 are written in hexadecimal digits
-//!   under the name with `_hex` behind it, as `pando export` writes them and `pando import` reads them.
+//! * Lines, the form of the contract: `key`, a line feed, `value`. Bytes are not encoded, and each record is a chunk.
+//! * NDJSON: one object per line, `{"key":...,"value":...}`. Bytes that are not UTF-8 are written as hexadecimal digits
+//!   under the name with the suffix `_hex`, as `pando export` writes them and `pando import` reads them.
 
 use crate::wire::digits::{from_hex, hex, write_digits};
 use serde_json::{Map, Value};
 use std::io::Write;
 
-/// How records are written.
+/// The form of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The contract's.
+    /// The form of the contract.
     Lines,
-    /// An object a line.
+    /// One object per line.
     Ndjson {
         /// Whether the values are left out.
         keys_only: bool,
-        /// So many bytes of a longer value are written, and how long it is; `None`: all of it.
+        /// The number of bytes that are written of a longer value, together with its length; `None`: all bytes.
         value_bytes: Option<u64>,
     },
 }
 
-/// The most that a value can be cut down to: what is read whole.
+/// The largest length to which values can be cut, which is also the longest value that is read as a whole.
 pub const LONGEST_CUT_BYTES: u64 = 1 << 20;
 
 impl Form {
-    /// Whether each record is a chunk of its own.
+    /// Returns whether each record is a chunk of its own.
     pub fn is_apart(self) -> bool {
         self == Form::Lines
     }
 
-    /// Whether values are to be read.
+    /// Returns whether values are needed.
     pub fn has_values(self) -> bool {
         !matches!(self, Form::Ndjson { keys_only: true, .. })
     }
 
-    /// How many bytes of a value of `len_bytes` are written, if not all.
+    /// Returns how many bytes of a value of `len_bytes` are written, if not all.
     pub fn cut(self, len_bytes: u64) -> Option<u64> {
         match self {
             Form::Ndjson { keys_only: false, value_bytes: Some(most) } if len_bytes > most => Some(most),
@@ -44,9 +44,9 @@ impl Form {
         }
     }
 
-    /// Writes one record of which this is the beginning of the value, which has `len_bytes`.
+    /// Writes one record with only the beginning of its value, which has `len_bytes`.
     pub fn write_cut(self, key: &[u8], mut beginning: &[u8], len_bytes: u64, out: &mut Vec<u8>) {
-        // A character that was cut through is left out.
+        // A character that was cut is left out.
         if let Err(error) = std::str::from_utf8(beginning)
             && error.error_len().is_none()
         {
@@ -81,8 +81,8 @@ impl Form {
         }
     }
 
-    /// Writes one record up to the first byte of its value, of which it is known whether it is text, and answers what
-    /// stands behind the last: for values that are written piece by piece.
+    /// Writes one record up to the first byte of its value, and returns what must be written after the last byte.
+    /// `is_text` says whether the value is text. It is used for values that are written in pieces.
     pub fn write_open(self, key: &[u8], is_text: bool, out: &mut Vec<u8>) -> &'static [u8] {
         out.push(b'{');
         write_bytes("key", key, out);
@@ -90,14 +90,14 @@ impl Form {
         b"\"}\n"
     }
 
-    /// Says that a key that was asked for is not there.
+    /// Writes that a requested key does not exist.
     pub fn write_absent(self, key: &[u8], out: &mut Vec<u8>) {
         out.push(b'{');
         write_bytes("key", key, out);
         out.extend_from_slice(b",\"absent\":true}\n");
     }
 
-    /// Says how to go on behind `last`.
+    /// Writes the cursor that continues after `last`.
     pub fn write_cursor(self, last: &[u8], out: &mut Vec<u8>) {
         if self != Form::Lines {
             let _ = writeln!(out, "{{\"cursor\":\"{}\"}}", hex(last));
@@ -105,7 +105,7 @@ impl Form {
     }
 }
 
-/// A member of an object.
+/// Writes a member of an object.
 fn write_bytes(name: &str, bytes: &[u8], out: &mut Vec<u8>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => {
@@ -120,7 +120,7 @@ fn write_bytes(name: &str, bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What stands between the quotes of a text of JSON: a piece of it, cut wherever.
+/// Writes the content of a JSON string without its quotes. `text` can be any piece of it.
 pub fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
     for &byte in text {
         match byte {
@@ -134,10 +134,10 @@ pub fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes of the member `name` of an object, or of `name_hex`; `None` if it has neither.
+/// Returns the bytes of the member `name` of an object, or of `name_hex`; `None` if it has neither.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A message that says what is wrong with the member.
 pub fn bytes_of(object: &Map<String, Value>, name: &str) -> Result<Option<Vec<u8>>, String> {
     match (object.get(name), object.get(&format!("{name}_hex"))) {
         (None, None) => Ok(None),

@@ -1,48 +1,48 @@
-//! What the HTTP library cannot tell afterwards: the bytes of a connection are looked at before it gets them.
+//! Checks the bytes of a connection before the HTTP library reads them, for errors that cannot be detected afterwards.
 //!
-//! 1. [`Gate::look`] follows the heads and bodies of requests through whatever pieces they come in. Of a head it
-//!    looks at the beginning and the end of each line; a body it skips.
-//! 2. Refused are the ways of writing a head that two programs may understand differently, so that one of them takes
-//!    for a body what the other takes for the next request (RFC 9112, 6.1 and 11.2): `content-length` beside
-//!    `transfer-encoding`, lines that end in a line feed alone, and header lines that go on in the next line.
-//! 3. What is refused is made unreadable for the library, which then refuses it and closes the connection as for any
-//!    bad bytes. Its refusals have no body: [`Refusal`] says what the body is.
+//! 1. [`Gate::look`] follows the heads and bodies of requests through pieces of any size. Of a head it reads the
+//!    beginning and the end of each line; it skips bodies.
+//! 2. It refuses forms of a head that two programs may understand differently, so that one of them takes for a body
+//!    what the other takes for the next request (RFC 9112, 6.1 and 11.2): `content-length` beside `transfer-encoding`,
+//!    lines that end in a line feed alone, and header lines that continue in the next line.
+//! 3. It makes a refused head unreadable for the library, which then refuses it and closes the connection as for any
+//!    malformed bytes. The library's refusals have no body: [`Refusal`] adds one.
 
 use crate::wire::problem::Problem;
 use axum::http::StatusCode;
 
-/// So much of a line is kept when it comes in several pieces: enough for the headers that matter.
+/// The number of bytes of a line that are kept if it arrives in several pieces: enough for the headers that matter.
 const KEPT_LINE_BYTES: usize = 256;
-/// A byte that stands in no head.
+/// A byte that no valid head contains.
 const UNREADABLE: u8 = 0;
 
-/// What the library gets of a head that is not to be understood: it looks at one again only when its end has come.
+/// The bytes that replace a head that cannot be understood. The library parses a head again only when it has ended.
 pub const UNREADABLE_END: &[u8] = b"\0\r\n\r\n";
 
-/// Where in the bytes of a connection the next one is.
+/// The position of the next byte in the stream of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Before the line of a request.
+    /// Before the request line.
     Between,
-    /// Within a head, behind the line of the request.
+    /// Within a head, after the request line.
     Head,
-    /// Within a body: so many bytes are left of it, or of one of its chunks.
+    /// Within a body: the number of bytes that are left of the body.
     Body(u64),
-    /// Behind a chunk that has so many bytes left, which the length of the next follows.
+    /// Within a chunk: the number of bytes that are left of it. The length of the next chunk follows.
     Chunk(u64),
     /// At the length of a chunk.
     ChunkLength,
-    /// Behind the last chunk.
+    /// After the last chunk.
     Trailers,
-    /// What was refused: nothing more is looked at.
+    /// After a refusal: no further byte is checked.
     Refused,
 }
 
-/// Looks at what is read from one connection.
+/// Checks the bytes that are read from one connection.
 #[derive(Debug)]
 pub struct Gate {
     place: Place,
-    /// The beginning of a line whose end has not come, and the last byte of it.
+    /// The beginning of a line that has not ended, and the last byte of it.
     line: Vec<u8>,
     last: u8,
     length: Option<u64>,
@@ -51,29 +51,29 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// At the beginning of a connection.
+    /// Creates a gate for a new connection.
     pub fn new() -> Self {
         let place = Place::Between;
         Gate { place, line: Vec::new(), last: 0, length: None, is_chunked: false, refusal: None }
     }
 
-    /// Whether the last head that began has not come to its end.
+    /// Returns whether a head has begun and not ended.
     pub fn is_within_head(&self) -> bool {
         self.place == Place::Head || (self.place == Place::Between && !self.line.is_empty())
     }
 
-    /// Whether nothing more is looked at.
+    /// Returns whether the gate has refused a head.
     pub fn is_closed(&self) -> bool {
         self.place == Place::Refused
     }
 
-    /// Why a head was refused, if one was.
+    /// Returns why a head was refused, if one was.
     pub fn refusal(&self) -> Option<&'static str> {
         self.refusal
     }
 
-    /// Looks at bytes that were read. Answers how many of them are to be handed on; the last of those is made
-    /// unreadable if they are refused.
+    /// Checks bytes that were read. Returns how many of them to hand on. If they are refused, the last of those is made
+    /// unreadable.
     pub fn look(&mut self, bytes: &mut [u8]) -> usize {
         let mut at = 0;
         while at < bytes.len() {
@@ -118,10 +118,10 @@ impl Gate {
         self.last = piece.last().copied().unwrap_or(self.last);
     }
 
-    /// A line has ended, the last piece of which is this, without its line feed.
+    /// Handles the end of a line. `piece` is its last piece, without the line feed.
     fn line_ends(&mut self, piece: &[u8]) -> Result<(), &'static str> {
         if self.line.is_empty() {
-            // As a rule it came in one piece.
+            // Usually a line arrives in one piece.
             return self.line_is(piece, piece.last().copied().unwrap_or_default());
         }
         self.keep(piece);
@@ -132,7 +132,7 @@ impl Gate {
     fn line_is(&mut self, line: &[u8], last: u8) -> Result<(), &'static str> {
         let is_empty = line == b"\r";
         match self.place {
-            // The library tells what is wrong with a chunk's length: there is no telling what follows it.
+            // The library reports a malformed chunk length. What follows it cannot be interpreted.
             Place::ChunkLength => self.chunk(line),
             Place::Trailers if is_empty => self.place = Place::Between,
             Place::Trailers => {}
@@ -181,14 +181,14 @@ impl Gate {
         let length = std::str::from_utf8(digits).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
         self.place = match length {
             Some(0) => Place::Trailers,
-            // With the two bytes behind it.
+            // The two bytes after the chunk are included.
             Some(length) => Place::Chunk(length.saturating_add(2)),
             None => Place::Refused,
         };
     }
 }
 
-/// The value of a header line, if it is of that name.
+/// Returns the value of a header line if the header has that name.
 fn value_of<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     let (found, rest) = line.split_at_checked(name.len())?;
     let value = rest.strip_prefix(b":")?;
@@ -203,8 +203,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// What to send in the place of `head`, if that is a refusal of the library's own: a head without a body. `why` is
-    /// what the gate found; `is_late` says that the rest of a head did not come.
+    /// Returns the response that replaces `head` if that is a refusal of the library: a head without a body. `why` is
+    /// the reason of the gate; `is_late` says that the rest of a head did not arrive in time.
     pub fn instead_of(head: &[u8], why: Option<&'static str>, is_late: bool) -> Option<Self> {
         let status = head.strip_prefix(b"HTTP/1.1 4")?.first_chunk::<2>()?;
         let has_no_body = head.windows(19).any(|text| text == b"content-length: 0\r\n");
@@ -237,12 +237,12 @@ impl Refusal {
         Some(Refusal { bytes: [head, body].concat().into_bytes(), sent: 0 })
     }
 
-    /// What is still to be sent.
+    /// Returns the bytes that are still to be sent.
     pub fn left(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
 
-    /// So much more was sent.
+    /// Notes that `bytes` more were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
     }
@@ -252,7 +252,8 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    /// What a gate says of bytes that come in pieces of that length, and how many it hands on.
+    /// Passes `text` to a gate in pieces of that length. Returns the reason of a refusal, the number of bytes handed
+    /// on, and the gate.
     fn refused_by_gate(text: &str, piece: usize) -> (Option<&'static str>, usize, Gate) {
         let (mut gate, mut handed_on) = (Gate::new(), 0);
         for bytes in text.as_bytes().chunks(piece) {

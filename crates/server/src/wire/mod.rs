@@ -1,4 +1,4 @@
-//! What goes over the wire: addresses, bodies, problems.
+//! What is sent over the network: addresses, bodies, problems.
 
 pub mod body;
 pub mod digits;

@@ -1,12 +1,12 @@
-//! A pipe from a thread that may wait to the body of a response: a few pieces at a time, and each end knows how the
-//! other fares.
+//! A pipe from a thread that may wait to the body of a response. It holds few pieces, and each end can observe the
+//! other.
 //!
-//! 1. The writing end waits while [`KEPT`] pieces are there that nobody has taken, until its deadline and no longer: a
-//!    client that takes its time holds neither memory nor, for ever, what is read for it.
-//! 2. Once the reading end is dropped, as its client went away, nothing more can be written, and a [`Watch`] says so to
-//!    whatever is at work for it.
-//! 3. The end is sent last, without waiting: all was written, or an error. A writing end that is dropped without one
-//!    was lost to a panic, and the reading end gets an error that says so.
+//! 1. The writing end waits while [`KEPT`] pieces have not been taken, until its deadline. A slow client therefore
+//!    occupies the memory of a few pieces only, and what is read for it is released at the deadline.
+//! 2. After the reading end is dropped because its client disconnected, nothing more can be written, and a [`Watch`]
+//!    reports this to the work that runs for it.
+//! 3. The end is sent last, without waiting: either everything was written, or an error. If a panic drops the writing
+//!    end before, the reading end gets an error that says so.
 
 use crate::wire::problem::{Answer, Problem};
 use bytes::Bytes;
@@ -18,25 +18,25 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// Pieces that wait to be taken.
+/// The number of pieces that wait to be taken.
 const KEPT: usize = 2;
 
-/// Nobody wants more: the reading end is gone, or the deadline has passed.
+/// The error that no more pieces are wanted: the reading end was dropped, or the deadline has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// Where pieces are put in.
+/// The writing end.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
     deadline: Instant,
 }
 
-/// Where they come out: the body of a response.
+/// The reading end: the body of a response.
 #[derive(Debug)]
 pub struct Reader(Arc<Shared>);
 
-/// Says whether the work is still wanted.
+/// Reports whether the work is still wanted.
 #[derive(Clone, Debug)]
 pub struct Watch {
     shared: Arc<Shared>,
@@ -57,7 +57,7 @@ struct State {
     waker: Option<Waker>,
 }
 
-/// Both ends.
+/// Creates a pipe and returns both ends.
 pub fn pipe(deadline: Instant) -> (Writer, Reader) {
     let shared = Arc::new(Shared::default());
     (Writer { shared: Arc::clone(&shared), deadline }, Reader(shared))
@@ -78,12 +78,12 @@ impl State {
 }
 
 impl Writer {
-    /// What says whether the work is still wanted.
+    /// Returns a handle that reports whether the work is still wanted.
     pub fn watch(&self) -> Watch {
         Watch { shared: Arc::clone(&self.shared), deadline: self.deadline }
     }
 
-    /// Puts a piece in, as soon as there is room.
+    /// Writes a piece as soon as there is room.
     pub fn write(&self, piece: Bytes) -> Result<(), Stopped> {
         let mut state = self.shared.state();
         loop {
@@ -103,7 +103,7 @@ impl Writer {
         Ok(())
     }
 
-    /// All was written, but for `last`.
+    /// Ends the pipe with the last piece `last`.
     pub fn finish(self, last: Bytes) {
         let mut state = self.shared.state();
         if !last.is_empty() {
@@ -112,7 +112,7 @@ impl Writer {
         state.end = Some(Ok(()));
     }
 
-    /// What was to be written cannot be.
+    /// Ends the pipe with an error.
     pub fn fail(self, problem: Problem) {
         self.shared.state().end = Some(Err(problem));
     }
@@ -128,28 +128,28 @@ impl Drop for Writer {
 }
 
 impl Watch {
-    /// Whether nobody wants more.
+    /// Returns whether no more pieces are wanted.
     pub fn is_over(&self) -> bool {
-        // Relaxed: it orders nothing, and is looked at again and again.
+        // Relaxed: it orders nothing, and is polled.
         self.shared.gone.load(Ordering::Relaxed) || Instant::now() >= self.deadline
     }
 }
 
 impl Reader {
-    /// The next piece; none at the end.
+    /// Returns the next piece; `None` at the end.
     #[cfg_attr(not(feature = "sql"), allow(dead_code))] // SQL waits for its first piece.
     pub async fn next(&mut self) -> Option<Answer<Bytes>> {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The same with a piece before the others.
+    /// Returns a reader that yields `first` before the other pieces.
     #[cfg_attr(not(feature = "sql"), allow(dead_code))] // SQL waits for its first piece.
     pub fn with_first(self, first: Bytes) -> Self {
         self.0.state().pieces.push_front(first);
         self
     }
 
-    /// Whether all was written and taken.
+    /// Returns whether everything was written and taken.
     #[cfg_attr(not(feature = "sql"), allow(dead_code))] // SQL waits for its first piece.
     pub fn is_over(&self) -> bool {
         let state = self.0.state();
@@ -177,7 +177,7 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         let state = self.0.state();
-        // Relaxed: `Writer::write` looks under the lock, and `Watch::is_over` again and again.
+        // Relaxed: `Writer::write` looks under the lock, and `Watch::is_over` polls.
         self.0.gone.store(true, Ordering::Relaxed);
         drop(state);
         self.0.taken.notify_one();

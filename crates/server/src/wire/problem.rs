@@ -1,4 +1,4 @@
-//! Errors as RFC 9457 problems: a status, a type that programs can tell apart, and a sentence for people.
+//! Errors as RFC 9457 problems: a status, a type that programs can distinguish, and a message for people.
 
 use crate::wire::body::Body;
 use crate::wire::target::BadEscape;
@@ -7,41 +7,41 @@ use axum::http::{HeaderValue, Response, StatusCode};
 use pando::{Error, ErrorKind};
 use serde_json::{Value, json};
 
-/// A request that was not done, and why.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub struct Problem {
     /// The status of the response.
     pub status: StatusCode,
-    /// What programs tell problems apart by: the end of the `type` member.
+    /// The name by which programs distinguish problems: the end of the `type` member.
     pub kind: &'static str,
-    /// What happened, to what, and what to do.
+    /// A message with what happened, where, and what to do.
     pub detail: String,
-    /// After how many seconds it is worth trying again.
+    /// The number of seconds after which a retry may succeed.
     pub retry_after_s: Option<u32>,
-    /// The library's error, if it was one.
+    /// The library's error, if there was one.
     pub cause: Option<Error>,
 }
 
-/// What handlers answer.
+/// The result of a handler.
 pub type Answer<T = Response<Body>> = Result<T, Problem>;
 
 impl Problem {
-    /// A problem with `status`.
+    /// Creates a problem with `status`.
     pub fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
         Problem { status, kind, detail: detail.into(), retry_after_s: None, cause: None }
     }
 
-    /// 400.
+    /// Creates a 400.
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Problem::new(StatusCode::BAD_REQUEST, "bad-request", detail)
     }
 
-    /// 404.
+    /// Creates a 404.
     pub fn not_found(detail: impl Into<String>) -> Self {
         Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
-    /// 405.
+    /// Creates a 405.
     pub fn method_not_allowed() -> Self {
         Problem::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -50,13 +50,13 @@ impl Problem {
         )
     }
 
-    /// 413.
+    /// Creates a 413.
     pub fn too_large(limit_bytes: u64) -> Self {
         let detail = format!("the body is longer than {limit_bytes} bytes; nothing was stored");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
     }
 
-    /// 503: so many are at it that one more would only take memory.
+    /// Creates a 503: a limit is reached, and one more request would only use memory.
     pub fn busy(what: &str) -> Self {
         let detail = format!("{what}; nothing was done; try again in a moment");
         let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail);
@@ -64,17 +64,17 @@ impl Problem {
         problem
     }
 
-    /// 500: something of ours failed.
+    /// Creates a 500: the server itself failed.
     pub fn internal(detail: impl Into<String>) -> Self {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
-    /// As the library would say it.
+    /// Returns the problem as an error of the library.
     pub fn into_error(self) -> Error {
         self.cause.unwrap_or_else(|| Error::new(ErrorKind::Io, self.detail))
     }
 
-    /// What it says.
+    /// Returns the JSON document of the problem.
     pub fn to_json(&self) -> Value {
         json!({
             "type": format!("urn:pando:problem:{}", self.kind),
@@ -84,7 +84,7 @@ impl Problem {
         })
     }
 
-    /// The response.
+    /// Returns the response.
     pub fn response(&self) -> Response<Body> {
         let status = self.status;
         let mut response = Response::new(Body::whole(self.to_json().to_string()));
@@ -96,7 +96,7 @@ impl Problem {
         }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            // What browsers know how to ask for: the token is the password, of whomever.
+            // Browsers can ask for this kind of credentials: the token is the password of any user.
             let basic = "Basic realm=\"Pando: a token as the password\", charset=\"UTF-8\"";
             headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(basic));
         }
@@ -110,7 +110,7 @@ impl From<BadEscape> for Problem {
     }
 }
 
-/// Whether the operating system said so.
+/// Returns whether the error comes from the operating system.
 fn is_of_the_system(error: &Error) -> bool {
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
@@ -130,7 +130,7 @@ impl From<Error> for Problem {
             ErrorKind::TooOld => (StatusCode::GONE, "too-old"),
             ErrorKind::Exists => (StatusCode::CONFLICT, "exists"),
             ErrorKind::Mismatch => (StatusCode::CONFLICT, "mismatch"),
-            // A file that is gone is no key or table that is absent.
+            // A missing file is not the same as a missing key or table.
             ErrorKind::Missing if is_of_the_system(&error) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
             ErrorKind::Missing => (StatusCode::NOT_FOUND, "not-found"),
             ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "bad-request"),

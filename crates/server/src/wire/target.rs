@@ -1,7 +1,7 @@
-//! What a request's target says: parameters and path segments, percent-decoded into bytes.
+//! The target of a request: parameters and path segments, percent-decoded into bytes.
 //!
-//! Keys are bytes, so nothing here assumes UTF-8, and `+` is a plus: the contract speaks of percent-encoding, not of
-//! forms. Text without an escape is borrowed, so that the usual look-up copies nothing.
+//! Keys are bytes, so nothing here assumes UTF-8. A `+` is a plus, because the contract uses percent-encoding and not
+//! the encoding of forms. Text without an escape is borrowed, so the usual look-up copies nothing.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadEscape;
 
-/// The bytes that `text` stands for.
+/// Percent-decodes `text`.
 pub fn decode(text: &str) -> Result<Cow<'_, [u8]>, BadEscape> {
     let bytes = text.as_bytes();
     let Some(first) = bytes.iter().position(|&byte| byte == b'%') else { return Ok(Cow::Borrowed(bytes)) };
@@ -30,12 +30,12 @@ pub fn decode(text: &str) -> Result<Cow<'_, [u8]>, BadEscape> {
     Ok(Cow::Owned(decoded))
 }
 
-/// The first parameter called `name` in a query, as it stands there.
+/// Returns the first parameter called `name` in a query, not decoded.
 pub fn raw_parameter<'q>(query: Option<&'q str>, name: &str) -> Option<&'q str> {
     raw_parameters(query, name).next()
 }
 
-/// All parameters called `name`, as they stand there.
+/// Returns all parameters called `name`, not decoded.
 pub fn raw_parameters<'q>(query: Option<&'q str>, name: &str) -> impl Iterator<Item = &'q str> {
     let pairs = query.unwrap_or_default().split('&');
     pairs.filter_map(move |pair| match pair.split_once('=') {
@@ -44,13 +44,13 @@ pub fn raw_parameters<'q>(query: Option<&'q str>, name: &str) -> impl Iterator<I
     })
 }
 
-/// The names of all parameters, as they stand there.
+/// Returns the names of all parameters, not decoded.
 pub fn names(query: Option<&str>) -> impl Iterator<Item = &str> {
     let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     pairs.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name))
 }
 
-/// The first parameter called `name`, decoded; `None` if it is missing.
+/// Returns the first parameter called `name`, decoded; `None` if it is missing.
 pub fn parameter<'q>(query: Option<&'q str>, name: &str) -> Result<Option<Cow<'q, [u8]>>, BadEscape> {
     raw_parameter(query, name).map(decode).transpose()
 }

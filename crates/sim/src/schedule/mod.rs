@@ -1,15 +1,15 @@
 //! A seeded scheduler: clients, checkpoints, snapshots and faults take turns on one simulated disk, in one thread.
 //!
-//! A run is a few *sessions*, each from an opening to a kill or a close. The next one goes on with what the process
-//! left behind: bytes that were not synced are still pending then, and may be lost later. In a session each turn is
-//! one resumable step: an operation of a client's transaction, its apply, its acknowledgement, a step of the
-//! checkpoint, a look at a snapshot. So several commits are applied before one is acknowledged, and all of it happens
-//! between the steps of a checkpoint.
+//! A run consists of a few *sessions*, each from an opening to a kill or a close. The next session continues with what
+//! the process left: bytes that were not synced are still pending then, and may be lost later. In a session each turn
+//! is one resumable step: an operation of a client's transaction, its apply, its acknowledgement, a step of the
+//! checkpoint, or a look at a snapshot. Therefore several commits are applied before one is acknowledged, and all of it
+//! happens between the steps of a checkpoint.
 //!
-//! What a run leaves is the history of its disks, and for each moment of them what a crash there must preserve:
-//! the *promise*, which grows with every acknowledgement and with everything that a reader was shown.
+//! The result of a run is the history of its disks, and for each moment of them what a crash there must preserve: the
+//! *promise*, which grows with every acknowledgement and with everything that a reader was shown.
 //!
-//! Sessions, and whose turn it is, are here; what is done with a turn is in `turns`.
+//! This file has the sessions and the choice of turns; `turns` has what is done in a turn.
 
 mod turns;
 
@@ -32,15 +32,15 @@ use store::commit::Applied;
 use store::relocate::Compaction;
 use store::{Snapshot, Store, Transaction};
 
-/// Every run crosses at least so many seals, checkpoints and segment switches.
+/// The least number of seals, checkpoints and segment switches of every run.
 const LEAST: Crossed = Crossed { seals: 3, checkpoints: 2, switches: 1 };
-/// A run that has not done so after this many sessions is a mistake of the workload.
+/// The number of sessions within which a run must reach that number. Otherwise the workload is wrong.
 const MAX_SESSIONS: usize = 12;
 
 /// Runs the workload of `seed`.
 ///
 /// # Errors
-/// What was wrong while it ran: a read, a snapshot, an error that nothing explains.
+/// The first failure while it ran: a wrong read or snapshot, or an error that nothing explains.
 pub fn run(seed: u64) -> Result<Run, String> {
     let mut workload = Workload::new(seed);
     let mut random = Random::seeded(seed ^ 0x7363_6865_6475_6c65);
@@ -60,7 +60,7 @@ pub fn run(seed: u64) -> Result<Run, String> {
     let mut promise = Promise::default();
     while !run.crossed.is_enough() || run.sessions.len() < 2 {
         if run.sessions.len() == MAX_SESSIONS {
-            // What attaches runs is sealed and absorbed so often that the log may never fill a segment.
+            // A run that attaches runs is sealed and absorbed so often that its log may never fill a segment.
             if run.options.write_set_bytes.is_some() && run.crossed.seals >= 10 * LEAST.seals {
                 break;
             }
@@ -82,7 +82,7 @@ impl Crossed {
     }
 }
 
-/// Who goes along from session to session.
+/// The participants that continue from session to session.
 struct Companions {
     copier: Copier,
     consume: Consume,
@@ -149,17 +149,17 @@ fn run_session(
     let looks = driver.follow.looks;
     drop(driver);
     run.looks += looks;
-    // The process is gone; this gives back what its thread still holds of the store.
+    // The process has ended; this releases what its thread still holds of the store.
     session.disk.clear_faults();
     let _ = store.close();
     Ok((session, next))
 }
 
-/// Why a turn did not end as usual.
+/// The reason why a turn did not end as usual.
 enum Stop {
-    /// The engine latched after an injected fault: the session is over.
+    /// The engine latched after an injected fault, so the session is over.
     Latched,
-    /// Something is wrong.
+    /// A failure, with its description.
     Wrong(String),
 }
 
@@ -169,7 +169,7 @@ impl From<String> for Stop {
     }
 }
 
-/// Where a client is.
+/// The state of a client.
 enum Client {
     Idle,
     Active {
@@ -178,7 +178,7 @@ enum Client {
         script: Script,
         next: usize,
     },
-    /// `synced`: what an acknowledgement promises.
+    /// `synced` is what an acknowledgement promises.
     Applied {
         applied: Applied,
         synced: u64,
@@ -201,14 +201,14 @@ struct Driver<'s> {
     /// The last time that the store returned.
     time_ms: u64,
     snapshots: Vec<(Snapshot, State)>,
-    /// How many sessions there were before: later ones are longer, so that every border is crossed in the end.
+    /// The number of sessions before this one. Later ones are longer, so that every limit is reached in the end.
     number: u64,
     follow: Follow,
     turns: u64,
 }
 
 impl<'s> Driver<'s> {
-    /// All turns of the session, and its end.
+    /// Takes all turns of the session, and ends it.
     fn drive(&mut self) -> Result<SimDisk, String> {
         let turns = 80 + self.random.below(260) + 60 * self.number;
         let fault_at = if self.random.chance(1, 3) { self.random.below(turns) } else { turns };
@@ -236,7 +236,7 @@ impl<'s> Driver<'s> {
         self.copier.give_up();
         self.follow.give_up();
         self.consume.give_up();
-        // The lock on the checkpoint goes first: closing waits for it.
+        // The lock on the checkpoint is released first, because closing waits for it.
         self.checkpoint = None;
         self.clients.clear();
         self.snapshots.clear();
@@ -252,15 +252,15 @@ impl<'s> Driver<'s> {
         self.session.course.enter(events, phase);
     }
 
-    /// A step without events gets a moment of its own.
+    /// Enters a step without events, which gets a moment of its own.
     fn enter_marked(&mut self, phase: Phase) {
         self.enter(phase);
         self.session.disk.mark(phase.label());
     }
 
-    /// Moves the clock by a millisecond; sometimes it jumps, and sometimes it goes back. The store's time never does.
-    /// It is at least what the clock shows, and passes no faster: since an opening at which the clock had gone back it
-    /// may be ahead.
+    /// Advances the clock by a millisecond. Sometimes it jumps, and sometimes it runs back, but the store's time never
+    /// runs back. It is at least what the clock shows, and advances no faster. After an opening at which the clock had
+    /// run back, it may be ahead.
     fn move_hand(&mut self) -> Result<(), String> {
         let hand = &self.workload.hand;
         let shown = hand.load(Ordering::SeqCst);
@@ -278,7 +278,7 @@ impl<'s> Driver<'s> {
         Ok(())
     }
 
-    /// Some call will fail, once or from then on.
+    /// Makes some call fail, once or from then on.
     fn inject(&mut self) {
         let call = if self.random.chance(2, 3) { CallKind::Sync } else { CallKind::Write };
         let (nth, sticky) = (1 + self.random.below(12), self.random.chance(1, 2));
@@ -315,7 +315,7 @@ impl<'s> Driver<'s> {
         self.observe()
     }
 
-    /// What readers are shown now is promised.
+    /// Promises what readers are shown now.
     fn observe(&mut self) -> Result<(), Stop> {
         if self.store.latched().is_some() {
             return Ok(());
@@ -338,7 +338,7 @@ impl<'s> Driver<'s> {
         }
     }
 
-    /// Whether an error is what an injected fault explains; it is wrong otherwise.
+    /// Returns the stop for an error that an injected fault explains. Any other error is a failure.
     fn explain(&self, what: &str, error: &Error) -> Stop {
         let injected = self.session.disk.faults_hit() > 0;
         let kinds = [ErrorKind::Io, ErrorKind::Full, ErrorKind::Latched, ErrorKind::Indeterminate];
@@ -348,7 +348,7 @@ impl<'s> Driver<'s> {
         Stop::Wrong(format!("{what}: {error:?}"))
     }
 
-    /// The same, but a fault that left the engine able to go on costs the caller only this step.
+    /// Same as [`Self::explain`], but a fault after which the engine can continue costs the caller only this step.
     fn excuse(&self, what: &str, error: &Error) -> Result<(), Stop> {
         let injected = self.session.disk.faults_hit() > 0 && self.store.latched().is_none();
         if injected && matches!(error.kind(), ErrorKind::Io | ErrorKind::Full) {
@@ -357,7 +357,7 @@ impl<'s> Driver<'s> {
         Err(self.explain(what, error))
     }
 
-    /// Whether a snapshot or transaction was refused because it was open for too long.
+    /// Returns whether a snapshot or transaction was refused because it was open for too long.
     fn is_expired(&self, error: &Error) -> bool {
         self.workload.options.max_snapshot_age.is_some() && error.kind() == ErrorKind::SnapshotTooOld
     }

@@ -1,4 +1,5 @@
-//! What is done with a turn: a client takes a step of its transaction, the store one of its own work, a reader a look.
+//! The actions of a turn: a client takes a step of its transaction, the store does some of its own work, or a reader
+//! looks.
 
 use super::{Client, Driver, Stop};
 use crate::model::Draft;
@@ -24,7 +25,7 @@ impl Driver<'_> {
                 Some(op) => match perform(&mut tx, &mut draft, op) {
                     Ok(()) => Client::Active { tx, draft, script, next: next + 1 },
                     Err(Trouble::Engine(_, error)) if self.is_expired(&error) => Client::Idle,
-                    // Where a large value, or what did not fit memory, could not be written, the client gives up.
+                    // The client rolls back if a large value, or data beyond its memory, could not be written.
                     Err(Trouble::Engine(what, error)) => {
                         self.excuse(&what, &error)?;
                         Client::Idle
@@ -47,8 +48,8 @@ impl Driver<'_> {
         Ok(Client::Active { tx: Box::new(tx), draft: Box::new(self.model.begin(now)), script, next: 0 })
     }
 
-    /// Whether a commit was refused, whole, because spilled runs have to be merged first: its turn came before that of
-    /// the checkpoint.
+    /// Returns whether a commit was refused as a whole because spilled runs must be merged first: its turn came before
+    /// that of the checkpoint.
     fn waits_for_checkpoint(&self, error: &Error) -> bool {
         error.kind() == ErrorKind::Full
             && self.store.latched().is_none()
@@ -84,12 +85,12 @@ impl Driver<'_> {
             self.enter_marked(Phase::Seal);
         }
         self.promise_synced(0);
-        // Also for what was only read: no acknowledged transaction has seen a `Sync` commit that is lost.
+        // This also holds for reads: no acknowledged transaction has seen a `Sync` commit that can be lost.
         let synced = self.model.newest_sync(applied.ts().0);
         Ok(Client::Applied { applied, synced })
     }
 
-    /// Whether the log made a segment ready since `start`.
+    /// Returns whether the log prepared a segment since `start`.
     fn switched_since(&self, start: usize) -> bool {
         let events = self.session.disk.events_since(start);
         events.iter().any(|event| matches!(event, Event::Create { .. } | Event::Rename { .. }))
@@ -115,7 +116,7 @@ impl Driver<'_> {
         let Some(checkpoint) = &mut self.checkpoint else { return self.begin_checkpoint() };
         let step = checkpoint.next_step();
         if step <= Step::SpaceMap && self.random.chance(1, 150) {
-            // Abandoned, as by a caller that gives up: nothing may be left of it.
+            // The checkpoint is abandoned, as by a caller that gives up. Nothing may be left of it.
             self.checkpoint = None;
             return Ok(());
         }
@@ -155,7 +156,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// The next round of a compaction.
+    /// Runs the next round of a compaction.
     fn compact(&mut self) -> Result<(), Stop> {
         self.enter(Phase::SegmentSwitch);
         match self.compaction.next_round(self.store) {
@@ -250,7 +251,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Reads go on, writes are refused.
+    /// Checks that reads work and writes are refused.
     pub(super) fn check_latched(&mut self) -> Result<(), String> {
         for (snapshot, state) in &self.snapshots {
             if snapshot.tables().is_err_and(|error| self.is_expired(&error)) {

@@ -1,8 +1,8 @@
 //! `CREATE`, `ALTER` and `DROP` of tables and indexes.
 //!
-//! SQLite reads the statement, in a database in memory that holds nothing but the tables it is about ([`Scratch`]);
-//! what it made of it is read back by pragmas, and becomes a change of the typed table. The change is part of the
-//! connection's transaction, as in SQLite.
+//! SQLite parses the statement in a database in memory that has only the tables that the statement uses ([`Scratch`]).
+//! Pragmas then return the result, which becomes a change of the typed table. The change is part of the connection's
+//! transaction, as in SQLite.
 
 mod scratch;
 
@@ -19,7 +19,7 @@ use crate::session::MARKER;
 use pando::Transaction;
 use rows::{Column, DynamicTable, IndexDefinition, KeyRange};
 
-/// A statement that changes schemas, of the main database.
+/// A statement that changes schemas of the main database.
 #[derive(Debug)]
 pub(crate) struct Ddl {
     sql: String,
@@ -27,7 +27,7 @@ pub(crate) struct Ddl {
     /// `IF EXISTS`, `IF NOT EXISTS`.
     is_lenient: bool,
     name: String,
-    /// Whether `main.` stands before the name.
+    /// Whether `main.` precedes the name.
     is_of_main: bool,
 }
 
@@ -36,7 +36,7 @@ enum Action {
     CreateTable,
     /// `CREATE TABLE ... AS`, with the query.
     CreateTableAs(String),
-    /// With the table's name.
+    /// `CREATE INDEX`, with the table's name.
     CreateIndex(String),
     AlterTable,
     DropTable,
@@ -44,7 +44,8 @@ enum Action {
 }
 
 impl Ddl {
-    /// The statement, if it is one. Those about temporary tables are SQLite's.
+    /// Parses a statement that changes schemas; `None` for others. Statements about temporary tables are left to
+    /// SQLite.
     pub fn parse(sql: &str) -> Result<Option<Self>> {
         let mut tokens = lexer::tokens(sql).peekable();
         let mut take = |keyword: &str| tokens.next_if(|token| token.is(keyword)).is_some();
@@ -112,7 +113,7 @@ impl Ddl {
         Ok(Some(Ddl { sql: sql.to_owned(), action, is_lenient, name: found, is_of_main }))
     }
 
-    /// Whether it is about a table or an index of `temp`, which go before Pando's.
+    /// Returns whether it is about a table or an index of `temp`, which take precedence over Pando's.
     pub fn is_temporary(&self, others: &Others) -> bool {
         match &self.action {
             Action::CreateTable | Action::CreateTableAs(_) => false,
@@ -123,7 +124,8 @@ impl Ddl {
     }
 }
 
-/// Runs a statement: all of it or nothing. `CREATE INDEX` outside of a transaction is many of them, beside writers.
+/// Runs a statement atomically. A `CREATE INDEX` outside of a transaction is many transactions, which run beside
+/// writers.
 pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
     let others = connection.others()?;
     if ddl.is_temporary(&others) {
@@ -144,7 +146,7 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
     connection.atomically(|| {
         connection.session().enter(connection.host)?;
         connection.session().changes_schemas();
-        // Whatever was undone before, all is read anew here.
+        // Everything is read again here, so an earlier undo does not matter.
         connection.session().take_undone();
         connection.tables.reload(connection.host)?;
         let catalog = connection.tables.known();
@@ -152,18 +154,18 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
             return create_as(connection, ddl, &catalog, query);
         }
         if !apply(connection, ddl, &catalog)? {
-            // A temporary table's, or nobody's.
+            // The name is that of a temporary table, or unknown.
             connection.sqlite.execute_batch(&ddl.sql)?;
             connection.names_changed();
         }
         Ok(())
     })?;
-    // A statement that was prepared before may name a table that is gone: preparing it again finds that out.
+    // A prepared statement may name a table that was dropped. Preparing it again detects that.
     connection.sqlite.flush_prepared_statement_cache();
     connection.reload()
 }
 
-/// Changes typed tables. Answers whether the statement is about one.
+/// Changes typed tables. Returns whether the statement is about one.
 fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> {
     let write = |work: &mut dyn FnMut(&mut Transaction) -> Result<()>| {
         connection.session().write(|tx| Ok(work(tx)))?
@@ -229,7 +231,7 @@ fn index_exists(ddl: &Ddl) -> Error {
     Error::new(format!("index {} already exists", ddl.name))
 }
 
-/// The index that a `CREATE INDEX` is about.
+/// Returns the definition of a `CREATE INDEX`.
 fn index_definition(ddl: &Ddl, table: &SqlTable) -> Result<IndexDefinition> {
     let scratch = Scratch::with(table)?;
     scratch.run(&ddl.sql)?;
@@ -239,8 +241,8 @@ fn index_definition(ddl: &Ddl, table: &SqlTable) -> Result<IndexDefinition> {
     Ok(read.index(added.expect("SQLite has just made it")))
 }
 
-/// Builds an index beside writers. One of that name that a process died over is finished. Answers whether the statement
-/// is about a typed table. Stopped, it leaves nothing of what it began.
+/// Builds an index beside writers. If a process was killed while it built an index of that name, the build is finished.
+/// Returns whether the statement is about a typed table. If it is stopped, nothing of the index stays.
 fn build_beside_writers(connection: &Connection, ddl: &Ddl, table: &str) -> Result<bool> {
     let catalog = connection.tables.known();
     let Some(table) = catalog.find(table) else { return Ok(false) };
@@ -258,7 +260,7 @@ fn build_beside_writers(connection: &Connection, ddl: &Ddl, table: &str) -> Resu
     Ok(true)
 }
 
-/// Whether there is no table of the name yet.
+/// Returns whether there is no table of the name yet.
 fn is_free(ddl: &Ddl, catalog: &Catalog) -> Result<bool> {
     let is_view = ddl.name.to_ascii_lowercase().starts_with(VIEW_PREFIX);
     if is_view || ddl.name.eq_ignore_ascii_case(MARKER) {
@@ -271,7 +273,7 @@ fn is_free(ddl: &Ddl, catalog: &Catalog) -> Result<bool> {
     }
 }
 
-/// `CREATE TABLE ... AS`: SQLite says what the columns are; then the table is made, and filled.
+/// Runs `CREATE TABLE ... AS`: SQLite determines the columns; then the table is created and filled.
 fn create_as(connection: &Connection, ddl: &Ddl, catalog: &Catalog, query: &str) -> Result<()> {
     const SHAPE: &str = "pando_shape";
     if !is_free(ddl, catalog)? {
@@ -308,7 +310,8 @@ enum Alteration {
 }
 
 impl Alteration {
-    /// Whether it adds a column whose default rows from before would not have: one that is not the same for all.
+    /// Returns whether it adds a column whose default is not the same for all rows, so that existing rows would lack
+    /// it.
     fn leaves_rows_without(&self) -> bool {
         let Alteration::AddColumn(column) = self else { return false };
         let note: ColumnNote = serde_json::from_str(column.note_text()).unwrap_or_default();
@@ -327,7 +330,7 @@ impl Alteration {
     }
 }
 
-/// What an `ALTER TABLE` comes to: how the table is different once SQLite has run it.
+/// Returns the changes of an `ALTER TABLE`: the differences of the table after SQLite has run it.
 fn alter(ddl: &Ddl, table: &SqlTable, catalog: &Catalog) -> Result<Vec<Alteration>> {
     let scratch = Scratch::with(table)?;
     scratch.run(&ddl.sql)?;

@@ -1,5 +1,4 @@
-//! Definitions as SQLite understands them: it reads them in a database of their own, and pragmas say what it made of
-//! them.
+//! Definitions as SQLite understands them: it parses them in a separate database, and pragmas return the result.
 
 use crate::affinity::Affinity;
 use crate::catalog::{AUTO_INDEX, HIDDEN_ROW_ID, SqlTable};
@@ -15,19 +14,19 @@ use rusqlite::types::ValueRef;
 /// A database in memory in which SQLite reads DDL.
 pub(crate) struct Scratch(pub(super) rusqlite::Connection);
 
-/// A table as SQLite has understood it.
+/// A table as SQLite has parsed it.
 pub(crate) struct ReadTable {
     name: String,
     pub columns: Vec<Column>,
-    /// Empty if there is none.
+    /// The primary key; empty if there is none.
     key: Vec<Part>,
     pub indexes: Vec<ReadIndex>,
     pub(super) note: TableNote,
-    /// What typed tables do not have, and why.
+    /// The features that typed tables do not have, and the reasons.
     pub left_out: Vec<String>,
 }
 
-/// An index as SQLite has understood it.
+/// An index as SQLite has parsed it.
 pub(crate) struct ReadIndex {
     pub(super) name: String,
     parts: Vec<Part>,
@@ -39,7 +38,7 @@ impl Scratch {
         Ok(Scratch(confine::alone()?))
     }
 
-    /// A database that someone else has filled.
+    /// Wraps a database that was filled elsewhere.
     pub fn of(connection: rusqlite::Connection) -> Self {
         Scratch(connection)
     }
@@ -153,7 +152,7 @@ impl Scratch {
         })
     }
 
-    /// The value of a default, if it is always the same one.
+    /// Returns the value of a default, if it is constant.
     fn constant(
         &self,
         default: &str,
@@ -179,7 +178,7 @@ impl Scratch {
         collation_of(&name).ok_or_else(|| Error::new(format!("no such collation sequence: {name}")))
     }
 
-    /// The parts of an index, if all are columns, in collations that are known.
+    /// Returns the parts of an index, if all are columns with known collations.
     fn index_parts(&self, index: &str) -> Result<Option<Vec<Part>>> {
         let mut info = self.0.prepare(
             "SELECT cid, name, \"desc\", coll FROM pragma_index_xinfo(?) WHERE key = 1 ORDER BY seqno",
@@ -236,8 +235,8 @@ impl ForeignKey {
     }
 }
 
-/// What a table's definition asks for that is not followed: it is refused, or, of a file of SQLite's, named as left
-/// out.
+/// Returns the clauses of a table's definition that are not followed. They are refused, or for an SQLite file reported
+/// as left out.
 fn not_followed(sql: &str, table: &str) -> Vec<String> {
     let tokens: Vec<_> = lexer::tokens(sql).collect();
     let mut found = Vec::new();
@@ -258,7 +257,7 @@ fn not_followed(sql: &str, table: &str) -> Vec<String> {
     found
 }
 
-/// The expressions of `CHECK`s in a table's definition.
+/// Returns the expressions of `CHECK` constraints in a table's definition.
 fn checks(sql: &str) -> Vec<String> {
     let tokens: Vec<_> = lexer::tokens(sql).collect();
     let mut found = Vec::new();
@@ -278,7 +277,7 @@ fn checks(sql: &str) -> Vec<String> {
 }
 
 impl ReadTable {
-    /// That there is nothing typed tables do not have.
+    /// Checks that the table needs no feature that typed tables do not have.
     pub(super) fn refuse_left_out(&self) -> Result<()> {
         match self.left_out.first() {
             None => Ok(()),
@@ -286,8 +285,8 @@ impl ReadTable {
         }
     }
 
-    /// That there are no more foreign keys than those that came from a file of SQLite's: they are not enforced, and
-    /// nobody shall think so.
+    /// Checks that there are no other foreign keys than those from an SQLite file. They are not enforced, and nobody
+    /// should believe that they are.
     pub(super) fn refuse_foreign_keys(&self, known: usize) -> Result<()> {
         match self.note.foreign_keys.get(known) {
             None => Ok(()),
@@ -297,7 +296,7 @@ impl ReadTable {
         }
     }
 
-    /// That SQLite can know the table: where rows have no ids, the key is one more column to it, see
+    /// Checks that SQLite can handle the table's width. If rows have no ids, the key is one more column for it, see
     /// [`crate::catalog::RowId::Key`].
     pub(super) fn refuse_too_wide(&self) -> Result<()> {
         let is_integer = |part: &Part| {
@@ -321,12 +320,12 @@ impl ReadTable {
         )))
     }
 
-    /// The foreign keys, as clauses of a definition.
+    /// Returns the foreign keys, as clauses of a definition.
     pub fn foreign_keys(&self) -> &[String] {
         &self.note.foreign_keys
     }
 
-    /// A part of a key. SQLite tells a collation of numbers, too.
+    /// Returns a part of a key. SQLite reports a collation even for numbers.
     fn part(&self, part: &Part) -> Part {
         let column = self.columns.iter().find(|column| column.name().eq_ignore_ascii_case(part.column()));
         match column.map(Column::column_type) {
@@ -340,8 +339,8 @@ impl ReadTable {
         if index.unique { definition.unique() } else { definition }
     }
 
-    /// Lets columns that hold others than they declare hold anything; `has_others` looks, given a column's name and
-    /// what `typeof` calls its own type.
+    /// Changes columns whose values have other types than declared to accept any type. `has_others` checks this, given
+    /// a column's name and what `typeof` calls its own type.
     pub fn loosen(&mut self, has_others: impl Fn(&str, &str) -> Result<bool>) -> Result<()> {
         for column in &mut self.columns {
             let own = match column.column_type() {
@@ -359,12 +358,12 @@ impl ReadTable {
         Ok(())
     }
 
-    /// Whether some row has a null in its primary key, which SQLite allows.
+    /// Returns whether some row has a null in its primary key, which SQLite allows.
     pub fn key_has_null(&self, has_null: impl Fn(&str) -> Result<bool>) -> Result<bool> {
         self.key.iter().try_fold(false, |found, part| Ok(found || has_null(part.column())?))
     }
 
-    /// Makes the primary key a unique index: rows are kept by a hidden id, as SQLite does.
+    /// Makes the primary key a unique index: rows are identified by a hidden id, as in SQLite.
     pub fn hide_key(&mut self) {
         let parts = std::mem::take(&mut self.key);
         for column in &mut self.columns {
@@ -381,7 +380,7 @@ impl ReadTable {
         self.note.row_id
     }
 
-    /// The typed table to be made.
+    /// Returns the definition of the typed table.
     pub fn into_definition(self) -> Result<Definition> {
         self.refuse_left_out()?;
         self.refuse_too_wide()?;

@@ -1,15 +1,15 @@
-//! What SQLite does not do for virtual tables, in steps of statements that it does:
+//! Runs what SQLite does not do for virtual tables, in steps of statements that it does:
 //!
-//! | of a statement | is done so |
+//! | part of a statement | how it is run |
 //! |---|---|
-//! | columns left out of `INSERT` | they are named in it, with their defaults behind the values |
+//! | columns omitted from `INSERT` | they are added to it, with their defaults after the values |
 //! | `RETURNING` of `INSERT`, `UPDATE` | the rows that were written are read back by their keys |
 //! | `RETURNING` of `INSERT OR REPLACE` | each row is inserted, and read back before the next, which may replace it |
 //! | `RETURNING` of `DELETE` | the rows' keys are read; by these the rows, which are then deleted |
-//! | `ON CONFLICT` | each row is inserted; where another is in its way, that is updated by its key |
+//! | `ON CONFLICT` | each row is inserted; if another row conflicts, that is updated by its key |
 //!
-//! Steps are one statement to everybody else: [`crate::Connection`] runs them in a savepoint or a transaction.
-//! A statement of which nothing here is needed goes to SQLite as it is.
+//! The steps are atomic: [`crate::Connection`] runs them in a savepoint or a transaction. A statement that needs none
+//! of this is passed to SQLite unchanged.
 
 mod numbers;
 mod steps;
@@ -28,7 +28,7 @@ enum Verb {
     Delete,
 }
 
-/// What becomes of a row of an `INSERT` that breaks a constraint.
+/// The handling of a row of an `INSERT` that breaks a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Or {
     /// The statement fails.
@@ -37,7 +37,7 @@ enum Or {
     Replace,
 }
 
-/// A statement that changes rows, in its parts. Ranges are of its text.
+/// The parts of a statement that changes rows, as ranges of its text.
 #[derive(Debug)]
 pub(crate) struct Dml<'s> {
     sql: &'s str,
@@ -46,14 +46,14 @@ pub(crate) struct Dml<'s> {
     or: Or,
     /// `WITH ...`, if there is one.
     with: Range<usize>,
-    /// From the verb through the table's name and alias.
+    /// The text from the verb through the table's name and alias.
     head: Range<usize>,
     pub table: String,
-    /// Whether `main.` stands before it.
+    /// Whether `main.` precedes the name.
     pub is_of_main: bool,
     alias: Option<String>,
     columns: Option<Vec<String>>,
-    /// Behind the head and the columns, up to `ON CONFLICT` and `RETURNING`.
+    /// The text after the head and the columns, up to `ON CONFLICT` and `RETURNING`.
     body: Range<usize>,
     conflicts: Vec<OnConflict>,
     returning: Option<Range<usize>>,
@@ -63,21 +63,21 @@ pub(crate) struct Dml<'s> {
 #[derive(Clone, Debug)]
 struct OnConflict {
     target: Option<Vec<String>>,
-    /// What is behind `SET`, and behind `WHERE`; `None`: `DO NOTHING`.
+    /// The text after `SET`, and after `WHERE`; `None`: `DO NOTHING`.
     update: Option<(Range<usize>, Option<Range<usize>>)>,
 }
 
-/// How a statement is run.
+/// The way to run a statement.
 pub(crate) enum Planned {
-    /// As it is.
+    /// Unchanged.
     Plain,
-    /// As another one, with the same parameters.
+    /// As another statement, with the same parameters.
     Text(String),
     Steps(Steps),
 }
 
 impl<'s> Dml<'s> {
-    /// The statement, if it is one that changes rows, of the main database.
+    /// Parses a statement that changes rows of the main database; `None` for others.
     pub fn parse(sql: &'s str) -> Option<Self> {
         let tokens: Vec<_> = lexer::tokens(sql).collect();
         let first = tokens.first()?;
@@ -173,7 +173,7 @@ impl<'s> Dml<'s> {
     }
 }
 
-/// Tokens from `from` on that are in no parentheses.
+/// Returns the tokens from `from` on that are not in parentheses.
 fn top_level<'t>(tokens: &'t [Token<'_>], from: usize) -> impl Iterator<Item = usize> + 't {
     let mut depth = 0i32;
     tokens.iter().enumerate().skip(from).filter_map(move |(index, token)| {
@@ -207,7 +207,7 @@ impl Reader<'_, '_> {
     }
 
     fn skip_through(&mut self, keyword: &str) -> Option<()> {
-        // `INSERT OR REPLACE INTO`: two words between at most.
+        // `INSERT OR REPLACE INTO` has at most two words between.
         let found =
             (self.at..self.at + 3).find(|&at| self.tokens.get(at).is_some_and(|token| token.is(keyword)))?;
         self.at = found + 1;
@@ -219,7 +219,7 @@ impl Reader<'_, '_> {
         self.tokens.get(self.at - 1)?.name()
     }
 
-    /// The first names between commas, up to the closing parenthesis, which is passed.
+    /// Returns the first names between commas, up to the closing parenthesis, which is skipped.
     fn names(&mut self) -> Option<Vec<String>> {
         let mut names = vec![self.name()?];
         loop {
@@ -234,7 +234,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The end of the last token taken.
+    /// Returns the end of the last token taken.
     fn end(&self) -> usize {
         self.at.checked_sub(1).and_then(|last| self.tokens.get(last)).map_or(0, Token::end)
     }
@@ -242,7 +242,7 @@ impl Reader<'_, '_> {
 
 impl OnConflict {
     fn parse(tokens: &[Token<'_>], from: usize, to: usize, offset: &impl Fn(usize) -> usize) -> Option<Self> {
-        // What is behind belongs to the next clause.
+        // What follows belongs to the next clause.
         let tokens = tokens.get(..to)?;
         let mut reader = Reader { tokens, at: from };
         let target = if reader.take_mark('(') { Some(reader.names()?) } else { None };
@@ -261,7 +261,7 @@ impl OnConflict {
     }
 }
 
-/// How the statement is to be run.
+/// Returns how to run the statement.
 pub(crate) fn plan(dml: Dml<'_>, catalog: &Catalog) -> Result<Planned> {
     let Some(table) = catalog.find(&dml.table) else { return Ok(Planned::Plain) };
     let defaults = omitted(&dml, table);
@@ -275,7 +275,7 @@ pub(crate) fn plan(dml: Dml<'_>, catalog: &Catalog) -> Result<Planned> {
     Ok(Planned::Steps(Steps::new(&dml, table, &defaults)?))
 }
 
-/// The columns that an `INSERT` leaves out, and that have a default: names and expressions.
+/// Returns the columns that an `INSERT` omits and that have a default: names and expressions.
 fn omitted(dml: &Dml<'_>, table: &SqlTable) -> Vec<(String, String)> {
     if dml.verb != Verb::Insert || dml.columns.is_none() && !dml.is_default_values() {
         return Vec::new();
@@ -288,14 +288,14 @@ fn omitted(dml: &Dml<'_>, table: &SqlTable) -> Vec<(String, String)> {
     left_out.filter_map(|column| Some((column.name.clone(), column.default.clone()?))).collect()
 }
 
-/// The same `INSERT` with the columns that it leaves out.
+/// Returns the same `INSERT` with the columns that it omits.
 fn with_defaults(dml: &Dml<'_>, defaults: &[(String, String)]) -> String {
     let (with, head) = (dml.text(dml.with.clone()), dml.text(dml.head.clone()));
     let (names, source) = insert_source(dml, defaults);
     format!("{with} {head} ({}) {source}", names.join(", "))
 }
 
-/// Names and rows of an `INSERT`, defaults with them.
+/// Returns the names and rows of an `INSERT`, including defaults.
 fn insert_source(dml: &Dml<'_>, defaults: &[(String, String)]) -> (Vec<String>, String) {
     let named = dml.columns.iter().flatten();
     let names = named.chain(defaults.iter().map(|(name, _)| name)).map(|name| quote(name)).collect();

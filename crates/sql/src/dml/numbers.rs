@@ -1,4 +1,4 @@
-//! Parameters by number, so that a statement's steps can share them.
+//! Numbers parameters, so that a statement's steps can share them.
 
 use super::Dml;
 use crate::error::{Error, Result};
@@ -8,11 +8,11 @@ use std::ops::Range;
 /// The statement's parameters, each with a number.
 pub(super) struct Numbers {
     pub names: Vec<Option<String>>,
-    /// Of each parameter in the text, in order.
+    /// The number of each parameter in the text, in order.
     numbers: Vec<usize>,
 }
 
-/// The most parameters of a statement: SQLite's own limit.
+/// The largest number of parameters of a statement, which is SQLite's own limit.
 const MOST_PARAMETERS: usize = 32766;
 
 impl Numbers {
@@ -43,7 +43,7 @@ impl Numbers {
         self.names.len()
     }
 
-    /// A part of the statement with numbered parameters. `excluded.x` of these columns becomes one too.
+    /// Returns a part of the statement with numbered parameters. `excluded.x` of these columns also becomes one.
     pub fn apply(&self, dml: &Dml<'_>, range: Range<usize>, excluded: &[&str]) -> String {
         let all = dml.tokens.iter().filter(|token| token.kind == Kind::Parameter);
         let numbers = all.zip(&self.numbers).filter(|(token, _)| range.contains(&token.start));
@@ -62,7 +62,8 @@ impl Numbers {
         replaced(dml.sql, range, &changes)
     }
 
-    /// A statement made of parts that have all parameters up to where it ends, in their order.
+    /// Renumbers a statement that was assembled from parts, which have all parameters up to their largest, in their
+    /// order.
     pub fn renumber(&self, text: &str) -> Result<String> {
         let tokens = lexer::tokens(text).filter(|token| token.kind == Kind::Parameter);
         let changes: Vec<_> =
@@ -75,7 +76,7 @@ fn replaced(sql: &str, range: Range<usize>, changes: &[(Range<usize>, usize)]) -
     let mut text = String::new();
     let mut at = range.start;
     for (place, number) in changes {
-        // Of two in one place, as in `excluded.excluded.a`, SQLite sees what is wrong with what is left.
+        // Two overlap, as in `excluded.excluded.a`. SQLite reports what is wrong with the rest.
         if place.start < at || place.end > range.end {
             continue;
         }

@@ -1,4 +1,4 @@
-//! A statement's steps: which they are, and running them.
+//! The steps of a statement, and their execution.
 
 use super::numbers::Numbers;
 use super::{Dml, Or, Verb, insert_source, with_defaults};
@@ -15,24 +15,24 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A statement in steps. Parameters are numbered: those of the statement, from 1; then those of a step.
+/// A statement in steps. Parameters are numbered: those of the statement from 1, and then those of a step.
 #[derive(Debug)]
 pub(crate) struct Steps {
     table: Arc<SqlTable>,
     parameters: Vec<Option<String>>,
     work: Work,
-    /// Reads a row back by its key.
+    /// The query that reads a row back by its key.
     returning: Option<String>,
 }
 
 #[derive(Debug)]
 enum Work {
-    /// A statement, whose rows are then read back.
+    /// A statement whose rows are then read back.
     Once(String),
-    /// The keys of the rows to be deleted, each of which is read and then deleted by its key: a condition that does not
-    /// always say the same (`ORDER BY random() LIMIT 1`) is asked once.
+    /// The keys of the rows to delete. Each row is read and then deleted by its key, because a condition that is not
+    /// deterministic (`ORDER BY random() LIMIT 1`) must be evaluated once.
     Delete { keys: String, delete: String },
-    /// The rows to be inserted one by one.
+    /// The rows to insert one by one.
     Upsert(Upsert),
 }
 
@@ -43,22 +43,22 @@ struct Upsert {
     columns: Vec<usize>,
     updates: Vec<Update>,
     or: Or,
-    /// What replaces, where [`Or::Replace`] has something to say behind `ON CONFLICT`.
+    /// The statement that replaces, if [`Or::Replace`] applies after `ON CONFLICT`.
     replace: String,
 }
 
-/// What is done to a row that is in the way.
+/// The change of a conflicting row.
 #[derive(Debug)]
 struct Update {
     target: Option<Vec<String>>,
-    /// `None`: nothing.
+    /// The statement; `None`: do nothing.
     statement: Option<String>,
 }
 
 /// The values of a primary key.
 type Key = Vec<rows::Value<'static>>;
 
-/// What the steps did.
+/// The result of the steps.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     pub columns: Vec<String>,
@@ -70,7 +70,7 @@ impl Steps {
     pub(super) fn new(dml: &Dml<'_>, table: &Arc<SqlTable>, defaults: &[(String, String)]) -> Result<Self> {
         let numbers = Numbers::of(&dml.tokens)?;
         let own = |range: &Range<usize>| numbers.apply(dml, range.clone(), &[]);
-        // Not one of the same name that goes before it.
+        // The schema excludes a table of the same name that takes precedence.
         let name = format!("main.{}", quote(table.name()));
         let alias = dml.alias.as_deref().map_or(String::new(), |alias| format!(" AS {}", quote(alias)));
         let first_key = numbers.count() + table.columns.len() + 1;
@@ -118,7 +118,7 @@ impl Steps {
         self.parameters.iter().position(|known| known.as_deref() == Some(name))
     }
 
-    /// That SQLite understands every step.
+    /// Checks that SQLite can prepare every step.
     pub fn check(&self, connection: &Connection) -> Result<()> {
         let texts: Vec<&String> = match &self.work {
             Work::Once(text) => vec![text],
@@ -164,7 +164,7 @@ impl Steps {
         Ok(done)
     }
 
-    /// Adds the rows that were written since this was asked last, as they are now; each once.
+    /// Adds the rows that were written since the last call, with their current values, each once.
     fn read_back(&self, connection: &Connection, parameters: &[Value], mut done: Done) -> Result<Done> {
         let Some(returning) = &self.returning else { return Ok(done) };
         let written = connection.session().watch(|watch| watch.written.as_mut().map(std::mem::take));
@@ -198,7 +198,7 @@ impl Steps {
                         return Err(Error::new(format!("{is} values for {wanted} columns")));
                     }
                     self.upsert(connection, parameters, &row, upsert)?;
-                    // Before the next one, which may change it again.
+                    // This happens before the next step, which may change the row again.
                     done = self.read_back(connection, parameters, done)?;
                 }
                 Ok(done)
@@ -206,7 +206,7 @@ impl Steps {
         }
     }
 
-    /// All rows are read before the first goes.
+    /// All rows are read before the first one is deleted.
     fn delete(
         &self,
         connection: &Connection,
@@ -255,7 +255,7 @@ impl Steps {
         if let Some(refused) = conflicts.refused {
             return otherwise(refused);
         }
-        // The first clause that is about a constraint broken; other constraints count only if there is none.
+        // The first clause whose constraint is broken applies. Other constraints count only if there is no such clause.
         let matching = upsert.updates.iter().find_map(|update| {
             let is_meant = |found: &&Conflict| {
                 update.target.as_ref().is_none_or(|target| are_same(&found.columns, target))
@@ -321,12 +321,12 @@ fn upsert(
     Ok(Upsert { source, insert, columns, updates, or: dml.or, replace })
 }
 
-/// The columns that an `ON CONFLICT` names, which must be unique together.
+/// Returns the columns that an `ON CONFLICT` names, which must be unique together.
 fn target_of(named: Option<&[String]>, table: &SqlTable) -> Result<Option<Vec<String>>> {
     let Some(named) = named else { return Ok(None) };
     let schema = table.rows.schema();
     let columns = |parts: &[Part]| parts.iter().map(|part| part.column().to_owned()).collect::<Vec<_>>();
-    // The id of a row, by another name than its column's.
+    // The name is a row id, by another name than its column's.
     let is_id = |name: &String| table.row_id_name().is_some_and(|id| name.eq_ignore_ascii_case(id));
     let target = match (named, table.row_id) {
         ([name], RowId::Column(_) | RowId::Hidden) if is_id(name) => columns(schema.key()),
@@ -340,19 +340,19 @@ fn target_of(named: Option<&[String]>, table: &SqlTable) -> Result<Option<Vec<St
     Err(Error::new("ON CONFLICT clause does not match any PRIMARY KEY or UNIQUE constraint"))
 }
 
-/// Whether these are the same columns, in whatever order.
+/// Returns whether these are the same columns, in any order.
 fn are_same(columns: &[String], target: &[String]) -> bool {
     let is_in = |column: &String| target.iter().any(|name| name.eq_ignore_ascii_case(column));
     target.len() == columns.len() && columns.iter().all(is_in)
 }
 
-/// Whether it is an `INSERT OR REPLACE` of columns alone, and of no row's id.
+/// Returns whether it is an `INSERT OR REPLACE` of columns only, and not of a row id.
 fn replaces_known_columns(dml: &Dml<'_>, table: &SqlTable) -> bool {
     let is_column = |name: &String| table.columns.iter().any(|column| column.name.eq_ignore_ascii_case(name));
     dml.or == Or::Replace && !dml.is_default_values() && dml.columns.iter().flatten().all(is_column)
 }
 
-/// The keys without those that come again: a row that `UPDATE ... FROM` found twice is one.
+/// Returns the keys without duplicates: `UPDATE ... FROM` can find a row twice.
 fn without_repeats(keys: Vec<Key>) -> Vec<Key> {
     let mut order: Vec<usize> = (0..keys.len()).collect();
     order.sort_by(|&a, &b| keys[a].cmp(&keys[b]));
@@ -362,7 +362,7 @@ fn without_repeats(keys: Vec<Key>) -> Vec<Key> {
     numbered.filter(|(at, _)| !repeats.contains(at)).map(|(_, key)| key).collect()
 }
 
-/// That a row has the key whose values are parameters from `first` on.
+/// Returns the condition that a row has the key whose values are parameters from `first` on.
 fn key_condition(table: &SqlTable, first: usize) -> Result<String> {
     let names = key_names(table)?;
     let collations = table.rows.schema().key().iter().map(|part| table.key_collation(part));
@@ -371,7 +371,7 @@ fn key_condition(table: &SqlTable, first: usize) -> Result<String> {
     Ok(parts.collect::<Vec<_>>().join(" AND "))
 }
 
-/// The columns of the primary key, as statements name them.
+/// Returns the columns of the primary key, as statements name them.
 fn key_names(table: &SqlTable) -> Result<Vec<String>> {
     let no_name = || {
         let name = table.name();
@@ -395,7 +395,7 @@ fn run_one(connection: &Connection, sql: &str, values: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// About the memory that a value takes.
+/// Returns the approximate memory of a value.
 fn held_bytes(value: &Value) -> usize {
     let outside = match value {
         Value::Text(text) => text.len(),

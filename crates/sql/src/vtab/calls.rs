@@ -1,13 +1,13 @@
 //! The functions that SQLite calls, over a [`Table`] and its [`Cursor`].
 //!
-//! What makes the blocks below sound:
-//! 1. SQLite calls back on the thread that called it, one call at a time on a connection; a call may nest in another.
-//!    Tables are therefore only ever lent as `&T`. A cursor is lent as `&mut C`: SQLite never calls a cursor from
-//!    within a call of the same cursor, and what a cursor calls (nested statements) cannot name it.
-//! 2. A [`VTab`] and a [`VCursor`] begin with SQLite's own structure (`repr(C)`), so that a pointer to one is a pointer
-//!    to the other. Each is made by `Box` in one callback and taken back by `Box` in the one that ends it.
+//! The blocks below are sound for these reasons:
+//! 1. SQLite calls back on the thread that called it, one call at a time on a connection; calls may nest. Tables are
+//!    therefore only ever lent as `&T`. A cursor is lent as `&mut C`: SQLite never calls a cursor from within a call of
+//!    the same cursor, and what a cursor calls (nested statements) cannot name it.
+//! 2. A [`VTab`] and a [`VCursor`] begin with SQLite's own structure (`repr(C)`), so a pointer to one is a pointer to
+//!    the other. Each is made by `Box` in one callback and taken back by `Box` in the one that ends it.
 //! 3. A [`Module`] lives in its box until SQLite calls `destroy`, which is after every table of it was disconnected.
-//! 4. A panic in a callback ends the process: it says that an invariant is broken, and it cannot unwind through C.
+//! 4. A panic in a callback ends the process: it means that an invariant is broken, and it cannot unwind through C.
 
 use super::host::{has_constraints, owned_string};
 use super::{Arguments, Change, Connect, Cursor, Host, Query, Row, Table};
@@ -18,9 +18,9 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 
-/// What a connection knows a module by.
+/// The context of a module's registration in a connection.
 struct Module<T: Table> {
-    /// First, so that SQLite's pointer to its functions is one to this.
+    /// It is the first field, so that SQLite's pointer to its functions is a pointer to this.
     functions: ffi::sqlite3_module,
     connect: Box<dyn Connect<T>>,
 }
@@ -39,7 +39,7 @@ struct VCursor<T: Table> {
     lent: PhantomData<T>,
 }
 
-/// Makes `name` a table of the connection, without an entry in its schema, in place of one of that name.
+/// Registers `name` as a table of the connection, without an entry in its schema. It replaces a table of that name.
 pub(crate) fn register<T: Table>(host: Host, name: &str, connect: Box<dyn Connect<T>>) -> Outcome {
     let name = CString::new(name).map_err(|_| Failure::new(ffi::SQLITE_ERROR, "a NUL in a table's name"))?;
     let module = Box::into_raw(Box::new(Module::<T> { functions: functions::<T>(), connect }));
@@ -52,7 +52,7 @@ pub(crate) fn register<T: Table>(host: Host, name: &str, connect: Box<dyn Connec
     Failure::check(code, "registering a table")
 }
 
-/// Makes `name` no table any more.
+/// Removes the table `name`.
 pub(crate) fn unregister(host: Host, name: &str) -> Outcome {
     let name = CString::new(name).map_err(|_| Failure::new(ffi::SQLITE_ERROR, "a NUL in a table's name"))?;
     // SAFETY: the connection is open, see `Host`; a null module takes the one of that name away.
@@ -63,9 +63,9 @@ pub(crate) fn unregister(host: Host, name: &str) -> Outcome {
 
 fn functions<T: Table>() -> ffi::sqlite3_module {
     ffi::sqlite3_module {
-        // Savepoints came with 2; 3 and 4 add what is left out here.
+        // Version 2 added savepoints; versions 3 and 4 add features that are not used here.
         iVersion: 2,
-        // The same as `xConnect`: the table is there without `CREATE VIRTUAL TABLE`.
+        // The same as `xConnect`: the table exists without `CREATE VIRTUAL TABLE`.
         xCreate: None,
         xConnect: Some(connect::<T>),
         xBestIndex: Some(best_index::<T>),
@@ -93,7 +93,7 @@ fn functions<T: Table>() -> ffi::sqlite3_module {
     }
 }
 
-/// Turns a failure into SQLite's: a code, and a message where SQLite looks for it.
+/// Reports a failure to SQLite: returns the code, and stores the message where SQLite looks for it.
 ///
 /// # Safety
 /// `vtab` is a table of ours.
@@ -321,7 +321,7 @@ unsafe extern "C" fn update<T: Table>(
             old => Change::Update { old, new: id, row, on_conflict },
         }
     };
-    // Without an id of its own, a row leaves the last one's as it was: SQLite takes whatever is here.
+    // A row without an id must leave the last id unchanged: SQLite takes whatever is stored here.
     // SAFETY: SQLite's place for the new row's id; a live table.
     unsafe {
         let id = table::<T>(vtab).update(change);

@@ -1,4 +1,4 @@
-//! The connection that calls, its memory, and what depends on the SQLite that it is of.
+//! The connection that calls, its memory, and features that depend on its version of SQLite.
 
 use super::OnConflict;
 use crate::failure::{Failure, Outcome};
@@ -24,7 +24,7 @@ impl Host {
         Host(unsafe { connection.handle() })
     }
 
-    /// Whether no explicit transaction is open.
+    /// Returns whether no explicit transaction is open.
     pub fn is_autocommit(self) -> bool {
         // SAFETY: a host is handed out in callbacks, and kept by tables, which end before their connection.
         unsafe { ffi::sqlite3_get_autocommit(self.0) != 0 }
@@ -37,25 +37,25 @@ impl Host {
         if code == ffi::SQLITE_OK {
             return Ok(());
         }
-        // SAFETY: as above; SQLite answers a string that is good until the next call, and it is copied.
+        // SAFETY: as above; SQLite returns a string that is valid until the next call, and it is copied.
         let message = unsafe { CStr::from_ptr(ffi::sqlite3_errmsg(self.0)) };
         Err(Failure::new(code, message.to_string_lossy()))
     }
 
-    /// The id of the row that was inserted last.
+    /// Returns the id of the row that was inserted last.
     pub(super) fn last_insert_row_id(self) -> i64 {
         // SAFETY: as above.
         unsafe { ffi::sqlite3_last_insert_rowid(self.0) }
     }
 
-    /// How many rows the statement that wrote last has changed.
+    /// Returns how many rows the last writing statement has changed.
     pub fn changes(self) -> i64 {
         // SAFETY: as above.
         i64::from(unsafe { ffi::sqlite3_changes(self.0) })
     }
 
-    /// Whether the statement that writes is to show what it wrote: SQLite shows what it was given, and not what a
-    /// virtual table made of it.
+    /// Returns whether the writing statement has `RETURNING`. SQLite shows the values that it was given, and not what a
+    /// virtual table stored.
     pub fn is_returning(self) -> bool {
         // SAFETY: as above; the statements of an open connection, one after the other, until there is none.
         unsafe {
@@ -73,7 +73,7 @@ impl Host {
         false
     }
 
-    /// What the statement that writes wants of a row that breaks a constraint.
+    /// Returns how the writing statement handles a row that breaks a constraint.
     pub(super) fn on_conflict(self) -> OnConflict {
         // SAFETY: called within `xUpdate`, as the interface asks.
         match unsafe { ffi::sqlite3_vtab_on_conflict(self.0) } {
@@ -86,16 +86,17 @@ impl Host {
     }
 }
 
-/// Memory that counts as SQLite's, so that its bounds (`limit_memory`) hold for it: taken from SQLite, and not touched.
+/// Memory that counts as SQLite's, so that its limits (`limit_memory`) include it. It is allocated by SQLite and not
+/// used.
 pub(crate) struct Reserved(*mut c_void);
 
 // SAFETY: it is only given back, which may be done by any thread.
 unsafe impl Send for Reserved {}
 
 impl Reserved {
-    /// So many bytes; `None`: there is no room for them.
+    /// Reserves `bytes`; returns `None` if there is no room for them.
     pub fn new(bytes: usize) -> Option<Self> {
-        // SAFETY: allocates, or answers null.
+        // SAFETY: it allocates, or returns null.
         let start = unsafe { ffi::sqlite3_malloc64(u64::try_from(bytes).ok()?) };
         (!start.is_null()).then_some(Reserved(start))
     }
@@ -108,7 +109,7 @@ impl Drop for Reserved {
     }
 }
 
-/// A copy of `text` that SQLite frees; null if there is no memory.
+/// Returns a copy of `text` that SQLite frees; null if there is no memory.
 pub(super) fn owned_string(text: &str) -> *mut c_char {
     let text = text.split('\0').next().unwrap_or_default();
     let Ok(count) = u64::try_from(text.len() + 1) else { return ptr::null_mut() };
@@ -123,21 +124,21 @@ pub(super) fn owned_string(text: &str) -> *mut c_char {
     }
 }
 
-/// Says that the table being connected answers for constraints.
+/// Declares that the table being connected handles constraints.
 ///
 /// # Safety
 /// Called within `xConnect` of this connection.
 pub(super) unsafe fn has_constraints(db: *mut ffi::sqlite3) -> c_int {
     #[cfg(not(feature = "loadable"))]
     let config = ffi::sqlite3_vtab_config;
-    // The one that the bindings have for extensions cannot hand on the third argument.
+    // The bindings' own function for extensions cannot pass the third argument.
     #[cfg(feature = "loadable")]
     let Some(config) = loadable::VTAB_CONFIG.get().copied() else { return ffi::SQLITE_MISUSE };
     // SAFETY: as the caller promises; this operation takes an `int`.
     unsafe { config(db, ffi::SQLITE_VTAB_CONSTRAINT_SUPPORT, 1 as c_int) }
 }
 
-/// The version of the SQLite that runs this: what it can and cannot do.
+/// Returns the version of the SQLite that runs this, which determines its features.
 pub(crate) fn version_number() -> c_int {
     #[cfg(feature = "loadable")]
     if let Some(version) = loadable::VERSION.get() {
@@ -146,13 +147,13 @@ pub(crate) fn version_number() -> c_int {
     rusqlite::version_number()
 }
 
-/// What the process that loads an extension gives it.
+/// The functions of the SQLite that loads Pando as an extension.
 #[cfg(feature = "loadable")]
 pub mod loadable {
     use super::{c_int, ffi};
     use std::sync::OnceLock;
 
-    /// `sqlite3_vtab_config`.
+    /// The C function `sqlite3_vtab_config`.
     ///
     /// # Safety
     /// Called within `xConnect`, with what its operation asks for.
@@ -161,8 +162,8 @@ pub mod loadable {
     pub(super) static VTAB_CONFIG: OnceLock<VtabConfig> = OnceLock::new();
     pub(super) static VERSION: OnceLock<c_int> = OnceLock::new();
 
-    /// Takes over what [`crate::Sql::attach`] needs beyond what `rusqlite` takes over; and the version of the SQLite
-    /// that loads the extension, which `api` may say to be newer than it is.
+    /// Stores what [`crate::Sql::attach`] needs in addition to what `rusqlite` stores, and the version of the SQLite
+    /// that loads the extension. `api` may claim a newer version.
     ///
     /// # Safety
     /// `api` is what SQLite hands to an extension's entry point.

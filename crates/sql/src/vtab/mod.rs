@@ -1,10 +1,10 @@
-//! SQLite's interface for virtual tables, made safe: the one room of this crate that holds `unsafe`.
+//! A safe form of SQLite's interface for virtual tables. This is the only module of the crate with `unsafe`.
 //!
-//! [`register`] gives a connection a module; what the module does is a [`Table`] and its [`Cursor`], both safe, and in
-//! this file. `query.rs` has what SQLite asks a table to choose among, `values.rs` what it hands in, `host.rs` what a
-//! table may ask of the connection that calls it, `calls.rs` the functions that C calls.
-//! rusqlite has traits for the same, but none of the hooks for savepoints, without which a statement that fails
-//! half-way could not be undone (`iVersion` 2 of the interface).
+//! [`register`] gives a connection a module, which consists of a [`Table`] and its [`Cursor`]. Both are safe, and in
+//! this file. `query.rs` has the query for which a table chooses a plan, `values.rs` the values that SQLite passes,
+//! `host.rs` what a table can ask of its connection, and `calls.rs` the functions that C calls. rusqlite has traits for
+//! the same purpose, but without the hooks for savepoints, which are necessary to undo a statement that fails after
+//! some rows (`iVersion` 2 of the interface).
 
 mod calls;
 mod host;
@@ -20,7 +20,7 @@ pub(crate) use query::{Choice, Constraint, Operator, Query, collation_of};
 use rusqlite::types::ValueRef;
 pub(crate) use values::{Arguments, Change, Row};
 
-/// What to do with a row that breaks a constraint: `INSERT OR ...`.
+/// The handling of a row that breaks a constraint: `INSERT OR ...`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnConflict {
     Rollback,
@@ -34,27 +34,27 @@ pub(crate) enum OnConflict {
 pub(crate) trait Table: Sized + 'static {
     type Cursor: Cursor;
 
-    /// `CREATE TABLE x(...)`: the names, types and collations that SQLite is to know.
+    /// Returns `CREATE TABLE x(...)` with the names, types and collations for SQLite.
     fn declaration(&self) -> String;
-    /// The cheapest way to answer a query.
+    /// Chooses the cheapest plan for a query.
     fn best_index(&self, query: &Query<'_>) -> Outcome<Choice>;
-    /// A new cursor, which stands nowhere.
+    /// Creates a cursor without a position.
     fn open(&self) -> Self::Cursor;
-    /// Carries out a change of one row. An insert answers the new row's id.
+    /// Carries out a change of one row. For an insert, returns the new row's id.
     fn update(&self, change: Change<'_>) -> Outcome<Option<i64>>;
-    /// A statement is going to write, or a transaction to read.
+    /// Begins: a statement is going to write, or a transaction to read.
     fn begin(&self) -> Outcome;
-    /// The transaction is to be committed: the last moment to refuse.
+    /// Prepares the commit, which it may still refuse.
     fn sync(&self) -> Outcome;
-    /// The transaction is committed.
+    /// Notes that the transaction is committed.
     fn commit(&self);
-    /// The transaction is given up.
+    /// Rolls back the transaction.
     fn rollback(&self);
-    /// Savepoint `number` begins; a number that is taken already stands for several tables.
+    /// Begins savepoint `number`. It is called for several tables, so the number may already exist.
     fn savepoint(&self, number: i32) -> Outcome;
-    /// Savepoint `number`, and all above, end; what was written stays.
+    /// Ends savepoint `number` and all above it, and keeps what was written.
     fn release(&self, number: i32) -> Outcome;
-    /// What was written since savepoint `number` is undone; the savepoint stays.
+    /// Undoes what was written since savepoint `number`, which stays.
     fn rollback_to(&self, number: i32) -> Outcome;
 }
 
@@ -64,16 +64,16 @@ pub(crate) trait Cursor: 'static {
     fn filter(&mut self, plan: i32, arguments: &Arguments<'_>) -> Outcome;
     /// Goes to the next row.
     fn next(&mut self) -> Outcome;
-    /// Whether the scan is behind its last row.
+    /// Returns whether the scan is after its last row.
     fn is_done(&self) -> bool;
-    /// The current row's value in a column.
+    /// Returns the current row's value in a column.
     fn column(&mut self, column: usize) -> Outcome<ValueRef<'_>>;
-    /// The current row's id.
+    /// Returns the current row's id.
     fn row_id(&mut self) -> Outcome<i64>;
 }
 
-/// What makes tables: one a name.
+/// Creates tables, one for each name.
 pub(crate) trait Connect<T: Table>: 'static {
-    /// The table, as of now.
+    /// Returns the table in its current state.
     fn connect(&self, host: Host) -> Outcome<T>;
 }

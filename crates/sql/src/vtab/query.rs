@@ -1,4 +1,4 @@
-//! What a query asks of a table, and what the table chose.
+//! The query for which a table chooses a plan, and the choice.
 
 use super::host::owned_string;
 use rows::Collation;
@@ -6,30 +6,30 @@ use rusqlite::ffi;
 use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
 
-/// What a query asks of a table.
+/// The constraints, order and columns of a query.
 pub(crate) struct Query<'a> {
     info: *mut ffi::sqlite3_index_info,
     lent: PhantomData<&'a ()>,
 }
 
-/// `column op value`, the value not known yet.
+/// The constraint `column op value`, whose value is not known yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Constraint {
-    /// The column, `None` for the row's id.
+    /// The column; `None` for the row's id.
     pub column: Option<usize>,
     pub op: Operator,
-    /// How texts are compared; `None` if in a way that tables do not know.
+    /// The collation of texts; `None` if it is unknown to tables.
     pub collation: Option<Collation>,
-    /// Whether it is an `IN`, whose values come one by one. Rows are then held against a value that has lost its
+    /// Whether it is an `IN`, whose values are passed one by one. Rows are then compared with a value that has lost its
     /// affinity.
     pub is_in: bool,
 }
 
-/// How a constraint compares.
+/// The operator of a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     Equal,
-    /// `IS`, `IS NULL`: as equal, and null is equal to null.
+    /// `IS`, `IS NULL`: same as equal, and null is equal to null.
     Is,
     Greater,
     GreaterOrEqual,
@@ -39,24 +39,24 @@ pub(crate) enum Operator {
     Offset,
 }
 
-/// What [`Table::best_index`] chose.
+/// The choice of [`Table::best_index`].
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
-    /// Handed to [`Cursor::filter`].
+    /// The plan that is passed to [`Cursor::filter`].
     pub plan: i32,
-    /// Shown by `EXPLAIN QUERY PLAN`.
+    /// The text of `EXPLAIN QUERY PLAN`.
     pub label: String,
-    /// The constraints, by their index, whose values `filter` gets, in this order.
+    /// The constraints, by their index, whose values `filter` gets in this order.
     pub arguments: Vec<usize>,
-    /// Those of them that every row shown is certain to meet: SQLite need not check.
+    /// Those of them that every returned row certainly meets, so that SQLite need not check.
     pub decided: Vec<usize>,
-    /// Whether rows come in the order asked for.
+    /// Whether rows are in the requested order.
     pub is_ordered: bool,
-    /// Whether there is one row at most.
+    /// Whether there is at most one row.
     pub is_unique: bool,
-    /// In row look-ups, roughly.
+    /// The approximate cost, in row look-ups.
     pub cost: f64,
-    /// The rows expected.
+    /// The expected number of rows.
     pub rows: f64,
 }
 
@@ -72,14 +72,14 @@ impl Query<'_> {
         unsafe { &*self.info }
     }
 
-    /// The constraints that can be used, each with its index.
+    /// Returns the constraints that can be used, each with its index.
     pub fn constraints(&self) -> Vec<(usize, Constraint)> {
         let info = self.info();
         let count = usize::try_from(info.nConstraint).unwrap_or(0);
         (0..count).filter_map(|index| Some((index, self.constraint(index)?))).collect()
     }
 
-    /// Whether the query compares this column with something that is not known yet, as tables stand behind it.
+    /// Returns whether the query compares this column with a value of a later table, which is not known yet.
     pub fn is_out_of_reach(&self, column: usize) -> bool {
         let count = usize::try_from(self.info().nConstraint).unwrap_or(0);
         (0..count).any(|index| {
@@ -105,7 +105,7 @@ impl Query<'_> {
         };
         let collation = match op {
             Operator::Limit | Operator::Offset => None,
-            // SAFETY: within `xBestIndex`, with an index below `nConstraint`; SQLite answers a static string or null.
+            // SAFETY: within `xBestIndex`, with an index below `nConstraint`; SQLite returns a static string or null.
             _ => unsafe {
                 let name = ffi::sqlite3_vtab_collation(self.info, index as c_int);
                 if name.is_null() { None } else { collation_of(&CStr::from_ptr(name).to_string_lossy()) }
@@ -118,7 +118,7 @@ impl Query<'_> {
         (raw.usable != 0).then_some(Constraint { column, op, collation, is_in })
     }
 
-    /// The order asked for: columns, `None` for the row's id, and whether each descends.
+    /// Returns the requested order: columns, `None` for the row's id, and whether each descends.
     pub fn order(&self) -> Vec<(Option<usize>, bool)> {
         let info = self.info();
         let count = usize::try_from(info.nOrderBy).unwrap_or(0);
@@ -127,12 +127,12 @@ impl Query<'_> {
         terms.map(|term| (usize::try_from(term.iColumn).ok(), term.desc != 0)).collect()
     }
 
-    /// Whether the query looks at a column. Those from the 64th on count as one.
+    /// Returns whether the query uses a column. Columns from the 64th on count as one.
     pub fn uses(&self, column: usize) -> bool {
         self.info().colUsed >> column.min(63) & 1 == 1
     }
 
-    /// Hands the choice to SQLite.
+    /// Passes the choice to SQLite.
     pub(super) fn choose(self, choice: &Choice) {
         // SAFETY: SQLite lends it for the length of `xBestIndex`, and no other reference to it lives: `self` is gone.
         let info = unsafe { &mut *self.info };
@@ -154,7 +154,7 @@ impl Query<'_> {
     }
 }
 
-/// The collation of that name.
+/// Returns the collation of that name.
 pub(crate) fn collation_of(name: &str) -> Option<Collation> {
     match name.to_ascii_uppercase().as_str() {
         "BINARY" => Some(Collation::Binary),

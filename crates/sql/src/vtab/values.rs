@@ -1,4 +1,4 @@
-//! Values and rows that SQLite hands in for the length of a call.
+//! Values and rows that SQLite passes for the duration of a call.
 
 use super::OnConflict;
 use rusqlite::ffi;
@@ -6,7 +6,7 @@ use rusqlite::types::ValueRef;
 use std::ffi::c_int;
 use std::slice;
 
-/// Values that SQLite hands in.
+/// The values that SQLite passes.
 pub(crate) struct Arguments<'a> {
     values: &'a [*mut ffi::sqlite3_value],
 }
@@ -27,7 +27,7 @@ impl<'a> Arguments<'a> {
         self.values.len()
     }
 
-    /// The value at `index`.
+    /// Returns the value at `index`.
     pub fn get(&self, index: usize) -> ValueRef<'a> {
         let value = self.values[index];
         // SAFETY: a value that SQLite lends for `'a`. Text and blobs are asked for as what they are, so that nothing
@@ -50,8 +50,8 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Where the text begins, in UTF-8: of a text that is so already without a NUL behind it, for which SQLite would have
-/// to move most of them.
+/// Returns the start of a text in UTF-8. If the text is already UTF-8, no NUL is requested after it, because SQLite
+/// would have to move most texts to append one.
 ///
 /// # Safety
 /// `value` is a text that SQLite lends.
@@ -78,8 +78,8 @@ unsafe fn lent<'a>(start: *const u8, count: c_int) -> &'a [u8] {
     }
 }
 
-/// A change of one row. `row` has a value for each column. Rows are named as the cursor names them: by their id, or,
-/// of a table that is declared `WITHOUT ROWID`, by their key.
+/// A change of one row. `row` has a value for each column. Rows are identified as the cursor identifies them: by their
+/// id, or by their key in a table that is declared `WITHOUT ROWID`.
 pub(crate) enum Change<'a> {
     /// `id` is null if the statement gives none.
     Insert {
@@ -102,7 +102,7 @@ pub(crate) enum Change<'a> {
 pub(crate) struct Row<'a>(pub(super) Arguments<'a>);
 
 impl<'a> Row<'a> {
-    /// The value of a column.
+    /// Returns the value of a column.
     pub fn get(&self, column: usize) -> ValueRef<'a> {
         self.0.get(column + 2)
     }

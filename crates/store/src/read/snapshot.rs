@@ -4,7 +4,7 @@
 //! 2. A value in a memtable is shown to the user's code inside the call; a page is pinned instead, and then does not
 //!    need the view.
 //!
-//! [`super::resolve`] documents how a key is looked up, for the reads in [`super::get`].
+//! `read/resolve.rs` documents how a key is looked up, for the reads in `read/get.rs`.
 
 use crate::read::handle::Table;
 use crate::state::catalog::{TableRow, check_name};

@@ -1,12 +1,15 @@
-//! What a transaction has read, and so what must be unchanged when it commits.
+//! The read set: what a transaction has read, and so what must be unchanged when it commits.
 //!
-//! 1. A read of one key, found or not, is that key.
-//! 2. A read of a range is an interval that grows while its cursor moves: it reaches to the last key returned, for
-//!    the keys in between were seen to be absent, and to the bound of the scan once the cursor ran into that.
+//! 1. A read of one key, found or not, is recorded as that key.
+//! 2. A read of a range is recorded as an interval that grows while its cursor moves. It reaches to the last key
+//!    returned, because the keys in between were seen to be absent, and to the bound of the scan once the cursor has
+//!    reached that.
 //! 3. Recording is an append: keys lie end to end in one buffer per table; a range has two places in a second one,
-//!    overwritten in place while the cursor moves. Nothing is allocated but by the amortised growth of these.
-//! 4. All of it is bounded: past the limit, neighbours in key order are joined into intervals. That can only add
-//!    conflicts, with writes between two keys that were read, and never lose one. What a cursor still extends stays.
+//!    overwritten in place while the cursor moves. Nothing is allocated except by the amortised growth of these
+//!    buffers.
+//! 4. The memory is bounded: past the limit, neighbours in key order are joined into intervals. That can only add
+//!    conflicts, with writes between two keys that were read, and never lose one. Ranges of open cursors are not
+//!    joined.
 
 mod table;
 
@@ -14,13 +17,14 @@ use base::TableId;
 use std::ops::Bound;
 use table::TableReads;
 
-/// Keys and ranges above which neighbours are joined however short they are: a few tens of milliseconds of validation.
+/// The number of keys and ranges above which neighbours are joined even if they are short: a few tens of milliseconds
+/// of validation.
 const MOST_ITEMS: usize = 1 << 17;
 
-/// How many neighbours become one interval.
+/// The number of neighbours that become one interval.
 const JOINED: usize = 16;
 
-/// The reads of one transaction. Empty ones own no memory.
+/// The reads of one transaction. An empty set owns no memory.
 ///
 /// ```
 /// use base::TableId;
@@ -36,21 +40,21 @@ const JOINED: usize = 16;
 #[derive(Debug)]
 pub struct ReadSet {
     tables: Vec<TableReads>,
-    /// What `tables` take.
+    /// The memory that `tables` takes.
     cost: Cost,
     limit_bytes: usize,
-    /// An earlier transaction's emptied buffers.
+    /// The emptied buffers of an earlier transaction.
     spare: Option<TableReads>,
 }
 
-/// What reads take.
+/// The memory that reads take.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     bytes: usize,
     items: usize,
 }
 
-/// Names a range of one [`ReadSet`] until it is [closed](ReadSet::close), or the set cleared.
+/// A handle of a range in one [`ReadSet`], valid until it is [closed](ReadSet::close) or the set is cleared.
 #[derive(Clone, Copy, Debug)]
 pub struct RangeToken {
     table: u32,
@@ -64,10 +68,10 @@ impl Default for ReadSet {
 }
 
 impl ReadSet {
-    /// With so many bytes it is full, unless [`ReadSet::set_limit_bytes`] changes that.
+    /// The size in bytes at which the set is full, unless [`ReadSet::set_limit_bytes`] changes it.
     pub const FIRST_LIMIT_BYTES: usize = 32 << 10;
 
-    /// Nothing read yet. Allocates nothing.
+    /// Creates an empty set. Allocates nothing.
     pub fn new() -> Self {
         ReadSet {
             tables: Vec::new(),
@@ -85,9 +89,9 @@ impl ReadSet {
         self.cost.items += 1;
     }
 
-    /// Records that everything from `low` on to `high` was read, and gives a token by which a moving cursor extends
-    /// that. A cursor sought to `s` that found `k` has read `s ..= k`; one that found nothing, `s ..` its bound;
-    /// one sought to the end that found `k`, `k ..` unbounded.
+    /// Records that everything from `low` to `high` was read. Returns a token with which a moving cursor extends the
+    /// range. A cursor sought to `s` that found `k` has read `s ..= k`; one that found nothing has read from `s` to its
+    /// bound; one sought to the end that found `k` has read from `k` on, unbounded.
     pub fn range(&mut self, table: TableId, low: &[u8], high: Bound<&[u8]>) -> RangeToken {
         let at = self.table_index(table);
         let (range, bytes) = self.tables[at].range(low, high);
@@ -96,37 +100,38 @@ impl ReadSet {
         RangeToken { table: at as u32, range }
     }
 
-    /// The cursor moved forward to `high` (`Included`), or into the end of its scan (`Excluded` its bound, or
-    /// `Unbounded`). A bound below the present one changes nothing. A copy of the key, amortised.
+    /// Extends the range when its cursor moved forward to `high` (`Included`), or into the end of its scan (`Excluded`
+    /// its bound, or `Unbounded`). A bound below the present one changes nothing. Costs a copy of the key, amortised.
     #[inline]
     pub fn extend_high(&mut self, token: RangeToken, high: Bound<&[u8]>) {
         self.cost.bytes += self.tables[token.table as usize].extend_high(token, high);
     }
 
-    /// The cursor moved back to `low`, or into the start of its scan. A bound above the present one changes
-    /// nothing. A copy of the key, amortised.
+    /// Extends the range when its cursor moved back to `low`, or into the start of its scan. A bound above the present
+    /// one changes nothing. Costs a copy of the key, amortised.
     #[inline]
     pub fn extend_low(&mut self, token: RangeToken, low: &[u8]) {
         self.cost.bytes += self.tables[token.table as usize].extend_low(token, low);
     }
 
-    /// The cursor moves no more: its range may be joined with others.
+    /// Closes the range: its cursor moves no more, so it may be joined with others.
     pub fn close(&mut self, token: RangeToken) {
         self.tables[token.table as usize].close(token);
     }
 
-    /// Whether it has reached its limit: time for [`ReadSet::set_limit_bytes`], or for [`ReadSet::join`].
+    /// Returns whether the set is full: call [`ReadSet::set_limit_bytes`] or [`ReadSet::join`].
     #[inline]
     pub fn is_full(&self) -> bool {
         self.cost.bytes > self.limit_bytes || self.cost.items > MOST_ITEMS
     }
 
-    /// Whether more bytes would be of any use: otherwise it is full because of what validation would take.
+    /// Returns whether a higher limit would help. If not, the set is full because validation would take too long.
     pub fn is_short_of_bytes(&self) -> bool {
         self.cost.items <= MOST_ITEMS
     }
 
-    /// With so many bytes it is full. While neighbours are joined, it takes up to four times as many for a moment.
+    /// Returns the size in bytes at which the set is full. While neighbours are joined, it takes up to four times as
+    /// much.
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes
     }
@@ -136,9 +141,9 @@ impl ReadSet {
         self.limit_bytes = bytes;
     }
 
-    /// Joins neighbours, until half of the limit is free again or nothing is left to join: an interval a table, and
-    /// what cursors have open. If that takes more than half, the limit becomes twice as much, lest every further read
-    /// joins again. O(n log n), and amortised O(log n) for each read since the last time.
+    /// Joins neighbours, until half of the limit is free again or nothing is left to join: then each table has one
+    /// interval and the ranges of open cursors. If these take more than half, the limit is doubled, so that not every
+    /// further read joins again. O(n log n), and amortised O(log n) for each read since the last time.
     #[cold]
     pub fn join(&mut self) {
         self.join_to_half();
@@ -158,28 +163,28 @@ impl ReadSet {
         }
     }
 
-    /// Whether nothing was read.
+    /// Returns whether nothing was read.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
 
-    /// The tables read, in the order of their first read.
+    /// Returns the tables that were read, in the order of their first read.
     pub fn tables(&self) -> impl Iterator<Item = TableId> {
         self.tables.iter().map(|reads| reads.table)
     }
 
-    /// The keys read of `table`, in the order of reading; those that were joined are in [`ReadSet::ranges_of`].
+    /// Returns the keys read of `table`, in the order of reading. Joined keys are in [`ReadSet::ranges_of`].
     pub fn keys_of(&self, table: TableId) -> impl Iterator<Item = &[u8]> {
         self.reads_of(table).into_iter().flat_map(TableReads::keys)
     }
 
-    /// The ranges read of `table`, each as its first key and its end.
+    /// Returns the ranges read of `table`, each as its first key and its end.
     pub fn ranges_of(&self, table: TableId) -> impl Iterator<Item = (&[u8], Bound<&[u8]>)> {
         self.reads_of(table).into_iter().flat_map(TableReads::ranges)
     }
 
-    /// Forgets everything, and keeps small buffers for the next transaction, so that one that reads a few keys of
-    /// one table allocates nothing.
+    /// Removes all reads, and keeps small buffers for the next transaction, so that one that reads a few keys of one
+    /// table allocates nothing.
     pub fn clear(&mut self) {
         (self.cost, self.limit_bytes) = (Cost::default(), ReadSet::FIRST_LIMIT_BYTES);
         self.tables.truncate(1);
@@ -196,8 +201,8 @@ impl ReadSet {
         self.tables.iter().find(|reads| reads.table == table)
     }
 
-    /// The index of `table`'s reads, made if need be. Transactions read few tables, and the last one again most
-    /// often.
+    /// Returns the index of `table`'s reads, after adding the table if necessary. Transactions read few tables, and
+    /// mostly the last one again.
     #[inline]
     fn table_index(&mut self, table: TableId) -> usize {
         match self.tables.iter().rposition(|reads| reads.table == table) {
@@ -231,7 +236,7 @@ mod tests {
         reads.keys_of(T).any(|read| read == key) || reads.ranges_of(T).any(in_range)
     }
 
-    /// Bytes that it takes, counted anew.
+    /// Returns the bytes that the set takes, counted anew.
     fn bytes(reads: &ReadSet) -> usize {
         reads.tables.iter().map(|reads| reads.cost().bytes).sum()
     }
@@ -249,7 +254,7 @@ mod tests {
                 if random.below(3) > 0 {
                     reads.key(T, &key);
                 } else {
-                    // A scan that ends at once, but for one in a hundred, which goes on to the end.
+                    // A scan that ends at once, except for one in a hundred, which continues to the end.
                     let scan = reads.range(T, &key, Bound::Included(&key));
                     if step % 100 == 0 { open.push((scan, key.clone())) } else { reads.close(scan) }
                 }

@@ -1,4 +1,4 @@
-//! What was read of one table.
+//! The reads of one table.
 
 use super::{Cost, JOINED, RangeToken};
 use base::TableId;
@@ -9,11 +9,11 @@ use std::ops::Bound;
 pub(super) struct TableReads {
     pub table: TableId,
     key_bytes: Vec<u8>,
-    /// Where each key ends in `key_bytes`; it begins where its predecessor ends.
+    /// The end of each key in `key_bytes`; a key begins at the end of its predecessor.
     key_ends: Vec<usize>,
     ranges: Vec<Range>,
     range_bytes: Vec<u8>,
-    /// Places in `ranges` that are vacant.
+    /// The vacant places in `ranges`.
     vacant: Vec<u32>,
     /// Intervals made of neighbours, in order.
     joined: Vec<Interval>,
@@ -29,14 +29,14 @@ struct Range {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// A cursor may extend it yet: it stays where its token says.
+    /// A cursor may still extend it, so it keeps its place.
     Open,
     Closed,
-    /// It was closed, and is in `joined` now.
+    /// It was closed and moved to `joined`.
     Vacant,
 }
 
-/// A bound's bytes, with room to be overwritten by a longer one.
+/// The bytes of a bound, with room for a longer one.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     offset: usize,
@@ -50,7 +50,7 @@ struct Interval {
     high: Bound<Vec<u8>>,
 }
 
-/// An interval, lent.
+/// A borrowed interval.
 type Lent<'r> = (&'r [u8], Bound<&'r [u8]>);
 
 impl Default for TableReads {
@@ -68,7 +68,7 @@ impl Default for TableReads {
 }
 
 impl TableReads {
-    /// Answers what it takes more, in bytes.
+    /// Records `key`. Returns by how many bytes the set has grown.
     #[inline]
     pub fn key(&mut self, key: &[u8]) -> usize {
         self.key_bytes.extend_from_slice(key);
@@ -76,7 +76,7 @@ impl TableReads {
         key.len() + size_of::<usize>()
     }
 
-    /// The place of a new range, which is open, and what it takes.
+    /// Adds an open range. Returns its place, and by how many bytes the set has grown.
     pub fn range(&mut self, low: &[u8], high: Bound<&[u8]>) -> (u32, usize) {
         let before = self.range_bytes.len();
         let low = append(&mut self.range_bytes, low);
@@ -95,7 +95,7 @@ impl TableReads {
         }
     }
 
-    /// Answers what it takes more.
+    /// Extends the range upwards. Returns by how many bytes the set has grown.
     #[inline]
     pub fn extend_high(&mut self, token: RangeToken, high: Bound<&[u8]>) -> usize {
         let before = self.range_bytes.len();
@@ -109,7 +109,7 @@ impl TableReads {
         self.range_bytes.len() - before
     }
 
-    /// Answers what it takes more.
+    /// Extends the range downwards. Returns by how many bytes the set has grown.
     #[inline]
     pub fn extend_low(&mut self, token: RangeToken, low: &[u8]) -> usize {
         let before = self.range_bytes.len();
@@ -124,7 +124,7 @@ impl TableReads {
         self.ranges[token.range as usize].state = State::Closed;
     }
 
-    /// The keys, in the order of reading.
+    /// Returns the keys, in the order of reading.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.key_ends.iter().copied());
         starts.zip(&self.key_ends).map(|(start, &end)| &self.key_bytes[start..end])
@@ -148,7 +148,7 @@ impl TableReads {
         Cost { bytes: buffers + places + joined, items }
     }
 
-    /// Whether nothing more could be joined.
+    /// Returns whether nothing more can be joined.
     pub fn is_joined(&self) -> bool {
         let closed = self.ranges.iter().filter(|range| range.state == State::Closed).count();
         self.key_ends.len() + closed + self.joined.len() <= 1
@@ -168,7 +168,7 @@ impl TableReads {
         self.keep_open_ranges();
     }
 
-    /// Vacates the places of closed ranges. What is open keeps its place.
+    /// Frees the places of closed ranges. Open ranges keep their places.
     fn keep_open_ranges(&mut self) {
         let old = std::mem::take(&mut self.range_bytes);
         let last = self.ranges.iter().rposition(|range| range.state == State::Open);
@@ -185,7 +185,7 @@ impl TableReads {
         }
     }
 
-    /// Buffers worth keeping: 64 KiB of each kind at most.
+    /// Returns whether the buffers are small enough to keep: 64 KiB of each kind at most.
     pub fn is_small(&self) -> bool {
         const KEPT_BYTES: usize = 64 << 10;
         self.key_bytes.capacity().max(self.range_bytes.capacity()) <= KEPT_BYTES
@@ -204,7 +204,7 @@ impl TableReads {
 }
 
 impl Interval {
-    /// From the first of `items`, which are in the order of their beginnings, to the furthest end.
+    /// Returns the interval from the first of `items`, which are in the order of their starts, to the furthest end.
     fn around(items: &[Lent<'_>]) -> Interval {
         let further = |a, b| if reaches_beyond(b, a) { b } else { a };
         let high = items.iter().map(|item| item.1).reduce(further).expect("a chunk is not empty");
@@ -224,7 +224,7 @@ impl Interval {
     }
 }
 
-/// Whether an interval that ends at `new` has more than one that ends at `old`.
+/// Returns whether the end `new` is after the end `old`.
 fn reaches_beyond(new: Bound<&[u8]>, old: Bound<&[u8]>) -> bool {
     let (old, has_its_key) = match old {
         Bound::Unbounded => return false,
@@ -253,7 +253,7 @@ fn append(bytes: &mut Vec<u8>, key: &[u8]) -> Place {
     Place { offset, len: key.len() as u32, room: key.len() as u32 }
 }
 
-/// Puts `key` where `place` is if there is room, else at the end with twice the room it needs.
+/// Writes `key` to `place` if there is room, else to the end of `bytes`, with twice the room it needs.
 #[inline]
 fn overwrite(bytes: &mut Vec<u8>, place: Place, key: &[u8]) -> Place {
     let len = key.len() as u32;

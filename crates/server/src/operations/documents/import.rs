@@ -1,12 +1,12 @@
-//! Many documents at once: rows of NDJSON or CSV into a typed table, all of them or none, as `pando import --typed`
-//! does it in a directory.
+//! Imports rows of NDJSON or CSV into a typed table, all of them or none, as `pando import --typed` does it in a
+//! directory.
 //!
-//! * `format`: `ndjson` or `csv`; unless it is said, as `Content-Type` says.
-//! * `delimiter`: what stands between the fields of CSV; unless it is said, a comma.
-//! * `insert=true`: a row whose primary key is there is a failure; else it takes the other's place.
-//! * `schema`, and `index` and `unique`, as often as there are such: the table is made, in the same transaction.
-//! * `layout`, `ttl_ms`, `compression`: how that table is stored; of one that is there, how it is.
-//! * `chunk=N`: every N rows are a transaction; those before a failure stay, and the problem says so.
+//! * `format`: `ndjson` or `csv`. The default is that of `Content-Type`.
+//! * `delimiter`: the separator of CSV fields. The default is a comma.
+//! * `insert=true`: a row whose primary key exists is an error. By default the row replaces the existing one.
+//! * `schema`, and any number of `index` and `unique`: creates the table in the same transaction.
+//! * `layout`, `ttl_ms`, `compression`: how that table is stored. An existing table must already be stored in this way.
+//! * `chunk=N`: commits after every N rows. Rows before an error stay, and the problem says so.
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -58,7 +58,8 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 .importing()
 .answers(&[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL])];
 
-/// What an import may say. Another word is a mistake: `inset=true` would replace what was to be kept.
+/// The parameters of an import. Any other one is an error: a misspelt `inset=true` would replace rows that must be
+/// kept.
 const PARAMETERS: [&str; 11] = [
     "format",
     "delimiter",
@@ -73,7 +74,7 @@ const PARAMETERS: [&str; 11] = [
     "durability",
 ];
 
-/// How rows are imported, as the request says it.
+/// The options of an import.
 struct Said {
     format: RowFormat,
     delimiter: u8,
@@ -117,7 +118,7 @@ impl Said {
     }
 }
 
-/// How rows are written down: as the query says, else the header.
+/// Returns the form of the rows: from the query, or else from the header.
 fn format(query: Option<&str>, headers: &HeaderMap) -> Answer<RowFormat> {
     let is_csv = || {
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -130,7 +131,7 @@ fn format(query: Option<&str>, headers: &HeaderMap) -> Answer<RowFormat> {
     }
 }
 
-/// What stands between the fields of CSV.
+/// Returns the separator of CSV fields.
 fn delimiter(query: Option<&str>) -> Answer<u8> {
     let wrong =
         || Problem::bad_request("`delimiter` must be one ASCII character other than a quote or a line end");
@@ -182,7 +183,7 @@ fn chunk_rows(query: Option<&str>) -> Answer<Option<u64>> {
     }
 }
 
-/// Why an import failed. Its type says that the rows are wrong, or that some stay.
+/// Returns the problem of a failed import. Its type says that the rows are wrong, or that some rows stay.
 fn problem(failure: ImportFailure) -> Problem {
     let (detail, kept) = (failure.to_string(), failure.kept);
     let is_engine = matches!(failure.error, ImportError::Engine(_));
@@ -197,13 +198,13 @@ fn problem(failure: ImportFailure) -> Problem {
     problem
 }
 
-/// POST.
+/// Handles POST.
 async fn run(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     let asked = Asked::of(&call)?;
     call.no_part_of_transactions("an import, which is a transaction of its own, is")?;
     let said = Said::of(data.durability, &asked, &call)?;
     let open = data.database(&asked.database).await?;
-    // Before the body, so that nobody sends megabytes, or nothing, to a table that is not there.
+    // This check comes before the body, so that no client sends a body to a missing table.
     if said.definition.is_none() {
         let (looked, place) = (Arc::clone(&open), asked.clone());
         hand_off(move || place.open(&looked.db.snapshot()?)).await?;

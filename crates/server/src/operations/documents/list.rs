@@ -25,7 +25,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 )
 .answers(&[(200, "JSON"), MISSING])];
 
-/// GET.
+/// Handles GET.
 async fn all(data: Arc<Data>, call: Call) -> Answer {
     let open = data.database(call.target().database()).await?;
     let tables = hand_off(move || {

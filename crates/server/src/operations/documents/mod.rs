@@ -5,12 +5,12 @@
 //!   of the primary key or of an index; POST: rows of NDJSON or CSV, all of them in one transaction.
 //! * `/documents/{table}/{key}`: GET, PUT, DELETE of one row.
 //!
-//! Values are written as `rows` writes them, as JSON in documents and as text in addresses; the parts of a key stand
-//! behind one another with slashes between. A table is looked up in each request's own snapshot or transaction, so that
-//! no handle is ever out of date.
+//! Values are written as `rows` writes them: as JSON in documents, and as text in addresses. The parts of a key follow
+//! one another with slashes between them. Each request looks the table up in its own snapshot or transaction, so no
+//! handle is ever stale.
 //!
-//! Tables are listed in `list`, ranges read in `range`, many rows stored in `import`, and single documents handled in
-//! `one`. `address` takes addresses apart.
+//! `list` lists tables, `range` reads ranges, `import` stores many rows, and `one` handles single documents. `address`
+//! parses addresses.
 
 mod address;
 pub mod import;

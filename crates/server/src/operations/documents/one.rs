@@ -112,7 +112,7 @@ async fn delete(data: Arc<Data>, call: Call) -> Answer {
     Ok(done(number))
 }
 
-/// A row as an object, without spaces.
+/// Writes a row as an object, without spaces.
 fn write(columns: &[&Column], row: &[Value<'_>], out: &mut Vec<u8>) {
     for (at, (column, value)) in columns.iter().zip(row).enumerate() {
         out.push(if at == 0 { b'{' } else { b',' });
@@ -129,7 +129,7 @@ fn document(table: &DynamicTable, row: &[Value<'_>]) -> Vec<u8> {
     out
 }
 
-/// A row of what an object says; `key`, if it is known, stands for the columns of the primary key.
+/// Reads a row from an object. If `key` is given, it replaces the columns of the primary key.
 fn read(
     table: &DynamicTable,
     object: &Map<String, Json>,
@@ -165,7 +165,7 @@ fn read(
     table.schema().columns().map(value).collect()
 }
 
-/// A table, and a whole primary key of it.
+/// A table, and a complete primary key of it.
 struct Place {
     table: DynamicTable,
     key: Vec<Value<'static>>,
@@ -177,7 +177,7 @@ fn asked_key(reader: &impl pando::ReadTables, asked: &Asked) -> Answer<Place> {
     Ok(Place { table, key })
 }
 
-/// The document, if there is one.
+/// Returns the document, if it exists.
 fn find(reader: &impl pando::ReadTables, place: &Place) -> Answer<Option<Vec<u8>>> {
     Ok(place.table.get_with(reader, &place.key, |row| document(&place.table, &row))?)
 }
@@ -208,7 +208,7 @@ fn check(tx: &Transaction, place: &Place, conditions: &Conditions) -> Answer<()>
     conditions.check(find(tx, place)?.as_deref().map(etag).as_deref())
 }
 
-/// Runs `work` in the request's transaction, or in one of its own.
+/// Runs `work` in the request's transaction, or in a transaction of its own.
 async fn change<T: Send + 'static>(
     data: &Arc<Data>,
     durability: Durability,

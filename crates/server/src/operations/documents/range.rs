@@ -1,6 +1,6 @@
-//! A range of documents, by the primary key or an index, as NDJSON or CSV: in a snapshot as many as there are, a batch
-//! at a time; in a transaction no more than memory is there for. Where there is more the last line is a cursor, which
-//! CSV cannot have.
+//! A range of documents, by the primary key or an index, as NDJSON or CSV. In a snapshot the range has no limit and is
+//! read in batches. In a transaction it is limited by memory. If there are more documents, the last line is a cursor,
+//! which CSV cannot have.
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -41,13 +41,13 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 ])
 .sends(&[NDJSON, "text/csv"])];
 
-/// About so much is read at once; a single document may be longer.
+/// The approximate number of bytes that are read at once. A single document may be longer.
 const BATCH_BYTES: usize = 128 << 10;
-/// Documents that a transaction answers at once: unless it is asked for fewer, and at most.
+/// The number of documents in one response of a transaction: the default and the limit.
 const USUAL_IN_TRANSACTION: u64 = 1000;
 const MOST_IN_TRANSACTION: u64 = 10_000;
 
-/// Which documents are asked for, as the address says it.
+/// The documents that the address names.
 #[derive(Debug)]
 struct Which {
     index: Option<String>,
@@ -60,7 +60,7 @@ struct Which {
     format: RowFormat,
 }
 
-/// How rows are written down, if the query says it.
+/// Returns the form of the rows, if the query sets it.
 pub fn format(query: Option<&str>) -> Answer<Option<RowFormat>> {
     match raw_parameter(query, "format") {
         None => Ok(None),
@@ -84,7 +84,7 @@ impl Which {
         let index = word("index").map(|name| text_of(&name)).transpose()?;
         let (backwards, limit) = (flag(query, "reverse")?, limit(query)?);
         let format = format(query)?.unwrap_or(RowFormat::Ndjson);
-        // There is no line in which to say that there is more.
+        // CSV has no line for a cursor.
         if format == RowFormat::Csv && (limit.is_some() || cursor.is_some()) {
             return Err(Problem::bad_request("`limit` and `cursor` are for NDJSON only: CSV has no pages"));
         }
@@ -92,20 +92,20 @@ impl Which {
     }
 }
 
-/// Documents that are still to be read.
+/// The documents that are still to be read.
 struct Documents {
     table: DynamicTable,
     index: Option<String>,
     low: Bound<Vec<Value<'static>>>,
     high: Bound<Vec<Value<'static>>>,
     backwards: bool,
-    /// The last that was read.
+    /// The position of the last document that was read.
     at: Option<Position>,
-    /// How many there may still be.
+    /// The number of documents that may still be read.
     left: u64,
     over: bool,
     format: RowFormat,
-    /// Before the first.
+    /// Whether nothing was read yet.
     is_new: bool,
 }
 
@@ -134,7 +134,7 @@ impl Documents {
         Ok(Documents { index, low, high, backwards, at, left, over: false, format, is_new: true, table })
     }
 
-    /// The lines of the next batch; none at the end.
+    /// Returns the lines of the next batch; it is empty at the end.
     fn next_lines(&mut self, reader: &impl pando::ReadTables) -> pando::Result<Vec<u8>> {
         if self.over {
             return Ok(Vec::new());
@@ -161,7 +161,7 @@ impl Documents {
         }
         while !self.over && out.get_ref().len() < BATCH_BYTES {
             if self.left == 0 {
-                // There may be more, and this is how to go on.
+                // There may be more documents; the cursor continues here.
                 let more = scan.next_with(|_| ())?.is_some();
                 cursor = at.take().filter(|_| more);
                 self.over = true;
@@ -187,18 +187,18 @@ impl Documents {
     }
 }
 
-/// Why writing rows cannot fail.
+/// The reason why writing rows cannot fail.
 const ALWAYS: &str = "a vector takes everything";
 
 fn cursor_line(at: &Position) -> String {
     format!("{{\"cursor\":\"{}\"}}\n", hex(at.as_bytes()))
 }
 
-/// Documents of a snapshot, as a body has them.
+/// The documents of a snapshot, as the source of a body.
 struct InSnapshot {
     snapshot: Snapshot,
     documents: Documents,
-    /// Neither closed nor dropped meanwhile.
+    /// A handle that keeps the database from being closed or dropped.
     _open: Arc<Open>,
 }
 
@@ -213,7 +213,7 @@ impl Batches for InSnapshot {
     }
 }
 
-/// Those that are asked for, as lines of NDJSON.
+/// Sends the requested documents.
 async fn scan(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let (asked, which) = (Asked::of(&call)?, Which::of(call.target().query())?);
     let content_type = match which.format {
@@ -231,7 +231,7 @@ async fn scan(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
         let look = move |tx: &Transaction| {
             let mut documents = Documents::new(asked.open(tx)?, &which, limit)?;
             let mut lines = documents.next_lines(tx)?;
-            // What a batch leaves over is for the next request.
+            // The rest is left for the next request.
             if let Some(at) = documents.at.take().filter(|_| !documents.over) {
                 lines.extend_from_slice(cursor_line(&at).as_bytes());
             }

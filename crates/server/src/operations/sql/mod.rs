@@ -3,15 +3,15 @@
 //! ```json
 //! {"sql": "SELECT name FROM fruit WHERE price < ? ORDER BY name", "params": [3.5], "timeout_ms": 2000}
 //! ```
-//! 1. One statement is a transaction of its own, run again after a conflict. Several are one transaction together: all
-//!    of it or nothing. There is no `BEGIN` over HTTP.
-//! 2. A token that only reads, or a request that says `"read_only": true`, runs statements that only read: each is
-//!    prepared, and looked at, before it runs, and the connection refuses to write besides.
-//! 3. Statements are strangers': `sql::Connection::confine`. So many run at a time, each on a thread and a connection
-//!    of its own, for so long; a client that goes away ends its own. Others wait for a place, in order, no longer than
-//!    their statements may take.
-//! 4. What they answer passes through a [`pipe`] piece by piece (`results`). Until the first piece is full, the status
-//!    is open: a failure is a problem as of any request. After that it is the last line, or the answer breaks off.
+//! 1. A single statement is a transaction of its own, which is repeated after a conflict. Several statements are one
+//!    transaction together: all of them take effect, or none. There is no `BEGIN` over HTTP.
+//! 2. With a token that may only read, or with `"read_only": true`, a request runs only statements that only read. Each
+//!    is prepared and checked before it runs, and the connection also refuses to write.
+//! 3. Statements are not trusted: see `sql::Connection::confine`. A limited number runs at a time, each on a thread and
+//!    a connection of its own, within a time limit. When a client disconnects, its statements are cancelled. Other
+//!    requests wait in order, for at most their own time limit.
+//! 4. The results pass through a [`pipe`] in pieces (`results`). Until the first piece is full, the status is open, and
+//!    an error is a problem as for any request. After that an error is the last line, or the response breaks off.
 
 mod parameters;
 mod results;
@@ -37,7 +37,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The body.
+/// The body of the request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asks {
@@ -45,12 +45,12 @@ struct Asks {
     #[serde(default)]
     params: Value,
     timeout_ms: Option<u64>,
-    /// Whether the statements only read, whatever the token may.
+    /// Whether the statements may only read, even if the token may write.
     #[serde(default)]
     read_only: bool,
 }
 
-/// POST.
+/// Handles POST.
 pub async fn run(
     data: Arc<Data>,
     room: Arc<Room>,
@@ -87,7 +87,7 @@ async fn answer(
     let time = room.statement_time(asks.timeout_ms)?;
     let parameters = Parameters::read(asks.params)?;
     let permit = room.statement_permit(time).await?;
-    // Few run at a time: what their text takes is bounded by that. Those that wait are counted.
+    // Few requests run at a time, which bounds the memory of their statements. Those of waiting requests are counted.
     drop(counted);
     let open = data.database(name).await?;
     let (writer, reader) = pipe(Instant::now() + time);
@@ -97,7 +97,8 @@ async fn answer(
         let watch = writer.watch();
         let mut results = Results::new(format, writer);
         let done = script.run(&open.sql, watch, &mut results);
-        // Before the response is complete: its reader finds the database in nobody's use, and a place.
+        // They are dropped before the response is complete. A client that has read it finds the database unused, and a
+        // free place.
         drop((open, permit));
         results.finish(done);
     };
@@ -105,7 +106,7 @@ async fn answer(
     begin(reader, format).await
 }
 
-/// Waits for the first piece; a failure before it is a problem.
+/// Waits for the first piece. An error before it becomes a problem.
 async fn begin(mut reader: Reader, format: Format) -> Answer {
     let first = reader.next().await.transpose()?.unwrap_or_default();
     let kind = match format {

@@ -1,4 +1,4 @@
-//! The values of a request's parameters: by place, in an array, or by name, in an object.
+//! The parameters of a request: by position, in an array, or by name, in an object.
 //!
 //! | JSON | SQL |
 //! |---|---|
@@ -8,23 +8,23 @@
 //! | `{"bytes": "00ff"}` | BLOB |
 //! | `{"float": "inf"}`, `"-inf"` | REAL |
 //!
-//! What `results` writes is read back as the same value.
+//! Values that `results` writes are read back as the same values.
 
 use crate::wire::problem::{Answer, Problem};
 use serde_json::{Map, Value as Json};
 use sql::{Statement, Value};
 
-/// The values.
+/// The parameters of a request.
 #[derive(Debug)]
 pub enum Parameters {
-    /// For `?`, in order.
+    /// Values for `?`, in order.
     ByPlace(Vec<Value>),
-    /// For `:name`, `@name` and `$name`, with whether a statement had one of that name.
+    /// Values for `:name`, `@name` and `$name`, each with whether a statement used it.
     ByName(Vec<(String, Value, bool)>),
 }
 
 impl Parameters {
-    /// Those of a request.
+    /// Reads the parameters of a request.
     pub fn read(json: Json) -> Answer<Self> {
         let wrong = |place: String, what| Problem::bad_request(format!("parameter {place}: {what}"));
         match json {
@@ -46,16 +46,16 @@ impl Parameters {
         }
     }
 
-    /// Whether they can be those of several statements.
+    /// Returns whether the parameters can be used with several statements.
     pub fn suit_several(&self) -> bool {
         matches!(self, Parameters::ByPlace(values) if values.is_empty())
             || matches!(self, Parameters::ByName(_))
     }
 
-    /// Those of one statement.
+    /// Returns the parameters of one statement.
     pub fn of(&mut self, statement: &Statement<'_>) -> Answer<Vec<Value>> {
         let named = match self {
-            // Their number is for the statement to check.
+            // The statement checks their number.
             Parameters::ByPlace(values) => return Ok(values.clone()),
             Parameters::ByName(named) => named,
         };
@@ -74,7 +74,7 @@ impl Parameters {
         values.into_iter().enumerate().map(|(at, value)| value.ok_or_else(|| missing(at))).collect()
     }
 
-    /// That no value is left over.
+    /// Checks that every value was used.
     pub fn check_used(&self) -> Answer<()> {
         let Parameters::ByName(named) = self else { return Ok(()) };
         match named.iter().find(|(_, _, is_used)| !is_used) {
@@ -99,7 +99,7 @@ fn value_of(json: Json) -> Result<Value, String> {
     })
 }
 
-/// What JSON has no form for.
+/// Reads a value that JSON has no form for.
 fn marked(fields: &Map<String, Json>) -> Result<Value, String> {
     let only = fields.iter().next().filter(|_| fields.len() == 1);
     match only.and_then(|(name, value)| Some((&name[..], value.as_str()?))) {

@@ -1,20 +1,21 @@
-//! What statements answer, as it is written to the client.
+//! Writes the results of statements to the client.
 //!
-//! NDJSON, line by line; the last line is `{"done":true}`, or says why not:
+//! NDJSON is written line by line. The last line is `{"done":true}` or an error:
 //!
-//! | line | says |
+//! | line | meaning |
 //! |---|---|
-//! | `{"columns":["id","name"]}` | a query begins: the names of its columns |
-//! | `[1,"apple"]` | a row of it |
-//! | `{"rows":1}` | its end; with `"changes"` if it changed rows, too |
+//! | `{"columns":["id","name"]}` | the beginning of a query: the names of its columns |
+//! | `[1,"apple"]` | a row of the query |
+//! | `{"rows":1}` | the end of the query; with `"changes"` if it also changed rows |
 //! | `{"changes":3}` | a statement without rows, and how many it changed |
-//! | `{"done":true}` | all statements have run, and what they changed is committed |
-//! | `{"error":{...}}` | they have not, as this problem says, and nothing is changed |
+//! | `{"done":true}` | all statements have run, and their changes are committed |
+//! | `{"error":{...}}` | an error, as a problem; nothing was changed |
 //!
-//! JSON is the same as one document, `{"results":[{"columns":[...],"rows":[[...]]},{"changes":3}]}`; CSV has the rows
-//! of one statement behind a line of names. Of these two a part is broken off, so that nobody takes it for the whole.
+//! JSON is the same as one document, `{"results":[{"columns":[...],"rows":[[...]]},{"changes":3}]}`. CSV has the rows
+//! of one statement after a line of names. After an error these two break off, so that no client takes a part for the
+//! whole.
 //!
-//! Pieces are handed on when they are full, in the midst of a value if it is long: memory is a piece's, not a row's.
+//! Pieces are handed on when they are full, even within a long value. The memory is that of a piece, not of a row.
 
 use crate::wire::digits::write_digits;
 use crate::wire::form::write_escaped;
@@ -24,31 +25,31 @@ use bytes::Bytes;
 use sql::ValueRef;
 use std::io::Write;
 
-/// A piece.
+/// The size of a piece in bytes.
 const PIECE_BYTES: usize = 64 << 10;
 /// The step in which long values are written.
 const STEP_BYTES: usize = 16 << 10;
 
-/// How rows are written.
+/// The form of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A line each.
+    /// One line for each row.
     Ndjson,
-    /// One document.
+    /// One JSON document.
     Json,
-    /// A table.
+    /// A CSV table.
     Csv,
 }
 
-/// The answer, being written.
+/// The response that is being written.
 #[derive(Debug)]
 pub struct Results {
     format: Format,
     writer: Writer,
     piece: Vec<u8>,
-    /// Whether a piece was handed on: the status is said.
+    /// Whether a piece was handed on, so that the status is fixed.
     has_begun: bool,
-    /// Results, and rows of the present one.
+    /// The number of results, and of rows of the current one.
     results: u64,
     rows: u64,
 }
@@ -56,12 +57,12 @@ pub struct Results {
 type Written = Result<(), Stopped>;
 
 impl Results {
-    /// Into a pipe.
+    /// Creates a writer of results into a pipe.
     pub fn new(format: Format, writer: Writer) -> Self {
         Results { format, writer, piece: Vec::new(), has_begun: false, results: 0, rows: 0 }
     }
 
-    /// A query begins.
+    /// Writes the beginning of a query.
     pub fn begin(&mut self, columns: &[String]) -> Written {
         self.next_result();
         self.rows = 0;
@@ -77,7 +78,7 @@ impl Results {
         Ok(())
     }
 
-    /// A row of it.
+    /// Writes a row of the query.
     pub fn row<'v>(&mut self, values: impl Iterator<Item = ValueRef<'v>>) -> Written {
         self.comma(self.format == Format::Json && self.rows > 0);
         self.rows += 1;
@@ -85,7 +86,7 @@ impl Results {
         self.hand_on()
     }
 
-    /// Its end, and how many rows it has changed.
+    /// Writes the end of the query, and how many rows it has changed.
     pub fn end(&mut self, changes: u64) {
         let text = match (self.format, changes) {
             (Format::Csv, _) => return,
@@ -97,7 +98,7 @@ impl Results {
         self.piece.extend_from_slice(text.as_bytes());
     }
 
-    /// A statement without rows, and how many it has changed.
+    /// Writes the result of a statement without rows, and how many it has changed.
     pub fn changes(&mut self, changes: u64) -> Written {
         self.next_result();
         let end = match self.format {
@@ -109,11 +110,11 @@ impl Results {
         self.hand_on()
     }
 
-    /// All of it is said, or why it cannot be.
+    /// Writes the end of all results, or the error.
     pub fn finish(mut self, outcome: Answer<()>) {
         match (outcome, self.format) {
             (Err(problem), Format::Ndjson) if self.has_begun => {
-                // Within a row, perhaps: its line ends here, and is none.
+                // If the error came within a row, the incomplete line ends here.
                 if !self.piece.ends_with(b"\n") {
                     self.piece.push(b'\n');
                 }
@@ -163,7 +164,7 @@ impl Results {
         Ok(())
     }
 
-    /// A value in JSON; `parameters` reads the same back.
+    /// Writes a value in JSON; `parameters` reads it back.
     fn value(&mut self, value: ValueRef<'_>) -> Written {
         match value {
             ValueRef::Null => self.piece.extend_from_slice(b"null"),
@@ -189,7 +190,7 @@ impl Results {
         Ok(())
     }
 
-    /// A text in quotes.
+    /// Writes a text in quotes.
     fn string(&mut self, text: &[u8]) -> Written {
         self.piece.push(b'"');
         for step in text.chunks(STEP_BYTES) {
@@ -200,7 +201,7 @@ impl Results {
         Ok(())
     }
 
-    /// A field of CSV: nothing for a null, `""` for an empty text, bytes as they are.
+    /// Writes a field of CSV: nothing for a null, `""` for an empty text, and bytes without encoding.
     fn field(&mut self, value: ValueRef<'_>) -> Written {
         let bytes = match value {
             ValueRef::Null => return Ok(()),
@@ -238,7 +239,7 @@ impl Results {
     }
 }
 
-/// What stopped a writer, said as a problem.
+/// Returns the problem of a writer that was stopped.
 pub fn stopped(time: std::time::Duration) -> Problem {
     let detail = format!(
         "the statements, including the transfer of their rows, took longer than {} ms and were stopped; \

@@ -9,37 +9,38 @@ use pando::{ErrorKind, TransactionOptions};
 use sql::{Confines, Connection, Sql, Value, ValueRef};
 use std::time::Duration;
 
-/// What is to be run, and how.
+/// The statements to run, and their options.
 #[derive(Debug)]
 pub struct Script {
     /// One statement, or several.
     pub text: String,
-    /// Their parameters.
+    /// The parameters of the statements.
     pub parameters: Parameters,
-    /// Whether they may write.
+    /// The permission of the statements.
     pub may: May,
-    /// Isolation and durability.
+    /// The isolation and durability of the transaction.
     pub options: TransactionOptions,
-    /// How long they may take, for words: it is the watch that counts.
+    /// The time limit, for messages. `watch` enforces it.
     pub time: Duration,
 }
 
-/// What statements may do to the database, and who says so.
+/// The permission of statements, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum May {
-    /// Everything: the token writes.
+    /// Everything: the token may write.
     Write,
-    /// Read: the token does not write.
+    /// Only reading: the token may not write.
     Read,
-    /// Read: the request said so.
+    /// Only reading: the request asked for it.
     ReadAsAsked,
 }
 
-/// SQLite's code for that its memory is used up.
+/// SQLite's code for exhausted memory.
 const NO_MEMORY: i32 = 7;
 
 impl Script {
-    /// Runs it to its end, or until `watch` says that nobody wants that any more. An error leaves nothing changed.
+    /// Runs the statements to their end, or until `watch` reports that they are no longer wanted. An error leaves
+    /// nothing changed.
     pub fn run(mut self, sql: &Sql, watch: Watch, results: &mut Results) -> Answer<()> {
         let text = std::mem::take(&mut self.text);
         let statements = statements_of(&text)?;
@@ -93,7 +94,7 @@ impl Script {
         if rows.columns().is_empty() {
             return results.changes(rows.changes()).map_err(late);
         }
-        // The names are certain once the first row was asked for.
+        // The names of the columns are final after the first row was fetched.
         let first = rows.next().map_err(|error| self.problem(error))?;
         let first: Option<Vec<Value>> =
             first.map(|row| (0..row.len()).map(|column| owned(row.get(column))).collect());
@@ -116,7 +117,7 @@ impl Script {
         Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }
 
-    /// What an error of SQL means to the client.
+    /// Returns the problem for an error of SQL.
     fn problem(&self, error: sql::Error) -> Problem {
         let with = |status, kind, detail| Problem::new(status, kind, detail);
         match error.kind() {
@@ -141,7 +142,7 @@ impl Script {
     }
 }
 
-/// A copy of a value; of text that is none, its bytes.
+/// Returns a copy of a value. Text that is not valid UTF-8 becomes bytes.
 fn owned(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Text(text) if std::str::from_utf8(text).is_err() => Value::Blob(text.to_vec()),
@@ -149,7 +150,7 @@ fn owned(value: ValueRef<'_>) -> Value {
     }
 }
 
-/// The statements of a text, at least one.
+/// Splits a text into statements, at least one.
 fn statements_of(text: &str) -> Answer<Vec<&str>> {
     let mut statements = Vec::new();
     let mut rest = text;

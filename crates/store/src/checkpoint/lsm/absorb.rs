@@ -17,8 +17,8 @@ use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Ranges, Run, Site};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-/// The filter bits of deltas that are merged soon. These filters are precise: a key that none of them contains passes
-/// all of them in about one case of a hundred.
+/// The filter bits of deltas that are merged soon. These filters are precise: together they let through about one in a
+/// hundred keys that no delta contains.
 pub(super) const UPPER_BITS: BitsPerKey = BitsPerKey(14);
 /// The memory limit of the range deletes of one delta, in bytes.
 pub(super) const MOST_RANGES_BYTES: usize = 64 << 10;
