@@ -148,7 +148,7 @@ impl Database {
         Ok(Consumer { inner: self.shared.store.consumer(name)? })
     }
 
-    /// Returns all consumers, by name.
+    /// Returns all consumers, ordered by name.
     ///
     /// # Errors
     /// `Closed`.

@@ -7,8 +7,8 @@
 //! checkpoint writes and flushes, which cannot be observed as progress: the part of its time that this takes counts
 //! only at its end.
 //!
-//! Let *x* be the greatest of these fractions and *R* the recent rate at which memtables were merged. Writers get *R (1
-//! - x) / x*: at half the limit exactly what is merged, so that debt settles there; three times as much at a quarter,
+//! Let *x* be the greatest of these fractions and *R* the recent rate at which memtables were merged. Writers get
+//! *R (1 - x) / x*: at half the limit exactly what is merged, so that debt settles there; three times as much at a quarter,
 //! below which no writer is slowed; less and less towards the limit, and nothing at it. In addition, the free room must
 //! last until the current checkpoint frees its memory: *room / time left* (spring and gear, as in bLSM), with a fifth
 //! to spare; if that estimate was too short, the rate for the last of the room decreases further. The smaller rate

@@ -201,7 +201,7 @@ impl House {
 }
 
 impl Store {
-    /// Returns the recommendation for each table, by name. `assumed` replaces what was counted since the database was
+    /// Returns the recommendations, ordered by table name. `assumed` replaces what was counted since the database was
     /// opened. `write_bytes_per_s` is the rate at which checkpoints merge, if it was measured. O(tables + slots).
     pub fn advise(
         self: &Arc<Self>,

@@ -44,10 +44,11 @@ use std::ops::RangeInclusive;
 /// of times that a record is written, so that merging catches up.
 const PACE: u64 = 8;
 
-/// Merged records stay until the checkpoint ends, in addition to their copies. So a checkpoint merges at most this
-/// share of what the file holds,
+/// The share of what the file holds that a checkpoint merges at most, because merged records stay until it ends, in
+/// addition to their copies.
 const MOST_MERGED_SHARE: u64 = 4;
-/// but at least this many times what it absorbs, because a merge would otherwise never end.
+/// The least ratio of what a checkpoint merges to what it absorbs, even beyond that share: a merge would otherwise
+/// never end.
 const LEAST_PACE: u64 = 2;
 /// The smallest slice, in bytes, that is worth merging between checkpoints that nothing waits for.
 const LEAST_SLICE_BYTES: u64 = 1 << 20;

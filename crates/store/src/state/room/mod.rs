@@ -35,9 +35,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 const TINY_BYTES: u64 = 64 << 10;
 /// The units that are always set aside: up to 32 MiB.
 const SURE_UNITS: u64 = (32 << 20) / UNIT_BYTES as u64;
-/// The share of all leaves that is kept for deletes,
+/// The share of all leaves that is kept for deletes.
 const DELETES_SHARE: u64 = 16;
-/// and its least and greatest number of pages.
+/// The least and the greatest number of pages that are kept for deletes.
 const DELETES_PAGES: (u64, u64) = (4, 256);
 /// The units that are kept for a log segment: 64 KiB, and what a file takes in addition to its bytes.
 const LOG_UNITS: u64 = 16 + LOG_SPARE_UNITS;
@@ -55,9 +55,9 @@ const LEAST_CREDIT: Credit = Credit { records: 32, bytes: 4 << 10 };
 /// The greatest size that a rejected commit counts when room is checked again.
 const MOST_ASKED: Credit = Credit { records: 1000, bytes: 1 << 20 };
 
-/// The least number of bytes that a careful checkpoint merges,
+/// The least number of bytes that a careful checkpoint merges.
 const LEAST_SLICE_BYTES: u64 = 4 << 10;
-/// and the number of halvings after which it is given up.
+/// The number of halvings after which a careful checkpoint is given up.
 const MOST_HALVINGS: u32 = 8;
 
 /// The care of checkpoints.
