@@ -8,11 +8,11 @@
 //! only at its end.
 //!
 //! Let *x* be the greatest of these fractions and *R* the recent rate at which memtables were merged. Writers get
-//! *R (1 - x) / x*: at half the limit exactly what is merged, so that debt settles there; three times as much at a quarter,
-//! below which no writer is slowed; less and less towards the limit, and nothing at it. In addition, the free room must
-//! last until the current checkpoint frees its memory: *room / time left* (spring and gear, as in bLSM), with a fifth
-//! to spare; if that estimate was too short, the rate for the last of the room decreases further. The smaller rate
-//! applies.
+//! *R (1 - x) / x*: at half the limit exactly what is merged, so that debt settles there; three times as much at a
+//! quarter, below which no writer is slowed; less and less towards the limit, and nothing at it. In addition, the free
+//! room must last until the current checkpoint frees its memory: *room / time left* (spring and gear, as in bLSM), with
+//! a fifth to spare; if that estimate was too short, the rate for the last of the room decreases further. The smaller
+//! rate applies.
 //!
 //! *R* is an average, and checkpoints differ: one that also merges runs of an LSM table takes ten times as long as one
 //! that does not. So the time left is estimated from all records that are left, and from the recent times of a record
