@@ -2,7 +2,7 @@
 //!
 //! | signal | effect |
 //! |---|---|
-//! | SIGTERM, SIGINT, SIGXCPU | `serve` and `watch` end in order, `sql` its statement at SIGINT; others at once |
+//! | SIGTERM, SIGINT, SIGXCPU | `serve`, `watch`, `ship` end in order, `sql` its statement at SIGINT; others at once |
 //! | SIGHUP, SIGUSR1, SIGUSR2 | nothing in `serve`; other commands end at once |
 //! | SIGXFSZ | nothing: the write that would pass the limit on file sizes fails, as on a full disk |
 //! | SIGPIPE | nothing: the write fails |

@@ -4,7 +4,7 @@ use crate::arguments::Arguments;
 use crate::failure::{Failure, Outcome};
 use crate::held::Held;
 use pando::{Snapshot, Table};
-use rows::{DynamicTable, Part};
+use rows::DynamicTable;
 use serde_json::{Value, json};
 
 /// All tables: typed ones, which SQL sees, and plain ones, whose keys and values are bytes.
@@ -54,35 +54,8 @@ fn describe_plain(snapshot: &Snapshot, table: &Table) -> Outcome<Value> {
 }
 
 fn describe_typed(table: &DynamicTable) -> Value {
-    let schema = table.schema();
-    let columns = schema.columns().map(|column| {
-        json!({
-            "name": column.name(),
-            "type": column.column_type().to_string(),
-            "nullable": column.is_nullable(),
-            "default": column.default_value().map(|value| value.to_json(column.column_type())),
-        })
-    });
-    let parts = |parts: &[Part]| parts.iter().map(describe_part).collect::<Vec<_>>();
-    let indexes = schema.indexes().iter().map(
-        |index| json!({ "name": index.name(), "parts": parts(index.parts()), "unique": index.is_unique() }),
-    );
-    json!({
-        "name": table.name(),
-        "kind": "typed",
-        "columns": columns.collect::<Vec<_>>(),
-        "key": parts(schema.key()),
-        "indexes": indexes.collect::<Vec<_>>(),
-    })
-}
-
-fn describe_part(part: &Part) -> Value {
-    let mut described = json!({ "column": part.column() });
-    if let Some(pointer) = part.pointer() {
-        described["pointer"] = pointer.into();
-    }
-    if part.is_descending() {
-        described["descending"] = true.into();
-    }
+    let mut described = table.schema().to_json();
+    described["name"] = table.name().into();
+    described["kind"] = "typed".into();
     described
 }

@@ -11,7 +11,7 @@ pub type Object = Map<String, Value>;
 pub fn add_bytes(object: &mut Object, name: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => object.insert(name.to_owned(), text.into()),
-        Err(_) => object.insert(format!("{name}_hex"), hex(bytes).into()),
+        Err(_) => object.insert(format!("{name}_hex"), hex::encode(bytes).into()),
     };
 }
 
@@ -38,9 +38,9 @@ pub fn sql_value(value: ValueRef<'_>) -> Value {
         ValueRef::Real(number) => json!({ "float": format!("{number:?}") }),
         ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => text.into(),
-            Err(_) => json!({ "hex": hex(bytes) }),
+            Err(_) => json!({ "hex": hex::encode(bytes) }),
         },
-        ValueRef::Blob(bytes) => json!({ "hex": hex(bytes) }),
+        ValueRef::Blob(bytes) => json!({ "hex": hex::encode(bytes) }),
     }
 }
 
@@ -70,26 +70,13 @@ pub fn sql_parameter(value: &Value) -> Outcome<sql::Value> {
     })
 }
 
-/// Two digits for each byte.
-pub fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).expect("a nibble is a digit");
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
 /// The bytes that hexadecimal digits stand for.
 ///
 /// # Errors
 /// If they are not pairs of hexadecimal digits.
 pub fn bytes_of_hex(digits: &str) -> Outcome<Vec<u8>> {
-    let bad = || Failure::argument(format!("{digits:?} is not an even number of hexadecimal digits"));
-    let pair = |pair: &[u8]| {
-        let [high, low] = [pair[0], pair[1]].map(|digit| char::from(digit).to_digit(16));
-        Some((high? << 4 | low?) as u8)
-    };
-    if !digits.len().is_multiple_of(2) {
-        return Err(bad());
-    }
-    digits.as_bytes().chunks_exact(2).map(pair).collect::<Option<_>>().ok_or_else(bad)
+    let bad = |_| Failure::argument(format!("{digits:?} is not an even number of hexadecimal digits"));
+    hex::decode(digits).map_err(bad)
 }
 
 #[cfg(test)]
@@ -99,7 +86,7 @@ mod tests {
     #[test]
     fn hexadecimal_digits_go_both_ways() {
         let all: Vec<u8> = (0..=255).collect();
-        assert_eq!(bytes_of_hex(&hex(&all)).unwrap(), all);
+        assert_eq!(bytes_of_hex(&hex::encode(&all)).unwrap(), all);
         assert_eq!(bytes_of_hex("C0fe").unwrap(), [0xc0, 0xfe]);
         for bad in ["c", "zz", "+1", "é"] {
             assert!(bytes_of_hex(bad).is_err(), "{bad}");

@@ -185,6 +185,18 @@ impl Part {
     pub fn pointer(&self) -> Option<&str> {
         self.path.as_deref()
     }
+
+    /// Returns a description in JSON. It has `descending` and `pointer` only where they differ from the default.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let mut described = serde_json::json!({ "column": self.column });
+        if self.descending {
+            described["descending"] = true.into();
+        }
+        if let Some(pointer) = self.pointer() {
+            described["pointer"] = pointer.into();
+        }
+        described
+    }
 }
 
 impl<T: Into<String>> From<T> for Part {

@@ -15,6 +15,7 @@ use crate::key::Shape;
 use crate::row::Layout;
 use crate::value::{ColumnType, Value};
 use pando::{Error, Result};
+use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 
 /// The most columns that a table can have over its lifetime, including dropped ones; the same as SQLite's default.
@@ -137,6 +138,52 @@ impl Schema {
     /// Returns the index of this name.
     pub fn index(&self, name: &str) -> Option<&Index> {
         self.indexes.iter().find(|index| index.name == name)
+    }
+
+    /// Returns a description in JSON: `columns` with name, type, nullability and default, the parts of the `key`, and
+    /// `indexes`. The interfaces that show schemas to clients show this.
+    ///
+    /// ```
+    /// use pando_rows::Row;
+    /// #[derive(Row)]
+    /// struct Fruit {
+    ///     #[row(key)]
+    ///     name: String,
+    /// }
+    ///
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// pando_rows::Table::<Fruit>::ensure(&db, "fruit")?;
+    /// let tables = pando_rows::DynamicTable::all(&db.snapshot()?)?;
+    /// let described = tables[0].schema().to_json();
+    /// assert_eq!(described["columns"][0]["name"], "name");
+    /// assert_eq!(described["key"][0]["column"], "name");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn to_json(&self) -> Json {
+        let parts = |parts: &[Part]| parts.iter().map(Part::to_json).collect::<Vec<_>>();
+        let columns = self.columns().map(|column| {
+            json!({
+                "name": column.name(),
+                "type": column.column_type().to_string(),
+                "nullable": column.is_nullable(),
+                "default": column.default_value().map(|value| value.to_json(column.column_type())),
+            })
+        });
+        let indexes = self.indexes.iter().map(|index| {
+            json!({
+                "name": index.name(),
+                "parts": parts(index.parts()),
+                "unique": index.is_unique(),
+                "building": index.is_building(),
+            })
+        });
+        json!({
+            "columns": columns.collect::<Vec<_>>(),
+            "key": parts(&self.key),
+            "indexes": indexes.collect::<Vec<_>>(),
+        })
     }
 
     pub(crate) fn live(&self, name: &str) -> Option<&Column> {

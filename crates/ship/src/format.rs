@@ -19,7 +19,6 @@
 //!
 //! The parts of bases and of long changes are the only objects without this frame. Whatever names a part has its hash.
 
-use crate::name;
 use base::codec::{Reader, Writer as _};
 use base::{Error, ErrorKind, Result};
 use sha2::{Digest as _, Sha256};
@@ -115,7 +114,7 @@ pub(crate) fn open<'a>(name: &str, kind: Kind, bytes: &'a [u8]) -> Result<Opened
         return foreign(known);
     }
     if expected != found {
-        return damaged(format!("expected SHA-256 {}, found {}", name::hex(&expected), name::hex(found)));
+        return damaged(format!("expected SHA-256 {}, found {}", hex::encode(&expected), hex::encode(found)));
     }
     if found_kind != kind as u32 {
         return damaged(format!("expected an object of kind {}, found {found_kind}", kind as u32));

@@ -32,7 +32,7 @@ impl Shipper {
         let ending = Arc::clone(&board);
         let work = move || {
             if catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
-                // Those who wait are told.
+                // Callers that wait for a commit get the error.
                 ending.end(Some(Error::new(ErrorKind::Closed, "the thread that ships has panicked")));
             }
         };

@@ -1,7 +1,5 @@
 //! The names of objects below a lineage's prefix. Numbers have a fixed width, so that names sort as numbers do.
 
-use std::fmt::Write as _;
-
 pub(crate) const LINEAGE: &str = "lineage";
 pub(crate) const EPOCHS: &str = "epochs";
 pub(crate) const FLOORS: &str = "floors";
@@ -47,14 +45,6 @@ pub(crate) fn segment_of(part: &str) -> Option<u64> {
 /// The name of a part within `folder`.
 pub(crate) fn part(folder: &str, attempt: u64, index: usize) -> String {
     format!("{folder}/{attempt:016x}-{index:06}")
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ impl<'a> PartReader<'a> {
     fn fetch(&mut self, entry: PartEntry) -> Result<()> {
         let name = name::part(&self.folder, self.list.attempt, self.next);
         let stored = self.bucket.expect(&name)?;
-        let (expected, found) = (name::hex(&entry.hash), name::hex(&format::hash(&stored)));
+        let (expected, found) = (hex::encode(&entry.hash), hex::encode(&format::hash(&stored)));
         if expected != found {
             let shown = format!("{}/{name}", self.bucket);
             return Err(Error::corruption(format!("{shown}: expected SHA-256 {expected}, found {found}")));

@@ -186,7 +186,7 @@ impl Restoring<'_> {
             Err(Error::corruption(format!("{}/{name}: {what}", self.bucket())))
         };
         if segment.head.previous != before {
-            let (expected, found) = (name::hex(&before), name::hex(&segment.head.previous));
+            let (expected, found) = (hex::encode(&before), hex::encode(&segment.head.previous));
             return named(format!("expected {expected} as the hash of its predecessor, found {found}"));
         }
         if segment.author.epoch < epoch {

@@ -142,8 +142,11 @@ impl Drop for Open {
     }
 }
 
-enum Trouble {
+/// Why a reader, or a consumer, could not do what it should.
+pub(crate) enum Trouble {
+    /// The engine returned an error.
     Engine(Error),
+    /// What was read differs from the model.
     Wrong(String),
 }
 

@@ -2,10 +2,11 @@
 //! the model's after each commit. What it has acknowledged survives kills and crashes, and nothing else is missing or
 //! delivered again.
 
+use crate::beside::Trouble;
 use crate::model::{Bytes, Change, State};
 use crate::workload::TABLES;
 use base::seams::Random;
-use base::{Error, ErrorKind};
+use base::ErrorKind;
 use io::sim::SimDisk;
 use std::sync::Arc;
 use store::Store;
@@ -210,15 +211,4 @@ fn repeat(operation: Operation<'_>) -> Result<Option<Change>, Trouble> {
             Change::DeleteRange(known(table.name())?, bytes(start), end)
         }
     }))
-}
-
-enum Trouble {
-    Engine(Error),
-    Wrong(String),
-}
-
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
-        Trouble::Engine(error)
-    }
 }

@@ -4,12 +4,11 @@ use super::bucket;
 use crate::failure::{Failure, Outcome};
 use crate::open::MemoryArgs;
 use crate::output::{self, Cell, FormatArgs};
+use crate::signals;
 use crate::text;
 use clap::Args;
 use pando::Database;
 use ship::{Options, Shipper, State, Status};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -115,13 +114,10 @@ pub fn run(args: &ShipArgs) -> Outcome {
 
 /// Returns when a signal ends the process, or shipping has ended.
 fn watch(shipper: &Shipper) -> Outcome {
-    let told = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, Arc::clone(&told))
-            .map_err(|cause| Failure::system("listen to signals", cause))?;
-    }
+    let end = Arc::new(AtomicBool::new(false));
+    signals::end_in_order(&end).map_err(|cause| Failure::system("listen to signals", cause))?;
     let mut said = None;
-    while !told.load(Ordering::SeqCst) {
+    while !end.load(Ordering::SeqCst) {
         if let Some(error) = shipper.ended() {
             return Err(error.into());
         }

@@ -1,5 +1,5 @@
-//! An object store that loses requests and answers, delivers requests late and twice, and, if it is told to, ignores
-//! the condition of puts. Everything follows from a seed.
+//! An object store that loses requests and responses, delivers requests late and twice, and, on request, ignores the
+//! condition of puts. Everything follows from a seed.
 
 use crate::bucket::Bucket;
 use async_trait::async_trait;

@@ -60,10 +60,10 @@ fn commits_gather_for_the_interval() {
     let newest = model.commit(2, "the last");
     // A waiter does not wait for the interval.
     let begun = Instant::now();
-    let (told, heard) = std::sync::mpsc::channel();
-    shipper.when_shipped(newest, move |outcome| told.send(outcome).unwrap());
+    let (report, reported) = std::sync::mpsc::channel();
+    shipper.when_shipped(newest, move |outcome| report.send(outcome).unwrap());
     shipper.wait(newest).unwrap();
-    heard.recv().unwrap().unwrap();
+    reported.recv().unwrap().unwrap();
     assert!(begun.elapsed() < interval, "{:?}", begun.elapsed());
     let segments = shipper.status().segments;
     assert!((3..=8).contains(&segments), "{segments} segments in four intervals");
@@ -130,9 +130,9 @@ fn a_writer_that_is_replaced_ends_as_fenced() {
     let error = shipper.wait(old.commit(2, "never acknowledged")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
     assert_eq!(shipper.status().state, State::Fenced);
-    let (told, heard) = std::sync::mpsc::channel();
-    shipper.when_shipped(2, move |outcome| told.send(outcome).unwrap());
-    assert_eq!(heard.recv().unwrap().unwrap_err().kind(), ErrorKind::Fenced);
+    let (report, reported) = std::sync::mpsc::channel();
+    shipper.when_shipped(2, move |outcome| report.send(outcome).unwrap());
+    assert_eq!(reported.recv().unwrap().unwrap_err().kind(), ErrorKind::Fenced);
     assert_eq!(shipper.stop().unwrap_err().kind(), ErrorKind::Fenced);
     successor.stop().unwrap();
     assert_eq!(restored(&store, Goal::Newest).unwrap().1, new.history());

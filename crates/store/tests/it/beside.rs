@@ -360,16 +360,28 @@ fn a_reader_that_came_first_follows_the_writer_that_comes() -> Result<()> {
     Ok(())
 }
 
-/// What a copy has still to read is the reader's only until a writer comes.
-#[test]
-fn a_backup_ends_by_name_when_a_writer_comes() -> Result<()> {
+/// A directory with a database that has a table, closed.
+fn with_one_table() -> Result<Arc<dyn Dir>> {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let store = writer(&dir)?;
     write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
     store.close()?;
+    Ok(dir)
+}
+
+/// A reader that came when no process had the database open.
+fn standing_by(dir: &Arc<dyn Dir>) -> Result<(Arc<Store>, Follower)> {
     let options = Options { read_only: true, ..options(8 << 20) };
-    let reader = pando_store::open(Arc::clone(&dir), &options)?;
-    let mut follower = beside::stand_by(&reader, Arc::clone(&dir), &options)?.expect("files can be created");
+    let reader = pando_store::open(Arc::clone(dir), &options)?;
+    let follower = beside::stand_by(&reader, Arc::clone(dir), &options)?.expect("files can be created");
+    Ok((reader, follower))
+}
+
+/// What a copy has still to read is the reader's only until a writer comes.
+#[test]
+fn a_backup_ends_by_name_when_a_writer_comes() -> Result<()> {
+    let dir = with_one_table()?;
+    let (reader, mut follower) = standing_by(&dir)?;
     let mut pinned = reader.pin(None)?;
     assert!(pinned.advance()?);
     let store = writer(&dir)?;
@@ -382,13 +394,8 @@ fn a_backup_ends_by_name_when_a_writer_comes() -> Result<()> {
 /// What a writer that comes later commits is not in the log of the process that follows the changes.
 #[test]
 fn a_feed_ends_by_name_when_a_writer_comes() -> Result<()> {
-    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
-    let store = writer(&dir)?;
-    write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
-    store.close()?;
-    let options = Options { read_only: true, ..options(8 << 20) };
-    let reader = pando_store::open(Arc::clone(&dir), &options)?;
-    let mut follower = beside::stand_by(&reader, Arc::clone(&dir), &options)?.expect("files can be created");
+    let dir = with_one_table()?;
+    let (reader, mut follower) = standing_by(&dir)?;
     let mut feed = reader.feed(None)?;
     assert!(feed.advance()? && !feed.advance()?);
     let store = writer(&dir)?;

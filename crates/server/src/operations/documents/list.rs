@@ -10,7 +10,7 @@ use crate::watch::observe::Kind;
 use crate::wire::problem::Answer;
 use crate::wire::response::json;
 use axum::http::StatusCode;
-use rows::{DynamicTable, Part};
+use rows::DynamicTable;
 use serde_json::{Value as Json, json as object};
 use std::sync::Arc;
 
@@ -36,36 +36,7 @@ async fn all(data: Arc<Data>, call: Call) -> Answer {
 }
 
 fn describe(table: &DynamicTable) -> Json {
-    let part = |part: &Part| {
-        let descending = part.is_descending().then_some(true);
-        let mut shown = object!({ "column": part.column() });
-        let members = shown.as_object_mut().expect("it is one");
-        members.extend(descending.map(|is| ("descending".to_owned(), is.into())));
-        members.extend(part.pointer().map(|pointer| ("pointer".to_owned(), pointer.into())));
-        shown
-    };
-    let schema = table.schema();
-    let columns = schema.columns().map(|column| {
-        object!({
-            "name": column.name(),
-            "type": column.column_type().to_string(),
-            "nullable": column.is_nullable(),
-            "default": column.default_value().map(|value| value.to_json(column.column_type())),
-        })
-    });
-    let indexes = schema.indexes().iter().map(|index| {
-        let parts: Vec<Json> = index.parts().iter().map(part).collect();
-        object!({
-            "name": index.name(),
-            "parts": parts,
-            "unique": index.is_unique(),
-            "building": index.is_building(),
-        })
-    });
-    object!({
-        "name": table.name(),
-        "columns": columns.collect::<Vec<_>>(),
-        "key": schema.key().iter().map(part).collect::<Vec<_>>(),
-        "indexes": indexes.collect::<Vec<_>>(),
-    })
+    let mut described = table.schema().to_json();
+    described["name"] = table.name().into();
+    described
 }

@@ -274,3 +274,37 @@ impl Rooms {
         *lock(&self.why) = why;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a full disk, a checkpoint that only merges is made smaller and smaller, and is given up in the end. What a
+    /// checkpoint absorbs, or merges, makes it worth another try.
+    #[test]
+    fn a_merge_without_room_is_halved_and_then_given_up() {
+        let rooms = Rooms::default();
+        let room = 64 << 20;
+        rooms.note_failure(Care::None);
+        assert_eq!((rooms.care(), rooms.careful_slice_bytes(room)), (Care::Firm, 16 << 20));
+        for halvings in 1..=MOST_HALVINGS {
+            rooms.note_failure(Care::Firm);
+            assert_eq!(rooms.care(), Care::Bare);
+            assert!(rooms.may_merge(), "after {halvings} halvings");
+            assert_eq!((rooms.care(), rooms.careful_slice_bytes(room)), (Care::Firm, (16 << 20) >> halvings));
+        }
+        assert_eq!(rooms.careful_slice_bytes(0), LEAST_SLICE_BYTES);
+        rooms.note_failure(Care::Firm);
+        assert!(!rooms.may_merge() && rooms.care() == Care::Bare, "it would be tried for ever");
+        rooms.note_made(Care::Bare, false);
+        assert!(!rooms.may_merge(), "a checkpoint that did nothing has made no room");
+        rooms.note_made(Care::Bare, true);
+        assert!(rooms.may_merge());
+        assert_eq!(rooms.careful_slice_bytes(room), 16 << 20);
+        rooms.note_failure(Care::Firm);
+        rooms.note_failure(Care::Firm);
+        assert!(rooms.may_merge());
+        rooms.note_made(Care::Firm, false);
+        assert_eq!(rooms.careful_slice_bytes(room), 8 << 20, "one that merged has made some room");
+    }
+}
