@@ -146,6 +146,7 @@ impl Schema {
     /// ```
     /// use pando_rows::Row;
     /// #[derive(Row)]
+    /// #[row(table = "fruit")]
     /// struct Fruit {
     ///     #[row(key)]
     ///     name: String,
@@ -153,7 +154,7 @@ impl Schema {
     ///
     /// # fn main() -> pando::Result<()> {
     /// let db = pando::Database::builder().in_memory()?;
-    /// pando_rows::Table::<Fruit>::ensure(&db, "fruit")?;
+    /// pando_rows::Table::<Fruit>::ensure(&db)?;
     /// let tables = pando_rows::DynamicTable::all(&db.snapshot()?)?;
     /// let described = tables[0].schema().to_json();
     /// assert_eq!(described["columns"][0]["name"], "name");

@@ -5,8 +5,8 @@
 use crate::beside::Trouble;
 use crate::model::{Bytes, Change, State};
 use crate::workload::TABLES;
-use base::seams::Random;
 use base::ErrorKind;
+use base::seams::Random;
 use io::sim::SimDisk;
 use std::sync::Arc;
 use store::Store;
