@@ -34,7 +34,7 @@ fn class_of(kind: ErrorKind) -> &'static str {
 /// The exception for an error of the library.
 #[cold]
 pub fn of_engine(py: Python<'_>, error: &pando::Error) -> PyErr {
-    let conflict = Conflict::of(error);
+    let conflict = Conflict::in_error(error);
     let table = conflict.and_then(Conflict::table);
     let key = conflict.and_then(Conflict::key).map(|key| PyBytes::new(py, key));
     match conflict {

@@ -75,7 +75,7 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let conflict = Conflict::of(&error);
+        let conflict = Conflict::in_error(&error);
         Failure {
             kind: Kind::Engine(error.kind()),
             message: error.to_string(),

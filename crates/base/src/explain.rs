@@ -3,7 +3,7 @@
 //! Explained operations take a path of their own, made of the same parts as the ordinary path, so that the ordinary
 //! path pays nothing. Tests compare the results of both.
 
-use crate::seams::Stopwatch;
+use crate::env::Stopwatch;
 
 /// The steps of one operation, from its beginning to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,12 +10,12 @@
 //! use pando_base::latency::{Cause, Latencies};
 //! let latencies = Latencies::default();
 //! (1..=1000).for_each(|us| latencies.record(Cause::Sync, us * 1000));
-//! let syncs = latencies.of(Cause::Sync);
+//! let syncs = latencies.get(Cause::Sync);
 //! assert_eq!((syncs.count, syncs.max_ns), (1000, 1_000_000));
 //! assert!((syncs.p99_ns as f64 / 990_000.0 - 1.0).abs() < 0.13);
 //! ```
 
-use crate::seams::Stopwatch;
+use crate::env::Stopwatch;
 use std::cell::Cell;
 use std::fmt;
 use std::sync::OnceLock;
@@ -132,7 +132,7 @@ pub struct Latencies {
 
 impl fmt::Debug for Latencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(Cause::ALL.map(|cause| (cause, self.of(cause)))).finish()
+        f.debug_map().entries(Cause::ALL.map(|cause| (cause, self.get(cause)))).finish()
     }
 }
 
@@ -172,7 +172,7 @@ impl Latencies {
     }
 
     /// Returns the waits for `cause`. While other threads count, sums and quantiles can differ by one wait.
-    pub fn of(&self, cause: Cause) -> Latency {
+    pub fn get(&self, cause: Cause) -> Latency {
         let mut merged = [0; BUCKETS];
         let mut latency = Latency::default();
         for histogram in self.shards.iter().filter_map(OnceLock::get).map(|shard| &shard[cause as usize]) {
@@ -221,7 +221,7 @@ fn middle(bucket: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seams::Random;
+    use crate::env::Random;
 
     #[test]
     fn a_bucket_is_within_an_eighth_of_its_values() {
@@ -246,12 +246,12 @@ mod tests {
             }
         });
         all.sort_unstable();
-        let found = latencies.of(Cause::Debt);
+        let found = latencies.get(Cause::Debt);
         assert_eq!(found.count, 20_000);
         assert_eq!((found.total_ns, found.max_ns), (all.iter().sum(), all[19_999]));
         for (is, rank) in [(found.p50_ns, 9_999), (found.p99_ns, 19_799), (found.p999_ns, 19_979)] {
             assert!(is.abs_diff(all[rank]) * 8 <= all[rank], "{is} for {}", all[rank]);
         }
-        assert_eq!(latencies.of(Cause::Sync), Latency::default());
+        assert_eq!(latencies.get(Cause::Sync), Latency::default());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`ids`] and [`large`] (identifiers and references), [`op`] (what a transaction does to a table),
 //! [`error`], [`limits`], [`checksum`], [`codec`] (bytes to numbers and back), [`keys`] (order-preserving encodings),
-//! [`Span`], [`slots`] (active readers, and what must not be freed while they read), [`budget`], [`seams`] (clocks and
+//! [`Span`], [`slots`] (active readers, and what must not be freed while they read), [`budget`], [`env`] (clocks and
 //! random numbers), [`mod@prefetch`], [`sync`] (the one import of locks and atomics, so that loom and shuttle can
 //! replace them), [`waits`] (waits for locks), [`latency`] and [`reads`] (statistics), [`phases`] (what the engine is
 //! doing), [`background`] (work that makes way for other threads), [`explain`] (an operation, step by step).
@@ -29,7 +29,7 @@ pub mod op;
 pub mod phases;
 pub mod prefetch;
 pub mod reads;
-pub mod seams;
+pub mod env;
 pub mod slots;
 mod span;
 pub mod sync;

@@ -172,7 +172,7 @@ impl ReadTotals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seams::Random;
+    use crate::env::Random;
 
     #[test]
     fn nothing_is_lost_on_the_way_to_the_totals() {

@@ -39,7 +39,7 @@ pub fn lock_timed<T>(mutex: &Mutex<T>, waited: impl FnOnce(u64)) -> MutexGuard<'
         Ok(guard) => guard,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => {
-            let watch = crate::seams::Stopwatch::start();
+            let watch = crate::env::Stopwatch::start();
             let guard = crate::waits::timed(|| lock_awake(mutex, &watch));
             waited(watch.elapsed_ns());
             guard
@@ -68,7 +68,7 @@ const MOST_PAUSES: u32 = 32;
 
 /// Locks `mutex`, for which the caller has waited since `watch` was started. Spins before it sleeps.
 #[cfg(not(any(loom, shuttle)))]
-fn lock_awake<'a, T>(mutex: &'a Mutex<T>, watch: &crate::seams::Stopwatch) -> MutexGuard<'a, T> {
+fn lock_awake<'a, T>(mutex: &'a Mutex<T>, watch: &crate::env::Stopwatch) -> MutexGuard<'a, T> {
     let mut pauses = 4;
     while watch.elapsed_ns() < AWAKE_NS {
         (0..pauses).for_each(|_| std::hint::spin_loop());

@@ -4,8 +4,8 @@
 //! [`sync::wait`](crate::sync::wait), and of code that calls [`timed`]. Taking a free lock costs nothing more. While no
 //! hook is set, a wait costs one more load and reads no clock, so simulations stay deterministic.
 
+use crate::env::Stopwatch;
 use crate::hook;
-use crate::seams::Stopwatch;
 
 /// A function that is called on the thread that waited, as soon as it continues. The thread usually holds the lock it
 /// waited for, so the function must be short and must not take a lock of the engine.

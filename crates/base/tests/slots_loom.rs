@@ -74,9 +74,9 @@ fn revoke(begin: fn(&Reader) -> Option<EpochGuard<'_>>, is_free: fn(&Slots, &Hol
                 for _ in 0..2 {
                     let Some(call) = begin(&reader) else { return };
                     look();
-                    let aside = call.aside();
+                    let suspended = call.suspend();
                     look();
-                    drop(aside);
+                    drop(suspended);
                 }
             })
         };

@@ -86,7 +86,7 @@ impl Bed {
 
     /// Returns the size of the database's file `name`.
     pub fn room_of(&self, name: &str) -> Outcome<Room> {
-        Ok(Room::of(&fs::metadata(self.place.path().join(name))?))
+        Ok(Room::from_metadata(&fs::metadata(self.place.path().join(name))?))
     }
 
     /// Closes the database and returns the size of all files. [`Bed::reopen`] opens it again.
@@ -94,7 +94,7 @@ impl Bed {
         self.db.close()?;
         let mut all = Room::default();
         for entry in fs::read_dir(self.place.path())? {
-            let Room { file_bytes, block_bytes } = Room::of(&entry?.metadata()?);
+            let Room { file_bytes, block_bytes } = Room::from_metadata(&entry?.metadata()?);
             all.file_bytes += file_bytes;
             all.block_bytes += block_bytes;
         }
@@ -120,7 +120,7 @@ pub struct Room {
 
 impl Room {
     #[cfg(unix)]
-    fn of(metadata: &fs::Metadata) -> Self {
+    fn from_metadata(metadata: &fs::Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
         /// The unit in which the system counts a file's blocks, for any file system.
         const BLOCK_BYTES: u64 = 512;
@@ -128,7 +128,7 @@ impl Room {
     }
 
     #[cfg(not(unix))]
-    fn of(metadata: &fs::Metadata) -> Self {
+    fn from_metadata(metadata: &fs::Metadata) -> Self {
         Room { file_bytes: metadata.len(), block_bytes: metadata.len() }
     }
 }

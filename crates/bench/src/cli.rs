@@ -20,7 +20,7 @@ use std::process::ExitCode;
 pub struct Args {
     /// Compare or draw results that were saved
     #[command(subcommand)]
-    pub kept: Option<Kept>,
+    pub kept: Option<Saved>,
     /// The workloads to run; --list prints their names
     #[arg(value_name = "WORKLOAD", required_unless_present = "list")]
     pub workloads: Vec<String>,
@@ -44,7 +44,7 @@ pub struct Args {
 
 /// What to do with saved rows of `--json`.
 #[derive(Clone, Debug, clap::Subcommand)]
-pub enum Kept {
+pub enum Saved {
     /// Compare two saved results and print what became better or worse beyond noise; exits with 1 if anything became
     /// worse
     Compare {
@@ -94,16 +94,16 @@ pub fn run(args: &Args) -> ExitCode {
     }
 }
 
-impl Kept {
+impl Saved {
     /// Runs the command and returns whether no figure got worse.
     fn run(&self, out: &mut dyn Write) -> Outcome<bool> {
         match self {
-            Kept::Compare { old, new, threshold, json } => {
+            Saved::Compare { old, new, threshold, json } => {
                 let comparison = compare(&Results::read(old)?, &Results::read(new)?, threshold / 100.0);
                 out.write_all(if *json { comparison.json() } else { comparison.text() }.as_bytes())?;
                 Ok(!comparison.is_worse())
             }
-            Kept::Report { files, out: path } => {
+            Saved::Report { files, out: path } => {
                 let mut results = Results::default();
                 for file in files {
                     results.join(Results::read(file)?);
@@ -186,12 +186,12 @@ mod tests {
         let mut out = Vec::new();
         let mut compared = |old: &PathBuf, new: &PathBuf| {
             let (old, new) = (old.clone(), new.clone());
-            Kept::Compare { old, new, threshold: 5.0, json: false }.run(&mut out).unwrap()
+            Saved::Compare { old, new, threshold: 5.0, json: false }.run(&mut out).unwrap()
         };
         assert!(!compared(&old, &new), "slower is worse");
         assert!(compared(&new, &old) && compared(&old, &old));
         let files = vec![old, new];
-        assert!(Kept::Report { files, out: page.clone() }.run(&mut out).unwrap());
+        assert!(Saved::Report { files, out: page.clone() }.run(&mut out).unwrap());
         assert!(fs::read_to_string(page).unwrap().contains("110 ns"), "the median of both files");
     }
 }

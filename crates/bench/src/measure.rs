@@ -146,7 +146,7 @@ impl OwnTime {
     }
 
     /// Returns the own time of an operation that took `took_ns` and has just ended.
-    pub fn of(&mut self, took_ns: u64) -> u64 {
+    pub fn subtract_waits(&mut self, took_ns: u64) -> u64 {
         if took_ns < ASK_NS {
             return took_ns;
         }

@@ -3,7 +3,7 @@
 //! Every record can be computed from its number, so the check needs no copy of what was written.
 
 use crate::{Outcome, ensure};
-use base::seams::Random;
+use base::env::Random;
 use base::slots::Reader;
 use run::Run;
 

@@ -1,6 +1,6 @@
 //! Random numbers with few frequent values: the zipfian distribution as YCSB draws it.
 
-use base::seams::Random;
+use base::env::Random;
 
 /// Draws ranks of `0..n`, rank `r` about in proportion to `1 / (r + 1)^0.99`. It uses an approximate inverse of the
 /// cumulative distribution (Gray and others, "Quickly Generating Billion-Record Synthetic Databases", 1994).

@@ -91,7 +91,7 @@ impl From<Costs> for CostRow {
 
 /// Runs `pando advise`.
 pub fn run(args: &AdviseArgs) -> Outcome {
-    let advice = match Remote::of(&args.database.dir)? {
+    let advice = match Remote::find(&args.database.dir)? {
         Some(remote) => ask(&remote, args)?,
         None => {
             let db = args.database.open()?;

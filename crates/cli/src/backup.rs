@@ -72,7 +72,7 @@ pub fn run(args: &BackupArgs) -> Outcome {
                        with --since FILE";
         return Err(Failure::Usage(message.to_owned()));
     }
-    if let Some(remote) = Remote::of(&args.database.dir)? {
+    if let Some(remote) = Remote::find(&args.database.dir)? {
         return from_server(&remote, args);
     }
     let db = args.database.open().map_err(|failure| match failure {

@@ -46,7 +46,7 @@ const ASK_SECONDS: u32 = 1;
 
 /// Runs `pando watch`.
 pub fn run(args: &WatchArgs) -> Outcome {
-    match Remote::of(&args.database.dir)? {
+    match Remote::find(&args.database.dir)? {
         Some(remote) => follow(&remote, args),
         None => print_all(args),
     }

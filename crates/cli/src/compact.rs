@@ -23,7 +23,7 @@ pub struct CompactArgs {
 
 /// Runs `pando compact`.
 pub fn run(args: &CompactArgs) -> Outcome {
-    if let Some(remote) = Remote::of(&args.dir)? {
+    if let Some(remote) = Remote::find(&args.dir)? {
         let answer = remote.ask_json("POST", "/compact")?;
         let number = |name: &str| answer.get(name).and_then(serde_json::Value::as_u64).unwrap_or_default();
         return write(NAMES.map(number), args);

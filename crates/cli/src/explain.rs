@@ -95,7 +95,7 @@ struct Shown {
 
 /// Runs `pando explain`.
 pub fn run(args: &ExplainArgs) -> Outcome {
-    if let Some(remote) = Remote::of(&args.dir)? {
+    if let Some(remote) = Remote::find(&args.dir)? {
         return of_server(&remote, &args.operation);
     }
     let reading = |shown: &Shown, table: &str| -> Outcome<(Database, Table)> {

@@ -42,7 +42,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
             Some("csv") => RecordFormat::Csv,
             _ => RecordFormat::Ndjson,
         });
-    if let Some(remote) = Remote::of(&args.database.dir)? {
+    if let Some(remote) = Remote::find(&args.database.dir)? {
         return from_server(&remote, args, format);
     }
     let db = args.database.open()?;

@@ -59,7 +59,7 @@ pub struct RenameArgs {
 /// Runs `pando rename`.
 pub fn rename(args: &RenameArgs) -> Outcome {
     [&args.table, &args.new].into_iter().try_for_each(|name| rows::refuse_reserved(name))?;
-    if let Some(remote) = Remote::of(&args.dir)? {
+    if let Some(remote) = Remote::find(&args.dir)? {
         let change = serde_json::json!({ "name": args.new }).to_string();
         let path = Remote::table(&args.table);
         return remote.ask("PATCH", &path, Some(&mut change.as_bytes())).map(drop);
@@ -91,7 +91,7 @@ pub struct LayoutArgs {
 /// Runs `pando layout`: switches, and waits until the whole table has the new layout. A server continues the switch by
 /// itself.
 pub fn layout(args: &LayoutArgs) -> Outcome {
-    if let Some(remote) = Remote::of(&args.dir)? {
+    if let Some(remote) = Remote::find(&args.dir)? {
         let change = serde_json::json!({ "layout": args.layout.name() }).to_string();
         let path = Remote::table(&args.table);
         return remote.ask("PATCH", &path, Some(&mut change.as_bytes())).map(drop);
@@ -136,7 +136,7 @@ fn parse_ttl(text: &str) -> Result<Ttl, String> {
 pub fn ttl(args: &TtlArgs) -> Outcome {
     rows::refuse_reserved(&args.table)?;
     let Ttl(ttl) = args.ttl;
-    if let Some(remote) = Remote::of(&args.dir)? {
+    if let Some(remote) = Remote::find(&args.dir)? {
         let change = serde_json::json!({ "ttl_ms": ttl.map(|ttl| ttl.as_millis() as u64) }).to_string();
         let path = Remote::table(&args.table);
         return remote.ask("PATCH", &path, Some(&mut change.as_bytes())).map(drop);
@@ -161,7 +161,7 @@ pub struct CompressionArgs {
 
 /// Runs `pando compression`.
 pub fn compression(args: &CompressionArgs) -> Outcome {
-    if let Some(remote) = Remote::of(&args.dir)? {
+    if let Some(remote) = Remote::find(&args.dir)? {
         let change = serde_json::json!({ "compression": args.compression.name() }).to_string();
         let path = Remote::table(&args.table);
         return remote.ask("PATCH", &path, Some(&mut change.as_bytes())).map(drop);
@@ -173,7 +173,7 @@ pub fn compression(args: &CompressionArgs) -> Outcome {
 
 /// Runs `pando tables`.
 pub fn tables(args: &InspectArgs) -> Outcome {
-    if let Some(remote) = Remote::of(&args.database.dir)? {
+    if let Some(remote) = Remote::find(&args.database.dir)? {
         return tables_remote(&remote, args);
     }
     let db = args.database.open()?;
@@ -224,7 +224,7 @@ pub fn write_numbers(answer: &Map<String, Value>, format: FormatArgs) -> Outcome
 
 /// Runs `pando stats`.
 pub fn stats(args: &StatsArgs) -> Outcome {
-    if let Some(remote) = Remote::of(&args.database.dir)? {
+    if let Some(remote) = Remote::find(&args.database.dir)? {
         if let Some(seconds) = args.watch {
             return watch::run(&remote, Duration::from_secs(seconds), args.times, args.format.format());
         }
@@ -246,7 +246,7 @@ const SHOWN: usize = 100;
 /// Runs `pando check`.
 pub fn check(args: &InspectArgs) -> Outcome {
     let began = Instant::now();
-    if let Some(remote) = Remote::of(&args.database.dir)? {
+    if let Some(remote) = Remote::find(&args.database.dir)? {
         return check_remote(&remote, args, began);
     }
     let db = args.database.open()?;
@@ -321,7 +321,7 @@ fn write_checked(fields: Vec<(&str, Cell<'_>)>, problems: &[String], count: u64,
 
 /// Runs `pando checkpoint`.
 pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
-    if let Some(remote) = Remote::of(&args.dir)? {
+    if let Some(remote) = Remote::find(&args.dir)? {
         return remote.ask("POST", "/checkpoint", None).map(drop);
     }
     let db = args.write.builder().open(&args.dir)?;

@@ -38,7 +38,7 @@ pub struct McpArgs {
 
 /// Runs `pando mcp`.
 pub fn run(args: &McpArgs) -> Outcome {
-    if Remote::of(&args.dir)?.is_some() {
+    if Remote::find(&args.dir)?.is_some() {
         return Err(Failure::Usage(
             "`pando mcp` opens a directory; a server on this machine does not keep it from reading, so name \
              the directory that the server serves"

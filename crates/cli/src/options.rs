@@ -40,7 +40,7 @@ struct Shown {
 
 /// Runs `pando options`.
 pub fn run(args: &OptionsArgs) -> Outcome {
-    let remote = args.dir.as_deref().map(Remote::of).transpose()?.flatten();
+    let remote = args.dir.as_deref().map(Remote::find).transpose()?.flatten();
     let shown = match remote {
         Some(remote) => of_server(&remote, args)?,
         None => of_directory(args)?,

@@ -114,7 +114,7 @@ pub fn put(args: &PutArgs) -> Outcome {
         (None, Some("-")) => values::input(Path::new("-"))?,
         (None, value) => Box::new(io::Cursor::new(bytes(value.unwrap_or_default(), args.hex)?)),
     };
-    if let Some(remote) = Remote::of(&args.dir)? {
+    if let Some(remote) = Remote::find(&args.dir)? {
         remote.make_table(&args.table, args.options, args.create)?;
         let durability = args.create.write.durability.name();
         let entry = format!("{}?durability={durability}", Remote::entry(&args.table, &key));
@@ -132,7 +132,7 @@ pub fn put(args: &PutArgs) -> Outcome {
 /// Runs `pando get`.
 pub fn get(args: &GetArgs) -> Outcome {
     let key = bytes(&args.key, args.hex)?;
-    if let Some(remote) = Remote::of(&args.database.dir)? {
+    if let Some(remote) = Remote::find(&args.database.dir)? {
         return get_remote(&remote, &args.table, &key);
     }
     let db = args.database.open()?;
@@ -170,7 +170,7 @@ fn get_remote(remote: &Remote, table: &str, key: &[u8]) -> Outcome {
 pub fn delete(args: &DeleteArgs) -> Outcome {
     rows::refuse_reserved(&args.table)?;
     let key = bytes(&args.key, args.hex)?;
-    if let Some(remote) = Remote::of(&args.dir)? {
+    if let Some(remote) = Remote::find(&args.dir)? {
         // The delete is conditional on an existing key, so that the result says whether there was one.
         let deleted = remote.ask_with("DELETE", &Remote::entry(&args.table, &key), &[(IF_MATCH, "*")], None);
         return match deleted {
@@ -188,7 +188,7 @@ pub fn delete(args: &DeleteArgs) -> Outcome {
 /// Runs `pando scan`.
 pub fn scan(args: &ScanArgs) -> Outcome {
     let span = args.span()?;
-    if let Some(remote) = Remote::of(&args.database.dir)? {
+    if let Some(remote) = Remote::find(&args.database.dir)? {
         return args.scan_remote(&remote, &span);
     }
     let db = args.database.open()?;

@@ -66,7 +66,7 @@ pub struct Remote {
 
 impl Remote {
     /// Returns the remote database if `dir` is an address.
-    pub fn of(dir: &Path) -> Outcome<Option<Self>> {
+    pub fn find(dir: &Path) -> Outcome<Option<Self>> {
         let Some(address) = dir.to_str() else { return Ok(None) };
         if address.starts_with("https://") {
             let message = "HTTPS is not supported; connect through a tunnel or a TLS proxy on this machine (`http://127.0.0.1:...`)";
@@ -315,11 +315,11 @@ mod tests {
 
     #[test]
     fn an_address_names_a_database() {
-        let base = |address: &str| Remote::of(Path::new(address)).unwrap().map(|remote| remote.base);
+        let base = |address: &str| Remote::find(Path::new(address)).unwrap().map(|remote| remote.base);
         assert_eq!(base("http://h:1").as_deref(), Some("http://h:1/v1/databases/default"));
         assert_eq!(base("http://h:1/").as_deref(), Some("http://h:1/v1/databases/default"));
         assert_eq!(base("http://h:1/shop").as_deref(), Some("http://h:1/v1/databases/shop"));
         assert_eq!(base("some/dir"), None);
-        assert!(Remote::of(Path::new("https://h")).is_err());
+        assert!(Remote::find(Path::new("https://h")).is_err());
     }
 }

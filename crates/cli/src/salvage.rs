@@ -66,7 +66,7 @@ pub fn run(args: &SalvageArgs) -> Outcome {
     if args.json {
         say!("{}", as_json(&report))?;
     } else {
-        tell(&report, &outs)?;
+        print_report(&report, &outs)?;
     }
     if report.is_complete() {
         return Ok(());
@@ -243,7 +243,7 @@ impl Sink for Lines {
 /// The number of lost ranges that are shown for each table; `--json` shows all.
 const SHOWN: usize = 20;
 
-fn tell(report: &Report, outs: &[PathBuf; 2]) -> Outcome {
+fn print_report(report: &Report, outs: &[PathBuf; 2]) -> Outcome {
     match (report.checkpoint, report.commit) {
         (Some(checkpoint), Some(commit)) => {
             say!("state of commit {commit}, read from checkpoint {checkpoint}")?

@@ -59,5 +59,5 @@ impl Drop for Scratch {
 }
 
 fn random_suffix() -> u32 {
-    base::seams::Random::from_entropy().next_u64() as u32
+    base::env::Random::from_entropy().next_u64() as u32
 }

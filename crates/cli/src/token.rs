@@ -72,12 +72,12 @@ pub fn run(args: &TokenArgs) -> Outcome {
                 ScopeName::Write => Scope::Write,
                 ScopeName::Admin => Scope::Admin,
             };
-            say!("{}", TokenFile::of(dir).create(name, scope, database.clone())?)
+            say!("{}", TokenFile::in_dir(dir).create(name, scope, database.clone())?)
         }
         Action::List { dir, format } => {
             let columns = &["name", "scope", "database", "created_s"];
             let mut rows = Rows::new(output::stdout(), format.format(), columns).map_err(Failure::stdout)?;
-            for token in TokenFile::of(dir).list()? {
+            for token in TokenFile::in_dir(dir).list()? {
                 let scope = format!("{:?}", token.scope).to_lowercase();
                 let database = token.database.as_deref().unwrap_or("*");
                 let cells = [
@@ -90,6 +90,6 @@ pub fn run(args: &TokenArgs) -> Outcome {
             }
             rows.finish().map(drop).map_err(Failure::stdout)
         }
-        Action::Revoke { dir, name } => Ok(TokenFile::of(dir).revoke(name)?),
+        Action::Revoke { dir, name } => Ok(TokenFile::in_dir(dir).revoke(name)?),
     }
 }

@@ -18,7 +18,7 @@ use crate::format::{
     END_BLOCK_BYTES, MAX_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, block_bytes, segment_name,
 };
 use crate::segment::Segment;
-use base::seams::Stopwatch;
+use base::env::Stopwatch;
 use base::{Error, Result};
 use io::{Dir, File};
 use std::ops::RangeInclusive;

@@ -1,7 +1,7 @@
 //! What the memtable does in a second, on one thread:
 //! `cargo run --release -p pando-db-memtable --example memtable_speed [records]`.
 
-use base::seams::Random;
+use base::env::Random;
 use base::sync::Arc;
 use base::{CommitTs, TableId};
 use pando_memtable::{Found, Memtable};

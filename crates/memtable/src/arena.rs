@@ -14,7 +14,7 @@
 //!    what was reserved while a refusal could still be borne. The arena gives all of it back when it is freed.
 
 use base::background;
-use base::budget::{Account, Charge, Holder};
+use base::budget::{Account, Charge, MemoryCategory};
 use base::sync::atomic::{AtomicUsize, Ordering};
 use base::sync::{Mutex, lock};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -53,7 +53,7 @@ unsafe impl Send for Chunk {}
 
 impl Arena {
     pub fn new(account: Option<&Arc<Account>>) -> Arena {
-        let charge = account.map(|account| Charge::none(account, Holder::Memtables));
+        let charge = account.map(|account| Charge::none(account, MemoryCategory::Memtables));
         Arena { chunks: Mutex::new(Chunks { list: Vec::new(), charge }), bytes: AtomicUsize::new(0) }
     }
 
@@ -69,7 +69,7 @@ impl Arena {
         if let (Some(charge), Some(credit)) = (&mut chunks.charge, credit) {
             charge.join(credit.split(size));
             let missing = self.bytes() + size - charge.bytes();
-            charge.join(credit.account().charge_by_force(Holder::Memtables, missing));
+            charge.join(credit.account().charge_by_force(MemoryCategory::Memtables, missing));
         }
         let layout = Layout::from_size_align(size, CHUNK_ALIGN).expect("a chunk fits memory");
         // SAFETY: the layout has a size above zero: callers ask for a chunk's size or for a piece's.
@@ -147,8 +147,8 @@ impl Bump {
         // Charges twice the need if possible, so that this happens seldom.
         let missing = bytes - credit.bytes();
         let account = credit.account();
-        let more = account.charge(Holder::Memtables, missing + self.max_chunk_bytes);
-        match more.or_else(|| account.charge(Holder::Memtables, missing)) {
+        let more = account.charge(MemoryCategory::Memtables, missing + self.max_chunk_bytes);
+        match more.or_else(|| account.charge(MemoryCategory::Memtables, missing)) {
             Some(charge) => credit.join(charge),
             None => return false,
         }

@@ -55,7 +55,7 @@ impl Permutation {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use base::seams::Random;
+    use base::env::Random;
 
     #[test]
     fn a_permutation_is_a_list_of_slots() {

@@ -2,7 +2,7 @@
 //! `cargo run --release -p pando-db-page --example page_speed`.
 //! Each figure is the best of many rounds, so that other work on the machine disturbs it little.
 
-use base::seams::Random;
+use base::env::Random;
 use base::{CheckpointNo, DatabaseId, PagePtr};
 use pando_page::{EditCounters, Kind, Page, PageMut, Value};
 use std::hint::black_box;

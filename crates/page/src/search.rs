@@ -164,7 +164,7 @@ fn lower_bound(slots: &[[u8; SLOT_BYTES]], least: u64, near: impl FnOnce(usize))
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::seams::Random;
+    use base::env::Random;
 
     /// Makes the head of a slot.
     type Spread<'a> = &'a dyn Fn(usize, &mut Random) -> u32;

@@ -125,7 +125,7 @@ impl PageMut<'_> {
 mod tests {
     use super::*;
     use crate::{EditCounters, Kind, Value};
-    use base::seams::Random;
+    use base::env::Random;
     use base::{CheckpointNo, DatabaseId, PagePtr};
 
     fn leaf(bytes: &mut [u8], keys: std::ops::Range<u32>) -> PageMut<'_> {

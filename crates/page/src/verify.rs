@@ -38,20 +38,20 @@ impl<'a> Page<'a> {
     /// Checks that `bytes` are the page that `ptr` points to, and everything that the accessors and edits rely on.
     /// [`ErrorKind::Corruption`](base::ErrorKind::Corruption) names the unit, what was expected and what was found.
     pub fn verify(bytes: &'a [u8], ptr: PagePtr, database: DatabaseId) -> Result<Page<'a>> {
-        let mut check = Check::of(bytes, ptr.unit());
+        let mut check = Check::new(bytes, ptr.unit());
         check.identity(ptr, database)?;
         check.structure()
     }
 
     /// Checks rules 2 to 5, for bytes that are known to be what was written to `unit`.
     pub(crate) fn verify_structure(bytes: &'a [u8], unit: u64) -> Result<Page<'a>> {
-        Check::of(bytes, unit).structure()
+        Check::new(bytes, unit).structure()
     }
 }
 
 impl<'a> Check<'a> {
     #[inline]
-    fn of(bytes: &'a [u8], unit: u64) -> Self {
+    fn new(bytes: &'a [u8], unit: u64) -> Self {
         let page = Page { bytes };
         Check { page, unit, taken: [0; MAP_WORDS], taken_bytes: 0, large_count: 0, deletes: 0 }
     }

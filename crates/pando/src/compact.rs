@@ -59,10 +59,10 @@ impl Database {
     pub fn settle(&self, mut progress: impl FnMut()) -> Result<()> {
         self.checkpoint()?;
         loop {
-            let care = self.shared.store.care_taken();
+            let fallback = self.shared.store.fallback_level();
             let Some(slice) = self.shared.store.begin_compaction()? else { break };
             match slice.finish() {
-                Err(error) if self.shared.store.is_worth_more_care(&error, care) => continue,
+                Err(error) if self.shared.store.should_fall_back(&error, fallback) => continue,
                 done => done?,
             }
             self.shared.signals.set_full(self.shared.store.pressure().is_full());
@@ -98,11 +98,11 @@ impl Database {
         let mut done = Compacted::begin(&self.stats()?);
         let mut compaction = Compaction::new();
         loop {
-            let care = store.care_taken();
+            let fallback = store.fallback_level();
             let Some(round) = compaction.next_round(store)? else { break };
             match round.finish() {
                 // The disk is full: try again, in pieces for which there is room.
-                Err(error) if store.is_worth_more_care(&error, care) => continue,
+                Err(error) if store.should_fall_back(&error, fallback) => continue,
                 done => done?,
             }
             self.shared.signals.set_full(store.pressure().is_full());

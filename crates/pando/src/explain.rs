@@ -76,7 +76,7 @@ impl Database {
             step.outcome = format!("{blocks} blocks appended, {flushes} flushes");
         });
         for cause in [Cause::LogRoom, Cause::CommitQueue, Cause::Sync, Cause::Debt, Cause::MemoryFull] {
-            let (was, is) = (before.latencies.of(cause), after.latencies.of(cause));
+            let (was, is) = (before.latencies.get(cause), after.latencies.get(cause));
             if is.count > was.count {
                 explanation.step(format!("of it: waited for {}", cause.name()), |step| {
                     step.outcome = format!("{} times", is.count - was.count);

@@ -64,9 +64,9 @@ pub use backup::{
 };
 #[doc(hidden)]
 pub use backup::{restore_in, restore_stream_in};
-pub use base::budget::{Budget, Held, Holder};
+pub use base::budget::{Budget, Held, MemoryCategory};
+pub use base::env::Clock;
 pub use base::latency::{Cause as WaitCause, Latency};
-pub use base::seams::Clock;
 pub use base::{Error, ErrorKind, Result, keys, limits};
 pub use builder::Builder;
 pub use changes::{Applied, Change, Changes, ChangesOptions, Consumer, Operation};
@@ -76,7 +76,7 @@ pub use database::{Database, TableOptions};
 pub use prometheus::{prometheus, prometheus_of_top_tables};
 pub use snapshot::Snapshot;
 pub use store::Compression;
-pub use store::WantedLayout as Layout;
+pub use store::RequestedLayout as Layout;
 pub use store::advice::{Advice, Costs, Operations};
 pub use store::check::{Findings as CheckFindings, Report as CheckReport};
 pub use store::figures::Figure;

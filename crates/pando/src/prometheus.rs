@@ -4,7 +4,7 @@
 //! in bytes; waits are summaries, with quantiles since the database was opened.
 
 use crate::database::Database;
-use base::budget::Holder;
+use base::budget::MemoryCategory;
 use base::latency;
 use base::{ErrorKind, Result};
 use std::fmt::{Display, Write as _};
@@ -150,9 +150,13 @@ impl Page {
     }
 
     fn memory(&mut self, stats: &Stats) {
-        self.family("memory_held_bytes", "gauge", "Memory of this database, by holder.");
-        for holder in Holder::ALL {
-            self.sample("memory_held_bytes", Some(("holder", holder.name())), stats.memory.held.of(holder));
+        self.family("memory_held_bytes", "gauge", "Memory of this database, by category.");
+        for category in MemoryCategory::ALL {
+            self.sample(
+                "memory_held_bytes",
+                Some(("category", category.name())),
+                stats.memory.held.bytes(category),
+            );
         }
     }
 
@@ -160,7 +164,7 @@ impl Page {
         let help = "Waits by cause; memtable and pool_hit are one read in 1024.";
         self.family("wait_seconds", "summary", help);
         for cause in latency::Cause::ALL {
-            let (name, waits) = (cause.name(), stats.latencies.of(cause));
+            let (name, waits) = (cause.name(), stats.latencies.get(cause));
             for (quantile, ns) in [("0.5", waits.p50_ns), ("0.99", waits.p99_ns), ("0.999", waits.p999_ns)] {
                 let seconds = ns as f64 / NS_PER_S;
                 let labels = format!("cause=\"{name}\",quantile=\"{quantile}\"");
@@ -172,7 +176,7 @@ impl Page {
         }
         self.family("wait_seconds_max", "gauge", "The longest wait, by cause.");
         for cause in latency::Cause::ALL {
-            let longest = stats.latencies.of(cause).max_ns as f64 / NS_PER_S;
+            let longest = stats.latencies.get(cause).max_ns as f64 / NS_PER_S;
             self.sample("wait_seconds_max", Some(("cause", cause.name())), longest);
         }
     }

@@ -290,7 +290,7 @@ fn scan(db: &Database) -> Result<()> {
 
 fn read_randomly(db: &Database) -> Result<()> {
     let table = db.ensure_table("t")?;
-    let mut random = base::seams::Random::seeded(1);
+    let mut random = base::env::Random::seeded(1);
     for _ in 0..20_000 {
         let i = random.below(RECORDS);
         let found = db.snapshot()?.get_with(&table, &key_of(i), |value| value == [i as u8; VALUE_BYTES])?;

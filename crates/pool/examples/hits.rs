@@ -3,7 +3,7 @@
 //! `cargo run --release -p pando-db-pool --example hits [MiB]`
 
 use base::budget::Account;
-use base::seams::Random;
+use base::env::Random;
 use base::slots::{Reader, Slots};
 use base::{CheckpointNo, DatabaseId, PagePtr};
 use io::{Dir, MemDir};

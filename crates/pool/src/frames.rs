@@ -3,7 +3,7 @@
 //! A frame is in one of four states, and only a [`Vacant`] token gives `&mut` to its bytes:
 //!
 //! ```text
-//!   vacant ──link──► linked ──unlink──► limbo ──past all epochs──► aside ──no pins──► vacant
+//!   vacant ──link──► linked ──unlink──► limbo ──past all epochs──► pinned ──no pins──► vacant
 //! ```
 //! The following argument shows that a reader never sees a frame change. Every `SAFETY` below depends on it:
 //!
@@ -372,7 +372,7 @@ pub(crate) struct Limbo {
     /// Frames that were unlinked in or before the named epoch, oldest first.
     waiting: VecDeque<(u64, Vec<u32>)>,
     /// Frames past all epochs that were pinned at the last look.
-    aside: Vec<u32>,
+    pinned: Vec<u32>,
     vacant: Vec<Vacant>,
     /// The number of places that ever had a chunk, and the places that have none now.
     chunks: usize,
@@ -430,16 +430,16 @@ impl Limbo {
     pub(crate) fn idle(&self) -> impl Iterator<Item = u32> {
         let waiting = self.waiting.iter().flat_map(|(_, numbers)| numbers);
         let vacant = self.vacant.iter().filter_map(|vacant| vacant.number);
-        self.fresh.iter().chain(waiting).chain(&self.aside).copied().chain(vacant)
+        self.fresh.iter().chain(waiting).chain(&self.pinned).copied().chain(vacant)
     }
 
     /// Begins to free chunk `index`, none of whose frames is linked or held by a loader.
     pub(crate) fn leave(&mut self, frames: &Frames, index: usize) {
         let of_chunk = |number: u32| frames.chunk_of(number) == index;
-        let before = self.vacant.len() + self.aside.len();
+        let before = self.vacant.len() + self.pinned.len();
         self.vacant.retain(|vacant| !vacant.number.is_some_and(of_chunk));
-        self.aside.retain(|&number| !of_chunk(number));
-        let past_epochs = before - self.vacant.len() - self.aside.len();
+        self.pinned.retain(|&number| !of_chunk(number));
+        let past_epochs = before - self.vacant.len() - self.pinned.len();
         self.leaving.push((index, frames.chunk_frames() - past_epochs));
         self.let_go(frames);
     }
@@ -464,16 +464,16 @@ impl Limbo {
                     let chunk = frames.chunk_of(number);
                     match self.leaving.iter_mut().find(|(index, _)| *index == chunk) {
                         Some((_, left)) => *left -= 1,
-                        None => self.aside.push(number),
+                        None => self.pinned.push(number),
                     }
                 }
             }
             self.let_go(frames);
         }
-        for at in (0..self.aside.len()).rev() {
-            let (chunk, index) = frames.locate(self.aside[at]);
+        for at in (0..self.pinned.len()).rev() {
+            let (chunk, index) = frames.locate(self.pinned[at]);
             if chunk.metas[index].pins.load(Ordering::SeqCst) == 0 {
-                let (number, chunk) = (Some(self.aside.swap_remove(at)), chunk.another());
+                let (number, chunk) = (Some(self.pinned.swap_remove(at)), chunk.another());
                 self.vacant.push(Vacant { chunk, index, number, clears_huge: false });
             }
         }

@@ -1,6 +1,6 @@
 //! The memory that a pool may allocate: its own limit, the budget it shares, and a small overdraft.
 
-use base::budget::{self, Account, Holder};
+use base::budget::{self, Account, MemoryCategory};
 use base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Ledger {
         if !take(&self.used, bytes, self.limit_bytes) {
             return None;
         }
-        let Some(charge) = self.account.charge(Holder::Pool, bytes) else {
+        let Some(charge) = self.account.charge(MemoryCategory::Pool, bytes) else {
             self.used.fetch_sub(bytes, Ordering::SeqCst);
             self.refused.store(true, Ordering::SeqCst);
             return None;
@@ -69,7 +69,7 @@ impl Ledger {
         }
         let lent = self.lent_bytes.load(Ordering::SeqCst);
         let is_lent = lent > 0 && take(&self.overdrawn, bytes, self.overdraft_bytes + lent);
-        is_lent.then(|| overdrawn(Some(self.account.charge_by_force(Holder::Pool, bytes))))
+        is_lent.then(|| overdrawn(Some(self.account.charge_by_force(MemoryCategory::Pool, bytes))))
     }
 }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 ///
 /// A hit takes no lock and writes nothing that another thread writes, unless the page's visited bit must be set. Memory
 /// comes in chunks as pages are read, and is charged to the pool's limit and to its account of the budget. It is
-/// reused, and freed when another holder of the budget needs it ([`Pool::give`]). A pool that never read a page has
+/// reused, and freed when another category of the budget needs it ([`Pool::give`]). A pool that never read a page has
 /// allocated nothing.
 ///
 /// **Overdraft.** While no frame is available (all are pinned, or others use the budget), up to 8 pages beyond the
@@ -77,7 +77,7 @@ pub struct PoolStats {
     pub bytes: usize,
     /// The bytes that exist beyond the limit at this moment.
     pub overdraft_bytes: usize,
-    /// The number of chunks that were freed because another holder of the budget needed the memory.
+    /// The number of chunks that were freed because another category of the budget needed the memory.
     pub given_chunks: u64,
 }
 

@@ -139,7 +139,7 @@ impl Names {
     fn folded(&mut self, thread: [u64; 2], frames: &[u64]) -> String {
         let mut inner_first = Vec::new();
         for &address in frames {
-            inner_first.extend_from_slice(self.of(address));
+            inner_first.extend_from_slice(self.frames_at(address));
         }
         if let Some(outer) = inner_first.iter().position(|name| name.contains(RUNTIME)) {
             inner_first.truncate(outer);
@@ -156,7 +156,7 @@ impl Names {
         folded
     }
 
-    fn of(&mut self, address: u64) -> &[String] {
+    fn frames_at(&mut self, address: u64) -> &[String] {
         self.known.entry(address).or_insert_with(|| {
             let mut names = Vec::new();
             backtrace::resolve(address as *mut _, |symbol| {

@@ -159,7 +159,7 @@ fn definition(table: &Table, columns: &[Column<'_>]) -> TokenStream {
     });
     let indexes = table.indexes.iter().map(|(name, parts, unique)| {
         let unique = unique.then(|| quote!(.unique()));
-        quote!(let definition = definition.index(#root::IndexDefinition::of(#name, #parts)#unique);)
+        quote!(let definition = definition.index(#root::IndexDefinition::on(#name, #parts)#unique);)
     });
     quote! {
         let definition = #root::Definition::new(#name);

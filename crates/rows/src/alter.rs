@@ -22,9 +22,9 @@ impl DynamicTable {
             return Err(exists(definition.name()));
         }
         // The definition is checked before an id is claimed, so that an invalid one writes nothing.
-        Schema::of(definition, 0)?;
+        Schema::from_definition(definition, 0)?;
         atomically(tx, |tx| {
-            let schema = Schema::of(definition, catalog::claim_id(tx)?)?;
+            let schema = Schema::from_definition(definition, catalog::claim_id(tx)?)?;
             if definition.options.ttl.is_some() && !definition.indexes.is_empty() {
                 return Err(schema.refused(NO_INDEXES));
             }

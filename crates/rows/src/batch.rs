@@ -322,7 +322,7 @@ impl BatchScan {
     pub fn integer(&self, batch: &mut Batch, row: usize, place: usize) -> Option<i64> {
         let (key, bytes, starts) = batch.look_at(row);
         match self.open() {
-            Some(open) if self.keys_only => open.spots[place].as_ref()?.integer(key),
+            Some(open) if self.keys_only => open.positions[place].as_ref()?.integer(key),
             _ => self.table.integer_at(key, bytes, place, starts),
         }
     }
@@ -370,15 +370,17 @@ impl BatchScan {
     ) -> Result<Value<'b>> {
         let inner = &*self.table.inner;
         let key_shapes = || inner.key.iter().map(|(_, shape)| *shape);
-        let value = if let Some(spot) = &open.spots[place] {
-            spot.read(entry, open.shapes.iter().copied())
+        let value = if let Some(position) = &open.positions[place] {
+            position.read(entry, open.shapes.iter().copied())
         } else {
-            let spot = inner.spots[place].as_ref().expect("an entry is asked for what it gives back");
+            let position = inner.positions[place].as_ref().expect("an entry is asked for what it gives back");
             if primary.is_empty() {
                 let mut parts = Parts::new(entry);
-                parts.skip(open.shapes.iter().copied()).and_then(|()| spot.read(parts.rest(), key_shapes()))
+                parts
+                    .skip(open.shapes.iter().copied())
+                    .and_then(|()| position.read(parts.rest(), key_shapes()))
             } else {
-                spot.read(primary, key_shapes())
+                position.read(primary, key_shapes())
             }
         };
         value.ok_or_else(|| self.table.bad_entry(open, entry, "cannot be decoded"))

@@ -155,7 +155,8 @@ fn finish(
 
 /// Returns whether an existing row can never have an entry, however often the build tries.
 fn is_for_good(error: &Error) -> bool {
-    let is_rows_fault = matches!(Cause::of(error), Some(Cause::TooLong { .. } | Cause::WrongType { .. }));
+    let is_rows_fault =
+        matches!(Cause::in_error(error), Some(Cause::TooLong { .. } | Cause::WrongType { .. }));
     is_rows_fault || error.kind() == ErrorKind::Exists
 }
 

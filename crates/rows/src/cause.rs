@@ -4,7 +4,7 @@
 use pando::{Error, ErrorKind};
 use std::fmt;
 
-/// The reason why a row or a handle was rejected. [`Cause::of`] finds it in an error.
+/// The reason why a row or a handle was rejected. [`Cause::in_error`] finds it in an error.
 ///
 /// ```
 /// # use pando_rows::{Cause, Column, ColumnType, Definition, DynamicTable, Value};
@@ -17,7 +17,7 @@ use std::fmt;
 ///     table.insert(tx, &[Value::Int(1)])
 /// }).unwrap_err();
 /// assert_eq!(error.kind(), pando::ErrorKind::Exists);
-/// assert!(matches!(Cause::of(&error), Some(Cause::Duplicate { index: None, .. })));
+/// assert!(matches!(Cause::in_error(&error), Some(Cause::Duplicate { index: None, .. })));
 /// # Ok(())
 /// # }
 /// ```
@@ -71,7 +71,7 @@ pub enum Cause {
 impl Cause {
     /// Returns the cause of an error of this crate, if the error has one.
     #[must_use]
-    pub fn of(error: &Error) -> Option<&Cause> {
+    pub fn in_error(error: &Error) -> Option<&Cause> {
         std::error::Error::source(error)?.downcast_ref()
     }
 

@@ -177,7 +177,7 @@ fn read_part(reader: &mut Reader<'_>) -> Option<Part> {
 mod tests {
     use super::*;
     use crate::{Definition, IndexDefinition};
-    use base::seams::Random;
+    use base::env::Random;
 
     fn schema() -> Schema {
         let definition = Definition::new("t")
@@ -188,7 +188,7 @@ mod tests {
             .column(Column::new("doc", ColumnType::Json).nullable())
             .key([Part::new("name").collation(Collation::NoCase), Part::new("id").descending()])
             .index(IndexDefinition::new("i", [Part::new("doc").path("/a/b"), Part::new("any")]).unique());
-        let mut schema = Schema::of(&definition, 7).unwrap();
+        let mut schema = Schema::from_definition(&definition, 7).unwrap();
         schema.version = 9;
         schema.columns[2].dropped = Some(5);
         schema.indexes[0].parts.pop();

@@ -150,7 +150,7 @@ impl Part {
     }
 
     /// Parses a part. A word that is not known stays in the column's name, and is rejected with it.
-    pub(crate) fn of(words: &str) -> Self {
+    pub(crate) fn parse(words: &str) -> Self {
         let (mut rest, mut part) = (words.trim(), Part::new(""));
         while let Some((before, word)) = rest.rsplit_once(' ') {
             match word {
@@ -227,17 +227,17 @@ impl IndexDefinition {
     /// ```
     /// use pando_rows::{IndexDefinition, Part};
     /// let parts = [Part::new("town").descending(), Part::new("document").path("/name")];
-    /// assert_eq!(IndexDefinition::of("i", "town desc, document/name"), IndexDefinition::new("i", parts));
+    /// assert_eq!(IndexDefinition::on("i", "town desc, document/name"), IndexDefinition::new("i", parts));
     /// ```
-    pub fn of(name: impl Into<String>, parts: &str) -> Self {
-        IndexDefinition::new(name, parts.split(',').map(Part::of))
+    pub fn on(name: impl Into<String>, parts: &str) -> Self {
+        IndexDefinition::new(name, parts.split(',').map(Part::parse))
     }
 
-    /// Parses an index: its name, `=`, and its parts as in [`IndexDefinition::of`].
+    /// Parses an index: its name, `=`, and its parts as in [`IndexDefinition::on`].
     ///
     /// ```
     /// use pando_rows::IndexDefinition;
-    /// assert_eq!(IndexDefinition::parse("by_town=town desc")?, IndexDefinition::of("by_town", "town desc"));
+    /// assert_eq!(IndexDefinition::parse("by_town=town desc")?, IndexDefinition::on("by_town", "town desc"));
     /// assert!(IndexDefinition::parse("town").is_err());
     /// # pando::Result::Ok(())
     /// ```
@@ -248,7 +248,7 @@ impl IndexDefinition {
         let wrong =
             || Error::invalid(format!("{words:?} is not an index: write NAME=COLUMNS, as in by_town=town"));
         let (name, parts) = words.split_once('=').ok_or_else(wrong)?;
-        Ok(IndexDefinition::of(name.trim(), parts))
+        Ok(IndexDefinition::on(name.trim(), parts))
     }
 
     /// Makes the index unique: at most one row for each value. Rows with a null in it are exempt, as in SQL.

@@ -51,9 +51,8 @@
 //! [`Import`] puts rows of CSV or NDJSON into a table, all or none; [`RowWriter`] writes rows.
 //!
 //! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
-//! `reserved.rs`, `spot.rs`, `table.rs`, `columns.rs`, `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`,
-//! `check/`;
-//! `field.rs`, `typed.rs`; `text.rs`, `files/`.
+//! `reserved.rs`, `part_position.rs`, `table.rs`, `columns.rs`, `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`,
+//! `build.rs`, `check/`; `field.rs`, `typed.rs`; `text.rs`, `files/`.
 #![deny(missing_docs, unsafe_code)]
 
 // The code that the macro generates refers to the crate by its published name, also in this crate.
@@ -76,7 +75,7 @@ mod reserved;
 mod row;
 mod scan;
 mod schema;
-mod spot;
+mod part_position;
 mod table;
 mod text;
 mod typed;
@@ -94,8 +93,8 @@ pub use field::{Field, Key, KeyPart, Timestamp};
 pub use field::{field_from, wrong_count};
 // With these, generated code needs no other crate's name.
 pub use files::{
-    Import, ImportError, ImportFailure, Imported, Kept, Quotes, Refused, RowFormat, RowReader, RowWriter,
-    Storage, Text, check_beginning, json_problem, other_delimiter,
+    Import, ImportError, ImportFailure, Imported, PartialImport, Quotes, Refused, RowFormat, RowReader,
+    RowWriter, Storage, Text, check_beginning, json_problem, other_delimiter,
 };
 #[doc(hidden)]
 pub use pando::Result as EngineResult;

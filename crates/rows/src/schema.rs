@@ -74,7 +74,7 @@ pub struct Schema {
 
 impl Schema {
     /// Returns the first version of a definition's schema.
-    pub(crate) fn of(definition: &Definition, id: u32) -> Result<Self> {
+    pub(crate) fn from_definition(definition: &Definition, id: u32) -> Result<Self> {
         let Definition { name, columns, key, indexes, note, options: _ } = definition.clone();
         let mut schema =
             Schema { id, version: 1, name, note, columns, key, indexes: Vec::new(), next_index: 1 };

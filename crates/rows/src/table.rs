@@ -12,9 +12,9 @@ use crate::catalog;
 use crate::cause::Cause;
 use crate::columns::Columns;
 use crate::key::{self, Parts, Shape};
+use crate::part_position::PartPosition;
 use crate::row::{self, Layout};
 use crate::schema::{Index, Schema};
-use crate::spot::Spot;
 use crate::value::Value;
 use pando::{Error, ErrorKind, ReadTables, Result, Table, Transaction};
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub(crate) struct Inner {
     /// The places in rows and the shapes of the primary key's parts.
     pub key: Vec<(usize, Shape)>,
     /// For each place, the position of its value in the key; `None`: the value is in the row.
-    pub spots: Vec<Option<Spot>>,
+    pub positions: Vec<Option<PartPosition>>,
     pub indexes: Vec<OpenIndex>,
     /// Names and types of the present columns, for checks.
     columns: Vec<crate::Column>,
@@ -58,7 +58,7 @@ pub(crate) struct OpenIndex {
     pub parts: Vec<(usize, Shape)>,
     pub shapes: Vec<Shape>,
     /// For each place, the position of its value among an entry's own parts; `None`: an entry does not have it.
-    pub spots: Vec<Option<Spot>>,
+    pub positions: Vec<Option<PartPosition>>,
 }
 
 /// The entry of a row in an index.
@@ -74,7 +74,7 @@ impl DynamicTable {
     /// # Errors
     /// `Corruption` if its record in the catalog is damaged.
     pub fn open(reader: &impl ReadTables, name: &str) -> Result<Option<Self>> {
-        catalog::find(reader, name)?.map(|schema| Self::of(reader, schema)).transpose()
+        catalog::find(reader, name)?.map(|schema| Self::with_schema(reader, schema)).transpose()
     }
 
     /// Opens the table named `name`, as `reader` sees it.
@@ -88,10 +88,10 @@ impl DynamicTable {
 
     /// Opens all typed tables that `reader` sees, ordered by name.
     pub fn all(reader: &impl ReadTables) -> Result<Vec<Self>> {
-        catalog::all(reader)?.into_iter().map(|schema| Self::of(reader, schema)).collect()
+        catalog::all(reader)?.into_iter().map(|schema| Self::with_schema(reader, schema)).collect()
     }
 
-    fn of(reader: &impl ReadTables, schema: Schema) -> Result<Self> {
+    fn with_schema(reader: &impl ReadTables, schema: Schema) -> Result<Self> {
         let find = |name: &str| {
             let gone = || {
                 let table = schema.name();
@@ -120,16 +120,18 @@ impl DynamicTable {
             let parts = places(&index.parts, &shapes);
             // The value of a part with a path is not that of its column.
             let plain = index.parts.iter().take_while(|part| part.pointer().is_none()).count();
-            let spots = spots(count, &parts[..plain]);
-            OpenIndex { index: index.clone(), table, parts, shapes, spots }
+            let positions = positions(count, &parts[..plain]);
+            OpenIndex { index: index.clone(), table, parts, shapes, positions }
         };
         let indexes = schema.indexes().iter().zip(indexes).map(open).collect();
         let columns = schema.columns().cloned().collect();
         let stored = schema.layout(schema.version);
-        let spots = spots(count, &key);
+        let positions = positions(count, &key);
         let changes = schema.columns.iter().flat_map(|column| [Some(column.added), column.dropped]);
         let older = changes.flatten().chain([1]).map(|version| (version, OnceLock::new())).collect();
-        DynamicTable { inner: Arc::new(Inner { data, key, spots, indexes, columns, stored, older, schema }) }
+        DynamicTable {
+            inner: Arc::new(Inner { data, key, positions, indexes, columns, stored, older, schema }),
+        }
     }
 
     /// Returns the schema.
@@ -285,8 +287,8 @@ impl DynamicTable {
         starts: &mut Vec<usize>,
     ) -> Option<i64> {
         let inner = &*self.inner;
-        if let Some(spot) = &inner.spots[place] {
-            return spot.integer(key);
+        if let Some(position) = &inner.positions[place] {
+            return position.integer(key);
         }
         let is_present = row::version_of(bytes) == Some(inner.schema.version);
         let at = inner.stored.at(place).filter(|_| is_present)?;
@@ -306,8 +308,8 @@ impl DynamicTable {
         starts: &mut Vec<usize>,
     ) -> Result<Value<'a>> {
         let inner = &*self.inner;
-        if let Some(spot) = &inner.spots[place] {
-            let value = spot.read(key, inner.key.iter().map(|(_, shape)| *shape));
+        if let Some(position) = &inner.positions[place] {
+            let value = position.read(key, inner.key.iter().map(|(_, shape)| *shape));
             return value.ok_or_else(|| self.damaged_key(key));
         }
         let layout = self.layout_of(key, bytes)?;
@@ -428,7 +430,7 @@ impl DynamicTable {
                 );
                 Cause::SchemaChanged { table }.error(message)
             }
-            ErrorKind::Invalid if Cause::of(&error).is_none() => {
+            ErrorKind::Invalid if Cause::in_error(&error).is_none() => {
                 let index = index.map(|open| open.index.name.clone());
                 let message = format!("table {table:?}: {error}");
                 Cause::TooLong { table, index }.error(message)
@@ -451,13 +453,13 @@ impl DynamicTable {
 }
 
 /// Returns, for each place, the position of its value in a key of these parts.
-fn spots(count: usize, parts: &[(usize, Shape)]) -> Vec<Option<Spot>> {
-    let mut spots = vec![None; count];
+fn positions(count: usize, parts: &[(usize, Shape)]) -> Vec<Option<PartPosition>> {
+    let mut positions = vec![None; count];
     for (number, (place, _)) in parts.iter().enumerate() {
-        let spot = Spot::of(parts.iter().map(|(_, shape)| *shape), number);
-        spots[*place] = spots[*place].or(spot);
+        let position = PartPosition::locate(parts.iter().map(|(_, shape)| *shape), number);
+        positions[*place] = positions[*place].or(position);
     }
-    spots
+    positions
 }
 
 /// Runs `work`. If it fails, its writes are undone and the rest of the transaction stays as it was.

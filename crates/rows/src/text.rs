@@ -285,7 +285,7 @@ fn days_to(year: i64, month: i64, day: i64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::seams::Random;
+    use base::env::Random;
 
     #[test]
     fn dates_are_those_of_the_calendar() {

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// | attribute | of | means |
 /// |---|---|---|
 /// | `table = "people"` | the struct | the name of the table; default: the struct's name in lower case |
-/// | `index(by_age = "age desc, name")` | the struct | an index over those columns: [`crate::IndexDefinition::of`] |
+/// | `index(by_age = "age desc, name")` | the struct | an index over those columns: [`crate::IndexDefinition::on`] |
 /// | `unique(by_email = "email")` | the struct | the same, unique |
 /// | `key` | a field | the field is part of the primary key, in the order of the fields |
 /// | `key, descending` | a field | the same, ordered from the largest value to the smallest |
@@ -144,7 +144,7 @@ impl<R: Row> Table<R> {
                 Some(_) => {}
             }
         }
-        Self::of(table)
+        Self::new(table)
     }
 
     /// Opens the table of `R` as `reader` sees it, or returns `None` if there is none. The call changes nothing.
@@ -152,7 +152,7 @@ impl<R: Row> Table<R> {
     /// # Errors
     /// `Mismatch` with the difference if the table differs from `R`.
     pub fn open(reader: &impl ReadTables) -> Result<Option<Self>> {
-        DynamicTable::open(reader, R::TABLE)?.map(Self::of).transpose()
+        DynamicTable::open(reader, R::TABLE)?.map(Self::new).transpose()
     }
 
     /// Opens the table of `R` as `reader` sees it, as [`Table::open`] does; the table must exist.
@@ -160,7 +160,7 @@ impl<R: Row> Table<R> {
     /// # Errors
     /// `Missing` if there is none; `Mismatch` with the difference if it differs from `R`.
     pub fn expect(reader: &impl ReadTables) -> Result<Self> {
-        Self::of(DynamicTable::expect(reader, R::TABLE)?)
+        Self::new(DynamicTable::expect(reader, R::TABLE)?)
     }
 
     /// Creates the table within a transaction.
@@ -168,10 +168,10 @@ impl<R: Row> Table<R> {
     /// # Errors
     /// `Exists` if there is already a table of this name.
     pub fn create(tx: &mut Transaction) -> Result<Self> {
-        Self::of(DynamicTable::create(tx, &R::definition())?)
+        Self::new(DynamicTable::create(tx, &R::definition())?)
     }
 
-    fn of(table: DynamicTable) -> Result<Self> {
+    fn new(table: DynamicTable) -> Result<Self> {
         fit::<R>(&R::definition(), table.schema())?;
         Ok(Table { opened: table, newest: Mutex::new(None), rows: PhantomData })
     }
@@ -341,7 +341,7 @@ impl<R: Row> Table<R> {
 }
 
 fn is_changed(error: &Error) -> bool {
-    error.kind() == ErrorKind::Missing && matches!(Cause::of(error), Some(Cause::SchemaChanged { .. }))
+    error.kind() == ErrorKind::Missing && matches!(Cause::in_error(error), Some(Cause::SchemaChanged { .. }))
 }
 
 /// Checks that the table matches the program's struct.

@@ -265,7 +265,7 @@ impl DynamicTable {
             tx.insert(&open.table, &entry.key, &entry.value)
         };
         entered.map_err(|error| match error.kind() {
-            ErrorKind::Exists if Cause::of(&error).is_none() => self.duplicate(Some(open), row),
+            ErrorKind::Exists if Cause::in_error(&error).is_none() => self.duplicate(Some(open), row),
             _ => self.with_table(error, Some(open)),
         })
     }

@@ -3,7 +3,7 @@
 //! Everything is in memory, one thread, seeded. Times are the best of three.
 
 use base::budget::Account;
-use base::seams::Random;
+use base::env::Random;
 use base::slots::{Reader, Slots};
 use base::{CheckpointNo, DatabaseId, Result};
 use io::{Dir, MemDir};

@@ -23,7 +23,7 @@ use crate::compressing::Compressing;
 use crate::descriptor::{MAX_HEIGHT, Run, expect_leaf, expect_level};
 use crate::drop::saved_units;
 use crate::large::{record_hash, value_bytes, write_large};
-use crate::site::Site;
+use crate::write_context::WriteContext;
 use base::limits::{MAX_LOGGED_VALUE_BYTES, UNIT_BYTES, max_inline_bytes, max_key_bytes};
 use base::sync::{Mutex, lock};
 use base::{CheckpointNo, Error, ErrorKind, PagePtr, Result, TableId, background};
@@ -87,16 +87,16 @@ impl<'a> Builder<'a, &'a Mutex<Space>> {
     /// records must be after all records of the run, and are written as if they had been added before.
     ///
     /// Errors: those of reading pages.
-    pub fn resume(run: Run, site: Site<'a>, buffer_bytes: usize) -> Result<Self> {
-        let mut builder = Builder::new(site.pool, site.space, site.birth, buffer_bytes);
+    pub fn resume(run: Run, context: WriteContext<'a>, buffer_bytes: usize) -> Result<Self> {
+        let mut builder = Builder::new(context.pool, context.space, context.birth, buffer_bytes);
         let Some((mut ptr, top)) = run.top() else { return Ok(builder) };
         let mut low = Vec::new();
         for level in (0..=top).rev() {
-            let pin = site.pool.pin(site.reader, ptr)?;
+            let pin = context.pool.pin(context.reader, ptr)?;
             let page = pin.page();
             let mut tail = page.bytes().to_vec();
             let tail_low = std::mem::take(&mut low);
-            lock(site.space).retire(ptr, site.birth)?;
+            lock(context.space).retire(ptr, context.birth)?;
             let last = page.count().saturating_sub(1);
             if level > 0 {
                 expect_level(page, ptr, level)?;
@@ -108,11 +108,11 @@ impl<'a> Builder<'a, &'a Mutex<Space>> {
                 page.copy_key(last, &mut builder.last);
                 builder.sum = page.record_sum(&mut builder.scratch);
             }
-            PageMut::edit(&mut tail).set_birth(site.birth);
+            PageMut::edit(&mut tail).set_birth(context.birth);
             builder.levels.insert(0, Level { tail, tail_low, full: Vec::new(), lows: Vec::new() });
         }
         let leaves = run.leaves.saturating_sub(1);
-        let saved_units = run.saved_units.saturating_sub(saved_units(ptr, site.pool.page_bytes()));
+        let saved_units = run.saved_units.saturating_sub(saved_units(ptr, context.pool.page_bytes()));
         builder.run = Run { root: None, height: 0, leaves, saved_units, ..run };
         Ok(builder)
     }

@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_margin_follows_the_leaves() {
-        let mut random = base::seams::Random::seeded(7);
+        let mut random = base::env::Random::seeded(7);
         let mut fill = Fill::new(4 * UNIT_BYTES);
         let (mut used, mut units) = (0, 0);
         for _ in 0..2000 {

@@ -118,7 +118,7 @@ impl Cursor {
     /// Moves one record within the leaf, forward or back, if there is one whose value lies in the leaf. Otherwise it
     /// stays. Returns whether it moved.
     #[inline]
-    pub fn glide(&mut self, forward: bool) -> bool {
+    pub fn step_in_leaf(&mut self, forward: bool) -> bool {
         let Some(leaf) = &self.leaf else { return false };
         let index = if forward { self.index + 1 } else { self.index.wrapping_sub(1) };
         if index >= self.count {
@@ -134,9 +134,10 @@ impl Cursor {
         parts.is_inline()
     }
 
-    /// Returns the same as [`Cursor::entry`] after a glide, in a third of its instructions: key and value.
+    /// Returns the same as [`Cursor::entry`] after [`Cursor::step_in_leaf`], in a third of its instructions: key and
+    /// value.
     #[inline]
-    pub fn glided(&self) -> Option<(&[u8], &[u8])> {
+    pub fn stepped(&self) -> Option<(&[u8], &[u8])> {
         let leaf = self.leaf.as_ref()?;
         self.parts.is_inline().then(|| (self.key.get(), leaf.page().payload_at(self.parts)))
     }

@@ -8,7 +8,7 @@
 
 use crate::descriptor::{Run, expect_leaf, expect_level};
 use crate::drop::{Dropped, retire_subtree};
-use crate::site::Site;
+use crate::write_context::WriteContext;
 use base::sync::lock;
 use base::{PagePtr, Result};
 use page::{EditCounters, PageMut};
@@ -18,13 +18,13 @@ impl Run {
     /// stay where they are, including those of removed records.
     ///
     /// Errors: those of reading, allocating and writing.
-    pub fn cut(self, site: Site<'_>, key: &[u8]) -> Result<Run> {
-        Cut { site, run: self }.front(key)
+    pub fn cut(self, context: WriteContext<'_>, key: &[u8]) -> Result<Run> {
+        Cut { context, run: self }.front(key)
     }
 }
 
 struct Cut<'a> {
-    site: Site<'a>,
+    context: WriteContext<'a>,
     run: Run,
 }
 
@@ -49,7 +49,7 @@ impl Cut<'_> {
 
     /// Returns the rest of the subtree at `ptr`, or `None` if nothing is left.
     fn subtree(&self, ptr: PagePtr, level: u8, key: &[u8], dropped: &mut Dropped) -> Result<Option<PagePtr>> {
-        let Site { pool, reader, space, birth } = self.site;
+        let WriteContext { pool, reader, space, birth } = self.context;
         let pin = pool.pin(reader, ptr)?;
         let page = pin.page();
         match level {
@@ -65,7 +65,8 @@ impl Cut<'_> {
             let on_way = page.child_for(key);
             for at in 0..on_way {
                 let child = page.child(at);
-                *dropped += retire_subtree(pool, reader, space, &self.site.lived(), child, level - 1, false)?;
+                *dropped +=
+                    retire_subtree(pool, reader, space, &self.context.lived(), child, level - 1, false)?;
             }
             match self.subtree(page.child(on_way), level - 1, key, dropped)? {
                 Some(child) if child == page.child(on_way) && on_way == 0 => return Ok(Some(ptr)),
@@ -94,19 +95,19 @@ impl Cut<'_> {
             return Ok(None);
         }
         drop(pin);
-        self.site.write_page(&mut bytes).map(Some)
+        self.context.write_page(&mut bytes).map(Some)
     }
 
     /// Removes roots with one child.
     fn lower(&self, mut run: Run) -> Result<Run> {
         while let Some((root, level)) = run.top().filter(|(_, level)| *level > 0) {
-            let pin = self.site.pool.pin(self.site.reader, root)?;
+            let pin = self.context.pool.pin(self.context.reader, root)?;
             expect_level(pin.page(), root, level)?;
             if pin.page().count() > 1 {
                 break;
             }
             run = Run { root: Some(pin.page().child(0)), height: run.height - 1, ..run };
-            lock(self.site.space).retire(root, self.site.birth)?;
+            lock(self.context.space).retire(root, self.context.birth)?;
         }
         Ok(run)
     }

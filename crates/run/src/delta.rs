@@ -15,9 +15,9 @@ use crate::cursor::Cursor;
 use crate::descriptor::Run;
 use crate::drop::retire_subtree;
 use crate::filter::{BitsPerKey, FilterBuilder, Foreseen, Probe, may_hold};
-use crate::get::Spot;
+use crate::get::RecordPosition;
 use crate::ranges::Ranges;
-use crate::site::Site;
+use crate::write_context::WriteContext;
 use base::slots::{EpochGuard, Reader};
 use base::sync::Mutex;
 use base::{CheckpointNo, Error, Result, TableId};
@@ -47,7 +47,7 @@ pub struct Delta {
 #[derive(Clone, Copy, Debug)]
 pub enum Said {
     /// The place of the key's record, which may be a delete.
-    Record(Spot),
+    Record(RecordPosition),
     /// A range tombstone covers the key.
     Covered,
 }
@@ -111,8 +111,8 @@ impl Delta {
                 Some(known) => known?,
                 None => may_hold(&self.filter, pool, guard, probe)?,
             };
-            if may_hold && let Some(spot) = self.records.spot(pool, guard, probe.key)? {
-                return Ok(Some(Said::Record(spot)));
+            if may_hold && let Some(position) = self.records.position(pool, guard, probe.key)? {
+                return Ok(Some(Said::Record(position)));
             }
         }
         let is_covered = !self.ranges.is_empty() && self.ranges.covering(probe.key).is_some();
@@ -243,7 +243,7 @@ impl Delta {
     }
 }
 
-impl Site<'_> {
+impl WriteContext<'_> {
     /// Retires a delta with all that it holds.
     pub fn retire_delta(&self, delta: &Delta) -> Result<()> {
         self.retire_run(delta.records, true)?;
@@ -265,9 +265,14 @@ pub struct DeltaBuilder<'a, A> {
 
 impl<'a> DeltaBuilder<'a, &'a Mutex<Space>> {
     /// Creates a builder that continues `delta`: [`Builder::resume`].
-    pub fn resume(delta: &Delta, site: Site<'a>, buffer_bytes: usize, bits: BitsPerKey) -> Result<Self> {
-        let records = Builder::resume(delta.records, site, buffer_bytes)?;
-        let filter = FilterBuilder::resume(delta.filter, site, buffer_bytes / 8, bits)?;
+    pub fn resume(
+        delta: &Delta,
+        context: WriteContext<'a>,
+        buffer_bytes: usize,
+        bits: BitsPerKey,
+    ) -> Result<Self> {
+        let records = Builder::resume(delta.records, context, buffer_bytes)?;
+        let filter = FilterBuilder::resume(delta.filter, context, buffer_bytes / 8, bits)?;
         Ok(DeltaBuilder { records, filter })
     }
 }

@@ -3,8 +3,8 @@
 use crate::delta::Delta;
 use crate::descriptor::{Run, expect_leaf, expect_level};
 use crate::filter::{Probe, may_hold};
+use base::env::Stopwatch;
 use base::explain::Touched;
-use base::seams::Stopwatch;
 use base::slots::Reader;
 use base::{ErrorKind, PagePtr, Result};
 use page::{Page, Value};

@@ -31,7 +31,7 @@ use crate::build::Builder;
 use crate::cursor::Cursor;
 use crate::descriptor::{Run, expect_leaf};
 use crate::get::{descend, foresee};
-use crate::site::Site;
+use crate::write_context::WriteContext;
 use base::limits::max_inline_bytes;
 use base::prefetch::prefetch;
 use base::slots::EpochGuard;
@@ -197,16 +197,16 @@ fn no_stretch(bytes: usize) -> Error {
 /// Returns the part of `filter` that the records at or after `key` need.
 ///
 /// Errors: those of [`Run::cut`].
-pub fn cut(filter: Run, site: Site<'_>, key: &[u8]) -> Result<Run> {
+pub fn cut(filter: Run, context: WriteContext<'_>, key: &[u8]) -> Result<Run> {
     let mut cursor = Cursor::new(filter);
     // The stretch of the key itself stays whole.
-    let found = match cursor.seek(site.pool, site.reader, key)? {
+    let found = match cursor.seek(context.pool, context.reader, key)? {
         true if cursor.entry().is_some_and(|(low, _)| low == key) => true,
-        _ => cursor.seek_before(site.pool, site.reader, key)?,
+        _ => cursor.seek_before(context.pool, context.reader, key)?,
     };
     let low = cursor.entry().filter(|_| found).map(|(low, _)| low.to_vec());
     drop(cursor);
-    low.map_or(Ok(filter), |low| filter.cut(site, &low))
+    low.map_or(Ok(filter), |low| filter.cut(context, &low))
 }
 
 /// Builds a filter, key by key in ascending order, together with the run of these keys.
@@ -225,9 +225,14 @@ pub struct FilterBuilder<'a, A> {
 
 impl<'a> FilterBuilder<'a, &'a Mutex<Space>> {
     /// Creates a builder that continues `filter`: [`Builder::resume`].
-    pub fn resume(filter: Run, site: Site<'a>, buffer_bytes: usize, bits: BitsPerKey) -> Result<Self> {
-        let builder = Builder::resume(filter, site, buffer_bytes)?;
-        Ok(Self::over(builder, site.pool.page_bytes(), bits))
+    pub fn resume(
+        filter: Run,
+        context: WriteContext<'a>,
+        buffer_bytes: usize,
+        bits: BitsPerKey,
+    ) -> Result<Self> {
+        let builder = Builder::resume(filter, context, buffer_bytes)?;
+        Ok(Self::over(builder, context.pool.page_bytes(), bits))
     }
 }
 
@@ -289,7 +294,7 @@ impl<'a, A: Allocate> FilterBuilder<'a, A> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::seams::Random;
+    use base::env::Random;
 
     /// Returns n if one in n absent keys passes.
     fn passing(bits: u8) -> f64 {

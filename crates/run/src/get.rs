@@ -45,12 +45,12 @@ impl PinnedRecord {
 
 /// The place of a record, valid as long as its run's pages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct RecordPosition {
     leaf: PagePtr,
     index: u32,
 }
 
-impl Spot {
+impl RecordPosition {
     /// Reads the record. It is on one page, which is most likely in the pool, because it was just read.
     ///
     /// Errors: those of reading the page.
@@ -64,13 +64,18 @@ impl Run {
     /// Returns the place of the record under `key`. Unlike [`Run::get`] it borrows nothing, so that runs can be asked
     /// in turn.
     #[inline]
-    pub fn spot(&self, pool: &Pool, guard: &mut EpochGuard<'_>, key: &[u8]) -> Result<Option<Spot>> {
+    pub fn position(
+        &self,
+        pool: &Pool,
+        guard: &mut EpochGuard<'_>,
+        key: &[u8],
+    ) -> Result<Option<RecordPosition>> {
         let Some((root, level)) = self.top() else { return Ok(None) };
         let (ptr, hint) = descend(pool, guard, root, level, key)?;
         let leaf = pool.read_hinted(guard, ptr, hint)?;
         expect_leaf(leaf.page(), ptr, self.deletes)?;
         let index = leaf.page().search(key).ok();
-        Ok(index.map(|index| Spot { leaf: ptr, index: index as u32 }))
+        Ok(index.map(|index| RecordPosition { leaf: ptr, index: index as u32 }))
     }
 
     /// Returns the record under `key`. Reads one page per level: at most [`Run::height`](Run) of them.

@@ -13,7 +13,7 @@
 //! 1. `allocate`: places for new pages; `descriptor`: [`Run`].
 //! 2. `compressing`: which leaves are compressed; [`large`]: values outside of pages.
 //! 3. [`get`]: one key; [`cursor`]: many, in both directions.
-//! 4. `drop`: retires subtrees without reading them; `site`: what a checkpoint reads and writes through.
+//! 4. `drop`: retires subtrees without reading them; `context`: what a checkpoint reads and writes through.
 //! 5. [`build`]: builds a whole run from records in order, or continues one.
 //! 6. [`editor`]: the one writer: shadows pages, edits them in place, writes them back in key order.
 //! 7. `cut`: removes a run's front.
@@ -39,7 +39,7 @@ pub mod large;
 pub mod get;
 pub mod cursor;
 mod drop;
-mod site;
+mod write_context;
 pub mod build;
 pub mod editor;
 mod cut;
@@ -60,8 +60,8 @@ pub use descriptor::{MAX_HEIGHT, Run};
 pub use editor::{Editor, Relocation};
 pub use explain::Outline;
 pub use filter::{BitsPerKey, Probe};
-pub use get::{Leaf, PinnedRecord, Spot};
+pub use get::{Leaf, PinnedRecord, RecordPosition};
 pub use large::{Pieces, read_large};
 pub use merge::Merge;
 pub use ranges::Ranges;
-pub use site::Site;
+pub use write_context::WriteContext;

@@ -9,7 +9,7 @@ use crate::name;
 use crate::objects::Manifest;
 use crate::parts::PartWriter;
 use crate::source::Source;
-use base::seams::Clock;
+use base::env::Clock;
 use base::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::io::{self, Write};

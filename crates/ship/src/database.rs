@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::restore::{self, Goal, Report};
 use crate::source::{Follow, Identity, Origin, Source, Stamp, Target};
 use base::codec::{Reader, Writer as _};
-use base::seams::Clock;
+use base::env::Clock;
 use base::{Error, ErrorKind, Result, checksum};
 use pando::{BackupOptions, Changes, Database};
 use std::fs::{self, File};

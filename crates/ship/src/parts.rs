@@ -3,7 +3,7 @@
 use crate::bucket::Bucket;
 use crate::format::{self, PartEntry, PartList};
 use crate::name;
-use base::seams::Random;
+use base::env::Random;
 use base::{Error, Result};
 use bytes::Bytes;
 use std::io::{self, Read, Write};

@@ -20,7 +20,7 @@ use crate::source::{Follow, Source};
 use crate::status::{Board, State};
 use crate::writer::{Candidate, Writer};
 use base::checksum::Running;
-use base::seams::Clock;
+use base::env::Clock;
 use base::{Error, ErrorKind, Result};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -45,14 +45,14 @@ pub(crate) struct Worker {
     needs_leap: bool,
     drafting: Option<Drafting>,
     /// Changes that were put into the segment that is pending.
-    pending: Option<Gathered>,
+    pending: Option<PendingBatch>,
     base_bytes: u64,
     retention: Retention,
     stop_by: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Gathered {
+struct PendingBatch {
     bytes: u64,
     began: Instant,
 }
@@ -192,7 +192,7 @@ impl Worker {
             self.needs_leap = false;
             self.published(&manifest);
         }
-        let gathered = self.pending.take();
+        let pending = self.pending.take();
         if let Some(drafting) = &mut self.drafting {
             drafting.mark(tail.number, tail.hash, tail.last_commit);
         }
@@ -206,7 +206,7 @@ impl Worker {
             status.newest_commit = newest;
             status.segments += 1;
             status.segment_bytes += stored;
-            status.change_bytes += gathered.map_or(0, |gathered| gathered.bytes);
+            status.change_bytes += pending.map_or(0, |pending| pending.bytes);
             status.puts = puts;
         });
         Ok(())
@@ -275,10 +275,10 @@ impl Worker {
             let newest = self.source.newest()?;
             match self.gather(feed)? {
                 Some(batch) => {
-                    let gathered = Gathered { bytes: batch.bytes, began: batch.began };
-                    self.board.set_waiting(gathered.bytes, Some(gathered.began));
+                    let pending = PendingBatch { bytes: batch.bytes, began: batch.began };
+                    self.board.set_waiting(pending.bytes, Some(pending.began));
                     self.writer.as_mut().expect("the lineage was taken over").prepare(batch)?;
-                    self.pending = Some(gathered);
+                    self.pending = Some(pending);
                     self.settle()?;
                 }
                 None if stopping && self.writer().tail().last_commit >= newest => {
@@ -310,17 +310,17 @@ impl Worker {
                 None if batch.as_ref().is_none_or(|batch| self.is_due(batch)) => return Ok(batch),
                 None => {}
             }
-            if let Some(gathered) = &batch {
-                self.board.set_waiting(gathered.bytes, Some(gathered.began));
-                let is_late = gathered.began.elapsed() >= self.options.interval;
-                if is_late || gathered.body.len() >= self.options.segment_bytes {
+            if let Some(pending) = &batch {
+                self.board.set_waiting(pending.bytes, Some(pending.began));
+                let is_late = pending.began.elapsed() >= self.options.interval;
+                if is_late || pending.body.len() >= self.options.segment_bytes {
                     return Ok(batch);
                 }
             }
         }
     }
 
-    /// Whether the changes that were gathered are written without waiting for more.
+    /// Whether the changes that were pending are written without waiting for more.
     fn is_due(&self, batch: &Batch) -> bool {
         self.options.sync
             || batch.began.elapsed() >= self.options.interval

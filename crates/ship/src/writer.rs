@@ -25,7 +25,7 @@ use crate::name;
 use crate::objects::{self, Floor, Manifest};
 use crate::segment::{self, Head, Segment};
 use crate::source::{Identity, Origin};
-use base::seams::{Clock, Random};
+use base::env::{Clock, Random};
 use base::{Error, ErrorKind, Result};
 use bytes::Bytes;
 
@@ -54,7 +54,7 @@ impl Tail {
         log_bytes: 0,
     };
 
-    fn of(segment: &Segment) -> Self {
+    fn from_segment(segment: &Segment) -> Self {
         let Head { number, last_commit, last_time_ms, last_change, base_commit, log_bytes, .. } =
             segment.head;
         Tail { number, hash: segment.hash, last_commit, last_time_ms, last_change, base_commit, log_bytes }
@@ -125,7 +125,7 @@ impl Writer {
             if let Some(tail) = tail.as_ref().filter(|tail| tail.author.epoch >= self.author.epoch) {
                 return Err(fenced(&self.lineage.bucket, self.author.epoch, tail.author.epoch));
             }
-            self.tail = tail.as_ref().map_or(Tail::NONE, Tail::of);
+            self.tail = tail.as_ref().map_or(Tail::NONE, Tail::from_segment);
             self.seal(Head { is_fence: true, ..self.next_head() }, Vec::new());
             let (number, bytes) =
                 self.pending.as_ref().map(|p| (p.tail.number, p.bytes.clone())).expect("sealed");

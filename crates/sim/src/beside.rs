@@ -1,7 +1,7 @@
 //! Readers in another process: a follower on the same simulated disk, each state of which is compared with the model's.
 
 use crate::model::State;
-use base::seams::Random;
+use base::env::Random;
 use base::{Error, ErrorKind};
 use io::sim::SimDisk;
 use std::sync::Arc;

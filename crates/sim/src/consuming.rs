@@ -6,7 +6,7 @@ use crate::beside::Trouble;
 use crate::model::{Bytes, Change, State};
 use crate::workload::TABLES;
 use base::ErrorKind;
-use base::seams::Random;
+use base::env::Random;
 use io::sim::SimDisk;
 use std::sync::Arc;
 use store::Store;

@@ -7,7 +7,7 @@
 //! what stays pinned.
 
 use crate::model::State;
-use base::seams::Random;
+use base::env::Random;
 use base::{CommitTs, ErrorKind, PagePtr};
 use io::sim::{ImageKind, SimDisk};
 use std::ops::AddAssign;

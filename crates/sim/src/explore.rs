@@ -17,7 +17,7 @@ use crate::phase::Course;
 use crate::report::{ByFingerprint, Tally};
 use crate::schedule;
 use crate::verify;
-use base::seams::Random;
+use base::env::Random;
 use io::sim::{Fate, Image, ImageKind, SimDisk};
 use std::collections::HashMap;
 use std::fmt;

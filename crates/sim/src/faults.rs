@@ -19,7 +19,7 @@ use crate::model::{Bytes, Draft};
 use crate::perform::{Trouble, perform};
 use crate::verify;
 use crate::workload::{Op, TABLES, Workload};
-use base::seams::{Clock, Random};
+use base::env::{Clock, Random};
 use base::{CommitTs, Error, ErrorKind};
 use io::sim::{CallKind, Fate, Fault, FaultError, SimDisk};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -13,7 +13,7 @@
 use base::CommitTs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Compression, Savepoint, Snapshot, Span, WantedLayout};
+use store::{Compression, RequestedLayout, Savepoint, Snapshot, Span};
 use txn::{Durability, Isolation};
 
 /// The bytes of a key or a value.
@@ -27,7 +27,7 @@ type Rows = Vec<Row>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Table {
     id: u32,
-    layout: WantedLayout,
+    layout: RequestedLayout,
     compression: Compression,
     life: Option<Life>,
     rows: Arc<Rows>,
@@ -84,11 +84,11 @@ pub enum Change {
     /// Removes all keys from one (inclusive) to another (exclusive).
     DeleteRange(&'static str, Bytes, Bytes),
     /// Creates a table, with its id and its TTL.
-    Create(&'static str, u32, WantedLayout, Compression, Option<u64>),
+    Create(&'static str, u32, RequestedLayout, Compression, Option<u64>),
     /// Sets another compression.
     SetCompression(&'static str, Compression),
     /// Sets another layout.
-    SetLayout(&'static str, WantedLayout),
+    SetLayout(&'static str, RequestedLayout),
     /// Sets or removes the TTL, at a time.
     SetTtl(&'static str, Option<u64>, u64),
     /// Drops a table.
@@ -99,7 +99,7 @@ pub enum Change {
 
 impl State {
     /// Returns the requested layout of a table that exists.
-    pub fn layout(&self, table: &str) -> Option<WantedLayout> {
+    pub fn layout(&self, table: &str) -> Option<RequestedLayout> {
         self.tables.get(table).map(|table| table.layout)
     }
 

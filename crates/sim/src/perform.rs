@@ -5,7 +5,7 @@ use crate::workload::{Op, PAGE_BYTES, TABLES};
 use base::{Error, ErrorKind};
 use std::fmt;
 use std::time::Duration;
-use store::{Compression, Table, Transaction, WantedLayout};
+use store::{Compression, RequestedLayout, Table, Transaction};
 
 /// The reason why an operation failed.
 #[derive(Debug)]
@@ -66,8 +66,8 @@ pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), T
         }
         Op::SetCompression(name, compression) => {
             if let Some(table) = open_table(tx, draft, name)? {
-                let is_refused =
-                    *compression == Compression::Lz4 && draft.state.layout(name) != Some(WantedLayout::Lsm);
+                let is_refused = *compression == Compression::Lz4
+                    && draft.state.layout(name) != Some(RequestedLayout::Lsm);
                 match tx.set_compression(&table, *compression) {
                     Err(error) if is_refused && error.kind() == ErrorKind::Invalid => {}
                     Err(error) => return Err(failed(error)),
@@ -159,18 +159,18 @@ fn first_ttl(name: &str, now: u64) -> Option<u64> {
 
 /// Returns the compression of a new table. One of the LSM tables is compressed from the beginning, if pages are large
 /// enough.
-fn first_compression(name: &str, layout: WantedLayout, page_bytes: usize) -> Compression {
+fn first_compression(name: &str, layout: RequestedLayout, page_bytes: usize) -> Compression {
     match layout {
-        WantedLayout::Lsm if name == TABLES[0] && page_bytes > PAGE_BYTES => Compression::Lz4,
+        RequestedLayout::Lsm if name == TABLES[0] && page_bytes > PAGE_BYTES => Compression::Lz4,
         _ => Compression::None,
     }
 }
 
 /// Returns the layout of a new table. Half of the tables begin in each layout.
-pub fn first_layout(name: &str) -> WantedLayout {
+pub fn first_layout(name: &str) -> RequestedLayout {
     match TABLES.iter().position(|table| *table == name) {
-        Some(at) if at % 2 == 0 => WantedLayout::Lsm,
-        _ => WantedLayout::BTree,
+        Some(at) if at % 2 == 0 => RequestedLayout::Lsm,
+        _ => RequestedLayout::BTree,
     }
 }
 

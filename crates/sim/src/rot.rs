@@ -9,7 +9,7 @@ use crate::history::Run;
 use crate::perform::perform;
 use crate::schedule;
 use crate::workload::{Op, TABLES};
-use base::seams::Random;
+use base::env::Random;
 use base::{Error, ErrorKind};
 use io::sim::{Fate, Image, SimDisk};
 use std::panic::{AssertUnwindSafe, catch_unwind};

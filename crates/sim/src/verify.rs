@@ -4,7 +4,7 @@ use crate::history::Run;
 use crate::model::{Bytes, Change, State};
 use crate::perform::first_layout;
 use crate::workload::TABLES;
-use base::seams::{Clock, Random};
+use base::env::{Clock, Random};
 use io::sim::SimDisk;
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;

@@ -3,11 +3,11 @@
 
 use crate::model::Bytes;
 use base::DatabaseId;
-use base::seams::{Clock, Random};
+use base::env::{Clock, Random};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-use store::{Compression, Options, TransactionOptions, WantedLayout};
+use store::{Compression, Options, RequestedLayout, TransactionOptions};
 use txn::{Durability, Isolation};
 
 /// The tables that scripts use. They are created when they are first written to.
@@ -43,7 +43,7 @@ pub enum Op {
     /// Renames the first name's table to the second name.
     Rename(&'static str, &'static str),
     /// Sets another layout of a table.
-    SetLayout(&'static str, WantedLayout),
+    SetLayout(&'static str, RequestedLayout),
     /// Sets whether merges compress the leaves of a table that they write.
     SetCompression(&'static str, Compression),
     /// Sets the TTL of a table's entries in milliseconds, or removes it.
@@ -157,7 +157,7 @@ impl Workload {
             36 if self.drops => Op::Drop(table),
             37 if self.random.chance(1, 2) => Op::RollBack,
             37 if self.random.chance(1, 2) => {
-                Op::SetLayout(table, WantedLayout::ALL[self.random.below(2) as usize])
+                Op::SetLayout(table, RequestedLayout::ALL[self.random.below(2) as usize])
             }
             38 if self.compresses && self.random.chance(1, 3) => {
                 Op::SetCompression(table, Compression::ALL[self.random.below(2) as usize])

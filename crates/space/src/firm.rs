@@ -40,7 +40,7 @@ pub struct Firm {
 
 /// How many units must be left, and what is known of the firm units.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct Reserve {
     units: u64,
     page_units: u64,
     /// The number of additional units that may at least be handed out before the firm units must be counted again.
@@ -79,7 +79,7 @@ impl Space {
     /// Sets how many free firm units an allocation for the log must leave, in whole pages of `page_units`. With 0 it
     /// may take all.
     pub fn keep_firm(&mut self, units: u64, page_units: u64) {
-        self.kept = Kept { units, page_units, slack: 0, only: self.kept.only };
+        self.kept = Reserve { units, page_units, slack: 0, only: self.kept.only };
     }
 
     /// Returns `units` free firm units, or all if there are fewer, to the file system, the highest first.
@@ -136,7 +136,7 @@ impl Space {
         }
         let known: Vec<Extent> = self.firm_runs(after).collect();
         self.each_chunk_untouched(after, |chunk, from, to| chunk.firm_mut().fill(from, to, false));
-        let Kept { units, page_units, .. } = self.kept;
+        let Reserve { units, page_units, .. } = self.kept;
         let asked = self.firm_up(units, page_units);
         // These units have their blocks until they are cut off.
         known.into_iter().for_each(|run| self.note_firm(run));
@@ -146,7 +146,7 @@ impl Space {
     /// Returns the end of the lowest firm units that suffice. The units after that are to be cut off.
     pub(crate) fn end_of_kept(&mut self) -> u64 {
         self.kept.slack = 0;
-        let Kept { units: mut missing, page_units, .. } = self.kept;
+        let Reserve { units: mut missing, page_units, .. } = self.kept;
         let mut end = 0;
         for run in self.firm_runs(self.all()) {
             let needed = missing.next_multiple_of(page_units.max(1));
@@ -203,7 +203,7 @@ impl Space {
             self.kept.slack = self.kept.slack.saturating_sub(units);
             return Ok(());
         }
-        let Kept { units: kept, page_units, .. } = self.kept;
+        let Reserve { units: kept, page_units, .. } = self.kept;
         let mut firm = self.firm_units(page_units);
         if firm < kept {
             let made = self.firm_up(kept, page_units)?;

@@ -9,7 +9,7 @@
 //! 4. A call that fails leaves the map unchanged.
 
 use crate::chunk::{CHUNK_UNITS, Chunk};
-use crate::firm::Kept;
+use crate::firm::Reserve;
 use crate::named::Named;
 use crate::reached::Reached;
 use crate::root::Extent;
@@ -51,7 +51,7 @@ pub struct Space {
     /// Extents that the log refers to although checkpoints have adopted them, kept for readers that follow the log.
     pub(crate) named: Named,
     /// The firm units that are reserved for checkpoints.
-    pub(crate) kept: Kept,
+    pub(crate) kept: Reserve,
     /// What the checkpoints that are read reach.
     pub(crate) reached: Reached,
     pub(crate) readers: Vec<CheckpointNo>,
@@ -126,7 +126,7 @@ impl Space {
             logged: BTreeMap::new(),
             adopted: BTreeMap::new(),
             named: Named::default(),
-            kept: Kept::default(),
+            kept: Reserve::default(),
             reached: Reached::default(),
             readers: Vec::new(),
         }

@@ -319,7 +319,7 @@ impl PandoTable {
     /// Handles a row that could not be written, according to `on_conflict`: returns an error, or removes the
     /// conflicting rows so that the write can be tried again.
     fn resolve(&self, error: pando::Error, values: &[Value<'_>], on_conflict: OnConflict) -> Outcome {
-        let Some(Cause::Duplicate { index, columns, .. }) = Cause::of(&error) else {
+        let Some(Cause::Duplicate { index, columns, .. }) = Cause::in_error(&error) else {
             return Err(self.to_failure(error));
         };
         if on_conflict == OnConflict::Replace {
@@ -453,7 +453,7 @@ fn key_values(rows: &DynamicTable, row: &[Value<'_>]) -> Vec<Value<'static>> {
 }
 
 fn is_duplicate_key(error: &pando::Error) -> bool {
-    matches!(Cause::of(error), Some(Cause::Duplicate { index: None, .. }))
+    matches!(Cause::in_error(error), Some(Cause::Duplicate { index: None, .. }))
 }
 
 pub(crate) fn integer(value: &Value<'_>) -> i64 {

@@ -20,7 +20,7 @@ use crate::statement::{Kind, Statement};
 use crate::stop::{Asked, Stop};
 use crate::tables::Tables;
 use crate::vtab::Host;
-use base::seams::Random;
+use base::env::Random;
 use pando::{Database, TransactionOptions};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Value;
@@ -79,10 +79,10 @@ impl Sql {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let sqlite = rusqlite::Connection::open_in_memory_with_flags(flags)?;
         sqlite.set_prepared_statement_cache_capacity(KEPT_STATEMENTS);
-        let host = Host::of(&sqlite);
+        let host = Host::new(&sqlite);
         let tables = Arc::new(Tables::new(&self.engine));
         tables.register_marker(host)?;
-        let connection = Connection::of(sqlite, tables, host);
+        let connection = Connection::new(sqlite, tables, host);
         connection.count_changes()?;
         Ok(connection)
     }
@@ -96,12 +96,12 @@ impl Sql {
     /// can be closed.
     pub fn attach(&self, sqlite: rusqlite::Connection) -> Result<Connection> {
         sqlite.set_prepared_statement_cache_capacity(0);
-        let host = Host::of(&sqlite);
+        let host = Host::new(&sqlite);
         let tables = Arc::new(Tables::new(&self.engine));
         tables.register_marker(host)?;
         tables.session.attach();
         tables.register_views(host)?;
-        let connection = Connection::of(sqlite, tables, host);
+        let connection = Connection::new(sqlite, tables, host);
         // The program may create tables of its own on this connection.
         connection.has_others.set(true);
         connection.reload()?;
@@ -160,7 +160,7 @@ impl Interrupt {
 }
 
 impl Connection {
-    fn of(sqlite: rusqlite::Connection, tables: Arc<Tables>, host: Host) -> Self {
+    fn new(sqlite: rusqlite::Connection, tables: Arc<Tables>, host: Host) -> Self {
         Connection {
             sqlite,
             tables,
@@ -301,8 +301,8 @@ impl Connection {
             self.others()?;
         }
         let generation = self.tables.generation();
-        if let Some((text, is_insert)) = self.read_texts.of(sql, generation) {
-            let statement = Statement::of(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
+        if let Some((text, is_insert)) = self.read_texts.get(sql, generation) {
+            let statement = Statement::new(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
             return Ok(if is_insert { statement.planned(sql, generation) } else { statement });
         }
         self.read_and_prepare(sql)
@@ -318,7 +318,7 @@ impl Connection {
         let asked;
         let sql = match self.asking(first.statement, &others)? {
             Asking::Nothing => first.statement,
-            Asking::Check(name, most) => return Ok(Statement::of(self, Kind::Check(name, most))),
+            Asking::Check(name, most) => return Ok(Statement::new(self, Kind::Check(name, most))),
             Asking::Text(text) => {
                 self.tables.register_views(self.host)?;
                 asked = text;
@@ -326,12 +326,12 @@ impl Connection {
             }
         };
         if let Some(ddl) = Ddl::parse(sql)? {
-            return Ok(Statement::of(self, Kind::Ddl(ddl)));
+            return Ok(Statement::new(self, Kind::Ddl(ddl)));
         }
         if others.are_meant(sql) {
             self.reload()?;
             if !others.check(sql, &self.tables.known())? {
-                return Ok(Statement::of(self, Kind::Sqlite(self.prepare_sqlite(NOTHING)?)));
+                return Ok(Statement::new(self, Kind::Sqlite(self.prepare_sqlite(NOTHING)?)));
             }
         }
         let dml = Dml::parse(sql);
@@ -344,15 +344,15 @@ impl Connection {
                 dml::Planned::Text(text) => Cow::Owned(text),
                 dml::Planned::Steps(steps) => {
                     steps.check(self)?;
-                    return Ok(Statement::of(self, Kind::Steps(steps)).planned(whole, generation));
+                    return Ok(Statement::new(self, Kind::Steps(steps)).planned(whole, generation));
                 }
             };
-            let statement = Statement::of(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
+            let statement = Statement::new(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
             self.read_texts.keep(whole, &text, generation, is_insert);
             return Ok(if is_insert { statement.planned(whole, generation) } else { statement });
         }
         let generation = self.tables.generation();
-        let statement = Statement::of(self, Kind::Sqlite(self.prepare_sqlite(sql)?));
+        let statement = Statement::new(self, Kind::Sqlite(self.prepare_sqlite(sql)?));
         let verb = lexer::tokens(sql).next();
         let is_one_of = |verbs: &[&str]| verb.is_some_and(|verb| verbs.iter().any(|word| verb.is(word)));
         if is_one_of(&["SAVEPOINT"]) {

@@ -30,12 +30,12 @@ const LARGEST_BATCH: usize = 512;
 
 /// The number of rows that the last scan of each way into a table needed.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted(Arc<[AtomicUsize]>);
+pub(crate) struct RowsNeeded(Arc<[AtomicUsize]>);
 
-impl Wanted {
+impl RowsNeeded {
     /// Creates it for a table with `ways` ways.
     pub fn new(ways: usize) -> Self {
-        Wanted((0..ways).map(|_| AtomicUsize::new(0)).collect())
+        RowsNeeded((0..ways).map(|_| AtomicUsize::new(0)).collect())
     }
 
     // Relaxed: this is a hint, and nothing else is read by it.

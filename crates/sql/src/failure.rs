@@ -52,7 +52,7 @@ impl From<Error> for Failure {
         if let Some(own) = source.and_then(|source| source.downcast_ref::<crate::Error>()) {
             return Failure::new(own.code(), own.message());
         }
-        if let Some(Cause::Duplicate { table, index, columns }) = Cause::of(&error) {
+        if let Some(Cause::Duplicate { table, index, columns }) = Cause::in_error(&error) {
             return Failure::duplicate(table, index.is_none(), columns);
         }
         let code = match error.kind() {

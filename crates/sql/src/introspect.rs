@@ -105,7 +105,7 @@ fn versions(catalog: &Catalog) -> Vec<(u32, u32)> {
 }
 
 impl Shadow {
-    fn of(catalog: &Catalog) -> Outcome<Self> {
+    fn read(catalog: &Catalog) -> Outcome<Self> {
         let sqlite = confine::alone()?;
         sqlite.execute_batch("BEGIN")?;
         for table in &catalog.tables {
@@ -143,7 +143,7 @@ impl Tables {
         match &*kept {
             Some(shadow) if shadow.of == versions(&catalog) => Ok(Arc::clone(shadow)),
             _ => {
-                let shadow = Arc::new(Shadow::of(&catalog)?);
+                let shadow = Arc::new(Shadow::read(&catalog)?);
                 *kept = Some(Arc::clone(&shadow));
                 Ok(shadow)
             }

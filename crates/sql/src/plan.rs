@@ -51,7 +51,7 @@ pub(crate) struct WayPart {
 }
 
 impl WayPart {
-    fn answers(&self, constraint: &Constraint) -> bool {
+    fn matches(&self, constraint: &Constraint) -> bool {
         constraint.column == self.column
             && (self.collation.is_none() || self.collation == constraint.collation)
     }
@@ -268,7 +268,7 @@ fn find(asked: &Asked<'_>, part: &WayPart, wanted: impl Fn(Operator) -> bool) ->
     let mut all = asked.constraints.iter();
     let is_usable = |constraint: &Constraint| asked.is_plain || !part.is_soft || !constraint.is_in;
     let found = all
-        .find(|(_, constraint)| wanted(constraint.op) && part.answers(constraint) && is_usable(constraint));
+        .find(|(_, constraint)| wanted(constraint.op) && part.matches(constraint) && is_usable(constraint));
     found.map(|(index, constraint)| (*index, constraint.op))
 }
 

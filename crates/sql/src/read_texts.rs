@@ -23,7 +23,7 @@ struct Known {
 
 impl ReadTexts {
     /// Returns what SQLite runs for `sql`, if it was read in the same generation, and whether that is an `INSERT`.
-    pub fn of(&self, sql: &str, generation: u64) -> Option<(Arc<str>, bool)> {
+    pub fn get(&self, sql: &str, generation: u64) -> Option<(Arc<str>, bool)> {
         let texts = self.0.borrow();
         let known = texts.get(sql)?;
         (known.generation == generation).then(|| (Arc::clone(&known.text), known.is_insert))

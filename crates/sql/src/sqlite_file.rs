@@ -55,7 +55,7 @@ pub fn import_sqlite(
     file: impl AsRef<Path>,
     mut progress: impl FnMut(&CopyProgress),
 ) -> Result<CopyReport> {
-    let scratch = Scratch::of(open(file.as_ref())?);
+    let scratch = Scratch::from_connection(open(file.as_ref())?);
     let source = scratch.connection();
     let mut report = CopyReport::default();
     let mut tables = Vec::new();

@@ -44,7 +44,7 @@ impl fmt::Debug for Statement<'_> {
 
 impl<'c> Statement<'c> {
     /// Creates any statement except a `SAVEPOINT`.
-    pub(crate) fn of(connection: &'c Connection, kind: Kind<'c>) -> Self {
+    pub(crate) fn new(connection: &'c Connection, kind: Kind<'c>) -> Self {
         Statement { connection, kind, is_savepoint: false, is_naming: false, plan: None, columns: None }
     }
 

@@ -1,7 +1,7 @@
 //! A typed table as a virtual table: [`PandoTable`]. `cursor.rs` has its scans, and `change.rs` the changes of rows.
 
 use crate::catalog::{RowId, SqlTable};
-use crate::cursor::{PandoCursor, Wanted};
+use crate::cursor::{PandoCursor, RowsNeeded};
 use crate::failure::{Failure, Outcome};
 use crate::plan::{self, Asked};
 use crate::session::Session;
@@ -24,7 +24,7 @@ pub(crate) struct PandoTable {
     pub hidden: usize,
     /// The index of the key's column for SQLite; not a column if rows have ids.
     pub key_column: usize,
-    pub wanted: Wanted,
+    pub wanted: RowsNeeded,
     pub spare: Spare,
     /// The generation in which the connection last knew the table in this form: [`Tables::generation`].
     generation: Cell<u64>,
@@ -40,7 +40,7 @@ impl Connect<PandoTable> for Connector {
     fn connect(&self, host: Host) -> Outcome<PandoTable> {
         let (table, tables) = (Arc::clone(&self.table), Arc::clone(&self.tables));
         let generation = Cell::new(tables.generation());
-        let (hidden, wanted) = (table.hidden(), Wanted::new(table.ways.len()));
+        let (hidden, wanted) = (table.hidden(), RowsNeeded::new(table.ways.len()));
         let key_column = table.key_column().unwrap_or(usize::MAX);
         let spare = Spare::default();
         Ok(PandoTable { table, tables, host, hidden, key_column, wanted, spare, generation })
@@ -91,7 +91,7 @@ impl PandoTable {
     /// Converts an error of the engine. If it says that the table's schema has changed, the connection reads the
     /// schemas again, and SQLite is asked to prepare the statement anew.
     pub fn to_failure(&self, error: pando::Error) -> Failure {
-        if matches!(Cause::of(&error), Some(Cause::SchemaChanged { .. })) {
+        if matches!(Cause::in_error(&error), Some(Cause::SchemaChanged { .. })) {
             return match self.tables.reload(self.host) {
                 Ok(()) => Failure::new(ffi::SQLITE_SCHEMA, error.to_string()),
                 Err(failure) => failure,

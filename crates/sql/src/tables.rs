@@ -171,7 +171,7 @@ impl Tables {
     /// Returns the message of a conflict: the table or the index, and the values of the key. `None` for other errors,
     /// and for a conflict in a table that SQL does not know.
     fn in_words_of_sql(&self, error: &pando::Error) -> Option<String> {
-        let conflict = Conflict::of(error)?;
+        let conflict = Conflict::in_error(error)?;
         let name = conflict.table()?;
         let known = self.known();
         for table in &known.tables {

@@ -2,7 +2,7 @@
 //! Run with `cargo run --release -p pando-db-store --example write_set`.
 
 use base::TableId;
-use base::seams::Random;
+use base::env::Random;
 use pando_store::write_set::{Own, Prior, WriteSet};
 use std::hint::black_box;
 use std::time::Instant;

@@ -42,7 +42,7 @@ pub use read::snapshot::{self, Snapshot};
 pub use read::value_reader::ValueReader;
 pub use read::value_ref::ValueRef;
 pub use run::walk::Piece;
-pub use state::catalog::{self, Compression, WantedLayout};
+pub use state::catalog::{self, Compression, RequestedLayout};
 pub use state::expiry::{self, OpenReader};
 pub use state::options::{self, Options};
 pub use state::store::{self, Store};

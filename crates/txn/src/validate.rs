@@ -54,7 +54,7 @@ pub enum WrittenKey<'a> {
 }
 
 /// The reason why a transaction may not commit: another one changed this key, or created or dropped this table, after
-/// it began. It is the source of an error of kind [`Conflict`](ErrorKind::Conflict); [`Conflict::of`] finds it there.
+/// it began. It is the source of an error of kind [`Conflict`](ErrorKind::Conflict); [`Conflict::in_error`] finds it there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     table: TableId,
@@ -81,7 +81,7 @@ impl Conflict {
 
     /// Returns the conflict that caused `error`; `None` if another cause did.
     #[must_use]
-    pub fn of(error: &Error) -> Option<&Conflict> {
+    pub fn in_error(error: &Error) -> Option<&Conflict> {
         std::error::Error::source(error)?.downcast_ref()
     }
 
@@ -269,12 +269,12 @@ mod tests {
     #[test]
     fn the_cause_of_a_conflict_is_data() {
         let of_key = Error::from(Conflict::at(TableId(17), vec![0, 1]).in_table(Some("people")));
-        let cause = Conflict::of(&of_key).unwrap();
+        let cause = Conflict::in_error(&of_key).unwrap();
         assert_eq!((cause.table(), cause.key()), (Some("people"), Some(&[0, 1][..])));
         let of_table = Error::from(Conflict::about_table(TableId(17), "people"));
-        let cause = Conflict::of(&of_table).unwrap();
+        let cause = Conflict::in_error(&of_table).unwrap();
         assert_eq!((cause.table_id(), cause.table(), cause.key()), (TableId(17), Some("people"), None));
         assert!(of_table.to_string().contains("created or dropped"), "{of_table}");
-        assert!(Conflict::of(&Error::new(ErrorKind::Conflict, "by hand")).is_none());
+        assert!(Conflict::in_error(&Error::new(ErrorKind::Conflict, "by hand")).is_none());
     }
 }

@@ -107,10 +107,10 @@ impl<'a> Module<'a> {
             .map(|(path, source)| (module_path(path), source))
             .collect();
         let paths: BTreeSet<&str> = sources.keys().map(String::as_str).collect();
-        sources.iter().map(|(path, source)| (path.clone(), Module::of(path, source, &paths))).collect()
+        sources.iter().map(|(path, source)| (path.clone(), Module::new(path, source, &paths))).collect()
     }
 
-    fn of(path: &str, source: &'a Source, modules: &BTreeSet<&str>) -> Self {
+    fn new(path: &str, source: &'a Source, modules: &BTreeSet<&str>) -> Self {
         let mut module =
             Module { file: &source.path, children: Vec::new(), used: Vec::new(), names: BTreeMap::new() };
         let tokens = tokens(source);

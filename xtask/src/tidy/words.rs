@@ -31,12 +31,12 @@ const BANS: &[Ban] = &[
         instead: "`?` for bad input, `expect(\"reason\")` for an invariant",
         up_to: ENGINE,
     },
-    Ban { call: "Instant::now", instead: "time comes through base's seams", up_to: STORE },
-    Ban { call: "SystemTime::now", instead: "time comes through base's seams", up_to: STORE },
+    Ban { call: "Instant::now", instead: "time comes through `base::env`", up_to: STORE },
+    Ban { call: "SystemTime::now", instead: "time comes through `base::env`", up_to: STORE },
 ];
 
 /// The files of floors 0-4 that may read the clock, each with its reason.
-const CLOCK_FILES: &[(&str, &str)] = &[("crates/base/src/seams.rs", "the door itself")];
+const CLOCK_FILES: &[(&str, &str)] = &[("crates/base/src/env.rs", "the door itself")];
 
 /// Words that mark unfinished work. In halves, so that this file does not hold them.
 const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
@@ -141,7 +141,7 @@ mod tests {
         assert!(found(check, STORE_FILE, "/// a.unwrap()\nfn f() { a.unwrap_or(1); }\n").is_empty());
         assert!(found(check, "crates/sim/src/main.rs", "fn f() { println!(); }\n").is_empty());
         assert!(found(check, "crates/pando/src/a.rs", "fn f() { Instant::now(); }\n").is_empty());
-        assert!(found(check, "crates/base/src/seams.rs", "fn f() { SystemTime::now(); }\n").is_empty());
+        assert!(found(check, "crates/base/src/env.rs", "fn f() { SystemTime::now(); }\n").is_empty());
         assert_eq!(found(check, "crates/cli/tests/a.rs", "fn f() { dbg!(1); }\n").len(), 1);
     }
 

@@ -1,6 +1,6 @@
 //! One database's account in a budget.
 
-use super::{Budget, Charge, Given, Holder, Need};
+use super::{Budget, Charge, Given, MemoryCategory, Need};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::lock;
 use std::fmt;
@@ -15,17 +15,17 @@ pub trait Member: Send + Sync {
     fn relieve(&self) -> bool;
 }
 
-/// Bytes in use by each holder.
+/// Bytes in use by each category.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held(pub(super) [usize; Holder::COUNT]);
+pub struct Held(pub(super) [usize; MemoryCategory::COUNT]);
 
 impl Held {
-    /// Returns how many bytes `holder` uses.
-    pub fn of(&self, holder: Holder) -> usize {
-        self.0[holder as usize]
+    /// Returns how many bytes `category` uses.
+    pub fn bytes(&self, category: MemoryCategory) -> usize {
+        self.0[category as usize]
     }
 
-    /// Returns how many bytes all holders use.
+    /// Returns how many bytes all categories use.
     pub fn total(&self) -> usize {
         self.0.iter().sum()
     }
@@ -35,8 +35,8 @@ impl Held {
 pub struct Account {
     budget: Arc<Budget>,
     name: String,
-    held: [AtomicUsize; Holder::COUNT],
-    /// Held as [`Holder::Checkpoint`], and not as a [`Charge`], which would keep the account it belongs to.
+    held: [AtomicUsize; MemoryCategory::COUNT],
+    /// Held as [`MemoryCategory::Checkpoint`], and not as a [`Charge`], which would keep the account it belongs to.
     reserve: AtomicUsize,
     member: OnceLock<Weak<dyn Member>>,
 }
@@ -72,7 +72,7 @@ impl Account {
         self.reserve.load(Ordering::SeqCst)
     }
 
-    /// Returns how much each holder uses.
+    /// Returns how much each category uses.
     pub fn held(&self) -> Held {
         Held(std::array::from_fn(|at| self.held[at].load(Ordering::SeqCst)))
     }
@@ -89,20 +89,20 @@ impl Account {
     }
 
     /// Takes `bytes` if they fit within the limit. It never waits and takes no lock.
-    pub fn charge(self: &Arc<Self>, holder: Holder, bytes: usize) -> Option<Charge> {
-        self.budget.take(bytes).then(|| self.book(holder, bytes))
+    pub fn charge(self: &Arc<Self>, category: MemoryCategory, bytes: usize) -> Option<Charge> {
+        self.budget.take(bytes).then(|| self.book(category, bytes))
     }
 
     /// Takes `bytes`, and if they do not fit asks page pools to free memory first. The caller must hold no lock of a
     /// pool and be in no epoch.
-    pub fn charge_making_room(self: &Arc<Self>, holder: Holder, bytes: usize) -> Option<Charge> {
-        self.budget.take_making_room(bytes).then(|| self.book(holder, bytes))
+    pub fn charge_making_room(self: &Arc<Self>, category: MemoryCategory, bytes: usize) -> Option<Charge> {
+        self.budget.take_making_room(bytes).then(|| self.book(category, bytes))
     }
 
     /// Takes `bytes` even beyond the limit: for memory that is already allocated, or where an estimate was too low.
-    pub fn charge_by_force(self: &Arc<Self>, holder: Holder, bytes: usize) -> Charge {
+    pub fn charge_by_force(self: &Arc<Self>, category: MemoryCategory, bytes: usize) -> Charge {
         self.budget.take_by_force(bytes);
-        self.book(holder, bytes)
+        self.book(category, bytes)
     }
 
     /// Asks the pools of other accounts to free `bytes` of pages that were not used lately. Returns whether any were
@@ -111,23 +111,23 @@ impl Account {
         matches!(self.budget.have_pages_given(bytes, Need::Wish, Some(self)), Given::Bytes(1..))
     }
 
-    fn book(self: &Arc<Self>, holder: Holder, bytes: usize) -> Charge {
-        self.held[holder as usize].fetch_add(bytes, Ordering::SeqCst);
-        self.budget.held[holder as usize].fetch_add(bytes, Ordering::SeqCst);
-        Charge::new(Arc::clone(self), holder, bytes)
+    fn book(self: &Arc<Self>, category: MemoryCategory, bytes: usize) -> Charge {
+        self.held[category as usize].fetch_add(bytes, Ordering::SeqCst);
+        self.budget.held[category as usize].fetch_add(bytes, Ordering::SeqCst);
+        Charge::new(Arc::clone(self), category, bytes)
     }
 
-    pub(super) fn unbook(&self, holder: Holder, bytes: usize) {
-        let before = self.held[holder as usize].fetch_sub(bytes, Ordering::SeqCst);
-        assert!(before >= bytes, "{} of {} released more than they held", holder.name(), self.name);
-        self.budget.held[holder as usize].fetch_sub(bytes, Ordering::SeqCst);
+    pub(super) fn unbook(&self, category: MemoryCategory, bytes: usize) {
+        let before = self.held[category as usize].fetch_sub(bytes, Ordering::SeqCst);
+        assert!(before >= bytes, "{} of {} released more than they held", category.name(), self.name);
+        self.budget.held[category as usize].fetch_sub(bytes, Ordering::SeqCst);
         self.budget.give_back(bytes);
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        self.unbook(Holder::Checkpoint, self.reserve_bytes());
+        self.unbook(MemoryCategory::Checkpoint, self.reserve_bytes());
         // Every charge keeps the account alive, so no byte can be in use when the account is dropped.
         debug_assert_eq!(self.held().total(), 0, "{} lost track of memory", self.name);
         lock(&self.budget.accounts).retain(|account| account.strong_count() > 0);

@@ -1,6 +1,6 @@
 //! Bytes that were taken from a budget.
 
-use super::{Account, Holder};
+use super::{Account, MemoryCategory};
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use std::sync::Arc;
 /// budget, so reserved memory can be handed on piece by piece.
 pub struct Charge {
     account: Arc<Account>,
-    holder: Holder,
+    category: MemoryCategory,
     bytes: usize,
 }
 
 impl fmt::Debug for Charge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes of {}", self.bytes, self.holder.name())
+        write!(f, "{} bytes of {}", self.bytes, self.category.name())
     }
 }
 
 impl Charge {
-    pub(super) fn new(account: Arc<Account>, holder: Holder, bytes: usize) -> Charge {
-        Charge { account, holder, bytes }
+    pub(super) fn new(account: Arc<Account>, category: MemoryCategory, bytes: usize) -> Charge {
+        Charge { account, category, bytes }
     }
 
     /// Creates a charge of no bytes, for [`Charge::join`] to add to.
-    pub fn none(account: &Arc<Account>, holder: Holder) -> Charge {
-        Charge { account: Arc::clone(account), holder, bytes: 0 }
+    pub fn none(account: &Arc<Account>, category: MemoryCategory) -> Charge {
+        Charge { account: Arc::clone(account), category, bytes: 0 }
     }
 
     /// Returns the charge in bytes.
@@ -42,12 +42,12 @@ impl Charge {
     pub fn split(&mut self, bytes: usize) -> Charge {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        Charge { account: Arc::clone(&self.account), holder: self.holder, bytes }
+        Charge { account: Arc::clone(&self.account), category: self.category, bytes }
     }
 
-    /// Adds `other`, which must have the same holder and account.
+    /// Adds `other`, which must have the same category and account.
     pub fn join(&mut self, mut other: Charge) {
-        assert!(Arc::ptr_eq(&self.account, &other.account) && self.holder == other.holder);
+        assert!(Arc::ptr_eq(&self.account, &other.account) && self.category == other.category);
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
@@ -65,7 +65,7 @@ impl Charge {
             self.shrink_to(bytes);
             return true;
         };
-        match self.account.charge_making_room(self.holder, more) {
+        match self.account.charge_making_room(self.category, more) {
             Some(charge) => {
                 self.join(charge);
                 true
@@ -83,7 +83,7 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.account.unbook(self.holder, self.bytes);
+            self.account.unbook(self.category, self.bytes);
         }
     }
 }

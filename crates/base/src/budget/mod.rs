@@ -1,7 +1,7 @@
-//! A memory limit that many databases share. Each database has an account that records which holder uses how much.
+//! A memory limit that many databases share. Each database has an account that records which category uses how much.
 //!
 //! ```text
-//!   Budget (the ceiling, bytes in use) ◄── Account, one a database (bytes by holder) ◄── Charge (some bytes, held)
+//!   Budget (the ceiling, bytes in use) ◄── Account, one a database (bytes by category) ◄── Charge (some bytes, held)
 //! ```
 //! 1. Memory is charged before it is allocated and released after it was freed, by chunks and never by operations. An
 //!    arena, a chunk of a pool or a checkpoint holds a [`Charge`], and dropping the charge releases the bytes. So the
@@ -31,7 +31,7 @@ use std::sync::{Arc, Weak};
 /// A use of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Holder {
+pub enum MemoryCategory {
     /// Pages in memory, and the tables that find them.
     Pool,
     /// Memtables: open, sealed, and those kept for snapshots and as conflict history, including memory reserved by
@@ -47,28 +47,28 @@ pub enum Holder {
     Log,
 }
 
-impl Holder {
-    /// The number of holders.
+impl MemoryCategory {
+    /// The number of categories.
     pub const COUNT: usize = 6;
-    /// All holders, in the order of their numbers.
-    pub const ALL: [Holder; Holder::COUNT] = [
-        Holder::Pool,
-        Holder::Memtables,
-        Holder::WriteSets,
-        Holder::Checkpoint,
-        Holder::Recovery,
-        Holder::Log,
+    /// All categories, in the order of their numbers.
+    pub const ALL: [MemoryCategory; MemoryCategory::COUNT] = [
+        MemoryCategory::Pool,
+        MemoryCategory::Memtables,
+        MemoryCategory::WriteSets,
+        MemoryCategory::Checkpoint,
+        MemoryCategory::Recovery,
+        MemoryCategory::Log,
     ];
 
     /// Returns the name: `pool`, `memtables`, `write_sets`, `checkpoint`, `recovery` or `log`.
     pub fn name(self) -> &'static str {
         match self {
-            Holder::Pool => "pool",
-            Holder::Memtables => "memtables",
-            Holder::WriteSets => "write_sets",
-            Holder::Checkpoint => "checkpoint",
-            Holder::Recovery => "recovery",
-            Holder::Log => "log",
+            MemoryCategory::Pool => "pool",
+            MemoryCategory::Memtables => "memtables",
+            MemoryCategory::WriteSets => "write_sets",
+            MemoryCategory::Checkpoint => "checkpoint",
+            MemoryCategory::Recovery => "recovery",
+            MemoryCategory::Log => "log",
         }
     }
 }
@@ -89,12 +89,12 @@ const ROUNDS: usize = 64;
 /// A memory limit in bytes, and how much of it is in use.
 ///
 /// ```
-/// use pando_base::budget::{Budget, Holder};
+/// use pando_base::budget::{Budget, MemoryCategory};
 /// let budget = Budget::new(100);
 /// let account = budget.join("a database", 10)?;
-/// let pages = account.charge(Holder::Pool, 60).unwrap();
-/// assert!(account.charge(Holder::Memtables, 40).is_none(), "the reserve counts");
-/// assert_eq!((budget.used_bytes(), account.held().of(Holder::Pool)), (70, 60));
+/// let pages = account.charge(MemoryCategory::Pool, 60).unwrap();
+/// assert!(account.charge(MemoryCategory::Memtables, 40).is_none(), "the reserve counts");
+/// assert_eq!((budget.used_bytes(), account.held().bytes(MemoryCategory::Pool)), (70, 60));
 /// drop(pages);
 /// drop(account);
 /// assert_eq!(budget.used_bytes(), 0);
@@ -106,7 +106,7 @@ pub struct Budget {
     used: AtomicUsize,
     /// The highest number of bytes in use so far.
     peak: AtomicUsize,
-    held: [AtomicUsize; Holder::COUNT],
+    held: [AtomicUsize; MemoryCategory::COUNT],
     accounts: Mutex<Vec<Weak<Account>>>,
 }
 
@@ -124,7 +124,7 @@ impl Budget {
     /// [`ErrorKind::Full`] if the reserve does not fit within the limit.
     pub fn join(self: &Arc<Self>, name: impl Into<String>, reserve: usize) -> Result<Arc<Account>> {
         let account = Arc::new(Account::new(Arc::clone(self), name.into()));
-        let Some(charge) = account.charge_making_room(Holder::Checkpoint, reserve) else {
+        let Some(charge) = account.charge_making_room(MemoryCategory::Checkpoint, reserve) else {
             let (limit, used) = (self.limit, self.used_bytes());
             let message = format!(
                 "the memory budget of {limit} bytes has {used} in use; another database needs a reserve of \
@@ -160,15 +160,15 @@ impl Budget {
         self.accounts().len()
     }
 
-    /// Returns how much each holder uses, over all accounts.
+    /// Returns how much each category uses, over all accounts.
     pub fn held(&self) -> Held {
         Held(std::array::from_fn(|at| self.held[at].load(Ordering::SeqCst)))
     }
 
-    /// Returns how many bytes all accounts use for `holder`. It costs one load.
+    /// Returns how many bytes all accounts use for `category`. It costs one load.
     #[inline]
-    pub fn held_as(&self, holder: Holder) -> usize {
-        self.held[holder as usize].load(Ordering::SeqCst)
+    pub fn held_as(&self, category: MemoryCategory) -> usize {
+        self.held[category as usize].load(Ordering::SeqCst)
     }
 
     /// Asks every member to merge its memtables soon, because a caller waits for their memory. Returns whether any
@@ -225,7 +225,7 @@ impl Budget {
     fn have_pages_given(&self, bytes: usize, need: Need, but: Option<&Account>) -> Given {
         let mut accounts = self.accounts();
         accounts.retain(|account| but.is_none_or(|but| !std::ptr::eq(but, &**account)));
-        accounts.sort_by_key(|account| std::cmp::Reverse(account.held().of(Holder::Pool)));
+        accounts.sort_by_key(|account| std::cmp::Reverse(account.held().bytes(MemoryCategory::Pool)));
         let (mut given, mut soon) = (0, false);
         for account in accounts {
             if given >= bytes {

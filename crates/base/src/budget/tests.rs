@@ -1,7 +1,7 @@
 //! Tests of the budget against a model: after any order of charges, splits, joins and drops, the accounts are right.
 
 use super::*;
-use crate::seams::Random;
+use crate::env::Random;
 use std::sync::atomic::{AtomicBool, AtomicUsize as Count};
 
 #[test]
@@ -12,38 +12,38 @@ fn the_books_agree_with_a_model() {
         let budget = Budget::new(limit);
         let reserves: Vec<_> = (0..3).map(|_| random.below(limit as u64 / 4 + 1) as usize).collect();
         let accounts: Vec<_> = reserves.iter().map(|&reserve| budget.join("one", reserve).unwrap()).collect();
-        let mut held: Vec<Vec<(Holder, Charge)>> = (0..3).map(|_| Vec::new()).collect();
+        let mut held: Vec<Vec<(MemoryCategory, Charge)>> = (0..3).map(|_| Vec::new()).collect();
         for step in 0..300 {
             let who = random.below(3) as usize;
-            let holder = Holder::ALL[random.below(Holder::COUNT as u64) as usize];
+            let category = MemoryCategory::ALL[random.below(MemoryCategory::COUNT as u64) as usize];
             let bytes = random.below(900) as usize;
             let used = reserves.iter().sum::<usize>()
                 + held.iter().flatten().map(|(_, charge)| charge.bytes()).sum::<usize>();
             assert_eq!(budget.used_bytes(), used, "seed {seed}, step {step}");
             match random.below(4) {
                 0 | 1 => {
-                    let charged = accounts[who].charge(holder, bytes);
+                    let charged = accounts[who].charge(category, bytes);
                     assert_eq!(charged.is_some(), used + bytes <= limit, "seed {seed}, step {step}");
-                    held[who].extend(charged.map(|charge| (holder, charge)));
+                    held[who].extend(charged.map(|charge| (category, charge)));
                 }
                 2 if !held[who].is_empty() => {
                     let at = random.below(held[who].len() as u64) as usize;
                     drop(held[who].swap_remove(at));
                 }
                 _ => {
-                    let Some((holder, charge)) = held[who].last_mut() else { continue };
-                    let (holder, mut part) = (*holder, charge.split(bytes));
+                    let Some((category, charge)) = held[who].last_mut() else { continue };
+                    let (category, mut part) = (*category, charge.split(bytes));
                     let fits = used + bytes <= limit + part.bytes();
                     assert_eq!(part.resize(bytes), fits, "seed {seed}, step {step}");
-                    held[who].push((holder, part));
+                    held[who].push((category, part));
                 }
             }
             for (account, (charges, reserve)) in accounts.iter().zip(held.iter().zip(&reserves)) {
-                for of in Holder::ALL {
-                    let own = charges.iter().filter(|(holder, _)| *holder == of);
+                for of in MemoryCategory::ALL {
+                    let own = charges.iter().filter(|(category, _)| *category == of);
                     let sum: usize = own.map(|(_, charge)| charge.bytes()).sum();
-                    let kept = if of == Holder::Checkpoint { *reserve } else { 0 };
-                    assert_eq!(account.held().of(of), sum + kept, "seed {seed}, step {step}");
+                    let kept = if of == MemoryCategory::Checkpoint { *reserve } else { 0 };
+                    assert_eq!(account.held().bytes(of), sum + kept, "seed {seed}, step {step}");
                 }
             }
             assert!(budget.used_bytes() <= limit, "seed {seed}, step {step}");
@@ -67,7 +67,7 @@ fn many_threads_never_pass_the_ceiling() {
                 let (mut random, mut held) = (Random::seeded(seed), Vec::new());
                 for _ in 0..20_000 {
                     if random.chance(1, 2) {
-                        held.extend(account.charge(Holder::Pool, random.below(2_000) as usize));
+                        held.extend(account.charge(MemoryCategory::Pool, random.below(2_000) as usize));
                     } else {
                         held.pop();
                     }
@@ -112,15 +112,15 @@ impl Member for Pages {
 fn pools_give_way_to_what_must_be() {
     let budget = Budget::new(1_000);
     let (idle, busy) = (budget.join("idle", 100).unwrap(), budget.join("busy", 100).unwrap());
-    let charge = Mutex::new(idle.charge(Holder::Pool, 700));
+    let charge = Mutex::new(idle.charge(MemoryCategory::Pool, 700));
     let pages = Arc::new(Pages { charge, late: Count::new(3), relieved: AtomicBool::new(false) });
     let member: Arc<dyn Member> = pages.clone();
     idle.set_member(Arc::downgrade(&member));
-    assert!(busy.charge(Holder::Memtables, 500).is_none());
+    assert!(busy.charge(MemoryCategory::Memtables, 500).is_none());
     assert!(!busy.ask_others(500), "a wish gets what nobody uses, and no more");
-    let memtable = busy.charge_making_room(Holder::Memtables, 500).expect("the pool gives way");
-    assert_eq!((budget.used_bytes(), idle.held().of(Holder::Pool)), (700, 0));
-    assert!(busy.charge_making_room(Holder::Memtables, 500).is_none(), "nobody has anything to give");
+    let memtable = busy.charge_making_room(MemoryCategory::Memtables, 500).expect("the pool gives way");
+    assert_eq!((budget.used_bytes(), idle.held().bytes(MemoryCategory::Pool)), (700, 0));
+    assert!(busy.charge_making_room(MemoryCategory::Memtables, 500).is_none(), "nobody has anything to give");
     assert!(budget.join("one too many", 400).is_err());
     assert!(!budget.relieve() && budget.relieve());
     assert!(pages.relieved.load(Ordering::SeqCst));

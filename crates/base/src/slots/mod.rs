@@ -7,7 +7,7 @@
 //!   it.
 //! * `epoch`: set while a call is under way. While the call uses pages of the pool it is a number: a frame that was
 //!   unlinked in epoch *e* is reused once no slot is in an epoch at or before *e*. A call leaves its epoch before it
-//!   waits for I/O and before it runs user code, so that a slow call delays no frames; it is `ASIDE` then.
+//!   waits for I/O and before it runs user code, so that a slow call delays no frames; it is `SUSPENDED` then.
 //! * `since_ms`, `ts` and `opened_at` describe the reader in diagnostics. `reads` counts what it reads.
 //!   who ask what is read.
 //!
@@ -34,7 +34,7 @@
 
 mod reader;
 
-pub use reader::{Aside, EpochGuard, Reader};
+pub use reader::{EpochGuard, Reader, Suspended};
 
 use crate::TableId;
 use crate::latency::Latencies;
@@ -61,7 +61,7 @@ const NUMBER_SHIFT: u32 = 16;
 /// The `epoch` of a slot whose reader is in no call.
 const RESTING: u64 = 0;
 /// The `epoch` of a slot whose call uses no frame at this moment. No frame waits for it, but its view does.
-const ASIDE: u64 = u64::MAX;
+const SUSPENDED: u64 = u64::MAX;
 
 /// One reader's announcements and counts. Its size is a multiple of 128 bytes: two cache lines, because neighbouring
 /// lines are fetched in pairs.
@@ -277,7 +277,7 @@ impl Slots {
         self.all()
             .map(|slot| slot.epoch.load(Ordering::SeqCst))
             .filter(|&epoch| epoch != RESTING)
-            .min() // ASIDE is the greatest.
+            .min() // SUSPENDED is the greatest.
             .unwrap_or(u64::MAX)
     }
 }
@@ -338,12 +338,12 @@ mod tests {
         let slots = Arc::new(Slots::new());
         let reader = slots.claim().unwrap();
         reader.hold(7, false);
-        let aside = reader.begin_call().unwrap().aside();
+        let suspended = reader.begin_call().unwrap().suspend();
         assert!(slots.revoke(&holding(&slots)));
         assert_eq!(views(&slots), Some(vec![7]), "it is in a call");
         assert!(reader.begin_call().is_none(), "no further call begins");
         assert_eq!(views(&slots), Some(vec![7]), "the first goes on");
-        drop(aside);
+        drop(suspended);
         assert_eq!((views(&slots), slots.held()), (Some(vec![]), 1));
         reader.let_go();
         reader.hold(7, false);

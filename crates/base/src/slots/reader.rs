@@ -2,7 +2,7 @@
 //!
 //! The head of [`super`] explains what the announcements mean and why they have their order.
 
-use super::{ASIDE, IDLE, NUMBER_SHIFT, PENDING, RESTING, REVOKED, Slot, Slots, TURN_SHIFT, TURNS};
+use super::{IDLE, NUMBER_SHIFT, PENDING, RESTING, REVOKED, SUSPENDED, Slot, Slots, TURN_SHIFT, TURNS};
 use crate::TableId;
 use crate::latency::Latencies;
 use crate::sync::atomic::Ordering;
@@ -35,8 +35,8 @@ pub struct Reader {
     turn: Cell<u64>,
     /// Whether an [`EpochGuard`] lives.
     inside: Cell<bool>,
-    /// The number of live [`Aside`]s.
-    aside: Cell<u32>,
+    /// The number of live [`Suspended`]s.
+    suspended: Cell<u32>,
 }
 
 // SAFETY: `slot` points into `slots`, which lives as long as this does, and a Slot is made of atomics.
@@ -46,8 +46,8 @@ impl Reader {
     /// Creates the owner of slot `index`, which has had `turn` turns.
     pub(super) fn new(slots: Arc<Slots>, index: usize, turn: u64) -> Self {
         let slot = NonNull::from(slots.get(index));
-        let (turn, inside, aside) = (Cell::new(turn), Cell::new(false), Cell::new(0));
-        Reader { slots, slot, index, turn, inside, aside }
+        let (turn, inside, suspended) = (Cell::new(turn), Cell::new(false), Cell::new(0));
+        Reader { slots, slot, index, turn, inside, suspended }
     }
 
     #[inline]
@@ -133,8 +133,8 @@ impl Reader {
         EpochGuard { reader: self, may_wait: true }
     }
 
-    /// Begins a call and enters the current epoch. The view stays for as long as the guard, or the [`Aside`] made from
-    /// it, lives. Returns `None` if the view was revoked.
+    /// Begins a call and enters the current epoch. The view stays for as long as the guard, or the [`Suspended`] made
+    /// from it, lives. Returns `None` if the view was revoked.
     #[inline]
     pub fn begin_call(&self) -> Option<EpochGuard<'_>> {
         let guard = self.enter();
@@ -151,10 +151,10 @@ impl Reader {
         loom_fence();
     }
 
-    /// Announces that the epoch was left, and that the call ended unless an [`Aside`] of it lives.
+    /// Announces that the epoch was left, and that the call ended unless a [`Suspended`] of it lives.
     #[inline]
     fn step_out(&self) {
-        let left = if self.aside.get() == 0 { RESTING } else { ASIDE };
+        let left = if self.suspended.get() == 0 { RESTING } else { SUSPENDED };
         // Release: every read under the guard comes before it, for the evictor, or reclaimer, whose scan sees it.
         self.slot().epoch.store(left, Ordering::Release);
     }
@@ -186,7 +186,7 @@ impl EpochGuard<'_> {
     /// reference obtained under the guard can outlive this call.
     pub fn outside<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         // Release: every read under the guard comes before it, for the evictor whose scan sees it.
-        self.reader.slot().epoch.store(ASIDE, Ordering::Release);
+        self.reader.slot().epoch.store(SUSPENDED, Ordering::Release);
         let result = wait();
         self.reader.announce();
         result
@@ -210,10 +210,10 @@ impl<'a> EpochGuard<'a> {
 
     /// Leaves the epoch and stays in the call, to run user code or to keep a cursor until its next step.
     #[inline]
-    pub fn aside(self) -> Aside<'a> {
+    pub fn suspend(self) -> Suspended<'a> {
         let reader = self.reader;
-        reader.aside.set(reader.aside.get() + 1);
-        Aside { reader }
+        reader.suspended.set(reader.suspended.get() + 1);
+        Suspended { reader }
     }
 }
 
@@ -227,11 +227,11 @@ impl Drop for EpochGuard<'_> {
 
 /// Proof that a reader is in a call, and in no epoch: its view stays, and no frame waits for it.
 #[derive(Debug)]
-pub struct Aside<'a> {
+pub struct Suspended<'a> {
     reader: &'a Reader,
 }
 
-impl Aside<'_> {
+impl Suspended<'_> {
     /// Returns whether the view was revoked meanwhile. It stays until the call ends, so the caller should end soon.
     #[inline]
     pub fn is_revoked(&self) -> bool {
@@ -239,10 +239,10 @@ impl Aside<'_> {
     }
 }
 
-impl Drop for Aside<'_> {
+impl Drop for Suspended<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.reader.aside.set(self.reader.aside.get() - 1);
+        self.reader.suspended.set(self.reader.suspended.get() - 1);
         if !self.reader.inside.get() {
             self.reader.step_out();
         }

@@ -9,7 +9,7 @@ use crate::measure::{Meter, latencies};
 use crate::report::Row;
 use crate::settings::Settings;
 use crate::{Outcome, ensure};
-use base::seams::Random;
+use base::env::Random;
 use io::{Dir, File, OsDir};
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -35,7 +35,7 @@ use crate::records::Records;
 use crate::report::{Figure, Row};
 use crate::settings::{Durability, Settings};
 use crate::{Failure, Outcome, ensure};
-use base::seams::Random;
+use base::env::Random;
 use hdrhistogram::Histogram;
 use std::fs;
 use std::io::Write as _;

@@ -18,7 +18,7 @@ use crate::records::Records;
 use crate::report::Row;
 use crate::settings::{Durability, Settings};
 use crate::{Outcome, ensure};
-use base::seams::Random;
+use base::env::Random;
 use hdrhistogram::Histogram;
 use pando::{Database, Stats, Table, WaitCause};
 use std::time::Instant;
@@ -93,7 +93,7 @@ impl Work<'_> {
             self.db.put(self.table, &key, &value)?;
             let took_ns = began.elapsed().as_nanos() as u64;
             all.saturating_record(took_ns);
-            own.saturating_record(own_time.of(took_ns));
+            own.saturating_record(own_time.subtract_waits(took_ns));
             let slot = (turn * SLOTS / n) as usize;
             longest[slot] = took_ns.max(longest[slot]);
             if (turn + 1) % n.div_ceil(SLOTS) == 0 {
@@ -116,7 +116,7 @@ impl Work<'_> {
             .with("puts_over_10_ms", all.count_between(10_000_000, u64::MAX))
             .with("own_puts_over_10_ms", own.count_between(10_000_000, u64::MAX));
         for cause in [WaitCause::Debt, WaitCause::MemoryFull, WaitCause::LogRoom, WaitCause::CommitQueue] {
-            row = row.with(format!("{}_max_ns", cause.name()), stats.latencies.of(cause).max_ns);
+            row = row.with(format!("{}_max_ns", cause.name()), stats.latencies.get(cause).max_ns);
         }
         Ok(row
             .with("put_bytes", put_bytes)

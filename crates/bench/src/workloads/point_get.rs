@@ -15,7 +15,7 @@ use crate::records::Records;
 use crate::report::Row;
 use crate::settings::Settings;
 use crate::{Outcome, ensure};
-use base::seams::Random;
+use base::env::Random;
 use pando::{Database, Table};
 
 pub(super) const NAME: &str = "point-get";

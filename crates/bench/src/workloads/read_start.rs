@@ -14,7 +14,7 @@ use crate::records::Records;
 use crate::report::Row;
 use crate::settings::Settings;
 use crate::{Outcome, ensure};
-use base::seams::Random;
+use base::env::Random;
 use pando::{Database, Snapshot, Table};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

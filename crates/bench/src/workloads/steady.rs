@@ -4,8 +4,8 @@
 //!   A snapshot is opened and kept to the end; `max_pinned_space_bytes` allows it everything that it may see.
 //! * For 600 s (`--seconds`) one thread puts a random record, one per transaction, unsynced (`--durability`).
 //! * Each second yields a sample, which in `--json` is a figure over time, for `pando bench report`: rows, percentiles
-//!   of a put, resident memory and the holders of the budget, blocks of the data file and how many of them wait for the
-//!   snapshot, the log, the debt, and the time for which puts were throttled.
+//!   of a put, resident memory and the categories of the budget, blocks of the data file and how many of them wait for
+//!   the snapshot, the log, the debt, and the time for which puts were throttled.
 //! * `own_*_ns` is a put's time minus the time for which its thread was ready to run while others had the processors,
 //!   as the kernel counts it. On a quiet machine it equals `*_ns`. It is read only for puts of 50 us and more.
 //! * `bystander_*` is the delay with which a thread wakes that does nothing but sleep for a millisecond at a time: the
@@ -27,7 +27,7 @@ use crate::report::Row;
 use crate::settings::{Durability, Settings};
 use crate::{Outcome, ensure};
 use hdrhistogram::Histogram;
-use pando::{Database, Holder, Snapshot, Table, WaitCause};
+use pando::{Database, MemoryCategory, Snapshot, Table, WaitCause};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
 
     let live_bytes = n * records.record_bytes() as u64;
     let causes = [WaitCause::Debt, WaitCause::MemoryFull, WaitCause::LogRoom, WaitCause::CommitQueue];
-    let waits = causes.map(|cause| (cause.name(), stats.latencies.of(cause)));
+    let waits = causes.map(|cause| (cause.name(), stats.latencies.get(cause)));
     let mut row = Row::new(NAME, "put", durability.name(), writer.puts, usage);
     row = percentiles(row, &writer.wall, ["p50_ns", "p99_ns", "p999_ns", "max_ns"]);
     row = percentiles(row, &writer.own, ["own_p50_ns", "own_p99_ns", "own_p999_ns", "own_max_ns"]);
@@ -145,7 +145,7 @@ struct Writer<'a> {
     db: &'a Database,
     table: &'a Table,
     records: Records,
-    random: base::seams::Random,
+    random: base::env::Random,
     puts: u64,
     wall: Histogram<u64>,
     own: Histogram<u64>,
@@ -155,7 +155,7 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn new(db: &'a Database, table: &'a Table, records: Records, seed: u64) -> Self {
-        let random = base::seams::Random::seeded(seed ^ 0x5354_4541_4459);
+        let random = base::env::Random::seeded(seed ^ 0x5354_4541_4459);
         let (wall, own) = (latencies(), latencies());
         Writer { db, table, records, random, puts: 0, wall, own, waited_ns: 0, seconds: Vec::new() }
     }
@@ -179,7 +179,7 @@ impl<'a> Writer<'a> {
             let ended = Instant::now();
             let took_ns = (ended - began).as_nanos() as u64;
             here.saturating_record(took_ns);
-            own_here.saturating_record(own_time.of(took_ns));
+            own_here.saturating_record(own_time.subtract_waits(took_ns));
             self.waited_ns = own_time.ready_ns;
             self.puts += 1;
             if ended - start >= next_second {
@@ -218,7 +218,7 @@ fn version(at: u64, latest: &[u32]) -> u64 {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     resident_bytes: u64,
-    held_bytes: [u64; Holder::COUNT],
+    held_bytes: [u64; MemoryCategory::COUNT],
     blocks_bytes: u64,
     used_bytes: u64,
     waiting_bytes: u64,
@@ -238,7 +238,7 @@ fn sample(bed: &Bed, stop: &AtomicBool) -> Outcome<Vec<Sample>> {
         let stats = bed.db.stats()?;
         samples.push(Sample {
             resident_bytes: resident_bytes().unwrap_or(0),
-            held_bytes: Holder::ALL.map(|holder| stats.memory.held.of(holder) as u64),
+            held_bytes: MemoryCategory::ALL.map(|category| stats.memory.held.bytes(category) as u64),
             blocks_bytes: bed.room_of("data")?.block_bytes,
             used_bytes: stats.data_used_bytes,
             waiting_bytes: stats.data_retired_bytes,
@@ -280,11 +280,11 @@ fn over_time(mut row: Row, seconds: &[Second], samples: &[Sample]) -> Row {
         .over_time("max_by_second_ns", of_second(|second| second.max_ns))
         .over_time("own_max_by_second_ns", of_second(|second| second.own_max_ns));
     let of_sample = |get: &dyn Fn(&Sample) -> u64| samples.iter().map(get).collect::<Vec<_>>();
-    let held = |holder: Holder| of_sample(&|sample| sample.held_bytes[holder as usize]);
+    let held = |category: MemoryCategory| of_sample(&|sample| sample.held_bytes[category as usize]);
     row.over_time("resident_by_second_bytes", of_sample(&|sample| sample.resident_bytes))
-        .over_time("pool_by_second_bytes", held(Holder::Pool))
-        .over_time("memtables_by_second_bytes", held(Holder::Memtables))
-        .over_time("checkpoint_by_second_bytes", held(Holder::Checkpoint))
+        .over_time("pool_by_second_bytes", held(MemoryCategory::Pool))
+        .over_time("memtables_by_second_bytes", held(MemoryCategory::Memtables))
+        .over_time("checkpoint_by_second_bytes", held(MemoryCategory::Checkpoint))
         .over_time("blocks_by_second_bytes", of_sample(&|sample| sample.blocks_bytes))
         .over_time("used_by_second_bytes", of_sample(&|sample| sample.used_bytes))
         .over_time("waiting_by_second_bytes", of_sample(&|sample| sample.waiting_bytes))

@@ -25,7 +25,7 @@ use crate::report::Row;
 use crate::settings::Settings;
 use crate::zipf::Zipf;
 use crate::{Outcome, ensure};
-use base::seams::Random;
+use base::env::Random;
 use hdrhistogram::Histogram;
 use pando::{Database, Table};
 use std::sync::atomic::{AtomicU64, Ordering};

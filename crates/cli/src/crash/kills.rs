@@ -12,7 +12,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::say;
 use crate::scratch::Scratch;
 use crate::text;
-use base::seams::Random;
+use base::env::Random;
 use clap::Args;
 use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@
 //!    byte.
 //! 3. *No update is lost*: the shared row is the sum of the contended commits of all writers.
 
-use base::seams::Random;
+use base::env::Random;
 use pando::{Database, Durability, Result, Snapshot, Span, Table, Transaction};
 
 /// The number of concurrent writers.

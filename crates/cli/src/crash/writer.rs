@@ -3,7 +3,7 @@
 
 use super::workload::{Commit, Counter, Tables, WRITERS};
 use crate::failure::{Failure, Outcome};
-use base::seams::Random;
+use base::env::Random;
 use clap::Args;
 use pando::{Builder, Database, TransactionOptions};
 use std::ffi::OsString;

@@ -3,7 +3,7 @@
 use super::args::DemoArgs;
 use crate::failure::{Failure, Outcome};
 use crate::tree::{self, Entry, Limits};
-use base::seams::Random;
+use base::env::Random;
 use std::fs;
 use std::path::{Path, PathBuf};
 

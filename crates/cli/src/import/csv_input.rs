@@ -77,8 +77,8 @@ impl Iterator for Records {
 fn wrong(error: csv::Error) -> Failure {
     let message = error.to_string();
     match error.into_kind() {
-        csv::ErrorKind::Io(cause) if Refused::of(&cause).is_some() => {
-            Failure::Failed(Refused::of(&cause).unwrap_or_default().to_owned())
+        csv::ErrorKind::Io(cause) if Refused::in_error(&cause).is_some() => {
+            Failure::Failed(Refused::in_error(&cause).unwrap_or_default().to_owned())
         }
         csv::ErrorKind::Io(cause) => Failure::system("read the CSV input", cause),
         _ => Failure::Failed(message),

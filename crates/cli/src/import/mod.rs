@@ -88,7 +88,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
     // The input is opened first, so that a misspelt name creates no database.
     let items = args.items()?;
     let begun = Instant::now();
-    let loaded = match Remote::of(&args.dir)? {
+    let loaded = match Remote::find(&args.dir)? {
         Some(remote) => args.send(&remote, items)?,
         None => args.load(items)?,
     };

@@ -94,8 +94,8 @@ impl Iterator for Records {
                         |message| Failure::Failed(format!("NDJSON line {}: {message}", self.line_number));
                     return Some(self.item().map_err(place));
                 }
-                Err(cause) if Refused::of(&cause).is_some() => {
-                    let what = Refused::of(&cause).unwrap_or_default();
+                Err(cause) if Refused::in_error(&cause).is_some() => {
+                    let what = Refused::in_error(&cause).unwrap_or_default();
                     return Some(Err(Failure::Failed(what.to_owned())));
                 }
                 Err(cause) => return Some(Err(Failure::system("read the NDJSON input", cause))),

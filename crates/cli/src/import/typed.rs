@@ -16,8 +16,8 @@ use clap::{Args, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use pando::{Database, ErrorKind};
 use rows::{
-    Cause, Definition, Import, ImportError, ImportFailure, IndexDefinition, Kept, RowFormat, RowReader,
-    Storage,
+    Cause, Definition, Import, ImportError, ImportFailure, IndexDefinition, PartialImport, RowFormat,
+    RowReader, Storage,
 };
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
     };
     let input = open_input(&args.source)?;
     let begun = Instant::now();
-    let rows = match Remote::of(&args.dir)? {
+    let rows = match Remote::find(&args.dir)? {
         Some(remote) => send(&remote, args, format, input)?,
         None => load(args, definition.as_ref(), format, input)?,
     };
@@ -129,7 +129,7 @@ fn failed(failure: ImportFailure, args: &ImportArgs) -> Failure {
     {
         return no_table(&args.table);
     }
-    let kept = failure.kept.map_or("no row was imported".to_owned(), |Kept { rows, line }| {
+    let kept = failure.kept.map_or("no row was imported".to_owned(), |PartialImport { rows, line }| {
         format!("{rows} rows, through line {line}, were imported before and are in the table")
     });
     cause_of(failure.error).keeping(kept, "the rows after them may also be in the table")
@@ -147,7 +147,7 @@ fn cause_of(error: ImportError) -> Failure {
 }
 
 fn is_absent(error: &pando::Error) -> bool {
-    error.kind() == ErrorKind::Missing && Cause::of(error).is_none()
+    error.kind() == ErrorKind::Missing && Cause::in_error(error).is_none()
 }
 
 /// Imports into a server. Returns how many rows there were.

@@ -59,7 +59,7 @@ pub struct SqlArgs {
 
 /// Runs `pando sql`.
 pub fn run(args: &SqlArgs) -> Outcome {
-    if let Some(remote) = Remote::of(&args.dir)? {
+    if let Some(remote) = Remote::find(&args.dir)? {
         return remote::run(&remote, args);
     }
     let builder = args.create.builder();

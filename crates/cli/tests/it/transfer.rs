@@ -1,7 +1,7 @@
 //! Import of what was exported makes the same table; and the other inputs that `import` takes.
 
 use crate::common::{failure, pando, pando_with, stdout, text};
-use base::seams::Random;
+use base::env::Random;
 use pando::Database;
 use std::collections::BTreeMap;
 use std::fs;

@@ -279,7 +279,7 @@ impl std::fmt::Debug for Content {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::seams::Random;
+    use base::env::Random;
 
     fn bytes_of(content: &Content) -> Vec<u8> {
         let mut bytes = vec![0xee; content.len() as usize];

@@ -12,7 +12,7 @@
 use super::content::{Content, fold};
 use super::event::NodeId;
 use super::model::{Change, Model, NameChange, Names};
-use base::seams::Random;
+use base::env::Random;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;

@@ -9,7 +9,7 @@ use super::image::{Image, ImageKind, Images};
 use super::model::Model;
 use crate::Dir;
 use crate::dir::Holders;
-use base::seams::Random;
+use base::env::Random;
 use base::sync::{Mutex, MutexGuard, lock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

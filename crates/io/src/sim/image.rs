@@ -4,7 +4,7 @@ use super::SimDisk;
 use super::content::{Content, fold};
 use super::crash::{Crash, Fate};
 use super::model::Model;
-use base::seams::Random;
+use base::env::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@
 //! power loss leaves); `image.rs`; `disk.rs` ([`SimDisk`]); `handles.rs` (the traits, and the effects of faults).
 //!
 //! ```
-//! use base::seams::Random;
+//! use base::env::Random;
 //! use pando_io::{Dir, File, sim::{Fate, ImageKind, SimDisk}};
 //!
 //! let disk = SimDisk::new();

@@ -1,7 +1,7 @@
 //! One behaviour for every directory: the system's, the one in memory, and the simulated disk with and without
 //! mappings.
 
-use base::seams::Random;
+use base::env::Random;
 use base::{ErrorKind, Result};
 use pando_io::sim::SimDisk;
 use pando_io::{Dir, File, MemDir, OsDir};

@@ -2,7 +2,7 @@
 
 use crate::common::disk_with;
 use base::Result;
-use base::seams::Random;
+use base::env::Random;
 use pando_io::sim::{Event, Fate, Image, ImageKind, SimDisk};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

@@ -117,7 +117,7 @@ fn what_was_pending_when_a_sync_failed_stays_losable() -> Result<()> {
     file.sync()?;
     assert_eq!(durable(&disk, "f").as_deref(), Some(&b"lost"[..]));
     assert_eq!(
-        disk.images_now(&pando_io::sim::ImageKind::all(9), &mut base::seams::Random::seeded(1)).count(),
+        disk.images_now(&pando_io::sim::ImageKind::all(9), &mut base::env::Random::seeded(1)).count(),
         4
     );
     Ok(())

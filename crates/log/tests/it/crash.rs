@@ -3,7 +3,7 @@
 //! when calls fail.
 
 use crate::common::*;
-use base::seams::Random;
+use base::env::Random;
 use base::{CheckpointNo, ErrorKind, Result};
 use io::Dir;
 use io::sim::{CallKind, Fault, FaultError, Image, ImageKind, SimDisk};

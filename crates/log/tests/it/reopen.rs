@@ -1,7 +1,7 @@
 //! Writing, scanning and resuming over files in memory.
 
 use crate::common::*;
-use base::seams::Random;
+use base::env::Random;
 use base::{CheckpointNo, DatabaseId, ErrorKind, Lsn};
 use pando_log::{Log, MAX_PAYLOAD_BYTES, Options, Position};
 

@@ -2,9 +2,9 @@
 
 #![cfg(not(loom))]
 
-use base::budget::{Account, Charge, Holder};
+use base::budget::{Account, Charge, MemoryCategory};
+use base::env::Random;
 use base::op::Op;
-use base::seams::Random;
 use base::sync::Arc;
 use base::{CommitTs, TableId};
 use pando_memtable::{Cursor, Found, Memtable, Writer};
@@ -449,7 +449,8 @@ fn what_a_commit_takes_was_reserved() {
         let mut random = Random::seeded(seed);
         let account = Account::alone(64 << 20);
         let chunk = 4096 << random.below(8);
-        let (memtable, mut writer) = Memtable::charged(Charge::none(&account, Holder::Memtables), chunk);
+        let (memtable, mut writer) =
+            Memtable::charged(Charge::none(&account, MemoryCategory::Memtables), chunk);
         let kind = random.below(4);
         for ts in 1..400 {
             let count = if random.chance(1, 12) { 200 } else { 1 + random.below(3) };
@@ -468,7 +469,7 @@ fn what_a_commit_takes_was_reserved() {
             assert!(memtable.bytes() <= charged);
         }
         drop(writer);
-        assert_eq!(account.held().of(Holder::Memtables), memtable.bytes(), "seed {seed}");
+        assert_eq!(account.held().bytes(MemoryCategory::Memtables), memtable.bytes(), "seed {seed}");
         drop(memtable);
         assert_eq!(account.held().total(), 0, "seed {seed}");
     }

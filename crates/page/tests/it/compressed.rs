@@ -1,6 +1,6 @@
 //! The compressed form: every page comes back, and no forged one does harm.
 
-use base::seams::Random;
+use base::env::Random;
 use base::{CheckpointNo, DatabaseId, ErrorKind, PagePtr};
 use pando_page::compressed::seal;
 use pando_page::{Compressed, Compressor, EditCounters, Kind, Page, PageMut, Value};

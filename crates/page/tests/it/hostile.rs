@@ -1,6 +1,6 @@
 //! Forged pages: bytes are changed and the checksum is repaired. `verify` refuses, or every accessor and edit works.
 
-use base::seams::Random;
+use base::env::Random;
 use base::{CheckpointNo, DatabaseId, ErrorKind, PagePtr, checksum};
 use pando_page::{EditCounters, Kind, LargeRef, Page, PageMut, Value};
 use std::hint::black_box;

@@ -3,8 +3,8 @@
 //! The row stands for one level of a tree: `bounds` are the separators that a parent would hold. The same
 //! driver runs on leaves and on inner pages, where entry 0's key is the page's bound.
 
+use base::env::Random;
 use base::limits::{max_inline_bytes, max_key_bytes};
-use base::seams::Random;
 use base::{CheckpointNo, DatabaseId, PagePtr};
 use pando_page::{EditCounters, Kind, LargeRef, LeafKey, Page, PageMut, Value};
 use std::collections::BTreeMap;

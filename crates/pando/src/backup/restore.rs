@@ -7,7 +7,7 @@ use super::channel::{InFile, Source, Stream};
 use super::folder::Backups;
 use super::format::{Base, Header};
 use super::reader::{Next, Reader};
-use base::seams::Random;
+use base::env::Random;
 use base::{Error, ErrorKind, Result};
 use io::{Dir, OsDir};
 use std::io::Read;

@@ -9,7 +9,7 @@ use super::folder::{BackupInfo, Backups};
 use super::format::{Base, Header, Kind, Totals};
 use super::writer::Writer;
 use crate::database::Database;
-use base::seams::Random;
+use base::env::Random;
 use base::{Error, ErrorKind, Result};
 use std::fmt;
 use std::io::Write;

@@ -65,7 +65,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn of(number: u32) -> Option<Kind> {
+    fn from_number(number: u32) -> Option<Kind> {
         use Kind::{Begin, End, Operations, Piece, Table, Tables, Value};
         [Begin, Tables, Table, Operations, Value, Piece, End].into_iter().find(|kind| *kind as u32 == number)
     }
@@ -81,7 +81,7 @@ pub(super) struct Head {
 
 impl Head {
     /// Returns the head of a frame with `payload`, number `sequence` of commit `commit`.
-    pub fn of(kind: Kind, payload: &[u8], commit: u64, sequence: u64) -> [u8; FRAME_BYTES] {
+    pub fn encode_head(kind: Kind, payload: &[u8], commit: u64, sequence: u64) -> [u8; FRAME_BYTES] {
         let rest = rest_of_head(kind, payload.len());
         let mut out = [0; FRAME_BYTES];
         out[..8].copy_from_slice(&checksum(&rest, payload, commit, sequence).to_le_bytes());
@@ -98,7 +98,7 @@ impl Head {
             unreachable!("16 bytes hold them")
         };
         let payload_bytes = payload_bytes as usize;
-        match Kind::of(kind).filter(|_| payload_bytes <= MAX_PAYLOAD_BYTES) {
+        match Kind::from_number(kind).filter(|_| payload_bytes <= MAX_PAYLOAD_BYTES) {
             Some(kind) => Ok(Head { checksum, payload_bytes, kind }),
             None => Err(Error::corruption(format!(
                 "expected a frame of a change, found kind {kind} with {payload_bytes} bytes"

@@ -110,7 +110,7 @@ impl<'i> Reader<'i> {
 
     fn accept(&mut self, head: &Head) -> Result<()> {
         head.check(&self.payload, self.commit, self.sequence)?;
-        self.hash.update(&Head::of(head.kind, &self.payload, self.commit, self.sequence));
+        self.hash.update(&Head::encode_head(head.kind, &self.payload, self.commit, self.sequence));
         self.hash.update(&self.payload);
         self.sequence += 1;
         Ok(())

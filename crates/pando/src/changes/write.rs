@@ -51,7 +51,7 @@ struct Frames<'o> {
 
 impl Frames<'_> {
     fn frame(&mut self, kind: Kind, payload: &[u8]) -> Result<()> {
-        let head = Head::of(kind, payload, self.commit, self.sequence);
+        let head = Head::encode_head(kind, payload, self.commit, self.sequence);
         for part in [&head[..], payload] {
             self.out.write_all(part).map_err(written)?;
             self.hash.update(part);

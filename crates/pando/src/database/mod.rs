@@ -11,8 +11,8 @@ use crate::builder::Builder;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 use crate::workers::{Following, Foreman, Signals, Workers};
+use base::env::{Random, Stopwatch};
 use base::latency::Cause;
-use base::seams::{Random, Stopwatch};
 use base::sync::lock;
 use base::{Error, Result};
 use gate::Gate;
@@ -375,7 +375,7 @@ impl Shared {
         self.store.close()
     }
 
-    /// Waits while another transaction holds the gate. It costs one load if there is no holder.
+    /// Waits while another transaction holds the gate. It costs one load if nobody holds it.
     #[inline]
     pub fn pass_gate(&self) {
         self.gate.pass();

@@ -3,7 +3,7 @@
 use super::Database;
 use base::{Error, ErrorKind, Result};
 use std::time::Duration;
-use store::{Compression, Table, WantedLayout as Layout};
+use store::{Compression, RequestedLayout as Layout, Table};
 
 /// Options of a table, which stores all of them. [`Database::ensure_table_with`] rejects a table with other options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

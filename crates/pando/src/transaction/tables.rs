@@ -5,7 +5,7 @@ use super::Transaction;
 use crate::database::TableOptions;
 use base::Result;
 use std::time::Duration;
-use store::{Compression, Table, WantedLayout as Layout};
+use store::{Compression, RequestedLayout as Layout, Table};
 
 impl Transaction {
     /// Returns the table named `name`, as this transaction sees it, or `None` if there is none.

@@ -97,7 +97,7 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
     }
     let _leaving = Leaving(signals);
     while !signals.stopping() {
-        let care = store.care_taken();
+        let fallback = store.fallback_level();
         let result = next_checkpoint(store).and_then(|next| match next {
             Some(checkpoint) => make(checkpoint, store, signals).map(|()| true),
             None => Ok(false),
@@ -118,7 +118,7 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
             // The next write gets the error from the store. There is nothing left to do here.
             Err(error) if matches!(error.kind(), ErrorKind::Latched | ErrorKind::Closed) => break,
             // The disk is full, and a checkpoint that uses the reserve has not been tried yet.
-            Err(error) if store.is_worth_more_care(&error, care) => {}
+            Err(error) if store.should_fall_back(&error, fallback) => {}
             // The sealed memtables are still there. A full disk, or a page that cannot be read, may recover.
             Err(error) => {
                 signals.set_room(if full { Room::Stuck(error) } else { Room::Free });

@@ -140,8 +140,8 @@ impl Signals {
         if let ReaderWatch(Some(watch)) = &self.watch {
             // A panic in the caller's function was printed. It must not end the thread that syncs commits, nor keep the
             // next reader from being reported.
-            let tell = |reader| panic::catch_unwind(AssertUnwindSafe(|| watch(reader)));
-            notices.iter().for_each(|reader| drop(tell(reader)));
+            let notify = |reader| panic::catch_unwind(AssertUnwindSafe(|| watch(reader)));
+            notices.iter().for_each(|reader| drop(notify(reader)));
         }
     }
 

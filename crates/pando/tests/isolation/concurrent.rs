@@ -5,7 +5,7 @@
 
 use crate::histories::checker::{self, Class, End, Op};
 use crate::histories::{BOTH, Outcome, options, restless, stress_time};
-use base::seams::Random;
+use base::env::Random;
 use pando::{
     Database, Durability, ErrorKind, Isolation, Layout, Table, TableOptions, Transaction, TransactionOptions,
 };

@@ -506,14 +506,14 @@ fn a_conflict_carries_its_table_and_key() -> pando::Result<()> {
     tx.put(&table, "bob", "1")?;
     db.put(&table, "alice", "2")?;
     let error = tx.commit().unwrap_err();
-    let conflict = Conflict::of(&error).expect("the error has a cause");
+    let conflict = Conflict::in_error(&error).expect("the error has a cause");
     assert_eq!((conflict.table(), conflict.key()), (Some("accounts"), Some(&b"alice"[..])));
 
     let mut tx = db.begin()?;
     tx.put(&table, "bob", "1")?;
     db.write(|tx| tx.drop_table(&table))?;
     let error = tx.commit().unwrap_err();
-    let conflict = Conflict::of(&error).expect("the error has a cause");
+    let conflict = Conflict::in_error(&error).expect("the error has a cause");
     assert_eq!((conflict.table(), conflict.key()), (Some("accounts"), None));
     Ok(())
 }

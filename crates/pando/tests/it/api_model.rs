@@ -5,7 +5,7 @@
 //! begins at one.
 
 use crate::support::{dir_of, small};
-use base::seams::Random;
+use base::env::Random;
 use pando::{
     Database, Durability, ErrorKind, Isolation, Layout, Result, Snapshot, Span, Table, TableOptions,
     Transaction,

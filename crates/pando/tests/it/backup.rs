@@ -1,7 +1,7 @@
 //! Backups taken under load, restored and compared with the commit that they name; chains, and each member of them.
 
 use crate::support::{Data, read_all, small};
-use base::seams::Random;
+use base::env::Random;
 use io::{Dir, MemDir};
 use pando::{
     BackupOptions, Backups, Database, Durability, ErrorKind, Result, TableOptions, TransactionOptions, limits,

@@ -1,7 +1,7 @@
 //! Backups and restores whose every call fails in turn, and that are cut off at every moment.
 
 use crate::support::{Data, read_all, small};
-use base::seams::Random;
+use base::env::Random;
 use io::sim::{CallKind, Fault, FaultError, ImageKind, SimDisk};
 use pando::{BackupOptions, Backups, Database, ErrorKind, Result};
 

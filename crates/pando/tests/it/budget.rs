@@ -1,8 +1,8 @@
 //! One memory budget, shared or not: it holds under load, an idle database's part goes to a busy one, what does not
 //! fit is refused by name, and nothing is left on the books when all is closed.
 
-use base::seams::Random;
-use pando::{Budget, Database, Durability, ErrorKind, Holder, Result, Table};
+use base::env::Random;
+use pando::{Budget, Database, Durability, ErrorKind, MemoryCategory, Result, Table};
 use std::sync::Arc;
 
 const MIB: usize = 1 << 20;
@@ -78,7 +78,7 @@ fn read_all(db: &Database, table: &Table, records: u64) -> Result<()> {
 fn a_busy_database_gets_the_memory_of_idle_ones() -> Result<()> {
     const RECORDS: u64 = 6_000;
     let budget = Budget::new(8 * MIB);
-    let pool = |db: &Database| db.stats().map(|stats| stats.memory.held.of(Holder::Pool));
+    let pool = |db: &Database| db.stats().map(|stats| stats.memory.held.bytes(MemoryCategory::Pool));
     let idle = [open(&budget, 4096)?, open(&budget, 16384)?];
     for db in &idle {
         let table = fill(db, RECORDS)?;
@@ -106,7 +106,7 @@ fn a_transaction_of_many_budgets_stays_inside_one() -> Result<()> {
     assert_eq!(db.snapshot()?.range(&table, ..)?.count(), 40_000);
     let stats = db.stats()?.memory;
     assert!(stats.peak_bytes <= stats.limit_bytes, "{stats:?}");
-    assert_eq!(stats.held.of(Holder::WriteSets), 0, "the transaction holds nothing any more");
+    assert_eq!(stats.held.bytes(MemoryCategory::WriteSets), 0, "the transaction holds nothing any more");
     work(&db, 1, 300)
 }
 
@@ -115,7 +115,7 @@ fn what_a_transaction_reads_is_bounded_and_still_conflicts() -> Result<()> {
     let db = Database::builder().memory_bytes(8 * MIB).in_memory()?;
     let table = db.ensure_table("t")?;
     let key = |n: u64| [&b"read/"[..], &n.to_be_bytes(), &[b'x'; 900]].concat();
-    let held = || db.stats().map(|stats| stats.memory.held.of(Holder::WriteSets));
+    let held = || db.stats().map(|stats| stats.memory.held.bytes(MemoryCategory::WriteSets));
     let reader = || -> Result<_> {
         let mut tx = db.begin()?;
         for n in 0..20_000 {

@@ -1,6 +1,6 @@
 //! Changes as bytes: written by one database, applied to another, whole, interrupted and damaged.
 
-use base::seams::Random;
+use base::env::Random;
 use io::{Dir, MemDir};
 use pando::{
     BackupOptions, Builder, ChangesOptions, Compression, Database, Durability, ErrorKind, Layout, Operation,

@@ -1,7 +1,7 @@
 //! Compressed tables: backups, restores, read-only handles, compaction, and files that are damaged.
 
 use crate::support::{Data, Files, dir_of, read_all, small, tells_of_bad_files};
-use base::seams::Random;
+use base::env::Random;
 use io::{Dir, MemDir};
 use pando::{BackupOptions, Backups, Compression, Database, Layout, Result, TableOptions};
 use std::sync::Arc;

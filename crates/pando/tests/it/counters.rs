@@ -76,7 +76,7 @@ fn waits_are_counted_by_their_cause() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::builder().create(dir.path()).unwrap();
     let table = db.ensure_table("t").unwrap();
-    let waited = |cause| db.stats().unwrap().latencies.of(cause);
+    let waited = |cause| db.stats().unwrap().latencies.get(cause);
     let before = waited(WaitCause::Sync);
     for n in 0..10_u8 {
         db.put(&table, &[n], b"v").unwrap();
@@ -121,7 +121,7 @@ fn waits_are_counted_by_their_cause() {
     let agrees = || {
         let (stats, samples) = (db.stats().unwrap(), parsed(&db.prometheus().unwrap()));
         let sampled = samples["pando_wait_seconds_count{cause=\"pool_fault\"}"];
-        let faults = stats.latencies.of(WaitCause::PoolFault).count;
+        let faults = stats.latencies.get(WaitCause::PoolFault).count;
         stats.pool_faults > 0 && faults >= stats.pool_faults && sampled == faults as f64
     };
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! What is explained is what is done.
 
-use base::seams::Random;
+use base::env::Random;
 use pando::explain::Explanation;
 use pando::{Database, Durability, TransactionOptions};
 

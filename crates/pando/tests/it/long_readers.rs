@@ -2,7 +2,7 @@
 //! them, and nobody else notices.
 
 use crate::support::small;
-use base::seams::Random;
+use base::env::Random;
 use pando::{Database, Durability, ErrorKind, TransactionOptions};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! Writers that never pause: merging keeps up, the log's cap holds, and what they pay for it can be read off.
 
-use base::seams::Random;
+use base::env::Random;
 use pando::{Database, DelayCause, Durability, Result};
 use std::time::{Duration, Instant};
 

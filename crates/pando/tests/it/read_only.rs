@@ -1,7 +1,7 @@
 //! Opening to read alone: nothing is written, others may read too, a writer excludes and is excluded.
 
 use crate::support::{Files, dir_of, new_block, read_all, small};
-use base::seams::Random;
+use base::env::Random;
 use io::{Dir, MemDir, OsDir};
 use pando::{Database, Durability, Error, ErrorKind, Result, Table, TableOptions, TransactionOptions};
 use std::sync::Arc;

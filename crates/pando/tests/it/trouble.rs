@@ -240,7 +240,7 @@ fn a_failed_sync_stops_writing_but_not_reading() {
     run.db.stats().unwrap();
 
     // Whatever a power loss leaves now has everything that was acknowledged.
-    let random = &mut base::seams::Random::seeded(1);
+    let random = &mut base::env::Random::seeded(1);
     for image in disk.images_now(&ImageKind::all(8), random) {
         let mut after = Run::on(&image.restore()).unwrap();
         after.model.get_mut("t").unwrap().remove(&key.to_be_bytes()[..]);
@@ -506,7 +506,7 @@ fn every_call_fails_in_turn() {
                 runs += 1;
                 in_doubt += usize::from(may_be.len() > 1);
                 let case = format!("{call:?} {nth}, {error:?}, sticky: {sticky}");
-                let random = &mut base::seams::Random::seeded(nth);
+                let random = &mut base::env::Random::seeded(nth);
                 let lost = disk.images_now(&[ImageKind::Nothing, ImageKind::Everything], random);
                 let lost: Vec<_> = lost.map(|image| image.restore()).collect();
                 for disk in [disk].iter().chain(&lost) {

@@ -3,7 +3,7 @@
 
 use crate::common::{Fixture, content};
 use base::budget::{Given, Need};
-use base::seams::Random;
+use base::env::Random;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]

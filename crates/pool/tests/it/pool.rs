@@ -3,7 +3,7 @@
 
 use crate::common::{DATABASE, Fixture, content};
 use base::budget::Need;
-use base::seams::Random;
+use base::env::Random;
 use base::{CheckpointNo, ErrorKind, PagePtr, checksum};
 use page::{EditCounters, Kind, PageMut};
 use std::sync::atomic::{AtomicBool, Ordering};

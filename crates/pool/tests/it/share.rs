@@ -3,7 +3,7 @@
 
 use crate::common::Fixture;
 use base::budget::Need;
-use base::seams::Random;
+use base::env::Random;
 
 const LIMIT: usize = 4 << 20;
 const SHARE: usize = 2 << 20;

@@ -59,7 +59,7 @@ pub struct Imported {
 
 /// The remains of a failed import: the chunks before the failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct PartialImport {
     /// The number of rows that remain.
     pub rows: u64,
     /// The line of the last of them.
@@ -86,7 +86,7 @@ pub struct ImportFailure {
     /// Why it failed.
     pub error: ImportError,
     /// The rows that remain in the table; `None`: no rows.
-    pub kept: Option<Kept>,
+    pub kept: Option<PartialImport>,
 }
 
 impl<'a> Import<'a> {
@@ -123,7 +123,7 @@ impl<'a> Import<'a> {
         db: &Database,
         input: &mut RowReader<R>,
         mut progress: impl FnMut(u64),
-        kept: &mut Option<Kept>,
+        kept: &mut Option<PartialImport>,
     ) -> Result<Imported, ImportError> {
         let mut rows = 0;
         let mut tx = db.begin_with(&self.options)?;
@@ -141,7 +141,7 @@ impl<'a> Import<'a> {
             }
             if self.chunk_rows.is_some_and(|chunk| rows % chunk == 0) {
                 tx.commit()?;
-                *kept = Some(Kept { rows, line: input.line() });
+                *kept = Some(PartialImport { rows, line: input.line() });
                 tx = db.begin_with(&self.options)?;
             }
         }
@@ -162,7 +162,7 @@ impl<'a> Import<'a> {
 
 /// Converts an error of the engine for a row. An invalid row is the fault of the input; other errors are not.
 fn refused<R: Read>(error: Error, input: &RowReader<R>) -> ImportError {
-    let is_wrong = Cause::of(&error).is_some();
+    let is_wrong = Cause::in_error(&error).is_some();
     let error = error.within(input.place());
     if is_wrong { ImportError::Refused(error) } else { ImportError::Engine(error) }
 }
@@ -187,7 +187,7 @@ impl fmt::Display for ImportFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.error)?;
         match self.kept {
-            Some(Kept { rows, line }) => {
+            Some(PartialImport { rows, line }) => {
                 write!(f, "\n{rows} rows, through line {line}, were imported before and are in the table")
             }
             None => Ok(()),

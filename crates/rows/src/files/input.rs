@@ -107,7 +107,7 @@ pub struct Refused(String);
 
 impl Refused {
     /// Returns the problem, if a read failed because the input is not valid.
-    pub fn of(error: &io::Error) -> Option<&str> {
+    pub fn in_error(error: &io::Error) -> Option<&str> {
         error.get_ref()?.downcast_ref::<Refused>().map(|refused| &refused.0[..])
     }
 }
@@ -263,7 +263,10 @@ mod tests {
 
     fn read(mut reader: impl Read) -> Result<Vec<u8>, String> {
         let mut all = Vec::new();
-        reader.read_to_end(&mut all).map(|_| all).map_err(|error| Refused::of(&error).unwrap().to_owned())
+        reader
+            .read_to_end(&mut all)
+            .map(|_| all)
+            .map_err(|error| Refused::in_error(&error).unwrap().to_owned())
     }
 
     #[test]

@@ -189,7 +189,7 @@ impl<R: Read> RowReader<R> {
             Source::Csv { reader, .. } => reader.get_ref().inner().inner().is_spent,
             Source::Ndjson { reader, .. } => reader.get_ref().inner().is_spent,
         };
-        if let Some(what) = Refused::of(&cause) {
+        if let Some(what) = Refused::in_error(&cause) {
             return ImportError::Wrong(what.to_owned());
         }
         if !is_spent {

@@ -1,6 +1,6 @@
 //! Scans by batches against rows that are got one by one: of every kind of key, with rows of older schemas.
 
-use base::seams::Random;
+use base::env::Random;
 use pando::Database;
 use pando_rows::{
     Batch, BatchScan, Bounds, Column, ColumnType, Definition, DynamicTable, IndexDefinition, Part, Value,

@@ -2,7 +2,7 @@
 //! the state after some commit, at or behind the last one acknowledged, and each index agrees with its table.
 
 use crate::support::{Model, for_seeds};
-use base::seams::Random;
+use base::env::Random;
 use io::sim::{ImageKind, SimDisk};
 use pando::Database;
 use pando_rows::{DynamicTable, build_index, finish_index, unfinished_indexes};

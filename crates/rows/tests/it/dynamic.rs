@@ -135,14 +135,17 @@ fn what_does_not_fit_is_refused_and_nothing_is_left_of_it() {
         let error = people.insert(&mut tx, row).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(says), "{error}");
-        assert!(Cause::of(&error).is_some());
+        assert!(Cause::in_error(&error).is_some());
         if kind == ErrorKind::Invalid {
             assert_eq!(people.upsert(&mut tx, row).unwrap_err().kind(), kind);
         }
     }
     assert!(people.replace(&mut tx, &[Value::from(1)], &person(2, Some("b@x"), 30)).unwrap());
     let error = people.get(&tx, &[Value::from("x")]).unwrap_err();
-    assert!(matches!(Cause::of(&error), Some(Cause::WrongType { column, .. }) if column == "id"), "{error}");
+    assert!(
+        matches!(Cause::in_error(&error), Some(Cause::WrongType { column, .. }) if column == "id"),
+        "{error}"
+    );
     assert!(people.get(&tx, &[]).is_err());
     tx.commit().unwrap();
     assert_eq!(by(&db, &people, "by_email"), [2]);
@@ -233,7 +236,7 @@ fn nobody_writes_by_an_older_schema() {
         old.insert(&mut late, &person(7, None, 7)).unwrap();
         let before = db.snapshot().unwrap();
         let changed = |error: pando::Error| {
-            assert!(matches!(Cause::of(&error), Some(Cause::SchemaChanged { .. })), "{error}");
+            assert!(matches!(Cause::in_error(&error), Some(Cause::SchemaChanged { .. })), "{error}");
             assert_eq!(error.kind(), ErrorKind::Missing);
         };
         let new = db
@@ -354,7 +357,9 @@ fn a_unique_index_over_what_is_not_unique_is_refused() {
     db.write(|tx| (1..=5).try_for_each(|id| people.insert(tx, &person(id, None, id / 2)))).unwrap();
     let index = || IndexDefinition::new("one_of_an_age", ["age"]).unique();
     let error = db.write(|tx| people.clone().create_index(tx, index())).unwrap_err();
-    let Some(Cause::Duplicate { index: Some(index), .. }) = Cause::of(&error) else { panic!("{error}") };
+    let Some(Cause::Duplicate { index: Some(index), .. }) = Cause::in_error(&error) else {
+        panic!("{error}")
+    };
     assert_eq!(index, "one_of_an_age");
     assert_eq!(by(&db, &people, "by_age"), [4, 5, 2, 3, 1]);
     assert!(!db.tables().unwrap().iter().any(|table| table.name().contains("one_of_an_age")));
@@ -447,7 +452,7 @@ fn a_handle_whose_making_was_undone_is_none() {
     let twice = kept.clone().add_column(&mut tx, Column::new("e", ColumnType::Int).nullable()).unwrap();
     tx.rollback_to(&second).unwrap();
     let changed = |error: pando::Error| {
-        assert!(matches!(Cause::of(&error), Some(Cause::SchemaChanged { .. })), "{error}");
+        assert!(matches!(Cause::in_error(&error), Some(Cause::SchemaChanged { .. })), "{error}");
     };
     changed(undone.insert(&mut tx, &row).unwrap_err());
     changed(twice.delete(&mut tx, &[Value::from(1)]).unwrap_err());
@@ -480,7 +485,7 @@ fn an_index_that_cannot_hold_a_row_is_not_left_behind() {
     db.write(|tx| (1..3000).try_for_each(|id| table.insert(tx, &person(id, Some("short"), 1)))).unwrap();
     db.write(|tx| table.insert(tx, &person(3000, Some(long), 1))).unwrap();
     let error = build_index(&db, "people", IndexDefinition::new("again", ["email"]), |_| Ok(())).unwrap_err();
-    assert!(matches!(Cause::of(&error), Some(Cause::TooLong { index: Some(_), .. })), "{error}");
+    assert!(matches!(Cause::in_error(&error), Some(Cause::TooLong { index: Some(_), .. })), "{error}");
     let snapshot = db.snapshot().unwrap();
     assert_eq!(unfinished_indexes(&snapshot).unwrap(), []);
     let table = DynamicTable::expect(&snapshot, "people").unwrap();

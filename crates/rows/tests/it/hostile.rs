@@ -2,7 +2,7 @@
 //! `check` as well, and never a panic.
 
 use crate::support::{Model, for_seeds};
-use base::seams::Random;
+use base::env::Random;
 use pando::{Database, ErrorKind, Result};
 use pando_rows::{DynamicTable, KeyRange, Value};
 

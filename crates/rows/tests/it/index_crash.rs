@@ -7,7 +7,7 @@
 //! 3. a build that was interrupted can be finished, beside a writer, and the index agrees then, too.
 
 use crate::support::{Model, for_seeds};
-use base::seams::Random;
+use base::env::Random;
 use io::sim::{ImageKind, SimDisk};
 use pando::Database;
 use pando_rows::{DynamicTable, IndexDefinition, build_index_in_chunks, finish_index, unfinished_indexes};

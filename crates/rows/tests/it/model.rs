@@ -70,7 +70,7 @@ fn indexes_are_built_beside_writers() {
         let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for writer in 0..2u64 {
-                let mut random = base::seams::Random::seeded(random.next_u64() + writer);
+                let mut random = base::env::Random::seeded(random.next_u64() + writer);
                 let (db, model, stop, written) = (&db, &model, &stop, &written);
                 scope.spawn(move || {
                     let mut table = DynamicTable::expect(&db.snapshot().unwrap(), &model.name).unwrap();
@@ -108,7 +108,7 @@ fn write_something(
     db: &Database,
     table: &mut DynamicTable,
     model: &Model,
-    random: &mut base::seams::Random,
+    random: &mut base::env::Random,
 ) -> Result<()> {
     let written = db.write(|tx| {
         for _ in 0..=random.below(4) {
@@ -122,7 +122,7 @@ fn write_something(
     });
     match written {
         Err(error) if error.kind() == ErrorKind::Exists => Ok(()),
-        Err(error) if matches!(Cause::of(&error), Some(Cause::SchemaChanged { .. })) => {
+        Err(error) if matches!(Cause::in_error(&error), Some(Cause::SchemaChanged { .. })) => {
             *table = DynamicTable::expect(&db.snapshot()?, &model.name)?;
             Ok(())
         }

@@ -1,8 +1,8 @@
 //! What a run promises besides holding what was put in.
 
 use crate::common::{Bed, DATABASE, Model, get};
+use base::env::Random;
 use base::limits::{max_inline_bytes, max_key_bytes};
-use base::seams::Random;
 use base::{CheckpointNo, ErrorKind, PagePtr};
 use page::{EditCounters, Kind, PageMut, Value};
 use pando_run::check::Expected;

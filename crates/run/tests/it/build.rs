@@ -1,8 +1,8 @@
 //! Runs built in one pass, deltas merged and taken by an editor, against `BTreeMap`.
 
 use crate::common::{Bed, Model};
+use base::env::Random;
 use base::limits::{max_inline_bytes, max_key_bytes};
-use base::seams::Random;
 use base::sync::lock;
 use base::{CheckpointNo, ErrorKind};
 use page::Value;

@@ -2,7 +2,7 @@
 //! becomes of those that have rotted.
 
 use crate::common::{Bed, DATABASE, Model};
-use base::seams::Random;
+use base::env::Random;
 use base::{ErrorKind, PagePtr};
 use page::{Compressor, Page, PageMut, Value};
 use pando_run::walk::{Shown, Source, Walk};

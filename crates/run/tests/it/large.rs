@@ -1,8 +1,8 @@
 //! Values in pieces: any piece of them, and references that lie.
 
 use base::budget::Account;
+use base::env::Random;
 use base::limits::UNIT_BYTES;
-use base::seams::Random;
 use base::slots::Slots;
 use base::{DatabaseId, ErrorKind, LargeRef, PagePtr, checksum};
 use io::{Dir, File, MemDir};

@@ -1,8 +1,8 @@
 //! Runs against `BTreeMap`, through many editing sessions.
 
 use crate::common::{Bed, Model, get};
+use base::env::Random;
 use base::limits::{max_inline_bytes, max_key_bytes};
-use base::seams::Random;
 use page::Value;
 use pando_run::{Cursor, Editor, Run};
 use std::ops::Bound;
@@ -130,13 +130,13 @@ fn run_on(cursor: &mut Cursor, random: &mut Random) -> (Vec<u8>, Model) {
 }
 
 /// Glides either way until that goes no further; answers how often it did.
-fn glides(cursor: &mut Cursor, model: &Model, random: &mut Random) -> usize {
+fn steps(cursor: &mut Cursor, model: &Model, random: &mut Random) -> usize {
     let forward = random.chance(1, 2);
-    for glided in 0.. {
+    for stepped in 0.. {
         let from = cursor.entry().unwrap().0.to_vec();
-        if !cursor.glide(forward) {
+        if !cursor.step_in_leaf(forward) {
             assert_eq!(cursor.entry().unwrap().0, from);
-            return glided;
+            return stepped;
         }
         let next = if forward {
             model.range::<[u8], _>((Bound::Excluded(&from[..]), Bound::Unbounded)).next()
@@ -144,7 +144,7 @@ fn glides(cursor: &mut Cursor, model: &Model, random: &mut Random) -> usize {
             model.range(..from).next_back()
         };
         let record = next.map(|(key, value)| (&key[..], &value[..]));
-        assert_eq!(cursor.glided(), record);
+        assert_eq!(cursor.stepped(), record);
         assert_eq!(cursor.entry(), record.map(|(key, value)| (key, Value::Inline(value))));
     }
     unreachable!("a leaf ends")
@@ -154,7 +154,7 @@ fn glides(cursor: &mut Cursor, model: &Model, random: &mut Random) -> usize {
 fn seeks(bed: &Bed, run: &Run, model: &Model, keys: Keys, random: &mut Random) {
     bed.read(|pool, reader| {
         let mut cursor = Cursor::new(*run);
-        let mut glided = 0;
+        let mut stepped = 0;
         for _ in 0..60 {
             let key = draw_key(keys, pool.page_bytes(), random);
             let at_or_after = model.range(key.clone()..).next();
@@ -181,7 +181,7 @@ fn seeks(bed: &Bed, run: &Run, model: &Model, keys: Keys, random: &mut Random) {
                 assert!(behind.take(shown.len()).eq(&shown));
                 let last = shown.last_key_value().map_or(&before, |last| last.0);
                 assert_eq!(cursor.entry().map(|entry| entry.0), Some(&last[..]));
-                glided += glides(&mut cursor, model, random);
+                stepped += steps(&mut cursor, model, random);
                 let forward = forward && *cursor.entry().unwrap().0 < to[..];
                 for _ in 0..cursor.steps_before(&to, forward) {
                     let moved = if forward { cursor.next(pool, reader) } else { cursor.prev(pool, reader) };
@@ -194,7 +194,7 @@ fn seeks(bed: &Bed, run: &Run, model: &Model, keys: Keys, random: &mut Random) {
                 }
             }
         }
-        assert!(glided > 0);
+        assert!(stepped > 0);
     });
 }
 

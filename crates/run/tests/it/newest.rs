@@ -1,7 +1,7 @@
 //! Many deltas that are asked for one key, together.
 
 use crate::common::Bed;
-use base::seams::Random;
+use base::env::Random;
 use page::Value;
 use pando_run::{BitsPerKey, Delta, DeltaBuilder, Probe, Ranges, Run, Said};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ fn said(bed: &Bed, deltas: &[Delta], key: u32) -> Option<Option<u32>> {
         let mut guard = reader.enter();
         match Delta::find_newest(deltas, |delta| delta, pool, &mut guard, Probe::new(&key)).unwrap()? {
             Said::Covered => Some(None),
-            Said::Record(spot) => match spot.leaf(pool, &mut guard).unwrap().value() {
+            Said::Record(position) => match position.leaf(pool, &mut guard).unwrap().value() {
                 Value::Inline(bytes) => Some(Some(u32::from_le_bytes(bytes.try_into().unwrap()))),
                 Value::Deleted => Some(None),
                 Value::Large(_) => panic!("none was added"),

@@ -1,7 +1,7 @@
 //! Moving, packing and dropping: what they read, and that they change nothing but places.
 
 use crate::common::{Bed, DATABASE, Model};
-use base::seams::Random;
+use base::env::Random;
 use base::{CheckpointNo, ErrorKind, PagePtr, checksum};
 use page::{EditCounters, Kind, PageMut, Value};
 use pando_run::{Relocation, Run};

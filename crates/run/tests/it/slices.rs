@@ -1,9 +1,9 @@
 //! Merging by slices: a builder that goes on, and runs that are cut at the front, against `BTreeMap`.
 
 use crate::common::{Bed, Model};
-use base::seams::Random;
+use base::env::Random;
 use page::Value;
-use pando_run::{BitsPerKey, Delta, DeltaBuilder, Probe, Ranges, Run, Site};
+use pando_run::{BitsPerKey, Delta, DeltaBuilder, Probe, Ranges, Run, WriteContext};
 use std::sync::Arc;
 
 fn empty() -> Delta {
@@ -72,27 +72,28 @@ fn what_moves_slice_by_slice_is_all_there_in_between() {
         while !left.is_empty() {
             bed.birth.0 += 1;
             let slice = (1 + random.below(1 + left.len() as u64 / 2)) as usize;
-            let site = Site { pool: &bed.pool, reader: &reader, space: &bed.space, birth: bed.birth };
-            let builder = DeltaBuilder::resume(&filled, site, 8192, BitsPerKey(10)).unwrap();
+            let context =
+                WriteContext { pool: &bed.pool, reader: &reader, space: &bed.space, birth: bed.birth };
+            let builder = DeltaBuilder::resume(&filled, context, 8192, BitsPerKey(10)).unwrap();
             // Now and then the table's option is another.
             let mut builder =
                 if compresses && random.chance(4, 5) { builder.compressing_leaves() } else { builder };
             let mut cursor = pando_run::Cursor::new(source.records);
-            cursor.seek_first(site.pool, site.reader).unwrap();
+            cursor.seek_first(context.pool, context.reader).unwrap();
             let mut until = Vec::new();
             for _ in 0..slice {
                 let (key, value) = cursor.entry().expect("as many as the model has");
                 builder.add(key, value).unwrap();
                 until = [key, &[0]].concat();
-                cursor.next(site.pool, site.reader).unwrap();
+                cursor.next(context.pool, context.reader).unwrap();
             }
             drop(cursor);
             filled = builder.finish(Arc::default(), Run::EMPTY).unwrap();
-            let records = source.records.cut(site, &until).unwrap();
+            let records = source.records.cut(context, &until).unwrap();
             let filter = match records.root {
-                Some(_) => pando_run::filter::cut(source.filter, site, &until).unwrap(),
+                Some(_) => pando_run::filter::cut(source.filter, context, &until).unwrap(),
                 None => {
-                    site.retire_run(source.filter, false).unwrap();
+                    context.retire_run(source.filter, false).unwrap();
                     Run::EMPTY
                 }
             };

@@ -66,7 +66,7 @@ pub struct TokenFile {
 
 impl TokenFile {
     /// Creates a handle for the directory `dir`, which need not have tokens yet.
-    pub fn of(dir: &Path) -> Self {
+    pub fn in_dir(dir: &Path) -> Self {
         TokenFile { path: dir.join(FILE) }
     }
 
@@ -210,7 +210,7 @@ impl Gatekeeper {
     /// Reads the tokens of `dir`.
     pub fn new(dir: &Path) -> Result<Self> {
         let keeper =
-            Gatekeeper { file: TokenFile::of(dir), tokens: ArcSwap::default(), seen: Mutex::default() };
+            Gatekeeper { file: TokenFile::in_dir(dir), tokens: ArcSwap::default(), seen: Mutex::default() };
         keeper.refresh()?;
         Ok(keeper)
     }
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn a_token_opens_what_its_scope_says() {
         let dir = tempfile::tempdir().unwrap();
-        let file = TokenFile::of(dir.path());
+        let file = TokenFile::in_dir(dir.path());
         let keeper = Gatekeeper::new(dir.path()).unwrap();
         assert!(keeper.admit(&HeaderMap::new(), Need::All(Scope::Admin)).is_ok(), "no tokens, no guard");
         let reader = file.create("reader", Scope::Read, Some("a".into())).unwrap();
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn the_last_token_revoked_leaves_the_door_shut() {
         let dir = tempfile::tempdir().unwrap();
-        let file = TokenFile::of(dir.path());
+        let file = TokenFile::in_dir(dir.path());
         let token = file.create("only", Scope::Admin, None).unwrap();
         let keeper = Gatekeeper::new(dir.path()).unwrap();
         assert_eq!(file.create("only", Scope::Read, None).unwrap_err().kind(), ErrorKind::Exists);
@@ -408,7 +408,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
             for n in 0..16 {
-                let file = TokenFile::of(dir.path());
+                let file = TokenFile::in_dir(dir.path());
                 scope.spawn(move || {
                     file.create(&format!("kept {n}"), Scope::Read, None).unwrap();
                     file.create(&format!("gone {n}"), Scope::Read, None).unwrap();
@@ -416,10 +416,10 @@ mod tests {
                 });
             }
         });
-        let tokens = TokenFile::of(dir.path()).list().unwrap();
+        let tokens = TokenFile::in_dir(dir.path()).list().unwrap();
         assert_eq!(tokens.len(), 16);
         assert!(tokens.iter().all(|token| token.name.starts_with("kept")));
-        let nowhere = TokenFile::of(dir.path()).create("a", Scope::Read, Some("a/b".into()));
+        let nowhere = TokenFile::in_dir(dir.path()).create("a", Scope::Read, Some("a/b".into()));
         assert_eq!(nowhere.unwrap_err().kind(), ErrorKind::Invalid);
     }
 

@@ -45,7 +45,7 @@ impl Conditions {
     ///
     /// # Errors
     /// 400 for a malformed list of tags.
-    pub fn of(headers: &HeaderMap) -> Answer<Self> {
+    pub fn from_headers(headers: &HeaderMap) -> Answer<Self> {
         Ok(Conditions { is: tags(headers, IF_MATCH)?, is_not: tags(headers, IF_NONE_MATCH)? })
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let tag = etag(b"value");
         let check = |name: HeaderName, value: &str, current: Option<&str>| {
             let headers = HeaderMap::from_iter([(name, value.parse().unwrap())]);
-            Conditions::of(&headers)
+            Conditions::from_headers(&headers)
                 .and_then(|conditions| conditions.check(current))
                 .map_err(|p| p.status.as_u16())
         };
@@ -210,7 +210,10 @@ mod tests {
             let given = [(IF_MATCH, is), (IF_NONE_MATCH, is_not)];
             let given = given.into_iter().filter(|(_, value)| !value.is_empty());
             let headers = given.map(|(name, value)| (name, value.parse().unwrap())).collect();
-            Conditions::of(&headers).unwrap().has_this_already("\"t\"").map_err(|p| p.status.as_u16())
+            Conditions::from_headers(&headers)
+                .unwrap()
+                .has_this_already("\"t\"")
+                .map_err(|p| p.status.as_u16())
         };
         assert_eq!([of("", ""), of("", "\"x\""), of("\"t\"", "\"x\"")], [Ok(false); 3]);
         assert_eq!([of("", "\"t\""), of("*", "*"), of("\"t\"", "\"t\"")], [Ok(true); 3]);

@@ -15,7 +15,7 @@ use crate::data::places::{Place, Places};
 use crate::shipping::Shipping;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
-use pando::{Budget, Database, Durability, Error, ErrorKind, Holder, Result};
+use pando::{Budget, Database, Durability, Error, ErrorKind, MemoryCategory, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -125,7 +125,7 @@ impl Databases {
     fn create_at(&self, place: &Place, page_bytes: Option<usize>) -> Answer<(Arc<Open>, bool)> {
         let name = &*place.name;
         let path = self.dir.join(name);
-        let inside = Inside::of(&path)?;
+        let inside = Inside::read(&path)?;
         if inside.others && !inside.ours {
             return Err(other_files(name));
         }
@@ -160,7 +160,7 @@ impl Databases {
             return Err(Problem::new(StatusCode::CONFLICT, "in-use", detail));
         }
         let path = self.dir.join(name);
-        let inside = Inside::of(&path)?;
+        let inside = Inside::read(&path)?;
         if !inside.ours {
             return Err(missing(name));
         }
@@ -199,7 +199,7 @@ impl Databases {
             names.extend(entry.file_name().into_string().ok().filter(|name| is_dir && is_name(name)));
         }
         // A database that was dropped meanwhile is not listed either.
-        names.retain(|name| Inside::of(&self.dir.join(name)).is_ok_and(|inside| inside.ours));
+        names.retain(|name| Inside::read(&self.dir.join(name)).is_ok_and(|inside| inside.ours));
         names.sort_unstable();
         Ok(names)
     }
@@ -219,7 +219,7 @@ impl Databases {
     /// Returns whether so much memory is held for other purposes than pages, which can be evicted, that idle databases
     /// might leave a write of another one without memory.
     fn is_memory_short(&self) -> bool {
-        let firm_bytes = self.budget.used_bytes().saturating_sub(self.budget.held_as(Holder::Pool));
+        let firm_bytes = self.budget.used_bytes().saturating_sub(self.budget.held_as(MemoryCategory::Pool));
         firm_bytes > self.budget.limit_bytes() / 4 * 3
     }
 

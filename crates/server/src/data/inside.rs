@@ -14,7 +14,7 @@ pub struct Inside {
 
 impl Inside {
     /// Looks into the directory. A missing one holds nothing.
-    pub fn of(path: &Path) -> Result<Self> {
+    pub fn read(path: &Path) -> Result<Self> {
         use std::io::ErrorKind::{NotADirectory, NotFound};
         let mut inside = Inside { ours: false, others: false };
         let failed = |error| Error::io(format!("look into {}", path.display()), error);

@@ -199,11 +199,11 @@ impl Writer {
                     return rest.into_iter().for_each(|write| {
                         let queued = begun.saturating_duration_since(write.asked);
                         let phases = Some(Phases { queued, committed, together });
-                        tell(write, Ok(Committed { number, phases }));
+                        reply(write, Ok(Committed { number, phases }));
                     });
                 }
                 Err(error) => {
-                    return rest.into_iter().for_each(|write| tell(write, Err(error.duplicate())));
+                    return rest.into_iter().for_each(|write| reply(write, Err(error.duplicate())));
                 }
             }
         }
@@ -231,14 +231,14 @@ fn put(tx: &mut Transaction, write: Write) -> Option<Write> {
     match write.change.put(tx, &write.table, &write.key) {
         Ok(()) => Some(write),
         Err(error) => {
-            tell(write, Err(error));
+            reply(write, Err(error));
             None
         }
     }
 }
 
 /// The client may have disconnected; the write was made anyway.
-fn tell(write: Write, outcome: Result<Committed, Error>) {
+fn reply(write: Write, outcome: Result<Committed, Error>) {
     let _ = write.reply.send(outcome);
 }
 

@@ -154,7 +154,7 @@ impl Place {
 impl StreamPermit {
     /// Takes a place.
     #[cfg(test)]
-    pub fn of(streams: &Arc<Streams>) -> Self {
+    pub fn take(streams: &Arc<Streams>) -> Self {
         streams.try_take().unwrap()
     }
 

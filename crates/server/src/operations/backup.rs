@@ -190,7 +190,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let received = |pieces: Vec<Option<&'static [u8; 1]>>| {
             let (sender, coming) = mpsc::channel(PIECES_WAITING);
-            let permit = StreamPermit::of(&Streams::new(1, Arc::new(Semaphore::new(1))));
+            let permit = StreamPermit::take(&Streams::new(1, Arc::new(Semaphore::new(1))));
             pieces
                 .into_iter()
                 .for_each(|piece| sender.try_send(Ok(piece.map(|piece| Bytes::from_static(piece)))).unwrap());

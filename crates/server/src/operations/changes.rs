@@ -67,7 +67,7 @@ enum Format {
 }
 
 impl Format {
-    fn of(query: Option<&str>, headers: &HeaderMap) -> Answer<Format> {
+    fn choose(query: Option<&str>, headers: &HeaderMap) -> Answer<Format> {
         let accepts = |kind: &str| {
             let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
             accepted.flat_map(|value| value.split(',')).any(|asked| asked.trim().starts_with(kind))
@@ -96,7 +96,7 @@ impl Format {
 async fn changes(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let target = call.target();
     let query = target.query();
-    let format = Format::of(query, &call.headers)?;
+    let format = Format::choose(query, &call.headers)?;
     let wait = wait(query)?;
     let options = options(query, &call.headers)?;
     let open = data.database(target.database()).await?;

@@ -108,14 +108,14 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(call: &Call) -> Answer<Self> {
+    fn parse(call: &Call) -> Answer<Self> {
         let target = call.target();
         Ok(Asked {
             database: target.database().to_owned(),
             table: target.table()?.into_owned(),
             key: target.key()?.into_owned(),
             transaction: call.transaction()?,
-            conditions: Conditions::of(&call.headers)?,
+            conditions: Conditions::from_headers(&call.headers)?,
         })
     }
 }
@@ -137,7 +137,7 @@ fn read(find: impl Fn() -> Answer<Option<ValueReader>>, conditions: &Conditions)
 }
 
 async fn get(data: Arc<Data>, room: Arc<Room>, call: Call, head_alone: bool) -> Answer {
-    let Asked { database, table: name, key, transaction, conditions } = Asked::of(&call)?;
+    let Asked { database, table: name, key, transaction, conditions } = Asked::parse(&call)?;
     let when = conditions.clone();
     let (value, open) = match transaction {
         Some(token) => {
@@ -203,7 +203,7 @@ fn whole(room: &Room, value: Vec<u8>, conditions: &Conditions, head_alone: bool)
 }
 
 async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
-    let asked = Asked::of(&call)?;
+    let asked = Asked::parse(&call)?;
     let durability = durability(call.target().query(), data.durability)?;
     let Asked { database, table: name, key, transaction, conditions } = asked;
     // This check comes before the body, so that no client sends megabytes to a missing table.
@@ -254,7 +254,7 @@ fn stored(commit: Option<u64>, tag: &str) -> Response<Body> {
 }
 
 async fn delete(data: Arc<Data>, call: Call) -> Answer {
-    let asked = Asked::of(&call)?;
+    let asked = Asked::parse(&call)?;
     let durability = durability(call.target().query(), data.durability)?;
     let Asked { database, table: name, key, transaction, conditions } = asked;
     if let Some(token) = transaction {

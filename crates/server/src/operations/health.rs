@@ -47,7 +47,7 @@ pub const OPERATIONS: &[Operation] = &[
         Access::All(Scope::Read),
         Kind::Other,
         "Get all metrics in the format of Prometheus",
-        |parts, call, _| Box::pin(show_metrics(Figures::of(parts), call)),
+        |parts, call, _| Box::pin(show_metrics(Figures::from_parts(parts), call)),
     )
     .takes(&["tables"])
     .answers(&[(200, "Text, version 0.0.4")])
@@ -58,7 +58,9 @@ pub const OPERATIONS: &[Operation] = &[
         Access::Any,
         Kind::Other,
         "Get counters since the start of the server",
-        |parts, _, _| Box::pin(ready(Ok(whole("application/json", server(&Figures::of(parts)).to_string())))),
+        |parts, _, _| {
+            Box::pin(ready(Ok(whole("application/json", server(&Figures::from_parts(parts)).to_string()))))
+        },
     )
     .answers(&[(200, "JSON")])
     .at_once(),

@@ -37,7 +37,7 @@ pub struct Figures {
 
 impl Figures {
     /// Returns the parts of `parts` that have counters.
-    pub fn of(parts: &Parts) -> Self {
+    pub fn from_parts(parts: &Parts) -> Self {
         Figures {
             watch: parts.watch(),
             data: parts.data(),

@@ -190,7 +190,7 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
     let layout = options.layout.as_deref().map(layout_of).transpose()?;
     let compression = options.compression.as_deref().map(compression_of).transpose()?;
     let open = data.database(&database).await?;
-    let wanted = Wanted { layout, ttl: options.ttl_ms.map(Duration::from_millis), compression };
+    let wanted = RequestedOptions { layout, ttl: options.ttl_ms.map(Duration::from_millis), compression };
     let (is_new, described) = hand_off(move || create(&open, &name, wanted)).await?;
     Ok(json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &described))
 }
@@ -272,15 +272,15 @@ fn alter(
 }
 
 /// The requested options of a table.
-struct Wanted {
+struct RequestedOptions {
     layout: Option<Layout>,
     ttl: Option<Duration>,
     compression: Option<Compression>,
 }
 
 /// Creates the table, or finds one with these options.
-fn create(open: &Open, name: &str, wanted: Wanted) -> Answer<(bool, Value)> {
-    let Wanted { layout, ttl, compression } = wanted;
+fn create(open: &Open, name: &str, wanted: RequestedOptions) -> Answer<(bool, Value)> {
+    let RequestedOptions { layout, ttl, compression } = wanted;
     let mut options = TableOptions::with_layout(layout.unwrap_or_default());
     options.ttl = ttl;
     options.compression = compression.unwrap_or_default();

@@ -106,7 +106,7 @@ impl Service {
             Err(problem) => Some(Err(problem)),
         };
         let answer = answer.or_else(|| self.check(&request, &found).err().map(Err));
-        let noted = Noted::of(&self.parts.watch, &request, found, begun, answer.is_some());
+        let noted = Noted::new(&self.parts.watch, &request, found, begun, answer.is_some());
         let later = match answer {
             Some(answer) => {
                 let response = answer.unwrap_or_else(|problem| problem.response());
@@ -123,7 +123,7 @@ impl Service {
                     let (body, left) = lend(body, &head.headers);
                     let call = Call { uri: head.uri, headers: head.headers, captured: found.captured() };
                     let answer = match found.operation() {
-                        Some(operation) => match Writing::of(&parts, operation, &call) {
+                        Some(operation) => match Writing::for_call(&parts, operation, &call) {
                             None => (operation.run)(&parts, call, body).await,
                             Some(writing) => writing.run(&parts, (operation.run)(&parts, call, body)).await,
                         },
@@ -153,7 +153,7 @@ struct Writing {
 
 impl Writing {
     /// Returns `None` if nothing is shipped, or the request only reads.
-    fn of(parts: &Parts, operation: &Operation, call: &Call) -> Option<Self> {
+    fn for_call(parts: &Parts, operation: &Operation, call: &Call) -> Option<Self> {
         if parts.shipping == IsShipped::No || operation.method == "GET" || operation.method == "HEAD" {
             return None;
         }
@@ -217,7 +217,7 @@ struct Noted {
 
 impl Noted {
     #[inline]
-    fn of<B>(watch: &Watch, request: &Request<B>, found: Found, begun: Instant, at_once: bool) -> Self {
+    fn new<B>(watch: &Watch, request: &Request<B>, found: Found, begun: Instant, at_once: bool) -> Self {
         let headers = request.headers();
         let wanted = trace::is_wanted();
         let id = (!at_once || wanted || headers.contains_key(REQUEST_ID)).then(|| watch.ids.id_of(headers));

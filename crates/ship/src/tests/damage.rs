@@ -7,7 +7,7 @@ use crate::name;
 use crate::options::Options;
 use crate::restore::Goal;
 use base::ErrorKind;
-use base::seams::Random;
+use base::env::Random;
 
 #[test]
 fn a_flipped_object_is_named() {

@@ -3,7 +3,7 @@
 
 use crate::bucket::Bucket;
 use async_trait::async_trait;
-use base::seams::Random;
+use base::env::Random;
 use base::sync::lock;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt as _, StreamExt as _};

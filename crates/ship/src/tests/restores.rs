@@ -6,7 +6,7 @@ use crate::handle::Shipper;
 use crate::lineage::Lineage;
 use crate::options::Options;
 use crate::restore::{self, Goal, Report};
-use base::seams::{Clock, Random};
+use base::env::{Clock, Random};
 use base::{ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Duration;

@@ -177,7 +177,7 @@ fn a_base_is_made_when_the_log_has_outgrown_the_last_one() {
     let (store, model) = (Faulty::new(1), Model::new(1));
     let options = Options { base_multiple: 0, segment_bytes: 2 << 20, ..sync() };
     let shipper = start(&store, &model, options);
-    let mut random = base::seams::Random::seeded(1);
+    let mut random = base::env::Random::seeded(1);
     for time in 0..40 {
         let bytes: Vec<u8> = (0..1 << 17).flat_map(|_| random.next_u64().to_le_bytes()).collect();
         shipper.wait(model.commit(time, bytes)).unwrap();

@@ -13,7 +13,7 @@ use crate::restore::{self, Goal};
 use crate::retention::Retention;
 use crate::source::{Source as _, Stamp};
 use crate::writer::{Candidate, Writer};
-use base::seams::Random;
+use base::env::Random;
 use base::{Error, ErrorKind, Result};
 use std::io::Write as _;
 use std::sync::Arc;

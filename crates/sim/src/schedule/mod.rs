@@ -21,7 +21,7 @@ use crate::model::{Draft, Model, State};
 use crate::phase::{Course, Phase};
 use crate::verify::hurried;
 use crate::workload::{Script, Workload};
-use base::seams::Random;
+use base::env::Random;
 use base::{Error, ErrorKind};
 use io::sim::{CallKind, Fault, FaultError, SimDisk};
 use std::sync::Arc;

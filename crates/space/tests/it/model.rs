@@ -5,7 +5,7 @@
 //! exactly what was live at its save; a failed save and a revert change nothing that they should not.
 
 use crate::common::{Recorder, trim};
-use base::seams::Random;
+use base::env::Random;
 use base::{CheckpointNo, DatabaseId, PagePtr};
 use io::File;
 use pando_space::{Extent, Space, SpaceRoot};

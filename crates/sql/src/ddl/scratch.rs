@@ -39,7 +39,7 @@ impl Scratch {
     }
 
     /// Wraps a database that was filled elsewhere.
-    pub fn of(connection: rusqlite::Connection) -> Self {
+    pub fn from_connection(connection: rusqlite::Connection) -> Self {
         Scratch(connection)
     }
 

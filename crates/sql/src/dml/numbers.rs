@@ -16,7 +16,7 @@ pub(super) struct Numbers {
 const MOST_PARAMETERS: usize = 32766;
 
 impl Numbers {
-    pub fn of(tokens: &[Token<'_>]) -> Result<Self> {
+    pub fn new(tokens: &[Token<'_>]) -> Result<Self> {
         let mut numbers = Numbers { names: Vec::new(), numbers: Vec::new() };
         for token in tokens.iter().filter(|token| token.kind == Kind::Parameter) {
             let known = numbers.names.iter().position(|name| name.as_deref() == Some(token.text));

@@ -68,7 +68,7 @@ pub(crate) struct Done {
 
 impl Steps {
     pub(super) fn new(dml: &Dml<'_>, table: &Arc<SqlTable>, defaults: &[(String, String)]) -> Result<Self> {
-        let numbers = Numbers::of(&dml.tokens)?;
+        let numbers = Numbers::new(&dml.tokens)?;
         let own = |range: &Range<usize>| numbers.apply(dml, range.clone(), &[]);
         // The schema excludes a table of the same name that takes precedence.
         let name = format!("main.{}", quote(table.name()));

@@ -19,7 +19,7 @@ unsafe impl Sync for Host {}
 
 impl Host {
     /// The connection itself, for as long as it lives.
-    pub fn of(connection: &rusqlite::Connection) -> Self {
+    pub fn new(connection: &rusqlite::Connection) -> Self {
         // SAFETY: the handle is kept within tables of the connection, and used while that is open.
         Host(unsafe { connection.handle() })
     }

@@ -2,7 +2,7 @@
 //! for itself.
 
 use crate::support::{Both, pick};
-use base::seams::Random;
+use base::env::Random;
 
 const COLUMNS: [(&str, &str); 5] =
     [("i", "INTEGER"), ("t", "TEXT"), ("r", "REAL"), ("n", "NUMERIC"), ("b", "")];

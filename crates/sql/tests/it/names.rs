@@ -1,7 +1,7 @@
 //! Temporary tables with the names of others: every statement is about the one that SQLite's rules say.
 
 use crate::support::{Both, pick};
-use base::seams::Random;
+use base::env::Random;
 
 /// Defaults, keys and columns differ, so that what belongs to the other table is seen.
 const MAIN: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY, a INT DEFAULT 7, b TEXT)";

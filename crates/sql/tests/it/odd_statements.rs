@@ -1,7 +1,7 @@
 //! Statements that nobody meant: whatever words come in whatever order, the answer is an error or rows, and no panic.
 
 use crate::support::pick;
-use base::seams::Random;
+use base::env::Random;
 
 const WORDS: [&str; 74] = [
     "INSERT",

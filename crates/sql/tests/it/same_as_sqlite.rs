@@ -1,7 +1,7 @@
 //! The same statements on typed tables and on SQLite's own: each has the same outcome and the same rows.
 
 use crate::support::{Both, pick};
-use base::seams::Random;
+use base::env::Random;
 
 fn number(random: &mut Random) -> String {
     let plain = (random.below(24) as i64 - 4).to_string();

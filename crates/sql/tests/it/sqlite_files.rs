@@ -103,7 +103,7 @@ fn a_damaged_file_changes_nothing() {
     let file = dir.path().join("in.db");
     make(&file);
     let whole = std::fs::read(&file).unwrap();
-    let mut random = base::seams::Random::seeded(7);
+    let mut random = base::env::Random::seeded(7);
     let mut refused = 0;
     for round in 0..40 {
         let mut bytes = whole.clone();

@@ -42,12 +42,12 @@ impl Store {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// use pando_store::{Transaction, TransactionOptions, WantedLayout, changes::Operation};
+    /// use pando_store::{Transaction, TransactionOptions, RequestedLayout, changes::Operation};
     /// # let options = pando_store::Options { memory_bytes: 2 << 20, ..pando_store::Options::default() };
     /// let store = pando_store::open_or_create(Arc::new(io::MemDir::new()), &options)?;
     /// let mut feed = store.feed(None)?;
     /// let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
-    /// let table = tx.create_table("fruit", WantedLayout::BTree)?;
+    /// let table = tx.create_table("fruit", RequestedLayout::BTree)?;
     /// tx.put(&table, b"apple", b"red")?;
     /// store.acknowledge(tx.apply()?)?;
     ///

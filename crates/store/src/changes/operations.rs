@@ -237,7 +237,7 @@ impl<'f> Operations<'f> {
         key: &'a [u8],
         value: Value<'a>,
     ) -> Result<Operation<'a>> {
-        Ok(match ChangeValue::of(self.change.guard, value, table.row.ttl.is_some())? {
+        Ok(match ChangeValue::new(self.change.guard, value, table.row.ttl.is_some())? {
             Some(value) => Operation::Put { table, key, value },
             None => Operation::Delete { table, key },
         })

@@ -25,7 +25,7 @@ enum Stored<'a> {
 
 impl<'a> ChangeValue<'a> {
     /// Returns the value, or `None` if the record is a delete.
-    pub(super) fn of(guard: &'a Guard, value: Value<'a>, is_dated: bool) -> Result<Option<ChangeValue<'a>>> {
+    pub(super) fn new(guard: &'a Guard, value: Value<'a>, is_dated: bool) -> Result<Option<ChangeValue<'a>>> {
         let stored = match value {
             Value::Inline(bytes) => Stored::Inline(bytes),
             Value::Large(large) => Stored::Large(large),

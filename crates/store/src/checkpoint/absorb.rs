@@ -2,7 +2,7 @@
 
 use super::{Checkpoint, PROGRESS_RECORDS};
 use crate::state::attach::{Absorb, attached_since};
-use crate::state::catalog::WantedLayout;
+use crate::state::catalog::RequestedLayout;
 use crate::state::pacing::Merging;
 use crate::state::tables::Layout;
 use crate::state::ttl::Reading;
@@ -17,9 +17,9 @@ use std::collections::HashSet;
 impl Checkpoint<'_> {
     pub(super) fn absorb(&mut self, table: TableId) -> Result<()> {
         match (self.tables.get(table), self.wanted(table)?) {
-            (None, WantedLayout::BTree) => self.absorb_in_run_of(table, Run::EMPTY),
-            (Some(&Layout::BTree(run)), WantedLayout::BTree) => self.absorb_in_run_of(table, run),
-            (None | Some(Layout::BTree(_)), WantedLayout::Lsm) | (Some(Layout::Lsm(_)), _) => {
+            (None, RequestedLayout::BTree) => self.absorb_in_run_of(table, Run::EMPTY),
+            (Some(&Layout::BTree(run)), RequestedLayout::BTree) => self.absorb_in_run_of(table, run),
+            (None | Some(Layout::BTree(_)), RequestedLayout::Lsm) | (Some(Layout::Lsm(_)), _) => {
                 self.absorb_in_stack(table)
             }
         }
@@ -37,7 +37,7 @@ impl Checkpoint<'_> {
         let store = self.store;
         let reading = self.reading(table)?;
         let has_runs =
-            |sealed: &SealedMemtable| sealed.attached.as_ref().is_some_and(|a| !a.of(table).is_empty());
+            |sealed: &SealedMemtable| sealed.attached.as_ref().is_some_and(|a| !a.runs(table).is_empty());
         for sealed in self.sealed.chunk_by(|_, next| !has_runs(next)) {
             if let Some(attached) = sealed[0].attached.as_ref().filter(|_| has_runs(&sealed[0])) {
                 let absorb = Absorb {

@@ -33,7 +33,7 @@ pub(crate) struct InPages {
 
 impl InPages {
     /// Returns the part for `layout` and for `attached`, the table's runs that wait for a checkpoint, newest first.
-    pub fn of<'a>(
+    pub fn measure<'a>(
         tables: &'a Tables,
         attached: impl Iterator<Item = &'a Delta>,
         table: TableId,

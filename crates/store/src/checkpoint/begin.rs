@@ -5,7 +5,7 @@ use crate::checkpoint::besides::Moves;
 use crate::checkpoint::besides::Sweeps;
 use crate::checkpoint::lsm::Quota;
 use crate::state::options::MAX_SEALED;
-use crate::state::room::Care;
+use crate::state::reserve::Fallback;
 use crate::state::store::Store;
 use crate::state::superblock::Superblock;
 use crate::state::tables::Tables;
@@ -61,7 +61,7 @@ impl Store {
         self.latch.check()?;
         let (sealed, tables) =
             self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
-        if !self.is_compaction_due(&tables, wholly)? || !self.rooms.may_merge() {
+        if !self.is_compaction_due(&tables, wholly)? || !self.reservations.may_merge() {
             return Ok(None);
         }
         let base = sealed.first().map(|newest| (newest.sealed_at, newest.log_end));
@@ -80,7 +80,7 @@ impl Store {
     /// # Errors
     /// As [`Store::begin_compaction`].
     pub fn begin_merging_for_room(&self) -> Result<Option<Checkpoint<'_>>> {
-        if !self.rooms.is_short.load(Ordering::SeqCst) {
+        if !self.reservations.is_short.load(Ordering::SeqCst) {
             return Ok(None);
         }
         self.begin_merging(true)
@@ -131,11 +131,11 @@ impl Store {
         // Transactions that were open when the last checkpoint ended have kept the pages that it replaced. By now most
         // have ended, and this checkpoint can use the space.
         self.free_unneeded();
-        let care = self.rooms.care();
-        if care != Care::None {
-            self.take_care();
+        let fallback = self.reservations.fallback();
+        if fallback != Fallback::None {
+            self.enter_fallback();
         }
-        let moves = moves.filter(|_| care != Care::Bare);
+        let moves = moves.filter(|_| fallback != Fallback::NoMerges);
         let checkpoint = CheckpointNo(last.checkpoint.0 + 1);
         let next = Superblock { checkpoint, absorbed, replay_from, ..*last };
         sealed.reverse();
@@ -159,7 +159,7 @@ impl Store {
             changed: BTreeMap::new(),
             moves,
             step: Step::SyncLog,
-            care,
+            fallback,
             reader,
             memory: self.memory.charge_dirty_pages(),
         };
@@ -171,38 +171,38 @@ impl Store {
     }
 
     /// Makes a whole checkpoint. Returns whether there was anything to do. If the disk is full, it is made again with
-    /// more care.
+    /// the next [`Fallback`].
     pub fn checkpoint(&self) -> Result<bool> {
-        self.with_care(|| self.begin_checkpoint())
+        self.with_fallback(|| self.begin_checkpoint())
     }
 
-    /// Runs the checkpoint that `begin` returns to its end. If it finds no space, it is begun again with more care.
-    /// Returns whether there was one.
-    pub(crate) fn with_care<'s>(
+    /// Runs the checkpoint that `begin` returns to its end. If it finds no space, it is begun again with the
+    /// next [`Fallback`]. Returns whether there was one.
+    pub(crate) fn with_fallback<'s>(
         &'s self,
         begin: impl Fn() -> Result<Option<Checkpoint<'s>>>,
     ) -> Result<bool> {
         loop {
-            let care = self.rooms.care();
+            let fallback = self.reservations.fallback();
             let made = begin().and_then(|checkpoint| match checkpoint {
                 Some(checkpoint) => checkpoint.finish().map(|()| true),
                 None => Ok(false),
             });
             match made {
-                Err(error) if error.kind() == ErrorKind::Full && self.rooms.care() > care => {}
+                Err(error) if error.kind() == ErrorKind::Full && self.reservations.fallback() > fallback => {}
                 made => return made,
             }
         }
     }
 
-    /// Returns whether the checkpoint that failed with `error` should be made again at once with more care than
-    /// `before`, the value of [`Store::care_taken`] when it began.
-    pub fn is_worth_more_care(&self, error: &base::Error, before: u8) -> bool {
-        error.kind() == ErrorKind::Full && self.care_taken() > before
+    /// Returns whether the checkpoint that failed with `error` should be made again at once, because the fallback
+    /// is beyond `before`, the value of [`Store::fallback_level`] when it began.
+    pub fn should_fall_back(&self, error: &base::Error, before: u8) -> bool {
+        error.kind() == ErrorKind::Full && self.fallback_level() > before
     }
 
-    /// Returns how carefully the next checkpoint uses disk space: 0 is normal, 2 is the most careful.
-    pub fn care_taken(&self) -> u8 {
-        self.rooms.care() as u8
+    /// Returns the [`Fallback`] of the next checkpoint as a number: 0 is normal, 2 leaves out the most.
+    pub fn fallback_level(&self) -> u8 {
+        self.reservations.fallback() as u8
     }
 }

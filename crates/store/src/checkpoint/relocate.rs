@@ -15,7 +15,7 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::checkpoint::besides::{COMPACTION_UNITS, Moves};
-use crate::state::room::Care;
+use crate::state::reserve::Fallback;
 use crate::state::store::Store;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
@@ -33,14 +33,14 @@ impl Checkpoint<'_> {
     /// Moves pages of one table. Returns whether another step may follow.
     pub(crate) fn relocate(&mut self) -> Result<bool> {
         let store = self.store;
-        if self.moves.is_none() && self.care != Care::None {
+        if self.moves.is_none() && self.fallback != Fallback::None {
             return Ok(false);
         }
         if self.moves.is_none() {
             self.moves = Moves::ordinary(lock(&store.space).stats());
         }
         let Some(mut work) = self.moves.as_ref().map(|moves| moves.work) else { return Ok(false) };
-        if self.care != Care::None {
+        if self.fallback != Fallback::None {
             work.units = work.units.min(store.reserve_room_bytes() / UNIT_BYTES as u64 / 4);
         }
         let from = store.upkeep.relocation().take().unwrap_or((TableId(0), 0, Vec::new()));

@@ -25,7 +25,7 @@ use crate::checkpoint::besides::Moves;
 use crate::checkpoint::besides::Sweeps;
 use crate::checkpoint::lsm::Quota;
 use crate::state::committer::Committer;
-use crate::state::room::{Care, Credit};
+use crate::state::reserve::{Allowance, Fallback};
 use crate::state::store::Store;
 use crate::state::superblock::Superblock;
 use crate::state::tables::{Layout, Tables};
@@ -35,7 +35,7 @@ use base::phases::{self, Phase};
 use base::slots::Reader;
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, ErrorKind, Result, TableId};
-use run::{Editor, Run, Site};
+use run::{Editor, Run, WriteContext};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -134,7 +134,7 @@ pub struct Checkpoint<'s> {
     pub(crate) moves: Option<Moves>,
     pub(super) step: Step,
     /// How carefully the checkpoint uses disk space.
-    pub(crate) care: Care,
+    pub(crate) fallback: Fallback,
     /// The reader with which the editors look at pages.
     pub(super) reader: Reader,
     /// The memory that its dirty pages may take beyond the account's reserve.
@@ -176,7 +176,7 @@ impl Checkpoint<'_> {
             && error.kind() == ErrorKind::Full
             && self.step <= Step::SpaceMap
         {
-            self.store.rooms.note_failure(self.care);
+            self.store.reservations.note_failure(self.fallback);
         }
         taken
     }
@@ -198,7 +198,7 @@ impl Checkpoint<'_> {
                 self.quota.bytes = self.careful_quota();
                 self.to_compact = self.due_for_compaction()?;
                 self.expect_compaction()?;
-                if self.care == Care::None {
+                if self.fallback == Fallback::None {
                     self.plan_sweeps()?;
                 }
             }
@@ -234,7 +234,7 @@ impl Checkpoint<'_> {
             Step::SyncSuperblock => store.sync_data()?,
             Step::Switch => {
                 self.switch();
-                store.rooms.note_made(self.care, !self.sealed.is_empty());
+                store.reservations.note_made(self.fallback, !self.sealed.is_empty());
                 // Writers may be waiting for this memory, and the note's flush can take as long as the data's.
                 self.sealed.clear();
                 store.free_memtables();
@@ -254,13 +254,13 @@ impl Checkpoint<'_> {
 
     /// Returns how much the checkpoint may merge of LSM tables: if it is careful, only what certainly has space.
     fn careful_quota(&self) -> u64 {
-        match self.care {
-            Care::None => self.quota.bytes,
-            Care::Firm => {
+        match self.fallback {
+            Fallback::None => self.quota.bytes,
+            Fallback::AllocatedOnly => {
                 let room_bytes = self.store.reserve_room_bytes();
-                self.quota.bytes.min(self.store.rooms.careful_slice_bytes(room_bytes))
+                self.quota.bytes.min(self.store.reservations.fallback_slice_bytes(room_bytes))
             }
-            Care::Bare => 0,
+            Fallback::NoMerges => 0,
         }
     }
 
@@ -306,10 +306,10 @@ impl Checkpoint<'_> {
         &self.sealed
     }
 
-    /// Returns the site at which the editors work.
-    pub(crate) fn site(&self) -> Site<'_> {
+    /// Returns the context through which the editors work.
+    pub(crate) fn context(&self) -> WriteContext<'_> {
         let Store { pool, space, .. } = self.store;
-        Site { pool, reader: &self.reader, space, birth: self.next.checkpoint }
+        WriteContext { pool, reader: &self.reader, space, birth: self.next.checkpoint }
     }
 
     /// Returns the memory that dirty pages, or a builder's buffers, may take.
@@ -319,7 +319,7 @@ impl Checkpoint<'_> {
 
     /// Returns an editor of `run`, whose pages do not name their table.
     pub(crate) fn editor(&self, run: Run) -> Editor<'_> {
-        let Site { pool, reader, space, birth } = self.site();
+        let WriteContext { pool, reader, space, birth } = self.context();
         Editor::open(run, pool, reader, space, birth, self.buffer_bytes())
     }
 
@@ -371,9 +371,9 @@ impl Checkpoint<'_> {
     fn switch(&mut self) {
         let store = self.store;
         let mut committer: MutexGuard<'_, Committer> = lock(&store.committer);
-        // The credit's bound was that of the old runs.
-        committer.room = Credit::default();
-        store.rooms.note_tables(&self.tables, &self.next.physical, store.page_bytes);
+        // The allowance's bound was that of the old runs.
+        committer.room = Allowance::default();
+        store.reservations.note_tables(&self.tables, &self.next.physical, store.page_bytes);
         let tables = Arc::new(std::mem::take(&mut self.tables));
         store.checkpoints.pins.switch(self.next, Arc::clone(&tables));
         store.views.switch(self.next.absorbed, tables, self.next.checkpoint);

@@ -15,7 +15,7 @@
 //! stopped is only in memory: after a restart the next one begins at the first key.
 
 use crate::checkpoint::Checkpoint;
-use crate::state::catalog::WantedLayout;
+use crate::state::catalog::RequestedLayout;
 use crate::state::stack::Role;
 use crate::state::store::Store;
 use crate::state::tables::Layout;
@@ -51,7 +51,7 @@ impl Store {
     pub(crate) fn begin_sweeping(&self) -> Result<()> {
         let tables = self.views.with_current(|view| Arc::clone(&view.tables));
         let Some(reader) = self.slots.claim() else { return Ok(()) };
-        let rows = self.upkeep.wanted.of(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
+        let rows = self.upkeep.wanted.rows(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
         let is_dated = rows.values().any(|row| row.ttl.is_some());
         self.upkeep.swept().compacting = is_dated.then(|| (TableId::FIRST_USER, Vec::new()));
         Ok(())
@@ -78,7 +78,7 @@ impl Checkpoint<'_> {
         let written: BTreeSet<TableId> = self.sealed().iter().flat_map(of).collect();
         for table in written {
             let is_tree = matches!(self.tables.get(table), Some(Layout::BTree(_)));
-            if !is_tree || self.wanted(table)? != WantedLayout::BTree || !self.reading(table)?.is_dated() {
+            if !is_tree || self.wanted(table)? != RequestedLayout::BTree || !self.reading(table)?.is_dated() {
                 continue;
             }
             let records = |sealed: &SealedMemtable| {
@@ -149,7 +149,7 @@ impl Checkpoint<'_> {
         })?;
         match (&layout, swept.root) {
             (Layout::Lsm(stack), None) => {
-                self.site().retire_run(stack.entries()[0].delta.filter, false)?;
+                self.context().retire_run(stack.entries()[0].delta.filter, false)?;
                 self.set_layout(table, None);
             }
             (Layout::BTree(_), None) => self.set_layout(table, None),
@@ -159,7 +159,7 @@ impl Checkpoint<'_> {
     }
 
     fn find_expired(&self, run: Run, from: &[u8], most: u64, reading: Reading) -> Result<Found> {
-        let (pool, reader) = (&self.store.pool, self.site().reader);
+        let (pool, reader) = (&self.store.pool, self.context().reader);
         let mut found = Found { looked_at: 0, expired: Vec::new(), next: None };
         // The first of the current range of expired keys, as far as it extends, and their number.
         let mut open: Option<(Vec<u8>, u64)> = None;

@@ -107,7 +107,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::catalog::WantedLayout;
+    use crate::state::catalog::RequestedLayout;
     use crate::{Options, Span, Transaction, TransactionOptions};
     use base::ErrorKind;
 
@@ -118,7 +118,7 @@ mod tests {
         let begin = || Transaction::begin(&store, TransactionOptions::default()).unwrap();
         let commit = |tx: Transaction| store.acknowledge(tx.apply()?).map(drop);
         let mut tx = begin();
-        let table = tx.create_table("t", WantedLayout::Lsm).unwrap();
+        let table = tx.create_table("t", RequestedLayout::Lsm).unwrap();
         commit(tx).unwrap();
         let mut written = 0_u32;
         let mut put = |tx: &mut Transaction| {

@@ -92,7 +92,7 @@ impl<'a> Recent<'a> {
     /// Returns whether a cheap check shows that nothing between the first and the last key that `writes` has of `table`
     /// changed after `since`. Rows that come in order have adjacent keys, and are then validated by one look-up instead
     /// of one each.
-    pub fn spares(&self, writes: &WriteSet, table: TableId, since: CommitTs) -> bool {
+    pub fn can_skip(&self, writes: &WriteSet, table: TableId, since: CommitTs) -> bool {
         let Some((count, first, last)) = writes.ends(table) else { return false };
         // The limit is a small part of the cost of the look-ups.
         let most = u32::try_from(count / 4).unwrap_or(u32::MAX - 1);

@@ -155,8 +155,8 @@ impl Store {
 mod tests {
     use super::*;
     use crate::state::seats::Seat;
-    use crate::{Options, Table, Transaction, TransactionOptions, WantedLayout};
-    use base::seams::Random;
+    use crate::{Options, RequestedLayout, Table, Transaction, TransactionOptions};
+    use base::env::Random;
     use io::{Dir, MemDir};
 
     const PAGE_BYTES: usize = 16 << 10;
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_closed_database_has_no_memory_although_threads_that_read_it_live() -> Result<()> {
         let store = store()?;
-        let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+        let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
         put_all(&store, &table, 0)?;
         let (read, has_read) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
@@ -228,7 +228,7 @@ mod tests {
         let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
         let options = Options { memory_bytes: 8 << 20, admits_readers: true, ..Options::default() };
         let store = crate::open_or_create(Arc::clone(&dir), &options)?;
-        let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+        let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
         let first = store.log.end().segment;
         let is_there = || dir.list().unwrap().contains(&format!("log-{first:016x}"));
         let mut seat = Seat::take(&dir, store.database, &mut Random::seeded(1))?;
@@ -249,7 +249,7 @@ mod tests {
             Arc::clone(&dir),
             &Options { memory_bytes: 8 << 20, ..Options::default() },
         )?;
-        let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+        let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
         let first = store.log.end().segment;
         let is_there = || dir.list().unwrap().contains(&format!("log-{first:016x}"));
         let feed = store.feed(None)?;
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_copy_pins_its_checkpoint_and_nothing_after_it() -> Result<()> {
-        for layout in [WantedLayout::BTree, WantedLayout::Lsm] {
+        for layout in [RequestedLayout::BTree, RequestedLayout::Lsm] {
             let store = store()?;
             let table = write(&store, |tx| tx.create_table("t", layout))?;
             put_all(&store, &table, 0)?;
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn pages_that_nobody_can_ask_for_are_in_no_frame() -> Result<()> {
-        for layout in [WantedLayout::BTree, WantedLayout::Lsm] {
+        for layout in [RequestedLayout::BTree, RequestedLayout::Lsm] {
             let store = store()?;
             let table = write(&store, |tx| tx.create_table("t", layout))?;
             put_all(&store, &table, 0)?;

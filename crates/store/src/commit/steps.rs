@@ -31,7 +31,7 @@ use crate::state::ttl::{Ttl, stamp_floors};
 use crate::state::view::SealedMemtable;
 use crate::uncommitted::spill::Spills;
 use crate::uncommitted::write_set::WriteSet;
-use base::budget::Holder;
+use base::budget::MemoryCategory;
 use base::latency::Cause;
 use base::op::{Encoder, stamp, stamp_time};
 use base::phases::{self, Phase};
@@ -201,7 +201,7 @@ impl Store {
     }
 
     /// Takes the commit lock, with memory reserved for the writes, and room on the disk for the checkpoint that absorbs
-    /// them: after the append there is no way back. It costs comparisons, unless the last credit is used up.
+    /// them: after the append there is no way back. It costs comparisons, unless the last allowance is used up.
     #[inline]
     pub(crate) fn lock_with_memory_for(&self, request: &Request<'_>) -> Result<MutexGuard<'_, Committer>> {
         let (bytes, operations) = (request.record.len(), request.writes.operations());
@@ -219,7 +219,7 @@ impl Store {
         loop {
             let missing = committer.writer.missing(bytes, operations);
             drop(committer);
-            let charge = self.memory.account.charge_making_room(Holder::Memtables, missing);
+            let charge = self.memory.account.charge_making_room(MemoryCategory::Memtables, missing);
             if charge.is_none() && !self.wait_for_memory(&mut patience) {
                 return Err(self.no_memory("the transaction's commit", missing));
             }
@@ -347,7 +347,8 @@ impl Store {
             return Err(Error::new(ErrorKind::SnapshotTooOld, message));
         }
         self.validate_tables(recent, request, since)?;
-        let is_concerned = |table| recent.table_newest(table) > since && !recent.spares(writes, table, since);
+        let is_concerned =
+            |table| recent.table_newest(table) > since && !recent.can_skip(writes, table, since);
         let mut written = writes.written(is_concerned);
         let mut validated = txn::validate(reads, &mut written, *isolation, since, recent);
         if validated.is_ok()
@@ -398,8 +399,8 @@ impl Store {
         // early, they would become many small runs of LSM tables.
         let is_scarce = || {
             let (all, own) = (
-                self.memory.account.budget().held_as(Holder::Memtables),
-                self.memory.account.held().of(Holder::Memtables),
+                self.memory.account.budget().held_as(MemoryCategory::Memtables),
+                self.memory.account.held().bytes(MemoryCategory::Memtables),
             );
             all > shares.memtables_bytes / 3 * 2 && all.saturating_sub(own) > all / 8
         };

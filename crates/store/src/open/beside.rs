@@ -40,7 +40,7 @@ use crate::state::seats::{Needed, Seat};
 use crate::state::store::Store;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
 use base::budget::Member;
-use base::seams::Random;
+use base::env::Random;
 use base::sync::lock;
 use base::{DatabaseId, Error, ErrorKind, Result};
 use io::{Dir, File, ReadOnlyDir};
@@ -55,14 +55,14 @@ const ATTEMPTS: u32 = 1000;
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use pando_store::{Options, Transaction, TransactionOptions, WantedLayout, beside};
+/// # use pando_store::{Options, Transaction, TransactionOptions, RequestedLayout, beside};
 /// let dir: Arc<dyn io::Dir> = Arc::new(io::MemDir::new());
 /// let options = Options { memory_bytes: 4 << 20, admits_readers: true, ..Options::default() };
 /// let writer = pando_store::open_or_create(dir.clone(), &options)?;
 /// let (reader, mut follower) = beside::open(dir, &Options { read_only: true, ..options })?;
 ///
 /// let mut tx = Transaction::begin(&writer, TransactionOptions::default())?;
-/// let table = tx.create_table("fruit", WantedLayout::BTree)?;
+/// let table = tx.create_table("fruit", RequestedLayout::BTree)?;
 /// tx.put(&table, b"apple", b"red")?;
 /// writer.acknowledge(tx.apply()?)?;
 ///
@@ -130,7 +130,7 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
         board: Some(board),
         epoch: shown.epoch,
         log: Some(Beside::open(&dir, database, replay_from)?),
-        ceiling: Ceiling::of(options, 0),
+        ceiling: Ceiling::new(options, 0),
         newest: superblock,
     };
     follower.catch_up()?;
@@ -162,7 +162,7 @@ pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Res
         board: board.map(|(board, _)| board),
         epoch,
         log: Some(log),
-        ceiling: Ceiling::of(options, 0),
+        ceiling: Ceiling::new(options, 0),
         newest,
     }))
 }

@@ -26,7 +26,7 @@ pub(crate) struct Ceiling {
 impl Ceiling {
     /// Returns the limit for an opening with these options, if the log holds `logged_bytes`; `None` unless it is
     /// read-only.
-    pub fn of(options: &Options, logged_bytes: u64) -> Option<Self> {
+    pub fn new(options: &Options, logged_bytes: u64) -> Option<Self> {
         options.read_only.then(|| Ceiling {
             memory_bytes: options.memory_bytes,
             most_bytes: (options.memory_bytes / 2).max(options.shares().memtables_bytes),

@@ -33,7 +33,7 @@ use crate::state::memory::{Memory, least_budget_bytes, reserve_bytes};
 use crate::state::options::Options;
 use crate::state::pacing::Merging;
 use crate::state::processes::{Locks, Processes};
-use crate::state::room::Rooms;
+use crate::state::reserve::Reservations;
 use crate::state::seats::{self, Needed, SEAT_PREFIX, Seat};
 use crate::state::store::{Store, Tallies};
 use crate::state::stretches::Known;
@@ -43,8 +43,8 @@ use crate::state::time::{Time, Times};
 use crate::state::upkeep::Upkeep;
 use crate::state::view::{OpenMemtable, View, Views};
 use base::budget::{Account, Budget, Member};
+use base::env::Random;
 use base::phases::{self, Phase};
-use base::seams::Random;
 use base::slots::Slots;
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, TableId, limits};
 use io::{Dir, File, ReadOnlyDir};
@@ -316,7 +316,7 @@ impl Parts {
     fn recover(mut self, options: &Options, locks: [Box<dyn io::Lock>; 2]) -> Result<Arc<Store>> {
         let superblock = self.superblock;
         let (tail, found) = self.scan()?;
-        let ceiling = Ceiling::of(options, tail.payload_bytes);
+        let ceiling = Ceiling::new(options, tail.payload_bytes);
         let end = tail.end.lsn;
         if !options.read_only {
             self.make_log_room(options.log().first_segment_bytes)?;
@@ -328,7 +328,7 @@ impl Parts {
         let last = found.last;
         let store = Arc::new(self.assemble(found, log, options, Hold::Locks(locks))?);
         let begun = store.log.end().lsn;
-        store.rooms.note_gap(begun, begun.0.saturating_sub(end.0));
+        store.reservations.note_gap(begun, begun.0.saturating_sub(end.0));
         let member: Arc<dyn Member> = store.clone();
         store.memory.account.set_member(Arc::downgrade(&member));
         store.replay(superblock.replay_from, ceiling)?;
@@ -411,8 +411,8 @@ impl Parts {
             has_attached: false,
             absorbed: self.superblock.absorbed,
         };
-        let rooms = Rooms::default();
-        rooms.note_tables(&view.tables, &self.superblock.physical, self.superblock.page_bytes);
+        let reservations = Reservations::default();
+        reservations.note_tables(&view.tables, &self.superblock.physical, self.superblock.page_bytes);
         let last = self.superblock.absorbed;
         let clocks = Clocks::new(last);
         let opened_at = self.superblock.replay_from.lsn;
@@ -451,7 +451,7 @@ impl Parts {
             known,
             processes: Processes::new(locks, board, seat),
             tallies: Tallies::default(),
-            rooms,
+            reservations,
         })
     }
 }

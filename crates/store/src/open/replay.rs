@@ -27,7 +27,7 @@ use crate::state::catalog::TableRow;
 use crate::state::memory::least_budget_bytes;
 use crate::state::options::MAX_SEALED;
 use crate::state::store::Store;
-use base::budget::Holder;
+use base::budget::MemoryCategory;
 use base::op::{Decoder, Op};
 use base::slots::Reader;
 use base::sync::lock;
@@ -104,7 +104,8 @@ impl Store {
     /// Those of a checkpoint. Everything done by then is consistent: open the database again.
     pub(crate) fn replay(&self, from: Position, ceiling: Option<Ceiling>) -> Result<()> {
         let mut follow = self.log.follow(from)?;
-        let _buffer = self.memory.account.charge_making_room(Holder::Recovery, log::Follow::LEAST_BYTES);
+        let _buffer =
+            self.memory.account.charge_making_room(MemoryCategory::Recovery, log::Follow::LEAST_BYTES);
         let mut replay = Replay::new(self, from, ceiling);
         while follow.advance()? {
             let lsn = replay.at.lsn;
@@ -232,7 +233,7 @@ impl<'s> Replay<'s> {
         let missing = committer.writer.missing(bytes, operations);
         // No lock may be held while pools evict pages.
         drop(committer);
-        let Some(charge) = store.memory.account.charge_making_room(Holder::Memtables, missing) else {
+        let Some(charge) = store.memory.account.charge_making_room(MemoryCategory::Memtables, missing) else {
             return false;
         };
         let mut committer = lock(&store.committer);
@@ -254,6 +255,6 @@ impl<'s> Replay<'s> {
         }
         store.seal_at(&mut lock(&store.committer), self.at);
         let _loan = store.pool.lend(LENT_PAGES);
-        store.with_care(|| store.begin_pending_checkpoint()).map(drop)
+        store.with_fallback(|| store.begin_pending_checkpoint()).map(drop)
     }
 }

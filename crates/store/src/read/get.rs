@@ -6,8 +6,8 @@ use crate::read::resolve::{Consumer, Place};
 use crate::read::snapshot::Snapshot;
 use crate::read::value_ref::ValueRef;
 use crate::state::ttl::Reading;
+use base::env::Stopwatch;
 use base::latency::Cause;
-use base::seams::Stopwatch;
 use base::slots::EpochGuard;
 use base::{LargeRef, Result, TableId};
 use page::Value;
@@ -110,7 +110,7 @@ impl<'s> Consumer<'s> for Copy<'s> {
 
     #[inline(always)]
     fn large(self, large: LargeRef, call: EpochGuard<'s>) -> Result<Option<Vec<u8>>> {
-        let _aside = call.aside();
+        let _suspended = call.suspend();
         self.snapshot.large_copy(self.reading, large)
     }
 }

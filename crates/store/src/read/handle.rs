@@ -1,7 +1,7 @@
 //! A handle on a table, and the check that it is still valid.
 
 use crate::read::snapshot::Snapshot;
-use crate::state::catalog::{Compression, TableRow, WantedLayout};
+use crate::state::catalog::{Compression, RequestedLayout, TableRow};
 use crate::state::store::Store;
 use crate::state::ttl::Reading;
 use base::{CommitTs, DatabaseId, Error, ErrorKind, Result, TableId};
@@ -68,7 +68,7 @@ impl Table {
     }
 
     /// Returns the layout of the table when this handle was opened.
-    pub fn layout(&self) -> WantedLayout {
+    pub fn layout(&self) -> RequestedLayout {
         self.inner.row.layout
     }
 

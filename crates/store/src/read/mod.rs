@@ -14,4 +14,4 @@ pub(crate) mod located;
 pub(crate) mod value_reader;
 pub(crate) mod resident;
 pub(crate) mod shortcut;
-pub(crate) mod track;
+pub(crate) mod recorder;

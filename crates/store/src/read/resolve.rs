@@ -77,8 +77,8 @@ impl Snapshot {
     ) -> Result<Option<C::Output>> {
         let view = ptr::from_ref(self.view(&call));
         // SAFETY: the view stays as long as the call lasts: in its epoch, and while it has left that to wait for a
-        // page, when the slot says that it is aside, which `reclaim` heeds. The call is moved into what uses the view
-        // last, and no reference to the view leaves this function, or what it calls.
+        // page, when the slot says that it is suspended, which `reclaim` heeds. The call is moved into what uses the
+        // view last, and no reference to the view leaves this function, or what it calls.
         let view = unsafe { &*view };
         if view.has_attached {
             return self.resolve_attached(view, call, table, key, consumer);
@@ -113,8 +113,8 @@ impl Snapshot {
                 None => {}
             }
             match Delta::find_newest(attached, |delta| delta, pool, &mut call, Probe::new(key))? {
-                Some(Said::Record(spot)) => {
-                    return in_page(call, consumer, |call| spot.leaf(pool, call).map(Some));
+                Some(Said::Record(position)) => {
+                    return in_page(call, consumer, |call| position.leaf(pool, call).map(Some));
                 }
                 Some(Said::Covered) => return Ok(None),
                 None => {}

@@ -4,10 +4,10 @@ use crate::read::handle::{Admitted, Table};
 use crate::read::located::Located;
 use crate::read::merge::layers::MemtableLayer;
 use crate::read::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
+use crate::read::recorder::ReadRecorder;
 use crate::read::resolve::{Source, sources};
 use crate::read::shortcut::Shortcut;
 use crate::read::snapshot::Snapshot;
-use crate::read::track::Track;
 use crate::read::value_reader::ValueReader;
 use crate::state::catalog::TableRow;
 use crate::state::paid_reads::PaidReads;
@@ -15,7 +15,7 @@ use crate::state::stretches;
 use crate::state::ttl::Reading;
 use crate::uncommitted::spill::Spills;
 use crate::uncommitted::write_set::WriteSet;
-use base::slots::{Aside, Reader};
+use base::slots::{Reader, Suspended};
 use base::{CommitTs, Error, PagePtr, Result, Span, TableId};
 use memtable::Memtable;
 use std::cell::LazyCell;
@@ -63,14 +63,14 @@ pub struct Cursor<'a> {
     own: Option<(&'a WriteSet, TableId)>,
     span: Span,
     place: Place,
-    track: Option<Track<'a>>,
+    recorder: Option<ReadRecorder<'a>>,
     /// Whether the cursor is neither tracked nor dated, so that a certain step needs nothing else.
-    glides: bool,
+    can_step_in_leaf: bool,
     /// The current value, if it is outside the pages and was read.
     large: Option<Vec<u8>>,
     steps: Steps<'a>,
     /// The call that keeps the view that `merged` reads. It is the last field, so that it is dropped after all others.
-    _call: Aside<'a>,
+    _call: Suspended<'a>,
 }
 
 impl fmt::Debug for Cursor<'_> {
@@ -142,13 +142,13 @@ impl<'a> Cursor<'a> {
     ) -> Result<Self> {
         writes.sort(table);
         let store = snapshot.store();
-        let track = reads.map(|reads| Track::new(reads, store, table));
+        let recorder = reads.map(|reads| ReadRecorder::new(reads, store, table));
         let mut own: Vec<Upper<'a>> = writes.cursor(table).map(Upper::from).into_iter().collect();
         let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
-        let spilled = spills.into_iter().flat_map(|spills| spills.of(table));
+        let spilled = spills.into_iter().flat_map(|spills| spills.deltas(table));
         own.extend(spilled.map(|spilled| DeltaLayer::new(&spilled.delta, pool, reader).into()));
         let mut cursor =
-            Self::new(snapshot, snapshot.ts(), own, (track, writes.known()), table, reading, span)?;
+            Self::new(snapshot, snapshot.ts(), own, (recorder, writes.known()), table, reading, span)?;
         cursor.own = Some((writes, table));
         Ok(cursor)
     }
@@ -159,7 +159,7 @@ impl<'a> Cursor<'a> {
         snapshot: &'a Snapshot,
         at: CommitTs,
         mut uppers: Vec<Upper<'a>>,
-        (track, known): (Option<Track<'a>>, &'a stretches::Own),
+        (recorder, known): (Option<ReadRecorder<'a>>, &'a stretches::Own),
         table: TableId,
         reading: Reading,
         span: Span,
@@ -185,9 +185,21 @@ impl<'a> Cursor<'a> {
         let shortcut = Shortcut::new(snapshot, view, (table, reading), known, own > 0);
         let merged = Merged::new(uppers, own, lower, shortcut);
         let (place, large, own) = (Place::Fresh, None, None);
-        let glides = track.is_none() && !reading.is_dated();
+        let can_step_in_leaf = recorder.is_none() && !reading.is_dated();
         let steps = Steps { reader, table, taken: 0 };
-        Ok(Cursor { merged, snapshot, reading, own, span, place, track, glides, large, steps, _call: call })
+        Ok(Cursor {
+            merged,
+            snapshot,
+            reading,
+            own,
+            span,
+            place,
+            recorder,
+            can_step_in_leaf,
+            large,
+            steps,
+            _call: call,
+        })
     }
 
     /// Returns the keys that the cursor was opened for.
@@ -257,7 +269,7 @@ impl<'a> Cursor<'a> {
 
     /// Moves to the next record, whose value is read only when needed. Returns whether there is one.
     pub fn advance(&mut self) -> Result<bool> {
-        if !self.glide::<true>()? {
+        if !self.step_in_leaf::<true>()? {
             self.forward()?;
         }
         Ok(self.place == Place::On)
@@ -265,7 +277,7 @@ impl<'a> Cursor<'a> {
 
     /// Moves to the previous record, whose value is read only when needed. Returns whether there is one.
     pub fn retreat(&mut self) -> Result<bool> {
-        if !self.glide::<false>()? {
+        if !self.step_in_leaf::<false>()? {
             self.backward()?;
         }
         Ok(self.place == Place::On)
@@ -273,26 +285,26 @@ impl<'a> Cursor<'a> {
 
     /// Takes a step that is certain to end on a record in the same leaf, within the span: most steps of a long scan.
     #[inline]
-    fn glide<const FORWARD: bool>(&mut self) -> Result<bool> {
+    fn step_in_leaf<const FORWARD: bool>(&mut self) -> Result<bool> {
         // If a large value could not be read, `merged` stands on it although the cursor has not moved.
-        if !self.glides || self.place != Place::On {
+        if !self.can_step_in_leaf || self.place != Place::On {
             return Ok(false);
         }
         self.snapshot.check_held()?;
-        let glided = self.merged.glide::<FORWARD>();
-        if glided {
+        let stepped = self.merged.step_in_leaf::<FORWARD>();
+        if stepped {
             self.steps.taken += 1;
             self.large = None;
         }
-        Ok(glided)
+        Ok(stepped)
     }
 
     /// Moves to the next record and returns it.
     #[inline]
     #[allow(clippy::should_implement_trait)] // It lends, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Lent<'_>> {
-        if self.glide::<true>()? {
-            return Ok(self.merged.glided());
+        if self.step_in_leaf::<true>()? {
+            return Ok(self.merged.stepped());
         }
         self.forward()?;
         self.lend()
@@ -336,8 +348,8 @@ impl<'a> Cursor<'a> {
     /// Moves to the previous record and returns it.
     #[inline]
     pub fn prev(&mut self) -> Result<Lent<'_>> {
-        if self.glide::<false>()? {
-            return Ok(self.merged.glided());
+        if self.step_in_leaf::<false>()? {
+            return Ok(self.merged.stepped());
         }
         self.backward()?;
         self.lend()
@@ -387,9 +399,9 @@ impl<'a> Cursor<'a> {
         self.snapshot.check_held()?;
         let from = if key < self.span.start() { self.span.start() } else { key };
         let on = self.merged.seek(from, self.span.end());
-        if let Some(track) = &mut self.track {
+        if let Some(recorder) = &mut self.recorder {
             // The keys between the old place and the new one were not read.
-            track.begin(from, Bound::Excluded(from));
+            recorder.begin(from, Bound::Excluded(from));
         }
         self.arrive_forward(on, false)?;
         self.lend()
@@ -399,7 +411,7 @@ impl<'a> Cursor<'a> {
     fn arrive_forward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
         let is_on = self.settle(moved)? && self.is_before_end();
         self.place = if is_on { Place::On } else { Place::AfterLast };
-        if self.track.is_some() {
+        if self.recorder.is_some() {
             self.track_forward(fresh);
         }
         Ok(())
@@ -409,7 +421,7 @@ impl<'a> Cursor<'a> {
     fn arrive_backward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
         let is_on = self.settle(moved)? && self.is_behind_start();
         self.place = if is_on { Place::On } else { Place::BeforeFirst };
-        if self.track.is_some() {
+        if self.recorder.is_some() {
             self.track_backward(fresh);
         }
         Ok(())
@@ -468,20 +480,20 @@ impl<'a> Cursor<'a> {
     /// Records what was read: from where the cursor began through the record that it reached, or to the end of the
     /// span.
     fn track_forward(&mut self, fresh: bool) {
-        let Some(track) = &mut self.track else { return };
+        let Some(recorder) = &mut self.recorder else { return };
         let high = match self.merged.entry() {
             Some((key, _)) if self.place == Place::On => Bound::Included(key),
             _ => self.span.end().map_or(Bound::Unbounded, Bound::Excluded),
         };
-        track.passed_forward(&self.span, high, fresh);
+        recorder.passed_forward(&self.span, high, fresh);
     }
 
     fn track_backward(&mut self, fresh: bool) {
-        let Some(track) = &mut self.track else { return };
+        let Some(recorder) = &mut self.recorder else { return };
         let low = match self.merged.entry() {
             Some((key, _)) if self.place == Place::On => key,
             _ => self.span.start(),
         };
-        track.passed_backward(&self.span, low, fresh);
+        recorder.passed_backward(&self.span, low, fresh);
     }
 }

@@ -7,14 +7,14 @@
 //! `read/resolve.rs` documents how a key is looked up, for the reads in `read/get.rs`.
 
 use crate::read::handle::Table;
+use crate::state::cached_slot::{CachedSlot, Permit};
 use crate::state::catalog::{TableRow, check_name};
-use crate::state::lease::{Lease, Permit};
 use crate::state::store::Store;
 use crate::state::stretches;
 use crate::state::ttl::Reading;
 use crate::state::view::{HeldView, Purpose, View};
 use base::latency::SAMPLE_EVERY;
-use base::slots::{Aside, EpochGuard, Reader};
+use base::slots::{EpochGuard, Reader, Suspended};
 use base::{CommitTs, Error, ErrorKind, Result, TableId};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -25,8 +25,8 @@ use std::sync::Arc;
 /// its own with [`Snapshot::try_clone`].
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The lease. It is always some until `drop` takes it.
-    lease: Option<Box<Lease>>,
+    /// The slot. It is always some until `drop` takes it.
+    slot: Option<Box<CachedSlot>>,
     view: HeldView,
     ts: CommitTs,
     /// The time, after it was first needed; 0 before.
@@ -54,16 +54,16 @@ impl Snapshot {
     #[inline]
     #[track_caller]
     pub(crate) fn begin(store: &Arc<Store>, purpose: Purpose) -> Result<Self> {
-        let lease = Lease::take(store)?;
-        lease.reader().introduce(store.now_ms(), Location::caller());
+        let slot = CachedSlot::take(store)?;
+        slot.reader().introduce(store.now_ms(), Location::caller());
         let held = match purpose {
-            Purpose::Read => store.views.acquire(lease.reader(), || store.clocks.visible(), purpose),
-            Purpose::Write => store.views.acquire(lease.reader(), || store.clocks.applied(), purpose),
+            Purpose::Read => store.views.acquire(slot.reader(), || store.clocks.visible(), purpose),
+            Purpose::Write => store.views.acquire(slot.reader(), || store.clocks.applied(), purpose),
         };
         let (view, ts) = held.ok_or_else(Store::closed)?;
-        lease.reader().note_ts(ts.0);
+        slot.reader().note_ts(ts.0);
         let (time_ms, known) = (Cell::new(0), stretches::Own::default());
-        Ok(Snapshot { lease: Some(lease), view, ts, time_ms, known, not_sync: PhantomData })
+        Ok(Snapshot { slot: Some(slot), view, ts, time_ms, known, not_sync: PhantomData })
     }
 
     /// Returns the time by which entries have expired for it, in milliseconds since 1970. The clock is read once: here,
@@ -82,14 +82,14 @@ impl Snapshot {
     }
 
     #[inline]
-    fn lease(&self) -> &Lease {
-        self.lease.as_ref().expect("taken by drop alone")
+    fn slot(&self) -> &CachedSlot {
+        self.slot.as_ref().expect("taken by drop alone")
     }
 
     /// Returns the store.
     #[inline]
     pub(crate) fn store(&self) -> &Arc<Store> {
-        self.lease().store()
+        self.slot().store()
     }
 
     /// Begins a call, during which the view stays.
@@ -115,8 +115,8 @@ impl Snapshot {
     /// Returns the view, and a call that lasts as long as what is returned with it.
     ///
     /// # Safety
-    /// Nothing of the view is used when the [`Aside`] is dropped.
-    pub(crate) unsafe fn keep_view(&self) -> Result<(&View, Aside<'_>)> {
+    /// Nothing of the view is used when the [`Suspended`] is dropped.
+    pub(crate) unsafe fn keep_view(&self) -> Result<(&View, Suspended<'_>)> {
         let call = self.call()?;
         // SAFETY: the call is the slot's own, and the caller promises the rest.
         Ok(unsafe { self.view.keep(call) })
@@ -125,7 +125,7 @@ impl Snapshot {
     /// Returns the right to look at pages through this snapshot's slot.
     #[inline]
     pub(crate) fn reader(&self) -> &Reader {
-        self.lease().reader()
+        self.slot().reader()
     }
 
     /// Counts a look-up. Returns whether it is one of those that are timed.
@@ -137,7 +137,7 @@ impl Snapshot {
     /// Returns the right to keep a page pinned for as long as a borrowed value lives; `None` if the limit is reached.
     #[inline]
     pub(crate) fn permit_pin(&self) -> Option<Permit<'_>> {
-        self.lease().permit_pin()
+        self.slot().permit_pin()
     }
 
     /// Returns whether nothing of `table` can be found: no memtable has a write of it and no run has pages.
@@ -176,22 +176,15 @@ impl Snapshot {
     #[track_caller]
     pub fn try_clone(&self) -> Result<Self> {
         let store = self.store();
-        let lease = Lease::take(store)?;
+        let slot = CachedSlot::take(store)?;
         let call = self.call()?;
-        lease.reader().introduce(store.now_ms(), Location::caller());
-        store.views.hold_too(self.view, &call, lease.reader());
-        lease.reader().note_ts(self.ts.0);
+        slot.reader().introduce(store.now_ms(), Location::caller());
+        store.views.hold_too(self.view, &call, slot.reader());
+        slot.reader().note_ts(self.ts.0);
         // Both snapshots have one time: the clock is read now for both.
         let time_ms = Cell::new(self.time_ms());
         let known = stretches::Own::default();
-        Ok(Snapshot {
-            lease: Some(lease),
-            view: self.view,
-            ts: self.ts,
-            time_ms,
-            known,
-            not_sync: PhantomData,
-        })
+        Ok(Snapshot { slot: Some(slot), view: self.view, ts: self.ts, time_ms, known, not_sync: PhantomData })
     }
 }
 
@@ -206,8 +199,8 @@ fn too_old() -> Error {
 impl Drop for Snapshot {
     #[inline]
     fn drop(&mut self) {
-        let lease = self.lease.take().expect("taken here alone");
-        lease.reader().let_go();
-        lease.keep();
+        let slot = self.slot.take().expect("taken here alone");
+        slot.reader().let_go();
+        slot.keep();
     }
 }

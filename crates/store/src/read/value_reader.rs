@@ -64,7 +64,7 @@ impl ValueReader {
             Located::Bytes(bytes) => Source::Bytes(bytes),
             Located::Large(large, front_bytes) => {
                 let snapshot = snapshot.try_clone()?;
-                let call = snapshot.call()?.aside();
+                let call = snapshot.call()?.suspend();
                 let pieces = Pieces::open(&snapshot.store().pool, large)?;
                 drop(call);
                 let (read, buffer, front_bytes) = (None, Vec::new(), front_bytes as u64);
@@ -98,7 +98,7 @@ impl ValueReader {
                 let (piece, from) = large.pieces.place_of(large.front_bytes + position);
                 if large.read != Some(piece) {
                     large.read = None;
-                    let _call = large.snapshot.call()?.aside();
+                    let _call = large.snapshot.call()?.suspend();
                     large.pieces.read(&large.snapshot.store().pool, piece, &mut large.buffer)?;
                     large.read = Some(piece);
                 }

@@ -10,9 +10,9 @@
 
 use crate::read::resolve::{Consumer, Place};
 use crate::read::snapshot::Snapshot;
-use crate::state::lease::Permit;
+use crate::state::cached_slot::Permit;
 use crate::state::ttl::Reading;
-use base::slots::{Aside, EpochGuard};
+use base::slots::{EpochGuard, Suspended};
 use base::{LargeRef, Result, TableId};
 use page::Value;
 use run::PinnedRecord;
@@ -41,7 +41,7 @@ enum Keeper<'s> {
     /// The borrow itself.
     Lender(PhantomData<&'s [u8]>),
     Memtable {
-        _call: Aside<'s>,
+        _call: Suspended<'s>,
     },
     Page {
         _pin: PinnedRecord,
@@ -115,7 +115,7 @@ impl<'s> Consumer<'s> for Borrow<'s> {
         let Some(value) = self.reading.value(stored)? else { return Ok(None) };
         let bytes = NonNull::from(value);
         Ok(Some(match place {
-            Place::Memtable(call) => ValueRef { bytes, _keeper: Keeper::Memtable { _call: call.aside() } },
+            Place::Memtable(call) => ValueRef { bytes, _keeper: Keeper::Memtable { _call: call.suspend() } },
             // SAFETY: the bytes were found in this page.
             Place::Page(leaf) => unsafe { ValueRef::in_page(self.snapshot, leaf.pin(), bytes) },
         }))
@@ -123,7 +123,7 @@ impl<'s> Consumer<'s> for Borrow<'s> {
 
     #[inline(always)]
     fn large(self, large: LargeRef, call: EpochGuard<'s>) -> Result<Option<ValueRef<'s>>> {
-        let _aside = call.aside();
+        let _suspended = call.suspend();
         Ok(self.snapshot.large_copy(self.reading, large)?.map(ValueRef::owned))
     }
 }

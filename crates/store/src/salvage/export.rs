@@ -8,7 +8,7 @@ use super::start::Start;
 use super::walk::{Values, Walk};
 use super::{blend, replay, stacked};
 use crate::open::recovery::{DATA, LOCK, NEW_DATA};
-use crate::state::catalog::{TableRow, WantedLayout};
+use crate::state::catalog::{RequestedLayout, TableRow};
 use crate::state::superblock::Superblock;
 use crate::state::tables::{self, Row};
 use crate::state::ttl::DATE_BYTES;
@@ -126,14 +126,14 @@ impl Salvage<'_> {
         let Some(superblock) = self.start.superblock else { return Rows { rows, is_whole: false } };
         let mut wrong = Vec::new();
         let mut walk = Walk::new(self.data.as_deref(), &self.start, TableId::PHYSICAL);
-        let mut gathered = tables::Rows::default();
+        let mut scratch = tables::Rows::default();
         let walked = walk.run(&superblock.physical, &mut |key, value| {
-            wrong.extend(gathered.push(key, value).err().map(|error| error.to_string()));
+            wrong.extend(scratch.push(key, value).err().map(|error| error.to_string()));
             Ok(())
         });
         wrong.extend(walked.err().map(|error| error.to_string()));
         wrong.extend(walk.lost.into_iter().map(|lost| lost.why));
-        for (table, found) in gathered.by_table() {
+        for (table, found) in scratch.by_table() {
             let placed = placed(found).map_err(|error| wrong.push(error.to_string()));
             rows.extend(placed.ok().map(|placed| (table, placed)));
         }
@@ -147,7 +147,7 @@ impl Salvage<'_> {
     }
 
     /// Returns the tables that certainly exist. The names of others, if found, go to `self.names`.
-    fn catalog(&mut self, runs: &Rows<Placed>) -> Result<Rows<WantedLayout>> {
+    fn catalog(&mut self, runs: &Rows<Placed>) -> Result<Rows<RequestedLayout>> {
         let mut certain = BTreeMap::new();
         let mut wrong = Vec::new();
         let mut rows = Collect::default();
@@ -216,7 +216,7 @@ impl Salvage<'_> {
     }
 
     /// Exports one table. Records are certain only if the table certainly exists.
-    fn table(&mut self, table: TableId, wanted: Option<WantedLayout>, runs: &Rows<Placed>) -> Result<()> {
+    fn table(&mut self, table: TableId, wanted: Option<RequestedLayout>, runs: &Rows<Placed>) -> Result<()> {
         let is_named = wanted.is_some();
         let name = self.names.get(&table).cloned().unwrap_or_else(|| format!("table-{}", table.0));
         let mut found = TableReport { name, ..TableReport::default() };
@@ -227,7 +227,7 @@ impl Salvage<'_> {
         }
         found.lost.sort_by(|a, b| a.low.cmp(&b.low));
         if !found.lost.is_empty() || self.report.is_outdated {
-            let stacked = wanted == Some(WantedLayout::Lsm)
+            let stacked = wanted == Some(RequestedLayout::Lsm)
                 || matches!(runs.rows.get(&table), Some(Placed::Stack(_)))
                 || self.leaves()?.hold_deletes(table);
             self.scan_table(table, walked.as_ref(), stacked, &mut found)?;

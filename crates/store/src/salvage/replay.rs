@@ -45,7 +45,7 @@ impl Replay {
         };
         let Some(attached) = Attached::recover(record, pool, reader)? else { return Ok(()) };
         for table in attached.tables() {
-            let deltas = attached.of(table);
+            let deltas = attached.runs(table);
             for delta in deltas {
                 delta.records.check(pool, &mut |_| Ok(()))?;
             }

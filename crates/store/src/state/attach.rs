@@ -21,7 +21,7 @@ use base::slots::Reader;
 use base::{CheckpointNo, Error, Result, TableId};
 use page::Value;
 use pool::Pool;
-use run::{Builder, Delta, Editor, Merge, Run, Site};
+use run::{Builder, Delta, Editor, Merge, Run, WriteContext};
 use space::{Extent, Space};
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ impl Attached {
 
     /// Returns the runs that the commit attached to `table`, newest first.
     #[inline]
-    pub fn of(&self, table: TableId) -> &[Delta] {
+    pub fn runs(&self, table: TableId) -> &[Delta] {
         match self.tables.binary_search_by_key(&table, |row| row.0) {
             Ok(at) => &self.tables[at].1,
             Err(_) => &[],
@@ -153,7 +153,7 @@ pub(crate) fn attached_since(birth: CheckpointNo) -> CheckpointNo {
 impl Absorb<'_> {
     /// Runs steps 1 to 3. Returns the table's `run` combined with `attached` above it.
     pub fn absorb(&self, run: Run, table: TableId, attached: &Attached) -> Result<(Run, page::EditCounters)> {
-        let deltas = attached.of(table);
+        let deltas = attached.runs(table);
         let mut editor = self.editor(run, table);
         for (start, end) in deltas.iter().flat_map(|delta| delta.ranges.iter()) {
             editor.remove_range(start, end)?;
@@ -193,10 +193,10 @@ impl Absorb<'_> {
     fn merged(&self, deltas: &[Delta], take: &mut dyn FnMut(&[u8], Value<'_>) -> Result<()>) -> Result<()> {
         let mut merge = Merge::open(deltas, self.pool, self.reader)?;
         let (pool, reader, space, birth) = (self.pool, self.reader, self.space, self.birth);
-        let site = Site { pool, reader, space, birth };
-        while merge.next(&mut |value| site.retire_value(value))? {
+        let context = WriteContext { pool, reader, space, birth };
+        while merge.next(&mut |value| context.retire_value(value))? {
             let (key, value) = merge.entry().expect("the merge is on a record");
-            take(key, self.reading.unless_expired(value, &site)?)?;
+            take(key, self.reading.unless_expired(value, &context)?)?;
         }
         Ok(())
     }

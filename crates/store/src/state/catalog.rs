@@ -27,7 +27,7 @@ use std::str::FromStr;
 
 /// The layout that a table's owner asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum WantedLayout {
+pub enum RequestedLayout {
     /// One B+tree, edited in place by each checkpoint: fast reads and scans, and the least space.
     #[default]
     BTree,
@@ -36,36 +36,36 @@ pub enum WantedLayout {
     Lsm,
 }
 
-impl WantedLayout {
+impl RequestedLayout {
     /// All layouts.
-    pub const ALL: [WantedLayout; 2] = [WantedLayout::BTree, WantedLayout::Lsm];
+    pub const ALL: [RequestedLayout; 2] = [RequestedLayout::BTree, RequestedLayout::Lsm];
 
     /// Returns the layout's name: `btree` or `lsm`.
     pub fn name(self) -> &'static str {
         match self {
-            WantedLayout::BTree => "btree",
-            WantedLayout::Lsm => "lsm",
+            RequestedLayout::BTree => "btree",
+            RequestedLayout::Lsm => "lsm",
         }
     }
 }
 
-impl fmt::Display for WantedLayout {
+impl fmt::Display for RequestedLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for WantedLayout {
+impl FromStr for RequestedLayout {
     type Err = Error;
 
     /// ```
-    /// use pando_store::WantedLayout;
-    /// assert_eq!("lsm".parse::<WantedLayout>()?, WantedLayout::Lsm);
-    /// assert!("heap".parse::<WantedLayout>().is_err());
+    /// use pando_store::RequestedLayout;
+    /// assert_eq!("lsm".parse::<RequestedLayout>()?, RequestedLayout::Lsm);
+    /// assert!("heap".parse::<RequestedLayout>().is_err());
     /// # base::Result::Ok(())
     /// ```
     fn from_str(name: &str) -> Result<Self> {
-        let found = WantedLayout::ALL.into_iter().find(|layout| layout.name() == name);
+        let found = RequestedLayout::ALL.into_iter().find(|layout| layout.name() == name);
         found.ok_or_else(|| Error::invalid(format!("a table's layout must be btree or lsm, not {name:?}")))
     }
 }
@@ -122,7 +122,7 @@ pub struct TableRow {
     /// The id of the table.
     pub id: TableId,
     /// The layout of the table.
-    pub layout: WantedLayout,
+    pub layout: RequestedLayout,
     /// The TTL, if the table's values have dates.
     pub ttl: Option<Ttl>,
     /// The compression of its leaves, while it is an LSM table.
@@ -146,8 +146,8 @@ impl TableRow {
         let mut out = Vec::with_capacity(24);
         out.put_u32(self.id.0);
         out.put_u8(match self.layout {
-            WantedLayout::BTree => BTREE_TAG,
-            WantedLayout::Lsm => LSM_TAG,
+            RequestedLayout::BTree => BTREE_TAG,
+            RequestedLayout::Lsm => LSM_TAG,
         });
         if let Some(ttl) = self.ttl {
             out.put_u8(TTL_TAG);
@@ -167,8 +167,8 @@ impl TableRow {
         let row = (|| {
             let id = TableId(reader.u32()?);
             let layout = match reader.u8()? {
-                BTREE_TAG => WantedLayout::BTree,
-                LSM_TAG => WantedLayout::Lsm,
+                BTREE_TAG => RequestedLayout::BTree,
+                LSM_TAG => RequestedLayout::Lsm,
                 _ => return None,
             };
             let mut row = TableRow { id, layout, ttl: None, compression: Compression::None };
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn rows_come_back_and_others_are_refused() {
         let ttl = Ttl { ms: 60_000, floor_ms: 7 };
-        let (layout, compression) = (WantedLayout::Lsm, Compression::None);
+        let (layout, compression) = (RequestedLayout::Lsm, Compression::None);
         let row = TableRow { id: TableId(16), layout, ttl: Some(ttl), compression };
         let plain = TableRow { ttl: None, ..row };
         let bytes = row.encode();

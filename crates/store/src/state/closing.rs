@@ -17,8 +17,8 @@
 //! them never tears a superblock, and after the bytes that a checkpoint writes. A note stays true: what is durable
 //! stays durable, and later blocks come after it.
 
-use crate::state::lease::Lease;
-use crate::state::room::Credit;
+use crate::state::cached_slot::CachedSlot;
+use crate::state::reserve::Allowance;
 use crate::state::store::Store;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
 use base::codec::{Reader, Writer};
@@ -102,7 +102,7 @@ impl Store {
             return Ok(());
         }
         self.feeds.wake();
-        Lease::forget_all(self);
+        CachedSlot::forget_all(self);
         // A thread inside a checkpoint, a commit or a piece of a value finishes first.
         let mut superblock = self.checkpoints.claim();
         let _stopped = self.early.stop();
@@ -110,7 +110,7 @@ impl Store {
         if self.check_ownership(&superblock).is_ok() || self.latch.check().is_ok() {
             // A closed file needs no reserve for a next checkpoint. A failure here costs only space.
             self.free_unneeded();
-            base::sync::lock(&self.committer).room = Credit::default();
+            base::sync::lock(&self.committer).room = Allowance::default();
             let _ = self.give_back(true);
             let _ = self.reserve_log(&[]);
         }

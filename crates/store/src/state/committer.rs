@@ -1,6 +1,6 @@
 //! The state that the commit lock guards.
 
-use crate::state::room::Credit;
+use crate::state::reserve::Allowance;
 use crate::state::view::SealedMemtable;
 use base::{CommitTs, Lsn, TableId};
 use memtable::{Memtable, Writer};
@@ -31,7 +31,7 @@ pub(crate) struct Committer {
     /// The time by which the newest checkpoint drops expired entries.
     pub dropping_at_ms: u64,
     /// What may be committed before room on the disk is checked again.
-    pub room: Credit,
+    pub room: Allowance,
 }
 
 /// The number of commits to a table, and of the puts, deletes and range deletes in them.
@@ -58,7 +58,7 @@ impl Committer {
             written,
             may_drop: false,
             dropping_at_ms: 0,
-            room: Credit::default(),
+            room: Allowance::default(),
         }
     }
 }

@@ -153,7 +153,7 @@ mod tests {
         let (dir, database) = (MemDir::new(), DatabaseId(7));
         let row = crate::catalog::TableRow {
             id: base::TableId(16),
-            layout: crate::WantedLayout::Lsm,
+            layout: crate::RequestedLayout::Lsm,
             ttl: None,
             compression: crate::Compression::None,
         };

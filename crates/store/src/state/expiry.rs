@@ -131,7 +131,7 @@ impl Expiry {
 
 /// What one view holds and the newest does not.
 #[derive(Debug)]
-struct Kept {
+struct Retained {
     checkpoint: CheckpointNo,
     memtables: Vec<(usize, u64)>,
 }
@@ -139,7 +139,7 @@ struct Kept {
 /// A census of what is kept for whom: collected under locks, evaluated without.
 #[derive(Debug)]
 struct Census {
-    views: HashMap<u64, Kept>,
+    views: HashMap<u64, Retained>,
     /// The sealed memtables that are kept only for validation: the first view without each, its address, its bytes.
     history: Vec<(u64, usize, u64)>,
     /// The retired units, by the first checkpoint that may reach them and the one that retired them.
@@ -158,7 +158,7 @@ impl Census {
             let memtables = view.memtables().map(address_and_bytes);
             memtables.filter(|(address, _)| !needed.contains(address)).collect()
         };
-        let kept = |view: &View| Kept { checkpoint: view.checkpoint, memtables: others(view) };
+        let kept = |view: &View| Retained { checkpoint: view.checkpoint, memtables: others(view) };
         let past = |sealed: &SealedMemtable| {
             let (address, bytes) = address_and_bytes(&sealed.memtable);
             (!needed.contains(&address)).then_some((sealed.first_view, address, bytes))

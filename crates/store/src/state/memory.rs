@@ -14,7 +14,7 @@
 mod make_room;
 
 use crate::state::options::Shares;
-use base::budget::{Account, Charge, Held, Holder};
+use base::budget::{Account, Charge, Held, MemoryCategory};
 use base::sync::lock;
 use memtable::{Memtable, Writer};
 use pool::Pool;
@@ -51,9 +51,9 @@ pub struct MemoryStats {
     pub peak_bytes: u64,
     /// The number of databases that share the budget.
     pub databases: u64,
-    /// The bytes that this database uses, by holder.
+    /// The bytes that this database uses, by category.
     pub held: Held,
-    /// The bytes that all databases that share the budget use, by holder.
+    /// The bytes that all databases that share the budget use, by category.
     pub held_by_all: Held,
 }
 
@@ -83,8 +83,8 @@ impl Memory {
     pub fn new(account: Arc<Account>, shares: Shares, mapped_bytes: usize) -> Memory {
         // The pools of other databases evict pages. If they have none, it is charged nevertheless, because it is
         // mapped.
-        let log = account.charge_making_room(Holder::Log, mapped_bytes);
-        let log = log.unwrap_or_else(|| account.charge_by_force(Holder::Log, mapped_bytes));
+        let log = account.charge_making_room(MemoryCategory::Log, mapped_bytes);
+        let log = log.unwrap_or_else(|| account.charge_by_force(MemoryCategory::Log, mapped_bytes));
         Memory { account, shares, log: Mutex::new(log), attendant: OnceLock::new() }
     }
 
@@ -98,24 +98,24 @@ impl Memory {
         lock(&self.log).shrink_to(0);
     }
 
-    /// Creates a memtable whose memory is charged, first to `credit`.
-    pub fn new_memtable(&self, credit: Option<Charge>) -> (Arc<Memtable>, Writer) {
-        charged_memtable(&self.account, credit, self.shares.memtable_chunk_bytes)
+    /// Creates a memtable whose memory is charged, first to `allowance`.
+    pub fn new_memtable(&self, allowance: Option<Charge>) -> (Arc<Memtable>, Writer) {
+        charged_memtable(&self.account, allowance, self.shares.memtable_chunk_bytes)
     }
 
     /// Charges the dirty pages of a checkpoint beyond the reserve: its share, or what the budget has of it.
     pub fn charge_dirty_pages(&self) -> Charge {
         let mut bytes = self.shares.dirty_bytes.saturating_sub(self.account.reserve_bytes());
         while bytes >= 256 << 10 {
-            if let Some(charge) = self.account.charge_making_room(Holder::Checkpoint, bytes) {
+            if let Some(charge) = self.account.charge_making_room(MemoryCategory::Checkpoint, bytes) {
                 return charge;
             }
             bytes /= 2;
         }
-        Charge::none(&self.account, Holder::Checkpoint)
+        Charge::none(&self.account, MemoryCategory::Checkpoint)
     }
 
-    /// Returns the use of the budget by holder.
+    /// Returns the use of the budget by category.
     pub fn stats(&self) -> MemoryStats {
         let budget = self.account.budget();
         MemoryStats {
@@ -154,9 +154,9 @@ const MOST_MOMENTS: u32 = 10_000;
 /// Creates a memtable that is charged to `account`.
 pub(crate) fn charged_memtable(
     account: &Arc<Account>,
-    credit: Option<Charge>,
+    allowance: Option<Charge>,
     chunk_bytes: usize,
 ) -> (Arc<Memtable>, Writer) {
-    let credit = credit.unwrap_or_else(|| Charge::none(account, Holder::Memtables));
-    Memtable::charged(credit, chunk_bytes)
+    let allowance = allowance.unwrap_or_else(|| Charge::none(account, MemoryCategory::Memtables));
+    Memtable::charged(allowance, chunk_bytes)
 }

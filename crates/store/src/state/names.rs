@@ -1,7 +1,7 @@
 //! The names of tables by id, and the changes that a commit makes to whole tables: read from the catalog's rows in its
 //! record.
 
-use crate::state::catalog::{Compression, TableRow, WantedLayout};
+use crate::state::catalog::{Compression, RequestedLayout, TableRow};
 use base::op::{Decoder, Op};
 use base::{Error, Result, TableId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ impl TableInfo {
     }
 
     /// Returns the layout that was requested for the table.
-    pub fn layout(&self) -> WantedLayout {
+    pub fn layout(&self) -> RequestedLayout {
         self.row.layout
     }
 
@@ -148,7 +148,7 @@ mod tests {
     use base::op::Encoder;
 
     fn row(id: u32) -> TableRow {
-        let (layout, compression) = (WantedLayout::BTree, Compression::None);
+        let (layout, compression) = (RequestedLayout::BTree, Compression::None);
         TableRow { id: TableId(id), layout, ttl: None, compression }
     }
 

@@ -1,7 +1,7 @@
 //! The options with which a database is opened.
 
 use base::budget::Budget;
-use base::seams::Clock;
+use base::env::Clock;
 use base::{DatabaseId, limits};
 use std::sync::Arc;
 use std::time::Duration;

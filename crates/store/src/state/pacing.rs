@@ -301,7 +301,7 @@ impl Pressure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::seams::Random;
+    use base::env::Random;
 
     const LIMIT: u64 = 24 << 20;
     const SEAL: u64 = LIMIT / 3;

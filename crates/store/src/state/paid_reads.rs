@@ -6,7 +6,7 @@
 
 use crate::state::store::Store;
 use base::TableId;
-use base::budget::{Charge, Holder};
+use base::budget::{Charge, MemoryCategory};
 use std::cell::{Cell, RefCell};
 use std::ops::Bound;
 use txn::{RangeToken, ReadSet};
@@ -81,13 +81,14 @@ impl PaidReads {
     fn make_room(&self, store: &Store, set: &mut ReadSet) {
         let (limit, wanted) = (set.limit_bytes(), set.limit_bytes() * 2);
         let charge = self.charge.take();
-        let mut charge = charge.unwrap_or_else(|| Charge::none(store.account(), Holder::WriteSets));
+        let mut charge = charge.unwrap_or_else(|| Charge::none(store.account(), MemoryCategory::WriteSets));
         let may_have_more = set.is_short_of_bytes() && wanted <= store.memory.shares.read_set_bytes();
         if may_have_more && charge.resize(wanted) {
             set.set_limit_bytes(wanted);
         } else {
             set.join();
-            charge.join(store.account().charge_by_force(Holder::WriteSets, set.limit_bytes() - limit));
+            charge
+                .join(store.account().charge_by_force(MemoryCategory::WriteSets, set.limit_bytes() - limit));
         }
         self.charge.set(Some(charge));
     }

@@ -28,7 +28,7 @@
 //! takes another seat. What it needed is not freed before the next look, which gives it the time.
 
 use base::codec::{Reader, Writer};
-use base::seams::Random;
+use base::env::Random;
 use base::{CheckpointNo, DatabaseId, Error, ErrorKind, Result, checksum};
 use io::{Dir, File, Lock, Origin};
 use std::sync::Arc;

@@ -19,7 +19,7 @@
 use base::slots::EpochGuard;
 use base::{Error, Result, TableId};
 use pool::Pool;
-use run::{Delta, Probe, Run, Said, Spot};
+use run::{Delta, Probe, RecordPosition, Run, Said};
 use std::sync::Arc;
 
 /// The number of neighbours of a class that are merged; simulations merge fewer.
@@ -145,11 +145,16 @@ impl Stack {
 
     /// Finds the record of `key` that counts, which may be a delete.
     #[inline]
-    pub fn find(&self, pool: &Pool, guard: &mut EpochGuard<'_>, key: &[u8]) -> Result<Option<Spot>> {
+    pub fn find(
+        &self,
+        pool: &Pool,
+        guard: &mut EpochGuard<'_>,
+        key: &[u8],
+    ) -> Result<Option<RecordPosition>> {
         let probe = Probe::new(key);
         for entry in &*self.entries {
             match entry.delta.find(pool, guard, probe)? {
-                Some(Said::Record(spot)) => return Ok(Some(spot)),
+                Some(Said::Record(position)) => return Ok(Some(position)),
                 Some(Said::Covered) => return Ok(None),
                 None => {}
             }

@@ -7,7 +7,7 @@
 //! | `memory` | what is charged to the budget, and each purpose's share of it |
 //! | `views`, `clocks`, `slots`, `expiry`, `known` | what readers see, who reads, how long, and which keys are empty |
 //! | `log`, `committer`, `catalog` | the commit path, the state under its lock, and the last change of the catalog |
-//! | `space`, `rooms`, `early` | units of the data file: used, reserved, and written before their commit |
+//! | `space`, `reservations`, `early` | units of the data file: used, reserved, and written before their commit |
 //! | `checkpoints`, `upkeep`, `merging` | the last superblock, other work of checkpoints, their progress |
 //! | `processes` | locks, forks, and readers in other processes |
 //! | `time`, `latch`, `tallies` | the time of entries that expire, the failure that stopped writing, and counts |
@@ -30,12 +30,12 @@ use crate::state::memory::Memory;
 use crate::state::options::Options;
 use crate::state::pacing::{Merging, Progress};
 use crate::state::processes::Processes;
-use crate::state::room::Rooms;
+use crate::state::reserve::Reservations;
 use crate::state::stretches::Known;
 use crate::state::time::Time;
 use crate::state::upkeep::Upkeep;
 use crate::state::view::Views;
-use base::budget::Holder;
+use base::budget::MemoryCategory;
 use base::latency::{Cause, Latencies};
 use base::slots::Slots;
 use base::{DatabaseId, Error, ErrorKind, Lsn, Result, TableId};
@@ -92,7 +92,7 @@ pub struct Store {
     pub(crate) known: Known,
     pub(crate) processes: Processes,
     pub(crate) tallies: Tallies,
-    pub(crate) rooms: Rooms,
+    pub(crate) reservations: Reservations,
 }
 
 /// Counts of events since the database was opened.
@@ -234,8 +234,8 @@ impl Store {
         let Progress { merged_bytes, left_ns } = self.merging.progress();
         let log_bytes = self.log.end().lsn.0.saturating_sub(self.checkpoints.replay_from().0);
         let (of_all, own) = (
-            self.memory.account.budget().held_as(Holder::Memtables),
-            self.memory.account.held().of(Holder::Memtables),
+            self.memory.account.budget().held_as(MemoryCategory::Memtables),
+            self.memory.account.held().bytes(MemoryCategory::Memtables),
         );
         // What only open readers keep is not debt, and cannot be merged. What they may keep beyond the writers' share
         // takes the pool's room; excusing more would expire readers that slower writers leave alone.

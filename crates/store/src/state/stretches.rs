@@ -19,7 +19,7 @@
 //!
 //! A read that skips no dead entries, or only a few, does not use this module: it takes no lock and writes nothing.
 
-use base::budget::{Account, Charge, Holder};
+use base::budget::{Account, Charge, MemoryCategory};
 use base::sync::lock;
 use base::{CommitTs, TableId};
 use std::cell::RefCell;
@@ -159,7 +159,7 @@ impl Known {
     /// Creates empty knowledge, which later takes at most a 64th of the memory, or 4 MiB.
     pub fn new(account: &Arc<Account>) -> Known {
         let most_bytes = (account.budget().limit_bytes() / 64).min(4 << 20);
-        let charge = Charge::none(account, Holder::Memtables);
+        let charge = Charge::none(account, MemoryCategory::Memtables);
         Known { most_bytes, tables: Mutex::new(Tables { by_id: HashMap::new(), charge }) }
     }
 
@@ -192,7 +192,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::seams::Random;
+    use base::env::Random;
 
     /// The test compares with an array of what is known of each key.
     #[test]

@@ -232,8 +232,8 @@ impl Tables {
             None => Ok(None),
             Some(Layout::BTree(run)) => run.get(pool, guard, key),
             Some(Layout::Lsm(stack)) => {
-                let Some(spot) = stack.find(pool, guard, key)? else { return Ok(None) };
-                let leaf = spot.leaf(pool, guard)?;
+                let Some(position) = stack.find(pool, guard, key)? else { return Ok(None) };
+                let leaf = position.leaf(pool, guard)?;
                 Ok((leaf.value() != Value::Deleted).then_some(leaf))
             }
         }

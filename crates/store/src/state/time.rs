@@ -17,7 +17,7 @@
 
 mod keep;
 
-use base::seams::{Clock, Moment};
+use base::env::{Clock, Moment};
 use base::sync::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

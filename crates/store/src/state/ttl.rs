@@ -27,7 +27,7 @@ use crate::state::catalog::TableRow;
 use base::op::{Decoder, Op};
 use base::{Error, LargeRef, Result, TableId};
 use page::Value;
-use run::Site;
+use run::WriteContext;
 use std::time::Duration;
 
 /// The length of the date before each value of a dated table: milliseconds since 1970, little-endian.
@@ -175,16 +175,16 @@ impl Reading {
         }
     }
 
-    /// Turns a record's expired value into a delete for a checkpoint, and returns its extents to `site`.
+    /// Turns a record's expired value into a delete for a checkpoint, and frees its extents through `context`.
     ///
     /// # Errors
     /// As [`Reading::value`]; those of giving extents up.
     #[inline]
-    pub fn unless_expired<'v>(self, value: Value<'v>, site: &Site<'_>) -> Result<Value<'v>> {
+    pub fn unless_expired<'v>(self, value: Value<'v>, context: &WriteContext<'_>) -> Result<Value<'v>> {
         if !self.has_expired(value)? {
             return Ok(value);
         }
-        site.retire_value(value)?;
+        context.retire_value(value)?;
         Ok(Value::Deleted)
     }
 

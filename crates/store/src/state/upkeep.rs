@@ -4,7 +4,7 @@
 //! No other lock is taken under its locks.
 
 use crate::state::options::{Options, SLICE_MEMTABLES};
-use crate::state::wanted::Wanted;
+use crate::state::requested::Requested;
 use base::TableId;
 use base::sync::lock;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard};
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     /// The layouts that the catalog requests.
-    pub wanted: Wanted,
+    pub wanted: Requested,
     /// The bytes that are merged of an LSM table at a time.
     pub slice_bytes: u64,
     /// The number of runs of a size that are merged into one.
@@ -41,7 +41,7 @@ impl Upkeep {
     /// Creates the state in which everything begins anew. Memtables are sealed at `seal_bytes`.
     pub fn new(options: &Options, seal_bytes: usize) -> Upkeep {
         Upkeep {
-            wanted: Wanted::default(),
+            wanted: Requested::default(),
             slice_bytes: options.slice_bytes.min(SLICE_MEMTABLES * seal_bytes as u64),
             fan: options.fan,
             relocation: Mutex::default(),

@@ -32,7 +32,7 @@
 
 use crate::state::attach::Attached;
 use crate::state::tables::Tables;
-use base::slots::{Announced, Aside, EpochGuard, Holding, Reader, Slots};
+use base::slots::{Announced, EpochGuard, Holding, Reader, Slots, Suspended};
 use base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use base::sync::{Arc, Mutex, lock};
 use base::{CheckpointNo, CommitTs, TableId};
@@ -85,7 +85,7 @@ impl SealedMemtable {
     #[inline]
     pub fn attached_for(&self, table: TableId, ts: CommitTs) -> &[Delta] {
         match &self.attached {
-            Some(attached) if self.sealed_at <= ts => attached.of(table),
+            Some(attached) if self.sealed_at <= ts => attached.runs(table),
             _ => &[],
         }
     }
@@ -341,9 +341,9 @@ impl HeldView {
     /// Returns the view, for as long as a call is kept that looks at no frame.
     ///
     /// # Safety
-    /// As for [`HeldView::get`]; and nothing of the view is used when the returned [`Aside`] is dropped.
-    pub unsafe fn keep<'a>(self, call: EpochGuard<'a>) -> (&'a View, Aside<'a>) {
+    /// As for [`HeldView::get`]; and nothing of the view is used when the returned [`Suspended`] is dropped.
+    pub unsafe fn keep<'a>(self, call: EpochGuard<'a>) -> (&'a View, Suspended<'a>) {
         // SAFETY: the caller promises that the slot is in a call, and `reclaim` frees no view of such a slot.
-        (unsafe { &*self.0 }, call.aside())
+        (unsafe { &*self.0 }, call.suspend())
     }
 }

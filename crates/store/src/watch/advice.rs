@@ -16,7 +16,7 @@
 //! The figures are made to be compared with each other. Keys that are written in order, and reads of few hot keys, make
 //! a B+tree cheaper than estimated: these are not known before they were measured.
 
-use crate::state::catalog::WantedLayout;
+use crate::state::catalog::RequestedLayout;
 use crate::state::store::Store;
 use crate::watch::stats::TableStats;
 use base::Result;
@@ -80,7 +80,7 @@ pub struct Costs {
 
 impl Costs {
     /// Returns the cost of these operations together, in nanoseconds.
-    pub fn of(&self, operations: Operations) -> f64 {
+    pub fn total_ns(&self, operations: Operations) -> f64 {
         self.get_ns * operations.gets as f64
             + self.move_ns * operations.moves as f64
             + self.write_ns * operations.writes as f64
@@ -94,9 +94,9 @@ pub struct Advice {
     /// The name of the table.
     pub table: String,
     /// The layout that the table has, or is being changed to.
-    pub layout: WantedLayout,
+    pub layout: RequestedLayout,
     /// The recommended layout; `None`: there were too few operations for a recommendation.
-    pub advised: Option<WantedLayout>,
+    pub advised: Option<RequestedLayout>,
     /// The operations on the table that were counted or assumed.
     pub operations: Operations,
     /// The approximate number of records of the table.
@@ -133,12 +133,12 @@ struct Shape {
     /// The number of levels of a tree.
     height: u64,
     /// The write amplification, if it is known for this layout.
-    measured: Option<(WantedLayout, f64)>,
+    measured: Option<(RequestedLayout, f64)>,
 }
 
 /// The data of the database.
 #[derive(Clone, Copy, Debug)]
-struct House {
+struct Parameters {
     page_bytes: f64,
     pool_bytes: f64,
     memtable_bytes: f64,
@@ -146,7 +146,7 @@ struct House {
 }
 
 impl Shape {
-    fn of(stats: &TableStats, layout: WantedLayout) -> Shape {
+    fn new(stats: &TableStats, layout: RequestedLayout) -> Shape {
         let records = stats.approximate_records.max(1) as f64;
         let amplification = || (layout, stats.written_bytes as f64 / stats.committed_bytes as f64);
         let is_much = stats.committed_bytes >= LEAST_WRITTEN_BYTES;
@@ -159,7 +159,7 @@ impl Shape {
     }
 }
 
-impl House {
+impl Parameters {
     /// Returns the costs of both layouts. `share` is this table's share of the writes to all tables.
     fn costs(&self, shape: Shape, share: f64) -> (Costs, Costs) {
         let record_bytes = shape.record_bytes;
@@ -174,9 +174,9 @@ impl House {
         let estimated = rewritten * self.page_bytes / (in_checkpoint * record_bytes);
         // Loaded data that bypassed the log counts as written and not as put: more than the worst case is not a
         // measurement.
-        let amplification = measured(WantedLayout::BTree).map_or(estimated, |of| of.min(estimated));
+        let amplification = measured(RequestedLayout::BTree).map_or(estimated, |of| of.min(estimated));
         let lsm_amplification =
-            measured(WantedLayout::Lsm).map_or(LSM_WRITTEN, |of| of.min(2.0 * LSM_WRITTEN));
+            measured(RequestedLayout::Lsm).map_or(LSM_WRITTEN, |of| of.min(2.0 * LSM_WRITTEN));
         let leaves_per_write = amplification * record_bytes / self.page_bytes;
         let btree = Costs {
             get_ns: height * PAGE_NS + missed(EDITED_FILL) * DISK_NS,
@@ -209,7 +209,7 @@ impl Store {
         write_bytes_per_s: Option<u64>,
     ) -> Result<Vec<Advice>> {
         let (tables, counted) = (self.snapshot()?.tables()?, self.table_stats()?);
-        let house = House {
+        let parameters = Parameters {
             page_bytes: self.page_bytes as f64,
             pool_bytes: self.memory.shares.pool_bytes as f64,
             memtable_bytes: self.memory.shares.seal_bytes as f64,
@@ -225,7 +225,7 @@ impl Store {
                 None if all_writes > 0 => of.writes as f64 / all_writes as f64,
                 _ => 1.0,
             };
-            advice.push(advise(of, table.layout(), assumed.unwrap_or(done), house, share));
+            advice.push(advise(of, table.layout(), assumed.unwrap_or(done), parameters, share));
         }
         Ok(advice)
     }
@@ -233,17 +233,17 @@ impl Store {
 
 fn advise(
     stats: &TableStats,
-    layout: WantedLayout,
+    layout: RequestedLayout,
     operations: Operations,
-    house: House,
+    parameters: Parameters,
     share: f64,
 ) -> Advice {
-    let shape = Shape::of(stats, layout);
-    let (btree, lsm) = house.costs(shape, share);
-    let (as_btree, as_lsm) = (btree.of(operations), lsm.of(operations));
+    let shape = Shape::new(stats, layout);
+    let (btree, lsm) = parameters.costs(shape, share);
+    let (as_btree, as_lsm) = (btree.total_ns(operations), lsm.total_ns(operations));
     let cheaper = match layout {
-        WantedLayout::BTree if as_lsm * CLEARLY < as_btree => WantedLayout::Lsm,
-        WantedLayout::Lsm if as_btree * CLEARLY < as_lsm => WantedLayout::BTree,
+        RequestedLayout::BTree if as_lsm * CLEARLY < as_btree => RequestedLayout::Lsm,
+        RequestedLayout::Lsm if as_btree * CLEARLY < as_lsm => RequestedLayout::BTree,
         layout => layout,
     };
     let done = operations.gets + operations.moves + operations.writes;
@@ -264,7 +264,7 @@ fn advise(
         lsm,
         even_gets_per_write: (saved > 0.0 && lost > 0.0).then(|| saved / lost),
         switch_bytes: switch_bytes as u64,
-        switch_seconds: switch_bytes / house.write_bytes_per_s,
+        switch_seconds: switch_bytes / parameters.write_bytes_per_s,
     }
 }
 
@@ -272,8 +272,8 @@ fn advise(
 mod tests {
     use super::*;
 
-    const HOUSE: House =
-        House { page_bytes: 16384.0, pool_bytes: 1e9, memtable_bytes: 32e6, write_bytes_per_s: 200e6 };
+    const PARAMETERS: Parameters =
+        Parameters { page_bytes: 16384.0, pool_bytes: 1e9, memtable_bytes: 32e6, write_bytes_per_s: 200e6 };
 
     fn stats(records: u64) -> TableStats {
         let record_bytes = records * 100;
@@ -287,14 +287,14 @@ mod tests {
         }
     }
 
-    fn advised(records: u64, layout: WantedLayout, gets: u64, moves: u64, writes: u64) -> WantedLayout {
-        let advice = advise(&stats(records), layout, Operations { gets, moves, writes }, HOUSE, 1.0);
+    fn advised(records: u64, layout: RequestedLayout, gets: u64, moves: u64, writes: u64) -> RequestedLayout {
+        let advice = advise(&stats(records), layout, Operations { gets, moves, writes }, PARAMETERS, 1.0);
         advice.advised.expect("enough was done")
     }
 
     #[test]
     fn opposite_uses_want_opposite_layouts() {
-        use WantedLayout::{BTree, Lsm};
+        use RequestedLayout::{BTree, Lsm};
         for layout in [BTree, Lsm] {
             assert_eq!(advised(50_000_000, layout, 0, 0, 1_000_000), Lsm, "written alone");
             assert_eq!(advised(1_000_000, layout, 10_000_000, 0, 10_000), BTree, "read alone");
@@ -304,9 +304,9 @@ mod tests {
 
     #[test]
     fn what_fits_one_memtable_is_a_btree_and_what_is_idle_stays() {
-        assert_eq!(advised(10_000, WantedLayout::Lsm, 0, 0, 1_000_000), WantedLayout::BTree);
+        assert_eq!(advised(10_000, RequestedLayout::Lsm, 0, 0, 1_000_000), RequestedLayout::BTree);
         let nothing = TableStats::default();
-        let idle = advise(&nothing, WantedLayout::Lsm, Operations::default(), HOUSE, 1.0);
+        let idle = advise(&nothing, RequestedLayout::Lsm, Operations::default(), PARAMETERS, 1.0);
         assert_eq!(idle.advised, None);
         assert!(idle.btree.write_ns.is_finite() && idle.switch_bytes == 0);
     }
@@ -316,19 +316,20 @@ mod tests {
         let writes = Operations { writes: 1_000_000, ..Operations::default() };
         let (committed_bytes, written_bytes) = (100 << 20, 150 << 20);
         let of = TableStats { committed_bytes, written_bytes, ..stats(50_000_000) };
-        let advice = advise(&of, WantedLayout::BTree, writes, HOUSE, 1.0);
+        let advice = advise(&of, RequestedLayout::BTree, writes, PARAMETERS, 1.0);
         assert_eq!(advice.measured_amplification, Some(1.5));
         assert_eq!((advice.btree.write_amplification, advice.lsm.write_amplification), (1.5, LSM_WRITTEN));
-        assert_eq!(advice.advised, Some(WantedLayout::BTree), "written in order");
+        assert_eq!(advice.advised, Some(RequestedLayout::BTree), "written in order");
     }
 
     #[test]
     fn at_the_even_point_both_cost_the_same() {
-        let house = House { pool_bytes: 8e9, ..HOUSE };
-        let advice = advise(&stats(50_000_000), WantedLayout::BTree, Operations::default(), house, 1.0);
+        let parameters = Parameters { pool_bytes: 8e9, ..PARAMETERS };
+        let advice =
+            advise(&stats(50_000_000), RequestedLayout::BTree, Operations::default(), parameters, 1.0);
         let even = advice.even_gets_per_write.unwrap();
         let operations = Operations { gets: (even * 1e6) as u64, moves: 0, writes: 1_000_000 };
-        let (btree, lsm) = (advice.btree.of(operations), advice.lsm.of(operations));
+        let (btree, lsm) = (advice.btree.total_ns(operations), advice.lsm.total_ns(operations));
         assert!((btree / lsm - 1.0).abs() < 0.01, "{btree} and {lsm}");
     }
 }

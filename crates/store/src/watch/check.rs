@@ -216,7 +216,7 @@ impl Store {
         // the table.
         let expected = Expected { table: None, newest: Some(CheckpointNo(newest.0 + 1)) };
         for table in attached.tables() {
-            for delta in attached.of(table) {
+            for delta in attached.runs(table) {
                 self.check_delta(delta, table, expected, findings, extents);
             }
         }

@@ -5,7 +5,7 @@
 
 use crate::state::pacing::Cause;
 use crate::watch::stats::Stats;
-use base::budget::Holder;
+use base::budget::MemoryCategory;
 
 /// A number in [`Stats`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ fn size(name: &'static str, meaning: &'static str, value: u64) -> Figure {
 
 impl Stats {
     /// Returns the numbers of the database as a whole, in the order of the layers. [`Stats::numbers`] also has those
-    /// by holder and by cause.
+    /// by category and by cause.
     pub fn figures(&self) -> Vec<Figure> {
         let mut figures = self.operations();
         figures.extend(self.storage());
@@ -40,7 +40,7 @@ impl Stats {
         figures
     }
 
-    /// Returns all numbers with flat names: the [figures](Stats::figures), then `memory_{holder}_bytes`, and for
+    /// Returns all numbers with flat names: the [figures](Stats::figures), then `memory_{category}_bytes`, and for
     /// writers `debt_{cause}_permille`, `delays_{cause}` and `delays_{cause}_ns`.
     ///
     /// ```
@@ -49,8 +49,9 @@ impl Stats {
     /// ```
     pub fn numbers(&self) -> Vec<(String, u64)> {
         let figures = self.figures().into_iter().map(|figure| (figure.name.to_owned(), figure.value));
-        let held =
-            |holder: Holder| (format!("memory_{}_bytes", holder.name()), self.memory.held.of(holder) as u64);
+        let held = |category: MemoryCategory| {
+            (format!("memory_{}_bytes", category.name()), self.memory.held.bytes(category) as u64)
+        };
         let debts = |cause: Cause| {
             let (name, delays) = (cause.name(), self.pacing.delays[cause as usize]);
             [
@@ -59,7 +60,7 @@ impl Stats {
                 (format!("delays_{name}_ns"), delays.total_ns),
             ]
         };
-        figures.chain(Holder::ALL.map(held)).chain(Cause::ALL.into_iter().flat_map(debts)).collect()
+        figures.chain(MemoryCategory::ALL.map(held)).chain(Cause::ALL.into_iter().flat_map(debts)).collect()
     }
 
     fn short_of_room(&self) -> u64 {

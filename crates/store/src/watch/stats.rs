@@ -119,7 +119,7 @@ impl Store {
 
 impl Waits {
     /// Returns the waits for `cause`.
-    pub fn of(&self, cause: Cause) -> Latency {
+    pub fn get(&self, cause: Cause) -> Latency {
         self.by_cause[cause as usize]
     }
 }
@@ -173,7 +173,7 @@ impl Store {
             let reads = reads.get(&table.id()).copied().unwrap_or_default();
             let written = written.get(&table.id()).copied().unwrap_or_default();
             let attached = sealed.iter().flat_map(|sealed| sealed.attached_for(table.id(), snapshot.ts()));
-            let in_pages = InPages::of(&tables, attached, table.id(), self.page_bytes as u64);
+            let in_pages = InPages::measure(&tables, attached, table.id(), self.page_bytes as u64);
             Ok(TableStats {
                 approximate_records: snapshot.approximate_len(&table)?,
                 name: table.name().to_owned(),
@@ -215,7 +215,7 @@ impl Store {
             cursor_moves: reads.cursor_moves,
             dead_passed: tally(&tallies.dead_passed),
             writes,
-            latencies: Waits { by_cause: Cause::ALL.map(|cause| self.slots.latencies.of(cause)) },
+            latencies: Waits { by_cause: Cause::ALL.map(|cause| self.slots.latencies.get(cause)) },
             page_bytes: self.page_bytes as u64,
             checkpoint: checkpoint.0,
             checkpoints: tally(&tallies.checkpoints),

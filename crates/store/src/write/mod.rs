@@ -2,7 +2,7 @@
 
 pub mod transaction;
 mod gap;
-pub(crate) mod gathered;
+pub(crate) mod scratch;
 mod table_changes;
 pub(crate) mod scan_mut;
 pub(crate) mod value_writer;

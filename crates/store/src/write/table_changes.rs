@@ -5,7 +5,7 @@
 //! another meaning now.
 
 use crate::read::handle::Table;
-use crate::state::catalog::{Compression, TableRow, WantedLayout, check_name};
+use crate::state::catalog::{Compression, RequestedLayout, TableRow, check_name};
 use crate::state::ttl::{Reading, Ttl};
 use crate::uncommitted::write_set::{Own, Prior, Savepoint};
 use crate::write::transaction::Transaction;
@@ -30,7 +30,7 @@ impl Transaction {
 
     /// Returns a handle that is valid only in this transaction so far.
     fn handle(&self, name: &str, row: TableRow) -> Table {
-        let mut made = self.gathered().made.borrow_mut();
+        let mut made = self.scratch().made.borrow_mut();
         if let Some((_, known)) =
             made.iter().rev().find(|(_, known)| known.row() == row && known.name() == name)
         {
@@ -43,7 +43,7 @@ impl Transaction {
 
     /// Marks the handles that were made since `savepoint` as undone.
     pub(crate) fn undo_made_since(&mut self, savepoint: Savepoint) {
-        self.gathered().made.borrow_mut().retain(|(moment, table)| {
+        self.scratch().made.borrow_mut().retain(|(moment, table)| {
             let is_undone = savepoint.is_before(*moment);
             if is_undone {
                 table.undo();
@@ -56,7 +56,7 @@ impl Transaction {
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if there is already a table of this name.
-    pub fn create_table(&mut self, name: &str, layout: WantedLayout) -> Result<Table> {
+    pub fn create_table(&mut self, name: &str, layout: RequestedLayout) -> Result<Table> {
         self.create_table_with(name, layout, None, Compression::None)
     }
 
@@ -70,7 +70,7 @@ impl Transaction {
     pub fn create_table_with(
         &mut self,
         name: &str,
-        layout: WantedLayout,
+        layout: RequestedLayout,
         ttl: Option<Duration>,
         compression: Compression,
     ) -> Result<Table> {
@@ -128,7 +128,7 @@ impl Transaction {
     ///
     /// # Errors
     /// [`ErrorKind::Missing`] if the table does not exist.
-    pub fn set_layout(&mut self, table: &Table, layout: WantedLayout) -> Result<()> {
+    pub fn set_layout(&mut self, table: &Table, layout: RequestedLayout) -> Result<()> {
         self.admit_name(table)?;
         let row = self.row_now(table)?;
         if row.layout != layout {
@@ -188,11 +188,11 @@ impl Transaction {
         Ok(())
     }
 
-    fn check_compression(&self, name: &str, layout: WantedLayout, compression: Compression) -> Result<()> {
+    fn check_compression(&self, name: &str, layout: RequestedLayout, compression: Compression) -> Result<()> {
         if compression == Compression::None {
             return Ok(());
         }
-        if layout != WantedLayout::Lsm {
+        if layout != RequestedLayout::Lsm {
             return Err(Error::invalid(format!(
                 "table {name:?} has layout {layout}, but only an LSM table's pages can be compressed; \
                  give it layout lsm first"
@@ -210,7 +210,7 @@ impl Transaction {
     /// Returns whether neither this transaction's writes nor anything that it sees holds a byte of the table, including
     /// deleted entries.
     fn is_unwritten(&self, id: TableId) -> Result<bool> {
-        let spilled = self.spills.as_ref().is_some_and(|spills| !spills.of(id).is_empty());
+        let spilled = self.spills.as_ref().is_some_and(|spills| !spills.deltas(id).is_empty());
         Ok(self.snapshot.is_blank(id)? && !spilled && self.writes().tables().all(|table| table != id))
     }
 

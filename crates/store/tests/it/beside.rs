@@ -1,10 +1,10 @@
 //! Readers beside a writer: what they show is always the state of one commit, whatever the writer does meanwhile.
 
-use base::seams::Random;
+use base::env::Random;
 use base::{ErrorKind, Result};
 use io::{Dir, MemDir};
 use pando_store::{
-    Follower, Options, Snapshot, Store, Table, Transaction, TransactionOptions, WantedLayout, beside,
+    Follower, Options, RequestedLayout, Snapshot, Store, Table, Transaction, TransactionOptions, beside,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ fn step(store: &Arc<Store>, table: &Table, model: &mut Model, random: &mut Rando
     })
 }
 
-fn follow_a_history(seed: u64, memory_bytes: usize, layout: WantedLayout) -> Result<()> {
+fn follow_a_history(seed: u64, memory_bytes: usize, layout: RequestedLayout) -> Result<()> {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let mut random = Random::seeded(seed);
     let mut store = writer(&dir)?;
@@ -136,7 +136,7 @@ fn follow_a_history(seed: u64, memory_bytes: usize, layout: WantedLayout) -> Res
 #[test]
 fn each_state_is_that_of_a_commit() -> Result<()> {
     for seed in 0..12 {
-        for layout in [WantedLayout::BTree, WantedLayout::Lsm] {
+        for layout in [RequestedLayout::BTree, RequestedLayout::Lsm] {
             follow_a_history(seed, 8 << 20, layout)?;
         }
     }
@@ -148,7 +148,7 @@ fn each_state_is_that_of_a_commit() -> Result<()> {
 fn a_reader_with_little_memory_follows_from_checkpoint_to_checkpoint() -> Result<()> {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let store = pando_store::open_or_create(Arc::clone(&dir), &options(64 << 20))?;
-    let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+    let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
     let (read, mut follower) = reader(&dir, 2 << 20)?;
     let count = || content(&read.snapshot()?, "t").map(|found| found.len());
     for round in 0..40_u32 {
@@ -175,7 +175,7 @@ fn a_reader_with_little_memory_never_goes_back() -> Result<()> {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let often = Options { seal_bytes: Some(300 << 10), ..options(64 << 20) };
     let store = pando_store::open_or_create(Arc::clone(&dir), &often)?;
-    let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+    let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
     let (read, mut follower) = reader(&dir, 2 << 20)?;
     let (mut last, mut stalled, mut checkpoints) = (0, 0, 0);
     for round in 0..400_u32 {
@@ -206,7 +206,7 @@ fn a_reader_with_little_memory_never_goes_back() -> Result<()> {
 fn what_is_not_acknowledged_is_not_shown() -> Result<()> {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let store = writer(&dir)?;
-    let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+    let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
     let (read, mut follower) = reader(&dir, 8 << 20)?;
     let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
     tx.put(&table, b"k", b"v")?;
@@ -229,7 +229,7 @@ fn runs_that_a_commit_attached_are_read() -> Result<()> {
     let (read, mut follower) = reader(&dir, 8 << 20)?;
     // More than a transaction keeps in memory.
     write(&store, |tx| {
-        let table = tx.create_table("t", WantedLayout::Lsm)?;
+        let table = tx.create_table("t", RequestedLayout::Lsm)?;
         (0..20_000_u32).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[3; 100]))
     })?;
     follower.catch_up()?;
@@ -252,7 +252,7 @@ fn a_reader_that_stands_still_is_bounded() -> Result<()> {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let most = Options { max_pinned_space_bytes: Some(2 << 20), ..options(8 << 20) };
     let store = pando_store::open_or_create(Arc::clone(&dir), &most)?;
-    let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+    let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
     let (read, mut follower) = reader(&dir, 8 << 20)?;
     follower.catch_up()?;
     let snapshot = read.snapshot()?;
@@ -310,7 +310,7 @@ fn a_reader_that_came_first_follows_the_writer_that_comes() -> Result<()> {
         disk.keep_history(false);
         let dir = disk.dir();
         let store = writer(&dir)?;
-        let table = write(&store, |tx| tx.create_table("t", WantedLayout::ALL[seed as usize % 2]))?;
+        let table = write(&store, |tx| tx.create_table("t", RequestedLayout::ALL[seed as usize % 2]))?;
         let mut model = Model::new();
         (0..40).try_for_each(|round| step(&store, &table, &mut model, &mut random, round))?;
         if seed % 3 == 0 {
@@ -364,7 +364,7 @@ fn a_reader_that_came_first_follows_the_writer_that_comes() -> Result<()> {
 fn with_one_table() -> Result<Arc<dyn Dir>> {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let store = writer(&dir)?;
-    write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+    write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
     store.close()?;
     Ok(dir)
 }
@@ -399,7 +399,7 @@ fn a_feed_ends_by_name_when_a_writer_comes() -> Result<()> {
     let mut feed = reader.feed(None)?;
     assert!(feed.advance()? && !feed.advance()?);
     let store = writer(&dir)?;
-    write(&store, |tx| tx.create_table("u", WantedLayout::BTree))?;
+    write(&store, |tx| tx.create_table("u", RequestedLayout::BTree))?;
     follower.catch_up()?;
     assert_eq!(feed.advance().expect_err("another process writes").kind(), ErrorKind::Locked);
     assert_eq!(reader.feed(None).expect_err("another process writes").kind(), ErrorKind::Locked);

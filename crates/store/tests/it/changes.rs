@@ -3,11 +3,11 @@
 //! go on; read from the beginning, from random commits, and late.
 
 use base::ErrorKind;
-use base::seams::Random;
+use base::env::Random;
 use io::{Dir, MemDir};
 use pando_store::changes::{Change, Feed, Operation, TableChange};
 use pando_store::{
-    Compression, Forks, Options, Repeat, Span, Store, Table, Transaction, TransactionOptions, WantedLayout,
+    Compression, Forks, Options, Repeat, RequestedLayout, Span, Store, Table, Transaction, TransactionOptions,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -96,7 +96,7 @@ impl Bed {
         if self.model.contains_key(&name) {
             return;
         }
-        let layout = if self.random.chance(1, 2) { WantedLayout::BTree } else { WantedLayout::Lsm };
+        let layout = if self.random.chance(1, 2) { RequestedLayout::BTree } else { RequestedLayout::Lsm };
         let ttl = self.random.chance(1, 4).then_some(Duration::from_secs(86_400));
         tx.create_table_with(&name, layout, ttl, Compression::None).unwrap();
         self.model.insert(name, Records::new());
@@ -120,10 +120,10 @@ impl Bed {
                 }
             }
             4 => {
-                let other = if table.layout() == WantedLayout::BTree {
-                    WantedLayout::Lsm
+                let other = if table.layout() == RequestedLayout::BTree {
+                    RequestedLayout::Lsm
                 } else {
-                    WantedLayout::BTree
+                    RequestedLayout::BTree
                 };
                 tx.set_layout(&table, other).unwrap();
             }
@@ -364,7 +364,7 @@ fn a_late_feed_loses_its_place_and_never_stops_the_writer() {
     let store = open(&options);
     let mut feed = store.feed(None).unwrap();
     let mut tx = begin(&store, Durability::Buffered);
-    let table = tx.create_table("t", WantedLayout::BTree).unwrap();
+    let table = tx.create_table("t", RequestedLayout::BTree).unwrap();
     commit(&store, tx);
     assert!(feed.advance().unwrap());
     for round in 0..200_u32 {
@@ -388,7 +388,7 @@ fn only_what_is_visible_is_shown() {
     let store = open(&options());
     let mut feed = store.feed(None).unwrap();
     let mut tx = begin(&store, Durability::Sync);
-    let table = tx.create_table("t", WantedLayout::BTree).unwrap();
+    let table = tx.create_table("t", RequestedLayout::BTree).unwrap();
     let applied = tx.apply().unwrap();
     assert!(!feed.advance().unwrap(), "its flush has not come");
     // What hangs on it is not visible either.
@@ -421,7 +421,7 @@ fn a_follower_repeats_each_commit_once() {
         follower.check().unwrap();
     }
     let mut tx = begin(&follower, Durability::Buffered);
-    tx.create_table("own", WantedLayout::BTree).unwrap();
+    tx.create_table("own", RequestedLayout::BTree).unwrap();
     commit(&follower, tx);
     bed.run(2);
     assert!(feed.advance().unwrap());

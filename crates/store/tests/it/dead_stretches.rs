@@ -1,10 +1,11 @@
 //! Cursors over what is dead: they see what they should, whatever was found out before, and pass over dead entries a
 //! few times at most, however often they are asked.
 
-use base::seams::{Clock, Random};
+use base::env::{Clock, Random};
 use io::{Dir, MemDir};
 use pando_store::{
-    Compression, Cursor, Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout,
+    Compression, Cursor, Options, RequestedLayout, Snapshot, Span, Store, Table, Transaction,
+    TransactionOptions,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use txn::{Durability, Isolation};
 
-const LAYOUTS: [WantedLayout; 2] = WantedLayout::ALL;
+const LAYOUTS: [RequestedLayout; 2] = RequestedLayout::ALL;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -48,7 +49,7 @@ impl Bed {
         self.commit(tx);
     }
 
-    fn table(&self, layout: WantedLayout, ttl: Option<Duration>) -> Table {
+    fn table(&self, layout: RequestedLayout, ttl: Option<Duration>) -> Table {
         let mut tx = self.begin();
         let table = tx.create_table_with("t", layout, ttl, Compression::None).unwrap();
         self.commit(tx);
@@ -193,7 +194,7 @@ fn every_snapshot_sees_its_records_whatever_others_found_empty() {
 const COUNT: u64 = 4_000;
 
 /// Records 0 to [`COUNT`], in the memtable or below it.
-fn filled(layout: WantedLayout, below: bool) -> (Bed, Table) {
+fn filled(layout: RequestedLayout, below: bool) -> (Bed, Table) {
     let bed = Bed::new();
     let table = bed.table(layout, None);
     for from in (0..COUNT).step_by(500) {
@@ -266,7 +267,7 @@ fn a_queue_costs_the_same_however_long_it_has_been_used() {
 #[test]
 fn a_queue_within_one_transaction_costs_the_same_too() {
     for below in [false, true] {
-        let (bed, table) = filled(WantedLayout::BTree, below);
+        let (bed, table) = filled(RequestedLayout::BTree, below);
         bed.write(|tx| {
             for n in 0..COUNT - 1 {
                 let first = ends(&mut tx.cursor(&table, Span::all()).unwrap(), true, 1);
@@ -284,7 +285,7 @@ fn a_queue_within_one_transaction_costs_the_same_too() {
 /// Many queues in one table, one behind the other.
 #[test]
 fn each_of_many_queues_has_its_own_stretch() {
-    let (bed, table) = filled(WantedLayout::BTree, true);
+    let (bed, table) = filled(RequestedLayout::BTree, true);
     const EACH: u64 = 200;
     let first = |queue: u64| {
         let snapshot = bed.store.snapshot().unwrap();
@@ -354,7 +355,7 @@ fn a_transaction_sees_what_it_puts_and_brings_back_into_a_stretch_that_it_found_
 /// A bulk load is no put, and must be seen where nothing was.
 #[test]
 fn a_transaction_sees_what_it_loads_into_a_stretch_that_it_found_empty() {
-    let (bed, table) = filled(WantedLayout::BTree, true);
+    let (bed, table) = filled(RequestedLayout::BTree, true);
     bed.write(|tx| {
         (0..COUNT - 1).for_each(|n| tx.delete(&table, &key(n)).unwrap());
         let first =

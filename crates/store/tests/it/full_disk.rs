@@ -1,9 +1,9 @@
 //! A full disk, and a data file with holes: free units for which the file system has no blocks any more.
 
 use base::ErrorKind;
-use base::seams::Random;
+use base::env::Random;
 use io::sim::SimDisk;
-use pando_store::{Options, Span, Store, Transaction, TransactionOptions, WantedLayout};
+use pando_store::{Options, RequestedLayout, Span, Store, Transaction, TransactionOptions};
 use std::sync::Arc;
 
 fn open(disk: &SimDisk) -> Arc<Store> {
@@ -31,7 +31,7 @@ fn a_checkpoint_on_a_full_disk_absorbs_what_was_committed() {
         disk.keep_history(false);
         let store = open(&disk);
         let mut tx = Transaction::begin(&store, TransactionOptions::default()).unwrap();
-        let table = tx.create_table("t", WantedLayout::ALL[seed as usize % 2]).unwrap();
+        let table = tx.create_table("t", RequestedLayout::ALL[seed as usize % 2]).unwrap();
         store.acknowledge(tx.apply().unwrap()).unwrap();
         let count = 2_000 + random.below(2_000);
         for from in (0..count).step_by(100) {

@@ -2,9 +2,9 @@
 //! known of a stretch is never more than the snapshot says, and what was not looked up is validated all the same.
 
 use base::ErrorKind;
-use base::seams::Random;
+use base::env::Random;
 use io::{Dir, MemDir};
-use pando_store::{Options, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
+use pando_store::{Options, RequestedLayout, Span, Store, Table, Transaction, TransactionOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use txn::{Durability, Isolation};
@@ -141,7 +141,7 @@ impl Bed {
 
 #[test]
 fn inserts_that_are_spared_look_ups_agree_with_a_map() {
-    for layout in WantedLayout::ALL {
+    for layout in RequestedLayout::ALL {
         for seed in 0..40 {
             // Shown if it fails.
             println!("{layout:?}, seed {seed}");
@@ -169,7 +169,7 @@ fn a_row_in_a_known_stretch_conflicts() {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let store = open(&dir);
     let mut tx = begin(&store);
-    let table = tx.create_table("t", WantedLayout::BTree).unwrap();
+    let table = tx.create_table("t", RequestedLayout::BTree).unwrap();
     tx.put(&table, b"zz", b"").unwrap();
     let applied = tx.apply().unwrap();
     store.acknowledge(applied).unwrap();

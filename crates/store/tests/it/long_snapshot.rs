@@ -2,11 +2,11 @@
 //! memory what is not the writers'.
 
 use base::Result;
-use base::budget::Holder;
-use base::seams::Random;
+use base::budget::MemoryCategory;
+use base::env::Random;
 use io::{Dir, MemDir};
 use pando_store::checkpoint::Step;
-use pando_store::{Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
+use pando_store::{Options, RequestedLayout, Snapshot, Span, Store, Table, Transaction, TransactionOptions};
 use std::sync::Arc;
 
 const RECORDS: u32 = 3000;
@@ -37,7 +37,7 @@ fn pages_that_came_and_went_while_it_is_open_are_used_again() -> Result<()> {
     let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
     let store = pando_store::open_or_create(dir, &options)?;
     let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
-    let table = tx.create_table("t", WantedLayout::BTree)?;
+    let table = tx.create_table("t", RequestedLayout::BTree)?;
     store.acknowledge(tx.apply()?)?;
     put_all(&store, &table, 0)?;
     let first = store.snapshot()?;
@@ -71,7 +71,7 @@ fn pages_that_came_and_went_while_it_is_open_are_used_again() -> Result<()> {
 
 /// What memtables hold of the budget, by the books.
 fn held(store: &Store) -> Result<usize> {
-    Ok(store.stats()?.memory.held.of(Holder::Memtables))
+    Ok(store.stats()?.memory.held.bytes(MemoryCategory::Memtables))
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn memtables_come_back_at_the_switch_and_what_it_keeps_is_no_debt() -> Result<()
     let options = Options { page_bytes: Some(4096), memory_bytes: 8 << 20, ..Options::default() };
     let store = pando_store::open_or_create(dir, &options)?;
     let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
-    let table = tx.create_table("t", WantedLayout::BTree)?;
+    let table = tx.create_table("t", RequestedLayout::BTree)?;
     store.acknowledge(tx.apply()?)?;
     let fill = || {
         (0..500_u32).try_for_each(|key| {
@@ -128,7 +128,7 @@ fn a_value_that_is_reached_through_a_memtable_stays() -> Result<()> {
         let options = Options { page_bytes, large_bytes, memory_bytes: 8 << 20, ..Options::default() };
         let store = pando_store::open_or_create(dir, &options)?;
         let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
-        let table = tx.create_table("t", WantedLayout::ALL[seed as usize % 2])?;
+        let table = tx.create_table("t", RequestedLayout::ALL[seed as usize % 2])?;
         store.acknowledge(tx.apply()?)?;
         store.checkpoint()?;
         let value = |round: u8, key: u8| vec![round ^ key.wrapping_mul(31); 9_000];

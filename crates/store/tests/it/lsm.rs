@@ -1,12 +1,12 @@
 //! LSM tables against `BTreeMap`: spilled, merged slice by slice, switched, dropped, reopened; in both layouts at once.
 
 use base::ErrorKind;
-use base::seams::Random;
+use base::env::Random;
 use io::{Dir, MemDir};
 use pando_store::relocate::Compaction;
 use pando_store::tables::Layout;
 use pando_store::{
-    Compression, Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout,
+    Compression, Options, RequestedLayout, Snapshot, Span, Store, Table, Transaction, TransactionOptions,
 };
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -45,7 +45,7 @@ fn commit(store: &Store, tx: Transaction) {
     store.acknowledge(applied).unwrap();
 }
 
-fn create(store: &Arc<Store>, name: &str, layout: WantedLayout) -> Table {
+fn create(store: &Arc<Store>, name: &str, layout: RequestedLayout) -> Table {
     let mut tx = begin(store);
     let table = tx.create_table(name, layout).unwrap();
     commit(store, tx);
@@ -57,7 +57,7 @@ fn set_compression(store: &Arc<Store>, name: &str, compression: Compression) {
     let mut tx = begin(store);
     let table = tx.table(name).unwrap().unwrap();
     let set = tx.set_compression(&table, compression);
-    assert_eq!(set.is_err(), table.layout() == WantedLayout::BTree && compression == Compression::Lz4);
+    assert_eq!(set.is_err(), table.layout() == RequestedLayout::BTree && compression == Compression::Lz4);
     commit(store, tx);
 }
 
@@ -139,7 +139,7 @@ fn layout_of(store: &Store, table: &Table) -> Option<Layout> {
 #[test]
 fn an_lsm_table_is_a_map() {
     for seed in 0..12 {
-        run(seed, WantedLayout::Lsm, 0, 4096);
+        run(seed, RequestedLayout::Lsm, 0, 4096);
     }
 }
 
@@ -147,18 +147,18 @@ fn an_lsm_table_is_a_map() {
 #[test]
 fn a_compressed_table_is_a_map() {
     for seed in 200..212 {
-        run(seed, WantedLayout::Lsm, if seed % 3 == 0 { 25 } else { 0 }, 8192 << (seed % 3));
+        run(seed, RequestedLayout::Lsm, if seed % 3 == 0 { 25 } else { 0 }, 8192 << (seed % 3));
     }
 }
 
 #[test]
 fn a_table_that_is_switched_again_and_again_is_a_map() {
     for seed in 100..112 {
-        run(seed, if seed % 2 == 0 { WantedLayout::Lsm } else { WantedLayout::BTree }, 25, 4096);
+        run(seed, if seed % 2 == 0 { RequestedLayout::Lsm } else { RequestedLayout::BTree }, 25, 4096);
     }
 }
 
-fn run(seed: u64, layout: WantedLayout, switches: u64, page_bytes: usize) {
+fn run(seed: u64, layout: RequestedLayout, switches: u64, page_bytes: usize) {
     // Shown if it fails: not every check below knows it.
     println!("seed {seed}");
     let mut random = Random::seeded(seed);
@@ -194,7 +194,7 @@ fn run(seed: u64, layout: WantedLayout, switches: u64, page_bytes: usize) {
             }
             85..88 if random.chance(1, 4) => compact(&store),
             88..91 if random.below(100) < switches => {
-                let to = WantedLayout::ALL[random.below(2) as usize];
+                let to = RequestedLayout::ALL[random.below(2) as usize];
                 let mut tx = begin(&store);
                 tx.set_layout(&table, to).unwrap();
                 commit(&store, tx);
@@ -224,16 +224,16 @@ fn run(seed: u64, layout: WantedLayout, switches: u64, page_bytes: usize) {
     compact(&store);
     verify(&store.snapshot().unwrap(), &table, &model, &mut random);
     let row = store.snapshot().unwrap().table("t").unwrap().unwrap();
-    if row.compression() == Compression::Lz4 && row.layout() == WantedLayout::Lsm && !model.is_empty() {
+    if row.compression() == Compression::Lz4 && row.layout() == RequestedLayout::Lsm && !model.is_empty() {
         let stats = &store.table_stats().unwrap()[0];
         assert!(stats.saved_bytes > 0, "seed {seed}: {stats:?}");
     }
     let wanted = store.snapshot().unwrap().table("t").unwrap().unwrap().layout();
     match layout_of(&store, &table) {
         None => assert!(model.is_empty()),
-        Some(Layout::BTree(_)) => assert_eq!(wanted, WantedLayout::BTree, "seed {seed}"),
+        Some(Layout::BTree(_)) => assert_eq!(wanted, RequestedLayout::BTree, "seed {seed}"),
         Some(Layout::Lsm(stack)) => {
-            assert_eq!(wanted, WantedLayout::Lsm, "seed {seed}");
+            assert_eq!(wanted, RequestedLayout::Lsm, "seed {seed}");
             assert_eq!(stack.entries().len(), 1, "seed {seed}: wholly merged");
             assert!(!stack.entries()[0].delta.records.deletes);
         }
@@ -254,7 +254,7 @@ fn deltas_that_many_range_deletes_empty_leave_nothing() {
     // Nothing is spilled, so that all ranges come in one memtable.
     let options = Options { write_set_bytes: Some(1 << 20), ..options((1 << 20, 8, 4096)) };
     let store = pando_store::open_or_create(Arc::clone(&dir), &options).unwrap();
-    let table = create(&store, "t", WantedLayout::Lsm);
+    let table = create(&store, "t", RequestedLayout::Lsm);
     let key = |n: u32| format!("{n:06}").into_bytes();
     for third in 0..3 {
         let mut tx = begin(&store);
@@ -291,7 +291,7 @@ fn compression_is_what_the_next_merge_does() {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let merging = (1 << 20, 8, 16384);
     let mut store = open(&dir, merging);
-    let table = create(&store, "t", WantedLayout::Lsm);
+    let table = create(&store, "t", RequestedLayout::Lsm);
     let mut random = Random::seeded(5);
     let mut model = Model::new();
     let mut fill = |store: &Arc<Store>, model: &mut Model| {
@@ -325,7 +325,7 @@ fn compression_is_what_the_next_merge_does() {
     assert!(report.saved_bytes > report.leaves * 16384 / 3, "{report:?}");
     let mut tx = begin(&store);
     let handle = tx.table("t").unwrap().unwrap();
-    tx.set_layout(&handle, WantedLayout::BTree).unwrap();
+    tx.set_layout(&handle, RequestedLayout::BTree).unwrap();
     commit(&store, tx);
     store.checkpoint().unwrap();
     compact(&store);
@@ -344,15 +344,15 @@ fn a_table_that_cannot_be_compressed_says_so() {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let store = open(&dir, (1 << 20, 8, 8192));
     let mut tx = begin(&store);
-    let made = tx.create_table_with("t", WantedLayout::BTree, None, Compression::Lz4).unwrap_err();
+    let made = tx.create_table_with("t", RequestedLayout::BTree, None, Compression::Lz4).unwrap_err();
     assert!(made.kind() == ErrorKind::Invalid && made.message().contains("give it layout lsm"), "{made}");
-    let table = tx.create_table("t", WantedLayout::BTree).unwrap();
+    let table = tx.create_table("t", RequestedLayout::BTree).unwrap();
     assert_eq!(tx.set_compression(&table, Compression::Lz4).unwrap_err().kind(), ErrorKind::Invalid);
     tx.set_compression(&table, Compression::None).unwrap();
     drop(tx);
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let store = open(&dir, (1 << 20, 8, 4096));
     let mut tx = begin(&store);
-    let made = tx.create_table_with("t", WantedLayout::Lsm, None, Compression::Lz4).unwrap_err();
+    let made = tx.create_table_with("t", RequestedLayout::Lsm, None, Compression::Lz4).unwrap_err();
     assert!(made.kind() == ErrorKind::Invalid && made.message().contains("larger pages"), "{made}");
 }

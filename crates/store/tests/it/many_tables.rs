@@ -4,7 +4,7 @@
 
 use io::Dir;
 use io::sim::{CallKind, SimDisk};
-use pando_store::{Options, Store, Transaction, TransactionOptions, WantedLayout};
+use pando_store::{Options, RequestedLayout, Store, Transaction, TransactionOptions};
 use std::sync::Arc;
 use txn::{Durability, Isolation};
 
@@ -48,7 +48,7 @@ fn cost(tables: u32) -> Cost {
     let store = open(&disk);
     write(&store, |tx| {
         for at in 0..tables {
-            let layout = WantedLayout::ALL[at as usize % 2];
+            let layout = RequestedLayout::ALL[at as usize % 2];
             let table = tx.create_table(&name(at), layout).unwrap();
             tx.put(&table, b"key", b"value").unwrap();
         }

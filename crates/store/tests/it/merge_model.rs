@@ -1,6 +1,6 @@
 //! The merged cursor over random layers, against one `BTreeMap`, under random seeks and turns.
 
-use base::seams::Random;
+use base::env::Random;
 use base::{CommitTs, Error, Result, TableId};
 use memtable::Memtable;
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ impl Layer for List {
         steps.min(5) as u32
     }
     /// Not onto every seventh record, as if its value lay elsewhere.
-    fn glide(&mut self, forward: bool) -> bool {
+    fn step_in_leaf(&mut self, forward: bool) -> bool {
         let here = self.here();
         let next = if forward { Some(here + 1) } else { here.checked_sub(1) };
         let next = next.filter(|next| *next < self.records.len() && next % 7 != 0);
@@ -230,7 +230,7 @@ fn random_move(
     }
 }
 
-/// Up to twenty steps in one direction, glided where that goes.
+/// Up to twenty steps in one direction, within a leaf where that is possible.
 fn walk<const FORWARD: bool>(
     random: &mut Random,
     cursor: &mut Merged<Upper<'_>, List>,
@@ -240,8 +240,8 @@ fn walk<const FORWARD: bool>(
 ) -> Result<bool> {
     for _ in 0..random.below(20) {
         *at = if FORWARD { (*at + 1).min(keys.len() + 1) } else { at.saturating_sub(1) };
-        if cursor.glide::<FORWARD>() {
-            let (key, _) = cursor.entry().expect("a glide ends on an entry");
+        if cursor.step_in_leaf::<FORWARD>() {
+            let (key, _) = cursor.entry().expect("a step in a leaf ends on an entry");
             assert_eq!(key, keys[*at - 1].0);
             assert!(if FORWARD {
                 end.is_none_or(|end| key < end)

@@ -1,7 +1,7 @@
 //! Two writers that no lock kept apart, and directories that are no longer where they were opened. The first writer is
 //! refused, and commits that the second one acknowledged survive. A failure prints the seed that repeats it.
 
-use base::seams::Random;
+use base::env::Random;
 use base::{ErrorKind, Result};
 use io::sim::{CallKind, Fault, FaultError, SimDisk};
 use pando_store::{Options, Store, Transaction, TransactionOptions};
@@ -27,7 +27,7 @@ fn put(store: &Arc<Store>, key: &str) -> Result<()> {
     let mut tx = Transaction::begin(store, TransactionOptions::default())?;
     let table = match tx.table("t")? {
         Some(table) => table,
-        None => tx.create_table("t", pando_store::WantedLayout::BTree)?,
+        None => tx.create_table("t", pando_store::RequestedLayout::BTree)?,
     };
     tx.put(&table, key.as_bytes(), &[7; 300])?;
     let applied = tx.apply()?;

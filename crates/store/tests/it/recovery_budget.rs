@@ -1,9 +1,9 @@
 //! A log that was written with much memory is recovered with little, to the same records, also in several attempts.
 
-use base::seams::Random;
+use base::env::Random;
 use base::{CommitTs, Result};
 use io::{Dir, MemDir};
-use pando_store::{Options, Span, Store, Transaction, TransactionOptions, WantedLayout};
+use pando_store::{Options, RequestedLayout, Span, Store, Transaction, TransactionOptions};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn write(store: &Arc<Store>, seed: u64, spills: bool) -> Result<Model> {
     let mut random = Random::seeded(seed);
     let mut model = Model::new();
     let mut tx = Transaction::begin(store, TransactionOptions::default())?;
-    let table = tx.create_table("t", WantedLayout::BTree)?;
+    let table = tx.create_table("t", RequestedLayout::BTree)?;
     store.acknowledge(tx.apply()?)?;
     let key = |random: &mut Random| format!("{:05}", random.below(20_000)).into_bytes();
     for commit in 0..400 {
@@ -107,7 +107,7 @@ fn what_fits_is_recovered_without_a_checkpoint() {
 /// The least budget that pages of 16 KiB allow, and commits of every length up to many times of it.
 #[test]
 fn the_least_budget_recovers_any_log() {
-    for (seed, layout) in (0..).zip(WantedLayout::ALL) {
+    for (seed, layout) in (0..).zip(RequestedLayout::ALL) {
         let options = |memory_bytes| Options { page_bytes: Some(16384), memory_bytes, ..Options::default() };
         let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
         let store = pando_store::open_or_create(Arc::clone(&dir), &options(512 << 20)).unwrap();

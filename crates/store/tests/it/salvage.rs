@@ -9,14 +9,14 @@
 //!    attached is damaged, the log is not followed beyond that commit: histories with such runs are held against the
 //!    first two alone.)
 
-use base::seams::Random;
+use base::env::Random;
 use base::{DatabaseId, ErrorKind, PagePtr, Result, TableId};
 use io::{Dir, MemDir};
 use page::{Kind, Page, Value};
 use pando_store::salvage::{Report, Sink, Trust, salvage};
 use pando_store::superblock::Superblock;
 use pando_store::tables::{Row, table_of_key};
-use pando_store::{Compression, Options, Span, Store, Transaction, TransactionOptions, WantedLayout};
+use pando_store::{Compression, Options, RequestedLayout, Span, Store, Transaction, TransactionOptions};
 use run::{Delta, Pieces};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -97,9 +97,9 @@ impl History {
             }
             Some(table) => Some(table),
             None if name == "b" && self.compresses => {
-                Some(tx.create_table_with(name, WantedLayout::Lsm, None, Compression::Lz4)?)
+                Some(tx.create_table_with(name, RequestedLayout::Lsm, None, Compression::Lz4)?)
             }
-            None => Some(tx.create_table(name, WantedLayout::BTree)?),
+            None => Some(tx.create_table(name, RequestedLayout::BTree)?),
         };
         if let Some(table) = &table {
             self.names.insert(table.id(), name.to_owned());

@@ -1,9 +1,9 @@
 //! Transactions that do not fit memory, against `BTreeMap`: reads of their own, savepoints, conflicts, reopening.
 
 use base::ErrorKind;
-use base::seams::Random;
+use base::env::Random;
 use io::{Dir, MemDir};
-use pando_store::{Options, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
+use pando_store::{Options, RequestedLayout, Span, Store, Table, Transaction, TransactionOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use txn::{Durability, Isolation};
@@ -35,7 +35,7 @@ fn commit(store: &Store, tx: Transaction) -> base::Result<()> {
 
 fn table(store: &Arc<Store>) -> Table {
     let mut tx = begin(store, Isolation::Serializable);
-    let table = tx.create_table("t", WantedLayout::BTree).unwrap();
+    let table = tx.create_table("t", RequestedLayout::BTree).unwrap();
     commit(store, tx).unwrap();
     table
 }
@@ -329,7 +329,7 @@ fn what_was_rolled_back_takes_no_memory() {
     ] {
         let mut tx = begin(&store, Isolation::Serializable);
         if makes_table {
-            tx.create_table(&format!("made {puts}"), WantedLayout::BTree).unwrap();
+            tx.create_table(&format!("made {puts}"), RequestedLayout::BTree).unwrap();
         }
         if puts {
             tx.put(&table, b"put", b"there").unwrap();
@@ -396,7 +396,7 @@ fn a_savepoint_that_is_gone_back_to_again_and_again_costs_no_more_each_time() {
             tx.put(&table, &(round * 100 + n).to_be_bytes(), &[7; 2 << 10]).unwrap();
         }
         tx.rollback_to(&savepoint).unwrap();
-        let held = store.memory().held.of(base::budget::Holder::WriteSets);
+        let held = store.memory().held.bytes(base::budget::MemoryCategory::WriteSets);
         assert!(held <= 1 << 20, "{held} bytes in round {round}");
     }
     assert_eq!(scan(&tx, &table, Span::all(), true).len(), 1);

@@ -22,7 +22,7 @@ fn commits_that_wait_for_a_flush_are_written_by_a_call() {
     let calls = |durability| {
         let options = TransactionOptions { isolation: Isolation::Serializable, durability };
         let mut tx = Transaction::begin(&store, options).unwrap();
-        tx.create_table(&format!("{durability:?}"), pando_store::WantedLayout::BTree).unwrap();
+        tx.create_table(&format!("{durability:?}"), pando_store::RequestedLayout::BTree).unwrap();
         let before = writing_calls();
         let applied = tx.apply().unwrap();
         store.acknowledge(applied).unwrap();

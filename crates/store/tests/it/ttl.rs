@@ -1,13 +1,13 @@
 //! Tables with a TTL: every way to read, every place where an entry can lie, both layouts.
 
 use base::ErrorKind;
-use base::seams::{Clock, Random};
+use base::env::{Clock, Random};
 use io::{Dir, MemDir};
 use pando_store::relocate::Compaction;
 use pando_store::salvage::{Sink, Trust};
 use pando_store::{
-    Compression, Options, Resident, Snapshot, Span, Store, Table, Transaction, TransactionOptions,
-    WantedLayout,
+    Compression, Options, RequestedLayout, Resident, Snapshot, Span, Store, Table, Transaction,
+    TransactionOptions,
 };
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use txn::{Durability, Isolation};
 
-const LAYOUTS: [WantedLayout; 2] = WantedLayout::ALL;
+const LAYOUTS: [RequestedLayout; 2] = RequestedLayout::ALL;
 
 struct Bed {
     dir: Arc<dyn Dir>,
@@ -59,7 +59,7 @@ impl Bed {
         self.store.acknowledge(applied).unwrap();
     }
 
-    fn table(&self, layout: WantedLayout, ttl_ms: u64) -> Table {
+    fn table(&self, layout: RequestedLayout, ttl_ms: u64) -> Table {
         let mut tx = self.begin();
         let ttl = Some(Duration::from_millis(ttl_ms));
         let table = tx.create_table_with("t", layout, ttl, Compression::None).unwrap();
@@ -217,7 +217,7 @@ fn what_has_expired_hides_older_versions_also_when_it_is_merged() {
 #[test]
 fn inserts_over_one_expired_entry_conflict() {
     let bed = Bed::new();
-    let table = bed.table(WantedLayout::BTree, 10);
+    let table = bed.table(RequestedLayout::BTree, 10);
     bed.put(&table, b"k", b"old");
     bed.at(10);
     let (mut one, mut two) = (bed.begin(), bed.begin());
@@ -272,8 +272,8 @@ fn another_ttl_brings_nothing_back() {
 fn a_table_gets_dates_only_while_nothing_was_written_to_it() {
     let bed = Bed::new();
     let mut tx = bed.begin();
-    let table = tx.create_table("t", WantedLayout::Lsm).unwrap();
-    let full = tx.create_table("full", WantedLayout::BTree).unwrap();
+    let table = tx.create_table("t", RequestedLayout::Lsm).unwrap();
+    let full = tx.create_table("full", RequestedLayout::BTree).unwrap();
     tx.put(&full, b"k", b"v").unwrap();
     bed.commit(tx);
     let second = Some(Duration::from_secs(1));
@@ -287,7 +287,7 @@ fn a_table_gets_dates_only_while_nothing_was_written_to_it() {
     assert_eq!(tx.apply().unwrap_err().kind(), ErrorKind::Conflict);
 
     let mut tx = bed.begin();
-    let empty = tx.create_table("empty", WantedLayout::BTree).unwrap();
+    let empty = tx.create_table("empty", RequestedLayout::BTree).unwrap();
     bed.commit(tx);
     for isolation in [Isolation::Serializable, Isolation::Snapshot] {
         let options = TransactionOptions { isolation, durability: Durability::Buffered };
@@ -311,7 +311,7 @@ fn a_table_gets_dates_only_while_nothing_was_written_to_it() {
 #[test]
 fn time_goes_on_from_the_last_checkpoint() {
     let mut bed = Bed::new();
-    let table = bed.table(WantedLayout::BTree, 100);
+    let table = bed.table(RequestedLayout::BTree, 100);
     bed.put(&table, b"k", b"v");
     bed.at(100);
     expect(&bed, &table, b"k", None);
@@ -459,7 +459,7 @@ fn what_is_salvaged_has_no_dates() {
 #[test]
 fn checkpoints_sweep_what_has_expired_out_of_a_tree() {
     let bed = Bed::new();
-    let table = bed.table(WantedLayout::BTree, 2_000);
+    let table = bed.table(RequestedLayout::BTree, 2_000);
     let mut random = Random::seeded(3);
     for tick in 0..12_000u64 {
         bed.at(tick);
@@ -505,7 +505,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(seed: u64, layout: WantedLayout) -> Run {
+    fn new(seed: u64, layout: RequestedLayout) -> Run {
         let bed = Bed::new();
         let table = bed.table(layout, 300);
         let (random, model) = (Random::seeded(seed), Model::new());

@@ -2,7 +2,7 @@
 
 use io::{Dir, MemDir};
 use pando_store::{
-    Compression, Options, Store, Table, Transaction, TransactionOptions, ValueRef, WantedLayout,
+    Compression, Options, RequestedLayout, Store, Table, Transaction, TransactionOptions, ValueRef,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,11 +28,11 @@ impl Bed {
         let store = pando_store::open_or_create(dir, &options).unwrap();
         let mut tx = Transaction::begin(&store, TransactionOptions::default()).unwrap();
         let tables = vec![
-            tx.create_table("tree", WantedLayout::BTree).unwrap(),
-            tx.create_table("lsm", WantedLayout::Lsm).unwrap(),
+            tx.create_table("tree", RequestedLayout::BTree).unwrap(),
+            tx.create_table("lsm", RequestedLayout::Lsm).unwrap(),
             tx.create_table_with(
                 "dated",
-                WantedLayout::BTree,
+                RequestedLayout::BTree,
                 Some(Duration::from_hours(1)),
                 Compression::None,
             )

@@ -1,8 +1,8 @@
 //! The write set against a naive map that keeps every state a savepoint may go back to.
 
 use base::TableId;
+use base::env::Random;
 use base::op::Op;
-use base::seams::Random;
 use pando_store::write_set::{Own, Prior, Savepoint, WriteSet};
 use std::collections::BTreeMap;
 use txn::WrittenKey;

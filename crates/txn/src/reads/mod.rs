@@ -220,7 +220,7 @@ impl ReadSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::seams::Random;
+    use base::env::Random;
 
     const T: TableId = TableId(16);
 

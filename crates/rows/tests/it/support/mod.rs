@@ -1,6 +1,6 @@
 //! A typed table as a `BTreeMap` and a list of columns, and the random changes that are made to both.
 
-use base::seams::Random;
+use base::env::Random;
 use pando::{ErrorKind, Result, Snapshot, Transaction};
 use pando_rows::{
     Cause, Collation, Column, ColumnType, Definition, DynamicRow, DynamicTable, IndexDefinition, KeyRange,
@@ -256,7 +256,7 @@ impl Model {
                     }
                     Err(error) => {
                         assert!(index.unique && !self.is_unique(&index), "{error}");
-                        assert!(matches!(Cause::of(&error), Some(Cause::Duplicate { .. })), "{error}");
+                        assert!(matches!(Cause::in_error(&error), Some(Cause::Duplicate { .. })), "{error}");
                         Ok(table)
                     }
                 }

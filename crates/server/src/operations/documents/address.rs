@@ -20,7 +20,7 @@ pub struct Asked {
 
 impl Asked {
     /// Reads the parts from a request.
-    pub fn of(call: &Call) -> Answer<Self> {
+    pub fn parse(call: &Call) -> Answer<Self> {
         let target = call.target();
         Ok(Asked {
             database: target.database().to_owned(),

@@ -86,7 +86,7 @@ struct Said {
 }
 
 impl Said {
-    fn of(usual: Durability, asked: &Asked, call: &Call) -> Answer<Self> {
+    fn new(usual: Durability, asked: &Asked, call: &Call) -> Answer<Self> {
         let query = call.target().query();
         if let Some(other) = names(query).find(|name| !PARAMETERS.contains(name)) {
             let known = PARAMETERS.join(", ");
@@ -200,9 +200,9 @@ fn problem(failure: ImportFailure) -> Problem {
 
 /// Handles POST.
 async fn run(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
-    let asked = Asked::of(&call)?;
+    let asked = Asked::parse(&call)?;
     call.no_part_of_transactions("an import, which is a transaction of its own, is")?;
-    let said = Said::of(data.durability, &asked, &call)?;
+    let said = Said::new(data.durability, &asked, &call)?;
     let open = data.database(&asked.database).await?;
     // This check comes before the body, so that no client sends a body to a missing table.
     if said.definition.is_none() {

@@ -64,7 +64,7 @@ pub const OPERATIONS: &[Operation] = &[
 ];
 
 async fn get(data: Arc<Data>, call: Call) -> Answer {
-    let (asked, conditions) = (Asked::of(&call)?, Conditions::of(&call.headers)?);
+    let (asked, conditions) = (Asked::parse(&call)?, Conditions::from_headers(&call.headers)?);
     let found = match asked.transaction.clone() {
         Some(token) => {
             let database = asked.database.clone();
@@ -89,7 +89,7 @@ async fn get(data: Arc<Data>, call: Call) -> Answer {
 }
 
 async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
-    let (asked, conditions) = (Asked::of(&call)?, Conditions::of(&call.headers)?);
+    let (asked, conditions) = (Asked::parse(&call)?, Conditions::from_headers(&call.headers)?);
     let durability = query::durability(call.target().query(), data.durability);
     let (object, counted): (Map<String, Json>, _) = json_body(&room.reception, body).await?;
     let place = asked.clone();
@@ -104,7 +104,7 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
 }
 
 async fn delete(data: Arc<Data>, call: Call) -> Answer {
-    let (asked, conditions) = (Asked::of(&call)?, Conditions::of(&call.headers)?);
+    let (asked, conditions) = (Asked::parse(&call)?, Conditions::from_headers(&call.headers)?);
     let durability = query::durability(call.target().query(), data.durability)?;
     let place = asked.clone();
     let work = move |tx: &mut Transaction| unset(tx, &asked_key(tx, &place)?, &conditions);

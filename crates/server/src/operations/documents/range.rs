@@ -71,7 +71,7 @@ pub fn format(query: Option<&str>) -> Answer<Option<RowFormat>> {
 }
 
 impl Which {
-    fn of(query: Option<&str>) -> Answer<Self> {
+    fn parse(query: Option<&str>) -> Answer<Self> {
         let word = |name| raw_parameter(query, name).filter(|text| !text.is_empty()).map(str::to_owned);
         let (start, end, prefix) = (word("start"), word("end"), word("prefix"));
         if prefix.is_some() && (start.is_some() || end.is_some()) {
@@ -215,7 +215,7 @@ impl Batches for InSnapshot {
 
 /// Sends the requested documents.
 async fn scan(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
-    let (asked, which) = (Asked::of(&call)?, Which::of(call.target().query())?);
+    let (asked, which) = (Asked::parse(&call)?, Which::parse(call.target().query())?);
     let content_type = match which.format {
         RowFormat::Csv => "text/csv; charset=utf-8",
         RowFormat::Ndjson => NDJSON,

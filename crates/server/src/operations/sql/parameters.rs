@@ -53,7 +53,7 @@ impl Parameters {
     }
 
     /// Returns the parameters of one statement.
-    pub fn of(&mut self, statement: &Statement<'_>) -> Answer<Vec<Value>> {
+    pub fn bind(&mut self, statement: &Statement<'_>) -> Answer<Vec<Value>> {
         let named = match self {
             // The statement checks their number.
             Parameters::ByPlace(values) => return Ok(values.clone()),

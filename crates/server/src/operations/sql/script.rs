@@ -85,7 +85,7 @@ impl Script {
         if self.may != May::Write && !statement.is_read_only() {
             return Err(self.forbidden());
         }
-        let values = self.parameters.of(&statement)?;
+        let values = self.parameters.bind(&statement)?;
         if connection.is_autocommit() {
             self.parameters.check_used()?;
         }

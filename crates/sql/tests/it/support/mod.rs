@@ -1,6 +1,6 @@
 //! Typed tables and SQLite's own, side by side.
 
-use base::seams::Random;
+use base::env::Random;
 use pando_sql::{Connection, Sql, Value};
 
 /// What `Both` runs everything on.

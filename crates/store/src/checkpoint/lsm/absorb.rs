@@ -13,7 +13,7 @@ use crate::state::stack::{MOST_STACKED, Stacked};
 use base::{CommitTs, Result, TableId};
 use memtable::{Found, Memtable};
 use page::Value;
-use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Ranges, Run, Site};
+use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Ranges, Run, WriteContext};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
@@ -30,7 +30,7 @@ impl Checkpoint<'_> {
     pub(super) fn stack_up(&self, table: TableId, entries: &mut Vec<Stacked>) -> Result<()> {
         for sealed in self.sealed() {
             if let Some(attached) = &sealed.attached {
-                self.stack_attached(table, attached.of(table), entries)?;
+                self.stack_attached(table, attached.runs(table), entries)?;
             }
             self.stack_memtable(table, &sealed.memtable, entries)?;
         }
@@ -41,7 +41,7 @@ impl Checkpoint<'_> {
         if memtable.newest(table).0 == 0 {
             return Ok(());
         }
-        let (site, reading) = (self.site(), self.reading(table)?);
+        let (context, reading) = (self.context(), self.reading(table)?);
         let spans = memtable.ranges(table, CommitTs::MAX).spans(CommitTs(0));
         let (ranges, ranges_run) = self.keep_ranges(table, Ranges::joined(spans), entries)?;
         let mut builder = self.builder(table)?;
@@ -61,7 +61,7 @@ impl Checkpoint<'_> {
                 Found::Value(value) => builder.add(key, Value::Inline(value))?,
                 Found::Large(large) => {
                     kept.insert(large.ptr.unit());
-                    site.adopt_large(large)?;
+                    context.adopt_large(large)?;
                     builder.add(key, Value::Large(large))?;
                 }
                 Found::Deleted if has_below => builder.add(key, Value::Deleted)?,
@@ -76,7 +76,7 @@ impl Checkpoint<'_> {
         // These values were replaced, deleted or expired before a checkpoint.
         for large in memtable.large_refs(table) {
             if !kept.contains(&large.ptr.unit()) {
-                site.retire_large(large)?;
+                context.retire_large(large)?;
             }
         }
         put_on(builder.finish(ranges, ranges_run)?, entries);
@@ -87,26 +87,26 @@ impl Checkpoint<'_> {
         if deltas.is_empty() {
             return Ok(());
         }
-        let (site, reading) = (self.site(), self.reading(table)?);
+        let (context, reading) = (self.context(), self.reading(table)?);
         let spans = deltas.iter().flat_map(|delta| delta.ranges.iter());
         let (ranges, ranges_run) = self.keep_ranges(table, Ranges::joined(spans), entries)?;
         let mut builder = self.builder(table)?;
         let has_below = !entries.is_empty();
-        let mut merge = Merge::open(deltas, site.pool, site.reader)?;
-        while merge.next(&mut |value| site.retire_value(value))? {
+        let mut merge = Merge::open(deltas, context.pool, context.reader)?;
+        while merge.next(&mut |value| context.retire_value(value))? {
             let (key, value) = merge.entry().expect("the merge is on a record");
-            let value = reading.unless_expired(value, &site)?;
+            let value = reading.unless_expired(value, &context)?;
             if has_below || value != Value::Deleted {
                 builder.add(key, value)?;
             }
         }
         drop(merge);
         put_on(builder.finish(ranges, ranges_run)?, entries);
-        deltas.iter().try_for_each(|delta| site.retire_pages(delta))
+        deltas.iter().try_for_each(|delta| context.retire_pages(delta))
     }
 
     fn builder(&self, table: TableId) -> Result<Build<'_>> {
-        let Site { pool, space, birth, .. } = self.site();
+        let WriteContext { pool, space, birth, .. } = self.context();
         let builder = DeltaBuilder::new(pool, space, birth, self.buffer_bytes(), UPPER_BITS);
         self.for_table(builder, table)
     }
@@ -124,15 +124,15 @@ impl Checkpoint<'_> {
         ranges: Ranges,
         below: &mut Vec<Stacked>,
     ) -> Result<(Arc<Ranges>, Run)> {
-        let site = self.site();
+        let context = self.context();
         if ranges.covers_all() {
             for entry in below.drain(..) {
-                site.retire_delta(&entry.delta)?;
+                context.retire_delta(&entry.delta)?;
             }
         } else if ranges.bytes() > MOST_RANGES_BYTES {
             self.carry_out(table, &ranges, below)?;
         } else if !below.is_empty() && !ranges.is_empty() {
-            let run = ranges.write(site.pool, site.space, site.birth)?;
+            let run = ranges.write(context.pool, context.space, context.birth)?;
             return Ok((Arc::new(ranges), run));
         }
         Ok((Arc::default(), Run::EMPTY))
@@ -146,7 +146,7 @@ impl Checkpoint<'_> {
                 ranges.iter().try_for_each(|(start, end)| editor.remove_range(start, end))
             })?;
             if entry.delta.records.root.is_none() {
-                self.site().retire_run(entry.delta.filter, false)?;
+                self.context().retire_run(entry.delta.filter, false)?;
                 entry.delta.filter = Run::EMPTY;
             }
         }

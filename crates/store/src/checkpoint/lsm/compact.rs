@@ -16,7 +16,7 @@ use super::absorb::{MOST_RANGES_BYTES, UPPER_BITS};
 use super::plan::{Plan, Size, plan};
 use crate::checkpoint::{Checkpoint, PROGRESS_RECORDS};
 use crate::state::attach::{Absorb, Attached};
-use crate::state::catalog::WantedLayout;
+use crate::state::catalog::RequestedLayout;
 use crate::state::stack::{Role, Stack, Stacked};
 use crate::state::tables::Layout;
 use base::sync::lock;
@@ -63,7 +63,7 @@ impl Checkpoint<'_> {
         let wanted = self.wanted(table)?;
         let stack = match self.tables.get(table) {
             None => return Ok(false),
-            Some(Layout::BTree(_)) if wanted == WantedLayout::BTree => return Ok(false),
+            Some(Layout::BTree(_)) if wanted == RequestedLayout::BTree => return Ok(false),
             Some(Layout::BTree(run)) => {
                 let entries = vec![Stacked::rests(without_filter(*run))];
                 self.set_stack(table, entries);
@@ -88,7 +88,7 @@ impl Checkpoint<'_> {
             }
             Plan::BecomeBTree => {
                 let Delta { records, filter, .. } = &entries[0].delta;
-                self.site().retire_run(*filter, false)?;
+                self.context().retire_run(*filter, false)?;
                 self.set_run(table, *records);
                 return Ok(true);
             }
@@ -122,7 +122,7 @@ impl Checkpoint<'_> {
             rest.extend(until.as_ref().map(|key| self.cut(source, key)).transpose()?);
         }
         if until.is_none() {
-            sources.iter().try_for_each(|source| self.site().retire_pages(source))?;
+            sources.iter().try_for_each(|source| self.context().retire_pages(source))?;
         }
         let mut below = entries.split_off(filling + 1);
         if !is_lowest {
@@ -130,7 +130,7 @@ impl Checkpoint<'_> {
             let spans = sources.iter().flat_map(|source| source.ranges.before(until));
             let all = Ranges::joined(filled.ranges.iter().chain(spans));
             if all != *filled.ranges {
-                self.site().retire_run(filled.ranges_run, false)?;
+                self.context().retire_run(filled.ranges_run, false)?;
                 (filled.ranges, filled.ranges_run) = self.keep_ranges(table, all, &mut below)?;
                 if below.is_empty() {
                     // What lay below no longer exists; the filled delta may still hold deletes.
@@ -159,11 +159,11 @@ impl Checkpoint<'_> {
         is_lowest: bool,
         quota: u64,
     ) -> Result<(Delta, Option<Vec<u8>>, u64)> {
-        let (site, reading) = (self.site(), self.reading(table)?);
+        let (context, reading) = (self.context(), self.reading(table)?);
         let bits = if is_lowest { LOWEST_BITS } else { UPPER_BITS };
-        let builder = DeltaBuilder::resume(&filled, site, self.buffer_bytes(), bits)?;
+        let builder = DeltaBuilder::resume(&filled, context, self.buffer_bytes(), bits)?;
         let mut builder = self.for_table(builder, table)?;
-        let mut merge = Merge::open(sources, site.pool, site.reader)?;
+        let mut merge = Merge::open(sources, context.pool, context.reader)?;
         let (mut moved, mut records) = (0, 0_u64);
         let mut last = Vec::new();
         let until = loop {
@@ -172,11 +172,11 @@ impl Checkpoint<'_> {
                 last.push(0);
                 break Some(last);
             }
-            if !merge.next(&mut |value| site.retire_value(value))? {
+            if !merge.next(&mut |value| context.retire_value(value))? {
                 break None;
             }
             let (key, value) = merge.entry().expect("the merge is on a record");
-            let value = reading.unless_expired(value, &site)?;
+            let value = reading.unless_expired(value, &context)?;
             let value_bytes = match value {
                 Value::Inline(value) => value.len(),
                 Value::Large(_) | Value::Deleted => 0,
@@ -199,12 +199,12 @@ impl Checkpoint<'_> {
 
     /// Runs step 2 for one of the moving deltas.
     fn cut(&self, source: &Delta, key: &[u8]) -> Result<Delta> {
-        let site = self.site();
-        let records = source.records.cut(site, key)?;
+        let context = self.context();
+        let records = source.records.cut(context, key)?;
         let filter = match records.root {
-            Some(_) => run::filter::cut(source.filter, site, key)?,
+            Some(_) => run::filter::cut(source.filter, context, key)?,
             None => {
-                site.retire_run(source.filter, false)?;
+                context.retire_run(source.filter, false)?;
                 Run::EMPTY
             }
         };
@@ -213,22 +213,22 @@ impl Checkpoint<'_> {
             let (ranges, ranges_run) = (Arc::clone(&source.ranges), source.ranges_run);
             return Ok(Delta { records, ranges, ranges_run, filter });
         }
-        site.retire_run(source.ranges_run, false)?;
-        let ranges_run = ranges.write(site.pool, site.space, site.birth)?;
+        context.retire_run(source.ranges_run, false)?;
+        let ranges_run = ranges.write(context.pool, context.space, context.birth)?;
         Ok(Delta { records, ranges: Arc::new(ranges), ranges_run, filter })
     }
 
     /// Merges everything above the lowest delta into its records with the editor, as a B+tree's checkpoint merges
     /// attached runs.
     fn flatten(&self, table: TableId, mut entries: Vec<Stacked>) -> Result<Run> {
-        let site = self.site();
+        let context = self.context();
         let lowest = entries.pop().expect("a stack has a lowest delta").delta;
         let deltas = entries.into_iter().map(|entry| entry.delta).collect();
         let absorb = Absorb {
-            pool: site.pool,
-            reader: site.reader,
-            space: site.space,
-            birth: site.birth,
+            pool: context.pool,
+            reader: context.reader,
+            space: context.space,
+            birth: context.birth,
             // Deltas of a stack may be as old as the table.
             since: CheckpointNo(0),
             reading: self.reading(table)?,
@@ -237,7 +237,7 @@ impl Checkpoint<'_> {
         let (run, edits) =
             absorb.absorb(lowest.records, table, &Attached::new(vec![(table, deltas)], Vec::new()))?;
         *lock(&self.store.tallies.edits) += edits;
-        site.retire_run(lowest.filter, false)?;
+        context.retire_run(lowest.filter, false)?;
         Ok(run)
     }
 }
@@ -305,7 +305,7 @@ mod tests {
             let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
             let store = crate::open_or_create(Arc::new(io::MemDir::new()), &options).unwrap();
             let mut tx = Transaction::begin(&store, TransactionOptions::default()).unwrap();
-            let table = tx.create_table("t", WantedLayout::Lsm).unwrap();
+            let table = tx.create_table("t", RequestedLayout::Lsm).unwrap();
             store.acknowledge(tx.apply().unwrap()).unwrap();
             let (mut model, mut number) = (Model::new(), 0);
             for bytes in std::iter::repeat_n(0, tall - 1).chain([1]).chain(std::iter::repeat_n(0, 60)) {

@@ -30,7 +30,7 @@ pub(crate) use plan::Quota;
 use crate::checkpoint::Checkpoint;
 use crate::read::handle::Table;
 use crate::state::attach::Attached;
-use crate::state::catalog::{Compression, TableRow, WantedLayout};
+use crate::state::catalog::{Compression, RequestedLayout, TableRow};
 use crate::state::store::Store;
 use crate::state::tables::{Layout, Tables};
 use crate::state::ttl::Reading;
@@ -69,9 +69,9 @@ impl Store {
     pub(crate) fn is_compaction_due(&self, tables: &Tables, wholly: bool) -> Result<bool> {
         let full = || Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
         let reader = self.slots.claim().ok_or_else(full)?;
-        let wanted = self.upkeep.wanted.of(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
+        let wanted = self.upkeep.wanted.rows(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
         let is_due = |(table, layout): (TableId, &Layout)| {
-            let wanted = wanted.get(&table).map_or_else(WantedLayout::default, |row| row.layout);
+            let wanted = wanted.get(&table).map_or_else(RequestedLayout::default, |row| row.layout);
             is_due(self, layout, wanted, wholly)
         };
         Ok(tables.iter().filter(|(table, _)| *table >= TableId::FIRST_USER).any(is_due))
@@ -94,9 +94,9 @@ impl Store {
     }
 }
 
-fn is_due(store: &Store, layout: &Layout, wanted: WantedLayout, wholly: bool) -> bool {
+fn is_due(store: &Store, layout: &Layout, wanted: RequestedLayout, wholly: bool) -> bool {
     match layout {
-        Layout::BTree(_) => wanted != WantedLayout::BTree,
+        Layout::BTree(_) => wanted != RequestedLayout::BTree,
         Layout::Lsm(stack) => {
             let sizes = compact::sizes(stack.entries(), store.page_bytes);
             plan::plan(&sizes, wanted, wholly, store.upkeep.fan) != plan::Plan::Rest
@@ -110,7 +110,7 @@ impl Checkpoint<'_> {
         let attached = |attached: &Attached| {
             attached
                 .tables()
-                .flat_map(|table| attached.of(table))
+                .flat_map(|table| attached.runs(table))
                 .map(|delta| delta.records.bytes)
                 .sum::<u64>()
         };
@@ -178,8 +178,8 @@ impl Checkpoint<'_> {
 
     /// Returns the layout that `table` should have, after the catalog itself was absorbed, which comes first. A table
     /// that is not in the catalog (the catalog itself, and dropped tables) has one run.
-    pub(crate) fn wanted(&self, table: TableId) -> Result<WantedLayout> {
-        Ok(self.wanted_row(table)?.map_or_else(WantedLayout::default, |row| row.layout))
+    pub(crate) fn wanted(&self, table: TableId) -> Result<RequestedLayout> {
+        Ok(self.wanted_row(table)?.map_or_else(RequestedLayout::default, |row| row.layout))
     }
 
     fn wanted_row(&self, table: TableId) -> Result<Option<TableRow>> {
@@ -187,14 +187,14 @@ impl Checkpoint<'_> {
             return Ok(None);
         }
         let (_, catalog) = self.tables.layers(TableId::CATALOG);
-        let wanted = self.store.upkeep.wanted.of(catalog, &self.store.pool, self.site().reader)?;
+        let wanted = self.store.upkeep.wanted.rows(catalog, &self.store.pool, self.context().reader)?;
         Ok(wanted.get(&table).copied())
     }
 
     /// Returns whether the leaves that this checkpoint writes for `table` are compressed.
     pub(crate) fn compresses_leaves(&self, table: TableId) -> Result<bool> {
         let compresses =
-            |row: TableRow| row.layout == WantedLayout::Lsm && row.compression == Compression::Lz4;
+            |row: TableRow| row.layout == RequestedLayout::Lsm && row.compression == Compression::Lz4;
         Ok(self.wanted_row(table)?.is_some_and(compresses))
     }
 

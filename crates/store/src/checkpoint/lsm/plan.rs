@@ -13,7 +13,7 @@
 //!
 //! The plan depends only on sizes, so that a simulation of years of writing is a test of milliseconds.
 
-use crate::state::catalog::WantedLayout;
+use crate::state::catalog::RequestedLayout;
 use crate::state::stack::Role;
 use std::ops::RangeInclusive;
 
@@ -69,7 +69,7 @@ pub enum Plan {
 
 /// Returns the plan for a stack of these sizes, newest first. With `wholly`, it merges until nothing is left. For `fan`
 /// see [`FAN`].
-pub fn plan(sizes: &[Size], wanted: WantedLayout, wholly: bool, fan: usize) -> Plan {
+pub fn plan(sizes: &[Size], wanted: RequestedLayout, wholly: bool, fan: usize) -> Plan {
     let Some((lowest, above)) = sizes.split_last() else { return Plan::Rest };
     let fresh = sizes.iter().take_while(|size| size.role == Role::Rests).count();
     if fresh < sizes.len() {
@@ -84,12 +84,12 @@ pub fn plan(sizes: &[Size], wanted: WantedLayout, wholly: bool, fan: usize) -> P
     let bytes = bytes_of(above);
     let records: u64 = above.iter().map(|size| size.records).sum();
     match wanted {
-        WantedLayout::BTree if above.is_empty() => return Plan::BecomeBTree,
-        WantedLayout::BTree if bytes <= FLATTEN_BYTES.max(lowest.bytes / FLATTEN_SHARE) => {
+        RequestedLayout::BTree if above.is_empty() => return Plan::BecomeBTree,
+        RequestedLayout::BTree if bytes <= FLATTEN_BYTES.max(lowest.bytes / FLATTEN_SHARE) => {
             return Plan::Flatten;
         }
-        WantedLayout::BTree => return all,
-        WantedLayout::Lsm => {}
+        RequestedLayout::BTree => return all,
+        RequestedLayout::Lsm => {}
     }
     let come_to = |eighths| bytes * 8 >= lowest.bytes * eighths || records * 8 >= lowest.records * eighths;
     if !above.is_empty() && (come_to(MOST_EIGHTHS) || wholly) {
@@ -157,7 +157,7 @@ mod tests {
             stack.insert(0, rests(spill));
             let mut quota = spill * pace;
             while quota > 0 {
-                match plan(&stack, WantedLayout::Lsm, false, FAN) {
+                match plan(&stack, RequestedLayout::Lsm, false, FAN) {
                     Plan::Begin(range) => {
                         stack[range.clone()].iter_mut().for_each(|size| size.role = Role::Moves);
                         stack.insert(range.end() + 1, Size { role: Role::Fills, ..rests(0) });
@@ -216,17 +216,23 @@ mod tests {
 
     #[test]
     fn what_is_wanted_comes_about() {
-        assert_eq!(plan(&[], WantedLayout::Lsm, true, FAN), Plan::Rest);
-        assert_eq!(plan(&[rests(9 << 20)], WantedLayout::Lsm, true, FAN), Plan::Rest);
-        assert_eq!(plan(&[rests(9 << 20)], WantedLayout::BTree, false, FAN), Plan::BecomeBTree);
-        assert_eq!(plan(&[rests(1 << 20), rests(9 << 20)], WantedLayout::BTree, false, FAN), Plan::Flatten);
+        assert_eq!(plan(&[], RequestedLayout::Lsm, true, FAN), Plan::Rest);
+        assert_eq!(plan(&[rests(9 << 20)], RequestedLayout::Lsm, true, FAN), Plan::Rest);
+        assert_eq!(plan(&[rests(9 << 20)], RequestedLayout::BTree, false, FAN), Plan::BecomeBTree);
         assert_eq!(
-            plan(&[rests(8 << 20), rests(9 << 20)], WantedLayout::BTree, false, FAN),
+            plan(&[rests(1 << 20), rests(9 << 20)], RequestedLayout::BTree, false, FAN),
+            Plan::Flatten
+        );
+        assert_eq!(
+            plan(&[rests(8 << 20), rests(9 << 20)], RequestedLayout::BTree, false, FAN),
             Plan::Begin(0..=1)
         );
-        assert_eq!(plan(&[rests(1 << 20), rests(9 << 20)], WantedLayout::Lsm, false, FAN), Plan::Rest);
-        assert_eq!(plan(&[rests(1 << 20), rests(9 << 20)], WantedLayout::Lsm, true, FAN), Plan::Begin(0..=1));
+        assert_eq!(plan(&[rests(1 << 20), rests(9 << 20)], RequestedLayout::Lsm, false, FAN), Plan::Rest);
+        assert_eq!(
+            plan(&[rests(1 << 20), rests(9 << 20)], RequestedLayout::Lsm, true, FAN),
+            Plan::Begin(0..=1)
+        );
         let unfiltered = Size { filtered: false, ..rests(9 << 20) };
-        assert_eq!(plan(&[unfiltered], WantedLayout::Lsm, false, FAN), Plan::Begin(0..=0));
+        assert_eq!(plan(&[unfiltered], RequestedLayout::Lsm, false, FAN), Plan::Begin(0..=0));
     }
 }

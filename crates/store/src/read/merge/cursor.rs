@@ -15,8 +15,8 @@
 //! 6. After `STREAK` steps inside the lower layer it is asked how many more are certain to stay before the front, and
 //!    before the key where the caller will stop (a search each in its leaf). For these, and for all if there is
 //!    neither, no key is compared.
-//! 7. These steps can be taken by themselves ([`Merged::glide`]), and many at a time ([`Merged::run_on`]): a loop over
-//!    the records of a leaf.
+//! 7. These steps can be taken by themselves ([`Merged::step_in_leaf`]), and many at a time ([`Merged::run_on`]): a
+//!    loop over the records of a leaf.
 //! 8. A walk over dead entries asks for a shortcut around them: [`super::shortcuts`].
 //!
 //! Both directions share one code, with the direction as a constant.
@@ -192,20 +192,20 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
     /// in memory, has an [`Item::Value`], and lies before `stop`. Otherwise the cursor stays. Most steps of a long scan
     /// are of this kind.
     #[inline]
-    pub fn glide<const FORWARD: bool>(&mut self) -> bool {
+    pub fn step_in_leaf<const FORWARD: bool>(&mut self) -> bool {
         let is_clear = self.clear > 0 && self.at == At::Lower && self.forward == FORWARD;
-        let glides = is_clear && self.lower.glide(FORWARD);
-        self.clear -= u32::from(glides);
-        glides
+        let steps = is_clear && self.lower.step_in_leaf(FORWARD);
+        self.clear -= u32::from(steps);
+        steps
     }
 
-    /// Returns the result of [`Merged::entry`] after a glide: key and value.
+    /// Returns the result of [`Merged::entry`] after [`Merged::step_in_leaf`]: key and value.
     #[inline]
-    pub fn glided(&self) -> Option<(&[u8], &[u8])> {
-        self.lower.glided()
+    pub fn stepped(&self) -> Option<(&[u8], &[u8])> {
+        self.lower.stepped()
     }
 
-    /// Does what [`Layer::run_on`] does, forward, where [`Merged::glide`] would move.
+    /// Does what [`Layer::run_on`] does, forward, where [`Merged::step_in_leaf`] would move.
     #[inline]
     pub fn run_on(&mut self, most: u32, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
         if self.at != At::Lower || !self.forward || self.clear == 0 {

@@ -76,12 +76,12 @@ pub trait Layer {
     }
     /// Moves one entry on, `forward` or back, if that entry is in memory and has an [`Item::Value`]; otherwise stays.
     /// Returning false is always correct.
-    fn glide(&mut self, _forward: bool) -> bool {
+    fn step_in_leaf(&mut self, _forward: bool) -> bool {
         false
     }
-    /// Returns key and value of the entry that a glide led to.
+    /// Returns key and value of the entry that [`Layer::step_in_leaf`] led to.
     #[inline]
-    fn glided(&self) -> Option<(&[u8], &[u8])> {
+    fn stepped(&self) -> Option<(&[u8], &[u8])> {
         match self.entry() {
             Some((key, Item::Value(value))) => Some((key, value)),
             _ => None,

@@ -60,12 +60,12 @@ impl Layer for RunLayer<'_> {
         self.cursor.steps_before(key, forward)
     }
     #[inline]
-    fn glide(&mut self, forward: bool) -> bool {
-        self.cursor.glide(forward)
+    fn step_in_leaf(&mut self, forward: bool) -> bool {
+        self.cursor.step_in_leaf(forward)
     }
     #[inline]
-    fn glided(&self) -> Option<(&[u8], &[u8])> {
-        self.cursor.glided()
+    fn stepped(&self) -> Option<(&[u8], &[u8])> {
+        self.cursor.stepped()
     }
     #[inline]
     fn run_on(&mut self, most: u32, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {

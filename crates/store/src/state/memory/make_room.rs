@@ -2,7 +2,7 @@
 
 use super::{Attendant, FRUITLESS_MOMENTS, MOST_MOMENTS, MemoryStats, Patience};
 use crate::state::store::Store;
-use base::budget::{Account, Charge, Given, Holder, Member, Need};
+use base::budget::{Account, Charge, Given, Member, MemoryCategory, Need};
 use base::sync::lock;
 use base::{Error, ErrorKind};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Store {
         &self.memory.account
     }
 
-    /// Returns the use of the budget by holder.
+    /// Returns the use of the budget by category.
     pub fn memory(&self) -> MemoryStats {
         self.memory.stats()
     }
@@ -102,7 +102,8 @@ impl Store {
             return stopped;
         }
         let MemoryStats { limit_bytes, used_bytes, held_by_all, .. } = self.memory.stats();
-        let holders = Holder::ALL.map(|holder| format!("{} {}", holder.name(), held_by_all.of(holder)));
+        let categories = MemoryCategory::ALL
+            .map(|category| format!("{} {}", category.name(), held_by_all.bytes(category)));
         Error::new(
             ErrorKind::Full,
             format!(
@@ -110,7 +111,7 @@ impl Store {
                  {used_bytes} are in use \
                  ({}): make the transaction smaller, drop old snapshots, or raise memory_bytes (on the \
                  command line --memory)",
-                holders.join(", ")
+                categories.join(", ")
             ),
         )
     }

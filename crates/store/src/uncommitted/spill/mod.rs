@@ -62,13 +62,13 @@ pub(crate) struct Spilled {
 }
 
 /// The writes that stay in memory when the rest of a write set is spilled.
-struct Kept {
+struct Retained {
     table: TableId,
     key: Vec<u8>,
-    what: KeptValue,
+    what: RetainedValue,
 }
 
-enum KeptValue {
+enum RetainedValue {
     /// A row of the catalog; `None`: deleted.
     Row(Option<Vec<u8>>),
     /// A value that is in the data file already.
@@ -102,7 +102,7 @@ impl Spills {
 
     /// Returns the deltas of `table`, newest first.
     #[inline]
-    pub fn of(&self, table: TableId) -> &[Arc<Spilled>] {
+    pub fn deltas(&self, table: TableId) -> &[Arc<Spilled>] {
         self.lists.get(&table).map_or(&[], Vec::as_slice)
     }
 
@@ -131,15 +131,15 @@ impl Spills {
         table: TableId,
         key: &[u8],
     ) -> Result<Option<Option<PinnedRecord>>> {
-        let deltas = self.of(table);
+        let deltas = self.deltas(table);
         if deltas.is_empty() {
             return Ok(None);
         }
         let (pool, mut guard) = (&store.pool, reader.enter());
         let said = Delta::find_newest(deltas, |spilled| &spilled.delta, pool, &mut guard, Probe::new(key))?;
         Ok(match said {
-            Some(Said::Record(spot)) => {
-                let leaf = spot.leaf(pool, &mut guard)?;
+            Some(Said::Record(position)) => {
+                let leaf = position.leaf(pool, &mut guard)?;
                 let deleted = leaf.value() == Value::Deleted;
                 Some((!deleted).then(|| leaf.pin()))
             }
@@ -187,10 +187,14 @@ impl Spills {
         let store = Arc::clone(&self.store);
         writes.read_keys(true).for_each(|(table, key)| reads.key(&store, table, key));
         writes.sort_for_commit();
-        let mut kept: Vec<Kept> = Vec::new();
+        let mut kept: Vec<Retained> = Vec::new();
         for (name, row) in writes.records(TableId::CATALOG) {
             let row = if let Own::Value(row) = row { Some(row.to_vec()) } else { None };
-            kept.push(Kept { table: TableId::CATALOG, key: name.to_vec(), what: KeptValue::Row(row) });
+            kept.push(Retained {
+                table: TableId::CATALOG,
+                key: name.to_vec(),
+                what: RetainedValue::Row(row),
+            });
         }
         for (table, key, value, prior) in writes.large_entries() {
             let at = (table, key.to_vec());
@@ -198,8 +202,8 @@ impl Spills {
                 (true, Prior::Read) => reads.key(&store, table, key),
                 (true, Prior::Unread) => {}
                 (false, _) => {
-                    let what = KeptValue::Large(Arc::clone(value), prior);
-                    kept.push(Kept { table, key: at.1, what });
+                    let what = RetainedValue::Large(Arc::clone(value), prior);
+                    kept.push(Retained { table, key: at.1, what });
                 }
             }
         }
@@ -210,11 +214,11 @@ impl Spills {
                 self.frozen.push(Frozen { writes, lists: self.lists.clone() });
             }
         }
-        for Kept { table, key, what } in kept {
+        for Retained { table, key, what } in kept {
             match what {
-                KeptValue::Row(Some(row)) => writes.put(table, &key, &row, Prior::Unread),
-                KeptValue::Row(None) => writes.delete(table, &key, Prior::Unread),
-                KeptValue::Large(value, prior) => writes.put_large(table, &key, value, prior),
+                RetainedValue::Row(Some(row)) => writes.put(table, &key, &row, Prior::Unread),
+                RetainedValue::Row(None) => writes.delete(table, &key, Prior::Unread),
+                RetainedValue::Large(value, prior) => writes.put_large(table, &key, value, prior),
             }
         }
     }

@@ -9,29 +9,29 @@ const MAX_CHUNK_BYTES: usize = 1 << 20;
 /// The size up to which an emptied arena keeps memory.
 const KEPT_BYTES: usize = 16 << 10;
 
-/// The place of some bytes: the chunk in the high half, the offset in the low half.
+/// The offset of some bytes: the chunk in the high half, the offset in the low half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u64);
+pub(super) struct Offset(u64);
 
-impl Place {
+impl Offset {
     fn new(chunk: usize, offset: usize) -> Self {
-        Place((chunk as u64) << 32 | offset as u64)
+        Offset((chunk as u64) << 32 | offset as u64)
     }
 
-    /// Stores a number in the form of a place.
+    /// Stores a number in the form of an offset.
     pub(super) fn of_index(index: usize) -> Self {
-        Place(index as u64)
+        Offset(index as u64)
     }
 
-    /// Returns the number that [`Place::of_index`] stored.
+    /// Returns the number that [`Offset::of_index`] stored.
     pub(super) fn as_index(self) -> usize {
         self.0 as usize
     }
 
-    /// Returns the place `bytes` after this one, in the same chunk.
+    /// Returns the offset `bytes` after this one, in the same chunk.
     #[inline]
     pub(super) fn plus(self, bytes: usize) -> Self {
-        Place(self.0 + bytes as u64)
+        Offset(self.0 + bytes as u64)
     }
 }
 
@@ -55,9 +55,9 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Appends `first` and `second` next to each other and returns the place of `first`.
+    /// Appends `first` and `second` next to each other and returns the offset of `first`.
     #[inline]
-    pub(super) fn append(&mut self, first: &[u8], second: &[u8]) -> Place {
+    pub(super) fn append(&mut self, first: &[u8], second: &[u8]) -> Offset {
         let bytes = first.len() + second.len();
         self.used_bytes += bytes;
         let fits = |chunk: &Vec<u8>| chunk.capacity() - chunk.len() >= bytes;
@@ -66,10 +66,10 @@ impl Arena {
             _ => self.make_room(bytes),
         };
         let chunk = &mut self.chunks[at];
-        let place = Place::new(at, chunk.len());
+        let offset = Offset::new(at, chunk.len());
         chunk.extend_from_slice(first);
         chunk.extend_from_slice(second);
-        place
+        offset
     }
 
     /// Returns a chunk with room for `bytes`: the next one to fill, or one of its own for long ones.
@@ -92,17 +92,17 @@ impl Arena {
         self.filling
     }
 
-    /// Returns the `len` bytes at `place`.
+    /// Returns the `len` bytes at `offset`.
     #[inline]
-    pub(super) fn get(&self, place: Place, len: usize) -> &[u8] {
-        let (chunk, offset) = ((place.0 >> 32) as usize, place.0 as u32 as usize);
+    pub(super) fn get(&self, offset: Offset, len: usize) -> &[u8] {
+        let (chunk, offset) = ((offset.0 >> 32) as usize, offset.0 as u32 as usize);
         &self.chunks[chunk][offset..offset + len]
     }
 
-    /// Overwrites the bytes at `place`.
+    /// Overwrites the bytes at `offset`.
     #[inline]
-    pub(super) fn overwrite(&mut self, place: Place, bytes: &[u8]) {
-        let (chunk, offset) = ((place.0 >> 32) as usize, place.0 as u32 as usize);
+    pub(super) fn overwrite(&mut self, offset: Offset, bytes: &[u8]) {
+        let (chunk, offset) = ((offset.0 >> 32) as usize, offset.0 as u32 as usize);
         self.chunks[chunk][offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
@@ -158,8 +158,8 @@ mod tests {
                 .enumerate()
                 .map(|(n, size)| (arena.append(&[n as u8], &vec![n as u8; size]), size))
                 .collect();
-            for (n, &(place, size)) in places.iter().enumerate() {
-                assert!(arena.get(place, size + 1).iter().all(|&byte| byte == n as u8), "round {round}");
+            for (n, &(offset, size)) in places.iter().enumerate() {
+                assert!(arena.get(offset, size + 1).iter().all(|&byte| byte == n as u8), "round {round}");
             }
             arena.clear();
             assert!(arena.chunks.iter().map(Vec::capacity).sum::<usize>() <= KEPT_BYTES);

@@ -9,7 +9,7 @@
 //!    one sweep, and needs neither the entries nor their keys.
 //! 4. Nothing is ever removed singly: a group with an empty slot ends every search that comes to it.
 
-use base::seams::Random;
+use base::env::Random;
 use std::sync::OnceLock;
 
 const GROUP: usize = 8;

@@ -58,7 +58,7 @@ use table::{Content, ENTRY_BYTES, State, TableSet};
 const KEPT_TABLES: usize = 4;
 
 /// The most memory of a write in addition to its key and value, in bytes: its entry, with the room by which the list of
-/// entries grows (64), its part of the index grows too (32), its place in the order (16), and one change to undo.
+/// entries grows (64), its part of the index grows too (32), its position in the order (16), and one change to undo.
 pub const WRITE_COST: usize = 112 + size_of::<Undo>();
 
 /// The size of a write set.
@@ -124,24 +124,24 @@ impl WriteSet {
     pub fn put(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) {
         let at = self.table_index(table);
         let set = &mut self.tables[at];
-        let (number, place) = match set.find(key, &self.arena) {
+        let (number, offset) = match set.find(key, &self.arena) {
             None => {
                 let number = set.add(key, value, &mut self.arena);
-                (number, set.added_place(number))
+                (number, set.added_offset(number))
             }
             Some(number) => {
-                let old_place = set.value_place(number, value.len()).filter(|_| self.savepoints.is_empty());
-                let place = match old_place {
-                    Some(place) => {
-                        self.arena.overwrite(place, value);
-                        place
+                let old_offset = set.value_offset(number, value.len()).filter(|_| self.savepoints.is_empty());
+                let offset = match old_offset {
+                    Some(offset) => {
+                        self.arena.overwrite(offset, value);
+                        offset
                     }
                     None => self.arena.append(value, &[]),
                 };
-                (number, place)
+                (number, offset)
             }
         };
-        self.change(at, number, TableSet::put_content(place, value), prior);
+        self.change(at, number, TableSet::put_content(offset, value), prior);
     }
 
     /// Sets `key` to a value in the data file. It costs what [`WriteSet::put`] of an empty value does.

@@ -21,7 +21,7 @@ const SHORT_RUN: usize = 12;
 /// The depth from which ties are sorted by whole keys; it bounds the recursion.
 const MAX_DEPTH_BYTES: usize = 128;
 
-/// The data that determine a key's place in the order, and its entry.
+/// The data that determine a key's position in the order, and its entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranked {
     head: u64,
@@ -46,7 +46,7 @@ pub(super) struct Keys<'a> {
 
 impl<'a> Keys<'a> {
     #[inline]
-    fn of(self, entry: u32) -> &'a [u8] {
+    fn key(self, entry: u32) -> &'a [u8] {
         self.entries[entry as usize].key(self.arena)
     }
 }
@@ -67,7 +67,7 @@ impl Ranked {
     fn compare(&self, key: &[u8], head: u64, keys: Keys<'_>) -> Ordering {
         let by_word = (self.head, self.class).cmp(&(head, class(key)));
         match by_word {
-            Ordering::Equal if self.class > 8 => keys.of(self.entry)[8..].cmp(&key[8..]),
+            Ordering::Equal if self.class > 8 => keys.key(self.entry)[8..].cmp(&key[8..]),
             decided => decided,
         }
     }
@@ -108,7 +108,7 @@ impl Order {
 
     /// Adds an entry that does not exist yet.
     pub(super) fn insert(&mut self, entry: u32, keys: Keys<'_>) {
-        let key = keys.of(entry);
+        let key = keys.key(entry);
         let ranked = Ranked { head: head8(key), class: class(key), entry };
         let mut at = self.insert_position(key, keys);
         if self.blocks.is_empty() {
@@ -132,7 +132,7 @@ impl Order {
 
     /// Removes an existing entry.
     pub(super) fn remove(&mut self, entry: u32, keys: Keys<'_>) {
-        let key = keys.of(entry);
+        let key = keys.key(entry);
         let (mut at, mut found) = self.seek(key, keys);
         if found && self.blocks[at.block].len() > MAX_BLOCK {
             self.cut(at.block);
@@ -206,7 +206,7 @@ impl Order {
 fn sort(ranked: &mut [Ranked], depth: usize, keys: Keys<'_>) {
     if depth > 0 {
         for item in &mut *ranked {
-            let rest = &keys.of(item.entry)[depth..];
+            let rest = &keys.key(item.entry)[depth..];
             (item.head, item.class) = (head8(rest), class(rest));
         }
     }
@@ -217,7 +217,7 @@ fn sort(ranked: &mut [Ranked], depth: usize, keys: Keys<'_>) {
             continue;
         }
         if run.len() < SHORT_RUN || next >= MAX_DEPTH_BYTES {
-            run.sort_unstable_by(|a, b| keys.of(a.entry)[next..].cmp(&keys.of(b.entry)[next..]));
+            run.sort_unstable_by(|a, b| keys.key(a.entry)[next..].cmp(&keys.key(b.entry)[next..]));
             continue;
         }
         let (head, class) = (run[0].head, run[0].class);

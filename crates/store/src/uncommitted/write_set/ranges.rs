@@ -9,7 +9,7 @@ use std::ops::Bound;
 /// The end of a span that begins at a key; `None`: the end of the table.
 type End = Option<Box<[u8]>>;
 
-/// The memory of a span in addition to its bytes: its place in the map, which is two thirds full on average.
+/// The memory of a span in addition to its bytes: its position in the map, which is two thirds full on average.
 const SPAN_BYTES: usize = 64;
 
 /// Range deletes; see the module.
@@ -106,7 +106,7 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::seams::Random;
+    use base::env::Random;
 
     #[test]
     fn spans_are_the_union_of_what_was_inserted_and_undo_is_exact() {

@@ -8,7 +8,7 @@
 //! 3. The order, once made, holds exactly the entries that are not gone. [`TableSet::set`] is the only place where an
 //!    entry's content changes, and maintains that. A commit needs no order if the keys were written in order.
 
-use super::arena::{Arena, Place};
+use super::arena::{Arena, Offset};
 use super::index::{self, Index};
 use super::order::{Keys, Order};
 use super::own::{LargeValues, Own};
@@ -26,14 +26,14 @@ const FETCHED_AHEAD: usize = 12;
 /// The number of entries for which an emptied table keeps room: 256 KiB.
 const KEPT_ENTRIES: usize = 8192;
 
-/// The memory of an entry besides the arena: itself, two index slots, its place in the order.
+/// The memory of an entry besides the arena: itself, two index slots, its position in the order.
 pub(super) const ENTRY_BYTES: usize = size_of::<Entry>() + 16 + 16;
 
 /// The state of a key in a transaction's own writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Value,
-    /// A large value: the place is an index into the set's large values.
+    /// A large value: the offset is an index into the set's large values.
     Large,
     Deleted,
     Gone,
@@ -42,7 +42,7 @@ pub(super) enum State {
 /// The part of an entry that a write changes, and that undoing restores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Content {
-    value: Place,
+    value: Offset,
     value_len: u32,
     state: State,
 }
@@ -65,8 +65,8 @@ impl Content {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     head: u64,
-    key: Place,
-    value: Place,
+    key: Offset,
+    value: Offset,
     value_len: u32,
     key_len: u16,
     state: State,
@@ -196,11 +196,11 @@ impl TableSet {
         let key_len = u16::try_from(key.len()).expect("keys are shorter than 64 KiB");
         let head = head8(key);
         self.ascends = self.ascends && self.is_behind_all(key, head, arena);
-        let place = arena.append(key, value);
+        let offset = arena.append(key, value);
         self.entries.push(Entry {
             head,
-            key: place,
-            value: place.plus(key.len()),
+            key: offset,
+            value: offset.plus(key.len()),
             value_len: 0,
             key_len,
             state: State::Gone,
@@ -219,28 +219,28 @@ impl TableSet {
         self.entries[number as usize].read = true;
     }
 
-    /// Returns an entry's content after a put of `value`, whose bytes are at `place`.
+    /// Returns an entry's content after a put of `value`, whose bytes are at `offset`.
     #[inline]
-    pub(super) fn put_content(place: Place, value: &[u8]) -> Content {
+    pub(super) fn put_content(offset: Offset, value: &[u8]) -> Content {
         let value_len = u32::try_from(value.len()).expect("values are shorter than 4 GiB");
-        Content { value: place, value_len, state: State::Value }
+        Content { value: offset, value_len, state: State::Value }
     }
 
     /// Returns an entry's content after a put of the large value with this index.
     pub(super) fn large_content(index: usize) -> Content {
-        Content { value: Place::of_index(index), value_len: 0, state: State::Large }
+        Content { value: Offset::of_index(index), value_len: 0, state: State::Large }
     }
 
-    /// Returns the place of an entry's value if there is room for `bytes`.
+    /// Returns the offset of an entry's value if there is room for `bytes`.
     #[inline]
-    pub(super) fn value_place(&self, number: u32, bytes: usize) -> Option<Place> {
+    pub(super) fn value_offset(&self, number: u32, bytes: usize) -> Option<Offset> {
         let entry = self.entry(number);
         (entry.state == State::Value && bytes <= entry.value_len as usize).then_some(entry.value)
     }
 
-    /// Returns the place of the value of an entry that was just added.
+    /// Returns the offset of the value of an entry that was just added.
     #[inline]
-    pub(super) fn added_place(&self, number: u32) -> Place {
+    pub(super) fn added_offset(&self, number: u32) -> Offset {
         self.entry(number).value
     }
 

@@ -21,7 +21,7 @@ impl Transaction {
     }
 
     fn gap_mut(&mut self) -> &mut Gap {
-        &mut self.gathered.as_mut().expect("taken by drop alone").gap
+        &mut self.scratch.as_mut().expect("taken by drop alone").gap
     }
 
     /// Finds the end of the snapshot's gap from `key`, which it does not have, on.
@@ -38,7 +38,7 @@ impl Transaction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, Span, Store, Table, TransactionOptions, WantedLayout};
+    use crate::{Options, RequestedLayout, Span, Store, Table, TransactionOptions};
     use std::sync::Arc;
     use txn::{Durability, Isolation};
 
@@ -59,7 +59,7 @@ mod tests {
     fn a_stretch_ends_at_a_key_that_came_later() {
         let store = crate::open_or_create(Arc::new(io::MemDir::new()), &Options::default()).unwrap();
         let mut table = None;
-        commit(&store, |tx| table = Some(tx.create_table("t", WantedLayout::BTree).unwrap()));
+        commit(&store, |tx| table = Some(tx.create_table("t", RequestedLayout::BTree).unwrap()));
         let table: Table = table.expect("made above");
         let mut tx = begin(&store);
         commit(&store, |other| other.insert(&table, b"m", b"").unwrap());

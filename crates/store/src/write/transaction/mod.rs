@@ -18,7 +18,7 @@ use crate::state::ttl::{Reading, Ttl};
 use crate::state::view::Purpose;
 use crate::uncommitted::spill::Spills;
 use crate::uncommitted::write_set::{Own, Savepoint, WriteSet};
-use crate::write::gathered::Gathered;
+use crate::write::scratch::Scratch;
 use base::budget::Charge;
 use base::{Result, TableId};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct TransactionOptions {
 pub struct Transaction {
     pub(crate) snapshot: Snapshot,
     /// The buffers. They are always some until `drop` takes them.
-    gathered: Option<Box<Gathered>>,
+    scratch: Option<Box<Scratch>>,
     options: TransactionOptions,
     /// The memory that its writes may hold, in bytes: what is free, or what was charged.
     paid_bytes: usize,
@@ -60,12 +60,12 @@ impl Transaction {
         store.check_open()?;
         store.latch.check()?;
         let snapshot = Snapshot::begin(store, Purpose::Write)?;
-        let (gathered, paid_bytes) = (Some(Gathered::take()), FREE_TRANSACTION_BYTES);
+        let (scratch, paid_bytes) = (Some(Scratch::take()), FREE_TRANSACTION_BYTES);
         let (charge, spills, range, ttls_before) = (None, None, None, Vec::new());
         let repeats = None;
         Ok(Transaction {
             snapshot,
-            gathered,
+            scratch,
             options,
             paid_bytes,
             charge,
@@ -113,12 +113,12 @@ impl Transaction {
     /// # Errors
     /// [`base::ErrorKind::Invalid`] if the savepoint was released, or an earlier one was rolled back to since.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
-        let gathered = self.gathered.as_mut().expect("taken by drop alone");
+        let scratch = self.scratch.as_mut().expect("taken by drop alone");
         match &mut self.spills {
-            Some(spills) if !gathered.writes.knows(*savepoint) => {
-                spills.thaw(&mut gathered.writes, &gathered.reads, *savepoint)?;
+            Some(spills) if !scratch.writes.knows(*savepoint) => {
+                spills.thaw(&mut scratch.writes, &scratch.reads, *savepoint)?;
             }
-            _ => gathered.writes.rollback_to(*savepoint)?,
+            _ => scratch.writes.rollback_to(*savepoint)?,
         }
         // A table created since the savepoint does not exist again, and one dropped since exists again. Both were used.
         self.distrust(|_| true);
@@ -132,14 +132,14 @@ impl Transaction {
     /// # Errors
     /// [`base::ErrorKind::Invalid`] if an earlier savepoint was rolled back to since.
     pub fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
-        let gathered = self.gathered.as_mut().expect("taken by drop alone");
+        let scratch = self.scratch.as_mut().expect("taken by drop alone");
         match &mut self.spills {
-            Some(spills) if !gathered.writes.knows(*savepoint) => {
+            Some(spills) if !scratch.writes.knows(*savepoint) => {
                 spills.release(*savepoint)?;
-                gathered.writes.release_all();
+                scratch.writes.release_all();
                 Ok(())
             }
-            _ => gathered.writes.release(*savepoint),
+            _ => scratch.writes.release(*savepoint),
         }
     }
 
@@ -154,9 +154,9 @@ impl Transaction {
             self.pay_for(self.bytes())?;
         }
         // The history for validation stays readable as long as the view does.
-        let _call = self.snapshot.call()?.aside();
-        let Gathered { writes, reads, tables, made, record, dated: _, gap: _ } =
-            &mut **self.gathered.as_mut().expect("taken by drop alone");
+        let _call = self.snapshot.call()?.suspend();
+        let Scratch { writes, reads, tables, made, record, dated: _, gap: _ } =
+            &mut **self.scratch.as_mut().expect("taken by drop alone");
         let mut request = Request {
             begin: self.snapshot.ts(),
             reads: reads.set(),
@@ -180,18 +180,18 @@ impl Transaction {
     }
 
     #[inline]
-    pub(crate) fn gathered(&self) -> &Gathered {
-        self.gathered.as_ref().expect("taken by drop alone")
+    pub(crate) fn scratch(&self) -> &Scratch {
+        self.scratch.as_ref().expect("taken by drop alone")
     }
 
     #[inline]
     pub(crate) fn writes(&self) -> &WriteSet {
-        &self.gathered().writes
+        &self.scratch().writes
     }
 
     #[inline]
     pub(crate) fn writes_mut(&mut self) -> &mut WriteSet {
-        &mut self.gathered.as_mut().expect("taken by drop alone").writes
+        &mut self.scratch.as_mut().expect("taken by drop alone").writes
     }
 
     fn is_serializable(&self) -> bool {
@@ -207,7 +207,7 @@ impl Transaction {
     #[inline]
     pub(crate) fn admitted(&self, table: &Table) -> Result<Admitted> {
         self.snapshot.check_held()?;
-        let tables = self.gathered().tables.borrow();
+        let tables = self.scratch().tables.borrow();
         match tables.iter().find(|(known, admitted)| admitted.good && known.is(table)) {
             Some((_, admitted)) => Ok(*admitted),
             None => {
@@ -229,7 +229,7 @@ impl Transaction {
     pub(crate) fn know(&self, table: &Table, reading: Reading) -> Result<Admitted> {
         let blank = self.snapshot.is_blank(table.id())?;
         let admitted = Admitted { id: table.id(), blank, reading, good: true };
-        let mut tables = self.gathered().tables.borrow_mut();
+        let mut tables = self.scratch().tables.borrow_mut();
         // The comparison is by handle: a table that was renamed here is known, and validated at commit, by both names.
         match tables.iter_mut().find(|(known, _)| known.is(table)) {
             Some((_, known)) => *known = admitted,
@@ -241,7 +241,7 @@ impl Transaction {
     /// Makes the rows of some tables be looked up again at their next use. It is not forgotten that they were used: the
     /// commit checks whether another transaction dropped them.
     pub(crate) fn distrust(&self, which: impl Fn(TableId) -> bool) {
-        let mut tables = self.gathered().tables.borrow_mut();
+        let mut tables = self.scratch().tables.borrow_mut();
         tables.iter_mut().filter(|(_, known)| which(known.id)).for_each(|(_, known)| known.good = false);
     }
 
@@ -253,6 +253,6 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.gathered.take().expect("taken here alone").keep();
+        self.scratch.take().expect("taken here alone").keep();
     }
 }

@@ -144,7 +144,7 @@ impl Transaction {
     /// set.
     pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         let admitted = self.admitted(table)?;
-        let reads = self.is_serializable().then_some(&self.gathered().reads);
+        let reads = self.is_serializable().then_some(&self.scratch().reads);
         let spills = self.spills.as_deref();
         Cursor::over_transaction(&self.snapshot, self.writes(), spills, reads, admitted, span)
     }
@@ -157,7 +157,7 @@ impl Transaction {
 
     pub(crate) fn note_read(&self, table: TableId, key: &[u8]) {
         if self.is_serializable() {
-            self.gathered().reads.key(self.store(), table, key);
+            self.scratch().reads.key(self.store(), table, key);
         }
     }
 
@@ -165,26 +165,26 @@ impl Transaction {
     pub(crate) fn begin_range(&mut self, table: &Table, low: &[u8], high: Bound<&[u8]>) {
         self.end_range();
         if self.is_serializable() {
-            self.range = Some(self.gathered().reads.range(self.store(), table.id(), low, high));
+            self.range = Some(self.scratch().reads.range(self.store(), table.id(), low, high));
         }
     }
 
     /// Extends the range forward to `high`.
     pub(crate) fn extend_range_high(&self, high: Bound<&[u8]>) {
         if let Some(token) = self.range {
-            self.gathered().reads.extend_high(self.store(), token, high);
+            self.scratch().reads.extend_high(self.store(), token, high);
         }
     }
 
     /// Extends the range back to `low`.
     pub(crate) fn extend_range_low(&self, low: &[u8]) {
         if let Some(token) = self.range {
-            self.gathered().reads.extend_low(self.store(), token, low);
+            self.scratch().reads.extend_low(self.store(), token, low);
         }
     }
 
     /// Ends the range: the cursor reads no more of it.
     pub(crate) fn end_range(&mut self) {
-        self.range.take().into_iter().for_each(|token| self.gathered().reads.close(token));
+        self.range.take().into_iter().for_each(|token| self.scratch().reads.close(token));
     }
 }

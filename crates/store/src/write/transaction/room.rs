@@ -4,7 +4,7 @@ use super::Transaction;
 use crate::read::handle::Admitted;
 use crate::uncommitted::spill::{Spilled, Spills};
 use crate::uncommitted::write_set::{Footprint, WRITE_COST};
-use base::budget::{Charge, Holder};
+use base::budget::{Charge, MemoryCategory};
 use base::{ErrorKind, Result, TableId};
 use std::sync::Arc;
 
@@ -51,18 +51,18 @@ impl Transaction {
         self.latch_check()?;
         let store = Arc::clone(self.store());
         let spills = self.spills.get_or_insert_with(|| Box::new(Spills::new(&store)));
-        let gathered = self.gathered.as_mut().expect("taken by drop alone");
-        spills.spill(self.snapshot.reader(), &mut gathered.writes, &gathered.reads)
+        let scratch = self.scratch.as_mut().expect("taken by drop alone");
+        spills.spill(self.snapshot.reader(), &mut scratch.writes, &scratch.reads)
     }
 
     /// Adds a run that was built beside the write set, which is empty.
     pub(crate) fn push_spilled(&mut self, table: TableId, spilled: Spilled) -> Result<()> {
         let store = Arc::clone(self.store());
         let spills = self.spills.get_or_insert_with(|| Box::new(Spills::new(&store)));
-        let gathered = self.gathered.as_mut().expect("taken by drop alone");
+        let scratch = self.scratch.as_mut().expect("taken by drop alone");
         // The run's records were never put, so stretches that were empty may not be empty now.
-        gathered.writes.forget_known();
-        spills.push(self.snapshot.reader(), &mut gathered.writes, &gathered.reads, table, spilled)
+        scratch.writes.forget_known();
+        spills.push(self.snapshot.reader(), &mut scratch.writes, &scratch.reads, table, spilled)
     }
 
     /// Ensures that the memory of a write of `bytes` is charged before it is made.
@@ -75,7 +75,8 @@ impl Transaction {
     #[cold]
     fn pay(&mut self, bytes: usize) -> Result<()> {
         let charge = self.charge.take();
-        let mut charge = charge.unwrap_or_else(|| Charge::none(self.store().account(), Holder::WriteSets));
+        let mut charge =
+            charge.unwrap_or_else(|| Charge::none(self.store().account(), MemoryCategory::WriteSets));
         let is_paid = self.store().raise_charge(&mut charge, bytes);
         self.paid_bytes = self.paid_bytes.max(charge.bytes());
         self.charge = Some(charge);

@@ -163,12 +163,12 @@ impl Transaction {
     /// Does the same, after the date. The snapshot's time is older: it was fixed when the table was admitted.
     fn write_dated(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
         let date = self.date();
-        let mut dated = std::mem::take(&mut self.gathered.as_mut().expect("taken by drop alone").dated);
+        let mut dated = std::mem::take(&mut self.scratch.as_mut().expect("taken by drop alone").dated);
         dated.clear();
         dated.extend_from_slice(&date);
         dated.extend_from_slice(value);
         let written = self.store_value(table, key, &dated, prior);
-        self.gathered.as_mut().expect("taken by drop alone").dated = dated;
+        self.scratch.as_mut().expect("taken by drop alone").dated = dated;
         written
     }
 

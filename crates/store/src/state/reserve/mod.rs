@@ -5,13 +5,13 @@
 //! 1. *Bound.* The most that absorbing takes follows from the number of records, bytes and tables in the memtables
 //!    ([`Store::want_units`]): two pages for each record, but no more than exist; what is new, twice; the map.
 //! 2. *Reserve.* So many free units of the data file are firm ([`space::firm`]): the file system keeps a block for
-//!    each. The commit lock has a [`Credit`] of records and bytes for which room was ensured. A commit that it does not
-//!    cover has more room set aside, or waits for a checkpoint, or fails with [`Full`](ErrorKind::Full). Beyond
+//!    each. The commit lock has an [`Allowance`] of records and bytes for which room was ensured. A commit that it does
+//!    not cover has more room set aside, or waits for a checkpoint, or fails with [`Full`](ErrorKind::Full). Beyond
 //!    [`SURE_UNITS`] and the recent use of checkpoints the room is not set aside but only checked: the file system must
 //!    have twice as much.
 //! 3. *Deletes.* Some more units are kept for commits that only delete. If these find no room in the log, some of the
 //!    reserve is returned to the file system, as much as a short segment takes.
-//! 4. *Care.* A checkpoint that meets a full disk nevertheless is made again with firm units alone, and without
+//! 4. *Fallback.* A checkpoint that meets a full disk nevertheless is made again with firm units alone, and without
 //!    optional work; then only with the necessary work. A checkpoint that only merges, so that deleted records free
 //!    their space, has no necessary work: it is made again with half as much to merge, down to a page's worth.
 //!
@@ -19,7 +19,7 @@
 //! not set room aside (a copy-on-write one), or there is none (memory), none of this is done.
 
 mod grant;
-mod reserve;
+mod size;
 
 use crate::state::stack::MOST_STACKED;
 use crate::state::tables::{Layout, Tables};
@@ -46,40 +46,40 @@ const LOG_SPARE_UNITS: u64 = 4;
 const FIXED_PAGES: u64 = 4;
 /// The least number of keys with references to values that fit a unit of a half-full leaf.
 const REFERENCES_PER_UNIT: u64 = 16;
-/// The bounds of a credit, which is as large as what exists already.
-const CREDIT_RECORDS: (u64, u64) = (256, 64 << 10);
-const CREDIT_BYTES: (u64, u64) = (16 << 10, 8 << 20);
-/// The least credit of records and bytes. If there is no room for it, nothing is added, because that would take a
+/// The bounds of an allowance, which is as large as what exists already.
+const ALLOWANCE_RECORDS: (u64, u64) = (256, 64 << 10);
+const ALLOWANCE_BYTES: (u64, u64) = (16 << 10, 8 << 20);
+/// The least allowance of records and bytes. If there is no room for it, nothing is added, because that would take a
 /// checkpoint for each record or two.
-const LEAST_CREDIT: Credit = Credit { records: 32, bytes: 4 << 10 };
+const LEAST_ALLOWANCE: Allowance = Allowance { records: 32, bytes: 4 << 10 };
 /// The greatest size that a rejected commit counts when room is checked again.
-const MOST_ASKED: Credit = Credit { records: 1000, bytes: 1 << 20 };
+const MOST_ASKED: Allowance = Allowance { records: 1000, bytes: 1 << 20 };
 
 /// The least number of bytes that a careful checkpoint merges.
 const LEAST_SLICE_BYTES: u64 = 4 << 10;
 /// The number of halvings after which a careful checkpoint is given up.
 const MOST_HALVINGS: u32 = 8;
 
-/// The care of checkpoints.
+/// What checkpoints leave out because the disk was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Care {
+pub(crate) enum Fallback {
     /// The usual way.
     None,
     /// Only firm units, and compactions as small as the room.
-    Firm,
+    AllocatedOnly,
     /// Only firm units, and only the necessary work.
-    Bare,
+    NoMerges,
 }
 
 /// The state of the room.
 #[derive(Debug)]
-pub(crate) struct Rooms {
-    care: AtomicU8,
+pub(crate) struct Reservations {
+    fallback: AtomicU8,
     /// The number of times that a careful checkpoint's merge was halved: each one that found no room adds one.
     halvings: AtomicU32,
-    /// The number of checkpoints that failed for lack of room with the greatest care.
+    /// The number of checkpoints that failed for lack of room with the last fallback.
     failures: AtomicU64,
-    /// The lock for giving credits, one at a time. It comes before the space map's lock and the commit lock.
+    /// The lock for giving allowances, one at a time. It comes before the space map's lock and the commit lock.
     granting: Mutex<()>,
     /// Whether room is set aside at all.
     is_supported: AtomicBool,
@@ -87,7 +87,7 @@ pub(crate) struct Rooms {
     /// Whether a whole reserve was set aside since the database was opened: from then on it is kept.
     is_kept: AtomicBool,
     /// The reason for rejections, and the size of the rejected commit: commits are accepted once there is room for it.
-    why: Mutex<Option<(Error, Credit)>>,
+    why: Mutex<Option<(Error, Allowance)>>,
     /// The leaves that a checkpoint may copy: of B+tree tables and the physical rows.
     leaves: AtomicU64,
     /// The leaves of all runs.
@@ -98,10 +98,10 @@ pub(crate) struct Rooms {
     gap: (AtomicU64, AtomicU64),
 }
 
-impl Default for Rooms {
+impl Default for Reservations {
     fn default() -> Self {
-        Rooms {
-            care: AtomicU8::new(Care::None as u8),
+        Reservations {
+            fallback: AtomicU8::new(Fallback::None as u8),
             halvings: AtomicU32::new(0),
             failures: AtomicU64::new(0),
             granting: Mutex::default(),
@@ -119,13 +119,13 @@ impl Default for Rooms {
 
 /// What may still be committed before room is checked again.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Credit {
+pub(crate) struct Allowance {
     records: u64,
     bytes: u64,
 }
 
-impl Credit {
-    /// Takes so much of the credit, if it has that.
+impl Allowance {
+    /// Takes so much of the allowance, if it has that.
     #[inline]
     pub fn take(&mut self, records: u64, bytes: u64) -> bool {
         let covers = self.records >= records && self.bytes >= bytes;
@@ -138,7 +138,7 @@ impl Credit {
 
 /// What no checkpoint has absorbed yet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Owed {
+struct Debt {
     records: u64,
     bytes: u64,
     tables: u64,
@@ -146,9 +146,9 @@ struct Owed {
     passes: u64,
 }
 
-impl Owed {
-    fn with(self, more: Credit) -> Owed {
-        Owed {
+impl Debt {
+    fn with(self, more: Allowance) -> Debt {
+        Debt {
             records: self.records.saturating_add(more.records),
             bytes: self.bytes.saturating_add(more.bytes),
             tables: self.tables + 1,
@@ -168,43 +168,43 @@ pub(crate) enum Purpose {
 
 impl Purpose {
     /// Returns the purpose of a commit record. O(operations).
-    pub fn of(record: &[u8]) -> Purpose {
+    pub fn classify(record: &[u8]) -> Purpose {
         let is_delete = |op: &Op<'_>| matches!(op, Op::Delete { .. } | Op::DeleteRange { .. });
         let frees = Decoder::begin(record).is_some_and(|mut ops| ops.all(|(_, op)| is_delete(&op)));
         if frees { Purpose::Frees } else { Purpose::Adds }
     }
 }
 
-impl Rooms {
-    pub fn care(&self) -> Care {
-        match self.care.load(Ordering::SeqCst) {
-            0 => Care::None,
-            1 => Care::Firm,
-            _ => Care::Bare,
+impl Reservations {
+    pub fn fallback(&self) -> Fallback {
+        match self.fallback.load(Ordering::SeqCst) {
+            0 => Fallback::None,
+            1 => Fallback::AllocatedOnly,
+            _ => Fallback::NoMerges,
         }
     }
 
-    /// Notes that a checkpoint with such care found no room.
-    pub fn note_failure(&self, care: Care) {
-        match care {
-            Care::None => self.care.fetch_max(Care::Firm as u8, Ordering::SeqCst),
-            Care::Firm => {
+    /// Notes that a checkpoint with `fallback` found no room.
+    pub fn note_failure(&self, fallback: Fallback) {
+        match fallback {
+            Fallback::None => self.fallback.fetch_max(Fallback::AllocatedOnly as u8, Ordering::SeqCst),
+            Fallback::AllocatedOnly => {
                 self.halvings.fetch_add(1, Ordering::SeqCst);
-                self.care.fetch_max(Care::Bare as u8, Ordering::SeqCst)
+                self.fallback.fetch_max(Fallback::NoMerges as u8, Ordering::SeqCst)
             }
-            Care::Bare => {
+            Fallback::NoMerges => {
                 self.failures.fetch_add(1, Ordering::SeqCst);
-                Care::Bare as u8
+                Fallback::NoMerges as u8
             }
         };
     }
 
-    /// Notes that a checkpoint with such care succeeded. If it absorbed something, there may be more room, and more to
+    /// Notes that a checkpoint with `fallback` succeeded. If it absorbed something, there may be more room, and more to
     /// merge.
-    pub fn note_made(&self, care: Care, absorbs: bool) {
+    pub fn note_made(&self, fallback: Fallback, absorbs: bool) {
         if absorbs {
             self.halvings.store(0, Ordering::SeqCst);
-        } else if care == Care::Firm {
+        } else if fallback == Fallback::AllocatedOnly {
             // There is one checkpoint at a time: no other thread changes it.
             let before = self.halvings.load(Ordering::SeqCst);
             self.halvings.store(before.saturating_sub(1), Ordering::SeqCst);
@@ -213,18 +213,18 @@ impl Rooms {
 
     /// Returns whether a checkpoint that only merges may be made. With only its necessary work it would merge nothing.
     pub fn may_merge(&self) -> bool {
-        if self.care() != Care::Bare {
+        if self.fallback() != Fallback::NoMerges {
             return true;
         }
         let is_worth_it = self.halvings.load(Ordering::SeqCst) <= MOST_HALVINGS;
         if is_worth_it {
-            self.care.store(Care::Firm as u8, Ordering::SeqCst);
+            self.fallback.store(Fallback::AllocatedOnly as u8, Ordering::SeqCst);
         }
         is_worth_it
     }
 
     /// Returns how many bytes a careful checkpoint may merge, if `room_bytes` are certain.
-    pub fn careful_slice_bytes(&self, room_bytes: u64) -> u64 {
+    pub fn fallback_slice_bytes(&self, room_bytes: u64) -> u64 {
         let halvings = self.halvings.load(Ordering::SeqCst).min(MOST_HALVINGS);
         ((room_bytes / 4) >> halvings).max(LEAST_SLICE_BYTES)
     }
@@ -269,7 +269,7 @@ impl Rooms {
         self.is_supported.load(Ordering::SeqCst)
     }
 
-    fn set_short(&self, why: Option<(Error, Credit)>) {
+    fn set_short(&self, why: Option<(Error, Allowance)>) {
         self.is_short.store(why.is_some(), Ordering::SeqCst);
         *lock(&self.why) = why;
     }
@@ -283,28 +283,37 @@ mod tests {
     /// checkpoint absorbs, or merges, makes it worth another try.
     #[test]
     fn a_merge_without_room_is_halved_and_then_given_up() {
-        let rooms = Rooms::default();
+        let reservations = Reservations::default();
         let room = 64 << 20;
-        rooms.note_failure(Care::None);
-        assert_eq!((rooms.care(), rooms.careful_slice_bytes(room)), (Care::Firm, 16 << 20));
+        reservations.note_failure(Fallback::None);
+        assert_eq!(
+            (reservations.fallback(), reservations.fallback_slice_bytes(room)),
+            (Fallback::AllocatedOnly, 16 << 20)
+        );
         for halvings in 1..=MOST_HALVINGS {
-            rooms.note_failure(Care::Firm);
-            assert_eq!(rooms.care(), Care::Bare);
-            assert!(rooms.may_merge(), "after {halvings} halvings");
-            assert_eq!((rooms.care(), rooms.careful_slice_bytes(room)), (Care::Firm, (16 << 20) >> halvings));
+            reservations.note_failure(Fallback::AllocatedOnly);
+            assert_eq!(reservations.fallback(), Fallback::NoMerges);
+            assert!(reservations.may_merge(), "after {halvings} halvings");
+            assert_eq!(
+                (reservations.fallback(), reservations.fallback_slice_bytes(room)),
+                (Fallback::AllocatedOnly, (16 << 20) >> halvings)
+            );
         }
-        assert_eq!(rooms.careful_slice_bytes(0), LEAST_SLICE_BYTES);
-        rooms.note_failure(Care::Firm);
-        assert!(!rooms.may_merge() && rooms.care() == Care::Bare, "it would be tried for ever");
-        rooms.note_made(Care::Bare, false);
-        assert!(!rooms.may_merge(), "a checkpoint that did nothing has made no room");
-        rooms.note_made(Care::Bare, true);
-        assert!(rooms.may_merge());
-        assert_eq!(rooms.careful_slice_bytes(room), 16 << 20);
-        rooms.note_failure(Care::Firm);
-        rooms.note_failure(Care::Firm);
-        assert!(rooms.may_merge());
-        rooms.note_made(Care::Firm, false);
-        assert_eq!(rooms.careful_slice_bytes(room), 8 << 20, "one that merged has made some room");
+        assert_eq!(reservations.fallback_slice_bytes(0), LEAST_SLICE_BYTES);
+        reservations.note_failure(Fallback::AllocatedOnly);
+        assert!(
+            !reservations.may_merge() && reservations.fallback() == Fallback::NoMerges,
+            "it would be tried for ever"
+        );
+        reservations.note_made(Fallback::NoMerges, false);
+        assert!(!reservations.may_merge(), "a checkpoint that did nothing has made no room");
+        reservations.note_made(Fallback::NoMerges, true);
+        assert!(reservations.may_merge());
+        assert_eq!(reservations.fallback_slice_bytes(room), 16 << 20);
+        reservations.note_failure(Fallback::AllocatedOnly);
+        reservations.note_failure(Fallback::AllocatedOnly);
+        assert!(reservations.may_merge());
+        reservations.note_made(Fallback::AllocatedOnly, false);
+        assert_eq!(reservations.fallback_slice_bytes(room), 8 << 20, "one that merged has made some room");
     }
 }

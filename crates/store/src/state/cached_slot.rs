@@ -1,8 +1,8 @@
 //! A thread's idle reader slots: each thread keeps a few, so that beginning a read takes no lock and touches no
 //! counter.
 //!
-//! A lease is a slot and a reference to its store, moved in and out of a thread-local list. The reference is counted
-//! once, when the lease is made, not once in each read.
+//! A cached slot is a slot and a reference to its store, moved in and out of a thread-local list. The reference is
+//! counted once, when the slot is made, not once in each read.
 
 use crate::state::store::Store;
 use base::slots::Reader;
@@ -15,7 +15,7 @@ const KEPT_PER_THREAD: usize = 16;
 
 thread_local! {
     #[allow(clippy::vec_box)] // They go in and out as the boxes that snapshots hold.
-    static LEASES: RefCell<Vec<Box<Lease>>> = const { RefCell::new(Vec::new()) };
+    static LEASES: RefCell<Vec<Box<CachedSlot>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The most pages that the borrowed values of one reader keep pinned at a time: 1 MiB of pages of 16 KiB. More would be
@@ -38,14 +38,14 @@ impl Drop for Permit<'_> {
 /// A slot of one store, with the reference that keeps the store. It is boxed, so that a snapshot is moved in three
 /// words.
 #[derive(Debug)]
-pub(crate) struct Lease {
+pub(crate) struct CachedSlot {
     store: Arc<Store>,
     reader: Reader,
     /// The number of live [`Permit`]s.
     pinned: Cell<u32>,
 }
 
-impl Lease {
+impl CachedSlot {
     /// Takes a slot of `store`: this thread's last idle one, if there is one.
     #[inline]
     pub fn take(store: &Arc<Store>) -> Result<Box<Self>> {
@@ -57,7 +57,7 @@ impl Lease {
             }
         });
         match kept {
-            Ok(Some(lease)) => Ok(lease),
+            Ok(Some(slot)) => Ok(slot),
             _ => Self::claim(store),
         }
     }
@@ -65,7 +65,7 @@ impl Lease {
     #[cold]
     #[allow(clippy::vec_box)] // As above.
     fn search(leases: &mut Vec<Box<Self>>, store: &Arc<Store>) -> Option<Box<Self>> {
-        let at = leases.iter().rposition(|lease| Arc::ptr_eq(&lease.store, store))?;
+        let at = leases.iter().rposition(|slot| Arc::ptr_eq(&slot.store, store))?;
         Some(leases.swap_remove(at))
     }
 
@@ -79,7 +79,7 @@ impl Lease {
             )
         };
         let reader = store.slots.claim().ok_or_else(full)?;
-        Ok(Box::new(Lease { store: Arc::clone(store), reader, pinned: Cell::new(0) }))
+        Ok(Box::new(CachedSlot { store: Arc::clone(store), reader, pinned: Cell::new(0) }))
     }
 
     /// Returns the store.
@@ -110,16 +110,16 @@ impl Lease {
         if self.store.is_closed() {
             return self.end_closed();
         }
-        let mut lease = Some(self);
+        let mut slot = Some(self);
         let _ = LEASES.try_with(|leases| {
             if let Ok(mut leases) = leases.try_borrow_mut()
                 && leases.len() < KEPT_PER_THREAD
             {
-                leases.extend(lease.take());
+                leases.extend(slot.take());
             }
         });
-        if let Some(lease) = lease {
-            lease.keep_beside_many();
+        if let Some(slot) = slot {
+            slot.keep_beside_many();
         }
     }
 
@@ -138,14 +138,14 @@ impl Lease {
         let mut dropped = Vec::new();
         let _ = LEASES.try_with(|leases| {
             if let Ok(mut leases) = leases.try_borrow_mut() {
-                dropped.extend(leases.extract_if(.., |lease| lease.store.is_closed()));
+                dropped.extend(leases.extract_if(.., |slot| slot.store.is_closed()));
                 if leases.len() >= KEPT_PER_THREAD {
                     dropped.push(leases.remove(0));
                 }
                 leases.push(self);
             }
         });
-        // The dropped lease may be the last reference to its store: it is dropped here, outside the borrow.
+        // The dropped slot may be the last reference to its store: it is dropped here, outside the borrow.
     }
 
     /// Gives back every slot that this thread keeps of `store`.
@@ -159,7 +159,7 @@ impl Lease {
         let mut dropped = Vec::new();
         let _ = LEASES.try_with(|leases| {
             if let Ok(mut leases) = leases.try_borrow_mut() {
-                dropped.extend(leases.extract_if(.., |lease| which(&lease.store)));
+                dropped.extend(leases.extract_if(.., |slot| which(&slot.store)));
             }
         });
         // They are dropped here, outside the borrow.

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// A clock with the wall time, for entries that expire. The wall time can stand still, jump and go back.
 ///
 /// ```
-/// use pando_base::seams::Clock;
+/// use pando_base::env::Clock;
 /// let (clock, hand) = Clock::set_by_hand(1_000);
 /// hand.store(2_000, std::sync::atomic::Ordering::SeqCst);
 /// assert_eq!(clock.now_ms(), 2_000);
@@ -94,7 +94,7 @@ impl Stopwatch {
 /// SplitMix64 (Steele, Lea and Flood 2014): a small, fast generator with a seed. Not for secrets.
 ///
 /// ```
-/// use pando_base::seams::Random;
+/// use pando_base::env::Random;
 /// let mut a = Random::seeded(7);
 /// let mut b = Random::seeded(7);
 /// assert_eq!(a.next_u64(), b.next_u64());

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 /// The environment of a checkpoint's work on runs.
 #[derive(Clone, Copy)]
-pub struct Site<'a> {
+pub struct WriteContext<'a> {
     /// The pool, through which pages are read and written.
     pub pool: &'a Pool,
     /// The reader, whose epochs and view protect the pages.
@@ -26,7 +26,7 @@ pub struct Site<'a> {
     pub birth: CheckpointNo,
 }
 
-impl Site<'_> {
+impl WriteContext<'_> {
     /// Transfers a value to which the log referred to the checkpoint.
     pub fn adopt_large(&self, large: LargeRef) -> Result<()> {
         adopt_large(self.pool, self.space, large)

@@ -1,7 +1,8 @@
 //! Commits that ask for room, and the handling of a lack of room.
 
 use super::{
-    CREDIT_BYTES, CREDIT_RECORDS, Care, Credit, LEAST_CREDIT, LOG_SPARE_UNITS, LOG_UNITS, MOST_ASKED, Purpose,
+    ALLOWANCE_BYTES, ALLOWANCE_RECORDS, Allowance, Fallback, LEAST_ALLOWANCE, LOG_SPARE_UNITS, LOG_UNITS,
+    MOST_ASKED, Purpose,
 };
 use crate::state::committer::Committer;
 use crate::state::store::Store;
@@ -30,59 +31,61 @@ impl Store {
     ) -> Result<MutexGuard<'_, Committer>> {
         let mut waits = 0;
         loop {
-            let refused = match self.grant(record, Credit { records, bytes }) {
+            let refused = match self.grant(record, Allowance { records, bytes }) {
                 Err(refused) if refused.kind() == ErrorKind::Full => refused,
                 done => return done,
             };
             waits += 1;
             if waits > MOST_WAITS || !self.wait_for_checkpoint() {
-                return Err(self.refuse(refused, Credit { records, bytes }));
+                return Err(self.refuse(refused, Allowance { records, bytes }));
             }
         }
     }
 
-    fn grant(&self, record: &[u8], least: Credit) -> Result<MutexGuard<'_, Committer>> {
-        let _granting = lock(&self.rooms.granting);
+    fn grant(&self, record: &[u8], least: Allowance) -> Result<MutexGuard<'_, Committer>> {
+        let _granting = lock(&self.reservations.granting);
         // Other commits ask for room as well meanwhile, and wait: so nothing is committed that is not counted.
-        lock(&self.committer).room = Credit::default();
-        let mut credit = self.room_for(least, record)?;
+        lock(&self.committer).room = Allowance::default();
+        let mut allowance = self.room_for(least, record)?;
         let mut committer = lock(&self.committer);
-        let covers = credit.take(least.records, least.bytes);
-        debug_assert!(covers, "a credit covers what it was given for");
-        committer.room = credit;
+        let covers = allowance.take(least.records, least.bytes);
+        debug_assert!(covers, "an allowance covers what it was given for");
+        committer.room = allowance;
         Ok(committer)
     }
 
-    fn room_for(&self, least: Credit, record: &[u8]) -> Result<Credit> {
-        let endless = Credit { records: u64::MAX, bytes: u64::MAX };
-        if !self.rooms.is_supported() {
+    fn room_for(&self, least: Allowance, record: &[u8]) -> Result<Allowance> {
+        let endless = Allowance { records: u64::MAX, bytes: u64::MAX };
+        if !self.reservations.is_supported() {
             return Ok(endless);
         }
-        let owed = self.owed();
-        let more = Credit {
-            records: least.records + owed.records.clamp(CREDIT_RECORDS.0, CREDIT_RECORDS.1),
-            bytes: least.bytes + owed.bytes.clamp(CREDIT_BYTES.0, CREDIT_BYTES.1),
+        let debt = self.debt();
+        let more = Allowance {
+            records: least.records + debt.records.clamp(ALLOWANCE_RECORDS.0, ALLOWANCE_RECORDS.1),
+            bytes: least.bytes + debt.bytes.clamp(ALLOWANCE_BYTES.0, ALLOWANCE_BYTES.1),
         };
-        let fewer =
-            Credit { records: least.records + LEAST_CREDIT.records, bytes: least.bytes + LEAST_CREDIT.bytes };
+        let fewer = Allowance {
+            records: least.records + LEAST_ALLOWANCE.records,
+            bytes: least.bytes + LEAST_ALLOWANCE.bytes,
+        };
         let mut refused = None;
-        for credit in [more, fewer] {
-            let then = owed.with(credit);
+        for allowance in [more, fewer] {
+            let then = debt.with(allowance);
             if self.is_tiny(then) {
-                self.rooms.is_kept.store(false, Ordering::SeqCst);
-                return Ok(credit);
+                self.reservations.is_kept.store(false, Ordering::SeqCst);
+                return Ok(allowance);
             }
             match self.set_all_aside(then) {
-                Ok(()) if self.rooms.is_supported() => return Ok(credit),
+                Ok(()) if self.reservations.is_supported() => return Ok(allowance),
                 Ok(()) => return Ok(endless),
                 Err(error) if error.kind() != ErrorKind::Full => return Err(error),
                 Err(full) => refused = Some(full),
             }
         }
-        match (Purpose::of(record), refused) {
+        match (Purpose::classify(record), refused) {
             (Purpose::Adds, Some(refused)) => return Err(refused),
             // Deletes may use what is kept for the log.
-            _ => self.set_aside(self.want_units(owed.with(least)).saturating_sub(LOG_UNITS))?,
+            _ => self.set_aside(self.want_units(debt.with(least)).saturating_sub(LOG_UNITS))?,
         }
         Ok(least)
     }
@@ -100,7 +103,7 @@ impl Store {
                 Err(refused) if refused.kind() == ErrorKind::Full => refused,
                 done => return done,
             };
-            let kept = match Purpose::of(record) {
+            let kept = match Purpose::classify(record) {
                 // Closing the database and ending a checkpoint have no other way.
                 _ if record.is_empty() => 0,
                 // What is kept for the log is part of the need.
@@ -116,7 +119,7 @@ impl Store {
             }
             waits += 1;
             if waits > MOST_WAITS || !self.wait_for_checkpoint() {
-                return Err(self.refuse(refused, Credit { records: 1, bytes }));
+                return Err(self.refuse(refused, Allowance { records: 1, bytes }));
             }
         }
     }
@@ -167,12 +170,15 @@ impl Store {
     /// Waits until a checkpoint has absorbed the memtables. Returns false if there are none, nothing makes checkpoints,
     /// or the last one failed. The caller holds no lock.
     fn wait_for_checkpoint(&self) -> bool {
-        if self.owed().records == 0 {
+        if self.debt().records == 0 {
             return false;
         }
         let done = || {
             // Relaxed: tallies, which order nothing.
-            (self.tallies.checkpoints.load(Ordering::Relaxed), self.rooms.failures.load(Ordering::SeqCst))
+            (
+                self.tallies.checkpoints.load(Ordering::Relaxed),
+                self.reservations.failures.load(Ordering::SeqCst),
+            )
         };
         let (made, failed) = done();
         for _ in 0..MOST_MOMENTS {
@@ -189,13 +195,13 @@ impl Store {
 
     /// Rejects a commit with `refused`: [`Store::short_of_room`] returns it, until a small commit would be accepted.
     #[cold]
-    fn refuse(&self, refused: Error, asked: Credit) -> Error {
+    fn refuse(&self, refused: Error, asked: Allowance) -> Error {
         // A very large commit may never fit; others are not rejected because of it.
-        let asked = Credit {
+        let asked = Allowance {
             records: asked.records.min(MOST_ASKED.records),
             bytes: asked.bytes.min(MOST_ASKED.bytes),
         };
-        self.rooms.set_short(Some((refused.duplicate(), asked)));
+        self.reservations.set_short(Some((refused.duplicate(), asked)));
         self.look_after_room();
         self.merge_soon();
         refused
@@ -203,28 +209,30 @@ impl Store {
 
     /// Checks whether there is room again after there was none. Call it now and then.
     pub fn look_after_room(&self) {
-        let is_careful = self.rooms.care() != Care::None;
-        if (!self.rooms.is_short.load(Ordering::SeqCst) && !is_careful)
+        let is_fallback = self.reservations.fallback() != Fallback::None;
+        if (!self.reservations.is_short.load(Ordering::SeqCst) && !is_fallback)
             || self.is_closed()
             || self.latch.check().is_err()
         {
             return;
         }
-        let asked = lock(&self.rooms.why).as_ref().map_or(Credit::default(), |(_, asked)| *asked);
-        let asked =
-            Credit { records: asked.records + LEAST_CREDIT.records, bytes: asked.bytes + LEAST_CREDIT.bytes };
-        let owed = self.owed_at_most().with(asked);
-        let want_units = self.want_units(owed) + self.deletes_units();
-        if is_careful
+        let asked = lock(&self.reservations.why).as_ref().map_or(Allowance::default(), |(_, asked)| *asked);
+        let asked = Allowance {
+            records: asked.records + LEAST_ALLOWANCE.records,
+            bytes: asked.bytes + LEAST_ALLOWANCE.bytes,
+        };
+        let debt = self.owed_at_most().with(asked);
+        let want_units = self.want_units(debt) + self.deletes_units();
+        if is_fallback
             && self
                 .data
                 .room_bytes()
                 .is_ok_and(|room| room.is_none_or(|bytes| bytes / UNIT_BYTES as u64 > want_units))
         {
-            self.rooms.care.store(Care::None as u8, Ordering::SeqCst);
+            self.reservations.fallback.store(Fallback::None as u8, Ordering::SeqCst);
         }
-        let has_room = !self.rooms.is_supported()
-            || self.is_tiny(owed)
+        let has_room = !self.reservations.is_supported()
+            || self.is_tiny(debt)
             || self.set_aside(want_units).is_ok()
             || (self.log.drop_spares().is_ok() && self.set_aside(want_units).is_ok());
         let has_log = || {
@@ -233,7 +241,7 @@ impl Store {
                 || self.give_room_to_log(asked.bytes, want_units).is_ok()
         };
         if has_room && has_log() {
-            self.rooms.set_short(None);
+            self.reservations.set_short(None);
         } else if self.memory.attendant().is_some() && self.seal_early() {
             // Committed data needs less room after it is absorbed, and the log can be dropped.
             self.merge_soon();
@@ -243,10 +251,10 @@ impl Store {
     /// Sets aside what the next checkpoint needs, including what may still be committed, and releases what is beyond
     /// that; best effort.
     pub(crate) fn renew_reserve(&self) {
-        let owed = self.owed();
-        if self.is_tiny(owed) {
+        let debt = self.debt();
+        if self.is_tiny(debt) {
             lock(&self.space).keep_firm(0, 1);
-        } else if self.rooms.is_supported() {
+        } else if self.reservations.is_supported() {
             let _ = self.set_all_aside(self.owed_at_most());
         }
         self.look_after_room();
@@ -258,8 +266,8 @@ impl Store {
     }
 
     /// Tells the space map which units a careful checkpoint may take, and that it may take no others.
-    pub(crate) fn take_care(&self) {
-        let want = self.want_units(self.owed());
+    pub(crate) fn enter_fallback(&self) {
+        let want = self.want_units(self.debt());
         let mut space = lock(&self.space);
         if let Ok(firm) = space.firm_up(want, self.page_units())
             && firm.is_supported

@@ -7,17 +7,17 @@ use std::ops::Bound;
 use txn::RangeToken;
 
 /// Records what a cursor passes as one range of its transaction's read set, which grows with its moves.
-pub(crate) struct Track<'a> {
+pub(crate) struct ReadRecorder<'a> {
     reads: &'a PaidReads,
     store: &'a Store,
     table: TableId,
     token: Option<RangeToken>,
 }
 
-impl<'a> Track<'a> {
-    /// Creates a track of `table` that has passed nothing.
+impl<'a> ReadRecorder<'a> {
+    /// Creates a recorder of `table` that has passed nothing.
     pub fn new(reads: &'a PaidReads, store: &'a Store, table: TableId) -> Self {
-        Track { reads, store, table, token: None }
+        ReadRecorder { reads, store, table, token: None }
     }
 
     /// Ends the present range and begins another.
@@ -54,7 +54,7 @@ impl<'a> Track<'a> {
     }
 }
 
-impl Drop for Track<'_> {
+impl Drop for ReadRecorder<'_> {
     fn drop(&mut self) {
         self.end();
     }

@@ -6,28 +6,29 @@ use crate::value::Value;
 
 /// The position of a part in keys of one shape.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot {
+pub(crate) struct PartPosition {
     part: usize,
     /// The offset of the part; `None`: it depends on the parts before.
     offset: Option<usize>,
     shape: Shape,
 }
 
-impl Spot {
+impl PartPosition {
     /// Returns the position of the part numbered `part` of keys that begin with `shapes`; `None` if its value cannot be
     /// decoded.
-    pub fn of(shapes: impl Iterator<Item = Shape>, part: usize) -> Option<Self> {
+    pub fn locate(shapes: impl Iterator<Item = Shape>, part: usize) -> Option<Self> {
         let mut offset = Some(0);
         for (number, shape) in shapes.enumerate() {
             if number == part {
-                return shape.is_recoverable().then_some(Spot { part, offset, shape });
+                return shape.is_recoverable().then_some(PartPosition { part, offset, shape });
             }
             offset = offset.zip(shape.width()).map(|(before, width)| before + width);
         }
         None
     }
 
-    /// Returns the value of the part in `key` if it is an integer at a fixed offset. `None`: call [`Spot::read`].
+    /// Returns the value of the part in `key` if it is an integer at a fixed offset. `None`: call
+    /// [`PartPosition::read`].
     #[inline]
     pub fn integer(&self, key: &[u8]) -> Option<i64> {
         Parts::new(key.get(self.offset?..)?).integer(self.shape)
@@ -74,16 +75,19 @@ mod tests {
         let mut key = Vec::new();
         parts.iter().for_each(|(shape, value)| push(&mut key, *shape, value).unwrap());
         for (number, (_, value)) in parts.iter().enumerate() {
-            let spot = Spot::of(shapes(), number).unwrap();
-            assert_eq!(spot.offset.is_some(), number <= 4);
-            assert_eq!(spot.read(&key, shapes()).as_ref(), Some(value));
-            assert_eq!(spot.integer(&key).map(Value::Int), (number == 0).then(|| value.clone()));
+            let position = PartPosition::locate(shapes(), number).unwrap();
+            assert_eq!(position.offset.is_some(), number <= 4);
+            assert_eq!(position.read(&key, shapes()).as_ref(), Some(value));
+            assert_eq!(position.integer(&key).map(Value::Int), (number == 0).then(|| value.clone()));
             for cut in 0..key.len() {
-                spot.read(&key[..cut], shapes());
-                spot.integer(&key[..cut]);
+                position.read(&key[..cut], shapes());
+                position.integer(&key[..cut]);
             }
         }
         let lossy = Shape { collation: Collation::NoCase, ..shape(ColumnType::Text, false) };
-        assert!(Spot::of([lossy].into_iter(), 0).is_none() && Spot::of(shapes(), 7).is_none());
+        assert!(
+            PartPosition::locate([lossy].into_iter(), 0).is_none()
+                && PartPosition::locate(shapes(), 7).is_none()
+        );
     }
 }

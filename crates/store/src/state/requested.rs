@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// The requested options of each table, from the catalog's run.
-pub(crate) type WantedRows = Arc<BTreeMap<TableId, TableRow>>;
+pub(crate) type RequestedRows = Arc<BTreeMap<TableId, TableRow>>;
 
 /// The contents of the catalog when it was read last.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
-    last: Mutex<Option<(Run, WantedRows)>>,
+pub(crate) struct Requested {
+    last: Mutex<Option<(Run, RequestedRows)>>,
 }
 
-impl Wanted {
+impl Requested {
     /// Returns the contents of `catalog`, table 0's run. They are read once for each run.
-    pub fn of(&self, catalog: Run, pool: &Pool, reader: &Reader) -> Result<WantedRows> {
+    pub fn rows(&self, catalog: Run, pool: &Pool, reader: &Reader) -> Result<RequestedRows> {
         let mut last = base::sync::lock(&self.last);
         if let Some((run, wanted)) = &*last
             && *run == catalog

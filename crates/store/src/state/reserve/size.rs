@@ -1,7 +1,7 @@
 //! The size of the reserve, and how it is set aside: rules 1 to 3 of the module.
 
 use super::{
-    DELETES_PAGES, DELETES_SHARE, FIXED_PAGES, LOG_UNITS, Owed, REFERENCES_PER_UNIT, SURE_UNITS, TINY_BYTES,
+    DELETES_PAGES, DELETES_SHARE, Debt, FIXED_PAGES, LOG_UNITS, REFERENCES_PER_UNIT, SURE_UNITS, TINY_BYTES,
 };
 use crate::state::store::Store;
 use base::limits::{UNIT_BYTES, max_inline_bytes};
@@ -13,10 +13,10 @@ use std::sync::atomic::Ordering;
 impl Store {
     /// Returns why writes fail for lack of room on the disk; `None` if they do not.
     pub fn short_of_room(&self) -> Option<Error> {
-        if !self.rooms.is_short.load(Ordering::SeqCst) {
+        if !self.reservations.is_short.load(Ordering::SeqCst) {
             return None;
         }
-        lock(&self.rooms.why).as_ref().map(|(why, _)| why.duplicate())
+        lock(&self.reservations.why).as_ref().map(|(why, _)| why.duplicate())
     }
 
     /// Returns the reserve in bytes: free room of the data file that a full disk cannot take away.
@@ -28,8 +28,8 @@ impl Store {
         (self.page_bytes / UNIT_BYTES) as u64
     }
 
-    pub(super) fn owed(&self) -> Owed {
-        let gap = self.rooms.gap_after(self.checkpoints.replay_from().0);
+    pub(super) fn debt(&self) -> Debt {
+        let gap = self.reservations.gap_after(self.checkpoints.replay_from().0);
         let log_bytes = self.pressure().log_bytes.saturating_sub(gap);
         self.views.with_current(|view| {
             let (mut records, mut held_bytes, mut attached_bytes) = (0, 0, 0);
@@ -47,43 +47,44 @@ impl Store {
                 passes += 3;
             }
             if records == 0 {
-                return Owed::default();
+                return Debt::default();
             }
             let bytes = log_bytes.min(held_bytes) + attached_bytes;
-            Owed { records, bytes, tables: tables.len() as u64, passes }
+            Debt { records, bytes, tables: tables.len() as u64, passes }
         })
     }
 
     /// Returns the same with everything that may still be committed.
-    pub(super) fn owed_at_most(&self) -> Owed {
-        // The credit is read first: what is committed in between then counts twice, and is not missed.
-        let credit = lock(&self.committer).room;
-        self.owed().with(credit)
+    pub(super) fn owed_at_most(&self) -> Debt {
+        // The allowance is read first: what is committed in between then counts twice, and is not missed.
+        let allowance = lock(&self.committer).room;
+        self.debt().with(allowance)
     }
 
     /// Runs rule 1. Returns the units.
-    pub(super) fn want_units(&self, owed: Owed) -> u64 {
-        let leaves = self.rooms.leaves.load(Ordering::SeqCst);
-        let copies = owed.records.saturating_mul(2).min(leaves * owed.passes.max(1)) + 2 * owed.tables;
+    pub(super) fn want_units(&self, debt: Debt) -> u64 {
+        let leaves = self.reservations.leaves.load(Ordering::SeqCst);
+        let copies = debt.records.saturating_mul(2).min(leaves * debt.passes.max(1)) + 2 * debt.tables;
         let pages = copies + copies / 8 + FIXED_PAGES;
         let chunks = lock(&self.space).stats().total_units / 32_768 + 2;
         // The worst ratio of units to bytes is that of half-full leaves, or of a value that is just too long for a leaf
         // and takes a unit.
         let fullest = (UNIT_BYTES / 2).min(max_inline_bytes(self.page_bytes)) as u64;
-        let new = owed.bytes.div_ceil(fullest) + owed.records.div_ceil(REFERENCES_PER_UNIT);
-        let due = self.rooms.due_units.load(Ordering::SeqCst);
+        let new = debt.bytes.div_ceil(fullest) + debt.records.div_ceil(REFERENCES_PER_UNIT);
+        let due = self.reservations.due_units.load(Ordering::SeqCst);
         pages * self.page_units() + new + due + 2 * chunks + LOG_UNITS
     }
 
     /// Runs rule 3. Returns the units.
     pub(super) fn deletes_units(&self) -> u64 {
         let (least, most) = DELETES_PAGES;
-        (self.rooms.all_leaves.load(Ordering::SeqCst) / DELETES_SHARE).clamp(least, most) * self.page_units()
+        (self.reservations.all_leaves.load(Ordering::SeqCst) / DELETES_SHARE).clamp(least, most)
+            * self.page_units()
     }
 
-    pub(super) fn is_tiny(&self, owed: Owed) -> bool {
+    pub(super) fn is_tiny(&self, debt: Debt) -> bool {
         let used_bytes = lock(&self.space).stats().used_units * UNIT_BYTES as u64;
-        used_bytes + owed.bytes <= TINY_BYTES
+        used_bytes + debt.bytes <= TINY_BYTES
     }
 
     /// Makes `want_units` firm, up to what is always set aside, and checks that the file system has room for the rest.
@@ -99,7 +100,7 @@ impl Store {
             }
         }
         if !firm.is_supported {
-            self.rooms.is_supported.store(false, Ordering::SeqCst);
+            self.reservations.is_supported.store(false, Ordering::SeqCst);
             space.keep_firm(0, 1);
             return Ok(());
         }
@@ -110,17 +111,17 @@ impl Store {
         }
     }
 
-    /// Makes firm what `owed` may take, and what is kept for deletes. The error states why that is impossible.
-    pub(super) fn set_all_aside(&self, owed: Owed) -> Result<()> {
-        self.set_aside(self.want_units(owed) + self.deletes_units())?;
-        self.rooms.is_kept.store(true, Ordering::SeqCst);
+    /// Makes firm what `debt` may take, and what is kept for deletes. The error states why that is impossible.
+    pub(super) fn set_all_aside(&self, debt: Debt) -> Result<()> {
+        self.set_aside(self.want_units(debt) + self.deletes_units())?;
+        self.reservations.is_kept.store(true, Ordering::SeqCst);
         Ok(())
     }
 
     /// Returns whether there is a reserve, so that deletes are accepted however full the disk is: a database that is
     /// not tiny has one, if the file system sets room aside.
     pub fn keeps_reserve(&self) -> bool {
-        self.rooms.is_supported() && self.rooms.is_kept.load(Ordering::SeqCst)
+        self.reservations.is_supported() && self.reservations.is_kept.load(Ordering::SeqCst)
     }
 
     #[cold]

@@ -16,12 +16,12 @@ const KEPT_RECORD_BYTES: usize = 64 << 10;
 
 thread_local! {
     #[allow(clippy::vec_box)] // They go out of the list as the boxes that they are.
-    static EMPTIED: RefCell<Vec<Box<Gathered>>> = const { RefCell::new(Vec::new()) };
+    static EMPTIED: RefCell<Vec<Box<Scratch>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The buffers of a transaction; see the module.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered {
+pub(crate) struct Scratch {
     pub writes: WriteSet,
     pub reads: PaidReads,
     /// The gap in which its snapshot is known to have no keys.
@@ -36,7 +36,7 @@ pub(crate) struct Gathered {
     pub dated: Vec<u8>,
 }
 
-impl Gathered {
+impl Scratch {
     /// Returns this thread's last emptied buffers, or new ones.
     #[inline]
     pub fn take() -> Box<Self> {
