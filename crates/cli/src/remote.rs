@@ -1,6 +1,9 @@
 //! A database of a server in the place of a directory: `http://HOST:PORT`, or `http://HOST:PORT/DATABASE` for another
 //! database than `default`. The token is taken from `PANDO_TOKEN`.
 //!
+//! An address that begins with `https://` is verified with the usual certificate authorities, or with the ones in the
+//! PEM file that `PANDO_CA_CERT` names.
+//!
 //! Responses of the server are reported as the same command reports them for a directory, including the exit code.
 
 use crate::failure::{Failure, Outcome};
@@ -10,7 +13,11 @@ use pando::{Error, ErrorKind};
 use serde_json::{Map, Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use ureq::config::ConfigBuilder;
 use ureq::http::{HeaderName, Request, Response, header};
+#[cfg(feature = "tls")]
+use ureq::tls::{Certificate, PemItem, TlsConfig, parse_pem};
+use ureq::typestate::AgentScope;
 use ureq::{Agent, Body, SendBody};
 
 /// The commands that support a server.
@@ -68,18 +75,18 @@ impl Remote {
     /// Returns the remote database if `dir` is an address.
     pub fn find(dir: &Path) -> Outcome<Option<Self>> {
         let Some(address) = dir.to_str() else { return Ok(None) };
-        if address.starts_with("https://") {
-            let message = "HTTPS is not supported; connect through a tunnel or a TLS proxy on this machine (`http://127.0.0.1:...`)";
-            return Err(Failure::Usage(message.to_owned()));
-        }
-        let Some(rest) = address.strip_prefix("http://") else { return Ok(None) };
+        let (scheme, rest) = match address.split_once("://") {
+            Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+            _ => return Ok(None),
+        };
         let (host, database) = rest.trim_end_matches('/').split_once('/').unwrap_or((rest, "default"));
         let (host, database) =
             (host.trim_end_matches('/'), if database.is_empty() { "default" } else { database });
-        let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None).build();
+        let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None);
+        let config = if scheme == "https" { encrypted(config)? } else { config };
         Ok(Some(Remote {
-            agent: Agent::new_with_config(config),
-            base: format!("http://{host}/v1/databases/{}", escape(database.as_bytes())),
+            agent: config.build().new_agent(),
+            base: format!("{scheme}://{host}/v1/databases/{}", escape(database.as_bytes())),
             token: std::env::var("PANDO_TOKEN").ok(),
         }))
     }
@@ -322,4 +329,34 @@ mod tests {
         assert_eq!(base("some/dir"), None);
         assert!(Remote::find(Path::new("https://h")).is_err());
     }
+}
+
+/// Configures how the server is verified.
+#[cfg(feature = "tls")]
+fn encrypted(config: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentScope>> {
+    let Some(path) = std::env::var_os("PANDO_CA_CERT") else { return Ok(config) };
+    let shown = Path::new(&path).display();
+    let wrong = |problem: String| Failure::Usage(format!("PANDO_CA_CERT: {shown}: {problem}"));
+    let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+    let items: Result<Vec<PemItem<'_>>, _> = parse_pem(&bytes).collect();
+    let authorities = items.map_err(|error| wrong(error.to_string()))?;
+    let authorities: Vec<Certificate<'static>> = authorities
+        .into_iter()
+        .filter_map(|item| match item {
+            PemItem::Certificate(certificate) => Some(certificate.to_owned()),
+            _ => None,
+        })
+        .collect();
+    if authorities.is_empty() {
+        return Err(wrong("there is no certificate in it".to_owned()));
+    }
+    Ok(config.tls_config(TlsConfig::builder().root_certs(authorities.into()).build()))
+}
+
+/// Refuses the address: this build has no encryption.
+#[cfg(not(feature = "tls"))]
+fn encrypted(_: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentScope>> {
+    let message = "this build of pando does not support HTTPS: build it with the feature `tls`, or connect through a \
+                   TLS proxy on this machine (`http://127.0.0.1:...`)";
+    Err(Failure::Usage(message.to_owned()))
 }

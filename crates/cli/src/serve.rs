@@ -25,7 +25,7 @@ Examples:
 
 A browser finds a dashboard at http://127.0.0.1:7263/ and the API's documentation at /docs.
 SIGTERM and Ctrl-C shut the server down: it accepts no more connections, completes the requests in progress
-and syncs everything. The server ignores SIGHUP, SIGUSR1 and SIGUSR2.
+and syncs everything. At SIGHUP it reads its certificate again. It ignores SIGUSR1 and SIGUSR2.
 You can also set an option by the environment variable beside it, or in a TOML file (--config) under its name
 without the dashes, as in `max-body = \"1G\"`. The command line overrides variables, and variables override
 the file.";
@@ -44,6 +44,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7263", env = "PANDO_LISTEN",
           value_parser = parse_address)]
     listen: SocketAddr,
+    /// Listen on this unix socket as well; the permissions of the file decide who may connect
+    #[arg(long, value_name = "PATH", env = "PANDO_UNIX_SOCKET")]
+    unix_socket: Option<PathBuf>,
+    #[cfg(feature = "tls")]
+    #[command(flatten)]
+    tls: TlsArgs,
     #[command(flatten)]
     write: WriteArgs,
     /// The largest body of a request, which is also the largest value
@@ -126,6 +132,33 @@ pub struct ServeArgs {
     #[arg(long, value_name = "LEVEL", default_value = "warn", env = "PANDO_LOG",
           value_parser = ["off", "error", "warn", "info", "debug"])]
     log: String,
+}
+
+/// How connections to the address are encrypted.
+#[cfg(feature = "tls")]
+#[derive(Args, Debug)]
+struct TlsArgs {
+    /// Encrypt connections with the certificate in this PEM file, followed by those of its authorities. The server reads
+    /// it again when it changes, and at SIGHUP
+    #[arg(long, value_name = "FILE", env = "PANDO_TLS_CERT", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", env = "PANDO_TLS_KEY", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Encrypt connections with a certificate that the server makes for itself at its start. Clients cannot verify it:
+    /// use it for trying things out (`curl --insecure`)
+    #[arg(long, conflicts_with_all = ["tls_cert", "tls_key"])]
+    tls_self_signed: bool,
+}
+
+#[cfg(feature = "tls")]
+impl TlsArgs {
+    fn certificate(self) -> Option<server::Certificate> {
+        match (self.tls_cert, self.tls_key) {
+            (Some(chain), Some(key)) => Some(server::Certificate::Files { chain, key }),
+            _ => self.tls_self_signed.then_some(server::Certificate::SelfSigned),
+        }
+    }
 }
 
 /// Inserts the options of the file in `--config` before those of the command line, which take precedence.
@@ -236,6 +269,11 @@ fn start_log(level: LevelFilter, lines: Log) {
 fn serve(args: ServeArgs) -> Outcome {
     let mut config = Config::new(args.dir);
     config.listen = args.listen;
+    config.unix_socket = args.unix_socket;
+    #[cfg(feature = "tls")]
+    {
+        config.tls = args.tls.certificate();
+    }
     config.memory_bytes = args.write.memory.memory;
     config.durability = args.write.durability.into();
     config.allow_anyone = args.allow_anyone;
@@ -264,9 +302,13 @@ fn serve(args: ServeArgs) -> Outcome {
     }
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;
+    let scheme = if server.is_encrypted() { "https" } else { "http" };
     // The server runs even if this line cannot be written.
-    let _ = say!("pando serves {dir} at http://{}", server.address());
-    Ok(server.run()?)
+    let _ = say!("pando serves {dir} at {scheme}://{}", server.address());
+    // A service manager that waits for the server learns that it can be used, and later that it shuts down.
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
+    let outcome = server.run();
+    Ok(outcome?)
 }
 
 /// How long the end of the server waits for the last lines of its log.

@@ -15,6 +15,12 @@ pub struct Config {
     pub dir: PathBuf,
     /// The address and the port on which the server listens.
     pub listen: SocketAddr,
+    /// The path of a unix socket on which the server listens as well. The permissions of the socket decide who may
+    /// connect.
+    pub unix_socket: Option<PathBuf>,
+    /// The certificate with which connections to the address are encrypted. With `None`, they are not.
+    #[cfg(feature = "tls")]
+    pub tls: Option<Certificate>,
     /// The memory of all databases together, in bytes. `None` means a quarter of the machine's memory.
     pub memory_bytes: Option<usize>,
     /// The durability of a write whose request does not set one.
@@ -27,6 +33,22 @@ pub struct Config {
     pub shipping: Option<Arc<dyn Shipping>>,
     /// Limits on clients.
     pub limits: Limits,
+}
+
+/// The certificate that the server shows to its clients.
+#[cfg(feature = "tls")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// Files in PEM, which the server reads again when one of them changes.
+    Files {
+        /// The certificate, followed by those of the authorities between it and the root.
+        chain: PathBuf,
+        /// The private key of the certificate.
+        key: PathBuf,
+    },
+    /// A certificate for `localhost` and the address of the server, made at its start and signed by itself. Clients
+    /// cannot verify it: it is for trying things out.
+    SelfSigned,
 }
 
 /// Limits on clients. A request that exceeds one fails with a status and a detail that name the limit.
@@ -76,6 +98,9 @@ impl Config {
         Config {
             dir: dir.into(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7263)),
+            unix_socket: None,
+            #[cfg(feature = "tls")]
+            tls: None,
             memory_bytes: None,
             durability: Durability::Sync,
             allow_anyone: false,

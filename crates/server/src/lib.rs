@@ -12,7 +12,7 @@
 //!
 //! 1. [`shipping`]: the interface to the code that copies commits to a bucket. [`config`]: the configuration. [`log`]:
 //!    the server's log, which no request waits for.
-//! 2. `wire`: what is sent over the network: addresses, bodies, problems, records as bytes, the heads of requests.
+//! 2. `wire`: what is sent over the network: sockets, addresses, bodies, problems, records as bytes, the heads of requests.
 //! 3. `limits`: bounds on what requests use: threads, memory for bodies, places of streams, connections.
 //! 4. `watch`: what operators can observe: counts and latencies, slow requests, a log line for each request.
 //! 5. `data`: databases that are opened and closed as needed, single writes that are committed together, interactive
@@ -44,6 +44,8 @@ mod routes;
 mod serving;
 
 pub use access::auth::{self, Scope, Token, TokenFile};
+#[cfg(feature = "tls")]
+pub use config::Certificate;
 pub use config::{Config, Limits};
 pub use data::databases::DEFAULT_DATABASE;
 pub use send::changes::{Ended, change_lines};

@@ -30,7 +30,10 @@ mod serve_operators;
 mod serve_pages;
 mod serve_remote;
 mod serve_sql;
+#[cfg(feature = "tls")]
+mod serve_tls;
 mod serve_typed;
+mod serve_unix_socket;
 mod serve_v0;
 mod serve_v1;
 mod serve_without_sql;

@@ -17,6 +17,7 @@ use crate::routes::tree::find;
 use crate::serving::service::Service;
 use crate::wire::body::Working;
 use crate::wire::gate::{Gate, Refusal, UNREADABLE_END};
+use crate::wire::stream::Stream;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -29,7 +30,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
@@ -99,13 +99,13 @@ impl Signs {
 
 /// Serves `stream` until its client disconnects, exceeds a limit, or the server ends.
 pub async fn serve(
-    stream: TcpStream,
+    stream: Stream,
     service: Service,
     mut ending: watch::Receiver<bool>,
     patience: Duration,
     head_bytes: usize,
 ) {
-    let _ = stream.set_nodelay(true);
+    stream.set_nodelay();
     let signs = Arc::new(Signs::default());
     let mut http = http1::Builder::new();
     http.max_buf_size(head_bytes).half_close(true);
@@ -195,7 +195,7 @@ async fn end(signs: &Signs) {
 
 /// A socket with a gate, which notes each write.
 struct Watched {
-    stream: TcpStream,
+    stream: Stream,
     signs: Arc<Signs>,
     gate: Gate,
     /// The response that replaces the library's refusal.
@@ -203,7 +203,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut Stream> {
         Pin::new(&mut self.get_mut().stream)
     }
 
@@ -233,9 +233,7 @@ impl Watched {
 
     /// Checks whether the client of running statements has stopped sending, and registers to be woken when it does.
     fn look_for_end(&mut self, context: &mut Context<'_>) {
-        let mut byte = [0];
-        let peeked = self.stream.poll_peek(context, &mut ReadBuf::new(&mut byte));
-        if let Poll::Ready(Ok(0) | Err(_)) = peeked {
+        if let Poll::Ready(true) = self.stream.poll_has_ended(context) {
             self.signs.has_ended.notify_one();
         }
     }

@@ -2,6 +2,9 @@
 
 mod app;
 mod connection;
+#[cfg(feature = "tls")]
+mod encryption;
+mod listen;
 mod lock;
 pub mod serve;
 mod service;

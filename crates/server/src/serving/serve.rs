@@ -7,25 +7,27 @@
 //!    its response, and wakes no other thread.
 //! 3. At SIGTERM, SIGINT or SIGXCPU no further connection is accepted, and every connection ends after its current
 //!    request. After the drain time the remaining ones are closed. Then every database is synced and closed.
-//! 4. SIGHUP, SIGUSR1 and SIGUSR2 are ignored. No file must be opened or read again, because the log is standard error,
-//!    and tokens are read again when they change.
+//! 4. At SIGHUP the certificate is read again, if there is one. SIGUSR1 and SIGUSR2 are ignored. No other file must be
+//!    opened or read again, because the log is standard error, and tokens are read again when they change.
 
 use crate::config::Config;
 use crate::serving::app::App;
 use crate::serving::connection;
+#[cfg(feature = "tls")]
+use crate::serving::encryption::Encryption;
+use crate::serving::listen::{Incoming, Listeners};
 use crate::serving::lock::DirLock;
 use crate::serving::service::Service;
+use crate::wire::stream::Stream;
 use io::ShortTimeSlice;
 use pando::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::io::ErrorKind as IoErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -34,9 +36,6 @@ use tokio::time::{interval, sleep, timeout};
 
 /// The number of threads that may wait, for each worker. They start when they are needed, and end when they are idle.
 const WAITING_THREADS: usize = 256;
-/// The number of connections that the system keeps until they are accepted. If a burst exceeds it, each client tries
-/// again after a second.
-const BACKLOG: u32 = 4096;
 /// The number of open files in addition to connections.
 const OTHER_FILES: u64 = 2048;
 
@@ -44,8 +43,9 @@ const OTHER_FILES: u64 = 2048;
 #[derive(Debug)]
 pub struct Server {
     runtime: Runtime,
-    listener: TcpListener,
-    address: SocketAddr,
+    listeners: Listeners,
+    #[cfg(feature = "tls")]
+    encryption: Option<Arc<Encryption>>,
     app: Arc<App>,
     signals: Signals,
     workers: Vec<Worker>,
@@ -58,8 +58,8 @@ struct Signals {
     /// The signals that end the server in order. The last one arrives when the process has used up its CPU time
     /// (`ulimit -t`).
     ending: [Signal; 3],
-    /// The signals that would end the process by default and are ignored.
-    ignored: [Signal; 3],
+    /// The signal to read files again, and the signals that would end the process by default and are ignored.
+    others: [Signal; 3],
 }
 
 impl Signals {
@@ -73,13 +73,13 @@ impl Signals {
                 signal(SignalKind::interrupt())?,
                 signal(SignalKind::from_raw(rustix::process::Signal::XCPU.as_raw()))?,
             ],
-            ignored: [signal(hup)?, signal(usr1)?, signal(usr2)?],
+            others: [signal(hup)?, signal(usr1)?, signal(usr2)?],
         })
     }
 
-    /// Returns when a signal arrives that ends the server.
-    async fn end(&mut self) {
-        let ([term, int, xcpu], [hup, usr1, usr2]) = (&mut self.ending, &mut self.ignored);
+    /// Returns when a signal arrives that ends the server. Calls `reload` at SIGHUP.
+    async fn end(&mut self, reload: impl Fn()) {
+        let ([term, int, xcpu], [hup, usr1, usr2]) = (&mut self.ending, &mut self.others);
         loop {
             let ignored = tokio::select! {
                 _ = term.recv() => return,
@@ -88,7 +88,10 @@ impl Signals {
                     tracing::warn!("SIGXCPU: the limit of CPU time is reached; the server shuts down");
                     return;
                 }
-                _ = hup.recv() => "SIGHUP",
+                _ = hup.recv() => {
+                    reload();
+                    continue;
+                }
                 _ = usr1.recv() => "SIGUSR1",
                 _ = usr2.recv() => "SIGUSR2",
             };
@@ -105,7 +108,7 @@ struct Worker {
 }
 
 /// A connection, and its permit.
-type Accepted = (std::net::TcpStream, OwnedSemaphorePermit);
+type Accepted = (Incoming, OwnedSemaphorePermit);
 
 /// Creates an event loop, and threads that may wait. Their work is short and clients wait for it, so they ask for short
 /// time slices. They then do not wait long for a checkpoint or for one another.
@@ -138,18 +141,38 @@ impl Server {
         }
         let runtime = runtime()?;
         let inside = runtime.enter();
-        let bound = |error| refused(config.listen, error);
-        let listener = listen(config.listen).map_err(bound)?;
-        let address = listener.local_addr().map_err(bound)?;
+        let listeners = Listeners::bind(config.listen, config.unix_socket.as_deref())?;
+        #[cfg(feature = "tls")]
+        let encryption = match &config.tls {
+            Some(source) => Some(Arc::new(Encryption::new(source.clone(), listeners.address())?)),
+            None => None,
+        };
         let heard = |error| Error::io("listen to signals", error);
         let signals = Signals::hear().map_err(heard)?;
         drop(inside);
-        Ok(Server { runtime, listener, address, app, signals, workers: Vec::new(), _lock: lock })
+        Ok(Server {
+            runtime,
+            listeners,
+            #[cfg(feature = "tls")]
+            encryption,
+            app,
+            signals,
+            workers: Vec::new(),
+            _lock: lock,
+        })
     }
 
     /// Returns the address on which it listens, with the actual port if port 0 was requested.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.listeners.address()
+    }
+
+    /// Returns whether connections to the address are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.encryption.is_some();
+        #[cfg(not(feature = "tls"))]
+        return false;
     }
 
     /// Serves requests until the process gets SIGTERM or SIGINT.
@@ -158,15 +181,22 @@ impl Server {
     /// Those of the last sync.
     pub fn run(mut self) -> Result<()> {
         let (ending, ended) = watch::channel(false);
+        let door = Door {
+            service: Service::new(Arc::clone(&self.app.parts), &self.app.config),
+            #[cfg(feature = "tls")]
+            encryption: self.encryption.clone(),
+        };
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for number in 0..cores {
-            self.workers.push(Worker::start(number, &self.app, ended.clone())?);
+            let drain = self.app.config.limits.drain;
+            self.workers.push(Worker::start(number, door.clone(), drain, ended.clone())?);
         }
-        let Server { runtime, listener, app, mut signals, workers, .. } = self;
+        let Server { runtime, listeners, app, mut signals, workers, .. } = self;
         runtime.block_on(async {
-            let looking_after = tokio::spawn(look_after(Arc::clone(&app)));
-            accept(&listener, &app.parts.connections.places, &workers, signals.end()).await;
-            drop(listener);
+            let looking_after = tokio::spawn(look_after(Arc::clone(&app), door.clone()));
+            let end = signals.end(|| door.reload(true));
+            accept(&listeners, &app.parts.connections.places, &workers, end).await;
+            drop(listeners);
             app.parts.connections.end();
             let _ = ending.send(true);
             let all = app.parts.connections.places.acquire_many(app.config.limits.connections as u32);
@@ -185,13 +215,12 @@ impl Server {
 }
 
 impl Worker {
-    fn start(number: usize, app: &Arc<App>, ending: watch::Receiver<bool>) -> Result<Self> {
+    fn start(number: usize, door: Door, drain: Duration, ending: watch::Receiver<bool>) -> Result<Self> {
         let runtime = runtime()?;
         let (connections, coming) = mpsc::unbounded_channel();
-        let (service, drain) = (Service::new(Arc::clone(&app.parts), &app.config), app.config.limits.drain);
         let work = move || {
             let _slice = ShortTimeSlice::begin();
-            runtime.block_on(work(coming, service, ending));
+            runtime.block_on(work(coming, door, ending));
             // Work whose clients have disconnected may still run. It ends before the databases are closed.
             runtime.shutdown_timeout(drain);
         };
@@ -219,30 +248,6 @@ fn make_directory(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).map_err(|error| Error::io(format!("make {shown}"), error))
 }
 
-/// Returns an error that the address could not be bound, with advice.
-fn refused(address: SocketAddr, error: std::io::Error) -> Error {
-    let advice = match error.kind() {
-        IoErrorKind::AddrInUse => {
-            " (another process uses the port; choose another with --listen, or port 0 for a free one)"
-        }
-        IoErrorKind::AddrNotAvailable => {
-            " (this machine does not have the address; 0.0.0.0 means all of its addresses)"
-        }
-        IoErrorKind::PermissionDenied => " (ports below 1024 may need root; choose another with --listen)",
-        _ => "",
-    };
-    Error::io(format!("listen on {address}{advice}"), error)
-}
-
-/// Listens for connections at `address`. It must be called within a runtime.
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A new server can bind although connections of the previous one linger.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
-
 /// Raises the limit of open files to what the connections need. If the system does not allow that, returns the number
 /// of connections that it does allow, and logs a warning with advice.
 fn connections_allowed(wanted: usize) -> usize {
@@ -265,39 +270,107 @@ fn connections_allowed(wanted: usize) -> usize {
     allowed
 }
 
-/// Runs a worker's loop: receives connections until their sender is dropped at the end.
-async fn work(mut coming: UnboundedReceiver<Accepted>, service: Service, ending: watch::Receiver<bool>) {
-    while let Some((stream, place)) = coming.recv().await {
-        let stream = match TcpStream::from_std(stream) {
+/// What a new connection needs. Cheap to clone: each worker has a clone.
+#[derive(Clone, Debug)]
+struct Door {
+    service: Service,
+    #[cfg(feature = "tls")]
+    encryption: Option<Arc<Encryption>>,
+}
+
+impl Door {
+    /// Reads the files of the certificate again if they have changed, or in any case if `must`.
+    #[cfg(feature = "tls")]
+    fn reload(&self, must: bool) {
+        match &self.encryption {
+            Some(encryption) => encryption.refresh(must),
+            None if must => {
+                tracing::info!("SIGHUP was received and ignored: there is no certificate to read again")
+            }
+            None => {}
+        }
+    }
+
+    /// Does nothing: there is no certificate.
+    #[cfg(not(feature = "tls"))]
+    fn reload(&self, must: bool) {
+        if must {
+            tracing::info!("SIGHUP was received and ignored");
+        }
+    }
+
+    /// Prepares a connection for its first request: makes the handshake if connections are encrypted. Returns `None`
+    /// if that fails.
+    async fn open(&self, incoming: Incoming) -> Option<Stream> {
+        let stream = match incoming.into_stream() {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be handed to its thread");
-                continue;
+                return None;
             }
         };
-        let limits = service.limits();
-        let (patience, head_bytes) = (limits.head_timeout, limits.head_bytes);
-        let connection = connection::serve(stream, service.clone(), ending.clone(), patience, head_bytes);
+        self.encrypt(stream).await
+    }
+
+    /// Makes the handshake, if connections are encrypted.
+    #[cfg(feature = "tls")]
+    async fn encrypt(&self, stream: Stream) -> Option<Stream> {
+        let (encryption, socket) = match (&self.encryption, stream) {
+            (Some(encryption), Stream::Tcp(socket)) => (encryption, socket),
+            (_, stream) => return Some(stream),
+        };
+        match timeout(self.service.limits().head_timeout, encryption.accept(socket)).await {
+            Ok(Ok(stream)) => Some(Stream::Tls(Box::new(stream))),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a handshake failed");
+                None
+            }
+            Err(_) => {
+                tracing::debug!("a handshake did not end in time");
+                None
+            }
+        }
+    }
+
+    /// Returns the stream as it is: nothing is encrypted.
+    #[cfg(not(feature = "tls"))]
+    async fn encrypt(&self, stream: Stream) -> Option<Stream> {
+        Some(stream)
+    }
+}
+
+/// Runs a worker's loop: receives connections until their sender is dropped at the end.
+async fn work(mut coming: UnboundedReceiver<Accepted>, door: Door, ending: watch::Receiver<bool>) {
+    while let Some((incoming, place)) = coming.recv().await {
+        let (door, ending) = (door.clone(), ending.clone());
         tokio::spawn(async move {
-            connection.await;
+            if let Some(stream) = door.open(incoming).await {
+                let limits = door.service.limits();
+                let (patience, head_bytes) = (limits.head_timeout, limits.head_bytes);
+                connection::serve(stream, door.service, ending, patience, head_bytes).await;
+            }
             drop(place);
         });
     }
 }
 
 /// Runs the periodic maintenance while the server runs.
-async fn look_after(app: Arc<App>) {
+async fn look_after(app: Arc<App>, door: Door) {
     let mut every_second = interval(Duration::from_secs(1));
     loop {
         every_second.tick().await;
-        let app = Arc::clone(&app);
-        let _ = tokio::task::spawn_blocking(move || app.look_after()).await;
+        let (app, door) = (Arc::clone(&app), door.clone());
+        let look = move || {
+            app.look_after();
+            door.reload(false);
+        };
+        let _ = tokio::task::spawn_blocking(look).await;
     }
 }
 
 /// Accepts connections until `ended` resolves, each as soon as a permit is free.
 async fn accept(
-    listener: &TcpListener,
+    listeners: &Listeners,
     places: &Arc<Semaphore>,
     workers: &[Worker],
     ended: impl Future<Output = ()>,
@@ -307,8 +380,7 @@ async fn accept(
     loop {
         let accepted = async {
             let place = Arc::clone(places).acquire_owned().await.expect("it is never closed");
-            let (stream, _) = listener.accept().await?;
-            Ok::<Accepted, std::io::Error>((stream.into_std()?, place))
+            Ok::<Accepted, std::io::Error>((listeners.accept().await?, place))
         };
         let accepted = tokio::select! {
             () = &mut ended => return,
@@ -355,13 +427,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let app = Arc::new(App::new(Config::new(dir.path())).unwrap());
         let (_ending, ended) = watch::channel(false);
-        let worker = Worker::start(7, &app, ended).unwrap();
+        let service = Service::new(Arc::clone(&app.parts), &app.config);
+        let door = Door {
+            service,
+            #[cfg(feature = "tls")]
+            encryption: None,
+        };
+        let worker = Worker::start(7, door, Duration::ZERO, ended).unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
         let place = Arc::clone(&app.parts.connections.places).try_acquire_owned().unwrap();
-        worker.connections.send((stream, place)).unwrap();
+        worker.connections.send((Incoming::Tcp(stream), place)).unwrap();
         // Once the worker has responded, its request for time slices has been made.
         client.write_all(b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
         client.read_exact(&mut [0; 12]).unwrap();

@@ -1,4 +1,4 @@
-//! What is sent over the network: addresses, bodies, problems.
+//! What is sent over the network: sockets, addresses, bodies, problems.
 
 pub mod body;
 pub mod digits;
@@ -6,5 +6,6 @@ pub mod form;
 pub mod gate;
 pub mod problem;
 pub mod response;
+pub mod stream;
 pub mod target;
 pub mod pipe;

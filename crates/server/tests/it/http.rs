@@ -29,7 +29,7 @@ impl Server {
     pub fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(|line| line.ok());
-        let address = lines.find_map(|line| Some(line.rsplit_once("http://")?.1.parse().unwrap()));
+        let address = lines.find_map(|line| Some(line.rsplit_once("://")?.1.parse().unwrap()));
         Server { child, address: address.expect("the start-up line has the address") }
     }
 
