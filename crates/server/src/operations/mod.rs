@@ -1,7 +1,7 @@
 //! The handlers, each with its entry for the table of operations.
 //!
 //! `v0`: the contract of one table. `entries`: single records. `ranges`: many records, and `upload`: imports. `batch`,
-//! `transaction`, `documents`, `statements` and `sql`, `tables`, `databases`, `maintenance` and `backup`, `changes`,
+//! `transaction`, `documents`, `statements` and `sql`, `hrana`, `tables`, `databases`, `maintenance` and `backup`, `changes`,
 //! `explain`, `advise`: the operations of that name. `health`, `metrics` and `debug`: for operators. `pages`: fixed
 //! pages.
 //!
@@ -18,6 +18,7 @@ pub mod documents;
 pub mod entries;
 pub mod explain;
 pub mod health;
+pub mod hrana;
 pub mod maintenance;
 mod metrics;
 pub mod pages;
