@@ -57,6 +57,7 @@ fn clauses_that_are_followed_do_what_sqlite_does() {
         "INSERT INTO kept VALUES(3, 'three'), ('4', 'four')",
         "SELECT rowid FROM kept",
         "INSERT INTO kept VALUES(3, 'again') ON CONFLICT(id) DO UPDATE SET v = v || '!' RETURNING v",
+        "INSERT INTO kept VALUES(3, 'again') ON CONFLICT(\"kept\".\"id\") DO UPDATE SET v = v || '?' RETURNING v",
         "UPDATE kept SET id = 9 WHERE id = 3",
         "SELECT * FROM kept ORDER BY id",
         "SELECT max(id), min(id) FROM kept",
