@@ -1,7 +1,7 @@
 //! What clients hold between two of their requests, under batons.
 //!
-//! 1. A baton is 16 random bytes. It is used once: taking what it stands for removes it, and the reply has a new one. So
-//!    a client cannot run two requests of a stream at once, and a baton that was read by others is worthless afterwards.
+//! 1. A baton is 16 random bytes. It is used once: taking what it stands for removes it, and the reply has a new
+//!    one. So a client cannot run two requests of a stream at once, and a baton that others read later is worthless.
 //! 2. A baton belongs to an owner, and is unknown to every other one.
 //! 3. The number of places is bounded, whether what has one is kept or in use. If all are taken, the one that was not
 //!    used for the longest time and has no transaction gives its place away.
@@ -98,8 +98,8 @@ impl<T> Batons<T> {
             return Err(Failure::new(
                 "STREAM_LIMIT",
                 format!(
-                    "the limit of {} open streams is reached (--max-transactions): close some, or try again in \
-                     a moment",
+                    "the limit of {} open streams is reached (--max-transactions): close some, or try \
+                     again in a moment",
                     self.most
                 ),
             ));
@@ -141,8 +141,8 @@ impl<T> Batons<T> {
             Some(found) => Ok((found.place, found.value)),
             None => Err(Failure::new(
                 "STREAM_EXPIRED",
-                "there is no stream with this baton: the baton was used before, or the stream was closed because it \
-                 was idle for too long, and its transaction was rolled back; begin again",
+                "there is no stream with this baton: the baton was used before, or the stream was closed \
+                 because it was idle for too long, and its transaction was rolled back; begin again",
             )),
         }
     }
@@ -191,7 +191,8 @@ mod tests {
         assert!(batons.take(&baton, &OWNER).is_err());
         drop(place);
         assert_eq!(batons.places(), 0);
-        let many: std::collections::HashSet<String> = (0..1000).map(|_| batons.new_baton().unwrap()).collect();
+        let many: std::collections::HashSet<String> =
+            (0..1000).map(|_| batons.new_baton().unwrap()).collect();
         assert_eq!((many.len(), many.iter().all(|baton| baton.len() == 32)), (1000, true));
     }
 

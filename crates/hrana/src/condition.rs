@@ -83,9 +83,10 @@ mod tests {
             let condition: Condition = serde_json::from_str(text).unwrap();
             condition.holds(&ended, is_autocommit).map_err(|failure| failure.code().to_owned())
         };
-        let (ok, error) = (|step| format!(r#"{{"type":"ok","step":{step}}}"#), |step| {
-            format!(r#"{{"type":"error","step":{step}}}"#)
-        });
+        let (ok, error) = (
+            |step| format!(r#"{{"type":"ok","step":{step}}}"#),
+            |step| format!(r#"{{"type":"error","step":{step}}}"#),
+        );
         let not = |cond: &str| format!(r#"{{"type":"not","cond":{cond}}}"#);
         let of = |kind: &str, conds: &[&str]| format!(r#"{{"type":"{kind}","conds":[{}]}}"#, conds.join(","));
         let autocommit = r#"{"type":"is_autocommit"}"#;

@@ -117,7 +117,8 @@ mod tests {
         let db = pando::Database::builder().in_memory().unwrap();
         let sql = sql::Sql::new(db);
         let (one, other) = (sql.connect().unwrap(), sql.connect().unwrap());
-        one.execute_batch("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT UNIQUE NOT NULL, CHECK (a < 9))").unwrap();
+        one.execute_batch("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT UNIQUE NOT NULL, CHECK (a < 9))")
+            .unwrap();
         one.execute("INSERT INTO t VALUES (1, 'x')", &[]).unwrap();
         let failure = |text: &str| Failure::from(one.execute(text, &[]).unwrap_err());
         for (text, code) in [

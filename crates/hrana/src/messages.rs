@@ -193,7 +193,8 @@ impl Batch {
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Outcome<T> {
-    let wrong = |what: String| Failure::new("PROTO_ERROR", format!("the body is not a request of Hrana: {what}"));
+    let wrong =
+        |what: String| Failure::new("PROTO_ERROR", format!("the body is not a request of Hrana: {what}"));
     // Serde would also read a struct from an array, by the order of its members.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(wrong("it is not a JSON object".to_owned()));
@@ -207,7 +208,7 @@ fn check_count(statements: usize) -> Outcome<()> {
     }
     Err(Failure::new(
         "TOO_MANY_STATEMENTS",
-        format!("the request has {statements} statements, and at most {MOST_STATEMENTS} are accepted: send several"),
+        format!("the request has {statements} statements, and may have {MOST_STATEMENTS}: send several"),
     ))
 }
 
@@ -238,19 +239,29 @@ mod tests {
         let code = |body: &[u8]| Pipeline::read(body).unwrap_err().code().to_owned();
         let nested = format!(r#"{{"requests": [{}"#, r#"{"type":"not","cond":"#.repeat(100_000));
         let deep = format!(
-            r#"{{"requests": [{{"type": "batch", "batch": {{"steps": [{{"stmt": {{"sql": ""}}, "condition": {}}}]}}}}]}}"#,
+            r#"{{"requests": [{{"type": "batch", "batch":
+                {{"steps": [{{"stmt": {{"sql": ""}}, "condition": {}}}]}}}}]}}"#,
             r#"{"type":"not","cond":"#.repeat(1000) + r#"{"type":"is_autocommit"}"# + &"}".repeat(1000)
         );
         for body in [
-            &b""[..], b"{", b"[]", b"null", b"\xff\xfe", br#"{"requests": 7}"#, br#"{"requests": [{}]}"#,
-            br#"{"requests": [{"type": "explode"}]}"#, br#"{"requests": [{"type": "execute"}]}"#,
+            &b""[..],
+            b"{",
+            b"[]",
+            b"null",
+            b"\xff\xfe",
+            br#"{"requests": 7}"#,
+            br#"{"requests": [{}]}"#,
+            br#"{"requests": [{"type": "explode"}]}"#,
+            br#"{"requests": [{"type": "execute"}]}"#,
             br#"{"requests": [{"type": "store_sql", "sql_id": 4294967296, "sql": ""}]}"#,
             br#"{"requests": [{"type": "execute", "stmt": {"args": [{}]}}]}"#,
-            nested.as_bytes(), deep.as_bytes(),
+            nested.as_bytes(),
+            deep.as_bytes(),
         ] {
             assert_eq!(code(body), "PROTO_ERROR", "{}", String::from_utf8_lossy(&body[..body.len().min(80)]));
         }
-        let many = format!(r#"{{"requests": [{}{{"type": "close"}}]}}"#, r#"{"type":"close"},"#.repeat(10_000));
+        let many =
+            format!(r#"{{"requests": [{}{{"type": "close"}}]}}"#, r#"{"type":"close"},"#.repeat(10_000));
         assert_eq!(code(many.as_bytes()), "TOO_MANY_STATEMENTS");
     }
 }

@@ -150,7 +150,7 @@ impl Sink for Reply {
                 if !reserve(*reserved_bytes) && may_refuse {
                     return Err(Failure::new(
                         "SERVER_BUSY",
-                        "responses that clients have not read yet fill the memory reserved for them; try again",
+                        "responses that clients have not read yet fill the memory reserved for them",
                     ));
                 }
             }

@@ -40,7 +40,12 @@ impl Stop {
     /// Stops statements after `time`, or once `is_given_up` returns true.
     pub fn after_or(time: Duration, is_given_up: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         let at = Instant::now() + time;
-        Stop(Arc::new(Inner { at, time, is_told: AtomicBool::new(false), is_given_up: Box::new(is_given_up) }))
+        Stop(Arc::new(Inner {
+            at,
+            time,
+            is_told: AtomicBool::new(false),
+            is_given_up: Box::new(is_given_up),
+        }))
     }
 
     /// Stops them now, because the client has left.

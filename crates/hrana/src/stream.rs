@@ -116,7 +116,10 @@ impl Stream {
         };
         reply.respond(kind, |reply| {
             if self.is_closed {
-                return Err(Failure::new("STREAM_CLOSED", "an earlier request of the pipeline closed the stream"));
+                return Err(Failure::new(
+                    "STREAM_CLOSED",
+                    "an earlier request of the pipeline closed the stream",
+                ));
             }
             match request {
                 Request::Close => self.is_closed = true,
@@ -219,8 +222,10 @@ impl Stream {
         let text = only_statement(self.texts.of(text)?)?;
         let statement = self.connection.prepare(text).map_err(|error| self.failure(error))?;
         let columns = statement.columns().map_err(|error| self.failure(error))?;
-        let columns: Vec<_> =
-            columns.iter().map(|column| json!({ "name": column.name, "decltype": column.declared })).collect();
+        let columns: Vec<_> = columns
+            .iter()
+            .map(|column| json!({ "name": column.name, "decltype": column.declared }))
+            .collect();
         let names = statement.parameter_names();
         let described = json!({
             "params": names.iter().map(|name| json!({ "name": name })).collect::<Vec<_>>(),

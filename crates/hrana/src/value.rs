@@ -15,7 +15,9 @@ use std::io::Write as _;
 /// Base64 as libSQL's server writes it, without padding; some clients refuse padding. It is read with or without.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
-    GeneralPurposeConfig::new().with_encode_padding(false).with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
 /// A value that a client sends.
@@ -169,7 +171,10 @@ mod tests {
     #[test]
     fn malformed_values_are_refused() {
         let is_read = |text: &str| serde_json::from_str::<Value>(text).is_ok();
-        assert!(is_read(r#"{"type": "blob", "base64": "AAE="}"#) && is_read(r#"{"type": "blob", "base64": "AAE"}"#));
+        assert!(
+            is_read(r#"{"type": "blob", "base64": "AAE="}"#)
+                && is_read(r#"{"type": "blob", "base64": "AAE"}"#)
+        );
         assert!(is_read(r#"{"type": "float", "value": 1}"#));
         for wrong in [
             r#"{"type": "integer", "value": "9223372036854775808"}"#,

@@ -304,7 +304,11 @@ impl SqlTable {
                 line.push_str(&format!(" {declared}"));
             }
             if self.row_id == RowId::Column(place) {
-                line.push_str(if self.note.autoincrement { " PRIMARY KEY AUTOINCREMENT" } else { " PRIMARY KEY" });
+                line.push_str(if self.note.autoincrement {
+                    " PRIMARY KEY AUTOINCREMENT"
+                } else {
+                    " PRIMARY KEY"
+                });
             } else if !column.is_nullable {
                 line.push_str(" NOT NULL");
             }

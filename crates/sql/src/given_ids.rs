@@ -1,5 +1,5 @@
-//! The ids that rows of tables with `AUTOINCREMENT` were given. They are recorded, so that none is given again, whatever
-//! happened to its row.
+//! The ids that rows of tables with `AUTOINCREMENT` were given. They are recorded, so that none is given again,
+//! whatever happened to its row.
 //!
 //! 1. The table [`ROW_IDS`] has one record for each such table: its number (4 bytes, big-endian), and an id (8 bytes,
 //!    big-endian). All ids up to that one may have been given.

@@ -44,7 +44,8 @@ pub(crate) const VIEWS: [View; 8] = [
         name: "table_list",
         columns: &["schema", "name", "type", "ncol", "wr", "strict"],
         query: "SELECT schema, name, type, ncol, wr, strict FROM pragma_table_list
-                WHERE schema = 'main' AND name <> 'sqlite_sequence' AND (?1 IS NULL OR name = ?1 COLLATE NOCASE)",
+                WHERE schema = 'main' AND name <> 'sqlite_sequence'
+                    AND (?1 IS NULL OR name = ?1 COLLATE NOCASE)",
         needs_argument: false,
     },
     View {

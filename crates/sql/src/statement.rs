@@ -287,7 +287,7 @@ impl Statement<'_> {
                 Some(query) => {
                     let statement = self.connection.prepare_sqlite(query)?;
                     column_infos(&statement)
-                },
+                }
                 None => Vec::new(),
             },
             Kind::Check(name, _) => vec![none(name)],

@@ -111,7 +111,11 @@ fn the_second_of_two_clients_is_told_of_the_conflict() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), &[]);
     let (mut one, mut other) = (server.connect(), server.connect());
-    run(&mut one, None, &["CREATE TABLE stock(id INTEGER PRIMARY KEY, n INT)", "INSERT INTO stock VALUES (7, 1)"]);
+    run(
+        &mut one,
+        None,
+        &["CREATE TABLE stock(id INTEGER PRIMARY KEY, n INT)", "INSERT INTO stock VALUES (7, 1)"],
+    );
     let begin = ["BEGIN IMMEDIATE", "UPDATE stock SET n = n + 1 WHERE id = 7"];
     let (first, second) = (run(&mut one, None, &begin).1, run(&mut other, None, &begin).1);
     assert_eq!(run(&mut one, Some(&first), &["COMMIT"]).0[0]["type"], "ok");
@@ -154,8 +158,12 @@ fn batons_belong_to_their_token_and_their_database() {
     assert!(!reply.text().contains("error"), "{}", reply.text());
     let headers = [("authorization", &format!("Bearer {admin}")[..])];
     assert_eq!(server.ask_with("PUT", "/v1/databases/other", &headers, b"").status, 201);
-    let other = server.ask_with("POST", "/v1/databases/other/hrana/v2/pipeline", &headers,
-        statements(None, &["BEGIN"], false).to_string().as_bytes());
+    let other = server.ask_with(
+        "POST",
+        "/v1/databases/other/hrana/v2/pipeline",
+        &headers,
+        statements(None, &["BEGIN"], false).to_string().as_bytes(),
+    );
     let other: Value = serde_json::from_slice(&other.body).unwrap();
     let reply = ask(Some(&admin), &statements(other["baton"].as_str(), &["SELECT 1"], false));
     assert_eq!(refused(&reply), (400, "STREAM_EXPIRED".into()), "the baton is that of another database");
@@ -185,7 +193,8 @@ fn ten_thousand_batons_take_the_memory_of_a_few() {
     let server = start(dir.path(), &["--max-transactions", "50"]);
     let mut client = server.connect();
     run(&mut client, None, &["CREATE TABLE t(a)"]);
-    let body = json!({"requests": [{"type": "store_sql", "sql_id": 1, "sql": format!("SELECT '{}'", "x".repeat(9000))}]});
+    let text = format!("SELECT '{}'", "x".repeat(9000));
+    let body = json!({"requests": [{"type": "store_sql", "sql_id": 1, "sql": text}]});
     let mut resident = Vec::new();
     for round in 0..10_000 {
         assert_eq!(post(&mut client, "v3/pipeline", None, &body).status, 200, "{round}");
@@ -201,12 +210,19 @@ fn ten_thousand_batons_take_the_memory_of_a_few() {
     }
     let reply = post(&mut client, "v3/pipeline", None, &begin);
     assert_eq!(refused(&reply), (429, "STREAM_LIMIT".into()));
-    assert!(reply.header("retry-after").is_some() && reply.text().contains("--max-transactions"), "{reply:?}");
-    let reply = post(&mut client, "v3/pipeline", None, &statements(None, &["INSERT INTO t VALUES (1)"], true));
+    assert!(
+        reply.header("retry-after").is_some() && reply.text().contains("--max-transactions"),
+        "{reply:?}"
+    );
+    let reply =
+        post(&mut client, "v3/pipeline", None, &statements(None, &["INSERT INTO t VALUES (1)"], true));
     assert_eq!(reply.status, 200);
     let guessed = statements(Some(&"0".repeat(32)), &["SELECT 1"], false);
     for _ in 0..1000 {
-        assert_eq!(refused(&post(&mut client, "v3/pipeline", None, &guessed)), (400, "STREAM_EXPIRED".into()));
+        assert_eq!(
+            refused(&post(&mut client, "v3/pipeline", None, &guessed)),
+            (400, "STREAM_EXPIRED".into())
+        );
     }
 }
 
@@ -217,9 +233,12 @@ fn hostile_bodies_are_refused_and_others_are_served() {
     let deep = format!("{}{}", r#"{"requests":["#.repeat(50_000), "]}".repeat(50_000));
     let not = r#"{"type":"not","cond":"#;
     let condition = format!("{}{{\"type\":\"is_autocommit\"}}{}", not.repeat(20_000), "}".repeat(20_000));
-    let conditions =
-        format!(r#"{{"requests":[{{"type":"batch","batch":{{"steps":[{{"stmt":{{"sql":"SELECT 1"}},"condition":{condition}}}]}}}}]}}"#);
-    let many = format!(r#"{{"requests":[{}{{"type":"close"}}]}}"#, r#"{"type":"get_autocommit"},"#.repeat(20_000));
+    let conditions = format!(
+        r#"{{"requests":[{{"type":"batch","batch":{{"steps":[
+            {{"stmt":{{"sql":"SELECT 1"}},"condition":{condition}}}]}}}}]}}"#
+    );
+    let many =
+        format!(r#"{{"requests":[{}{{"type":"close"}}]}}"#, r#"{"type":"get_autocommit"},"#.repeat(20_000));
     let bodies: [(&[u8], u16); 9] = [
         (b"", 400),
         (b"\x00\xff\x00\xff", 400),
@@ -227,19 +246,29 @@ fn hostile_bodies_are_refused_and_others_are_served() {
         (deep.as_bytes(), 400),
         (conditions.as_bytes(), 400),
         (many.as_bytes(), 400),
-        (br#"{"requests":[{"type":"execute","stmt":{"sql":"SELECT ?","args":[{"type":"blob","base64":"!"}]}}]}"#, 400),
+        (br#"{"requests":[{"type":"execute","stmt":{"args":[{"type":"blob","base64":"!"}]}}]}"#, 400),
         (br#"{"baton":7,"requests":[]}"#, 400),
         (&[b' '; 2 << 20], 413),
     ];
     for (body, status) in bodies {
         for path in ["v2/pipeline", "v3/pipeline", "v3/cursor"] {
             let reply = server.ask("POST", &format!("{HRANA}/{path}"), body);
-            assert_eq!(refused(&reply).0, status, "{path}: {}", String::from_utf8_lossy(&body[..body.len().min(40)]));
+            assert_eq!(
+                refused(&reply).0,
+                status,
+                "{path}: {}",
+                String::from_utf8_lossy(&body[..body.len().min(40)])
+            );
         }
     }
     // A body that is shorter than its length says.
     let mut client = server.connect();
-    client.send(format!("POST {HRANA}/v3/pipeline HTTP/1.1\r\nhost: test\r\ncontent-length: 500\r\n\r\n{{").as_bytes()).unwrap();
+    client
+        .send(
+            format!("POST {HRANA}/v3/pipeline HTTP/1.1\r\nhost: test\r\ncontent-length: 500\r\n\r\n{{")
+                .as_bytes(),
+        )
+        .unwrap();
     assert_eq!(client.reply(false).unwrap().status, 408);
     // Statements that take what they can get.
     let numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
@@ -268,7 +297,8 @@ fn a_client_that_leaves_ends_its_statements_and_its_transaction() {
     let (_, baton) = run(&mut client, None, &["CREATE TABLE t(a)", "BEGIN", "INSERT INTO t VALUES (1)"]);
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
     let body = statements(Some(&baton), &[endless], false).to_string();
-    let head = format!("POST {HRANA}/v3/pipeline HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head =
+        format!("POST {HRANA}/v3/pipeline HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n", body.len());
     client.send((head + &body).as_bytes()).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     drop(client);
@@ -279,13 +309,19 @@ fn a_client_that_leaves_ends_its_statements_and_its_transaction() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     // The same for a cursor whose client reads no more than the beginning.
     let mut client = server.connect();
-    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, hex(zeroblob(500)) FROM n";
+    let rows =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, hex(zeroblob(500)) FROM n";
     let body = json!({"batch": {"steps": [{"stmt": {"sql": rows}}]}}).to_string();
-    let head = format!("POST {HRANA}/v3/cursor HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head =
+        format!("POST {HRANA}/v3/cursor HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n", body.len());
     client.send((head + &body).as_bytes()).unwrap();
     assert_eq!(client.reply_head().unwrap().status, 200);
     let first = client.chunk().unwrap().unwrap();
-    assert!(first.starts_with(b"{\"base_url\":null,\"baton\":\""), "{}", String::from_utf8_lossy(&first[..80]));
+    assert!(
+        first.starts_with(b"{\"base_url\":null,\"baton\":\""),
+        "{}",
+        String::from_utf8_lossy(&first[..80])
+    );
     let resident = server.resident_bytes();
     std::thread::sleep(Duration::from_millis(300));
     assert!(server.resident_bytes() < resident + (16 << 20), "the rows wait for their client");
@@ -300,10 +336,18 @@ fn what_was_acknowledged_survives_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), &[]);
     let mut client = server.connect();
-    run(&mut client, None, &["CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, a)", "INSERT INTO t(a) VALUES (1)"]);
+    run(
+        &mut client,
+        None,
+        &["CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, a)", "INSERT INTO t(a) VALUES (1)"],
+    );
     run(&mut client, None, &["BEGIN", "INSERT INTO t(a) VALUES (2)"]);
     server.kill();
     let server = start(dir.path(), &[]);
-    let (results, _) = run(&mut server.connect(), None, &["SELECT count(*) FROM t", "INSERT INTO t(a) VALUES (3) RETURNING id > 2"]);
+    let (results, _) = run(
+        &mut server.connect(),
+        None,
+        &["SELECT count(*) FROM t", "INSERT INTO t(a) VALUES (3) RETURNING id > 2"],
+    );
     assert_eq!((value(&results, 0), value(&results, 1)), (&json!("1"), &json!("1")));
 }

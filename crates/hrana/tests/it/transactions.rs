@@ -18,9 +18,11 @@ fn a_batch_is_a_transaction_as_libsql_writes_it() {
             {"stmt": {"sql": "COMMIT"}, "condition": both(2)},
             {"stmt": {"sql": "ROLLBACK"}, "condition": {"type": "not", "cond": ok(3)}},
         ]);
-        let result = client.ask(json!({"type": "batch", "batch": {"steps": steps}})).unwrap()["result"].clone();
+        let result =
+            client.ask(json!({"type": "batch", "batch": {"steps": steps}})).unwrap()["result"].clone();
         assert!(client.stream.is_autocommit());
-        let done = result["step_results"].as_array().unwrap().iter().filter(|result| !result.is_null()).count();
+        let done =
+            result["step_results"].as_array().unwrap().iter().filter(|result| !result.is_null()).count();
         (done, client.rows("SELECT count(*) FROM t")[0][0].clone())
     };
     assert_eq!(run("INSERT INTO t VALUES (1)"), (3, "0".into()), "begin, insert, rollback");
@@ -86,13 +88,19 @@ fn a_client_that_may_not_write_does_not() {
     writer.execute("CREATE TABLE t(a)").unwrap();
     let mut reader = Client { may_write: false, ..Client::of(&sql) };
     for write in [
-        "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1) RETURNING a", "CREATE TABLE u(a)", "DROP TABLE t",
-        "CREATE TEMP TABLE u(a)", "WITH x(a) AS (SELECT 1) DELETE FROM t", "UPDATE t SET a = 1",
+        "INSERT INTO t VALUES (1)",
+        "INSERT INTO t VALUES (1) RETURNING a",
+        "CREATE TABLE u(a)",
+        "DROP TABLE t",
+        "CREATE TEMP TABLE u(a)",
+        "WITH x(a) AS (SELECT 1) DELETE FROM t",
+        "UPDATE t SET a = 1",
     ] {
         assert_eq!(reader.execute(write), Err("SQLITE_READONLY".into()), "{write}");
         let sequence = json!({"type": "sequence", "sql": format!("SELECT 1; {write}")});
         assert_eq!(reader.ask(sequence), Err("SQLITE_READONLY".into()), "{write}");
-        let steps = json!([{"stmt": {"sql": "BEGIN"}}, {"stmt": {"sql": write}}, {"stmt": {"sql": "COMMIT"}}]);
+        let steps =
+            json!([{"stmt": {"sql": "BEGIN"}}, {"stmt": {"sql": write}}, {"stmt": {"sql": "COMMIT"}}]);
         let result = reader.ask(json!({"type": "batch", "batch": {"steps": steps}})).unwrap();
         assert_eq!(result["result"]["step_errors"][1]["code"], "SQLITE_READONLY", "{write}");
         assert_eq!(reader.cursor(json!([{"stmt": {"sql": write}}]))[0]["error"]["code"], "SQLITE_READONLY");

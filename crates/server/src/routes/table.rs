@@ -3,8 +3,7 @@
 use crate::calls::operation::Operation;
 use crate::operations::{
     advise, backup, batch, changes, databases, debug, documents, entries, explain, health, hrana,
-    maintenance,
-    pages, ranges, statements, tables, transaction, v0,
+    maintenance, pages, ranges, statements, tables, transaction, v0,
 };
 
 /// The entries, in the order in which the OpenAPI document has them.

@@ -29,10 +29,11 @@ const RAW_TABLE: &str = "/v1/databases/{database}/tables/{table}";
 
 /// The segment below which Hrana is spoken.
 const HRANA: &str = "/hrana";
-const NO_SUCH_HRANA: &str = "there is no such path below /hrana: Hrana is spoken over HTTP and in JSON, at v2/pipeline, \
-                             v3/pipeline and v3/cursor; its form in Protobuf and WebSockets are not supported";
-const NO_HRANA: &str = "Hrana is spoken below /v1/databases/{database}/hrana/: give this as the client's URL, with \
-                        the slash at its end";
+const NO_SUCH_HRANA: &str = "there is no such path below /hrana: Hrana is spoken over HTTP and in JSON, at \
+                             v2/pipeline, v3/pipeline and v3/cursor; its form in Protobuf and WebSockets are \
+                             not supported";
+const NO_HRANA: &str = "Hrana is spoken below /v1/databases/{database}/hrana/: give this as the client's \
+                        URL, with the slash at its end";
 
 /// Returns whether a client of Hrana sends requests to such a path.
 fn is_pipeline(path: &str) -> bool {

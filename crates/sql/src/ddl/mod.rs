@@ -18,8 +18,8 @@ use crate::lexer::{self, quote};
 use crate::others::Others;
 use crate::session::MARKER;
 use pando::Transaction;
-use rusqlite::config::DbConfig;
 use rows::{Column, DynamicTable, IndexDefinition, KeyRange};
+use rusqlite::config::DbConfig;
 
 /// A statement that changes schemas of the main database.
 #[derive(Debug)]
@@ -355,8 +355,7 @@ const RENAMED: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND n
 fn alter(connection: &Connection, ddl: &Ddl, table: &SqlTable, catalog: &Catalog) -> Result<Vec<Alteration>> {
     let scratch = Scratch::with(table)?;
     scratch.run(&ddl.sql)?;
-    let name: String =
-        scratch.0.query_row(RENAMED, [], |row| row.get(0))?;
+    let name: String = scratch.0.query_row(RENAMED, [], |row| row.get(0))?;
     let mut read = scratch.read_table(&name)?;
     read.refuse_left_out()?;
     if enforces_foreign_keys(connection)? {

@@ -383,8 +383,8 @@ impl ReadTable {
         self.note.row_id = true;
     }
 
-    /// Returns whether the primary key is one column of the type `SERIAL` that may be null. To SQLite it is no row id, and
-    /// rows are inserted without it: the migrations of drizzle-orm are.
+    /// Returns whether the primary key is one column of the type `SERIAL` that may be null. To SQLite it is no row id,
+    /// and rows are inserted without it: the migrations of drizzle-orm are.
     pub(super) fn has_serial_key(&self) -> bool {
         let [part] = &self.key[..] else { return false };
         self.nullable_keys.iter().any(|key| key == part.column()) && {

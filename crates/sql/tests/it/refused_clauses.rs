@@ -57,7 +57,7 @@ fn clauses_that_are_followed_do_what_sqlite_does() {
         "INSERT INTO kept VALUES(3, 'three'), ('4', 'four')",
         "SELECT rowid FROM kept",
         "INSERT INTO kept VALUES(3, 'again') ON CONFLICT(id) DO UPDATE SET v = v || '!' RETURNING v",
-        "INSERT INTO kept VALUES(3, 'again') ON CONFLICT(\"kept\".\"id\") DO UPDATE SET v = v || '?' RETURNING v",
+        "INSERT INTO kept VALUES(3, 'x') ON CONFLICT(\"kept\".\"id\") DO UPDATE SET v = v || '?' RETURNING v",
         "UPDATE kept SET id = 9 WHERE id = 3",
         "SELECT * FROM kept ORDER BY id",
         "SELECT max(id), min(id) FROM kept",
@@ -129,7 +129,8 @@ fn foreign_keys_are_kept_where_nobody_expects_that_they_are_enforced() {
     connection.execute("ALTER TABLE p ADD COLUMN t INT REFERENCES t(a)", &[]).unwrap();
     connection.execute("PRAGMA foreign_keys = ON", &[]).unwrap();
     connection.execute("INSERT INTO t VALUES (1, 7)", &[]).unwrap();
-    let listed = connection.query("SELECT \"table\", on_delete FROM pragma_foreign_key_list('t')", &[]).unwrap();
+    let listed =
+        connection.query("SELECT \"table\", on_delete FROM pragma_foreign_key_list('t')", &[]).unwrap();
     assert_eq!(listed, [["p".to_owned().into(), "CASCADE".to_owned().into()]]);
     // Tables that have some can still be altered; others cannot be added.
     connection.execute("ALTER TABLE t ADD COLUMN more TEXT", &[]).unwrap();

@@ -18,8 +18,8 @@ impl Door {
 }
 
 fn absent() -> Problem {
-    let detail = "this server was built without SQL, which Hrana speaks; build `pando` with its feature `sql`, which is \
-                  on by default (leave out `--no-default-features`)";
+    let detail = "this server was built without SQL, which Hrana speaks; build `pando` with its feature \
+                  `sql`, which is on by default (leave out `--no-default-features`)";
     Problem::new(StatusCode::NOT_IMPLEMENTED, "unsupported", detail)
 }
 

@@ -29,9 +29,11 @@ pub const OPERATIONS: &[Operation] = &[
     probe("/v1/databases/{database}/hrana/v3", "Check that Hrana 3 is spoken in JSON"),
     pipeline("/v1/databases/{database}/hrana/v2/pipeline", "Run requests of Hrana 2 on a stream"),
     pipeline("/v1/databases/{database}/hrana/v3/pipeline", "Run requests of Hrana 3 on a stream"),
-    statements("/v1/databases/{database}/hrana/v3/cursor", "Run a batch of Hrana 3 and stream its rows", |parts, call, body| {
-        Box::pin(run::cursor(run::Door::of(parts), call, body))
-    })
+    statements(
+        "/v1/databases/{database}/hrana/v3/cursor",
+        "Run a batch of Hrana 3 and stream its rows",
+        |parts, call, body| Box::pin(run::cursor(run::Door::of(parts), call, body)),
+    )
     .receives("cursor")
     .sends(&[NDJSON]),
 ];
@@ -49,7 +51,12 @@ const fn pipeline(path: &'static str, summary: &'static str) -> Operation {
 }
 
 const fn statements(path: &'static str, summary: &'static str, run: Run) -> Operation {
-    Operation::new("POST", path, READ, Kind::Sql, summary, run)
-        .ending_with_client()
-        .answers(&[(200, "The results, and the errors of statements"), MISSING, TOO_LARGE, LATE, TOO_MANY, ABSENT])
+    Operation::new("POST", path, READ, Kind::Sql, summary, run).ending_with_client().answers(&[
+        (200, "The results, and the errors of statements"),
+        MISSING,
+        TOO_LARGE,
+        LATE,
+        TOO_MANY,
+        ABSENT,
+    ])
 }

@@ -126,7 +126,8 @@ impl Turn {
         let (body, memory) = hand_off(move || {
             let mut held = self.stream(asks.baton.as_deref(), !asks.closes())?;
             let memory = Arc::new(Mutex::new(None));
-            let mut reply = Reply::new(MOST_REPLY_BYTES, reserving(Arc::clone(&self.room), Arc::clone(&memory)));
+            let mut reply =
+                Reply::new(MOST_REPLY_BYTES, reserving(Arc::clone(&self.room), Arc::clone(&memory)));
             held.session.stream.run(asks.requests, self.may_write, &stop, &mut reply);
             let baton = if stop.is_told() { None } else { self.keep(held)? };
             let memory = memory.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -155,8 +156,7 @@ impl Turn {
             let stop = Stop::after_or(self.time, move || watch.is_over());
             let writer = Arc::new(writer);
             let sending = Arc::clone(&writer);
-            let mut lines =
-                Lines::new(Some(&baton), move |piece| sending.write(Bytes::from(piece)).is_ok());
+            let mut lines = Lines::new(Some(&baton), move |piece| sending.write(Bytes::from(piece)).is_ok());
             held.session.stream.run_cursor(&asks.batch, self.may_write, &stop, &mut lines);
             // The stream is there before its client has read the last line.
             self.keep_as(&baton, held);
@@ -182,7 +182,8 @@ impl Turn {
         }
         let place = if stays { Some(self.hrana.batons.place().map_err(problem)?.0) } else { None };
         let connection = self.open.sql.connect().map_err(pando::Error::from)?;
-        let options = TransactionOptions { durability: self.durability, ..self.open.db.transaction_options() };
+        let options =
+            TransactionOptions { durability: self.durability, ..self.open.db.transaction_options() };
         connection.set_transaction_options(options);
         let stream = Stream::new(connection).map_err(problem)?;
         Ok(Held { session: Session::new(stream, Arc::clone(&self.open)), place })
@@ -230,7 +231,10 @@ fn owner(headers: &HeaderMap, database: &str) -> Owner {
 }
 
 /// Returns what reserves memory of responses, which `memory` then holds.
-fn reserving(room: Arc<Room>, memory: Arc<Mutex<Option<OwnedSemaphorePermit>>>) -> impl FnMut(usize) -> bool + Send {
+fn reserving(
+    room: Arc<Room>,
+    memory: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+) -> impl FnMut(usize) -> bool + Send {
     move |bytes| {
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
         let have = memory.as_ref().map_or(0, |memory| memory.num_permits() * 1024);
