@@ -7,7 +7,7 @@
 //!    the row follows it in the log, so the record survives whatever that commit survives.
 //! 3. After an opening, ids continue after the recorded one. So up to [`BLOCK`] ids are skipped, as SQLite allows.
 
-use pando::{Database, Durability, Error, Result, Transaction, TransactionOptions};
+use pando::{Database, Durability, Error, Result, Snapshot, Transaction, TransactionOptions};
 use rows::ROW_IDS;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -45,20 +45,18 @@ fn known_or_read(known: &mut HashMap<u32, i64>, db: &Database, table: u32) -> Re
     if let Some(last) = known.get(&table) {
         return Ok(*last);
     }
-    let snapshot = db.snapshot()?;
-    let last = match snapshot.table(ROW_IDS)? {
-        Some(ids) => match snapshot.get(&ids, table.to_be_bytes())? {
-            Some(bytes) => i64::from_be_bytes(bytes[..].try_into().map_err(|_| damaged(table))?),
-            None => 0,
-        },
-        None => 0,
-    };
+    let last = recorded(&db.snapshot()?, table)?;
     known.insert(table, last);
     Ok(last)
 }
 
-fn damaged(table: u32) -> Error {
-    Error::corruption(format!("{ROW_IDS}: the record of table {table} does not have 8 bytes"))
+/// Returns the largest id that is recorded of table `table`; 0 if none is.
+pub(crate) fn recorded(snapshot: &Snapshot, table: u32) -> Result<i64> {
+    let Some(ids) = snapshot.table(ROW_IDS)? else { return Ok(0) };
+    let Some(bytes) = snapshot.get(&ids, table.to_be_bytes())? else { return Ok(0) };
+    let damaged =
+        |_| Error::corruption(format!("{ROW_IDS}: the record of table {table} does not have 8 bytes"));
+    Ok(i64::from_be_bytes(bytes[..].try_into().map_err(damaged)?))
 }
 
 /// Records that ids up to `last` may have been given.

@@ -246,6 +246,11 @@ fn copy_out(
                 progress(&now);
             }
         }
+        if table.note.autoincrement {
+            let last = given_ids::recorded(snapshot, table.rows.schema().id())?;
+            target.execute("DELETE FROM sqlite_sequence WHERE name = ?", [table.name()])?;
+            target.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (table.name(), last))?;
+        }
         for statement in table.index_statements() {
             target.execute_batch(&statement)?;
         }
