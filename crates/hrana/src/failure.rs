@@ -59,7 +59,7 @@ const CONSTRAINTS: [&str; 13] = [
 impl Failure {
     /// Creates a failure with a code of the protocol, such as `STREAM_EXPIRED`.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Failure { message: message.into(), code: Cow::Borrowed(code) }
+        Failure { message: short(message.into()), code: Cow::Borrowed(code) }
     }
 
     /// Returns the message.
@@ -104,8 +104,21 @@ impl From<sql::Error> for Failure {
                 .to_owned(),
             _ => error.message().to_owned(),
         };
-        Failure { message, code }
+        Failure { message: short(message), code }
     }
+}
+
+/// The longest message in bytes. SQLite repeats words of a statement, which a client can make long, and a request may
+/// have thousands of statements.
+const MOST_MESSAGE_BYTES: usize = 1000;
+
+/// Returns the beginning of a message.
+fn short(mut message: String) -> String {
+    if message.len() > MOST_MESSAGE_BYTES {
+        message.truncate(message.floor_char_boundary(MOST_MESSAGE_BYTES));
+        message.push_str(" ...");
+    }
+    message
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! 1. A statement that only reads fails with `RESPONSE_TOO_LARGE` at the row that would exceed the bound.
 //! 2. A statement that writes has taken effect when its rows arrive, so these are always written; the connection bounds
-//!    them. Once the bound is reached, no further statement that writes and returns rows begins.
+//!    them. Once the bound is reached, no further statement that returns rows begins.
 //! 3. What a failed statement has written is taken back.
 
 use crate::failure::{Failure, Outcome};
@@ -112,16 +112,15 @@ impl Reply {
         self.steps.push(failure);
         self.step_start = self.bytes.len();
     }
+}
 
-    fn too_large(&self) -> Failure {
-        Failure::new(
-            "RESPONSE_TOO_LARGE",
-            format!(
-                "the response to a pipeline has at most {} bytes: ask for fewer rows, or use a cursor",
-                self.most_bytes
-            ),
-        )
-    }
+fn too_large(most_bytes: usize) -> Failure {
+    Failure::new(
+        "RESPONSE_TOO_LARGE",
+        format!(
+            "the response to a pipeline has at most {most_bytes} bytes: ask for fewer rows, or use a cursor"
+        ),
+    )
 }
 
 /// Takes the result of an `execute`, or of the steps of a batch.
@@ -139,11 +138,10 @@ impl Sink for Reply {
         if std::mem::replace(&mut self.needs_comma, true) {
             self.bytes.push(b',');
         }
-        let too_large = self.too_large();
         let Reply { bytes, most_bytes, reserve, reserved_bytes, .. } = self;
         write_row(values, bytes, |out| {
             if may_refuse && out.len() > *most_bytes {
-                return Err(too_large.clone());
+                return Err(too_large(*most_bytes));
             }
             while *reserved_bytes < out.len() {
                 *reserved_bytes += RESERVED_BYTES;
@@ -180,6 +178,6 @@ impl Sink for Reply {
     }
 
     fn check_room(&self) -> Outcome<()> {
-        if self.bytes.len() > self.most_bytes { Err(self.too_large()) } else { Ok(()) }
+        if self.bytes.len() > self.most_bytes { Err(too_large(self.most_bytes)) } else { Ok(()) }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) trait Sink {
     /// Notes that a step is skipped.
     fn skip(&mut self);
 
-    /// Refuses a statement that writes and returns rows if there is no room for them.
+    /// Refuses a statement that returns rows if there is no room for them.
     fn check_room(&self) -> Outcome<()>;
 }
 

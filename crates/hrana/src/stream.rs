@@ -129,7 +129,10 @@ impl Stream {
                 }
                 Request::Batch { batch } => reply.batch(|reply| self.steps(&batch, reply))?,
                 Request::Sequence { text } => self.sequence(&text)?,
-                Request::Describe { text } => reply.push(&self.describe(&text)?),
+                Request::Describe { text } => {
+                    reply.check_room()?;
+                    reply.push(&self.describe(&text)?);
+                }
                 Request::StoreSql { sql_id, sql } => self.texts.store(sql_id, sql)?,
                 Request::CloseSql { sql_id } => self.texts.close(sql_id),
                 Request::GetAutocommit => {
@@ -166,14 +169,26 @@ impl Stream {
 
     fn execute(&mut self, stmt: &Stmt, step: usize, sink: &mut impl Sink) -> Outcome<()> {
         let text = only_statement(self.texts.of(&stmt.text)?)?;
-        let begins_reading = is_begin_read_only(text) && self.is_autocommit();
-        if begins_reading {
-            self.connection.set_read_only(true);
-        }
-        let done = self.run_one(if begins_reading { "BEGIN" } else { text }, stmt, step, sink);
-        self.is_reading = (self.is_reading || begins_reading) && !self.is_autocommit();
-        self.connection.set_read_only(!self.may_write || self.is_reading);
+        let (text, begins_reading) = self.begin_reading(text);
+        let done = self.run_one(text, stmt, step, sink);
+        self.end_reading(begins_reading);
         done
+    }
+
+    /// Returns what to run instead of libSQL's `BEGIN TRANSACTION READONLY`, and whether the statement is that. The
+    /// connection then refuses writes already, so that its transaction is a snapshot.
+    fn begin_reading<'t>(&self, text: &'t str) -> (&'t str, bool) {
+        if !is_begin_read_only(text) || !self.is_autocommit() {
+            return (text, false);
+        }
+        self.connection.set_read_only(true);
+        ("BEGIN", true)
+    }
+
+    /// Notes after each statement whether a transaction that only reads has begun or ended.
+    fn end_reading(&mut self, has_begun: bool) {
+        self.is_reading = (self.is_reading || has_begun) && !self.is_autocommit();
+        self.connection.set_read_only(!self.may_write || self.is_reading);
     }
 
     fn run_one(&self, text: &str, stmt: &Stmt, step: usize, sink: &mut impl Sink) -> Outcome<()> {
@@ -181,7 +196,7 @@ impl Stream {
         let mut statement = self.prepare(text)?;
         let writes = !statement.is_read_only();
         let columns = statement.columns().map_err(|error| self.failure(error))?;
-        if writes && !columns.is_empty() {
+        if !columns.is_empty() {
             sink.check_room()?;
         }
         let values = arguments(&statement, stmt)?;
@@ -209,12 +224,20 @@ impl Stream {
         let text = self.texts.of(text)?.to_owned();
         let mut rest = &text[..];
         while let Some(first) = sql::split_first(rest) {
-            self.check_time()?;
-            let mut statement = self.prepare(first.statement)?;
-            statement.execute(&[]).map_err(|error| self.failure(error))?;
+            let (text, begins_reading) = self.begin_reading(first.statement);
+            let done = self.run_alone(text);
+            self.end_reading(begins_reading);
+            done?;
             rest = first.rest;
         }
         Ok(())
+    }
+
+    /// Runs a statement whose rows are not wanted.
+    fn run_alone(&self, text: &str) -> Outcome<()> {
+        self.check_time()?;
+        let mut statement = self.prepare(text)?;
+        statement.execute(&[]).map(drop).map_err(|error| self.failure(error))
     }
 
     fn describe(&self, text: &Text) -> Outcome<String> {

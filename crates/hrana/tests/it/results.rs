@@ -182,6 +182,17 @@ fn replies_are_bounded_and_what_was_written_is_told() {
     assert_eq!(result["step_results"][3]["affected_row_count"], 1);
     client.most_bytes = 1 << 20;
     assert_eq!(client.rows("SELECT count(*) FROM t"), [["4999"]]);
+    // Nor do names of columns and messages add up, which repeat what was sent once.
+    let long = "x".repeat(100_000);
+    let store = |number: i32, sql: String| json!({"type": "store_sql", "sql_id": number, "sql": sql});
+    let mut requests = vec![store(1, format!("SELECT 1 AS {long}")), store(2, format!("SELECT '{long}"))];
+    for number in [1, 2] {
+        requests.extend(vec![json!({"type": "execute", "stmt": {"sql_id": number}}); 300]);
+        requests.extend(vec![json!({"type": "describe", "sql_id": number}); 300]);
+    }
+    let results = client.pipeline(json!(requests));
+    assert!(json!(results).to_string().len() < 3 << 20);
+    assert_eq!(results[301]["error"]["code"], "RESPONSE_TOO_LARGE");
 }
 
 #[test]

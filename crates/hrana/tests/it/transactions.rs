@@ -79,6 +79,12 @@ fn a_transaction_that_was_begun_readonly_writes_nothing() {
     client.execute("COMMIT").unwrap();
     client.execute("INSERT INTO t VALUES (1)").unwrap();
     assert_eq!(client.rows("SELECT count(*) FROM t"), [["2"]]);
+    // The same in a sequence, after which the connection writes again.
+    let mut sequence = |sql: &str| client.ask(json!({"type": "sequence", "sql": sql})).map(drop);
+    sequence("BEGIN TRANSACTION READONLY; SELECT * FROM t").unwrap();
+    assert_eq!(sequence("DELETE FROM t"), Err("SQLITE_READONLY".into()));
+    sequence("COMMIT").unwrap();
+    sequence("DELETE FROM t").unwrap();
 }
 
 #[test]

@@ -209,7 +209,7 @@ impl Found {
 
     /// Returns the response to a request that failed, in the form that clients of its path read.
     pub fn response(&self, problem: &Problem, path: &str) -> Response<Body> {
-        match self.node.path.contains(HRANA) || is_pipeline(path) {
+        match self.node.path.contains(HRANA) || self.asked.is_none() && is_pipeline(path) {
             true => problem.hrana_response(),
             false => problem.response(),
         }
