@@ -124,6 +124,10 @@ pub struct ServeArgs {
     /// Accept connections from other machines although there are no tokens
     #[arg(long)]
     allow_anyone: bool,
+    /// Speak Hrana, the protocol of libSQL's clients, at /v1/databases/NAME/hrana/ of each database
+    #[cfg(feature = "sql")]
+    #[arg(long)]
+    hrana: bool,
     #[cfg(feature = "ship")]
     #[command(flatten)]
     ship: crate::ship::serving::ServeShipArgs,
@@ -278,6 +282,10 @@ fn serve(args: ServeArgs) -> Outcome {
     config.durability = args.write.durability.into();
     config.allow_anyone = args.allow_anyone;
     config.profile_window = (args.profile_window > 0).then(|| Duration::from_secs(args.profile_window));
+    #[cfg(feature = "sql")]
+    {
+        config.hrana = args.hrana;
+    }
     let limits = &mut config.limits;
     limits.body_bytes = args.max_body as u64;
     limits.import_bytes = args.max_import as u64;

@@ -98,7 +98,7 @@ pub use files::{
 };
 #[doc(hidden)]
 pub use pando::Result as EngineResult;
-pub use reserved::{is_reserved, refuse_reserved};
+pub use reserved::{ROW_IDS, is_reserved, refuse_reserved};
 pub use rows_derive::Row;
 pub use scan::{KeyRange, Position, Scan};
 pub use schema::{Index, MAX_COLUMNS, MAX_INDEXES, MAX_NAME_BYTES, Schema};

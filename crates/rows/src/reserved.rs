@@ -10,6 +10,9 @@ use pando::{Error, Result};
 /// The prefix of every reserved name.
 pub(crate) const PREFIX: &str = "rows/";
 
+/// The table that SQL's `AUTOINCREMENT` keeps: which ids each table has given.
+pub const ROW_IDS: &str = "rows/ids";
+
 /// Returns whether a table of the engine with this name belongs to typed tables.
 ///
 /// ```

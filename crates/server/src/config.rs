@@ -29,6 +29,8 @@ pub struct Config {
     pub allow_anyone: bool,
     /// The duration of the CPU profile that is kept. With `None`, CPU time is sampled only on request.
     pub profile_window: Option<Duration>,
+    /// Whether the protocol of libSQL's clients is spoken. It needs the feature `sql`.
+    pub hrana: bool,
     /// The code that ships the databases to a bucket. With `None`, they are not shipped.
     pub shipping: Option<Arc<dyn Shipping>>,
     /// Limits on clients.
@@ -105,6 +107,7 @@ impl Config {
             durability: Durability::Sync,
             allow_anyone: false,
             profile_window: None,
+            hrana: false,
             shipping: None,
             limits: Limits::default(),
         }

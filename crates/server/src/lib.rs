@@ -1,4 +1,4 @@
-//! Pando, floor 8: databases over HTTP.
+//! Pando, floor 9: databases over HTTP.
 //!
 //! ```text
 //!   socket ──► hyper ──► find: which operation ──► memory has the answer ────────► response

@@ -4,6 +4,7 @@
 use crate::affinity::Affinity;
 use crate::bounds::{is_exact, is_soft};
 use crate::column::{SqlColumn, TableNote, collation_name, is_plain, parse_note, sql_column};
+use crate::given_ids::GivenIds;
 use crate::lexer::quote;
 use crate::plan::{MOST_WAYS, Way, WayPart};
 use pando::{Database, Error, Result};
@@ -60,6 +61,8 @@ pub(crate) struct Engine {
     latest: Mutex<Option<Arc<Catalog>>>,
     /// The next row id of each table by its id; 0 if it was not read yet.
     row_ids: Mutex<HashMap<u32, Arc<AtomicI64>>>,
+    /// The ids that tables with `AUTOINCREMENT` have given.
+    pub given_ids: GivenIds,
 }
 
 /// All tables.
@@ -70,7 +73,7 @@ pub(crate) struct Catalog {
 
 impl Engine {
     pub fn new(db: Database) -> Self {
-        Engine { db, latest: Mutex::default(), row_ids: Mutex::default() }
+        Engine { db, latest: Mutex::default(), row_ids: Mutex::default(), given_ids: GivenIds::default() }
     }
 
     /// Returns the tables as they were read last.
@@ -301,7 +304,11 @@ impl SqlTable {
                 line.push_str(&format!(" {declared}"));
             }
             if self.row_id == RowId::Column(place) {
-                line.push_str(" PRIMARY KEY");
+                line.push_str(if self.note.autoincrement {
+                    " PRIMARY KEY AUTOINCREMENT"
+                } else {
+                    " PRIMARY KEY"
+                });
             } else if !column.is_nullable {
                 line.push_str(" NOT NULL");
             }

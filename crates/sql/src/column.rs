@@ -4,7 +4,7 @@
 //! | note of | holds, as JSON |
 //! |---|---|
 //! | a table | `row_id`: whether SQL hides its first column; `checks`: expressions; `foreign_keys`: clauses |
-//! | | `strict`, `without_row_id`: how it was made |
+//! | | `strict`, `without_row_id`, `autoincrement`: how it was made |
 //! | a column | `type`: as declared; `default`: an expression; `collate`: a collation |
 
 use crate::affinity::Affinity;
@@ -31,6 +31,9 @@ pub(crate) struct TableNote {
     /// without one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_row_id: bool,
+    /// Whether the ids of rows are never given again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub autoincrement: bool,
 }
 
 /// The note of a column beyond its schema.
@@ -80,13 +83,14 @@ pub(crate) fn is_plain(default: &str) -> bool {
 
 /// Parses a note of DDL; `None` if there is none. A note in another form is ignored.
 pub(crate) fn parse_note<N: DeserializeOwned>(note: &str) -> serde_json::Result<Option<N>> {
-    const BEGINNINGS: [&str; 6] = [
+    const BEGINNINGS: [&str; 7] = [
         "{\"type\"",
         "{\"row_id\"",
         "{\"checks\"",
         "{\"foreign_keys\"",
         "{\"strict\"",
         "{\"without_row_id\"",
+        "{\"autoincrement\"",
     ];
     let is_ours = BEGINNINGS.iter().any(|words| note.starts_with(words));
     if is_ours { serde_json::from_str(note).map(Some) } else { Ok(None) }

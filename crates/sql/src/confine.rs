@@ -47,12 +47,15 @@ const LIMITS: [(Limit, i32); 5] = [
     (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000),
 ];
 
-/// The pragmas that describe tables, and the names that statements can use.
-const PRAGMAS: [&str; 10] = [
+/// The pragmas that describe tables and the names that statements can use, and those that say how a connection treats
+/// foreign keys.
+const PRAGMAS: [&str; 12] = [
     "collation_list",
     "compile_options",
     "database_list",
+    "defer_foreign_keys",
     "foreign_key_list",
+    "foreign_keys",
     "function_list",
     "index_info",
     "index_list",

@@ -36,14 +36,16 @@ pub(crate) const VIEWS: [View; 8] = [
     View {
         name: "schema",
         columns: &["type", "name", "tbl_name", "rootpage", "sql"],
-        query: "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_schema WHERE ?1 IS NULL",
+        query: "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_schema
+                WHERE ?1 IS NULL AND name <> 'sqlite_sequence'",
         needs_argument: false,
     },
     View {
         name: "table_list",
         columns: &["schema", "name", "type", "ncol", "wr", "strict"],
         query: "SELECT schema, name, type, ncol, wr, strict FROM pragma_table_list
-                WHERE schema = 'main' AND (?1 IS NULL OR name = ?1 COLLATE NOCASE)",
+                WHERE schema = 'main' AND name <> 'sqlite_sequence'
+                    AND (?1 IS NULL OR name = ?1 COLLATE NOCASE)",
         needs_argument: false,
     },
     View {

@@ -12,10 +12,10 @@
 //!
 //! Read the files in this order: `connection.rs`, `statement.rs`, `answer.rs`; `session.rs` and `marker.rs`
 //! (transactions); `table.rs`, `plan.rs`, `plain.rs`, `bounds.rs`, `cursor.rs`, `transient.rs`, `change.rs`,
-//! `row_ids.rs`, `of_others.rs` (one table); `column.rs`, `catalog.rs`, `tables.rs`, `others.rs` (the set of tables);
-//! `asking.rs`, `introspect.rs` (descriptions of tables); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for
-//! virtual tables); `affinity.rs`; `stop.rs`; `confine.rs` (untrusted statements); `vtab`, the only module with
-//! `unsafe`.
+//! `row_ids.rs`, `given_ids.rs`, `of_others.rs` (one table); `column.rs`, `catalog.rs`, `tables.rs`, `others.rs` (the
+//! set of tables); `asking.rs`, `introspect.rs` (descriptions of tables); `ddl`, `dml` over `lexer.rs` (what SQLite
+//! does not do for virtual tables); `affinity.rs`; `stop.rs`; `confine.rs` (untrusted statements); `vtab`, the only
+//! module with `unsafe`.
 #![deny(missing_docs, unsafe_code)]
 
 mod affinity;
@@ -32,6 +32,7 @@ mod ddl;
 mod dml;
 mod error;
 mod failure;
+mod given_ids;
 mod introspect;
 mod lexer;
 mod marker;
@@ -59,7 +60,7 @@ pub use error::{Error, Result};
 pub use lexer::{First, is_transaction_control, split_first};
 pub use rusqlite::types::{Value, ValueRef};
 pub use sqlite_file::{CopyProgress, CopyReport, export_sqlite, import_sqlite};
-pub use statement::Statement;
+pub use statement::{ColumnInfo, Statement};
 #[cfg(feature = "loadable")]
 pub use vtab::loadable;
 

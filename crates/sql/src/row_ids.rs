@@ -14,7 +14,19 @@ impl PandoTable {
         let claimed = self.table.claim_row_id(|| self.largest_row_id());
         let full =
             || Failure::new(ffi::SQLITE_FULL, format!("table {} is out of row ids", self.table.name()));
-        claimed.map_err(|error| self.to_failure(error))?.ok_or_else(full)
+        let id = claimed.map_err(|error| self.to_failure(error))?.ok_or_else(full)?;
+        self.give(id)?;
+        Ok(id)
+    }
+
+    /// Notes that `id` is given, if it must never be given again.
+    fn give(&self, id: i64) -> Outcome {
+        if !self.table.note.autoincrement {
+            return Ok(());
+        }
+        let engine = &self.tables.engine;
+        let given = engine.given_ids.give(&engine.db, self.table.rows.schema().id(), id);
+        given.map_err(|error| self.to_failure(error))
     }
 
     /// Notes that rows were written without SQL, so that new ids continue after their largest id.
@@ -29,7 +41,8 @@ impl PandoTable {
 
     /// Notes that a row has this id.
     pub(crate) fn note_row_id(&self, id: i64) -> Outcome {
-        self.table.note_row_id(id, || self.largest_row_id()).map_err(|error| self.to_failure(error))
+        self.table.note_row_id(id, || self.largest_row_id()).map_err(|error| self.to_failure(error))?;
+        self.give(id)
     }
 
     /// Returns a bound that no row's id exceeds, as of the last acknowledged commit. It does not read what the
@@ -37,6 +50,15 @@ impl PandoTable {
     /// unless the bound leaves no room: in a queue whose end was deleted, that id is after everything that is not
     /// merged away yet.
     fn largest_row_id(&self) -> pando::Result<i64> {
+        let largest = self.largest_present_row_id()?;
+        if !self.table.note.autoincrement {
+            return Ok(largest);
+        }
+        let engine = &self.tables.engine;
+        Ok(largest.max(engine.given_ids.largest(&engine.db, self.table.rows.schema().id())?))
+    }
+
+    fn largest_present_row_id(&self) -> pando::Result<i64> {
         let snapshot = self.tables.latest_snapshot()?;
         match self.table.rows.last_key_bound(&snapshot) {
             // The table was made or altered in this transaction, so nobody else writes to it.

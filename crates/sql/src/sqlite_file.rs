@@ -12,6 +12,7 @@ use crate::change::{coerce, sqlite_value};
 use crate::connection::Sql;
 use crate::ddl::Scratch;
 use crate::error::{Error, Result};
+use crate::given_ids;
 use crate::lexer::quote;
 use rows::{DynamicTable, KeyRange, Value};
 use rusqlite::OpenFlags;
@@ -93,12 +94,15 @@ pub fn import_sqlite(
         if read.key_has_null(|column| has_null(source, &name, column))? {
             read.hide_key();
         }
-        let is_hidden = read.has_hidden_row_id();
+        let (is_hidden, given) = (read.has_hidden_row_id(), read.largest_given_id(source)?);
         let table = DynamicTable::create(&mut tx, &read.into_definition()?)?;
         copy_in(source, &table, is_hidden, &mut tx, |count| {
             now.rows += count;
             progress(&now);
         })?;
+        if let Some(last) = given {
+            given_ids::record(&mut tx, table.schema().id(), last)?;
+        }
         report.tables += 1;
     }
     tx.commit()?;
@@ -241,6 +245,11 @@ fn copy_out(
             if now.rows % PROGRESS_ROWS == 0 {
                 progress(&now);
             }
+        }
+        if table.note.autoincrement {
+            let last = given_ids::recorded(snapshot, table.rows.schema().id())?;
+            target.execute("DELETE FROM sqlite_sequence WHERE name = ?", [table.name()])?;
+            target.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (table.name(), last))?;
         }
         for statement in table.index_statements() {
             target.execute_batch(&statement)?;

@@ -27,6 +27,23 @@ pub struct Statement<'c> {
     columns: Option<(Vec<String>, i32)>,
 }
 
+/// A column of the rows that a statement returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ColumnInfo {
+    /// The name of the column.
+    pub name: String,
+    /// The declared type, if the column is one of a table: `VARCHAR(20)`. Expressions have none.
+    pub declared: Option<String>,
+}
+
+impl ColumnInfo {
+    /// Describes a column.
+    pub fn new(name: String, declared: Option<String>) -> Self {
+        ColumnInfo { name, declared }
+    }
+}
+
 /// The executor of a statement.
 pub(crate) enum Kind<'c> {
     Sqlite(CachedStatement<'c>),
@@ -227,6 +244,62 @@ impl Statement<'_> {
         }
     }
 
+    /// Returns the name of each parameter, in order, with its `:`, `@`, `$` or `?`. A plain `?` has none.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pando_sql::Error> {
+    /// # let connection = pando_sql::Sql::new(pando::Database::builder().in_memory()?).connect()?;
+    /// let statement = connection.prepare("SELECT :a, ?")?;
+    /// assert_eq!(statement.parameter_names(), [Some(":a".to_owned()), None]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn parameter_names(&self) -> Vec<Option<String>> {
+        match &self.kind {
+            Kind::Sqlite(statement) => (1..=statement.parameter_count())
+                .map(|index| statement.parameter_name(index).map(str::to_owned))
+                .collect(),
+            Kind::Steps(steps) => steps.parameter_names().to_vec(),
+            Kind::Ddl(_) | Kind::Check(..) => Vec::new(),
+        }
+    }
+
+    /// Returns the columns of the statement's rows, as they are before it runs; none if it returns no rows.
+    ///
+    /// # Errors
+    /// Those of [`Connection::prepare`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pando_sql::Error> {
+    /// # let connection = pando_sql::Sql::new(pando::Database::builder().in_memory()?).connect()?;
+    /// connection.execute("CREATE TABLE fruit(id INTEGER PRIMARY KEY, name VARCHAR(20))", &[])?;
+    /// let columns = connection.prepare("SELECT name, count(*) AS n FROM fruit")?.columns()?;
+    /// assert_eq!(columns[0].declared.as_deref(), Some("VARCHAR(20)"));
+    /// assert_eq!((columns[1].name.as_str(), &columns[1].declared), ("n", &None));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn columns(&self) -> Result<Vec<ColumnInfo>> {
+        let none = |name: &str| ColumnInfo { name: name.to_owned(), declared: None };
+        Ok(match &self.kind {
+            Kind::Sqlite(statement) => column_infos(statement),
+            Kind::Steps(steps) => match steps.returning() {
+                Some(query) => {
+                    let statement = self.connection.prepare_sqlite(query)?;
+                    column_infos(&statement)
+                }
+                None => Vec::new(),
+            },
+            Kind::Check(name, _) => vec![none(name)],
+            Kind::Ddl(_) => Vec::new(),
+        })
+    }
+
+    /// Returns whether the statement is an `EXPLAIN` or `EXPLAIN QUERY PLAN`.
+    pub fn is_explain(&self) -> bool {
+        matches!(&self.kind, Kind::Sqlite(statement) if statement.is_explain() != 0)
+    }
+
     /// Returns whether the statement writes nothing, as a query does. `BEGIN`, `COMMIT` and `ROLLBACK` also count as
     /// writing nothing.
     pub fn is_read_only(&self) -> bool {
@@ -236,6 +309,14 @@ impl Statement<'_> {
             Kind::Ddl(_) | Kind::Steps(_) => false,
         }
     }
+}
+
+fn column_infos(statement: &rusqlite::Statement<'_>) -> Vec<ColumnInfo> {
+    let info = |column: &rusqlite::Column<'_>| ColumnInfo {
+        name: column.name().to_owned(),
+        declared: column.decl_type().filter(|declared| !declared.is_empty()).map(str::to_owned),
+    };
+    statement.columns().map(|column| info(&column)).collect()
 }
 
 /// Checks the database as of the last commit: its pages, and its tables against their indexes. Returns a row for each

@@ -24,9 +24,10 @@ const FLOORS: &[(&str, u8)] = &[
     ("profile", 6),
     ("ship", 6),
     ("sql", 7),
-    ("server", 8),
     ("mcp", 8),
-    ("cli", 9),
+    ("hrana", 8),
+    ("server", 9),
+    ("cli", 10),
     ("bench", BESIDE),
     ("rivals", BESIDE),
     ("sim", BESIDE),
@@ -35,7 +36,7 @@ const FLOORS: &[(&str, u8)] = &[
 ];
 
 /// The command's floor: the highest.
-const COMMAND: u8 = 9;
+const COMMAND: u8 = 10;
 /// No floor at all.
 const BESIDE: u8 = u8::MAX;
 

@@ -26,6 +26,7 @@ mod serve_bench;
 mod serve_dashboard;
 mod serve_docs;
 mod serve_hostile;
+mod serve_hrana;
 mod serve_operators;
 mod serve_pages;
 mod serve_remote;

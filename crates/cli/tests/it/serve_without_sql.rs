@@ -49,3 +49,14 @@ fn documents_and_records_need_no_sql() {
     assert!(server.ask("GET", "/v1/databases/default/documents", b"").text().contains("fruit"));
     assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201);
 }
+
+#[test]
+fn hrana_is_501_in_the_form_of_its_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    for (method, path) in [("GET", "v3"), ("POST", "v2/pipeline"), ("POST", "v3/cursor")] {
+        let reply = server.ask(method, &format!("/v1/databases/default/hrana/{path}"), b"{}");
+        assert_eq!((reply.status, reply.header("content-type")), (501, Some("application/json")), "{path}");
+        assert!(reply.text().contains(r#""code":"UNSUPPORTED""#), "{}", reply.text());
+    }
+}

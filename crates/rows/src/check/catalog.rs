@@ -6,7 +6,7 @@
 
 use super::CheckReport;
 use crate::catalog::{self, Record};
-use crate::reserved::is_reserved;
+use crate::reserved::{ROW_IDS, is_reserved};
 use crate::schema::Schema;
 use pando::{Result, Snapshot, Span};
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ fn is_building(schemas: &[Schema], id: u32, index: u32) -> bool {
 
 /// Reports the tables of the engine that have a typed table's name but belong to no schema.
 pub(super) fn orphans(snapshot: &Snapshot, schemas: &[Schema], report: &mut CheckReport) -> Result<()> {
-    let mut claimed = BTreeSet::from([catalog::NAME.to_owned()]);
+    let mut claimed = BTreeSet::from([catalog::NAME.to_owned(), ROW_IDS.to_owned()]);
     for schema in schemas {
         claimed.insert(catalog::data_name(schema));
         claimed.extend(schema.indexes().iter().map(|index| catalog::index_name(schema, index)));

@@ -2,6 +2,7 @@
 
 use crate::access::auth::Gatekeeper;
 use crate::data::held::Data;
+use crate::data::hrana_streams::HranaStreams;
 use crate::data::v0::EntityTable;
 use crate::limits::connections::Connections;
 use crate::limits::room::Room;
@@ -26,6 +27,8 @@ pub struct Parts {
     pub data: Arc<Data>,
     /// The table of `/v0`.
     pub entity: Arc<EntityTable>,
+    /// The streams of Hrana that clients hold.
+    pub hrana: Arc<HranaStreams>,
     /// The bounds that requests share.
     pub room: Arc<Room>,
     /// The connections.
@@ -49,6 +52,11 @@ impl Parts {
     /// Returns a handle to the table of `/v0`.
     pub fn entity(&self) -> Arc<EntityTable> {
         Arc::clone(&self.entity)
+    }
+
+    /// Returns a handle to the streams of Hrana.
+    pub fn hrana(&self) -> Arc<HranaStreams> {
+        Arc::clone(&self.hrana)
     }
 
     /// Returns a handle to the bounds that requests share.

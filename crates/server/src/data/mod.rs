@@ -3,6 +3,7 @@
 pub mod conditions;
 pub mod databases;
 pub mod held;
+pub mod hrana_streams;
 pub mod inside;
 pub mod names;
 pub mod open;

@@ -92,6 +92,20 @@ impl Room {
         Arc::clone(&self.answers).try_acquire_many_owned(kib).map_err(busy).map(Some)
     }
 
+    /// Reserves more memory for a response that has grown to `bytes` and has reserved `have_bytes`.
+    #[cfg(feature = "sql")]
+    pub fn answer_memory_beyond(
+        &self,
+        have_bytes: usize,
+        bytes: usize,
+    ) -> Answer<Option<OwnedSemaphorePermit>> {
+        let most = ANSWERS_KIB * 1024;
+        match bytes.min(most).saturating_sub(have_bytes) {
+            more if bytes <= FREE_ANSWER_BYTES || more == 0 => Ok(None),
+            more => self.answer_memory(more.max(FREE_ANSWER_BYTES + 1)),
+        }
+    }
+
     /// Waits for a place of a stream and returns the right to stream, which lasts until it is dropped.
     pub async fn stream_permit(&self) -> Answer<StreamPermit> {
         self.streams.take().await

@@ -105,6 +105,7 @@ fn server(figures: &Figures) -> Value {
         "uptime_ms": figures.connections.uptime().as_millis() as u64,
         "connections": figures.connections.count(),
         "transactions": figures.data.transactions.count(),
+        "hrana_streams": figures.hrana.count(),
         "streams": figures.room.streams(),
         "open_databases": figures.data.databases.all_open().len(),
         "requests": kinds,

@@ -3,6 +3,7 @@
 use crate::calls::parts::Parts;
 use crate::data::databases::Databases;
 use crate::data::held::Data;
+use crate::data::hrana_streams::HranaStreams;
 use crate::limits::connections::Connections;
 use crate::limits::room::Room;
 use crate::log::dropped_lines;
@@ -29,6 +30,8 @@ pub struct Figures {
     pub watch: Arc<Watch>,
     /// The figures of databases and transactions.
     pub data: Arc<Data>,
+    /// The figures of Hrana's streams.
+    pub hrana: Arc<HranaStreams>,
     /// The figures of streams.
     pub room: Arc<Room>,
     /// The figures of connections.
@@ -41,6 +44,7 @@ impl Figures {
         Figures {
             watch: parts.watch(),
             data: parts.data(),
+            hrana: parts.hrana(),
             room: parts.room(),
             connections: parts.connections(),
         }
@@ -96,6 +100,7 @@ fn server(figures: &Figures, out: &mut String) {
             "Interactive transactions that are open.",
             figures.data.transactions.count() as u64,
         ),
+        ("pando_hrana_streams", "Streams of Hrana that are kept or in use.", figures.hrana.count() as u64),
         (
             "pando_http_streams",
             "Long values, ranges and maintenance calls in progress.",

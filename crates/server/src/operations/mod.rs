@@ -1,9 +1,9 @@
 //! The handlers, each with its entry for the table of operations.
 //!
 //! `v0`: the contract of one table. `entries`: single records. `ranges`: many records, and `upload`: imports. `batch`,
-//! `transaction`, `documents`, `statements` and `sql`, `tables`, `databases`, `maintenance` and `backup`, `changes`,
-//! `explain`, `advise`: the operations of that name. `health`, `metrics` and `debug`: for operators. `pages`: fixed
-//! pages.
+//! `transaction`, `documents`, `statements` and `sql`, `hrana`, `tables`, `databases`, `maintenance` and `backup`,
+//! `changes`, `explain`, `advise`: the operations of that name. `health`, `metrics` and `debug`: for operators.
+//! `pages`: fixed pages.
 //!
 //! A handler finds a database and a table that are already open with one map look-up each, and hands everything else to
 //! threads that may wait.
@@ -18,6 +18,7 @@ pub mod documents;
 pub mod entries;
 pub mod explain;
 pub mod health;
+pub mod hrana;
 pub mod maintenance;
 mod metrics;
 pub mod pages;

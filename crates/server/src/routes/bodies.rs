@@ -26,6 +26,8 @@ pub fn body(name: &str) -> Value {
         "change" => of("application/json", true, reference("TableChange")),
         "transaction" => of("application/json", false, reference("NewTransaction")),
         "sql" => of("application/json", true, reference("Statements")),
+        "pipeline" => of("application/json", true, reference("HranaPipeline")),
+        "cursor" => of("application/json", true, reference("HranaCursor")),
         "batch" => of("application/json", true, reference("Batch")),
         other => unreachable!("no body {other} is described"),
     }
@@ -76,8 +78,19 @@ pub fn schemas() -> Map<String, Value> {
         ("NewTransaction", object(transaction)),
         ("Statements", statements),
         ("Batch", batch),
+        ("HranaPipeline", hrana("requests", json!({ "type": "array", "items": { "type": "object" } }))),
+        ("HranaCursor", hrana("batch", json!({ "type": "object" }))),
     ];
     named.into_iter().chain(steps).map(|(name, schema)| (name.to_owned(), schema)).collect()
+}
+
+/// Returns the schema of a request of Hrana with the member `name`. Its specification describes the rest.
+fn hrana(name: &str, schema: Value) -> Value {
+    json!({
+        "type": "object",
+        "required": [name],
+        "properties": { "baton": { "type": ["string", "null"] }, name: schema },
+    })
 }
 
 /// Returns the schema of SQL parameters, by position or by name.

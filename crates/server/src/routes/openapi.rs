@@ -118,6 +118,7 @@ fn tag(path: &str) -> &'static str {
         path if path.contains("/documents") => "Documents",
         path if path.contains("/tables") => "Tables",
         path if path.ends_with("/sql") => "SQL",
+        path if path.contains("/hrana") => "Hrana",
         path if path.contains("/batch") || path.contains("/transactions") => "Transactions",
         path if path.starts_with("/v1/databases") => "Databases",
         _ => "The server",
@@ -139,9 +140,9 @@ fn response(operation: &Operation, method: &str, status: u16, meaning: &str) -> 
         [VALUE] if status == 404 && operation.parameters.contains(&"id") => json!({ "description": meaning }),
         _ if status >= 400 => {
             let problem = json!({ "$ref": "#/components/schemas/Problem" });
-            json!({
-                "description": meaning, "content": { "application/problem+json": { "schema": problem } },
-            })
+            let is_hrana = operation.path.contains("/hrana");
+            let kind = if is_hrana { "application/json" } else { "application/problem+json" };
+            json!({ "description": meaning, "content": { kind: { "schema": problem } } })
         }
         content => {
             let content: Map<String, Value> =

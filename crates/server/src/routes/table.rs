@@ -2,8 +2,8 @@
 
 use crate::calls::operation::Operation;
 use crate::operations::{
-    advise, backup, batch, changes, databases, debug, documents, entries, explain, health, maintenance,
-    pages, ranges, statements, tables, transaction, v0,
+    advise, backup, batch, changes, databases, debug, documents, entries, explain, health, hrana,
+    maintenance, pages, ranges, statements, tables, transaction, v0,
 };
 
 /// The entries, in the order in which the OpenAPI document has them.
@@ -19,6 +19,7 @@ const TABLE: &[&[Operation]] = &[
     changes::OPERATIONS,
     batch::OPERATIONS,
     statements::OPERATIONS,
+    hrana::OPERATIONS,
     transaction::OPERATIONS,
     documents::list::OPERATIONS,
     documents::range::OPERATIONS,

@@ -19,12 +19,26 @@ use crate::data::databases::DEFAULT_DATABASE;
 use crate::routes::parameters::{Known, check_query, query_of};
 use crate::routes::table::operations;
 use crate::watch::observe::Kind;
+use crate::wire::body::Body;
 use crate::wire::problem::{Answer, Problem};
-use axum::http::{HeaderValue, Method};
+use axum::http::{HeaderValue, Method, Response};
 use std::sync::LazyLock;
 
 /// The path at and below which tables are raw ones.
 const RAW_TABLE: &str = "/v1/databases/{database}/tables/{table}";
+
+/// The segment below which Hrana is spoken.
+const HRANA: &str = "/hrana";
+const NO_SUCH_HRANA: &str = "there is no such path below /hrana: Hrana is spoken over HTTP and in JSON, at \
+                             v2/pipeline, v3/pipeline and v3/cursor; its form in Protobuf and WebSockets are \
+                             not supported";
+const NO_HRANA: &str = "Hrana is spoken below /v1/databases/{database}/hrana/: give this as the client's \
+                        URL, with the slash at its end";
+
+/// Returns whether a client of Hrana sends requests to such a path.
+fn is_pipeline(path: &str) -> bool {
+    path.ends_with("/pipeline") || path.ends_with("/cursor")
+}
 
 /// A segment of a path.
 #[derive(Debug, Default)]
@@ -193,10 +207,20 @@ impl Found {
         }
     }
 
+    /// Returns the response to a request that failed, in the form that clients of its path read.
+    pub fn response(&self, problem: &Problem, path: &str) -> Response<Body> {
+        match self.node.path.contains(HRANA) || self.asked.is_none() && is_pipeline(path) {
+            true => problem.hrana_response(),
+            false => problem.response(),
+        }
+    }
+
     /// Returns the problem of a request that has no operation.
-    pub fn refusal(&self) -> Problem {
+    pub fn refusal(&self, path: &str) -> Problem {
         match &self.node {
             node if self.is_whole && !node.asked.is_empty() => Problem::method_not_allowed(),
+            node if node.path.contains(HRANA) => Problem::not_found(NO_SUCH_HRANA),
+            _ if is_pipeline(path) => Problem::not_found(NO_HRANA),
             node if node.path.starts_with("/v0") => Problem::bad_request("there is no such path below /v0"),
             _ => Problem::not_found("there is nothing at this path"),
         }

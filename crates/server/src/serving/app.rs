@@ -5,6 +5,7 @@ use crate::calls::parts::{IsShipped, Parts};
 use crate::config::{Config, share_bytes};
 use crate::data::databases::{DEFAULT_DATABASE, Databases};
 use crate::data::held::Data;
+use crate::data::hrana_streams::HranaStreams;
 use crate::data::transactions::Transactions;
 use crate::data::v0::EntityTable;
 use crate::limits::connections::Connections;
@@ -56,6 +57,7 @@ impl App {
         let parts = Parts {
             data: Arc::new(Data { databases, transactions, durability: config.durability }),
             entity: Arc::new(entity),
+            hrana: Arc::new(HranaStreams::new(&config)),
             room: Arc::new(Room::new(limits)),
             connections: Arc::new(Connections::new(limits.connections)),
             keeper: Arc::new(Gatekeeper::new(&config.dir)?),
@@ -73,6 +75,7 @@ impl App {
             tracing::error!(%error, "the tokens could not be read again; the earlier ones stay valid");
         }
         self.parts.data.transactions.give_up_idle();
+        self.parts.hrana.give_up_idle();
         for (name, open) in self.parts.data.databases.all_open() {
             open.log_failure_of_shipping(&name);
         }

@@ -210,6 +210,7 @@ impl Server {
             let _ = thread.join();
         }
         app.parts.data.transactions.give_up_all();
+        app.parts.hrana.give_up_all();
         app.parts.data.databases.close_all()
     }
 }

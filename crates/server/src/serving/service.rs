@@ -109,7 +109,8 @@ impl Service {
         let noted = Noted::new(&self.parts.watch, &request, found, begun, answer.is_some());
         let later = match answer {
             Some(answer) => {
-                let response = answer.unwrap_or_else(|problem| problem.response());
+                let path = request.uri().path();
+                let response = answer.unwrap_or_else(|problem| found.response(&problem, path));
                 let left = is_to_be_heard(response.status()).then(|| left_of(request)).flatten();
                 Err((noted.end(&self.parts.watch, response), left))
             }
@@ -120,6 +121,7 @@ impl Service {
                 Err(answered) => answered,
                 Ok((parts, request, noted)) => {
                     let (head, body) = request.into_parts();
+                    let uri = head.uri.clone();
                     let (body, left) = lend(body, &head.headers);
                     let call = Call { uri: head.uri, headers: head.headers, captured: found.captured() };
                     let answer = match found.operation() {
@@ -130,10 +132,10 @@ impl Service {
                         None => {
                             // The unread rest comes back when the body is dropped.
                             drop(body);
-                            Err(found.refusal())
+                            Err(found.refusal(uri.path()))
                         }
                     };
-                    let response = answer.unwrap_or_else(|problem| problem.response());
+                    let response = answer.unwrap_or_else(|problem| found.response(&problem, uri.path()));
                     let left = left.take().filter(|_| is_to_be_heard(response.status()));
                     (noted.end(&parts.watch, response), left)
                 }

@@ -104,6 +104,20 @@ impl Problem {
     }
 }
 
+/// The response to a client of Hrana, which reads a message and a code.
+impl Problem {
+    /// Returns the response with these members beside those of a problem.
+    pub fn hrana_response(&self) -> Response<Body> {
+        let mut members = self.to_json();
+        members["message"] = json!(self.detail);
+        members["code"] = json!(self.kind.to_uppercase().replace('-', "_"));
+        let mut response = self.response();
+        *response.body_mut() = Body::whole(members.to_string());
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+}
+
 impl From<BadEscape> for Problem {
     fn from(BadEscape: BadEscape) -> Self {
         Problem::bad_request("a % in the address is not followed by two hexadecimal digits")

@@ -12,12 +12,14 @@ use crate::catalog::{AUTO_INDEX, Catalog, SqlTable};
 use crate::column::{ColumnNote, TableNote};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::given_ids;
 use crate::introspect::PREFIX as VIEW_PREFIX;
 use crate::lexer::{self, quote};
 use crate::others::Others;
 use crate::session::MARKER;
 use pando::Transaction;
 use rows::{Column, DynamicTable, IndexDefinition, KeyRange};
+use rusqlite::config::DbConfig;
 
 /// A statement that changes schemas of the main database.
 #[derive(Debug)]
@@ -177,8 +179,13 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
             }
             let scratch = Scratch::new()?;
             scratch.run(&ddl.sql)?;
-            let read = scratch.read_table(&ddl.name)?;
-            read.refuse_foreign_keys(0)?;
+            let mut read = scratch.read_table(&ddl.name)?;
+            if enforces_foreign_keys(connection)? {
+                read.refuse_foreign_keys(0)?;
+            }
+            if read.has_serial_key() {
+                read.hide_key();
+            }
             let definition = read.into_definition()?;
             write(&mut |tx| Ok(DynamicTable::create(tx, &definition).map(drop)?))?;
         }
@@ -196,7 +203,7 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
         }
         Action::AlterTable => {
             let Some(table) = catalog.find(&ddl.name) else { return Ok(false) };
-            let changes = alter(ddl, table, catalog)?;
+            let changes = alter(connection, ddl, table, catalog)?;
             if changes.iter().any(Alteration::leaves_rows_without) && has_rows(connection, table)? {
                 return Err(Error::new("Cannot add a column with non-constant default"));
             }
@@ -206,7 +213,10 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
         }
         Action::DropTable => {
             let Some(table) = catalog.find(&ddl.name) else { return Ok(false) };
-            write(&mut |tx| Ok(table.rows.clone().drop(tx)?))?;
+            write(&mut |tx| {
+                given_ids::forget(tx, table.rows.schema().id())?;
+                Ok(table.rows.clone().drop(tx)?)
+            })?;
         }
         Action::DropIndex => {
             let Some((table, index)) = catalog.find_index(&ddl.name) else { return Ok(false) };
@@ -217,6 +227,14 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
         }
     }
     Ok(true)
+}
+
+/// Returns whether the connection expects foreign keys to be enforced. After `PRAGMA foreign_keys = OFF` it does not,
+/// and those of a definition are kept as those from an SQLite file are. The connection of another program has its own
+/// default, from which nothing follows.
+fn enforces_foreign_keys(connection: &Connection) -> Result<bool> {
+    let is_on = connection.sqlite.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY)?;
+    Ok(is_on || cfg!(feature = "loadable"))
 }
 
 fn has_rows(connection: &Connection, table: &SqlTable) -> Result<bool> {
@@ -330,15 +348,19 @@ impl Alteration {
     }
 }
 
+/// The name of the only table, beside the one that SQLite makes for `AUTOINCREMENT`.
+const RENAMED: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'sqlite_sequence'";
+
 /// Returns the changes of an `ALTER TABLE`: the differences of the table after SQLite has run it.
-fn alter(ddl: &Ddl, table: &SqlTable, catalog: &Catalog) -> Result<Vec<Alteration>> {
+fn alter(connection: &Connection, ddl: &Ddl, table: &SqlTable, catalog: &Catalog) -> Result<Vec<Alteration>> {
     let scratch = Scratch::with(table)?;
     scratch.run(&ddl.sql)?;
-    let name: String =
-        scratch.0.query_row("SELECT name FROM sqlite_schema WHERE type = 'table'", [], |row| row.get(0))?;
+    let name: String = scratch.0.query_row(RENAMED, [], |row| row.get(0))?;
     let mut read = scratch.read_table(&name)?;
     read.refuse_left_out()?;
-    read.refuse_foreign_keys(table.note.foreign_keys.len())?;
+    if enforces_foreign_keys(connection)? {
+        read.refuse_foreign_keys(table.note.foreign_keys.len())?;
+    }
     read.refuse_too_wide()?;
     let mut changes = Vec::new();
     if name != table.name() {

@@ -22,6 +22,8 @@ pub(crate) struct ReadTable {
     key: Vec<Part>,
     pub indexes: Vec<ReadIndex>,
     pub(super) note: TableNote,
+    /// The columns of the primary key that were not declared `NOT NULL`.
+    nullable_keys: Vec<String>,
     /// The features that typed tables do not have, and the reasons.
     pub left_out: Vec<String>,
 }
@@ -65,7 +67,7 @@ impl Scratch {
             self.0.query_row(sql, [name], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut left_out = not_followed(&text, &name);
         let mut key: Vec<(i64, String)> = Vec::new();
-        let mut columns = Vec::new();
+        let (mut columns, mut nullable_keys) = (Vec::new(), Vec::new());
         let mut info = self
             .0
             .prepare("SELECT name, type, \"notnull\", dflt_value, pk, hidden FROM pragma_table_xinfo(?)")?;
@@ -81,6 +83,7 @@ impl Scratch {
             }
             if place > 0 {
                 key.push((place, column.clone()));
+                nullable_keys.extend((!not_null).then(|| column.clone()));
             }
             let collation = self.column_collation(&name, &column)?;
             columns.push(self.column(column, declared, !not_null && place == 0, default, collation)?);
@@ -116,8 +119,9 @@ impl Scratch {
             foreign_keys: self.foreign_keys(&name)?,
             strict,
             without_row_id,
+            autoincrement: lexer::tokens(&text).any(|token| token.is("AUTOINCREMENT")),
         };
-        Ok(ReadTable { name, columns, key: parts, indexes, note, left_out })
+        Ok(ReadTable { name, columns, key: parts, indexes, note, nullable_keys, left_out })
     }
 
     fn column(
@@ -240,12 +244,6 @@ impl ForeignKey {
 fn not_followed(sql: &str, table: &str) -> Vec<String> {
     let tokens: Vec<_> = lexer::tokens(sql).collect();
     let mut found = Vec::new();
-    if tokens.iter().any(|token| token.is("AUTOINCREMENT")) {
-        found.push(format!(
-            "AUTOINCREMENT of table {table}: after the database is closed, ids of deleted rows may be \
-             used again"
-        ));
-    }
     for three in tokens.windows(3).filter(|three| three[0].is("ON") && three[1].is("CONFLICT")) {
         if !three[2].is("ABORT") {
             let what = three[2].text.to_ascii_uppercase();
@@ -320,6 +318,15 @@ impl ReadTable {
         )))
     }
 
+    /// Returns the largest id that a table with `AUTOINCREMENT` of an SQLite file has given.
+    pub fn largest_given_id(&self, source: &rusqlite::Connection) -> Result<Option<i64>> {
+        if !self.note.autoincrement {
+            return Ok(None);
+        }
+        let sql = "SELECT max(seq) FROM sqlite_sequence WHERE name = ? AND typeof(seq) = 'integer'";
+        Ok(source.query_row(sql, [&self.name], |row| row.get(0))?)
+    }
+
     /// Returns the foreign keys, as clauses of a definition.
     pub fn foreign_keys(&self) -> &[String] {
         &self.note.foreign_keys
@@ -374,6 +381,17 @@ impl ReadTable {
         let name = format!("{AUTO_INDEX}{}_key", self.name);
         self.indexes.push(ReadIndex { name, parts, unique: true });
         self.note.row_id = true;
+    }
+
+    /// Returns whether the primary key is one column of the type `SERIAL` that may be null. To SQLite it is no row id,
+    /// and rows are inserted without it: the migrations of drizzle-orm are.
+    pub(super) fn has_serial_key(&self) -> bool {
+        let [part] = &self.key[..] else { return false };
+        self.nullable_keys.iter().any(|key| key == part.column()) && {
+            let column = self.columns.iter().find(|column| column.name() == part.column());
+            let note = column.and_then(|column| serde_json::from_str::<ColumnNote>(column.note_text()).ok());
+            note.is_some_and(|note| note.declared.eq_ignore_ascii_case("SERIAL"))
+        }
     }
 
     pub fn has_hidden_row_id(&self) -> bool {

@@ -234,6 +234,21 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// Returns the columns of a conflict target, which may be qualified by the table, up to the closing parenthesis.
+    fn columns(&mut self) -> Option<Vec<String>> {
+        let mut names = vec![self.name()?];
+        loop {
+            let token = self.tokens.get(self.at)?;
+            self.at += 1;
+            match () {
+                () if token.is_mark(')') => return Some(names),
+                () if token.is_mark('.') => *names.last_mut()? = self.name()?,
+                () if token.is_mark(',') => names.push(self.name()?),
+                () => {}
+            }
+        }
+    }
+
     /// Returns the end of the last token taken.
     fn end(&self) -> usize {
         self.at.checked_sub(1).and_then(|last| self.tokens.get(last)).map_or(0, Token::end)
@@ -245,7 +260,7 @@ impl OnConflict {
         // What follows belongs to the next clause.
         let tokens = tokens.get(..to)?;
         let mut reader = Reader { tokens, at: from };
-        let target = if reader.take_mark('(') { Some(reader.names()?) } else { None };
+        let target = if reader.take_mark('(') { Some(reader.columns()?) } else { None };
         let action = position_at_top(tokens, reader.at, |token| token.is("DO"))?;
         if tokens.get(action + 1)?.is("NOTHING") {
             return Some(OnConflict { target, update: None });

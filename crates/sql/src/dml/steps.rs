@@ -114,6 +114,15 @@ impl Steps {
         self.parameters.len()
     }
 
+    pub fn parameter_names(&self) -> &[Option<String>] {
+        &self.parameters
+    }
+
+    /// Returns the query that reads a row back, if there are rows.
+    pub fn returning(&self) -> Option<&str> {
+        self.returning.as_deref()
+    }
+
     pub fn parameter(&self, name: &str) -> Option<usize> {
         self.parameters.iter().position(|known| known.as_deref() == Some(name))
     }

@@ -12,7 +12,6 @@ fn clauses_that_are_not_followed_are_refused_by_name() {
         ("CREATE TABLE t(a INT NOT NULL ON CONFLICT FAIL)", "ON CONFLICT FAIL"),
         ("CREATE TABLE t(a INT, b INT, UNIQUE(a, b) on conflict rollback)", "ON CONFLICT ROLLBACK"),
         ("ALTER TABLE p ADD COLUMN c INT NOT NULL ON CONFLICT REPLACE DEFAULT 4", "ON CONFLICT REPLACE"),
-        ("CREATE TABLE t(a INTEGER PRIMARY KEY AUTOINCREMENT)", "AUTOINCREMENT"),
         ("CREATE TABLE t(a INT REFERENCES p(id) DEFERRABLE INITIALLY DEFERRED)", "foreign keys"),
         ("CREATE TABLE t(a INT, FOREIGN KEY(a) REFERENCES p(id))", "foreign keys"),
         ("CREATE TABLE t(a INT, b INT GENERATED ALWAYS AS (a + 1) STORED)", "generated"),
@@ -58,6 +57,7 @@ fn clauses_that_are_followed_do_what_sqlite_does() {
         "INSERT INTO kept VALUES(3, 'three'), ('4', 'four')",
         "SELECT rowid FROM kept",
         "INSERT INTO kept VALUES(3, 'again') ON CONFLICT(id) DO UPDATE SET v = v || '!' RETURNING v",
+        "INSERT INTO kept VALUES(3, 'x') ON CONFLICT(\"kept\".\"id\") DO UPDATE SET v = v || '?' RETURNING v",
         "UPDATE kept SET id = 9 WHERE id = 3",
         "SELECT * FROM kept ORDER BY id",
         "SELECT max(id), min(id) FROM kept",
@@ -114,4 +114,29 @@ fn changes_counts_what_a_statement_in_steps_did() {
         both.run(statement);
         both.run("SELECT changes()");
     }
+}
+
+/// A client that says that it does not expect foreign keys to be enforced may declare them. They are kept, for a
+/// description and for an export.
+#[test]
+fn foreign_keys_are_kept_where_nobody_expects_that_they_are_enforced() {
+    let connection = Both::new().ours;
+    let create = "CREATE TABLE t(a INTEGER PRIMARY KEY, p INT REFERENCES p(id) ON DELETE CASCADE)";
+    connection.execute("CREATE TABLE p(id INTEGER PRIMARY KEY)", &[]).unwrap();
+    assert!(connection.execute(create, &[]).unwrap_err().message().contains("foreign keys"));
+    connection.execute("PRAGMA foreign_keys = OFF", &[]).unwrap();
+    connection.execute(create, &[]).unwrap();
+    connection.execute("ALTER TABLE p ADD COLUMN t INT REFERENCES t(a)", &[]).unwrap();
+    connection.execute("PRAGMA foreign_keys = ON", &[]).unwrap();
+    connection.execute("INSERT INTO t VALUES (1, 7)", &[]).unwrap();
+    let listed =
+        connection.query("SELECT \"table\", on_delete FROM pragma_foreign_key_list('t')", &[]).unwrap();
+    assert_eq!(listed, [["p".to_owned().into(), "CASCADE".to_owned().into()]]);
+    // Tables that have some can still be altered; others cannot be added.
+    connection.execute("ALTER TABLE t ADD COLUMN more TEXT", &[]).unwrap();
+    let error = connection.execute("ALTER TABLE t ADD COLUMN q INT REFERENCES p(id)", &[]).unwrap_err();
+    assert!(error.message().contains("foreign keys"), "{error}");
+    // Within a transaction, SQLite ignores the pragma.
+    connection.execute_batch("BEGIN; PRAGMA foreign_keys = OFF").unwrap();
+    assert!(connection.execute(&create.replace("TABLE t(", "TABLE u("), &[]).is_err());
 }

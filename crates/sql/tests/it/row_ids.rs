@@ -55,3 +55,73 @@ fn a_largest_id_that_was_deleted_leaves_room_after_an_opening() {
         db.close().unwrap();
     }
 }
+
+/// With `AUTOINCREMENT`, no id is given twice: not after deletes, merges, rollbacks and openings, nor one that a
+/// statement chose.
+#[test]
+fn autoincrement_gives_no_id_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut last = 0;
+    for round in 0..4 {
+        let db = pando::Database::create(dir.path()).unwrap();
+        let connection = Sql::new(db.clone()).connect().unwrap();
+        let create = "CREATE TABLE IF NOT EXISTS q(id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, what)";
+        connection.execute(create, &[]).unwrap();
+        let mut insert = |sql: &str| {
+            connection.execute(sql, &[]).unwrap();
+            let id = connection.last_insert_row_id();
+            assert!(id > last, "round {round}: {id} after {last}");
+            last = id;
+        };
+        insert("INSERT INTO q(what) VALUES (1)");
+        insert("INSERT INTO q SELECT max(coalesce((SELECT max(id) FROM q), 0)) + 5000, 2");
+        connection.execute("BEGIN", &[]).unwrap();
+        insert("INSERT INTO q(what) VALUES (3)");
+        connection.execute("ROLLBACK", &[]).unwrap();
+        insert("INSERT INTO q(what) VALUES (4) RETURNING id");
+        // Nothing is left of the ids, in memory or on the disk.
+        connection.execute("DELETE FROM q", &[]).unwrap();
+        db.checkpoint().unwrap();
+        db.compact(|_| {}).unwrap();
+        assert_eq!(rows::check(&db.snapshot().unwrap(), |_| {}).unwrap().problems, []);
+        drop(connection);
+        db.close().unwrap();
+    }
+    let db = pando::Database::create(dir.path()).unwrap();
+    let connection = Sql::new(db.clone()).connect().unwrap();
+    let sql = "SELECT sql FROM sqlite_schema";
+    let shown = connection.query(sql, &[]).unwrap();
+    assert_eq!(shown.len(), 1, "the table of SQLite's own is not shown");
+    assert!(format!("{shown:?}").contains("AUTOINCREMENT"), "{shown:?}");
+    connection.execute("ALTER TABLE q RENAME TO r", &[]).unwrap();
+    connection.execute("INSERT INTO r(what) VALUES (5)", &[]).unwrap();
+    assert!(connection.last_insert_row_id() > last);
+    connection.execute("INSERT INTO r(id) VALUES (9223372036854775807)", &[]).unwrap();
+    connection.execute("DELETE FROM r", &[]).unwrap();
+    drop(connection);
+    let connection = Sql::new(db.clone()).connect().unwrap();
+    let error = connection.execute("INSERT INTO r(what) VALUES (6)", &[]).unwrap_err();
+    assert!(error.message().contains("out of row ids"), "{error}");
+    connection.execute("DROP TABLE r", &[]).unwrap();
+    let ids = db.table(rows::ROW_IDS).unwrap().unwrap();
+    assert_eq!(db.snapshot().unwrap().range(&ids, ..).unwrap().count(), 0);
+}
+
+/// As in SQLite, a column `SERIAL PRIMARY KEY` is no row id, and stays null. Migrations of drizzle-orm rely on it.
+#[test]
+fn a_serial_key_may_be_null() {
+    let both = crate::support::Both::new();
+    for (statement, is_done) in [
+        ("CREATE TABLE m(id SERIAL PRIMARY KEY, hash text NOT NULL, created_at numeric)", true),
+        ("INSERT INTO m(hash, created_at) VALUES ('a', 17.0), ('b', 18)", true),
+        ("INSERT INTO m VALUES (1, 'c', '19')", true),
+        ("INSERT INTO m VALUES (1, 'd', 20)", false),
+        ("CREATE TABLE n(id SERIAL PRIMARY KEY NOT NULL, a)", true),
+        ("INSERT INTO n(a) VALUES (1)", false),
+    ] {
+        assert_eq!(both.ours.execute(statement, &[]).is_ok(), is_done, "{statement}");
+        assert_eq!(both.sqlite.execute(statement, []).is_ok(), is_done, "{statement}");
+    }
+    let sql = "SELECT id, hash, created_at FROM m ORDER BY created_at DESC";
+    assert_eq!(both.ours.query(sql, &[]).unwrap(), both.on_sqlite(sql).unwrap());
+}

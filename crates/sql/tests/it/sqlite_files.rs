@@ -32,6 +32,8 @@ fn make(file: &Path) {
         .execute_batch(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
              INSERT INTO artist SELECT i * 3, 'name ' || i, '19' || (i % 100), i % 11 FROM n;
+             INSERT INTO artist VALUES (4000, 'gone', NULL, 0);
+             DELETE FROM artist WHERE id = 4000;
              WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
              INSERT INTO album SELECT 'title ' || (i * 7919 % 2003), (1 + i % 500) * 3,
                  i / 8.0, zeroblob(i % 40) FROM n;
@@ -89,6 +91,11 @@ fn a_file_goes_in_and_comes_out_row_for_row() {
         "no UNIQUE, or no NOCASE"
     );
     assert!(sqlite.execute("INSERT INTO artist(name, score) VALUES('x', -1)", []).is_err(), "no CHECK");
+    // The ids of both go on after one that was given to a row that is gone.
+    connection.execute("INSERT INTO artist(name) VALUES ('new')", &[]).unwrap();
+    assert_eq!(connection.last_insert_row_id(), 4001);
+    sqlite.execute("INSERT INTO artist(name) VALUES ('new')", []).unwrap();
+    assert_eq!(sqlite.last_insert_rowid(), 4001);
     let keys: i64 = sqlite
         .query_row("SELECT count(*) FROM pragma_foreign_key_list('album')", [], |row| row.get(0))
         .unwrap();
