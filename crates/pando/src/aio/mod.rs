@@ -30,7 +30,7 @@
 //! | call | in the task that polls it | on a thread of the pool |
 //! |---|---|---|
 //! | a get | if the pages are in memory | otherwise |
-//! | a put, a delete | while the transaction has less than 32 KiB of writes | otherwise, as memory may have to be found |
+//! | a put, a delete | while the transaction has less than 32 KiB of writes | otherwise, as it may wait for memory |
 //! | a commit | if it has less than 32 KiB, and nothing holds it up before its flush | otherwise |
 //! | the flush of a commit | never: one thread waits for the disk, for all commits at once | never |
 //! | a batch of a [`Scan`] | never | always |
