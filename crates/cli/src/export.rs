@@ -1,6 +1,8 @@
 //! `export`: writes a table as CSV, NDJSON or a directory tree, from one snapshot. An `import` of the result creates
 //! the same table, for any bytes; a tree supports only keys that are paths.
 
+#[cfg(feature = "arrow")]
+use crate::columnar;
 use crate::failure::{Failure, Outcome};
 use crate::import::RecordFormat;
 use crate::open::{self, Existing};
@@ -18,7 +20,8 @@ use std::path::{Path, PathBuf};
 Examples:
   pando export shop fruit fruit.csv
   pando export shop fruit | gzip > fruit.ndjson.gz
-  pando export shop people people.csv --typed")]
+  pando export shop people people.csv --typed
+  pando export shop people people.parquet --typed    (with the feature `arrow`)")]
 pub struct ExportArgs {
     #[command(flatten)]
     database: Existing,
@@ -40,10 +43,21 @@ pub fn run(args: &ExportArgs) -> Outcome {
     let format =
         args.format.unwrap_or_else(|| match args.target.extension().and_then(|name| name.to_str()) {
             Some("csv") => RecordFormat::Csv,
-            _ => RecordFormat::Ndjson,
+            _ => RecordFormat::of_columns(&args.target).unwrap_or(RecordFormat::Ndjson),
         });
     if let Some(remote) = Remote::find(&args.database.dir)? {
         return from_server(&remote, args, format);
+    }
+    #[cfg(feature = "arrow")]
+    if let Some(format) = columnar::format_of(format, args.target == Path::new("-")) {
+        let (db, typed) = (args.database.open()?, args.typed);
+        let snapshot = db.snapshot()?;
+        return if typed {
+            columnar::export_typed(&snapshot, args, format)
+        } else {
+            let table = open::table(&snapshot, &args.table)?;
+            columnar::export(&mut snapshot.cursor(&table, Span::all())?, args, format)
+        };
     }
     let db = args.database.open()?;
     let snapshot = db.snapshot()?;
@@ -59,7 +73,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
         }
         RecordFormat::Tree => return write_tree(&mut cursor, &args.target),
         RecordFormat::Csv => Format::Csv,
-        RecordFormat::Ndjson => Format::Ndjson,
+        _ => Format::Ndjson,
     };
     if to_stdout {
         return write_rows(&mut cursor, output::stdout(), rows, Failure::stdout);
@@ -80,6 +94,8 @@ fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outc
         RecordFormat::Tree => None,
         RecordFormat::Csv => Some(Format::Csv),
         RecordFormat::Ndjson => Some(Format::Ndjson),
+        #[cfg(feature = "arrow")]
+        RecordFormat::Parquet | RecordFormat::Arrow => return Err(no_columns_of_servers()),
     };
     // The server is asked before anything is created, so that a misspelt table creates no file.
     let answer = remote.ask("GET", &format!("{}/entries", Remote::table(&args.table)), None)?;
@@ -102,6 +118,14 @@ fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outc
         rows.row(&[Cell::Bytes(key), Cell::Bytes(value)]).map_err(&refused)
     })?;
     rows.finish().map(drop).map_err(&refused)
+}
+
+/// Returns the refusal of Arrow and Parquet together with the address of a server.
+#[cfg(feature = "arrow")]
+pub fn no_columns_of_servers() -> Failure {
+    let message =
+        "Arrow and Parquet work with the directory of a database, not with a server; use ndjson or csv";
+    Failure::Usage(message.to_owned())
 }
 
 fn no_tree_on_stdout() -> Failure {

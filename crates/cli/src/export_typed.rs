@@ -55,6 +55,8 @@ fn row_format(format: RecordFormat) -> Outcome<RowFormat> {
         RecordFormat::Tree => {
             Err(Failure::Usage("a typed table can be exported only as csv or ndjson".to_owned()))
         }
+        #[cfg(feature = "arrow")]
+        RecordFormat::Parquet | RecordFormat::Arrow => Err(crate::export::no_columns_of_servers()),
     }
 }
 

@@ -39,6 +39,8 @@ mod changes;
 mod import;
 mod export;
 mod export_typed;
+#[cfg(feature = "arrow")]
+mod columnar;
 #[cfg(feature = "ship")]
 mod ship;
 mod backup;

@@ -4,6 +4,8 @@
 //! thread that may wait, and the threads of the runtime go on with other clients. Commits that wait at the same time
 //! share one flush of the log.
 //!
+//! The feature `aio` has calls for tasks, which need no thread while they wait: see the example `async_commits`.
+//!
 //! Run it with `cargo run -p pando-db --example async_server`.
 
 use pando::{Database, Error, ErrorKind, Table};

@@ -33,6 +33,7 @@
 //! 3. `cursor` and `snapshot`: reads. `database` and `transaction`: handles, retries and writes. `traits`: the methods
 //!    that these share.
 //! 4. `backup`, `compact`, [`explain`], `prometheus`, [`salvage`], [`changes`]: other operations on a database.
+//! 5. `aio`: the same for asynchronous programs, with the feature of that name.
 //!
 //! The [`Durability`] of a commit states which failures it survives; the [`Isolation`] of a transaction states which
 //! effects of others it is protected from. The defaults are the strongest of both: serializable, and on the disk when
@@ -57,6 +58,8 @@ pub mod explain;
 mod prometheus;
 pub mod salvage;
 pub mod changes;
+#[cfg(feature = "aio")]
+pub mod aio;
 
 pub use backup::{
     BackupEntry, BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, RestoreReport, restore,
@@ -90,6 +93,11 @@ pub use store::{
 pub use traits::{ReadTables, WriteTables};
 pub use transaction::Transaction;
 pub use txn::{Conflict, Durability, Isolation};
+
+/// Compiles the example of `docs/async.md`.
+#[cfg(all(doctest, feature = "aio"))]
+#[doc = include_str!("../../../docs/async.md")]
+struct Async;
 
 /// Compiles the example of `README.md` with the documentation tests.
 #[cfg(doctest)]

@@ -110,15 +110,7 @@ impl Pacer {
     #[cold]
     fn pay_now(&self, store: &Store, bytes: u64) -> bool {
         let is_full = self.look(store);
-        let cost_ns = (u128::from(bytes) * u128::from(self.ps_per_byte.load(Ordering::SeqCst)) / 1000) as u64;
-        if cost_ns == 0 {
-            return is_full;
-        }
-        let begun = self.now_ns();
-        // Time that was not used within a slice is forfeited: there are no bursts after a pause.
-        let due = |due: u64| Some(due.max(begun.saturating_sub(SLICE_NS)).saturating_add(cost_ns));
-        let before = self.due_ns.fetch_update(Ordering::SeqCst, Ordering::SeqCst, due);
-        let mine = due(before.unwrap_or(begun)).unwrap_or(begun);
+        let Some((begun, mine)) = self.charge(bytes) else { return is_full };
         let mut now = self.stay_awake(begun, mine);
         for _ in 0..MOST_SLICES {
             if mine <= now + QUANTUM_NS {
@@ -128,11 +120,47 @@ impl Pacer {
             now = self.now_ns();
         }
         if now > begun {
-            self.count(latency::Cause::Debt, self.cause(), now - begun);
-            // Time that no commit slept for does not accumulate: the rate counts, not the sum.
-            self.due_ns.fetch_min(now + u64::from(MOST_SLICES) * SLICE_NS, Ordering::SeqCst);
+            self.waited(now - begun, now);
         }
         is_full
+    }
+
+    /// Returns how long a commit of `bytes` has to wait, for a caller that waits without a thread, and whether this
+    /// call computed the pace and the debt is at its ceiling.
+    #[cfg(feature = "aio")]
+    pub fn delay(&self, store: &Store, bytes: u64) -> (Duration, bool) {
+        if !self.active.load(Ordering::SeqCst) {
+            return (Duration::ZERO, false);
+        }
+        let is_full = self.look(store);
+        let Some((begun, mine)) = self.charge(bytes) else { return (Duration::ZERO, is_full) };
+        let ns = mine.saturating_sub(begun).min(u64::from(MOST_SLICES) * SLICE_NS);
+        if ns < QUANTUM_NS {
+            return (Duration::ZERO, is_full);
+        }
+        self.waited(ns, begun + ns);
+        (Duration::from_nanos(ns), is_full)
+    }
+
+    /// Adds the cost of `bytes` to what is due. Returns the current time, and when these bytes are due; `None` if they
+    /// cost nothing.
+    fn charge(&self, bytes: u64) -> Option<(u64, u64)> {
+        let cost_ns = (u128::from(bytes) * u128::from(self.ps_per_byte.load(Ordering::SeqCst)) / 1000) as u64;
+        if cost_ns == 0 {
+            return None;
+        }
+        let begun = self.now_ns();
+        // Time that was not used within a slice is forfeited: there are no bursts after a pause.
+        let due = |due: u64| Some(due.max(begun.saturating_sub(SLICE_NS)).saturating_add(cost_ns));
+        let before = self.due_ns.fetch_update(Ordering::SeqCst, Ordering::SeqCst, due);
+        Some((begun, due(before.unwrap_or(begun)).unwrap_or(begun)))
+    }
+
+    /// Counts a wait of `ns` that ends at `now`.
+    fn waited(&self, ns: u64, now: u64) {
+        self.count(latency::Cause::Debt, self.cause(), ns);
+        // Time that no commit slept for does not accumulate: the rate counts, not the sum.
+        self.due_ns.fetch_min(now + u64::from(MOST_SLICES) * SLICE_NS, Ordering::SeqCst);
     }
 
     /// Spins until `due_ns` if the time from `now` is too short for a sleep and no other writer spins. Returns the

@@ -23,6 +23,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("rows", 6),
     ("profile", 6),
     ("ship", 6),
+    ("arrow", 7),
     ("sql", 7),
     ("mcp", 8),
     ("hrana", 8),

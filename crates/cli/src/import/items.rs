@@ -18,6 +18,25 @@ pub enum RecordFormat {
     Ndjson,
     /// A directory tree: the path of each file is the key, its content the value
     Tree,
+    /// Apache Parquet: a typed table, or columns `key` and `value`
+    #[cfg(feature = "arrow")]
+    Parquet,
+    /// Arrow IPC, also called Feather: a file, or a stream for standard input and output
+    #[cfg(feature = "arrow")]
+    Arrow,
+}
+
+impl RecordFormat {
+    /// Returns the format that the name of a file has, if it is one of columns.
+    pub fn of_columns(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            #[cfg(feature = "arrow")]
+            "parquet" => Some(RecordFormat::Parquet),
+            #[cfg(feature = "arrow")]
+            "arrow" | "arrows" | "feather" => Some(RecordFormat::Arrow),
+            _ => None,
+        }
+    }
 }
 
 /// A record to put.

@@ -12,6 +12,8 @@ mod bulk;
 mod server;
 mod typed;
 
+#[cfg(feature = "arrow")]
+use crate::columnar;
 use crate::failure::{Failure, Outcome};
 use crate::open::{CreateArgs, TableArgs};
 use crate::output::say;
@@ -36,7 +38,8 @@ use std::time::Instant;
 Examples:
   pando import shop fruit fruit.csv
   gunzip < fruit.ndjson.gz | pando import shop fruit - --format ndjson
-  pando import shop people people.csv --typed --schema 'id int key, name text, age int null'")]
+  pando import shop people people.csv --typed --schema 'id int key, name text, age int null'
+  pando import shop people people.parquet --typed    (with the feature `arrow`)")]
 pub struct ImportArgs {
     /// The directory of the database, or its address on a server (http://HOST:PORT/DATABASE); created if it does not
     /// exist
@@ -143,9 +146,10 @@ impl ImportArgs {
         match self.source.extension().and_then(|extension| extension.to_str()) {
             Some("csv") => Ok(RecordFormat::Csv),
             Some("ndjson" | "jsonl") => Ok(RecordFormat::Ndjson),
-            _ => Err(Failure::Usage(
-                "the format of the records is not known: give --format csv or --format ndjson".to_owned(),
-            )),
+            _ => RecordFormat::of_columns(&self.source).ok_or_else(|| {
+                let message = "the format of the records is not known: give --format csv or --format ndjson";
+                Failure::Usage(message.to_owned())
+            }),
         }
     }
 
@@ -161,8 +165,15 @@ impl ImportArgs {
             let entries = tree::list(&self.source, tree::Limits::NONE)?;
             return Ok(Box::new(entries.into_iter().map(|entry| Ok(Item::File(entry)))));
         }
-        let input = open_input(&self.source)?;
         let (key, value) = (self.key.as_deref(), self.value.as_deref());
+        #[cfg(feature = "arrow")]
+        if matches!(format, RecordFormat::Parquet | RecordFormat::Arrow) {
+            let records = columnar::records(columnar::open(&self.source, format)?, key, value)?;
+            return Ok(Box::new(
+                records.map(|record| Ok(record.map(|(key, value)| Item::Record(key, value))?)),
+            ));
+        }
+        let input = open_input(&self.source)?;
         Ok(match format {
             RecordFormat::Csv => Box::new(csv_input::Records::new(input, self.delimiter, key, value)?),
             _ => Box::new(ndjson_input::Records::new(input, key, value)?),

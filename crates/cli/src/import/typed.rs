@@ -16,8 +16,8 @@ use clap::{Args, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use pando::{Database, ErrorKind};
 use rows::{
-    Cause, Definition, Import, ImportError, ImportFailure, IndexDefinition, PartialImport, RowFormat,
-    RowReader, Storage,
+    Cause, Definition, Import, ImportError, ImportFailure, IndexDefinition, PartialImport, RowFormat, RowReader,
+    RowSource, Storage,
 };
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -74,19 +74,66 @@ pub fn run(args: &ImportArgs) -> Outcome {
     }
     let format = match args.format()? {
         RecordFormat::Tree => {
-            return Err(Failure::Usage("typed tables can be imported only from CSV or NDJSON".to_owned()));
+            return Err(Failure::Usage("typed tables cannot be imported from directory trees".to_owned()));
         }
         RecordFormat::Csv => RowFormat::Csv,
         RecordFormat::Ndjson => RowFormat::Ndjson,
+        #[cfg(feature = "arrow")]
+        format => return columns(args, definition, format),
     };
     let input = open_input(&args.source)?;
     let begun = Instant::now();
     let rows = match Remote::find(&args.dir)? {
         Some(remote) => send(&remote, args, format, input)?,
-        None => load(args, definition.as_ref(), format, input)?,
+        None => {
+            if definition.is_none() && !args.dir.exists() {
+                return Err(no_table(&args.table));
+            }
+            let mut input = match format {
+                RowFormat::Csv => RowReader::delimited(input, args.delimiter),
+                RowFormat::Ndjson => RowReader::new(input, format),
+            };
+            load(args, definition.as_ref(), &mut input)?
+        }
     };
+    report(rows, begun)
+}
+
+fn report(rows: u64, begun: Instant) -> Outcome {
     let (rows, seconds) = (text::count(rows), text::time(begun.elapsed()));
     say!("{rows} rows in {seconds}")
+}
+
+/// Imports the rows of Parquet or Arrow. A table that does not exist is created as the file describes it, if the file
+/// was written by Pando and `--schema` is not given.
+#[cfg(feature = "arrow")]
+fn columns(args: &ImportArgs, definition: Option<Definition>, format: RecordFormat) -> Outcome {
+    if Remote::find(&args.dir)?.is_some() {
+        return Err(crate::export::no_columns_of_servers());
+    }
+    let mut input = arrow::RowBatches::new(crate::columnar::open(&args.source, format)?);
+    let begun = Instant::now();
+    let definition = match definition {
+        Some(definition) => Some(definition),
+        None if has_table(args)? => None,
+        None => input.definition(&args.table)?,
+    };
+    if definition.is_none() && !args.dir.exists() {
+        return Err(no_table(&args.table));
+    }
+    report(load(args, definition.as_ref(), &mut input)?, begun)
+}
+
+/// Returns whether the directory has the table.
+#[cfg(feature = "arrow")]
+fn has_table(args: &ImportArgs) -> Outcome<bool> {
+    if !args.dir.exists() {
+        return Ok(false);
+    }
+    let db: Database = args.create.create(&args.dir)?;
+    let exists = rows::DynamicTable::open(&db.snapshot()?, &args.table)?.is_some();
+    db.close()?;
+    Ok(exists)
 }
 
 fn no_table(name: &str) -> Failure {
@@ -94,15 +141,7 @@ fn no_table(name: &str) -> Failure {
 }
 
 /// Imports into the directory. Returns how many rows there were.
-fn load(
-    args: &ImportArgs,
-    definition: Option<&Definition>,
-    format: RowFormat,
-    input: Box<dyn Read>,
-) -> Outcome<u64> {
-    if definition.is_none() && !args.dir.exists() {
-        return Err(no_table(&args.table));
-    }
+fn load(args: &ImportArgs, definition: Option<&Definition>, input: &mut impl RowSource) -> Outcome<u64> {
     let db: Database = args.create.create(&args.dir)?;
     let import = Import {
         table: &args.table,
@@ -112,12 +151,8 @@ fn load(
         chunk_rows: args.typed.chunk,
         options: db.transaction_options(),
     };
-    let mut input = match format {
-        RowFormat::Csv => RowReader::delimited(input, args.delimiter),
-        RowFormat::Ndjson => RowReader::new(input, format),
-    };
     let bar = progress();
-    let imported = import.run(&db, &mut input, |rows| bar.set_position(rows));
+    let imported = import.run(&db, input, |rows| bar.set_position(rows));
     bar.finish_and_clear();
     let imported = imported.map_err(|failure| failed(failure, args))?;
     db.close()?;

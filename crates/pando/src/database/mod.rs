@@ -375,6 +375,12 @@ impl Shared {
         self.store.close()
     }
 
+    /// Returns whether a transaction holds the gate.
+    #[cfg(feature = "aio")]
+    pub fn holds_commits(&self) -> bool {
+        self.gate.is_held()
+    }
+
     /// Waits while another transaction holds the gate. It costs one load if nobody holds it.
     #[inline]
     pub fn pass_gate(&self) {

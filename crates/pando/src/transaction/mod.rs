@@ -1,16 +1,17 @@
 //! Reads and writes of one transaction.
 
+mod commit;
 mod tables;
+
+#[cfg(feature = "aio")]
+pub(crate) use commit::Unflushed;
 
 use crate::cursor::{Cursor, CursorMut, Range, Span};
 use crate::database::Shared;
 use base::{Error, ErrorKind, Result};
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use store::commit::Applied;
 use store::{Savepoint, Table, TransactionOptions, ValueReader, ValueRef, ValueWriter};
-use txn::Durability;
 
 /// A read-write transaction. It sees the database as of its beginning, and its own writes. If it is dropped without
 /// [`Transaction::commit`], it has no effect. It is `Send`, but not `Sync`.
@@ -387,38 +388,12 @@ impl Transaction {
     pub fn commit(self) -> Result<u64> {
         let Transaction { inner, shared, .. } = self;
         shared.pass_gate();
-        let durability = inner.options().durability;
-        let bytes = inner.bytes() as u64;
-        let applied = inner.apply()?;
-        shared.finish_commit(applied, durability, bytes)
+        let unflushed = shared.apply(inner)?;
+        shared.acknowledge(&unflushed)
     }
 
     /// Rolls the transaction back. It does the same as dropping it, but explicitly.
     pub fn abort(self) {}
-}
-
-impl Shared {
-    /// Acknowledges a commit of about `bytes`, and wakes the workers for the work that it left.
-    pub(crate) fn finish_commit(&self, applied: Applied, durability: Durability, bytes: u64) -> Result<u64> {
-        if applied.sealed() {
-            self.signals.pacer.activate();
-            self.signals.set_full(self.store.pressure().is_full());
-            self.signals.checkpoint.ring();
-        }
-        if durability == Durability::Lazy && !self.signals.lazy_waits.swap(true, Ordering::SeqCst) {
-            self.signals.log.ring();
-        }
-        if applied.wants_segment() {
-            self.signals.log.ring();
-        }
-        let ts = self.store.acknowledge(applied)?;
-        if bytes > 0 && self.signals.pacer.pay(&self.store, bytes) {
-            self.signals.set_full(true);
-            // The worker may have ended meanwhile, and would not announce again that there is room.
-            self.signals.checkpoint.ring();
-        }
-        Ok(ts.0)
-    }
 }
 
 /// The number of bytes that are read from a reader at once.

@@ -156,6 +156,13 @@ impl Signals {
         self.set_room(if full { Room::Full } else { Room::Free });
     }
 
+    /// Notes that the debt is at its ceiling.
+    pub fn note_full(&self) {
+        self.set_full(true);
+        // The worker may have ended meanwhile, and would not announce again that there is room.
+        self.checkpoint.ring();
+    }
+
     pub fn set_room(&self, room: Room) {
         let mut current = base::sync::lock(&self.room);
         if !matches!(*current, Room::Unattended) {
@@ -172,6 +179,12 @@ impl Signals {
     #[inline]
     pub fn wait_for_room(&self) -> Result<()> {
         if self.is_full.load(Ordering::SeqCst) { self.wait_until_room() } else { Ok(()) }
+    }
+
+    /// Returns whether a writer would wait before it begins.
+    #[cfg(feature = "aio")]
+    pub fn has_no_room(&self) -> bool {
+        self.is_full.load(Ordering::SeqCst)
     }
 
     /// Returns whether a writer would wait before it begins, or pay for debt afterwards.

@@ -1,13 +1,13 @@
 //! Importing the rows of a file into a typed table: all in one transaction, which can also create the table, or in
 //! chunks. After a failure, which names line and column, nothing of the failed transaction remains.
 
-use super::{RowFormat, RowReader, Storage};
+use super::{RowFormat, Storage};
 use crate::cause::Cause;
 use crate::definition::Definition;
-use crate::table::DynamicTable;
+use crate::table::{DynamicRow, DynamicTable};
 use pando::{Database, Error, Transaction, TransactionOptions};
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
 
 /// The number of rows between two reports of progress.
 const REPORT_ROWS: u64 = 1000;
@@ -89,6 +89,27 @@ pub struct ImportFailure {
     pub kept: Option<PartialImport>,
 }
 
+/// The rows of an input, one after the other. [`RowReader`] is one; other crates read other formats.
+pub trait RowSource {
+    /// Finds the columns of the input in the table, before the first row.
+    ///
+    /// # Errors
+    /// [`ImportError::Wrong`] if they do not fit.
+    fn begin(&mut self, table: &DynamicTable) -> Result<(), ImportError>;
+
+    /// Reads the next row, with a value for each column of the table. Returns `None` at the end.
+    ///
+    /// # Errors
+    /// Any error of an import.
+    fn next_row(&mut self, table: &DynamicTable) -> Result<Option<DynamicRow>, ImportError>;
+
+    /// Returns the line of the last row that was read, or its number in an input without lines.
+    fn line(&self) -> u64;
+
+    /// Returns the place of that row in words.
+    fn place(&self) -> String;
+}
+
 impl<'a> Import<'a> {
     /// Creates an import into an existing table. All rows are imported in one transaction,
     /// which fails if a key exists.
@@ -108,28 +129,28 @@ impl<'a> Import<'a> {
     ///
     /// # Errors
     /// The first problem. Only [`ImportFailure::kept`] remains in the table then.
-    pub fn run<R: Read>(
+    pub fn run(
         &self,
         db: &Database,
-        input: &mut RowReader<R>,
+        input: &mut impl RowSource,
         progress: impl FnMut(u64),
     ) -> Result<Imported, ImportFailure> {
         let mut kept = None;
         self.run_keeping(db, input, progress, &mut kept).map_err(|error| ImportFailure { error, kept })
     }
 
-    fn run_keeping<R: Read>(
+    fn run_keeping(
         &self,
         db: &Database,
-        input: &mut RowReader<R>,
+        input: &mut impl RowSource,
         mut progress: impl FnMut(u64),
         kept: &mut Option<PartialImport>,
     ) -> Result<Imported, ImportError> {
         let mut rows = 0;
         let mut tx = db.begin_with(&self.options)?;
         let table = self.open(&mut tx)?;
-        input.match_columns(&table)?;
-        while let Some(row) = input.next(&table)? {
+        input.begin(&table)?;
+        while let Some(row) = input.next_row(&table)? {
             let put = match self.upsert {
                 true => table.upsert(&mut tx, &row),
                 false => table.insert(&mut tx, &row),
@@ -161,7 +182,7 @@ impl<'a> Import<'a> {
 }
 
 /// Converts an error of the engine for a row. An invalid row is the fault of the input; other errors are not.
-fn refused<R: Read>(error: Error, input: &RowReader<R>) -> ImportError {
+fn refused(error: Error, input: &impl RowSource) -> ImportError {
     let is_wrong = Cause::in_error(&error).is_some();
     let error = error.within(input.place());
     if is_wrong { ImportError::Refused(error) } else { ImportError::Engine(error) }

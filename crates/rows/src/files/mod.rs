@@ -10,7 +10,7 @@ mod reader;
 mod storage;
 mod writer;
 
-pub use import::{Import, ImportError, ImportFailure, Imported, PartialImport};
+pub use import::{Import, ImportError, ImportFailure, Imported, PartialImport, RowSource};
 pub use input::{Quotes, Refused, Text, check_beginning, other_delimiter};
 pub use reader::{RowReader, json_problem};
 pub use storage::Storage;

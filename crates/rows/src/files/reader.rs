@@ -7,7 +7,7 @@
 //! 4. One record is in memory at a time, and its length is limited before it is read.
 
 use super::input::{Quotes, Refused, Text, other_delimiter};
-use super::{ImportError, RowFormat};
+use super::{ImportError, RowFormat, RowSource};
 use crate::definition::Column;
 use crate::table::{DynamicRow, DynamicTable};
 use crate::value::Value;
@@ -68,13 +68,8 @@ impl<R: Read> RowReader<R> {
         self.line
     }
 
-    /// Returns that line in words.
-    pub(super) fn place(&self) -> String {
-        format!("{} line {}", self.format(), self.line)
-    }
-
     /// Finds the columns of a CSV header in the table, before the first row.
-    pub(super) fn match_columns(&mut self, table: &DynamicTable) -> Outcome<()> {
+    fn match_columns(&mut self, table: &DynamicTable) -> Outcome<()> {
         let Source::Csv { reader, .. } = &mut self.source else { return Ok(()) };
         self.line = 1;
         let header = reader.headers().cloned();
@@ -99,23 +94,6 @@ impl<R: Read> RowReader<R> {
             *places = found;
         }
         Ok(())
-    }
-
-    /// Reads the next row. Returns `None` at the end.
-    pub(super) fn next(&mut self, table: &DynamicTable) -> Outcome<Option<DynamicRow>> {
-        let mut row: Vec<Option<Value<'static>>> = vec![None; table.schema().columns().count()];
-        let found = match self.format() {
-            RowFormat::Csv => self.next_csv(table, &mut row)?,
-            RowFormat::Ndjson => self.next_ndjson(table, &mut row)?,
-        };
-        if !found {
-            return Ok(None);
-        }
-        let filled = row.into_iter().zip(table.schema().columns()).map(|(value, column)| match value {
-            Some(value) => Ok(value),
-            None => absent(column).ok_or_else(|| self.wrong(column.name(), "is missing, and has no default")),
-        });
-        filled.collect::<Outcome<_>>().map(Some)
     }
 
     fn next_csv(&mut self, table: &DynamicTable, row: &mut [Option<Value<'static>>]) -> Outcome<bool> {
@@ -197,6 +175,36 @@ impl<R: Read> RowReader<R> {
         }
         let (format, after, most) = (self.format(), self.line, self.most_record_bytes);
         ImportError::Wrong(format!("{format}, after line {after}: a record is longer than {most} bytes"))
+    }
+}
+
+impl<R: Read> RowSource for RowReader<R> {
+    fn begin(&mut self, table: &DynamicTable) -> Outcome<()> {
+        self.match_columns(table)
+    }
+
+    fn next_row(&mut self, table: &DynamicTable) -> Outcome<Option<DynamicRow>> {
+        let mut row: Vec<Option<Value<'static>>> = vec![None; table.schema().columns().count()];
+        let found = match self.format() {
+            RowFormat::Csv => self.next_csv(table, &mut row)?,
+            RowFormat::Ndjson => self.next_ndjson(table, &mut row)?,
+        };
+        if !found {
+            return Ok(None);
+        }
+        let filled = row.into_iter().zip(table.schema().columns()).map(|(value, column)| match value {
+            Some(value) => Ok(value),
+            None => absent(column).ok_or_else(|| self.wrong(column.name(), "is missing, and has no default")),
+        });
+        filled.collect::<Outcome<_>>().map(Some)
+    }
+
+    fn line(&self) -> u64 {
+        self.line
+    }
+
+    fn place(&self) -> String {
+        format!("{} line {}", self.format(), self.line)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Commits: how writes get into the log and the open memtable, and how a full memtable is sealed.
 //!
-//! `steps` is the only path for commits; `apply_spilled` is its variant for writes that did not fit into memory.
+//! `steps` is the only path for commits, up to their flush in `acknowledge`; `apply_spilled` is its variant for writes
+//! that did not fit into memory.
 
 mod steps;
+mod acknowledge;
 pub(crate) mod apply;
 mod apply_spilled;
 mod recent;

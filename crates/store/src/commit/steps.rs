@@ -86,9 +86,9 @@ pub(crate) struct Repeated {
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a commit is acknowledged by Store::acknowledge"]
 pub struct Applied {
-    ts: CommitTs,
-    durable_at: Lsn,
-    durability: Durability,
+    pub(super) ts: CommitTs,
+    pub(super) durable_at: Lsn,
+    pub(super) durability: Durability,
     pub(crate) sealed: bool,
     wants_segment: bool,
 }
@@ -232,23 +232,6 @@ impl Store {
         }
     }
 
-    /// Runs steps 7 and 8: returns when the commit is as durable as it requires, and every reader sees it.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Indeterminate`] if the flush failed: the commit may or may not survive.
-    pub fn acknowledge(&self, applied: Applied) -> Result<CommitTs> {
-        if self.clocks.visible() >= applied.ts && applied.durability != Durability::Sync {
-            return Ok(applied.ts);
-        }
-        let through = match applied.durability {
-            Durability::Sync => applied.durable_at,
-            Durability::Buffered | Durability::Lazy => self.durable_point_of(applied.ts),
-        };
-        self.sync_log(through).map_err(|cause| indeterminate(&cause))?;
-        debug_assert!(self.clocks.visible() >= applied.ts);
-        Ok(applied.ts)
-    }
-
     /// Appends `request`'s record to the log with the timestamp `ts`. The extents in the data file that it names then
     /// belong to the log. This holds after a failed append, too, if the record may be in the log: after the latch of
     /// such a failure nothing is freed.
@@ -288,28 +271,6 @@ impl Store {
             _ if self.log.is_latched() => indeterminate(&self.latch.set(cause)),
             _ => cause,
         }
-    }
-
-    /// Returns where the log must be durable for everything through `ts` to be visible: after the last `Sync` commit at
-    /// or before it.
-    fn durable_point_of(&self, ts: CommitTs) -> Lsn {
-        if self.clocks.visible() >= ts {
-            return Lsn(0);
-        }
-        let committer = lock(&self.committer);
-        committer.unsynced.iter().rev().find(|(at, _)| *at <= ts).map_or(Lsn(0), |(_, lsn)| *lsn)
-    }
-
-    /// Moves `visible` as far as the log's synced point allows.
-    pub(crate) fn publish_synced(&self) {
-        let synced = self.log.synced();
-        let mut committer = lock(&self.committer);
-        while committer.unsynced.front().is_some_and(|(_, lsn)| *lsn <= synced) {
-            committer.unsynced.pop_front();
-        }
-        let visible = committer.unsynced.front().map_or(committer.last, |(ts, _)| CommitTs(ts.0 - 1));
-        self.clocks.publish(visible);
-        self.show_readers();
     }
 
     /// Runs step 2 without the commit lock, against the commits so far. Returns the commit up to which the rest need
@@ -448,7 +409,7 @@ impl Store {
 }
 
 #[cold]
-fn indeterminate(cause: &Error) -> Error {
+pub(super) fn indeterminate(cause: &Error) -> Error {
     let message = "the disk failed while the commit was being written; open the database again and read \
                    back whether the commit is there";
     Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())

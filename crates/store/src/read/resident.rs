@@ -30,16 +30,20 @@ impl Snapshot {
         if !table.is_known_to(self) {
             return Ok(Resident::WouldWait);
         }
-        match self.get_resident_in(table.id(), table.reading(self), key) {
-            Err(error) if error.kind() == ErrorKind::WouldWait => Ok(Resident::WouldWait),
-            result => result,
-        }
+        self.get_resident_in(table.id(), table.reading(self), key)
     }
 
-    fn get_resident_in(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Resident<Vec<u8>>> {
+    pub(crate) fn get_resident_in(
+        &self,
+        table: TableId,
+        reading: Reading,
+        key: &[u8],
+    ) -> Result<Resident<Vec<u8>>> {
         self.count_get(table);
-        let found = self.resolve(self.call()?.without_waiting(), table, key, InMemory(reading))?;
-        Ok(found.unwrap_or(Resident::Absent))
+        match self.resolve(self.call()?.without_waiting(), table, key, InMemory(reading)) {
+            Err(error) if error.kind() == ErrorKind::WouldWait => Ok(Resident::WouldWait),
+            found => Ok(found?.unwrap_or(Resident::Absent)),
+        }
     }
 }
 

@@ -13,6 +13,8 @@
 //! parses addresses.
 
 mod address;
+#[cfg(feature = "arrow")]
+mod columns;
 pub mod import;
 pub mod list;
 pub mod one;

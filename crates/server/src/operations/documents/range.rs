@@ -1,6 +1,6 @@
 //! A range of documents, by the primary key or an index, as NDJSON or CSV. In a snapshot the range has no limit and is
 //! read in batches. In a transaction it is limited by memory. If there are more documents, the last line is a cursor,
-//! which CSV cannot have.
+//! which CSV cannot have. With the feature `arrow` the range is also a stream of Arrow (`columns`).
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -12,6 +12,8 @@ use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::room::Room;
 use crate::operations::documents::address::{Asked, text_of, values_of};
+#[cfg(feature = "arrow")]
+use crate::operations::documents::columns::{self, Columns};
 use crate::send::records::{Batches, Part, RecordsBody};
 use crate::watch::observe::Kind;
 use crate::wire::digits::{from_hex, hex};
@@ -39,7 +41,13 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     MISSING,
     CONFLICT,
 ])
-.sends(&[NDJSON, "text/csv"])];
+.sends(SENT)];
+
+/// The types of the response.
+#[cfg(feature = "arrow")]
+const SENT: &[&str] = &[NDJSON, "text/csv", columns::ARROW_STREAM];
+#[cfg(not(feature = "arrow"))]
+const SENT: &[&str] = &[NDJSON, "text/csv"];
 
 /// The approximate number of bytes that are read at once. A single document may be longer.
 const BATCH_BYTES: usize = 128 << 10;
@@ -58,6 +66,9 @@ struct Which {
     limit: Option<u64>,
     cursor: Option<Vec<u8>>,
     format: RowFormat,
+    /// Whether the documents are sent as a stream of Arrow instead.
+    #[cfg(feature = "arrow")]
+    arrow: bool,
 }
 
 /// Returns the form of the rows, if the query sets it.
@@ -71,7 +82,9 @@ pub fn format(query: Option<&str>) -> Answer<Option<RowFormat>> {
 }
 
 impl Which {
-    fn parse(query: Option<&str>) -> Answer<Self> {
+    fn parse(call: &Call) -> Answer<Self> {
+        let target = call.target();
+        let query = target.query();
         let word = |name| raw_parameter(query, name).filter(|text| !text.is_empty()).map(str::to_owned);
         let (start, end, prefix) = (word("start"), word("end"), word("prefix"));
         if prefix.is_some() && (start.is_some() || end.is_some()) {
@@ -88,7 +101,24 @@ impl Which {
         if format == RowFormat::Csv && (limit.is_some() || cursor.is_some()) {
             return Err(Problem::bad_request("`limit` and `cursor` are for NDJSON only: CSV has no pages"));
         }
-        Ok(Which { index, start, end, prefix, backwards, limit, cursor, format })
+        #[cfg(feature = "arrow")]
+        let arrow = columns::is_accepted(&call.headers) && raw_parameter(query, "format").is_none();
+        #[cfg(feature = "arrow")]
+        if arrow && (limit.is_some() || cursor.is_some()) {
+            return Err(Problem::bad_request("`limit` and `cursor` are for NDJSON only: Arrow has no pages"));
+        }
+        Ok(Which {
+            index,
+            start,
+            end,
+            prefix,
+            backwards,
+            limit,
+            cursor,
+            format,
+            #[cfg(feature = "arrow")]
+            arrow,
+        })
     }
 }
 
@@ -107,6 +137,9 @@ struct Documents {
     format: RowFormat,
     /// Whether nothing was read yet.
     is_new: bool,
+    /// The stream of Arrow, if that was asked for.
+    #[cfg(feature = "arrow")]
+    columns: Option<Columns>,
 }
 
 impl Documents {
@@ -131,7 +164,20 @@ impl Documents {
         let (index, backwards) = (which.index.clone(), which.backwards);
         let at = which.cursor.clone().map(Position::from_bytes);
         let format = which.format;
-        Ok(Documents { index, low, high, backwards, at, left, over: false, format, is_new: true, table })
+        Ok(Documents {
+            index,
+            low,
+            high,
+            backwards,
+            at,
+            left,
+            over: false,
+            format,
+            is_new: true,
+            #[cfg(feature = "arrow")]
+            columns: which.arrow.then(|| Columns::new(&table)),
+            table,
+        })
     }
 
     /// Returns the lines of the next batch; it is empty at the end.
@@ -154,6 +200,12 @@ impl Documents {
             Some(index) => self.table.scan_index(reader, index, &range)?,
             None => self.table.scan(reader, &range)?,
         };
+        #[cfg(feature = "arrow")]
+        if let Some(columns) = &mut self.columns {
+            let is_over = columns.fill(BATCH_BYTES, || scan.next_row())?;
+            (self.at, self.over) = (scan.position(), is_over);
+            return Ok(columns.take());
+        }
         let (mut lines, mut cursor) = (Vec::new(), None);
         let mut out = RowWriter::new(&self.table, self.format, &mut lines);
         if std::mem::take(&mut self.is_new) {
@@ -215,12 +267,20 @@ impl Batches for InSnapshot {
 
 /// Sends the requested documents.
 async fn scan(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
-    let (asked, which) = (Asked::parse(&call)?, Which::parse(call.target().query())?);
+    let (asked, which) = (Asked::parse(&call)?, Which::parse(&call)?);
     let content_type = match which.format {
+        #[cfg(feature = "arrow")]
+        _ if which.arrow => columns::ARROW_STREAM,
         RowFormat::Csv => "text/csv; charset=utf-8",
         RowFormat::Ndjson => NDJSON,
     };
     if let Some(token) = asked.transaction.clone() {
+        #[cfg(feature = "arrow")]
+        if which.arrow {
+            let detail = "within a transaction documents are returned in pages, which Arrow does not have; \
+                          ask for NDJSON";
+            return Err(Problem::bad_request(detail));
+        }
         if which.format == RowFormat::Csv {
             let detail = "within a transaction documents are returned in pages, which CSV does not have; \
                           ask for NDJSON";

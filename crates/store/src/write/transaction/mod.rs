@@ -217,6 +217,11 @@ impl Transaction {
         }
     }
 
+    /// Returns whether the handle's row was found before, so that [`Transaction::admitted`] looks nothing up.
+    fn has_admitted(&self, table: &Table) -> bool {
+        self.gathered().tables.borrow().iter().any(|(known, admitted)| admitted.good && known.is(table))
+    }
+
     fn admit_new(&self, table: &Table) -> Result<Admitted> {
         let reading = match self.writes().get(TableId::CATALOG, table.name().as_bytes()) {
             None => table.check(&self.snapshot)?,

@@ -5,6 +5,7 @@ use super::Transaction;
 use crate::read::handle::Admitted;
 use crate::read::handle::Table;
 use crate::read::located::Located;
+use crate::read::resident::Resident;
 use crate::read::scan::Cursor;
 use crate::read::value_reader::ValueReader;
 use crate::read::value_ref::ValueRef;
@@ -72,6 +73,27 @@ impl Transaction {
             Value::Inline(stored) => reading.copy(stored),
             Value::Large(large) => self.snapshot.large_copy(reading, large),
             Value::Deleted => Ok(None),
+        }
+    }
+
+    /// Returns a copy of the value of `key`, including own writes, if memory alone is sufficient: see
+    /// [`crate::Snapshot::get_resident`]. A read that was not recorded because it would wait is recorded by the call
+    /// that follows; one that was recorded twice is validated twice.
+    pub fn get_resident(&self, table: &Table, key: &[u8]) -> Result<Resident<Vec<u8>>> {
+        // The row of a table that this transaction has not used may have to be looked up, and spilled writes are on
+        // the disk.
+        if self.spills.is_some() || !(self.has_admitted(table) || table.is_known_to(&self.snapshot)) {
+            return Ok(Resident::WouldWait);
+        }
+        let Admitted { id, reading, .. } = self.admitted(table)?;
+        match self.writes().get(id, key) {
+            Some(Own::Value(stored)) => Ok(reading.copy(stored)?.map_or(Resident::Absent, Resident::Found)),
+            Some(Own::Large(_)) => Ok(Resident::WouldWait),
+            Some(Own::Deleted) => Ok(Resident::Absent),
+            None => {
+                self.note_read(id, key);
+                self.snapshot.get_resident_in(id, reading, key)
+            }
         }
     }
 

@@ -1,0 +1,48 @@
+//! Tables as Apache Arrow and Parquet, and back.
+//!
+//! | column | Arrow | what else is read into it |
+//! |---|---|---|
+//! | bool | Boolean | |
+//! | int | Int64 | all integers that fit |
+//! | uint | UInt64 | all integers that fit |
+//! | float | Float64 | Float32, and integers of up to 32 bits |
+//! | timestamp | Timestamp(µs, UTC) | timestamps of other units, with or without a zone, and dates |
+//! | text | Utf8 | LargeUtf8, Utf8View |
+//! | bytes | Binary | LargeBinary, BinaryView, FixedSizeBinary |
+//! | uuid | FixedSizeBinary(16) | texts that are UUIDs |
+//! | json | Utf8 | |
+//! | any | Utf8, each value as its JSON | |
+//!
+//! Dictionaries of these are read as their values. Other types (decimals, lists, structs) are rejected by name. A time
+//! with nanoseconds that are not whole microseconds is rejected, too, instead of rounded.
+//!
+//! A written file names the type of each column and the primary key in its metadata, so that [`RowBatches`] can create
+//! the same table again. The metadata of other programs is not needed: their columns have the types of the table that
+//! they are read into.
+//!
+//! 1. `shape`: columns of tables, as fields of Arrow and back.
+//! 2. `build` and `write`: rows to batches of at most 8,192 rows and 1 MiB, and batches to a file.
+//! 3. `read`, `values` and `rows`: a file to batches, and batches to rows.
+//!
+//! Memory is bounded by a batch, and for Parquet by a row group of at most 16 MiB in its encoded form. Bytes from
+//! outside are never believed: lengths are checked by the readers of arrow-rs, and what they reject, or panic over, is
+//! an error of kind `Invalid`.
+#![deny(missing_docs, unsafe_code)]
+
+mod shape;
+mod build;
+mod write;
+mod read;
+mod values;
+mod row_batches;
+
+pub use arrow_array::RecordBatch;
+pub use read::Batches;
+pub use row_batches::{RecordBatches, RowBatches};
+pub use shape::Shape;
+pub use write::{Format, Writer};
+
+/// Compiles the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackagePage;

@@ -1,0 +1,98 @@
+//! A commit in two parts: everything before the flush, and the wait for it. `commit` runs both in the caller's thread;
+//! `aio` runs the second without one.
+
+use crate::database::Shared;
+#[cfg(feature = "aio")]
+use crate::transaction::Transaction;
+use base::Result;
+use std::sync::atomic::Ordering;
+use store::commit::Applied;
+use txn::Durability;
+
+/// A commit that is in the log and the memtable, and not acknowledged yet.
+#[derive(Debug)]
+pub(crate) struct Unflushed {
+    pub applied: Applied,
+    /// The bytes of its keys and values.
+    pub bytes: u64,
+}
+
+impl Shared {
+    /// Commits except for the flush, and wakes the workers for the work that this left.
+    pub(super) fn apply(&self, inner: store::Transaction) -> Result<Unflushed> {
+        let durability = inner.options().durability;
+        let bytes = inner.bytes() as u64;
+        let applied = inner.apply()?;
+        self.announce(&applied, durability);
+        Ok(Unflushed { applied, bytes })
+    }
+
+    /// Acknowledges a commit of about `bytes`, and wakes the workers for the work that it left.
+    pub(crate) fn finish_commit(&self, applied: Applied, durability: Durability, bytes: u64) -> Result<u64> {
+        self.announce(&applied, durability);
+        self.acknowledge(&Unflushed { applied, bytes })
+    }
+
+    /// Wakes the workers for the work that a commit left.
+    fn announce(&self, applied: &Applied, durability: Durability) {
+        if applied.sealed() {
+            self.signals.pacer.activate();
+            self.signals.set_full(self.store.pressure().is_full());
+            self.signals.checkpoint.ring();
+        }
+        if durability == Durability::Lazy && !self.signals.lazy_waits.swap(true, Ordering::SeqCst) {
+            self.signals.log.ring();
+        }
+        if applied.wants_segment() {
+            self.signals.log.ring();
+        }
+    }
+
+    /// Waits for the flush that a commit needs, and then as long as the pacer asks.
+    pub(super) fn acknowledge(&self, &Unflushed { applied, bytes }: &Unflushed) -> Result<u64> {
+        let ts = self.store.acknowledge(applied)?;
+        if bytes > 0 && self.signals.pacer.pay(&self.store, bytes) {
+            self.signals.note_full();
+        }
+        Ok(ts.0)
+    }
+}
+
+/// The bytes of writes up to which a transaction holds no memory that has to be charged, and is committed in tens of
+/// microseconds.
+#[cfg(feature = "aio")]
+const SHORT_BYTES: usize = 32 << 10;
+
+#[cfg(feature = "aio")]
+impl Transaction {
+    /// Returns whether another `bytes` of writes are made without a wait.
+    pub(crate) fn is_short_with(&self, bytes: usize) -> bool {
+        self.inner.bytes() + bytes <= SHORT_BYTES
+    }
+
+    /// Returns whether [`Transaction::apply_here`] would keep its thread for long.
+    pub(crate) fn would_delay(&self) -> bool {
+        !self.is_short_with(0)
+            || self.shared.signals.has_no_room()
+            || self.shared.holds_commits()
+            || self.shared.store.would_delay_apply(self.inner.bytes() as u64)
+    }
+
+    /// Commits except for the flush. It does not wait at the commit gate: the caller has looked a moment ago, as a
+    /// commit that was past the gate when another thread took it.
+    pub(crate) fn apply_here(self) -> Result<Unflushed> {
+        self.shared.apply(self.inner)
+    }
+
+    /// Commits except for the flush, after a wait at the commit gate.
+    pub(crate) fn apply_waiting(self) -> Result<Unflushed> {
+        self.shared.pass_gate();
+        self.shared.apply(self.inner)
+    }
+
+    /// Returns a copy of the value of `key` if memory alone is sufficient; see
+    /// [`crate::Snapshot::get_resident`].
+    pub(crate) fn get_resident(&self, table: &store::Table, key: &[u8]) -> Result<store::Resident<Vec<u8>>> {
+        self.inner.get_resident(table, key)
+    }
+}

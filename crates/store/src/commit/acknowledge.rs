@@ -1,0 +1,70 @@
+//! The last two steps of a commit, its flush and its acknowledgement, for one commit or for many at once.
+
+use crate::commit::steps::{Applied, indeterminate};
+use crate::state::store::Store;
+use base::sync::lock;
+use base::{CommitTs, Lsn, Result};
+use txn::Durability;
+
+impl Store {
+    /// Runs steps 7 and 8: returns when the commit is as durable as it requires, and every reader sees it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Indeterminate`] if the flush failed: the commit may or may not survive.
+    pub fn acknowledge(&self, applied: Applied) -> Result<CommitTs> {
+        if self.needs_no_flush(&applied) {
+            return Ok(applied.ts);
+        }
+        self.sync_log(self.durable_point(&applied)).map_err(|cause| indeterminate(&cause))?;
+        debug_assert!(self.clocks.visible() >= applied.ts);
+        Ok(applied.ts)
+    }
+
+    /// Returns whether [`Store::acknowledge`] would return at once, without a flush.
+    #[inline]
+    pub fn needs_no_flush(&self, applied: &Applied) -> bool {
+        self.clocks.visible() >= applied.ts && applied.durability != Durability::Sync
+    }
+
+    /// Runs steps 7 and 8 for many commits, with at most one flush.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Indeterminate`] if the flush failed: each of the commits may or may not survive.
+    pub fn acknowledge_all<'a>(&self, commits: impl Iterator<Item = &'a Applied>) -> Result<()> {
+        let waiting = commits.filter(|applied| !self.needs_no_flush(applied));
+        match waiting.map(|applied| self.durable_point(applied)).max() {
+            Some(through) => self.sync_log(through).map_err(|cause| indeterminate(&cause)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the position through which the log must be durable for the commit to be acknowledged.
+    fn durable_point(&self, applied: &Applied) -> Lsn {
+        match applied.durability {
+            Durability::Sync => applied.durable_at,
+            Durability::Buffered | Durability::Lazy => self.durable_point_of(applied.ts),
+        }
+    }
+
+    /// Returns where the log must be durable for everything through `ts` to be visible: after the last `Sync` commit at
+    /// or before it.
+    pub(super) fn durable_point_of(&self, ts: CommitTs) -> Lsn {
+        if self.clocks.visible() >= ts {
+            return Lsn(0);
+        }
+        let committer = lock(&self.committer);
+        committer.unsynced.iter().rev().find(|(at, _)| *at <= ts).map_or(Lsn(0), |(_, lsn)| *lsn)
+    }
+
+    /// Moves `visible` as far as the log's synced point allows.
+    pub(crate) fn publish_synced(&self) {
+        let synced = self.log.synced();
+        let mut committer = lock(&self.committer);
+        while committer.unsynced.front().is_some_and(|(_, lsn)| *lsn <= synced) {
+            committer.unsynced.pop_front();
+        }
+        let visible = committer.unsynced.front().map_or(committer.last, |(ts, _)| CommitTs(ts.0 - 1));
+        self.clocks.publish(visible);
+        self.show_readers();
+    }
+}
