@@ -39,6 +39,8 @@ mod changes;
 mod import;
 mod export;
 mod export_typed;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(feature = "ship")]
 mod ship;
 mod backup;

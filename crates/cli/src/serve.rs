@@ -118,6 +118,9 @@ pub struct ServeArgs {
     /// Accept connections from other machines although there are no tokens
     #[arg(long)]
     allow_anyone: bool,
+    #[cfg(feature = "redis")]
+    #[command(flatten)]
+    redis: crate::redis::RedisArgs,
     #[cfg(feature = "ship")]
     #[command(flatten)]
     ship: crate::ship::serving::ServeShipArgs,
@@ -262,10 +265,16 @@ fn serve(args: ServeArgs) -> Outcome {
     {
         config.shipping = args.ship.shipping(&config.dir)?;
     }
+    #[cfg(feature = "redis")]
+    args.redis.add_to(&mut config);
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;
     // The server runs even if this line cannot be written.
     let _ = say!("pando serves {dir} at http://{}", server.address());
+    #[cfg(feature = "redis")]
+    if let Some(address) = server.redis_address() {
+        let _ = say!("clients of Redis connect to {address}");
+    }
     Ok(server.run()?)
 }
 

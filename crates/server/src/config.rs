@@ -25,8 +25,21 @@ pub struct Config {
     pub profile_window: Option<Duration>,
     /// The code that ships the databases to a bucket. With `None`, they are not shipped.
     pub shipping: Option<Arc<dyn Shipping>>,
+    /// The door for clients of Redis. With `None`, there is none.
+    #[cfg(feature = "redis")]
+    pub redis: Option<Redis>,
     /// Limits on clients.
     pub limits: Limits,
+}
+
+/// The configuration of the door for clients of Redis.
+#[cfg(feature = "redis")]
+#[derive(Clone, Debug)]
+pub struct Redis {
+    /// The name of the database in which its tables are; created if it does not exist.
+    pub database: String,
+    /// The address, the durability and the limits.
+    pub options: resp::Options,
 }
 
 /// Limits on clients. A request that exceeds one fails with a status and a detail that name the limit.
@@ -81,6 +94,8 @@ impl Config {
             allow_anyone: false,
             profile_window: None,
             shipping: None,
+            #[cfg(feature = "redis")]
+            redis: None,
             limits: Limits::default(),
         }
     }

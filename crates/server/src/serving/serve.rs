@@ -141,6 +141,8 @@ impl Server {
         let bound = |error| refused(config.listen, error);
         let listener = listen(config.listen).map_err(bound)?;
         let address = listener.local_addr().map_err(bound)?;
+        #[cfg(feature = "redis")]
+        crate::redis::open(&app.parts, config)?;
         let heard = |error| Error::io("listen to signals", error);
         let signals = Signals::hear().map_err(heard)?;
         drop(inside);
@@ -150,6 +152,12 @@ impl Server {
     /// Returns the address on which it listens, with the actual port if port 0 was requested.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns the address on which clients of Redis connect, if they can.
+    #[cfg(feature = "redis")]
+    pub fn redis_address(&self) -> Option<SocketAddr> {
+        self.app.parts.redis.get().map(resp::Door::address)
     }
 
     /// Serves requests until the process gets SIGTERM or SIGINT.
@@ -175,6 +183,8 @@ impl Server {
             }
             looking_after.abort();
         });
+        #[cfg(feature = "redis")]
+        crate::redis::close(&app.parts, app.config.limits.drain);
         for Worker { connections, thread } in workers {
             drop(connections);
             let _ = thread.join();

@@ -1,0 +1,182 @@
+//! Commands on keys of any type.
+
+use super::call::Call;
+use crate::fault::{Done, Fault};
+use crate::glob;
+use crate::layout::Event;
+use crate::space::{DATABASES, Parts};
+
+/// The number of keys among which RANDOMKEY chooses.
+const MOST_CHOICES: u64 = 1000;
+
+pub fn del(call: &mut Call) -> Done {
+    let mut count = 0;
+    for key in call.from(1) {
+        count += usize::from(call.space.remove(key)?);
+    }
+    call.out.count(count);
+    Ok(())
+}
+
+pub fn exists(call: &mut Call) -> Done {
+    let mut count = 0;
+    for key in call.from(1) {
+        count += usize::from(call.space.find(key)?.is_some());
+    }
+    call.out.count(count);
+    Ok(())
+}
+
+pub fn kind(call: &mut Call) -> Done {
+    let found = call.space.find(call.word(1))?;
+    call.out.simple(found.map_or("none", |entry| entry.header.kind.name()));
+    Ok(())
+}
+
+/// Moves a key. Returns whether it did; if not, the new key exists.
+fn rename_key(call: &mut Call, replaces: bool) -> Done<bool> {
+    let (from, to) = (call.word(1), call.word(2));
+    let entry = call.space.find_to_write(from)?.ok_or(Fault::NO_KEY)?;
+    let old = if from == to { None } else { call.space.find_to_write(to)? };
+    if !replaces && (from == to || old.is_some()) {
+        return Ok(false);
+    }
+    if from != to {
+        if let Some(old) = old {
+            call.space.erase(to, &old.header)?;
+        }
+        call.space.detach(from, &entry.header)?;
+        call.space.put_entry(to, &entry, entry.header.expires_ms, 0, Event::RenameTo)?;
+    }
+    Ok(true)
+}
+
+pub fn rename(call: &mut Call) -> Done {
+    rename_key(call, true)?;
+    call.out.ok();
+    Ok(())
+}
+
+pub fn renamenx(call: &mut Call) -> Done {
+    let is_renamed = rename_key(call, false)?;
+    call.out.flag(is_renamed);
+    Ok(())
+}
+
+pub fn copy(call: &mut Call) -> Done {
+    let replaces = match call.len() {
+        3 => false,
+        4 if call.is(3, "replace") => true,
+        _ if call.is(3, "db") => return Err(Fault::fixed("ERR COPY to another database is not supported")),
+        _ => return Err(Fault::SYNTAX),
+    };
+    let (from, to) = (call.word(1), call.word(2));
+    if from == to {
+        return Err(Fault::fixed("ERR source and destination objects are the same"));
+    }
+    let entry = call.space.find_to_write(from)?;
+    let old = call.space.find_to_write(to)?;
+    let Some(mut entry) = entry.filter(|_| replaces || old.is_none()) else {
+        call.out.integer(0);
+        return Ok(());
+    };
+    if let Some(old) = old {
+        call.space.erase(to, &old.header)?;
+    }
+    if entry.header.count > 0 {
+        let mut elements = Vec::new();
+        call.space.each_element(&entry.header, &Parts::ALL, |part, value| {
+            elements.push((part.to_vec(), value.to_vec()));
+            Ok(true)
+        })?;
+        entry.header.generation = call.space.new_collection(entry.header.kind).generation;
+        for (part, value) in elements {
+            call.space.put_element(&entry.header, &part, &value)?;
+        }
+    }
+    call.space.put_entry(to, &entry, entry.header.expires_ms, 0, Event::CopyTo)?;
+    call.out.integer(1);
+    Ok(())
+}
+
+pub fn keys(call: &mut Call) -> Done {
+    let (pattern, mut found, mut bytes) = (call.word(1), Vec::new(), 0);
+    call.space.each_key(b"", |key, _| {
+        if glob::matches(pattern, key) {
+            bytes += key.len();
+            found.push(key.to_vec());
+        }
+        if bytes + found.len() * 32 > 128 << 20 { Err(Fault::TOO_LONG_REPLY) } else { Ok(true) }
+    })?;
+    call.out.array(found.len());
+    found.iter().for_each(|key| call.out.bulk(key));
+    call.check_reply()
+}
+
+pub fn randomkey(call: &mut Call) -> Done {
+    // The first keys from a random place on: uniform among keys whose first bytes are spread, and quick always.
+    let place = call.space.random().to_be_bytes();
+    let mut choice = None;
+    for start in [&place[..], b""] {
+        let mut seen = 0;
+        let mut chosen = None;
+        let draws = [call.space.random(), call.space.random()];
+        call.space.each_key(start, |key, _| {
+            seen += 1;
+            // The reservoir keeps each key with the same probability.
+            if (draws[0] ^ draws[1].rotate_left(seen as u32)) % seen == 0 {
+                chosen = Some(key.to_vec());
+            }
+            Ok(seen < MOST_CHOICES)
+        })?;
+        choice = chosen;
+        if choice.is_some() {
+            break;
+        }
+    }
+    call.out.bulk_or_null(choice.as_deref());
+    Ok(())
+}
+
+/// Returns the number of keys of the current database.
+pub fn count(call: &Call) -> Done<u64> {
+    let mut count = 0;
+    call.space.each_key(b"", |_, _| {
+        count += 1;
+        Ok(true)
+    })?;
+    Ok(count)
+}
+
+pub fn dbsize(call: &mut Call) -> Done {
+    let count = count(call)?;
+    call.out.integer(count as i64);
+    Ok(())
+}
+
+fn check_flush(call: &Call) -> Done {
+    match call.len() {
+        1 => Ok(()),
+        2 if call.is(1, "sync") || call.is(1, "async") => Ok(()),
+        _ => Err(Fault::SYNTAX),
+    }
+}
+
+pub fn flushdb(call: &mut Call) -> Done {
+    check_flush(call)?;
+    call.space.flush()?;
+    call.out.ok();
+    Ok(())
+}
+
+pub fn flushall(call: &mut Call) -> Done {
+    check_flush(call)?;
+    let own = call.space.database;
+    for database in 0..DATABASES {
+        call.space.database = database;
+        call.space.flush()?;
+    }
+    call.space.database = own;
+    call.out.ok();
+    Ok(())
+}
