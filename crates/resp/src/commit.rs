@@ -50,8 +50,8 @@ pub struct Watched {
 /// What a job does.
 #[derive(Debug)]
 pub enum Work {
-    /// Commands, each with its index. Not all of them need to run in the same transaction.
-    Commands(Vec<(usize, Command)>),
+    /// The commands from a place on, each with its index. Not all of them need to run in the same transaction.
+    Commands(Arc<Vec<(usize, Command)>>, usize),
     /// The commands between MULTI and EXEC, which run if the watched keys are unchanged.
     Unit(Vec<(usize, Command)>, Vec<Watched>),
     /// The removal of expired keys.
@@ -95,21 +95,13 @@ impl Job {
         Arc::new(Job { database, protocol, work, state, changed })
     }
 
-    /// Returns the commands, to run those again that did not run.
-    pub fn into_commands(self: Arc<Self>) -> Vec<(usize, Command)> {
-        match Arc::try_unwrap(self).map(|job| job.work) {
-            Ok(Work::Commands(commands)) => commands,
-            _ => Vec::new(),
-        }
-    }
-
     fn size_bytes(&self) -> usize {
-        match &self.work {
-            Work::Commands(commands) | Work::Unit(commands, _) => {
-                commands.iter().map(|(_, command)| command.size_bytes()).sum()
-            }
-            Work::Sweep => 0,
-        }
+        let commands = match &self.work {
+            Work::Commands(commands, from) => &commands[*from..],
+            Work::Unit(commands, _) => commands,
+            Work::Sweep => &[],
+        };
+        commands.iter().map(|(_, command)| command.size_bytes()).sum()
     }
 
     fn set(&self, state: State) {
@@ -422,8 +414,8 @@ fn run_job(job: &Job, mut space: Space<'_>, around: &Around, effects: &mut Effec
     let mut out = Out::new(job.protocol);
     let mut outcome = Outcome::default();
     match &job.work {
-        Work::Commands(commands) => {
-            for (index, command) in commands {
+        Work::Commands(commands, from) => {
+            for (index, command) in &commands[*from..] {
                 space.would_block = false;
                 commands::run(*index, command, &mut space, &mut out, around)?;
                 outcome.ran += 1;

@@ -264,19 +264,19 @@ impl Session {
 
     /// Commits the commands that were collected, and adds their replies.
     fn finish_pending(&mut self) {
-        let mut commands = std::mem::take(&mut self.pending);
+        let commands = Arc::new(std::mem::take(&mut self.pending));
         self.pending_bytes = 0;
-        while !commands.is_empty() {
-            let job = Job::new(self.database, self.out.protocol, Work::Commands(commands));
-            let done = self.shared.committer.run(&job, &self.shared.around);
-            commands = job.into_commands();
-            match done {
+        let mut from = 0;
+        while from < commands.len() {
+            let work = Work::Commands(Arc::clone(&commands), from);
+            let job = Job::new(self.database, self.out.protocol, work);
+            match self.shared.committer.run(&job, &self.shared.around) {
                 Ok(outcome) => {
                     self.out.raw(&outcome.replies);
-                    commands.drain(..outcome.ran.clamp(1, commands.len()));
+                    from += outcome.ran;
                 }
                 Err(reply) => {
-                    commands.iter().for_each(|_| self.out.error(&reply));
+                    commands[from..].iter().for_each(|_| self.out.error(&reply));
                     return;
                 }
             }
@@ -361,9 +361,10 @@ impl Session {
         };
         let until = (patience > 0.0).then(|| Instant::now() + Duration::from_secs_f64(patience));
         self.flush();
+        let commands = Arc::new(vec![(index, command)]);
         loop {
             let seen = self.shared.committer.pushes.count();
-            let work = Work::Commands(vec![(index, command.clone())]);
+            let work = Work::Commands(Arc::clone(&commands), 0);
             let job = Job::new(self.database, self.out.protocol, work);
             match self.shared.committer.run(&job, &self.shared.around) {
                 Err(reply) => return self.out.error(&reply),
