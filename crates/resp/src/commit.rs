@@ -69,6 +69,8 @@ pub struct Outcome {
     pub would_block: bool,
     /// The number of expiries that a sweep has processed.
     pub swept: usize,
+    /// The database that was chosen at the end.
+    pub database: usize,
 }
 
 #[derive(Debug)]
@@ -95,13 +97,25 @@ impl Job {
         Arc::new(Job { database, protocol, work, state, changed })
     }
 
-    fn size_bytes(&self) -> usize {
-        let commands = match &self.work {
+    fn commands(&self) -> &[(usize, Command)] {
+        match &self.work {
             Work::Commands(commands, from) => &commands[*from..],
             Work::Unit(commands, _) => commands,
             Work::Sweep => &[],
-        };
-        commands.iter().map(|(_, command)| command.size_bytes()).sum()
+        }
+    }
+
+    /// Returns the databases that commands name, perhaps with others.
+    fn other_databases(&self) -> impl Iterator<Item = usize> {
+        let names_one = |index: usize| matches!(COMMANDS[index].name, "select" | "move" | "copy");
+        let commands = self.commands().iter().filter(move |(index, _)| names_one(*index));
+        let words = commands.flat_map(|(_, command)| command.from(1));
+        let numbers = words.filter_map(|word| std::str::from_utf8(word).ok()?.parse::<usize>().ok());
+        numbers.filter(|&database| database < DATABASES)
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.commands().iter().map(|(_, command)| command.size_bytes()).sum()
     }
 
     fn set(&self, state: State) {
@@ -348,6 +362,9 @@ impl Committer {
         }
         for job in jobs {
             self.make_table(job.database)?;
+            for database in job.other_databases() {
+                self.make_table(database)?;
+            }
         }
         let (tables, db) = (self.tables(), self.host.database());
         let options = TransactionOptions { durability: self.durability, ..db.transaction_options() };
@@ -439,6 +456,7 @@ fn run_job(job: &Job, mut space: Space<'_>, around: &Around, effects: &mut Effec
         Work::Sweep => outcome.swept = space.sweep(SWEPT)?,
     }
     outcome.replies = out.take();
+    outcome.database = space.database;
     effects.outcomes.push(outcome);
     effects.messages.append(&mut space.messages);
     effects.has_pushed |= space.has_pushed;

@@ -193,7 +193,12 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, streams: &Arc<Streams>) 
     }
 }
 
-fn welcome(mut stream: TcpStream, id: u64, shared: &Arc<Shared>, streams: &Arc<Streams>) -> std::io::Result<()> {
+fn welcome(
+    mut stream: TcpStream,
+    id: u64,
+    shared: &Arc<Shared>,
+    streams: &Arc<Streams>,
+) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(WRITE_PATIENCE))?;
     let figures = &shared.around.figures;

@@ -13,7 +13,7 @@ pub enum Fault {
     /// The reply, which begins with a word for programs, such as `ERR`.
     Reply(Cow<'static, str>),
     /// The stream cannot be understood any further: the connection ends after this reply.
-    Protocol(&'static str),
+    Protocol(Cow<'static, str>),
     /// The error of the database.
     Database(Error),
 }
@@ -37,6 +37,11 @@ impl Fault {
     /// Returns a fault with this reply.
     pub const fn fixed(reply: &'static str) -> Self {
         Fault::Reply(Cow::Borrowed(reply))
+    }
+
+    /// Returns a fault after which the connection ends.
+    pub const fn protocol(what: &'static str) -> Self {
+        Fault::Protocol(Cow::Borrowed(what))
     }
 
     /// Returns a fault with this reply.

@@ -20,6 +20,8 @@ pub struct Figures {
     start: Instant,
     /// Connections that are open.
     pub connections: AtomicU64,
+    /// Connections that wait for an element.
+    pub blocked: AtomicU64,
     /// Connections that were accepted.
     pub accepted: AtomicU64,
     /// Connections that were refused because too many are open.
@@ -46,6 +48,7 @@ impl Figures {
             calls,
             start: Instant::now(),
             connections: zero(),
+            blocked: zero(),
             accepted: zero(),
             refused: zero(),
             commits: zero(),
@@ -88,22 +91,32 @@ impl Figures {
                 let _ = writeln!(out, "{name}{{command=\"{command}\"}} {}", value(calls));
             }
         };
-        family("pando_redis_commands_total", "Commands of Redis by name.", &|calls| load(&calls.count).to_string());
+        family("pando_redis_commands_total", "Commands of Redis by name.", &|calls| {
+            load(&calls.count).to_string()
+        });
         family("pando_redis_command_errors_total", "Commands that failed.", &|calls| {
             load(&calls.faults).to_string()
         });
-        family("pando_redis_command_seconds_total", "Seconds in which commands ran, without their commits.", &|calls| {
-            (load(&calls.ns) as f64 / 1e9).to_string()
-        });
+        family(
+            "pando_redis_command_seconds_total",
+            "Seconds in which commands ran, without their commits.",
+            &|calls| (load(&calls.ns) as f64 / 1e9).to_string(),
+        );
         let plain = [
             ("connections", "gauge", "Connections that are open.", &self.connections),
+            ("blocked_connections", "gauge", "Connections that wait for an element.", &self.blocked),
             ("connections_total", "counter", "Connections that were accepted.", &self.accepted),
             ("refused_connections_total", "counter", "Connections beyond the limit.", &self.refused),
             ("commits_total", "counter", "Transactions that were committed.", &self.commits),
             ("committed_jobs_total", "counter", "Units of one connection in these transactions.", &self.jobs),
             ("unknown_commands_total", "counter", "Commands that do not exist.", &self.unknown),
             ("expired_keys_total", "counter", "Expiries that the sweep has processed.", &self.expired),
-            ("overflowed_total", "counter", "Connections that did not read their messages.", &self.overflowed),
+            (
+                "overflowed_total",
+                "counter",
+                "Connections that did not read their messages.",
+                &self.overflowed,
+            ),
         ];
         for (name, kind, help, counter) in plain {
             let value = load(counter);

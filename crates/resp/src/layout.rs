@@ -89,16 +89,7 @@ pub struct Header {
 impl Header {
     /// Creates the header of a key that does not exist yet.
     pub fn new(kind: Kind, generation: u64) -> Self {
-        Header {
-            kind,
-            event: 0,
-            expires_ms: 0,
-            version: 0,
-            generation,
-            count: 0,
-            first: 0,
-            indexed_ms: 0,
-        }
+        Header { kind, event: 0, expires_ms: 0, version: 0, generation, count: 0, first: 0, indexed_ms: 0 }
     }
 
     /// Reads the header of a record.
@@ -234,6 +225,8 @@ events! {
     LInsert = "linsert",
     LRem = "lrem",
     LTrim = "ltrim",
+    SetBit = "setbit",
+    MoveTo = "move_to",
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod subscriptions;
 use crate::commands::{self, COMMANDS, Effect};
 use crate::commit::{Job, Watched, Work, has_writes};
 use crate::fault::Fault;
+use crate::figures::Figures;
 use crate::host::Permission;
 use crate::pubsub::Mailbox;
 use crate::shared::{Charge, Shared};
@@ -46,6 +47,22 @@ struct Multi {
     bytes: usize,
     /// Whether one of them was refused, so that EXEC fails.
     is_broken: bool,
+}
+
+/// A client that waits for an element, as it is counted.
+struct Blocked<'f>(&'f Figures);
+
+impl<'f> Blocked<'f> {
+    fn begin(figures: &'f Figures) -> Self {
+        figures.blocked.fetch_add(1, Ordering::SeqCst);
+        Blocked(figures)
+    }
+}
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        self.0.blocked.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// A connection.
@@ -144,7 +161,9 @@ impl Session {
             let next = self.parser.next(limits)?;
             let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
             if !self.charge.set(self.parser.held_bytes() + self.pending_bytes + queued) {
-                return Err(Fault::fixed("ERR the server is receiving too many long commands; try again later"));
+                return Err(Fault::fixed(
+                    "ERR the server is receiving too many long commands; try again later",
+                ));
             }
             let Some(command) = next else { break };
             self.take(command);
@@ -193,7 +212,7 @@ impl Session {
         if let Some(multi) = &mut self.multi
             && !is_control
         {
-            if spec.effect == Effect::Connection {
+            if spec.effect == Effect::Connection && spec.name != "select" {
                 let name = spec.name;
                 return self.refuse(&Fault::new(format!("ERR {name} is not supported inside MULTI")));
             }
@@ -216,7 +235,8 @@ impl Session {
                 }
                 self.shared.around.figures.note(index, begun.elapsed(), done.is_err());
             }
-            Effect::Read if spec.name == "ping" && self.pong_to_listener(command.get(1).unwrap_or_default()) => {}
+            Effect::Read
+                if spec.name == "ping" && self.pong_to_listener(command.get(1).unwrap_or_default()) => {}
             Effect::Read | Effect::Publish if self.pending.is_empty() || !spec.is_quick => {
                 self.finish_pending();
                 self.read(&[(index, command)], None);
@@ -247,7 +267,9 @@ impl Session {
         let needs_write = spec.writes() || spec.effect == Effect::Publish;
         if needs_write && permission < Permission::Write {
             let name = spec.name;
-            return Err(Fault::new(format!("NOPERM this token has no permission to run the '{name}' command")));
+            return Err(Fault::new(format!(
+                "NOPERM this token has no permission to run the '{name}' command"
+            )));
         }
         let is_listening = !self.channels.is_empty() || !self.patterns.is_empty();
         let is_allowed =
@@ -326,6 +348,7 @@ impl Session {
         for (index, command) in commands {
             commands::run(*index, command, &mut space, &mut self.out, around)?;
         }
+        self.database = space.database;
         for (channel, text) in &space.messages {
             let (_, lost) = around.hub.publish(channel, text);
             around.figures.overflowed.fetch_add(lost, Ordering::Relaxed); // Relaxed: this is a counter.
@@ -345,7 +368,10 @@ impl Session {
         }
         let job = Job::new(self.database, self.out.protocol, Work::Unit(multi.commands, watched));
         match self.shared.committer.run(&job, &self.shared.around) {
-            Ok(outcome) => self.out.raw(&outcome.replies),
+            Ok(outcome) => {
+                self.database = outcome.database;
+                self.out.raw(&outcome.replies);
+            }
             Err(reply) => self.out.error(&reply),
         }
         Ok(())
@@ -353,7 +379,8 @@ impl Session {
 
     /// Runs a command that pops, and waits until there is something to pop.
     fn wait_for(&mut self, index: usize, command: Command) {
-        let timeout = parse_f64(&command[command.len() - 1]);
+        let is_first = matches!(COMMANDS[index].name, "blmpop" | "bzmpop");
+        let timeout = parse_f64(&command[if is_first { 1 } else { command.len() - 1 }]);
         let patience = match timeout {
             Some(seconds) if (0.0..1e9).contains(&seconds) => seconds,
             Some(seconds) if seconds < 0.0 => return self.out.error("ERR timeout is negative"),
@@ -362,6 +389,8 @@ impl Session {
         let until = (patience > 0.0).then(|| Instant::now() + Duration::from_secs_f64(patience));
         self.flush();
         let commands = Arc::new(vec![(index, command)]);
+        let shared = Arc::clone(&self.shared);
+        let mut is_waiting = None;
         loop {
             let seen = self.shared.committer.pushes.count();
             let work = Work::Commands(Arc::clone(&commands), 0);
@@ -370,10 +399,18 @@ impl Session {
                 Err(reply) => return self.out.error(&reply),
                 Ok(outcome) => {
                     let is_late = until.is_some_and(|until| Instant::now() >= until);
-                    if !outcome.would_block || is_late {
+                    // A key that got another type while the client waits is as good as none.
+                    let is_other = is_waiting.is_some() && outcome.replies.starts_with(b"-WRONGTYPE");
+                    if !(outcome.would_block || is_other) || is_late {
+                        if is_other {
+                            return self.out.null_array();
+                        }
                         return self.out.raw(&outcome.replies);
                     }
                 }
+            }
+            if is_waiting.is_none() {
+                is_waiting = Some(Blocked::begin(&shared.around.figures));
             }
             while self.shared.committer.pushes.count() == seen {
                 let left = until.map_or(WAIT, |until| until.saturating_duration_since(Instant::now()));

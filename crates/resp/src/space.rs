@@ -100,12 +100,21 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Returns the entry with other elements.
+    pub fn with_generation(&self, generation: u64) -> Entry {
+        Entry { header: Header { generation, ..self.header }, record: self.record.clone() }
+    }
+
     /// Returns the value of a string.
     ///
     /// # Errors
     /// [`Fault::WRONG_TYPE`] if it is none.
     pub fn string(&self) -> Done<&[u8]> {
-        if self.header.kind == Kind::String { Ok(&self.record[HEADER_BYTES..]) } else { Err(Fault::WRONG_TYPE) }
+        if self.header.kind == Kind::String {
+            Ok(&self.record[HEADER_BYTES..])
+        } else {
+            Err(Fault::WRONG_TYPE)
+        }
     }
 }
 
@@ -113,7 +122,16 @@ impl<'a> Space<'a> {
     /// Creates the space of a database.
     pub fn new(source: Source<'a>, tables: &'a Tables, database: usize, versions: &'a Versions) -> Self {
         let now_ms = versions.now_ms();
-        Space { source, tables, database, now_ms, versions, has_pushed: false, would_block: false, messages: Vec::new() }
+        Space {
+            source,
+            tables,
+            database,
+            now_ms,
+            versions,
+            has_pushed: false,
+            would_block: false,
+            messages: Vec::new(),
+        }
     }
 
     /// Returns a random number.
@@ -319,7 +337,14 @@ impl<'a> Space<'a> {
     }
 
     /// Stores an entry under its key or another one, unchanged except for its expiry.
-    pub fn put_entry(&mut self, key: &[u8], entry: &Entry, expires_ms: u64, indexed_ms: u64, event: Event) -> Done {
+    pub fn put_entry(
+        &mut self,
+        key: &[u8],
+        entry: &Entry,
+        expires_ms: u64,
+        indexed_ms: u64,
+        event: Event,
+    ) -> Done {
         let header = Header { expires_ms, indexed_ms, ..entry.header };
         let value = if header.kind == Kind::String { &entry.record[HEADER_BYTES..] } else { b"" };
         self.store(key, &header, event, value)

@@ -94,13 +94,26 @@ pub fn float(word: &[u8]) -> Done<f64> {
 /// # Errors
 /// If there are none, or fewer than the number says.
 pub fn counted_keys<'c>(call: &Call<'c, '_>, at: usize) -> Done<(Vec<&'c [u8]>, usize)> {
-    let count = usize::try_from(call.integer(at)?).ok().filter(|&count| count > 0);
+    let count =
+        call.integer(at).ok().and_then(|count| usize::try_from(count).ok()).filter(|&count| count > 0);
     let count = count.ok_or(Fault::fixed("ERR numkeys should be greater than 0"))?;
     let keys: Vec<&[u8]> = call.from(at + 1).take(count).collect();
     if keys.len() < count {
         return Err(Fault::fixed("ERR Number of keys can't be greater than number of args"));
     }
     Ok((keys, at + 1 + count))
+}
+
+/// Returns the number after COUNT at `at`, which is 1 without it.
+pub fn popped_count(call: &Call, at: usize) -> Done<u64> {
+    match call.len().saturating_sub(at) {
+        0 => Ok(1),
+        2 if call.is(at, "count") => {
+            let count = call.integer(at + 1).ok().and_then(|count| u64::try_from(count).ok());
+            count.filter(|&count| count > 0).ok_or(Fault::fixed("ERR count should be greater than 0"))
+        }
+        _ => Err(Fault::SYNTAX),
+    }
 }
 
 /// Returns the bounds of a range of indexes in a sequence of `count`: `[start, end)`. Negative ones count from the end.

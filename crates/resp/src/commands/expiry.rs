@@ -63,8 +63,8 @@ fn expire_in(call: &mut Call, unit: Unit, command: &str) -> Done {
             b"xx" => xx = true,
             b"gt" => gt = true,
             b"lt" => lt = true,
-            other => {
-                let shown = String::from_utf8_lossy(other).into_owned();
+            _ => {
+                let shown = String::from_utf8_lossy(call.word(at)).into_owned();
                 return Err(Fault::new(format!("ERR Unsupported option {shown}")));
             }
         }

@@ -54,7 +54,12 @@ pub fn info(call: &mut Call) -> Done {
         );
     }
     if is_wanted("clients") {
-        let _ = write!(text, "# Clients\r\nconnected_clients:{}\r\n\r\n", load(&figures.connections));
+        let _ = write!(
+            text,
+            "# Clients\r\nconnected_clients:{}\r\nblocked_clients:{}\r\n\r\n",
+            load(&figures.connections),
+            load(&figures.blocked)
+        );
     }
     if is_wanted("persistence") {
         let _ = write!(text, "# Persistence\r\nloading:0\r\naof_enabled:1\r\n\r\n");

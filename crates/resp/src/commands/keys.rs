@@ -4,7 +4,7 @@ use super::call::Call;
 use crate::fault::{Done, Fault};
 use crate::glob;
 use crate::layout::Event;
-use crate::space::{DATABASES, Parts};
+use crate::space::{DATABASES, Entry, Parts};
 
 /// The number of keys among which RANDOMKEY chooses.
 const MOST_CHOICES: u64 = 1000;
@@ -63,39 +63,92 @@ pub fn renamenx(call: &mut Call) -> Done {
     Ok(())
 }
 
-pub fn copy(call: &mut Call) -> Done {
-    let replaces = match call.len() {
-        3 => false,
-        4 if call.is(3, "replace") => true,
-        _ if call.is(3, "db") => return Err(Fault::fixed("ERR COPY to another database is not supported")),
-        _ => return Err(Fault::SYNTAX),
-    };
-    let (from, to) = (call.word(1), call.word(2));
-    if from == to {
-        return Err(Fault::fixed("ERR source and destination objects are the same"));
-    }
-    let entry = call.space.find_to_write(from)?;
-    let old = call.space.find_to_write(to)?;
-    let Some(mut entry) = entry.filter(|_| replaces || old.is_none()) else {
-        call.out.integer(0);
-        return Ok(());
-    };
-    if let Some(old) = old {
-        call.space.erase(to, &old.header)?;
-    }
+/// Returns the database whose number is the word at `at`.
+fn database(call: &Call, at: usize) -> Done<usize> {
+    let number = usize::try_from(call.integer(at)?).ok().filter(|&number| number < DATABASES);
+    number.ok_or(Fault::fixed("ERR DB index is out of range"))
+}
+
+/// Copies an entry with its elements to a key of a database, in place of what is there. Returns false if something is
+/// there and must not be replaced.
+fn copy_to(
+    call: &mut Call,
+    entry: &Entry,
+    key: &[u8],
+    database: usize,
+    replaces: bool,
+    event: Event,
+) -> Done<bool> {
+    let mut elements = Vec::new();
     if entry.header.count > 0 {
-        let mut elements = Vec::new();
         call.space.each_element(&entry.header, &Parts::ALL, |part, value| {
             elements.push((part.to_vec(), value.to_vec()));
             Ok(true)
         })?;
-        entry.header.generation = call.space.new_collection(entry.header.kind).generation;
+    }
+    let own = std::mem::replace(&mut call.space.database, database);
+    let old = call.space.find_to_write(key)?;
+    let copies = replaces || old.is_none();
+    if copies {
+        if let Some(old) = old {
+            call.space.erase(key, &old.header)?;
+        }
+        let copy = entry.with_generation(call.space.new_collection(entry.header.kind).generation);
         for (part, value) in elements {
-            call.space.put_element(&entry.header, &part, &value)?;
+            call.space.put_element(&copy.header, &part, &value)?;
+        }
+        call.space.put_entry(key, &copy, entry.header.expires_ms, 0, event)?;
+    }
+    call.space.database = own;
+    Ok(copies)
+}
+
+pub fn copy(call: &mut Call) -> Done {
+    let (mut replaces, mut target, mut at) = (false, call.space.database, 3);
+    while at < call.len() {
+        if call.is(at, "replace") {
+            replaces = true;
+            at += 1;
+        } else if call.is(at, "db") && at + 1 < call.len() {
+            target = database(call, at + 1)?;
+            at += 2;
+        } else {
+            return Err(Fault::SYNTAX);
         }
     }
-    call.space.put_entry(to, &entry, entry.header.expires_ms, 0, Event::CopyTo)?;
-    call.out.integer(1);
+    let (from, to) = (call.word(1), call.word(2));
+    if from == to && target == call.space.database {
+        return Err(Fault::fixed("ERR source and destination objects are the same"));
+    }
+    let is_copied = match call.space.find_to_write(from)? {
+        Some(entry) => copy_to(call, &entry, to, target, replaces, Event::CopyTo)?,
+        None => false,
+    };
+    call.out.flag(is_copied);
+    Ok(())
+}
+
+pub fn move_key(call: &mut Call) -> Done {
+    let (key, target) = (call.word(1), database(call, 2)?);
+    if target == call.space.database {
+        return Err(Fault::fixed("ERR source and destination objects are the same"));
+    }
+    let mut is_moved = false;
+    if let Some(entry) = call.space.find_to_write(key)? {
+        is_moved = copy_to(call, &entry, key, target, false, Event::MoveTo)?;
+        if is_moved {
+            call.space.erase(key, &entry.header)?;
+        }
+    }
+    call.out.flag(is_moved);
+    Ok(())
+}
+
+pub fn select(call: &mut Call) -> Done {
+    let Ok(number) = call.integer(1) else { return Err(Fault::fixed("ERR invalid DB index")) };
+    let database = usize::try_from(number).ok().filter(|&database| database < DATABASES);
+    call.space.database = database.ok_or(Fault::fixed("ERR DB index is out of range"))?;
+    call.out.ok();
     Ok(())
 }
 

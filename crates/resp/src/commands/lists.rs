@@ -1,7 +1,7 @@
 //! Commands on lists. A part is an index, without gaps from the first to the last: an element at either end costs the
 //! same whatever the length, and one inside moves those after it.
 
-use super::call::{Call, bounds};
+use super::call::{Call, bounds, counted_keys, popped_count};
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header, Kind};
 use crate::space::Parts;
@@ -128,7 +128,11 @@ fn pop(call: &mut Call, end: End) -> Done {
     };
     let key = call.word(1);
     let Some(mut header) = call.space.collection_to_write(key, LIST)? else {
-        if most.is_some() { call.out.null_array() } else { call.out.null() }
+        if most.is_some() {
+            call.out.null_array()
+        } else {
+            call.out.null()
+        }
         return Ok(());
     };
     let count = most.unwrap_or(1).min(header.count);
@@ -272,7 +276,8 @@ pub fn linsert(call: &mut Call) -> Done {
         return Ok(());
     };
     let at = found + usize::from(!is_before);
-    let rest: Vec<Vec<u8>> = std::iter::once(call.word(4).to_vec()).chain(all[at..].iter().cloned()).collect();
+    let rest: Vec<Vec<u8>> =
+        std::iter::once(call.word(4).to_vec()).chain(all[at..].iter().cloned()).collect();
     replace_rest(call, &mut header, at as u64, &rest)?;
     call.space.save(key, &header, Event::LInsert)?;
     call.out.integer(header.count as i64);
@@ -371,6 +376,38 @@ fn pop_first(call: &mut Call, end: End) -> Done {
     call.space.would_block = true;
     call.out.null_array();
     Ok(())
+}
+
+/// Pops up to a number of elements from the first of several lists that exists. The number of keys is the word at `at`.
+fn pop_many(call: &mut Call, at: usize) -> Done {
+    let (keys, next) = counted_keys(call, at)?;
+    let end = End::parse(call.words.get(next).ok_or(Fault::SYNTAX)?)?;
+    let most = popped_count(call, next + 1)?;
+    for key in keys {
+        if let Some(mut header) = call.space.collection_to_write(key, LIST)? {
+            let count = most.min(header.count);
+            call.out.array(2);
+            call.out.bulk(key);
+            call.out.array(count as usize);
+            for _ in 0..count {
+                let value = pop_one(call, &mut header, end)?;
+                call.out.bulk(&value);
+                call.check_reply()?;
+            }
+            return call.space.save(key, &header, end.popped());
+        }
+    }
+    call.space.would_block = true;
+    call.out.null_array();
+    Ok(())
+}
+
+pub fn lmpop(call: &mut Call) -> Done {
+    pop_many(call, 1)
+}
+
+pub fn blmpop(call: &mut Call) -> Done {
+    pop_many(call, 2)
 }
 
 pub fn blpop(call: &mut Call) -> Done {

@@ -11,6 +11,7 @@ mod random;
 mod scans;
 mod expiry;
 mod strings;
+mod bits;
 mod keys;
 mod hashes;
 mod sets;
@@ -101,10 +102,13 @@ const fn spec(
 pub static COMMANDS: &[Spec] = &[
     spec("append", 3, Effect::Write, true, (1, 1, 1), Some(strings::append)),
     spec("auth", -2, Effect::Connection, true, (0, 0, 0), None),
+    spec("bitcount", -2, Effect::Read, true, (1, 1, 1), Some(bits::bitcount)),
     spec("blmove", 6, Effect::Block, true, (1, 2, 1), Some(lists::lmove)),
+    spec("blmpop", -5, Effect::Block, true, (0, 0, 0), Some(lists::blmpop)),
     spec("blpop", -3, Effect::Block, true, (1, -2, 1), Some(lists::blpop)),
     spec("brpop", -3, Effect::Block, true, (1, -2, 1), Some(lists::brpop)),
     spec("brpoplpush", 4, Effect::Block, true, (1, 2, 1), Some(lists::rpoplpush)),
+    spec("bzmpop", -5, Effect::Block, true, (0, 0, 0), Some(sorted::bzmpop)),
     spec("bzpopmax", -3, Effect::Block, true, (1, -2, 1), Some(sorted::bzpopmax)),
     spec("bzpopmin", -3, Effect::Block, true, (1, -2, 1), Some(sorted::bzpopmin)),
     spec("client", -2, Effect::Connection, true, (0, 0, 0), None),
@@ -125,6 +129,7 @@ pub static COMMANDS: &[Spec] = &[
     spec("flushall", -1, Effect::Write, true, (0, 0, 0), Some(keys::flushall)),
     spec("flushdb", -1, Effect::Write, true, (0, 0, 0), Some(keys::flushdb)),
     spec("get", 2, Effect::Read, true, (1, 1, 1), Some(strings::get)),
+    spec("getbit", 3, Effect::Read, true, (1, 1, 1), Some(bits::getbit)),
     spec("getdel", 2, Effect::Write, true, (1, 1, 1), Some(strings::getdel)),
     spec("getex", -2, Effect::Write, true, (1, 1, 1), Some(strings::getex)),
     spec("getrange", 4, Effect::Read, true, (1, 1, 1), Some(strings::getrange)),
@@ -155,6 +160,7 @@ pub static COMMANDS: &[Spec] = &[
     spec("linsert", 5, Effect::Write, false, (1, 1, 1), Some(lists::linsert)),
     spec("llen", 2, Effect::Read, true, (1, 1, 1), Some(lists::llen)),
     spec("lmove", 5, Effect::Write, true, (1, 2, 1), Some(lists::lmove)),
+    spec("lmpop", -4, Effect::Write, true, (0, 0, 0), Some(lists::lmpop)),
     spec("lpop", -2, Effect::Write, true, (1, 1, 1), Some(lists::lpop)),
     spec("lpos", -3, Effect::Read, false, (1, 1, 1), Some(lists::lpos)),
     spec("lpush", -3, Effect::Write, true, (1, 1, 1), Some(lists::lpush)),
@@ -164,6 +170,7 @@ pub static COMMANDS: &[Spec] = &[
     spec("lset", 4, Effect::Write, true, (1, 1, 1), Some(lists::lset)),
     spec("ltrim", 4, Effect::Write, false, (1, 1, 1), Some(lists::ltrim)),
     spec("mget", -2, Effect::Read, true, (1, -1, 1), Some(strings::mget)),
+    spec("move", 3, Effect::Write, true, (1, 1, 1), Some(keys::move_key)),
     spec("mset", -3, Effect::Write, true, (1, -1, 2), Some(strings::mset)),
     spec("msetnx", -3, Effect::Write, true, (1, -1, 2), Some(strings::msetnx)),
     spec("multi", 1, Effect::Connection, true, (0, 0, 0), None),
@@ -192,8 +199,9 @@ pub static COMMANDS: &[Spec] = &[
     spec("scard", 2, Effect::Read, true, (1, 1, 1), Some(sets::scard)),
     spec("sdiff", -2, Effect::Read, false, (1, -1, 1), Some(sets::sdiff)),
     spec("sdiffstore", -3, Effect::Write, false, (1, -1, 1), Some(sets::sdiffstore)),
-    spec("select", 2, Effect::Connection, true, (0, 0, 0), None),
+    spec("select", 2, Effect::Connection, true, (0, 0, 0), Some(keys::select)),
     spec("set", -3, Effect::Write, true, (1, 1, 1), Some(strings::set)),
+    spec("setbit", 4, Effect::Write, true, (1, 1, 1), Some(bits::setbit)),
     spec("setex", 4, Effect::Write, true, (1, 1, 1), Some(strings::setex)),
     spec("setnx", 3, Effect::Write, true, (1, 1, 1), Some(strings::setnx)),
     spec("setrange", 4, Effect::Write, true, (1, 1, 1), Some(strings::setrange)),
@@ -228,6 +236,7 @@ pub static COMMANDS: &[Spec] = &[
     spec("zinter", -3, Effect::Read, false, (0, 0, 0), Some(sorted_sums::zinter)),
     spec("zinterstore", -4, Effect::Write, false, (1, 1, 1), Some(sorted_sums::zinterstore)),
     spec("zlexcount", 4, Effect::Read, false, (1, 1, 1), Some(sorted::zlexcount)),
+    spec("zmpop", -4, Effect::Write, true, (0, 0, 0), Some(sorted::zmpop)),
     spec("zmscore", -3, Effect::Read, true, (1, 1, 1), Some(sorted::zmscore)),
     spec("zpopmax", -2, Effect::Write, true, (1, 1, 1), Some(sorted::zpopmax)),
     spec("zpopmin", -2, Effect::Write, true, (1, 1, 1), Some(sorted::zpopmin)),
@@ -302,7 +311,8 @@ mod tests {
         assert!(COMMANDS.windows(2).all(|pair| pair[0].name < pair[1].name), "the table is in order");
         for (index, spec) in COMMANDS.iter().enumerate() {
             assert_eq!(find(spec.name.to_ascii_uppercase().as_bytes()), Some(index), "{}", spec.name);
-            assert_eq!(spec.run.is_none(), spec.effect == Effect::Connection, "{}", spec.name);
+            let is_own = spec.effect == Effect::Connection && spec.name != "select";
+            assert_eq!(spec.run.is_none(), is_own, "{}", spec.name);
         }
         assert_eq!(find(b"nothing"), None);
         assert_eq!(find(&[b'x'; 100]), None);

@@ -114,9 +114,10 @@ pub fn scard(call: &mut Call) -> Done {
 pub fn spop(call: &mut Call) -> Done {
     let most = match call.len() {
         2 => None,
-        3 => Some(usize::try_from(call.integer(2)?).map_err(|_| {
-            Fault::fixed("ERR value is out of range, must be positive")
-        })?),
+        3 => Some(
+            usize::try_from(call.integer(2)?)
+                .map_err(|_| Fault::fixed("ERR value is out of range, must be positive"))?,
+        ),
         _ => return Err(Fault::SYNTAX),
     };
     let key = call.word(1);

@@ -2,7 +2,7 @@
 //! its score as a key and the member, nothing. The second are in the order of the scores, and of the members where the
 //! scores are equal.
 
-use super::call::{Call, bounds, float};
+use super::call::{Call, bounds, counted_keys, float, popped_count};
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header, Kind};
 use crate::space::Parts;
@@ -477,7 +477,11 @@ fn reply_rank(call: &mut Call, backwards: bool) -> Done {
         None => None,
     };
     let (Some(header), Some(score)) = (header, score) else {
-        if has_score { call.out.null_array() } else { call.out.null() }
+        if has_score {
+            call.out.null_array()
+        } else {
+            call.out.null()
+        }
         return Ok(());
     };
     let mut rank = 0;
@@ -559,6 +563,43 @@ fn pop_first(call: &mut Call, highest: bool) -> Done {
     call.space.would_block = true;
     call.out.null_array();
     Ok(())
+}
+
+/// Pops up to a number of members from the first of several sorted sets that exists. The number of keys is the word at
+/// `at`.
+fn pop_many(call: &mut Call, at: usize) -> Done {
+    let (keys, next) = counted_keys(call, at)?;
+    let highest = match () {
+        () if call.is(next, "min") => false,
+        () if call.is(next, "max") => true,
+        () => return Err(Fault::SYNTAX),
+    };
+    let most = popped_count(call, next + 1)?;
+    for key in keys {
+        let found = pop_members(call, key, highest, most)?;
+        if !found.is_empty() {
+            call.out.array(2);
+            call.out.bulk(key);
+            call.out.array(found.len());
+            for (member, score) in &found {
+                call.out.array(2);
+                call.out.bulk(member);
+                call.out.double(*score);
+            }
+            return call.check_reply();
+        }
+    }
+    call.space.would_block = true;
+    call.out.null_array();
+    Ok(())
+}
+
+pub fn zmpop(call: &mut Call) -> Done {
+    pop_many(call, 1)
+}
+
+pub fn bzmpop(call: &mut Call) -> Done {
+    pop_many(call, 2)
 }
 
 pub fn bzpopmin(call: &mut Call) -> Done {

@@ -28,7 +28,8 @@ fn scores(call: &Call, key: &[u8]) -> Done<Vec<Scored>> {
 fn combine(call: &Call, at: usize, intersects: bool) -> Done<(Vec<Scored>, bool)> {
     let (keys, mut at) = counted_keys(call, at)?;
     let mut weights = vec![1.0; keys.len()];
-    let mut aggregate: fn(f64, f64) -> f64 = |one, other| if (one + other).is_nan() { 0.0 } else { one + other };
+    let mut aggregate: fn(f64, f64) -> f64 =
+        |one, other| if (one + other).is_nan() { 0.0 } else { one + other };
     let mut has_scores = false;
     while at < call.len() {
         if call.is(at, "weights") && at + keys.len() < call.len() {
@@ -64,8 +65,11 @@ fn combine(call: &Call, at: usize, intersects: bool) -> Done<(Vec<Scored>, bool)
         }
     }
     let is_in = |times: usize| !intersects || times == keys.len();
-    let mut found: Vec<Scored> =
-        found.into_iter().filter(|(_, (_, times))| is_in(*times)).map(|(member, (score, _))| (member, score)).collect();
+    let mut found: Vec<Scored> = found
+        .into_iter()
+        .filter(|(_, (_, times))| is_in(*times))
+        .map(|(member, (score, _))| (member, score))
+        .collect();
     found.sort_by(|one, other| one.1.total_cmp(&other.1).then_with(|| one.0.cmp(&other.0)));
     Ok((found, has_scores))
 }

@@ -189,7 +189,7 @@ pub fn msetnx(call: &mut Call) -> Done {
 }
 
 /// Returns the header of what a key held, and the expiry that it keeps.
-fn kept(old: &Option<Entry>) -> (Option<&Header>, u64) {
+pub fn kept(old: &Option<Entry>) -> (Option<&Header>, u64) {
     let header = old.as_ref().map(|old| &old.header);
     (header, header.map_or(0, |header| header.expires_ms))
 }
@@ -201,9 +201,7 @@ fn increase(call: &mut Call, by: i64) -> Done {
         Some(old) => parse_i64(old.string()?).ok_or(Fault::NOT_INTEGER)?,
         None => 0,
     };
-    let number = number
-        .checked_add(by)
-        .ok_or(Fault::fixed("ERR increment or decrement would overflow"))?;
+    let number = number.checked_add(by).ok_or(Fault::fixed("ERR increment or decrement would overflow"))?;
     let (old, expires_ms) = kept(&old);
     call.space.put_string(key, number.to_string().as_bytes(), expires_ms, old, Event::IncrBy)?;
     call.out.integer(number);
@@ -230,11 +228,7 @@ pub fn decrby(call: &mut Call) -> Done {
 /// Returns the sum, which must be finite.
 pub fn finite_sum(number: f64, by: f64) -> Done<f64> {
     let sum = number + by;
-    if sum.is_finite() {
-        Ok(sum)
-    } else {
-        Err(Fault::fixed("ERR increment would produce NaN or Infinity"))
-    }
+    if sum.is_finite() { Ok(sum) } else { Err(Fault::fixed("ERR increment would produce NaN or Infinity")) }
 }
 
 pub fn incrbyfloat(call: &mut Call) -> Done {

@@ -65,7 +65,8 @@ impl Session {
             }
             let names = if is_pattern { &mut self.patterns } else { &mut self.channels };
             names.insert(name.to_vec());
-            let confirmation = self.confirmation(if is_pattern { "psubscribe" } else { "subscribe" }, Some(name));
+            let confirmation =
+                self.confirmation(if is_pattern { "psubscribe" } else { "subscribe" }, Some(name));
             self.shared.around.hub.subscribe(is_pattern, name, self.id, &mailbox, confirmation);
         }
         Ok(())

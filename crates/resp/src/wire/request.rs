@@ -156,13 +156,13 @@ impl Parser {
                         }
                         continue;
                     }
-                    let count = length(&line[1..]).ok_or(Fault::Protocol("invalid multibulk length"))?;
+                    let count = length(&line[1..]).ok_or(Fault::protocol("invalid multibulk length"))?;
                     let Ok(remaining) = usize::try_from(count) else { continue };
                     if remaining > MOST_ARGUMENTS {
-                        return Err(Fault::Protocol("invalid multibulk length"));
+                        return Err(Fault::protocol("invalid multibulk length"));
                     }
                     if !limits.is_trusted && remaining > MOST_STRANGER_ARGUMENTS {
-                        return Err(Fault::Protocol("unauthenticated multibulk length"));
+                        return Err(Fault::protocol("unauthenticated multibulk length"));
                     }
                     self.command = Command::default();
                     if remaining > 0 {
@@ -173,15 +173,16 @@ impl Parser {
                     let Some((start, end)) = self.line("too big bulk count string")? else { return Ok(None) };
                     let line = &self.input[start..end];
                     if line.first() != Some(&b'$') {
-                        return Err(Fault::Protocol("expected '$', got something else"));
+                        let found = line.first().map_or(String::new(), |&byte| (byte as char).to_string());
+                        return Err(Fault::Protocol(format!("expected '$', got '{found}'").into()));
                     }
                     let missing = length(&line[1..]).and_then(|length| usize::try_from(length).ok());
-                    let missing = missing.ok_or(Fault::Protocol("invalid bulk length"))?;
+                    let missing = missing.ok_or(Fault::protocol("invalid bulk length"))?;
                     if !limits.is_trusted && missing > MOST_STRANGER_BYTES {
-                        return Err(Fault::Protocol("unauthenticated bulk length"));
+                        return Err(Fault::protocol("unauthenticated bulk length"));
                     }
                     if missing.saturating_add(self.command.size_bytes()) > limits.command_bytes {
-                        return Err(Fault::Protocol("invalid bulk length: the command is too long"));
+                        return Err(Fault::protocol("invalid bulk length: the command is too long"));
                     }
                     self.expected = Expected::Bytes { missing, remaining };
                 }
@@ -202,7 +203,7 @@ impl Parser {
                         return Ok(None);
                     }
                     if self.input[self.taken..][..2] != *b"\r\n" {
-                        return Err(Fault::Protocol("expected the end of a line after an argument"));
+                        return Err(Fault::protocol("expected the end of a line after an argument"));
                     }
                     self.taken += 2;
                     self.command.ends.push(self.command.bytes.len());
@@ -221,13 +222,13 @@ impl Parser {
         let rest = &self.input[self.taken..];
         let Some(found) = rest[self.searched..].iter().position(|&byte| byte == b'\n') else {
             self.searched = rest.len();
-            return if rest.len() > MOST_LINE_BYTES { Err(Fault::Protocol(too_long)) } else { Ok(None) };
+            return if rest.len() > MOST_LINE_BYTES { Err(Fault::protocol(too_long)) } else { Ok(None) };
         };
         let (start, end) = (self.taken, self.taken + self.searched + found);
         self.taken = end + 1;
         self.searched = 0;
         if end - start > MOST_LINE_BYTES {
-            return Err(Fault::Protocol(too_long));
+            return Err(Fault::protocol(too_long));
         }
         let has_return = end > start && self.input[end - 1] == b'\r';
         Ok(Some((start, end - usize::from(has_return))))
@@ -241,7 +242,7 @@ fn length(digits: &[u8]) -> Option<i64> {
 
 /// Splits a line into words. A word can be quoted: "with \n, \x00 and \" escaped", or 'as it is, except \''.
 fn inline(line: &[u8]) -> Result<Command, Fault> {
-    const UNBALANCED: Fault = Fault::Protocol("unbalanced quotes in request");
+    const UNBALANCED: Fault = Fault::protocol("unbalanced quotes in request");
     let mut command = Command::default();
     let mut rest = line.trim_ascii_start();
     while let Some(&first) = rest.first() {
@@ -319,7 +320,8 @@ mod tests {
 
     #[test]
     fn commands_are_found_wherever_the_stream_is_cut() {
-        let stream = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\na\r\nb\r\nPING\r\n\r\n*0\r\n*-1\r\n*1\r\n$0\r\n\r\n\
+        let stream =
+            b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\na\r\nb\r\nPING\r\n\r\n*0\r\n*-1\r\n*1\r\n$0\r\n\r\n\
                        set 'it''s' x\r\nset \"a\\x41\\n\" 'b\\'c' d\r\n*2\r\n$4\r\necho\r\n$2\r\n\r\n\r\n";
         let stream = stream.as_slice();
         let expected = |whole: Result<Vec<Vec<String>>, Fault>| format!("{whole:?}");

@@ -39,7 +39,7 @@ fn moments_are_set_read_and_removed() {
         ("EXPIRE b -1", "1"),
         ("EXISTS b", "0"),
         ("EXPIRE nothing 10", "0"),
-        ("EXPIRE nothing 10 SOMETIMES", "-ERR Unsupported option sometimes"),
+        ("EXPIRE nothing 10 SOMETIMES", "-ERR Unsupported option SOMETIMES"),
         ("EXPIRE b 9223372036854775807", "-ERR invalid expire time in 'expire' command"),
     ]);
 }

@@ -73,13 +73,15 @@ fn long_commands_of_many_clients_share_a_bound() {
     let mut clients: Vec<Client> = (0..5).map(|_| served.client()).collect();
     let (mut refused, half) = (0, vec![b'x'; 1 << 20]);
     for client in &mut clients {
-        let _ = client.stream.write_all(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", 2_000_000).as_bytes());
+        let _ =
+            client.stream.write_all(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", 2_000_000).as_bytes());
         let _ = client.stream.write_all(&half);
         thread::sleep(Duration::from_millis(50));
     }
     for client in &mut clients {
         client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-        refused += usize::from(client.try_reply().is_some_and(|reply| reply.contains("too many long commands")));
+        refused +=
+            usize::from(client.try_reply().is_some_and(|reply| reply.contains("too many long commands")));
     }
     assert!((1..5).contains(&refused), "{refused} were refused");
     drop(clients);

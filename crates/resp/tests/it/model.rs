@@ -88,11 +88,13 @@ fn step(model: &mut Model, random: &mut Random) -> (String, String) {
             (format!("LPUSH {key} {n}"), reply)
         }
         5 => {
-            let popped = |list: &mut VecDeque<u64>| list.pop_front().map_or("nil".into(), |n| format!("\"{n}\""));
+            let popped =
+                |list: &mut VecDeque<u64>| list.pop_front().map_or("nil".into(), |n| format!("\"{n}\""));
             (format!("LPOP {key}"), list(model, key).map_or_else(wrong, popped))
         }
         6 => {
-            let popped = |list: &mut VecDeque<u64>| list.pop_back().map_or("nil".into(), |n| format!("\"{n}\""));
+            let popped =
+                |list: &mut VecDeque<u64>| list.pop_back().map_or("nil".into(), |n| format!("\"{n}\""));
             (format!("RPOP {key}"), list(model, key).map_or_else(wrong, popped))
         }
         7 => {
@@ -122,11 +124,13 @@ fn step(model: &mut Model, random: &mut Random) -> (String, String) {
             (format!("LINSERT {key} BEFORE {n} 99"), reply)
         }
         10 => {
-            let reply = hash(model, key).map_or_else(wrong, |hash| u8::from(hash.insert(n, m as u64).is_none()).to_string());
+            let reply = hash(model, key)
+                .map_or_else(wrong, |hash| u8::from(hash.insert(n, m as u64).is_none()).to_string());
             (format!("HSET {key} {n} {}", m as u64), reply)
         }
         11 => {
-            let reply = hash(model, key).map_or_else(wrong, |hash| u8::from(hash.remove(&n).is_some()).to_string());
+            let reply =
+                hash(model, key).map_or_else(wrong, |hash| u8::from(hash.remove(&n).is_some()).to_string());
             (format!("HDEL {key} {n}"), reply)
         }
         12 => {
@@ -136,11 +140,13 @@ fn step(model: &mut Model, random: &mut Random) -> (String, String) {
             (format!("HGETALL {key}"), hash(model, key).map_or_else(wrong, all))
         }
         13 => {
-            let reply = sorted(model, key).map_or_else(wrong, |set| u8::from(set.insert(n, m).is_none()).to_string());
+            let reply =
+                sorted(model, key).map_or_else(wrong, |set| u8::from(set.insert(n, m).is_none()).to_string());
             (format!("ZADD {key} {m} {n}"), reply)
         }
         14 => {
-            let reply = sorted(model, key).map_or_else(wrong, |set| u8::from(set.remove(&n).is_some()).to_string());
+            let reply =
+                sorted(model, key).map_or_else(wrong, |set| u8::from(set.remove(&n).is_some()).to_string());
             (format!("ZREM {key} {n}"), reply)
         }
         _ => {
