@@ -380,7 +380,11 @@ impl Committer {
             }
             Ok(())
         })?;
-        self.host.after_commit(db.snapshot()?.commit_number())?;
+        // The commit stands: an error from here on must not make the jobs run again.
+        let number = db.snapshot().map(|snapshot| snapshot.commit_number());
+        number.and_then(|number| self.host.after_commit(number)).map_err(|error| {
+            Error::new(ErrorKind::Indeterminate, format!("the write is stored, but {error}")).caused_by(error)
+        })?;
         let figures = &around.figures;
         // Relaxed for all: these are counters, which order nothing.
         figures.commits.fetch_add(1, Ordering::Relaxed);

@@ -105,10 +105,7 @@ fn database_of(table: &str) -> Option<usize> {
 fn events(change: &Change<'_>) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     let mut expired: HashSet<(usize, Vec<u8>)> = HashSet::new();
-    let now_ms = match change.time_ms() {
-        0 => u64::MAX,
-        time_ms => time_ms,
-    };
+    let now_ms = change.time_ms();
     let mut operations = change.operations()?;
     while let Some(operation) = operations.next()? {
         match operation {

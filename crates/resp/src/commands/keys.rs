@@ -7,7 +7,7 @@ use crate::layout::Event;
 use crate::space::{DATABASES, Entry, Parts};
 
 /// The number of keys among which RANDOMKEY chooses.
-const MOST_CHOICES: u64 = 1000;
+const MOST_CHOICES: usize = 1000;
 
 pub fn del(call: &mut Call) -> Done {
     let mut count = 0;
@@ -167,27 +167,20 @@ pub fn keys(call: &mut Call) -> Done {
 }
 
 pub fn randomkey(call: &mut Call) -> Done {
-    // The first keys from a random place on: uniform among keys whose first bytes are spread, and quick always.
+    // The next keys from a random place on: quick, and uniform only among keys whose first bytes are spread.
     let place = call.space.random().to_be_bytes();
-    let mut choice = None;
+    let mut keys = Vec::new();
     for start in [&place[..], b""] {
-        let mut seen = 0;
-        let mut chosen = None;
-        let draws = [call.space.random(), call.space.random()];
         call.space.each_key(start, |key, _| {
-            seen += 1;
-            // The reservoir keeps each key with the same probability.
-            if (draws[0] ^ draws[1].rotate_left(seen as u32)) % seen == 0 {
-                chosen = Some(key.to_vec());
-            }
-            Ok(seen < MOST_CHOICES)
+            keys.push(key.to_vec());
+            Ok(keys.len() < MOST_CHOICES)
         })?;
-        choice = chosen;
-        if choice.is_some() {
+        if !keys.is_empty() {
             break;
         }
     }
-    call.out.bulk_or_null(choice.as_deref());
+    let chosen = super::random::choose(call.space, keys.len(), 1);
+    call.out.bulk_or_null(chosen.first().map(|&at| &keys[at][..]));
     Ok(())
 }
 

@@ -286,7 +286,7 @@ pub fn linsert(call: &mut Call) -> Done {
 
 pub fn lpos(call: &mut Call) -> Done {
     let (mut rank, mut count, mut longest) = (1, None, 0);
-    if call.len() % 2 == 0 {
+    if call.len().is_multiple_of(2) {
         return Err(Fault::SYNTAX);
     }
     for at in (3..call.len()).step_by(2) {

@@ -396,7 +396,7 @@ pub fn zrange(call: &mut Call) -> Done {
         }
         at += 1;
     }
-    if (by_score && by_name) || (by_name && has_scores) {
+    if by_name && (by_score || has_scores) {
         return Err(Fault::SYNTAX);
     }
     if limit.is_some() && !by_score && !by_name {

@@ -162,7 +162,7 @@ fn set_all(call: &mut Call) -> Done {
 }
 
 fn check_pairs(call: &Call, name: &str) -> Done {
-    if call.len() % 2 == 0 {
+    if call.len().is_multiple_of(2) {
         return Err(Fault::new(format!("ERR wrong number of arguments for '{name}' command")));
     }
     Ok(())
