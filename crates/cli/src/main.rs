@@ -41,6 +41,8 @@ mod export;
 mod export_typed;
 #[cfg(feature = "arrow")]
 mod columnar;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(feature = "ship")]
 mod ship;
 mod backup;

@@ -128,6 +128,9 @@ pub struct ServeArgs {
     #[cfg(feature = "sql")]
     #[arg(long)]
     hrana: bool,
+    #[cfg(feature = "redis")]
+    #[command(flatten)]
+    redis: crate::redis::RedisArgs,
     #[cfg(feature = "ship")]
     #[command(flatten)]
     ship: crate::ship::serving::ServeShipArgs,
@@ -308,11 +311,17 @@ fn serve(args: ServeArgs) -> Outcome {
     {
         config.shipping = args.ship.shipping(&config.dir)?;
     }
+    #[cfg(feature = "redis")]
+    args.redis.add_to(&mut config);
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;
     let scheme = if server.is_encrypted() { "https" } else { "http" };
     // The server runs even if this line cannot be written.
     let _ = say!("pando serves {dir} at {scheme}://{}", server.address());
+    #[cfg(feature = "redis")]
+    if let Some(address) = server.redis_address() {
+        let _ = say!("clients of Redis connect to {address}");
+    }
     // A service manager that waits for the server learns that it can be used, and later that it shuts down.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let outcome = server.run();

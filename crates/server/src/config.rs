@@ -33,6 +33,9 @@ pub struct Config {
     pub hrana: bool,
     /// The code that ships the databases to a bucket. With `None`, they are not shipped.
     pub shipping: Option<Arc<dyn Shipping>>,
+    /// The door for clients of Redis. With `None`, there is none.
+    #[cfg(feature = "redis")]
+    pub redis: Option<Redis>,
     /// Limits on clients.
     pub limits: Limits,
 }
@@ -51,6 +54,16 @@ pub enum Certificate {
     /// A certificate for `localhost` and the address of the server, made at its start and signed by itself. Clients
     /// cannot verify it: it is for trying things out.
     SelfSigned,
+}
+
+/// The configuration of the door for clients of Redis.
+#[cfg(feature = "redis")]
+#[derive(Clone, Debug)]
+pub struct Redis {
+    /// The name of the database in which its tables are; created if it does not exist.
+    pub database: String,
+    /// The address, the durability and the limits.
+    pub options: resp::Options,
 }
 
 /// Limits on clients. A request that exceeds one fails with a status and a detail that name the limit.
@@ -109,6 +122,8 @@ impl Config {
             profile_window: None,
             hrana: false,
             shipping: None,
+            #[cfg(feature = "redis")]
+            redis: None,
             limits: Limits::default(),
         }
     }

@@ -22,7 +22,8 @@
 //! 8. `calls`: the definition of an operation, and the arguments of its handler.
 //! 9. `operations`: the handlers, each with its entry for the table.
 //! 10. `routes`: the table, the tree that finds an operation by its path, and the OpenAPI document.
-//! 11. `serving`: the steps of a request, a connection, and a server from start to end.
+//! 11. `redis`: the door for clients of Redis, with the feature of this name.
+//! 12. `serving`: the steps of a request, a connection, and a server from start to end.
 //!
 //! To add an operation, write its handler in `operations`, and add its entry to the `OPERATIONS` beside it.
 //!
@@ -41,11 +42,15 @@ mod send;
 mod calls;
 mod operations;
 mod routes;
+#[cfg(feature = "redis")]
+mod redis;
 mod serving;
 
 pub use access::auth::{self, Scope, Token, TokenFile};
 #[cfg(feature = "tls")]
 pub use config::Certificate;
+#[cfg(feature = "redis")]
+pub use config::Redis;
 pub use config::{Config, Limits};
 pub use data::databases::DEFAULT_DATABASE;
 pub use send::changes::{Ended, change_lines};

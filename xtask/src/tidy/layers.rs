@@ -25,6 +25,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("ship", 6),
     ("arrow", 7),
     ("sql", 7),
+    ("resp", 7),
     ("mcp", 8),
     ("hrana", 8),
     ("server", 9),

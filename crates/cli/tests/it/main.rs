@@ -19,6 +19,8 @@ mod mcp;
 mod options;
 mod profile;
 mod read_only;
+#[cfg(feature = "redis")]
+mod redis;
 mod records;
 mod reserved;
 mod salvage;

@@ -252,6 +252,14 @@ impl Gatekeeper {
         if known.allows(need) { Ok(()) } else { Err(forbidden()) }
     }
 
+    /// Returns the scope of a token in a database; `None` if the token is unknown, or applies to another database.
+    #[cfg(feature = "redis")]
+    pub fn scope_in(&self, token: &[u8], database: &str) -> Option<Scope> {
+        let tokens = self.tokens.load();
+        let known = find_token(&tokens, token)?;
+        known.allows(Need::In(database, Scope::Read)).then_some(known.scope)
+    }
+
     /// Returns whether the sender of these headers may see that this database exists.
     pub fn may_see(&self, headers: &HeaderMap, database: &str) -> bool {
         self.admit(headers, Need::In(database, Scope::Read)).is_ok()
@@ -293,8 +301,11 @@ impl Known {
 
 fn find<'t>(tokens: &'t [Known], headers: &HeaderMap) -> Option<&'t Known> {
     let presented = headers.get(AUTHORIZATION)?.as_bytes();
-    let token = credentials(presented)?;
-    let hash: [u8; 32] = Sha256::digest(&token).into();
+    find_token(tokens, &credentials(presented)?)
+}
+
+fn find_token<'t>(tokens: &'t [Known], token: &[u8]) -> Option<&'t Known> {
+    let hash: [u8; 32] = Sha256::digest(token).into();
     let mut found = None;
     for known in tokens {
         if bool::from(known.hash.ct_eq(&hash)) {

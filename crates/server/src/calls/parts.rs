@@ -39,6 +39,9 @@ pub struct Parts {
     pub watch: Arc<Watch>,
     /// Whether the databases are shipped.
     pub shipping: IsShipped,
+    /// The door for clients of Redis.
+    #[cfg(feature = "redis")]
+    pub redis: Arc<std::sync::OnceLock<resp::Door>>,
     /// The OpenAPI document.
     pub document: fn() -> &'static str,
 }

@@ -36,6 +36,9 @@ pub struct Figures {
     pub room: Arc<Room>,
     /// The figures of connections.
     pub connections: Arc<Connections>,
+    /// The figures of the door for clients of Redis.
+    #[cfg(feature = "redis")]
+    pub redis: Arc<std::sync::OnceLock<resp::Door>>,
 }
 
 impl Figures {
@@ -47,6 +50,8 @@ impl Figures {
             hrana: parts.hrana(),
             room: parts.room(),
             connections: parts.connections(),
+            #[cfg(feature = "redis")]
+            redis: Arc::clone(&parts.redis),
         }
     }
 }
@@ -58,6 +63,10 @@ pub fn text(figures: &Figures, all_tables: bool) -> Answer<String> {
     server(figures, &mut out);
     databases(&figures.data.databases, all_tables, &mut out)?;
     shipping(&figures.data.databases, &mut out);
+    #[cfg(feature = "redis")]
+    if let Some(door) = figures.redis.get() {
+        out.push_str(&door.prometheus());
+    }
     Ok(out)
 }
 

@@ -63,6 +63,8 @@ impl App {
             keeper: Arc::new(Gatekeeper::new(&config.dir)?),
             watch: Arc::new(watch),
             shipping,
+            #[cfg(feature = "redis")]
+            redis: Arc::default(),
             document: openapi::text,
         };
         Ok(App { config, parts: Arc::new(parts), resident_bytes: AtomicU64::new(0) })

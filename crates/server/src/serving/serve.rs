@@ -147,6 +147,8 @@ impl Server {
             Some(source) => Some(Arc::new(Encryption::new(source.clone(), listeners.address())?)),
             None => None,
         };
+        #[cfg(feature = "redis")]
+        crate::redis::open(&app.parts, config)?;
         let heard = |error| Error::io("listen to signals", error);
         let signals = Signals::hear().map_err(heard)?;
         drop(inside);
@@ -173,6 +175,12 @@ impl Server {
         return self.encryption.is_some();
         #[cfg(not(feature = "tls"))]
         return false;
+    }
+
+    /// Returns the address on which clients of Redis connect, if they can.
+    #[cfg(feature = "redis")]
+    pub fn redis_address(&self) -> Option<SocketAddr> {
+        self.app.parts.redis.get().map(resp::Door::address)
     }
 
     /// Serves requests until the process gets SIGTERM or SIGINT.
@@ -205,6 +213,8 @@ impl Server {
             }
             looking_after.abort();
         });
+        #[cfg(feature = "redis")]
+        crate::redis::close(&app.parts, app.config.limits.drain);
         for Worker { connections, thread } in workers {
             drop(connections);
             let _ = thread.join();

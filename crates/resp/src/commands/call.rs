@@ -1,0 +1,148 @@
+//! A call of a command: its words, and what it works with.
+
+use crate::cursors::Cursors;
+use crate::fault::{Done, Fault};
+use crate::figures::Figures;
+use crate::pubsub::Hub;
+use crate::space::Space;
+use crate::wire::numbers::{parse_f64, parse_i64};
+use crate::wire::reply::Out;
+use crate::wire::request::Command;
+
+/// The longest reply in bytes. A command that would exceed it fails.
+const MOST_REPLY_BYTES: usize = 256 << 20;
+
+/// What all connections share, as far as commands need it.
+#[derive(Debug)]
+pub struct Around {
+    /// Where scans continue.
+    pub cursors: Cursors,
+    /// The subscribers of channels.
+    pub hub: Hub,
+    /// The counters.
+    pub figures: Figures,
+    /// The longest command in bytes, and so the longest string.
+    pub most_bytes: usize,
+}
+
+/// A call of a command.
+#[derive(Debug)]
+pub struct Call<'c, 'a> {
+    /// The name and the arguments.
+    pub words: &'c Command,
+    /// The keys.
+    pub space: &'c mut Space<'a>,
+    /// The replies.
+    pub out: &'c mut Out,
+    /// What connections share.
+    pub around: &'c Around,
+}
+
+impl<'c> Call<'c, '_> {
+    /// Returns the word at `at`, which the arity guarantees.
+    pub fn word(&self, at: usize) -> &'c [u8] {
+        &self.words[at]
+    }
+
+    /// Returns the number of words, including the name.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Returns the words from the one at `from` on.
+    pub fn from(&self, from: usize) -> impl ExactSizeIterator<Item = &'c [u8]> + use<'c> {
+        self.words.from(from)
+    }
+
+    /// Returns the integer at `at`.
+    pub fn integer(&self, at: usize) -> Done<i64> {
+        integer(self.words.get(at).ok_or(Fault::SYNTAX)?)
+    }
+
+    /// Returns whether the word at `at` exists and is this one, in capital or small letters.
+    pub fn is(&self, at: usize, word: &str) -> bool {
+        self.words.get(at).is_some_and(|own| own.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    /// Fails if the reply has become too long.
+    pub fn check_reply(&self) -> Done {
+        if self.out.len() > MOST_REPLY_BYTES { Err(Fault::TOO_LONG_REPLY) } else { Ok(()) }
+    }
+
+    /// Fails if a string of `len` bytes would be too long.
+    pub fn check_length(&self, len: usize) -> Done {
+        if len > self.around.most_bytes {
+            let most = self.around.most_bytes;
+            return Err(Fault::new(format!("ERR string exceeds maximum allowed size ({most} bytes)")));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the integer that a word holds.
+pub fn integer(word: &[u8]) -> Done<i64> {
+    parse_i64(word).ok_or(Fault::NOT_INTEGER)
+}
+
+/// Returns the number that a word holds.
+pub fn float(word: &[u8]) -> Done<f64> {
+    parse_f64(word).ok_or(Fault::NOT_FLOAT)
+}
+
+/// Returns the keys whose number is the word at `at`, and the place of the word after them.
+///
+/// # Errors
+/// If there are none, or fewer than the number says.
+pub fn counted_keys<'c>(call: &Call<'c, '_>, at: usize) -> Done<(Vec<&'c [u8]>, usize)> {
+    let count =
+        call.integer(at).ok().and_then(|count| usize::try_from(count).ok()).filter(|&count| count > 0);
+    let count = count.ok_or(Fault::fixed("ERR numkeys should be greater than 0"))?;
+    let keys: Vec<&[u8]> = call.from(at + 1).take(count).collect();
+    if keys.len() < count {
+        return Err(Fault::fixed("ERR Number of keys can't be greater than number of args"));
+    }
+    Ok((keys, at + 1 + count))
+}
+
+/// Returns the number after COUNT at `at`, which is 1 without it.
+pub fn popped_count(call: &Call, at: usize) -> Done<u64> {
+    match call.len().saturating_sub(at) {
+        0 => Ok(1),
+        2 if call.is(at, "count") => {
+            let count = call.integer(at + 1).ok().and_then(|count| u64::try_from(count).ok());
+            count.filter(|&count| count > 0).ok_or(Fault::fixed("ERR count should be greater than 0"))
+        }
+        _ => Err(Fault::SYNTAX),
+    }
+}
+
+/// Returns the bounds of a range of indexes in a sequence of `count`: `[start, end)`. Negative ones count from the end.
+pub fn bounds(start: i64, stop: i64, count: u64) -> (u64, u64) {
+    let count = count as i64;
+    let absolute = |index: i64| if index < 0 { index.saturating_add(count) } else { index };
+    let start = absolute(start).max(0);
+    let end = absolute(stop).min(count - 1) + 1;
+    if start >= end { (0, 0) } else { (start as u64, end as u64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bounds;
+
+    #[test]
+    fn indexes_count_from_both_ends() {
+        for ((start, stop, count), expected) in [
+            ((0, -1, 3), (0, 3)),
+            ((1, 1, 3), (1, 2)),
+            ((-2, -1, 3), (1, 3)),
+            ((-100, 100, 3), (0, 3)),
+            ((2, 1, 3), (0, 0)),
+            ((3, 5, 3), (0, 0)),
+            ((0, -4, 3), (0, 0)),
+            ((0, -1, 0), (0, 0)),
+            ((i64::MIN, i64::MAX, 3), (0, 3)),
+        ] {
+            assert_eq!(bounds(start, stop, count), expected, "{start} {stop} of {count}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Commands on keys of any type.
+
+use super::call::Call;
+use crate::fault::{Done, Fault};
+use crate::glob;
+use crate::layout::Event;
+use crate::space::{DATABASES, Entry, Parts};
+
+/// The number of keys among which RANDOMKEY chooses.
+const MOST_CHOICES: usize = 1000;
+
+pub fn del(call: &mut Call) -> Done {
+    let mut count = 0;
+    for key in call.from(1) {
+        count += usize::from(call.space.remove(key)?);
+    }
+    call.out.count(count);
+    Ok(())
+}
+
+pub fn exists(call: &mut Call) -> Done {
+    let mut count = 0;
+    for key in call.from(1) {
+        count += usize::from(call.space.find(key)?.is_some());
+    }
+    call.out.count(count);
+    Ok(())
+}
+
+pub fn kind(call: &mut Call) -> Done {
+    let found = call.space.find(call.word(1))?;
+    call.out.simple(found.map_or("none", |entry| entry.header.kind.name()));
+    Ok(())
+}
+
+/// Moves a key. Returns whether it did; if not, the new key exists.
+fn rename_key(call: &mut Call, replaces: bool) -> Done<bool> {
+    let (from, to) = (call.word(1), call.word(2));
+    let entry = call.space.find_to_write(from)?.ok_or(Fault::NO_KEY)?;
+    let old = if from == to { None } else { call.space.find_to_write(to)? };
+    if !replaces && (from == to || old.is_some()) {
+        return Ok(false);
+    }
+    if from != to {
+        if let Some(old) = old {
+            call.space.erase(to, &old.header)?;
+        }
+        call.space.detach(from, &entry.header)?;
+        call.space.put_entry(to, &entry, entry.header.expires_ms, 0, Event::RenameTo)?;
+    }
+    Ok(true)
+}
+
+pub fn rename(call: &mut Call) -> Done {
+    rename_key(call, true)?;
+    call.out.ok();
+    Ok(())
+}
+
+pub fn renamenx(call: &mut Call) -> Done {
+    let is_renamed = rename_key(call, false)?;
+    call.out.flag(is_renamed);
+    Ok(())
+}
+
+/// Returns the database whose number is the word at `at`.
+fn database(call: &Call, at: usize) -> Done<usize> {
+    let number = usize::try_from(call.integer(at)?).ok().filter(|&number| number < DATABASES);
+    number.ok_or(Fault::fixed("ERR DB index is out of range"))
+}
+
+/// Copies an entry with its elements to a key of a database, in place of what is there. Returns false if something is
+/// there and must not be replaced.
+fn copy_to(
+    call: &mut Call,
+    entry: &Entry,
+    key: &[u8],
+    database: usize,
+    replaces: bool,
+    event: Event,
+) -> Done<bool> {
+    let mut elements = Vec::new();
+    if entry.header.count > 0 {
+        call.space.each_element(&entry.header, &Parts::ALL, |part, value| {
+            elements.push((part.to_vec(), value.to_vec()));
+            Ok(true)
+        })?;
+    }
+    let own = std::mem::replace(&mut call.space.database, database);
+    let old = call.space.find_to_write(key)?;
+    let copies = replaces || old.is_none();
+    if copies {
+        if let Some(old) = old {
+            call.space.erase(key, &old.header)?;
+        }
+        let copy = entry.with_generation(call.space.new_collection(entry.header.kind).generation);
+        for (part, value) in elements {
+            call.space.put_element(&copy.header, &part, &value)?;
+        }
+        call.space.put_entry(key, &copy, entry.header.expires_ms, 0, event)?;
+    }
+    call.space.database = own;
+    Ok(copies)
+}
+
+pub fn copy(call: &mut Call) -> Done {
+    let (mut replaces, mut target, mut at) = (false, call.space.database, 3);
+    while at < call.len() {
+        if call.is(at, "replace") {
+            replaces = true;
+            at += 1;
+        } else if call.is(at, "db") && at + 1 < call.len() {
+            target = database(call, at + 1)?;
+            at += 2;
+        } else {
+            return Err(Fault::SYNTAX);
+        }
+    }
+    let (from, to) = (call.word(1), call.word(2));
+    if from == to && target == call.space.database {
+        return Err(Fault::fixed("ERR source and destination objects are the same"));
+    }
+    let is_copied = match call.space.find_to_write(from)? {
+        Some(entry) => copy_to(call, &entry, to, target, replaces, Event::CopyTo)?,
+        None => false,
+    };
+    call.out.flag(is_copied);
+    Ok(())
+}
+
+pub fn move_key(call: &mut Call) -> Done {
+    let (key, target) = (call.word(1), database(call, 2)?);
+    if target == call.space.database {
+        return Err(Fault::fixed("ERR source and destination objects are the same"));
+    }
+    let mut is_moved = false;
+    if let Some(entry) = call.space.find_to_write(key)? {
+        is_moved = copy_to(call, &entry, key, target, false, Event::MoveTo)?;
+        if is_moved {
+            call.space.erase(key, &entry.header)?;
+        }
+    }
+    call.out.flag(is_moved);
+    Ok(())
+}
+
+pub fn select(call: &mut Call) -> Done {
+    let Ok(number) = call.integer(1) else { return Err(Fault::fixed("ERR invalid DB index")) };
+    let database = usize::try_from(number).ok().filter(|&database| database < DATABASES);
+    call.space.database = database.ok_or(Fault::fixed("ERR DB index is out of range"))?;
+    call.out.ok();
+    Ok(())
+}
+
+pub fn keys(call: &mut Call) -> Done {
+    let (pattern, mut found, mut bytes) = (call.word(1), Vec::new(), 0);
+    call.space.each_key(b"", |key, _| {
+        if glob::matches(pattern, key) {
+            bytes += key.len();
+            found.push(key.to_vec());
+        }
+        if bytes + found.len() * 32 > 128 << 20 { Err(Fault::TOO_LONG_REPLY) } else { Ok(true) }
+    })?;
+    call.out.array(found.len());
+    found.iter().for_each(|key| call.out.bulk(key));
+    call.check_reply()
+}
+
+pub fn randomkey(call: &mut Call) -> Done {
+    // The next keys from a random place on: quick, and uniform only among keys whose first bytes are spread.
+    let place = call.space.random().to_be_bytes();
+    let mut keys = Vec::new();
+    for start in [&place[..], b""] {
+        call.space.each_key(start, |key, _| {
+            keys.push(key.to_vec());
+            Ok(keys.len() < MOST_CHOICES)
+        })?;
+        if !keys.is_empty() {
+            break;
+        }
+    }
+    let chosen = super::random::choose(call.space, keys.len(), 1);
+    call.out.bulk_or_null(chosen.first().map(|&at| &keys[at][..]));
+    Ok(())
+}
+
+/// Returns the number of keys of the current database.
+pub fn count(call: &Call) -> Done<u64> {
+    let mut count = 0;
+    call.space.each_key(b"", |_, _| {
+        count += 1;
+        Ok(true)
+    })?;
+    Ok(count)
+}
+
+pub fn dbsize(call: &mut Call) -> Done {
+    let count = count(call)?;
+    call.out.integer(count as i64);
+    Ok(())
+}
+
+fn check_flush(call: &Call) -> Done {
+    match call.len() {
+        1 => Ok(()),
+        2 if call.is(1, "sync") || call.is(1, "async") => Ok(()),
+        _ => Err(Fault::SYNTAX),
+    }
+}
+
+pub fn flushdb(call: &mut Call) -> Done {
+    check_flush(call)?;
+    call.space.flush()?;
+    call.out.ok();
+    Ok(())
+}
+
+pub fn flushall(call: &mut Call) -> Done {
+    check_flush(call)?;
+    let own = call.space.database;
+    for database in 0..DATABASES {
+        call.space.database = database;
+        call.space.flush()?;
+    }
+    call.space.database = own;
+    call.out.ok();
+    Ok(())
+}

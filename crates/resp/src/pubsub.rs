@@ -1,0 +1,260 @@
+//! Channels, and who listens to them.
+//!
+//! 1. A subscriber has a mailbox, from which a thread of its connection writes. So whoever publishes waits for nobody.
+//! 2. A mailbox is bounded. A subscriber that does not read is disconnected; it does not miss messages silently.
+
+use crate::glob;
+use crate::wire::reply::{Out, Protocol};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The most bytes that wait in a mailbox.
+const MOST_WAITING_BYTES: usize = 8 << 20;
+/// What each piece takes beside its bytes.
+const EACH_BYTES: usize = 48;
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What waits to be written to a connection.
+#[derive(Debug)]
+pub struct Mailbox {
+    state: Mutex<Waiting>,
+    changed: Condvar,
+    stream: Arc<TcpStream>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    pieces: VecDeque<Vec<u8>>,
+    bytes: usize,
+    is_closed: bool,
+    protocol: Protocol,
+}
+
+impl Mailbox {
+    /// Creates the mailbox of a connection.
+    pub fn new(stream: Arc<TcpStream>, protocol: Protocol) -> Self {
+        let state = Waiting { protocol, ..Waiting::default() };
+        Mailbox { state: Mutex::new(state), changed: Condvar::new(), stream }
+    }
+
+    /// Changes the version of messages.
+    pub fn set_protocol(&self, protocol: Protocol) {
+        locked(&self.state).protocol = protocol;
+    }
+
+    /// Adds replies, once there is space for them. Returns false if the connection has ended.
+    pub fn reply(&self, bytes: Vec<u8>) -> bool {
+        let mut state = locked(&self.state);
+        while state.bytes > MOST_WAITING_BYTES / 2 && !state.is_closed {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if !state.is_closed {
+            state.bytes += bytes.len() + EACH_BYTES;
+            state.pieces.push_back(bytes);
+            self.changed.notify_all();
+        }
+        !state.is_closed
+    }
+
+    /// Adds a message without waiting. Returns false if the subscriber had too many, and so was disconnected.
+    fn deliver(&self, message: impl FnOnce(Protocol) -> Vec<u8>) -> bool {
+        let mut state = locked(&self.state);
+        if state.is_closed {
+            return true;
+        }
+        let bytes = message(state.protocol);
+        state.bytes += bytes.len() + EACH_BYTES;
+        state.pieces.push_back(bytes);
+        if state.bytes > MOST_WAITING_BYTES {
+            drop(state);
+            self.close();
+            let _ = self.stream.shutdown(Shutdown::Both);
+            return false;
+        }
+        self.changed.notify_all();
+        true
+    }
+
+    /// Returns the next piece, and waits for it; `None` after the end.
+    pub fn take(&self) -> Option<Vec<u8>> {
+        let mut state = locked(&self.state);
+        loop {
+            if let Some(piece) = state.pieces.pop_front() {
+                state.bytes -= piece.len() + EACH_BYTES;
+                self.changed.notify_all();
+                return Some(piece);
+            }
+            if state.is_closed {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Accepts nothing more. What waits is still written.
+    pub fn close(&self) {
+        locked(&self.state).is_closed = true;
+        self.changed.notify_all();
+    }
+}
+
+/// The subscribers of all channels and patterns.
+#[derive(Debug, Default)]
+pub struct Hub {
+    topics: Mutex<Topics>,
+}
+
+type Listeners = HashMap<u64, Arc<Mailbox>>;
+
+#[derive(Debug, Default)]
+struct Topics {
+    channels: BTreeMap<Vec<u8>, Listeners>,
+    patterns: BTreeMap<Vec<u8>, Listeners>,
+}
+
+impl Topics {
+    fn of(&mut self, is_pattern: bool) -> &mut BTreeMap<Vec<u8>, Listeners> {
+        if is_pattern { &mut self.patterns } else { &mut self.channels }
+    }
+}
+
+impl Hub {
+    /// Subscribes the connection `id` to a channel or a pattern. The confirmation comes before the first message.
+    pub fn subscribe(
+        &self,
+        is_pattern: bool,
+        name: &[u8],
+        id: u64,
+        mailbox: &Arc<Mailbox>,
+        confirmation: Vec<u8>,
+    ) {
+        let mut topics = locked(&self.topics);
+        mailbox.deliver(|_| confirmation);
+        topics.of(is_pattern).entry(name.to_vec()).or_default().insert(id, Arc::clone(mailbox));
+    }
+
+    /// Ends the subscription of the connection `id` to a channel or a pattern.
+    pub fn unsubscribe(&self, is_pattern: bool, name: &[u8], id: u64) {
+        let mut topics = locked(&self.topics);
+        let topics = topics.of(is_pattern);
+        if let Some(listeners) = topics.get_mut(name) {
+            listeners.remove(&id);
+            if listeners.is_empty() {
+                topics.remove(name);
+            }
+        }
+    }
+
+    /// Returns to how many subscriptions a message on this channel would go.
+    pub fn listeners(&self, channel: &[u8]) -> usize {
+        let topics = locked(&self.topics);
+        let exact = topics.channels.get(channel).map_or(0, HashMap::len);
+        let matching = topics.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel));
+        exact + matching.map(|(_, listeners)| listeners.len()).sum::<usize>()
+    }
+
+    /// Delivers a message to all subscribers of the channel. Returns to how many, and how many of them were
+    /// disconnected because they do not read.
+    pub fn publish(&self, channel: &[u8], text: &[u8]) -> (usize, u64) {
+        let topics = locked(&self.topics);
+        let (mut reached, mut lost) = (0, 0);
+        let mut deliver = |mailbox: &Mailbox, pattern: Option<&[u8]>| {
+            reached += 1;
+            let is_alive = mailbox.deliver(|protocol| message(protocol, channel, pattern, text));
+            lost += u64::from(!is_alive);
+        };
+        for mailbox in topics.channels.get(channel).into_iter().flat_map(HashMap::values) {
+            deliver(mailbox, None);
+        }
+        for (pattern, listeners) in &topics.patterns {
+            if glob::matches(pattern, channel) {
+                listeners.values().for_each(|mailbox| deliver(mailbox, Some(pattern)));
+            }
+        }
+        (reached, lost)
+    }
+
+    /// Returns the channels that have subscribers and match the pattern, with the number of subscribers.
+    pub fn channels(&self, pattern: &[u8]) -> Vec<(Vec<u8>, usize)> {
+        let topics = locked(&self.topics);
+        let matching = topics.channels.iter().filter(|(name, _)| glob::matches(pattern, name));
+        matching.map(|(name, listeners)| (name.clone(), listeners.len())).collect()
+    }
+
+    /// Returns the number of subscribers of a channel, without those of patterns.
+    pub fn subscribers(&self, channel: &[u8]) -> usize {
+        locked(&self.topics).channels.get(channel).map_or(0, HashMap::len)
+    }
+
+    /// Returns the number of patterns with subscribers.
+    pub fn patterns(&self) -> usize {
+        locked(&self.topics).patterns.len()
+    }
+
+    /// Returns whether anybody may listen to changes of keys.
+    pub fn wants_changes(&self) -> bool {
+        let topics = locked(&self.topics);
+        let is_about_keys = |name: &Vec<u8>| name.starts_with(b"__key");
+        // A pattern that begins otherwise can match, too, if it begins with a wildcard.
+        let can_match = |pattern: &Vec<u8>| {
+            is_about_keys(pattern) || pattern.first().is_some_and(|first| b"*?[_\\".contains(first))
+        };
+        topics.channels.keys().any(is_about_keys) || topics.patterns.keys().any(can_match)
+    }
+}
+
+fn message(protocol: Protocol, channel: &[u8], pattern: Option<&[u8]>, text: &[u8]) -> Vec<u8> {
+    let mut out = Out::new(protocol);
+    out.push(if pattern.is_some() { 4 } else { 3 });
+    out.bulk(if pattern.is_some() { b"pmessage" } else { b"message" });
+    if let Some(pattern) = pattern {
+        out.bulk(pattern);
+    }
+    out.bulk(channel);
+    out.bulk(text);
+    out.take()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn mailbox() -> Arc<Mailbox> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        Arc::new(Mailbox::new(Arc::new(stream), Protocol::Resp2))
+    }
+
+    #[test]
+    fn messages_reach_channels_and_patterns() {
+        let (hub, one, other) = (Hub::default(), mailbox(), mailbox());
+        hub.subscribe(false, b"news", 1, &one, b"ok".to_vec());
+        hub.subscribe(true, b"n*", 2, &other, b"ok".to_vec());
+        assert_eq!(hub.listeners(b"news"), 2);
+        assert_eq!(hub.publish(b"news", b"x"), (2, 0));
+        assert_eq!((one.take().unwrap(), other.take().unwrap()), (b"ok".to_vec(), b"ok".to_vec()));
+        assert_eq!(one.take().unwrap(), b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n");
+        assert_eq!(other.take().unwrap(), b"*4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$1\r\nx\r\n");
+        hub.unsubscribe(false, b"news", 1);
+        assert_eq!((hub.publish(b"news", b"y").0, hub.publish(b"other", b"y").0), (1, 0));
+        assert!(!hub.wants_changes());
+        hub.subscribe(true, b"__keyevent@*", 2, &other, b"ok".to_vec());
+        assert!(hub.wants_changes());
+    }
+
+    #[test]
+    fn a_subscriber_that_does_not_read_is_disconnected() {
+        let (hub, one) = (Hub::default(), mailbox());
+        hub.subscribe(false, b"c", 1, &one, b"ok".to_vec());
+        let lost: u64 = (0..20).map(|_| hub.publish(b"c", &vec![0; 1 << 20]).1).sum();
+        assert_eq!(lost, 1);
+        assert!(locked(&one.state).bytes < MOST_WAITING_BYTES + (2 << 20));
+        while one.take().is_some() {}
+        assert!(!one.reply(b"x".to_vec()));
+    }
+}

@@ -1,0 +1,455 @@
+//! One connection, on a thread of its own.
+//!
+//! 1. The thread reads what has arrived, runs all complete commands, and writes the replies, in order.
+//! 2. Commands that write are collected while more commands are at hand, and committed together
+//!    ([`crate::commit`]); quick reads among them run in the same transaction. Other reads run at once, in a snapshot.
+//! 3. No reply is written before the commit that it speaks of is as durable as the door promises.
+//! 4. What is held for a client is bounded. Replies are written when there are 64 KiB of them; while the client does
+//!    not read, nothing more of what it sends is read, and after a minute the connection is closed.
+
+mod connection;
+mod subscriptions;
+
+use crate::commands::{self, COMMANDS, Effect};
+use crate::commit::{Job, Watched, Work, has_writes};
+use crate::fault::Fault;
+use crate::figures::Figures;
+use crate::host::Permission;
+use crate::pubsub::Mailbox;
+use crate::shared::{Charge, Shared};
+use crate::space::{Source, Space};
+use crate::wire::numbers::parse_f64;
+use crate::wire::reply::{Out, Protocol};
+use crate::wire::request::{Command, Limits, Parser};
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// The length of replies from which on they are written.
+const FLUSHED_BYTES: usize = 64 << 10;
+/// The most commands, and bytes of them, that are committed together for one connection.
+const MOST_PENDING: usize = 1024;
+const MOST_PENDING_BYTES: usize = 1 << 20;
+/// The number of bytes that are read at a time.
+const READ_BYTES: usize = 16 << 10;
+/// How often a client that waits for an element is checked.
+const WAIT: Duration = Duration::from_millis(250);
+/// How often a command is tried whose snapshot expired, or whose table was dropped.
+const ATTEMPTS: usize = 3;
+
+/// The commands after MULTI.
+#[derive(Debug, Default)]
+struct Multi {
+    commands: Vec<(usize, Command)>,
+    bytes: usize,
+    /// Whether one of them was refused, so that EXEC fails.
+    is_broken: bool,
+}
+
+/// A client that waits for an element, as it is counted.
+struct Blocked<'f>(&'f Figures);
+
+impl<'f> Blocked<'f> {
+    fn begin(figures: &'f Figures) -> Self {
+        figures.blocked.fetch_add(1, Ordering::SeqCst);
+        Blocked(figures)
+    }
+}
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        self.0.blocked.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Session {
+    shared: Arc<Shared>,
+    stream: Arc<TcpStream>,
+    id: u64,
+    parser: Parser,
+    charge: Charge,
+    out: Out,
+    token: Option<Vec<u8>>,
+    /// What the client may do; it is asked again for each group of commands.
+    permission: Option<Permission>,
+    name: Vec<u8>,
+    database: usize,
+    pending: Vec<(usize, Command)>,
+    pending_bytes: usize,
+    multi: Option<Multi>,
+    watched: Vec<Watched>,
+    channels: BTreeSet<Vec<u8>>,
+    patterns: BTreeSet<Vec<u8>>,
+    mailbox: Option<Arc<Mailbox>>,
+    writer: Option<std::thread::JoinHandle<()>>,
+    is_over: bool,
+}
+
+impl Session {
+    /// Creates the session of an accepted connection.
+    pub fn new(shared: Arc<Shared>, stream: Arc<TcpStream>, id: u64) -> Self {
+        Session {
+            charge: Charge::new(&shared),
+            shared,
+            stream,
+            id,
+            parser: Parser::default(),
+            out: Out::default(),
+            token: None,
+            permission: None,
+            name: Vec::new(),
+            database: 0,
+            pending: Vec::new(),
+            pending_bytes: 0,
+            multi: None,
+            watched: Vec::new(),
+            channels: BTreeSet::new(),
+            patterns: BTreeSet::new(),
+            mailbox: None,
+            writer: None,
+            is_over: false,
+        }
+    }
+
+    /// Serves the connection until its end.
+    pub fn run(mut self) {
+        let mut piece = vec![0; READ_BYTES];
+        while !self.is_over && !self.shared.is_ending.load(Ordering::SeqCst) {
+            let count = match (&*self.stream).read(&mut piece) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            };
+            self.parser.feed(&piece[..count]);
+            self.permission = None;
+            let done = self.run_commands();
+            self.finish_pending();
+            if let Err(fault) = done {
+                self.out.error(&fault.to_string());
+                self.is_over = true;
+            }
+            self.flush();
+            self.parser.shrink(FLUSHED_BYTES);
+            self.out.clear();
+        }
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.unsubscribe_all();
+        if let Some(mailbox) = &self.mailbox {
+            mailbox.close();
+        }
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+
+    /// Runs the commands that have arrived completely.
+    fn run_commands(&mut self) -> Result<(), Fault> {
+        while !self.is_over {
+            let limits = Limits {
+                command_bytes: self.shared.options.command_bytes,
+                is_trusted: self.permission() > Permission::Nothing,
+            };
+            let next = self.parser.next(limits)?;
+            let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
+            if !self.charge.set(self.parser.held_bytes() + self.pending_bytes + queued) {
+                return Err(Fault::fixed(
+                    "ERR the server is receiving too many long commands; try again later",
+                ));
+            }
+            let Some(command) = next else { break };
+            self.take(command);
+            if self.out.len() > FLUSHED_BYTES {
+                self.flush();
+            }
+        }
+        Ok(())
+    }
+
+    fn permission(&mut self) -> Permission {
+        if let Some(permission) = self.permission {
+            return permission;
+        }
+        let host = &self.shared.host;
+        let permission = match &self.token {
+            _ if !host.needs_token() => Permission::Write,
+            Some(token) => host.permission(token),
+            None => Permission::Nothing,
+        };
+        self.permission = Some(permission);
+        permission
+    }
+
+    /// Adds an error after the replies of what came before.
+    fn refuse(&mut self, fault: &Fault) {
+        self.finish_pending();
+        if let Some(multi) = &mut self.multi {
+            multi.is_broken = true;
+        }
+        self.out.error(&fault.to_string());
+    }
+
+    /// Runs a command, or puts it to those that will be committed together.
+    fn take(&mut self, command: Command) {
+        let Some(index) = commands::find(&command[0]) else {
+            // Relaxed: this is a counter.
+            self.shared.around.figures.unknown.fetch_add(1, Ordering::Relaxed);
+            return self.refuse(&commands::unknown(&command));
+        };
+        let spec = &COMMANDS[index];
+        if let Err(fault) = self.check(index, &command) {
+            return self.refuse(&fault);
+        }
+        let is_control = matches!(spec.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset");
+        if let Some(multi) = &mut self.multi
+            && !is_control
+        {
+            if spec.effect == Effect::Connection && spec.name != "select" {
+                let name = spec.name;
+                return self.refuse(&Fault::new(format!("ERR {name} is not supported inside MULTI")));
+            }
+            multi.bytes += command.size_bytes();
+            if multi.bytes > self.shared.options.command_bytes {
+                return self.refuse(&Fault::fixed("ERR the transaction is too long"));
+            }
+            multi.commands.push((index, command));
+            return self.out.simple("QUEUED");
+        }
+        match spec.effect {
+            Effect::Connection => {
+                self.finish_pending();
+                let begun = Instant::now();
+                let before = self.out.len();
+                let done = self.run_own(spec.name, &command);
+                if let Err(fault) = &done {
+                    self.out.truncate(before.min(self.out.len()));
+                    self.out.error(&fault.to_string());
+                }
+                self.shared.around.figures.note(index, begun.elapsed(), done.is_err());
+            }
+            Effect::Read
+                if spec.name == "ping" && self.pong_to_listener(command.get(1).unwrap_or_default()) => {}
+            Effect::Read | Effect::Publish if self.pending.is_empty() || !spec.is_quick => {
+                self.finish_pending();
+                self.read(&[(index, command)], None);
+            }
+            Effect::Block => {
+                self.finish_pending();
+                self.wait_for(index, command);
+            }
+            Effect::Read | Effect::Publish | Effect::Write => {
+                self.pending_bytes += command.size_bytes();
+                self.pending.push((index, command));
+                if self.pending.len() >= MOST_PENDING || self.pending_bytes >= MOST_PENDING_BYTES {
+                    self.finish_pending();
+                }
+            }
+        }
+    }
+
+    /// Fails if the client may not send the command now.
+    fn check(&mut self, index: usize, command: &Command) -> Result<(), Fault> {
+        let spec = &COMMANDS[index];
+        let is_public = matches!(spec.name, "auth" | "hello" | "quit" | "reset");
+        let permission = self.permission();
+        if permission == Permission::Nothing && !is_public {
+            return Err(Fault::fixed("NOAUTH Authentication required."));
+        }
+        spec.check(command.len())?;
+        let needs_write = spec.writes() || spec.effect == Effect::Publish;
+        if needs_write && permission < Permission::Write {
+            let name = spec.name;
+            return Err(Fault::new(format!(
+                "NOPERM this token has no permission to run the '{name}' command"
+            )));
+        }
+        let is_listening = !self.channels.is_empty() || !self.patterns.is_empty();
+        let is_allowed =
+            spec.name.ends_with("subscribe") || matches!(spec.name, "ping" | "quit" | "reset" | "hello");
+        if is_listening && self.out.protocol == Protocol::Resp2 && !is_allowed {
+            let name = spec.name;
+            return Err(Fault::new(format!(
+                "ERR Can't execute '{name}': only (P)SUBSCRIBE / (P)UNSUBSCRIBE / PING / QUIT / RESET are allowed \
+                 in this context"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Commits the commands that were collected, and adds their replies.
+    fn finish_pending(&mut self) {
+        let commands = Arc::new(std::mem::take(&mut self.pending));
+        self.pending_bytes = 0;
+        let mut from = 0;
+        while from < commands.len() {
+            let work = Work::Commands(Arc::clone(&commands), from);
+            let job = Job::new(self.database, self.out.protocol, work);
+            match self.shared.committer.run(&job, &self.shared.around) {
+                Ok(outcome) => {
+                    self.out.raw(&outcome.replies);
+                    from += outcome.ran;
+                }
+                Err(reply) => {
+                    commands[from..].iter().for_each(|_| self.out.error(&reply));
+                    return;
+                }
+            }
+            if self.out.len() > FLUSHED_BYTES {
+                self.flush();
+            }
+        }
+    }
+
+    /// Runs commands that only read in a snapshot, and adds their replies. If there are watched keys, the replies are
+    /// an array, or null if one of the keys has changed.
+    fn read(&mut self, commands: &[(usize, Command)], unit: Option<&[Watched]>) {
+        let before = self.out.len();
+        for attempt in 1..=ATTEMPTS {
+            match self.try_read(commands, unit) {
+                Ok(()) => return,
+                Err(Fault::Database(error)) if attempt < ATTEMPTS => {
+                    self.out.truncate(before);
+                    if error.kind() == pando::ErrorKind::Missing {
+                        let _ = self.shared.committer.find_tables();
+                    }
+                }
+                Err(fault) => {
+                    self.out.truncate(before);
+                    return self.out.error(&fault.to_string());
+                }
+            }
+        }
+    }
+
+    fn try_read(&mut self, commands: &[(usize, Command)], unit: Option<&[Watched]>) -> Result<(), Fault> {
+        let (tables, around) = (self.shared.committer.tables(), &self.shared.around);
+        let snapshot = self.shared.host.database().snapshot()?;
+        let source = Source::Snapshot(&snapshot);
+        let mut space = Space::new(source, &tables, self.database, &self.shared.committer.versions);
+        if let Some(watched) = unit {
+            for Watched { database, key, version } in watched {
+                space.database = *database;
+                if space.version(key)? != *version {
+                    self.out.null_array();
+                    return Ok(());
+                }
+            }
+            space.database = self.database;
+            self.out.array(commands.len());
+        }
+        for (index, command) in commands {
+            commands::run(*index, command, &mut space, &mut self.out, around)?;
+        }
+        self.database = space.database;
+        for (channel, text) in &space.messages {
+            let (_, lost) = around.hub.publish(channel, text);
+            around.figures.overflowed.fetch_add(lost, Ordering::Relaxed); // Relaxed: this is a counter.
+        }
+        Ok(())
+    }
+
+    /// Runs the commands after MULTI.
+    fn execute(&mut self, multi: Multi) -> Result<(), Fault> {
+        let watched = std::mem::take(&mut self.watched);
+        if multi.is_broken {
+            return Err(Fault::fixed("EXECABORT Transaction discarded because of previous errors."));
+        }
+        if !has_writes(&multi.commands) {
+            self.read(&multi.commands, Some(&watched));
+            return Ok(());
+        }
+        let job = Job::new(self.database, self.out.protocol, Work::Unit(multi.commands, watched));
+        match self.shared.committer.run(&job, &self.shared.around) {
+            Ok(outcome) => {
+                self.database = outcome.database;
+                self.out.raw(&outcome.replies);
+            }
+            Err(reply) => self.out.error(&reply),
+        }
+        Ok(())
+    }
+
+    /// Runs a command that pops, and waits until there is something to pop.
+    fn wait_for(&mut self, index: usize, command: Command) {
+        let is_first = matches!(COMMANDS[index].name, "blmpop" | "bzmpop");
+        let timeout = parse_f64(&command[if is_first { 1 } else { command.len() - 1 }]);
+        let patience = match timeout {
+            Some(seconds) if (0.0..1e9).contains(&seconds) => seconds,
+            Some(seconds) if seconds < 0.0 => return self.out.error("ERR timeout is negative"),
+            _ => return self.out.error("ERR timeout is not a float or out of range"),
+        };
+        let until = (patience > 0.0).then(|| Instant::now() + Duration::from_secs_f64(patience));
+        self.flush();
+        let commands = Arc::new(vec![(index, command)]);
+        let shared = Arc::clone(&self.shared);
+        let mut is_waiting = None;
+        loop {
+            let seen = self.shared.committer.pushes.count();
+            let work = Work::Commands(Arc::clone(&commands), 0);
+            let job = Job::new(self.database, self.out.protocol, work);
+            match self.shared.committer.run(&job, &self.shared.around) {
+                Err(reply) => return self.out.error(&reply),
+                Ok(outcome) => {
+                    let is_late = until.is_some_and(|until| Instant::now() >= until);
+                    // A key that got another type while the client waits is as good as none.
+                    let is_other = is_waiting.is_some() && outcome.replies.starts_with(b"-WRONGTYPE");
+                    if !(outcome.would_block || is_other) || is_late {
+                        if is_other {
+                            return self.out.null_array();
+                        }
+                        return self.out.raw(&outcome.replies);
+                    }
+                }
+            }
+            if is_waiting.is_none() {
+                is_waiting = Some(Blocked::begin(&shared.around.figures));
+            }
+            while self.shared.committer.pushes.count() == seen {
+                let left = until.map_or(WAIT, |until| until.saturating_duration_since(Instant::now()));
+                if left.is_zero() {
+                    break;
+                }
+                self.shared.committer.pushes.wait(seen, left.min(WAIT));
+                if self.has_left() {
+                    self.is_over = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Returns whether the client has closed the connection, or the door is closing.
+    fn has_left(&self) -> bool {
+        if self.shared.is_ending.load(Ordering::SeqCst) {
+            return true;
+        }
+        let _ = self.stream.set_nonblocking(true);
+        let peeked = self.stream.peek(&mut [0]);
+        let _ = self.stream.set_nonblocking(false);
+        match peeked {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+        }
+    }
+
+    /// Writes the replies.
+    fn flush(&mut self) {
+        if self.out.len() == 0 {
+            return;
+        }
+        let is_written = match &self.mailbox {
+            Some(mailbox) => mailbox.reply(self.out.take()),
+            None => (&*self.stream).write_all(self.out.bytes()).is_ok(),
+        };
+        self.out.truncate(0);
+        self.is_over |= !is_written;
+    }
+}

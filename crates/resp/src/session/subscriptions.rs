@@ -1,0 +1,125 @@
+//! Subscriptions to channels and patterns.
+//!
+//! From its first subscription on, a connection has a mailbox: its replies and messages go through it, and a second
+//! thread writes them.
+
+use super::Session;
+use crate::fault::{Done, Fault};
+use crate::pubsub::Mailbox;
+use crate::wire::reply::{Out, Protocol};
+use crate::wire::request::Command;
+use std::io::Write;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::thread;
+
+/// The most subscriptions of a connection.
+const MOST_SUBSCRIPTIONS: usize = 10_000;
+
+impl Session {
+    pub(super) fn run_subscription(&mut self, name: &str, command: &Command) -> Done {
+        match name {
+            "subscribe" => self.subscribe(command, false),
+            "psubscribe" => self.subscribe(command, true),
+            "unsubscribe" => self.unsubscribe(command, false),
+            "punsubscribe" => self.unsubscribe(command, true),
+            _ => Err(Fault::new(format!("ERR unknown command '{name}'"))),
+        }
+    }
+
+    /// Returns the mailbox; the first call starts the thread that writes from it.
+    fn mailbox(&mut self) -> Done<Arc<Mailbox>> {
+        if let Some(mailbox) = &self.mailbox {
+            return Ok(Arc::clone(mailbox));
+        }
+        let failed = |error| Fault::Database(pando::Error::io("start to write messages", error));
+        self.flush();
+        let mailbox = Arc::new(Mailbox::new(Arc::clone(&self.stream), self.out.protocol));
+        let (own, stream) = (Arc::clone(&mailbox), Arc::clone(&self.stream));
+        let write = move || {
+            while let Some(piece) = own.take() {
+                if (&*stream).write_all(&piece).is_err() {
+                    own.close();
+                    let _ = stream.shutdown(Shutdown::Both);
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("pando-redis-push".to_owned()).stack_size(128 << 10);
+        self.writer = Some(thread.spawn(write).map_err(failed)?);
+        self.mailbox = Some(Arc::clone(&mailbox));
+        Ok(mailbox)
+    }
+
+    fn subscribe(&mut self, command: &Command, is_pattern: bool) -> Done {
+        let mailbox = self.mailbox()?;
+        // Earlier replies come before the confirmation, which goes into the mailbox with the subscription.
+        self.flush();
+        let is_about_keys = command.from(1).any(|name| name.starts_with(b"__key")) || is_pattern;
+        if is_about_keys {
+            self.shared.notifier.start(self.shared.host.database(), &self.shared.around)?;
+        }
+        for name in command.from(1) {
+            if self.channels.len() + self.patterns.len() >= MOST_SUBSCRIPTIONS {
+                return Err(Fault::fixed("ERR this connection has too many subscriptions"));
+            }
+            let names = if is_pattern { &mut self.patterns } else { &mut self.channels };
+            names.insert(name.to_vec());
+            let confirmation =
+                self.confirmation(if is_pattern { "psubscribe" } else { "subscribe" }, Some(name));
+            self.shared.around.hub.subscribe(is_pattern, name, self.id, &mailbox, confirmation);
+        }
+        Ok(())
+    }
+
+    fn confirmation(&self, kind: &str, name: Option<&[u8]>) -> Vec<u8> {
+        let mut out = Out::new(self.out.protocol);
+        out.push(3);
+        out.bulk(kind.as_bytes());
+        out.bulk_or_null(name);
+        out.count(self.channels.len() + self.patterns.len());
+        out.take()
+    }
+
+    fn unsubscribe(&mut self, command: &Command, is_pattern: bool) -> Done {
+        let kind = if is_pattern { "punsubscribe" } else { "unsubscribe" };
+        let names = if is_pattern { &self.patterns } else { &self.channels };
+        let mut asked: Vec<Vec<u8>> = command.from(1).map(<[u8]>::to_vec).collect();
+        if asked.is_empty() {
+            asked = names.iter().cloned().collect();
+        }
+        if asked.is_empty() {
+            let confirmation = self.confirmation(kind, None);
+            self.out.raw(&confirmation);
+        }
+        for name in asked {
+            let names = if is_pattern { &mut self.patterns } else { &mut self.channels };
+            names.remove(&name);
+            self.shared.around.hub.unsubscribe(is_pattern, &name, self.id);
+            let confirmation = self.confirmation(kind, Some(&name));
+            self.out.raw(&confirmation);
+        }
+        Ok(())
+    }
+
+    pub(super) fn unsubscribe_all(&mut self) {
+        for name in std::mem::take(&mut self.channels) {
+            self.shared.around.hub.unsubscribe(false, &name, self.id);
+        }
+        for name in std::mem::take(&mut self.patterns) {
+            self.shared.around.hub.unsubscribe(true, &name, self.id);
+        }
+    }
+
+    /// Replies to PING as a subscriber expects it in version 2.
+    pub(super) fn pong_to_listener(&mut self, text: &[u8]) -> bool {
+        let is_listening = !self.channels.is_empty() || !self.patterns.is_empty();
+        if !is_listening || self.out.protocol == Protocol::Resp3 {
+            return false;
+        }
+        self.out.array(2);
+        self.out.bulk(b"pong");
+        self.out.bulk(text);
+        true
+    }
+}

@@ -1,0 +1,5 @@
+//! What is sent over a connection: commands and replies.
+
+pub mod request;
+pub mod reply;
+pub mod numbers;

@@ -1,0 +1,152 @@
+use crate::client::{Client, Served, encoded};
+use pando::Database;
+use pando_resp::{Door, Options, Permission};
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a client gets for these bytes, until the connection ends.
+fn all_replies(served: &Served, bytes: &[u8]) -> String {
+    let mut client = served.client();
+    let _ = client.stream.write_all(bytes);
+    let _ = client.stream.shutdown(Shutdown::Write);
+    let mut replies = Vec::new();
+    let _ = client.stream.read_to_end(&mut replies);
+    String::from_utf8_lossy(&replies).into_owned()
+}
+
+#[test]
+fn garbage_gets_an_error_and_ends_the_connection() {
+    let served = Served::start();
+    for (bytes, said) in [
+        (&b"*1\r\n$999999999999\r\n"[..], "-ERR Protocol error: invalid bulk length"),
+        (b"*-5\r\n*3\r\nxx\r\n", "-ERR Protocol error: expected '$'"),
+        (b"*99999999\r\n", "-ERR Protocol error: invalid multibulk length"),
+        (b"SET \"a b\r\n", "-ERR Protocol error: unbalanced quotes"),
+        (b"\x00\x01\x02\r\n", "-ERR unknown command"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "-ERR wrong number of arguments"),
+        (b"*2\r\n$3\r\nGET\r\n$3\r\nabcd\r\n", "-ERR Protocol error: expected the end"),
+    ] {
+        let replies = all_replies(&served, bytes);
+        assert!(replies.starts_with(said), "{}: {replies}", String::from_utf8_lossy(bytes));
+    }
+    // The replies of what came before are not lost.
+    let replies = all_replies(&served, b"SET a 1\r\nGET a\r\n*1\r\n!\r\nGET a\r\n");
+    assert!(replies.starts_with("+OK\r\n$1\r\n1\r\n-ERR Protocol error"), "{replies}");
+    let mut random = 7u64;
+    for _ in 0..300 {
+        let bytes: Vec<u8> = (0..200)
+            .map(|_| {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                b"*$\r\n0123456789-+ \"'abcGETset\x00\xff"[(random >> 33) as usize % 30]
+            })
+            .collect();
+        all_replies(&served, &bytes);
+    }
+    assert_eq!(served.client().ask("GET a"), "\"1\"");
+}
+
+#[test]
+fn a_million_commands_without_reading_the_replies() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.ask_words(&[b"SET", b"long", &vec![b'x'; 4000]]);
+    let mut stream = client.stream.try_clone().unwrap();
+    stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    let pipeline: Vec<u8> = (0..1000).flat_map(|_| encoded(&[b"GET", b"long"])).collect();
+    let written = (0..1000).take_while(|_| stream.write_all(&pipeline).is_ok()).count();
+    assert!(written < 1000, "the server stopped reading");
+    // Others are served, and the replies that were read are right.
+    let begun = Instant::now();
+    assert_eq!(served.client().ask("INCR n"), "1");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    for _ in 0..1000 {
+        assert_eq!(client.reply().len(), 4002);
+    }
+}
+
+#[test]
+fn long_commands_of_many_clients_share_a_bound() {
+    let served =
+        Served::with(Options { receiving_bytes: 4 << 20, command_bytes: 2 << 20, ..Options::default() });
+    let mut clients: Vec<Client> = (0..5).map(|_| served.client()).collect();
+    let (mut refused, half) = (0, vec![b'x'; 1 << 20]);
+    for client in &mut clients {
+        let _ =
+            client.stream.write_all(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", 2_000_000).as_bytes());
+        let _ = client.stream.write_all(&half);
+        thread::sleep(Duration::from_millis(50));
+    }
+    for client in &mut clients {
+        client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        refused +=
+            usize::from(client.try_reply().is_some_and(|reply| reply.contains("too many long commands")));
+    }
+    assert!((1..5).contains(&refused), "{refused} were refused");
+    drop(clients);
+    thread::sleep(Duration::from_millis(100));
+    let mut client = served.client();
+    assert_eq!(client.ask_words(&[b"SET", b"k", &half]), "OK", "the memory is free again");
+    let reply = all_replies(&served, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3000000\r\n");
+    assert!(reply.contains("the command is too long"), "{reply}");
+}
+
+#[test]
+fn connections_beyond_the_limit_are_refused() {
+    let served = Served::with(Options { connections: 3, ..Options::default() });
+    let mut clients: Vec<Client> = (0..3).map(|_| served.client()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.ask("PING"), "PONG"));
+    assert_eq!(served.client().reply(), "-ERR max number of clients reached");
+    clients.pop();
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut client = served.client();
+        client.send(&[b"PING"]);
+        if client.try_reply().is_some_and(|reply| reply == "PONG") {
+            break;
+        }
+        assert!(Instant::now() < until);
+    }
+}
+
+#[test]
+fn tokens_say_what_a_client_may_do() {
+    let served = Served::start();
+    served.client().ask("SET a 1");
+    assert!(served.client().ask("AUTH x").starts_with("-ERR AUTH was called, but this server has no tokens"));
+    *served.host.tokens.lock().unwrap() = vec![("reads", Permission::Read), ("writes", Permission::Write)];
+    let mut client = served.client();
+    client.check(&[
+        ("GET a", "-NOAUTH Authentication required."),
+        ("SUBSCRIBE a", "-NOAUTH Authentication required."),
+        ("AUTH wrong", "-WRONGPASS invalid username-password pair or user is disabled."),
+        ("AUTH reads", "OK"),
+        ("GET a", "\"1\""),
+        ("SET a 2", "-NOPERM this token has no permission to run the 'set' command"),
+        ("PUBLISH a 2", "-NOPERM this token has no permission to run the 'publish' command"),
+        ("MULTI", "OK"),
+        ("DEL a", "-NOPERM this token has no permission to run the 'del' command"),
+        ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+        ("AUTH anybody writes", "OK"),
+        ("SET a 2", "OK"),
+    ]);
+    assert!(served.client().ask("HELLO 3 AUTH default writes").starts_with('{'));
+    assert!(served.client().ask("HELLO 3").starts_with("-NOAUTH"));
+    served.host.tokens.lock().unwrap().pop();
+    assert_eq!(client.ask("SET a 3"), "-NOAUTH Authentication required.", "the token was revoked");
+    let long = encoded(&[b"SET", b"a", &vec![0; 20_000]]);
+    assert!(all_replies(&served, &long).contains("unauthenticated bulk length"));
+}
+
+#[test]
+fn a_table_with_other_contents_is_refused() {
+    let db = Database::builder().in_memory().unwrap();
+    let table = db.ensure_table("redis-3").unwrap();
+    db.put(&table, "key", "value").unwrap();
+    let host = std::sync::Arc::new(crate::client::Open { db, tokens: Default::default() });
+    let options = Options { listen: ([127, 0, 0, 1], 0).into(), ..Options::default() };
+    let error = Door::open(host, options).unwrap_err();
+    assert_eq!(error.kind(), pando::ErrorKind::Mismatch);
+    assert!(error.message().contains("redis-3"), "{error}");
+}

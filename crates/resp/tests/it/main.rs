@@ -1,0 +1,11 @@
+//! The tests of the door, through a socket as clients use it.
+
+mod client;
+mod collections;
+mod expiry;
+mod hostile;
+mod keys;
+mod messages;
+mod model;
+mod strings;
+mod transactions;
