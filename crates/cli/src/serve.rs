@@ -118,6 +118,8 @@ pub struct ServeArgs {
     /// Accept connections from other machines although there are no tokens
     #[arg(long)]
     allow_anyone: bool,
+    #[command(flatten)]
+    follow: crate::follow::serving::FollowArgs,
     #[cfg(feature = "ship")]
     #[command(flatten)]
     ship: crate::ship::serving::ServeShipArgs,
@@ -260,8 +262,9 @@ fn serve(args: ServeArgs) -> Outcome {
     limits.drain = Duration::from_secs(args.drain);
     #[cfg(feature = "ship")]
     {
-        config.shipping = args.ship.shipping(&config.dir)?;
+        config.shipping = args.ship.shipping(&config.dir, args.follow.follow.as_deref())?;
     }
+    config.source = args.follow.source()?;
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;
     // The server runs even if this line cannot be written.

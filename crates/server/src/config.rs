@@ -1,5 +1,6 @@
 //! The configuration of a server.
 
+use crate::following::Source;
 use crate::shipping::Shipping;
 use pando::options::Value;
 use pando::{Database, Durability};
@@ -25,6 +26,8 @@ pub struct Config {
     pub profile_window: Option<Duration>,
     /// The code that ships the databases to a bucket. With `None`, they are not shipped.
     pub shipping: Option<Arc<dyn Shipping>>,
+    /// The databases that the server follows as a replica. With `None`, it is a primary.
+    pub source: Option<Arc<dyn Source>>,
     /// Limits on clients.
     pub limits: Limits,
 }
@@ -81,6 +84,7 @@ impl Config {
             allow_anyone: false,
             profile_window: None,
             shipping: None,
+            source: None,
             limits: Limits::default(),
         }
     }

@@ -10,8 +10,9 @@
 //! The crate has one folder for each part, and the `mod.rs` of a folder lists its files. A part uses only the parts
 //! before it in this list:
 //!
-//! 1. [`shipping`]: the interface to the code that copies commits to a bucket. [`config`]: the configuration. [`log`]:
-//!    the server's log, which no request waits for.
+//! 1. [`shipping`]: the interface to the code that copies commits to a bucket. [`following`]: the interface to the code
+//!    with which a replica follows another server. [`config`]: the configuration. [`log`]: the server's log, which no
+//!    request waits for.
 //! 2. `wire`: what is sent over the network: addresses, bodies, problems, records as bytes, the heads of requests.
 //! 3. `limits`: bounds on what requests use: threads, memory for bodies, places of streams, connections.
 //! 4. `watch`: what operators can observe: counts and latencies, slow requests, a log line for each request.
@@ -30,6 +31,7 @@
 #![deny(missing_docs, unsafe_code)]
 
 pub mod shipping;
+pub mod following;
 pub mod config;
 pub mod log;
 mod wire;
@@ -46,5 +48,7 @@ mod serving;
 pub use access::auth::{self, Scope, Token, TokenFile};
 pub use config::{Config, Limits};
 pub use data::databases::DEFAULT_DATABASE;
+pub use data::followers::followed_by;
 pub use send::changes::{Ended, change_lines};
+pub use serving::promote::promote;
 pub use serving::serve::Server;

@@ -126,6 +126,10 @@ impl Writer {
                 return Err(fenced(&self.lineage.bucket, self.author.epoch, tail.author.epoch));
             }
             self.tail = tail.as_ref().map_or(Tail::NONE, Tail::of);
+            if tail.is_some_and(|tail| tail.author.fork != self.author.fork) {
+                // A copy writes the same change with its own fork, so the checksum would differ at its next start.
+                self.tail.last_change = 0;
+            }
             self.seal(Head { is_fence: true, ..self.next_head() }, Vec::new());
             let (number, bytes) =
                 self.pending.as_ref().map(|p| (p.tail.number, p.bytes.clone())).expect("sealed");

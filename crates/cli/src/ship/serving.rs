@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use pando::{Database, Error, ErrorKind, Result};
 use server::shipping::{Ship, Shipped, Shipping};
 use ship::{Bucket, Shipper, State};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The moment at which a write gets its response.
@@ -33,8 +33,16 @@ pub struct ServeShipArgs {
 
 impl ServeShipArgs {
     /// Returns the code that ships the databases of the server in `dir`, if they are shipped.
-    pub fn shipping(&self, dir: &std::path::Path) -> Result<Option<Arc<dyn Shipping>>> {
-        let Some(url) = &self.ship else { return Ok(None) };
+    /// A replica of the bucket `follows` ships to it once it has become the primary.
+    pub fn shipping(&self, dir: &Path, follows: Option<&str>) -> Result<Option<Arc<dyn Shipping>>> {
+        let follows = follows.filter(|address| !address.starts_with("http://"));
+        if let (Some(ship), Some(follows)) = (&self.ship, follows)
+            && ship != follows
+        {
+            let message = format!("a replica of {follows} can ship only there, and not to {ship}");
+            return Err(Error::invalid(message));
+        }
+        let Some(url) = self.ship.as_deref().or(follows) else { return Ok(None) };
         let (bucket, sync) = (Bucket::connect(url)?, self.ship_mode == Mode::Sync);
         Ok(Some(Arc::new(All { bucket, sync, shipping: self.shipping.clone(), dir: dir.to_owned() })))
     }
@@ -51,7 +59,8 @@ struct All {
 
 impl Shipping for All {
     fn begin(&self, name: &str, db: &Database) -> Result<Box<dyn Ship>> {
-        let (bucket, options) = (self.bucket.within(name)?, self.shipping.options(self.sync));
+        let bucket = super::bucket::of_database(&self.bucket, name)?;
+        let options = self.shipping.options(self.sync);
         Ok(Box::new(One(Shipper::start(db, self.dir.join(name), bucket, options)?)))
     }
 

@@ -20,6 +20,7 @@ mod options;
 mod profile;
 mod read_only;
 mod records;
+mod replica;
 mod reserved;
 mod salvage;
 mod serve_bench;

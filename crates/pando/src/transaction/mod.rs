@@ -383,18 +383,27 @@ impl Transaction {
     /// # Errors
     /// `Conflict` and `SnapshotTooOld`: nothing was written; run the transaction again. `Full`: nothing was written.
     /// `Indeterminate`: the commit was written, but its sync failed. `Latched`: an earlier failure stopped all
-    /// writing.
+    /// writing. `ReadOnly`: the database is a [replica](Database::set_replica), and the transaction wrote something.
     pub fn commit(self) -> Result<u64> {
         let Transaction { inner, shared, .. } = self;
         shared.pass_gate();
         let durability = inner.options().durability;
         let bytes = inner.bytes() as u64;
+        if shared.is_replica.load(Ordering::SeqCst) && inner.has_writes() {
+            return Err(is_replica());
+        }
         let applied = inner.apply()?;
         shared.finish_commit(applied, durability, bytes)
     }
 
     /// Rolls the transaction back. It does the same as dropping it, but explicitly.
     pub fn abort(self) {}
+}
+
+#[cold]
+fn is_replica() -> Error {
+    let message = "this database is a replica: make the change in the database that it follows";
+    Error::new(ErrorKind::ReadOnly, message)
 }
 
 impl Shared {

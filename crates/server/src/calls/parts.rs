@@ -1,6 +1,7 @@
 //! The parts of a server that handlers receive. Each handler names those that it uses.
 
 use crate::access::auth::Gatekeeper;
+use crate::data::followers::Followers;
 use crate::data::held::Data;
 use crate::data::v0::EntityTable;
 use crate::limits::connections::Connections;
@@ -36,6 +37,8 @@ pub struct Parts {
     pub watch: Arc<Watch>,
     /// Whether the databases are shipped.
     pub shipping: IsShipped,
+    /// The threads of a replica.
+    pub followers: Option<Arc<Followers>>,
     /// The OpenAPI document.
     pub document: fn() -> &'static str,
 }

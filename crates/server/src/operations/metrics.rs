@@ -3,6 +3,7 @@
 use crate::calls::parts::Parts;
 use crate::data::databases::Databases;
 use crate::data::held::Data;
+use crate::data::replicas::Lag;
 use crate::limits::connections::Connections;
 use crate::limits::room::Room;
 use crate::log::dropped_lines;
@@ -102,6 +103,11 @@ fn server(figures: &Figures, out: &mut String) {
             figures.room.streams() as u64,
         ),
         ("pando_open_databases", "Databases that are open.", figures.data.databases.all_open().len() as u64),
+        (
+            "pando_replica",
+            "1 if the server is a replica, 0 if it is a primary.",
+            u64::from(figures.data.databases.is_replica()),
+        ),
     ];
     for (name, help, value) in gauges {
         head(out, name, "gauge", help);
@@ -116,17 +122,25 @@ fn server(figures: &Figures, out: &mut String) {
     let _ = writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
 }
 
-/// Writes the progress of shipping of every open database.
+/// Writes the progress of shipping of every open database, and the lag of a replica.
 fn shipping(databases: &Databases, out: &mut String) {
-    let mut gauges: BTreeMap<&str, (&str, String)> = BTreeMap::new();
+    let replicas = databases.replicas().filter(|replicas| replicas.is_replica());
+    let mut gauges: BTreeMap<String, (&str, String)> = BTreeMap::new();
     for (database, open) in databases.all_open() {
-        for (name, help, value) in open.ship.iter().flat_map(|ship| ship.gauges()) {
-            let (_, samples) = gauges.entry(name).or_insert((help, String::new()));
-            let _ = writeln!(samples, "pando_ship_{name}{{database=\"{database}\"}} {value}");
+        let mut add = |name: String, help, value| {
+            let (_, samples) = gauges.entry(name.clone()).or_insert((help, String::new()));
+            let _ = writeln!(samples, "{name}{{database=\"{database}\"}} {value}");
+        };
+        for (name, help, value) in open.ship().into_iter().flat_map(|ship| ship.gauges()) {
+            add(format!("pando_ship_{name}"), help, value);
+        }
+        let lag = replicas.and_then(|replicas| replicas.lag(&database, &open.db));
+        for (name, help, value) in lag.iter().flat_map(Lag::gauges) {
+            add(format!("pando_replica_{name}"), help, value);
         }
     }
     for (name, (help, samples)) in gauges {
-        head(out, &format!("pando_ship_{name}"), "gauge", help);
+        head(out, &name, "gauge", help);
         out.push_str(&samples);
     }
 }

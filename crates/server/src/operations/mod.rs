@@ -2,8 +2,8 @@
 //!
 //! `v0`: the contract of one table. `entries`: single records. `ranges`: many records, and `upload`: imports. `batch`,
 //! `transaction`, `documents`, `statements` and `sql`, `tables`, `databases`, `maintenance` and `backup`, `changes`,
-//! `explain`, `advise`: the operations of that name. `health`, `metrics` and `debug`: for operators. `pages`: fixed
-//! pages.
+//! `explain`, `advise`, `promote`: the operations of that name. `health`, `metrics` and `debug`: for operators.
+//! `pages`: fixed pages.
 //!
 //! A handler finds a database and a table that are already open with one map look-up each, and hands everything else to
 //! threads that may wait.
@@ -21,6 +21,7 @@ pub mod health;
 pub mod maintenance;
 mod metrics;
 pub mod pages;
+pub mod promote;
 pub mod ranges;
 #[cfg_attr(not(feature = "sql"), path = "sql_absent.rs")]
 mod sql;

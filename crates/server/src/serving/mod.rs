@@ -3,5 +3,6 @@
 mod app;
 mod connection;
 mod lock;
+pub mod promote;
 pub mod serve;
 mod service;

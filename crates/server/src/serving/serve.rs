@@ -180,6 +180,9 @@ impl Server {
             let _ = thread.join();
         }
         app.parts.data.transactions.give_up_all();
+        if let Some(followers) = &app.parts.followers {
+            followers.stop();
+        }
         app.parts.data.databases.close_all()
     }
 }
