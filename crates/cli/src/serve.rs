@@ -4,15 +4,19 @@ use crate::args::Cli;
 use crate::failure::{Doing, Failure, Outcome};
 use crate::open::WriteArgs;
 use crate::output::say;
+#[cfg(feature = "ship")]
+use crate::ship::serving::Role;
 use crate::text;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, Parser};
+use server::following::Source;
 use server::log::Log;
 use server::{Config, Server};
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -130,6 +134,24 @@ pub struct ServeArgs {
     log: String,
 }
 
+impl ServeArgs {
+    /// Returns what the server follows, if it begins as a replica. A server that ships first restores an empty
+    /// directory.
+    fn source(&self, dir: &Path) -> Outcome<Option<Arc<dyn Source>>> {
+        #[cfg(feature = "ship")]
+        if self.follow.follow.is_none()
+            && let Some((url, role)) = self.ship.prepare(dir)?
+        {
+            return match role {
+                Role::Primary => Ok(None),
+                Role::Replica => self.follow.source_at(url).map(Some),
+            };
+        }
+        let _ = dir;
+        self.follow.source()
+    }
+}
+
 /// Inserts the options of the file in `--config` before those of the command line, which take precedence.
 pub fn expand(words: Vec<OsString>) -> Outcome<Vec<OsString>> {
     if words.get(1).is_none_or(|command| command != "serve") {
@@ -236,6 +258,7 @@ fn start_log(level: LevelFilter, lines: Log) {
 }
 
 fn serve(args: ServeArgs) -> Outcome {
+    let source = args.source(&args.dir)?;
     let mut config = Config::new(args.dir);
     config.listen = args.listen;
     config.memory_bytes = args.write.memory.memory;
@@ -264,7 +287,7 @@ fn serve(args: ServeArgs) -> Outcome {
     {
         config.shipping = args.ship.shipping(&config.dir, args.follow.follow.as_deref())?;
     }
-    config.source = args.follow.source()?;
+    config.source = source;
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;
     // The server runs even if this line cannot be written.

@@ -211,36 +211,40 @@ impl Follower {
         let live = Live { db: db.clone(), origin: None };
         let mut target = Live { db: db.clone(), origin: None };
         let identity = live.identity()?;
-        self.take_over_into(&mut target, identity, &mut || Ok(db.snapshot()?.commit_number()))
+        self.take_over_into(&mut target, identity, live.newest()?)
     }
 
     pub(crate) fn take_over_into(
         &mut self,
         target: &mut dyn Target,
         identity: Identity,
-        newest: &mut dyn FnMut() -> Result<u64>,
+        mut commit: u64,
     ) -> Result<u64> {
-        let mut last = None;
+        let mut refused: Option<(u64, Error)> = None;
         for _ in 0..TAKE_OVERS {
-            let commit = loop {
-                let advance = self.advance_into(target, newest()?)?;
+            loop {
+                let advance = self.advance_into(target, commit)?;
+                commit = advance.commit;
                 if !advance.has_moved {
-                    break advance.commit;
+                    break;
                 }
-            };
-            if last.as_ref().is_some_and(|(at, _)| *at == commit) {
+            }
+            // The same answer to the same claim.
+            if refused.as_ref().is_some_and(|(at, _)| *at == commit) {
                 break;
             }
             let origin = Some(Origin { lineage: self.lineage.id, commit });
             let candidate = Candidate { identity, origin, newest: commit, checksum: &|_| Ok(None) };
             match Writer::take_over(&self.lineage.bucket, &candidate) {
                 Ok(writer) => return Ok(writer.epoch()),
-                // The lineage went on meanwhile.
-                Err(error) if error.kind() == ErrorKind::Mismatch => last = Some((commit, error)),
+                // The lineage went on meanwhile, or what followed here was deleted: search again.
+                Err(error) if error.kind() == ErrorKind::Mismatch => {
+                    (self.position, refused) = (None, Some((commit, error)));
+                }
                 Err(error) => return Err(error),
             }
         }
         let faster = || Error::new(ErrorKind::Conflict, "the writer of the lineage was faster; try again");
-        Err(last.map_or_else(faster, |(_, error)| error))
+        Err(refused.map_or_else(faster, |(_, error)| error))
     }
 }

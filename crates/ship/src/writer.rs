@@ -166,6 +166,7 @@ impl Writer {
             number: tail.number + 1,
             is_fence: false,
             is_rebase: false,
+            is_release: false,
             first_commit: tail.last_commit + 1,
             last_commit: tail.last_commit,
             first_time_ms: tail.last_time_ms,
@@ -218,6 +219,11 @@ impl Writer {
         self.seal(head, Vec::new());
         let tail = self.pending.as_ref().expect("sealed").tail;
         (tail.number, tail.hash)
+    }
+
+    /// Makes an empty segment the next one, which says that this writer has ended in order. Nothing may follow.
+    pub fn prepare_release(&mut self) {
+        self.seal(Head { is_release: true, ..self.next_head() }, Vec::new());
     }
 
     fn seal(&mut self, head: Head, body: Vec<u8>) {

@@ -2,7 +2,6 @@
 
 use crate::failure::Outcome;
 use pando::{Database, Result};
-use server::DEFAULT_DATABASE;
 use server::following::{Feed, Source, Watch};
 use ship::{Bucket, Follower, Goal};
 use std::path::Path;
@@ -39,11 +38,7 @@ impl Source for FromBucket {
     }
 
     fn databases(&self) -> Result<Vec<String>> {
-        // A database that `pando ship` has shipped has the whole bucket.
-        match self.bucket.is_shipped()? {
-            true => Ok(vec![DEFAULT_DATABASE.to_owned()]),
-            false => self.bucket.databases(),
-        }
+        crate::ship::bucket::databases(&self.bucket)
     }
 
     fn copy(&self, name: &str, dir: &Path, _: &dyn Watch) -> Result<Box<dyn Feed>> {

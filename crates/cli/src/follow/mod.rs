@@ -8,4 +8,4 @@ mod bucket;
 mod http;
 pub mod promote;
 pub mod serving;
-mod source;
+pub mod source;

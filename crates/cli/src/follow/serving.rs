@@ -28,6 +28,12 @@ pub struct FollowArgs {
 }
 
 impl FollowArgs {
+    /// Returns the source at `address`, with the other options.
+    #[cfg(feature = "ship")]
+    pub fn source_at(&self, address: &str) -> Outcome<Arc<dyn Source>> {
+        source(address, self.primary.as_deref(), self.follow_interval)
+    }
+
     /// Returns the source of a replica; `None` for a primary.
     pub fn source(&self) -> Outcome<Option<Arc<dyn Source>>> {
         match &self.follow {

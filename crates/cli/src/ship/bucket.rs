@@ -29,6 +29,11 @@ pub fn of_database(bucket: &Bucket, name: &str) -> pando::Result<Bucket> {
     bucket.within(name)
 }
 
+/// Returns the names of the databases in the bucket of a server. A bucket that has one database has the default one.
+pub fn databases(bucket: &Bucket) -> pando::Result<Vec<String>> {
+    if bucket.is_shipped()? { Ok(vec![server::DEFAULT_DATABASE.to_owned()]) } else { bucket.databases() }
+}
+
 /// Parses `--at` and `--commit`.
 pub fn goal(at: Option<&str>, commit: Option<u64>) -> Outcome<Goal> {
     Ok(match (at, commit) {

@@ -403,3 +403,46 @@ fn a_replica_of_a_bucket_takes_over() {
     let again = Server::start_with(&third, &["--ship", &bucket, "--ship-mode", "sync"]);
     assert_eq!(again.ask("PUT", "/v0/entity?id=d", b"4").status, 201);
 }
+
+#[cfg(feature = "ship")]
+#[test]
+fn a_server_that_ships_is_restored_and_takes_over_what_was_released() {
+    let dir = tempfile::tempdir().unwrap();
+    let bucket = dir.path().join("bucket").to_str().unwrap().to_owned();
+    let ship = ["--ship", &bucket, "--ship-mode", "sync", "--follow-interval", "20ms"];
+    let at = |name: &str| dir.path().join(name);
+    let first = Server::start_with(&at("a"), &ship);
+    assert_eq!(first.ask("PUT", "/v1/databases/shop", b"{}").status, 201);
+    assert_eq!(first.ask("PUT", "/v0/entity?id=a", b"1").status, 201);
+    // It is alive, so the second one follows, or refuses.
+    let second = Server::start_with(&at("b"), &ship);
+    assert_eq!(json(&second.ask("GET", "/v1/server", b""))["role"], "replica");
+    assert_eq!(second.ask("GET", "/v0/entity?id=a", b"").text(), "1");
+    assert_eq!(second.ask("PUT", "/v0/entity?id=b", b"2").status, 503);
+    let none = at("none").to_str().unwrap().to_owned();
+    let refuse = ["serve", &none, "--ship", &bucket, "--ship-held", "refuse", "--listen", "127.0.0.1:0"];
+    assert!(failure(pando(refuse), 2).contains("has not ended in order"));
+    assert_eq!(first.ask("PUT", "/v0/entity?id=c", b"3").status, 201);
+    assert!(first.terminate().success());
+    drop(second);
+    // It was released: a replica that starts now becomes the primary, and has everything.
+    let second = Server::start_with(&at("b"), &ship);
+    assert_eq!(json(&second.ask("GET", "/v1/server", b""))["role"], "primary");
+    assert_eq!(second.ask("GET", "/v0/entity?id=c", b"").text(), "3");
+    assert_eq!(second.ask("PUT", "/v0/entity?id=d", b"4").status, 201);
+    assert!(second.terminate().success());
+    // And so does one with an empty directory.
+    let third = Server::start_with(&at("c"), &ship);
+    assert_eq!(third.ask("GET", "/v0/entity?id=d", b"").text(), "4");
+    assert_eq!(third.ask("GET", "/v1/databases/shop", b"").status, 200);
+    assert_eq!(third.ask("PUT", "/v0/entity?id=e", b"5").status, 201);
+    third.kill();
+    // A killed server has not released anything, and goes on where it was.
+    let third = Server::start_with(&at("c"), &ship);
+    assert_eq!(third.ask("PUT", "/v0/entity?id=f", b"6").status, 201);
+    let fourth = Server::start_with(&at("d"), &[&ship[..], &["--ship-held", "take-over"]].concat());
+    assert_eq!(fourth.ask("PUT", "/v0/entity?id=g", b"7").status, 201);
+    let fenced = third.ask("PUT", "/v0/entity?id=h", b"8");
+    assert!(fenced.status == 503 && fenced.text().contains("urn:pando:problem:fenced"), "{fenced:?}");
+    assert_eq!(fourth.ask("GET", "/v0/entity?id=f", b"").text(), "6");
+}

@@ -69,8 +69,17 @@ impl Open {
 
     /// Ships the remaining commits and closes the database.
     pub fn close(&self) -> Result<()> {
+        self.close_after(|ship| ship.end())
+    }
+
+    /// Does the same at the end of the server, which gives up its place in the bucket.
+    pub fn close_at_end(&self) -> Result<()> {
+        self.close_after(|ship| ship.release())
+    }
+
+    fn close_after(&self, end: impl FnOnce(&dyn Ship) -> Result<()>) -> Result<()> {
         if let Some(ship) = self.ship()
-            && let Err(error) = ship.end()
+            && let Err(error) = end(ship)
         {
             tracing::error!(%error, "not everything was shipped");
         }
