@@ -9,6 +9,7 @@ use crate::limits::room::Room;
 use crate::log::dropped_lines;
 use crate::watch::observe::{BUCKETS, Kind, Observed, bucket_end_ns};
 use crate::watch::watcher::Watch;
+use crate::wire::form::write_escaped;
 use crate::wire::problem::Answer;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -55,6 +56,7 @@ pub fn text(figures: &Figures, all_tables: bool) -> Answer<String> {
     server(figures, &mut out);
     databases(&figures.data.databases, all_tables, &mut out)?;
     shipping(&figures.data.databases, &mut out);
+    consumers(&figures.data.databases, &mut out)?;
     Ok(out)
 }
 
@@ -143,6 +145,36 @@ fn shipping(databases: &Databases, out: &mut String) {
         head(out, &name, "gauge", help);
         out.push_str(&samples);
     }
+}
+
+/// Writes how far each consumer of changes is behind.
+fn consumers(databases: &Databases, out: &mut String) -> Answer<()> {
+    let (mut lags, mut lost) = (String::new(), String::new());
+    for (database, open) in databases.all_open() {
+        let newest = open.db.snapshot()?.commit_number();
+        for consumer in open.db.consumers()? {
+            let mut name = Vec::new();
+            write_escaped(consumer.name.as_bytes(), &mut name);
+            let labels =
+                format!("{{database=\"{database}\",consumer=\"{}\"}}", String::from_utf8_lossy(&name));
+            let lag = newest.saturating_sub(consumer.position);
+            let _ = writeln!(lags, "pando_consumer_lag_commits{labels} {lag}");
+            let _ = writeln!(lost, "pando_consumer_lost{labels} {}", u8::from(consumer.is_lost));
+        }
+    }
+    if !lags.is_empty() {
+        let help = "Commits that the consumer has not acknowledged.";
+        head(out, "pando_consumer_lag_commits", "gauge", help);
+        out.push_str(&lags);
+        head(
+            out,
+            "pando_consumer_lost",
+            "gauge",
+            "1 if the consumer has fallen behind too far, and must begin again.",
+        );
+        out.push_str(&lost);
+    }
+    Ok(())
 }
 
 /// Writes the library's counters of every open database.

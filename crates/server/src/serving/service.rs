@@ -20,6 +20,7 @@ use crate::data::open::Open;
 use crate::data::replicas::{Replicas, redirected};
 use crate::limits::receive::{RequestBody, check_head, is_to_be_heard, lend, throw_away};
 use crate::routes::tree::Found;
+use crate::shipping::Ship;
 use crate::watch::slow::{Asked, Phases, Slow};
 use crate::watch::trace::{self, Line, REQUEST_ID};
 use crate::watch::watcher::Watch;
@@ -193,7 +194,7 @@ async fn run(
     }
     let (writing, uri) = (Writing { database: database.to_owned() }, call.uri.clone());
     let answer = writing.run(parts, (operation.run)(parts, call, body)).await;
-    // The server may have become a replica's primary, or the engine refused what looked like a read.
+    // The engine refuses what a replica may not commit.
     redirected(answer, parts.data.databases.replicas().map(|replicas| &**replicas), &uri)
 }
 
@@ -244,26 +245,30 @@ impl Writing {
         if (is_in_sync || (!is_named && is_complete))
             && let Some(open) = data.databases.get_open(&self.database)
         {
-            let newest = open.db.snapshot()?.commit_number();
-            if !is_named && is_complete && answer.status().is_success() {
-                answer.headers_mut().insert(COMMIT, newest.into());
+            // The database may have been closed since, which does not undo the write.
+            let newest = open.db.snapshot().map(|snapshot| snapshot.commit_number());
+            if let Ok(newest) = &newest
+                && !is_named
+                && is_complete
+                && answer.status().is_success()
+            {
+                answer.headers_mut().insert(COMMIT, (*newest).into());
             }
             if is_in_sync && let Some(ship) = open.ship() {
-                let (shipped, outcome) = oneshot::channel();
-                ship.when_shipped(newest, Box::new(|done| drop(shipped.send(done))));
-                match timeout(SHIPPED_WITHIN, outcome).await {
-                    Ok(Ok(done)) => done?,
-                    _ => {
-                        return Err(Problem::new(
-                            StatusCode::SERVICE_UNAVAILABLE,
-                            "not-shipped",
-                            NOT_SHIPPED,
-                        ));
-                    }
-                }
+                is_shipped(ship, newest?).await?;
             }
         }
         Ok(answer)
+    }
+}
+
+/// Waits until a commit is in the bucket.
+async fn is_shipped(ship: &dyn Ship, commit: u64) -> Answer<()> {
+    let (shipped, outcome) = oneshot::channel();
+    ship.when_shipped(commit, Box::new(|done| drop(shipped.send(done))));
+    match timeout(SHIPPED_WITHIN, outcome).await {
+        Ok(Ok(done)) => Ok(done?),
+        _ => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-shipped", NOT_SHIPPED)),
     }
 }
 
