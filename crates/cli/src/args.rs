@@ -5,8 +5,8 @@ use crate::ship;
 #[cfg(feature = "sql")]
 use crate::sql;
 use crate::{
-    advise, backup, changes, compact, crash, demo, explain, export, import, inspect, options, profile,
-    records, salvage, serve, token,
+    advise, backup, changes, compact, crash, demo, explain, export, follow, import, inspect, options,
+    profile, records, salvage, serve, token,
 };
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ Servers:
 
 Output:
   Data goes to standard output. Errors go to standard error, and so does progress if it is a terminal.
-  Only put, sql, serve, token, import, backup, restore, salvage, demo, kills, bench and profile create files.
+  Only put, sql, serve, promote, token, import, backup, restore, salvage, demo, kills, bench and profile create files.
 
 Examples:
   pando put shop fruit lemon yellow
@@ -116,6 +116,8 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         words: Vec<std::ffi::OsString>,
     },
+    /// Make a replica a primary: a running server, or the directory of one
+    Promote(follow::promote::PromoteArgs),
     /// Recommend a layout for each table, with the estimated cost of operations and of switching
     Advise(advise::AdviseArgs),
     /// Print counters and sizes of a database

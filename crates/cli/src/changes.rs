@@ -9,12 +9,13 @@ use crate::output;
 use crate::remote::{Remote, escape};
 use crate::signals;
 use clap::Args;
-use pando::{ChangesOptions, Error, ErrorKind};
+use pando::{Changes, ChangesOptions, Error, ErrorKind};
 use serde_json::Value;
 use server::Ended;
 use std::io::{BufRead, BufReader, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -24,7 +25,8 @@ last checkpoint are printed; a directory that another process has open for writi
 Examples:
   pando watch http://127.0.0.1:8080/shop
   pando watch http://127.0.0.1:8080/shop orders --from 1207 --prefix 2026-
-  pando watch shop | jq 'select(.op == \"put\") | .key'")]
+  pando watch shop | jq 'select(.op == \"put\") | .key'
+  pando watch shop --consumer mails")]
 pub struct WatchArgs {
     #[command(flatten)]
     database: Existing,
@@ -33,6 +35,10 @@ pub struct WatchArgs {
     /// Begin after the commit of this number; 0: as far back as possible
     #[arg(long, value_name = "N", default_value_t = 0)]
     from: u64,
+    /// Begin after what the consumer NAME of a directory has acknowledged, and acknowledge what is printed, so that the
+    /// next run continues there; create the consumer at the newest commit if there is none. The log keeps what it needs
+    #[arg(long, value_name = "NAME", conflicts_with = "from")]
+    consumer: Option<String>,
     /// Print only keys that begin with PREFIX
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
@@ -41,14 +47,24 @@ pub struct WatchArgs {
     wait: Option<u32>,
 }
 
+/// How often a consumer acknowledges what was printed: it takes flushes.
+const ACKNOWLEDGE: Duration = Duration::from_secs(1);
 /// How long a server waits for a change before it is asked again, in seconds.
 const ASK_SECONDS: u32 = 1;
 
 /// Runs `pando watch`.
 pub fn run(args: &WatchArgs) -> Outcome {
     match Remote::find(&args.database.dir)? {
+        Some(_) if args.consumer.is_some() => {
+            let message = "--consumer works on a directory; a client of a server keeps the number of the last commit, \
+                           and continues with --from";
+            Err(Failure::Usage(message.to_owned()))
+        }
         Some(remote) => follow(&remote, args),
-        None => print_all(args),
+        None => match &args.consumer {
+            Some(name) => print_for(name, args),
+            None => print_all(args),
+        },
     }
 }
 
@@ -60,14 +76,30 @@ fn print_all(args: &WatchArgs) -> Outcome {
                        watched only through it; if it is a server, run `pando watch http://HOST:PORT/DATABASE`";
         return Err(Error::new(ErrorKind::Locked, message).into());
     }
-    let mut options = ChangesOptions::default().after(args.from);
-    for table in &args.tables {
-        options = options.table(table);
-    }
-    if let Some(prefix) = &args.prefix {
-        options = options.prefix(prefix);
-    }
-    let mut changes = db.changes_with(options)?;
+    print(&mut db.changes_with(args.options())?, |_| Ok(()))
+}
+
+/// Prints what a consumer has not acknowledged, and acknowledges it.
+fn print_for(name: &str, args: &WatchArgs) -> Outcome {
+    let db = args.database.memory.builder().open(&args.database.dir)?;
+    let mut consumer = db.consumer(name)?;
+    let mut changes = consumer.changes_with(args.options())?;
+    let mut acknowledged = Instant::now();
+    print(&mut changes, |commit| {
+        if acknowledged.elapsed() >= ACKNOWLEDGE {
+            consumer.acknowledge(commit)?;
+            acknowledged = Instant::now();
+        }
+        Ok(())
+    })?;
+    // Commits that the filter left out are done as well.
+    consumer.acknowledge(changes.position())?;
+    drop((changes, consumer));
+    Ok(db.close()?)
+}
+
+/// Prints changes up to the end. Calls `printed` with the number of each commit that was written to standard output.
+fn print(changes: &mut Changes, mut printed: impl FnMut(u64) -> pando::Result<()>) -> Outcome {
     let mut out = output::stdout();
     while let Some(change) = changes.next()? {
         let print = |line: &[u8], _| out.write_all(line).and_then(|()| out.write_all(b"\n"));
@@ -75,8 +107,23 @@ fn print_all(args: &WatchArgs) -> Outcome {
             Ended::Unread(error) => Failure::from(error),
             Ended::Unwritten(error) => Failure::stdout(error),
         })?;
+        out.flush().map_err(Failure::stdout)?;
+        printed(change.commit_number())?;
     }
     out.flush().map_err(Failure::stdout)
+}
+
+impl WatchArgs {
+    fn options(&self) -> ChangesOptions {
+        let mut options = ChangesOptions::default().after(self.from);
+        for table in &self.tables {
+            options = options.table(table);
+        }
+        match &self.prefix {
+            Some(prefix) => options.prefix(prefix),
+            None => options,
+        }
+    }
 }
 
 /// Prints the past and new changes of a server until Ctrl-C.

@@ -12,8 +12,8 @@
 //! 4. [`changes`]: watch. [`import`]; [`export`] and [`export_typed`], which use each other; `ship`: buckets;
 //!    [`backup`]: backup and restore; [`salvage`] for damaged directories; `sql`; `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
-//! 6. [`token`]. [`serve`] and [`profile`], which runs any other command, use [`args`] (the command line), which lists
-//!    their arguments.
+//! 6. [`token`]. [`follow`]: replicas. [`serve`] and [`profile`], which runs any other command, use [`args`] (the
+//!    command line), which lists their arguments.
 //!
 //! Data is written to standard output. Standard error gets errors, and progress if it is a terminal. Commands that only
 //! read a database create nothing.
@@ -54,6 +54,7 @@ mod mcp;
 mod crash;
 mod demo;
 mod token;
+mod follow;
 mod serve;
 mod profile;
 mod args;
@@ -115,6 +116,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Ship { .. } => Err(failure::Failure::Usage(
             "this `pando` was built without shipping; build it with the feature `ship`, on by default".into(),
         )),
+        Command::Promote(args) => follow::promote::run(&args),
         Command::Token(args) => token::run(&args),
         #[cfg(feature = "sql")]
         Command::Sql(args) => sql::run(&args),

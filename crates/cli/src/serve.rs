@@ -4,15 +4,19 @@ use crate::args::Cli;
 use crate::failure::{Doing, Failure, Outcome};
 use crate::open::WriteArgs;
 use crate::output::say;
+#[cfg(feature = "ship")]
+use crate::ship::serving::Role;
 use crate::text;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, Parser};
+use server::following::Source;
 use server::log::Log;
 use server::{Config, Server};
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -131,6 +135,8 @@ pub struct ServeArgs {
     #[cfg(feature = "redis")]
     #[command(flatten)]
     redis: crate::redis::RedisArgs,
+    #[command(flatten)]
+    follow: crate::follow::serving::FollowArgs,
     #[cfg(feature = "ship")]
     #[command(flatten)]
     ship: crate::ship::serving::ServeShipArgs,
@@ -165,6 +171,24 @@ impl TlsArgs {
             (Some(chain), Some(key)) => Some(server::Certificate::Files { chain, key }),
             _ => self.tls_self_signed.then_some(server::Certificate::SelfSigned),
         }
+    }
+}
+
+impl ServeArgs {
+    /// Returns what the server follows, if it begins as a replica. A server that ships first restores an empty
+    /// directory.
+    fn source(&self, dir: &Path) -> Outcome<Option<Arc<dyn Source>>> {
+        #[cfg(feature = "ship")]
+        if self.follow.follow.is_none()
+            && let Some((url, role)) = self.ship.prepare(dir)?
+        {
+            return match role {
+                Role::Primary => Ok(None),
+                Role::Replica => self.follow.source_at(url).map(Some),
+            };
+        }
+        let _ = dir;
+        self.follow.source()
     }
 }
 
@@ -274,6 +298,7 @@ fn start_log(level: LevelFilter, lines: Log) {
 }
 
 fn serve(args: ServeArgs) -> Outcome {
+    let source = args.source(&args.dir)?;
     let mut config = Config::new(args.dir);
     config.listen = args.listen;
     config.unix_socket = args.unix_socket;
@@ -309,10 +334,11 @@ fn serve(args: ServeArgs) -> Outcome {
     limits.drain = Duration::from_secs(args.drain);
     #[cfg(feature = "ship")]
     {
-        config.shipping = args.ship.shipping(&config.dir)?;
+        config.shipping = args.ship.shipping(&config.dir, args.follow.follow.as_deref())?;
     }
     #[cfg(feature = "redis")]
     args.redis.add_to(&mut config);
+    config.source = source;
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;
     let scheme = if server.is_encrypted() { "https" } else { "http" };

@@ -1,5 +1,6 @@
 //! The configuration of a server.
 
+use crate::following::Source;
 use crate::shipping::Shipping;
 use pando::options::Value;
 use pando::{Database, Durability};
@@ -36,6 +37,8 @@ pub struct Config {
     /// The door for clients of Redis. With `None`, there is none.
     #[cfg(feature = "redis")]
     pub redis: Option<Redis>,
+    /// The databases that the server follows as a replica. With `None`, it is a primary.
+    pub source: Option<Arc<dyn Source>>,
     /// Limits on clients.
     pub limits: Limits,
 }
@@ -124,6 +127,7 @@ impl Config {
             shipping: None,
             #[cfg(feature = "redis")]
             redis: None,
+            source: None,
             limits: Limits::default(),
         }
     }

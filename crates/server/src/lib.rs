@@ -10,9 +10,11 @@
 //! The crate has one folder for each part, and the `mod.rs` of a folder lists its files. A part uses only the parts
 //! before it in this list:
 //!
-//! 1. [`shipping`]: the interface to the code that copies commits to a bucket. [`config`]: the configuration. [`log`]:
-//!    the server's log, which no request waits for.
-//! 2. `wire`: what is sent over the network: sockets, addresses, bodies, problems, records as bytes, the heads of requests.
+//! 1. [`shipping`]: the interface to the code that copies commits to a bucket. [`following`]: the interface to the code
+//!    with which a replica follows another server. [`config`]: the configuration. [`log`]: the server's log, which no
+//!    request waits for.
+//! 2. `wire`: what is sent over the network: sockets, addresses, bodies, problems, records as bytes, the heads of
+//!    requests.
 //! 3. `limits`: bounds on what requests use: threads, memory for bodies, places of streams, connections.
 //! 4. `watch`: what operators can observe: counts and latencies, slow requests, a log line for each request.
 //! 5. `data`: databases that are opened and closed as needed, single writes that are committed together, interactive
@@ -31,6 +33,7 @@
 #![deny(missing_docs, unsafe_code)]
 
 pub mod shipping;
+pub mod following;
 pub mod config;
 pub mod log;
 mod wire;
@@ -53,5 +56,7 @@ pub use config::Certificate;
 pub use config::Redis;
 pub use config::{Config, Limits};
 pub use data::databases::DEFAULT_DATABASE;
+pub use data::followers::followed_by;
 pub use send::changes::{Ended, change_lines};
+pub use serving::promote::promote;
 pub use serving::serve::Server;

@@ -40,4 +40,11 @@ pub trait Ship: Debug + Send + Sync {
     /// # Errors
     /// The error that kept the last commits from the bucket.
     fn end(&self) -> Result<()>;
+
+    /// Does what [`Ship::end`] does, and says in the bucket that this server has ended: another one can take its place
+    /// without asking.
+    ///
+    /// # Errors
+    /// As for [`Ship::end`].
+    fn release(&self) -> Result<()>;
 }

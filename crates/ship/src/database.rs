@@ -73,9 +73,9 @@ pub fn restore(
 }
 
 /// A database that is open.
-struct Live {
-    db: Database,
-    origin: Option<Origin>,
+pub(crate) struct Live {
+    pub db: Database,
+    pub origin: Option<Origin>,
 }
 
 impl Source for Live {
@@ -154,6 +154,16 @@ impl Target for Restored {
     }
 }
 
+impl Target for Live {
+    fn base(&mut self, _: &mut dyn Read) -> Result<u64> {
+        Err(Error::invalid("a database that is open is not restored"))
+    }
+
+    fn apply(&mut self, changes: &mut dyn Read) -> Result<()> {
+        self.db.apply_changes_across_forks(changes).map(drop)
+    }
+}
+
 fn check_empty(dir: &Path) -> Result<()> {
     let shown = dir.display();
     match fs::read_dir(dir) {
@@ -209,7 +219,7 @@ fn write_marker(dir: &Path, origin: Origin) -> Result<()> {
 }
 
 /// The marker of `dir`, if it has one.
-fn read_marker(dir: &Path) -> Result<Option<Origin>> {
+pub(crate) fn read_marker(dir: &Path) -> Result<Option<Origin>> {
     let path = dir.join(MARKER);
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,

@@ -82,6 +82,20 @@ impl Shipper {
     /// What kept the last commits from the bucket; `Fenced` if another writer has taken over.
     pub fn stop(&self) -> Result<()> {
         self.board.stop();
+        self.join()
+    }
+
+    /// Does what [`Shipper::stop`] does, and then says in the bucket that this writer has ended: another one can take
+    /// its place without asking. This one can be started again all the same, as long as none has.
+    ///
+    /// # Errors
+    /// As for [`Shipper::stop`].
+    pub fn release(&self) -> Result<()> {
+        self.board.release();
+        self.join()
+    }
+
+    fn join(&self) -> Result<()> {
         if let Some(thread) = lock(&self.thread).take() {
             // A panic has ended shipping with an error already.
             let _ = thread.join();

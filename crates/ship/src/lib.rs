@@ -12,7 +12,7 @@
 //! and `bucket` (requests whose outcome can be unknown), `parts`, `source` (what of a database is needed), `gather`,
 //! `lineage` (what a bucket has), `writer` (taking over, fencing, appending), `bases`, `options`, `retention`,
 //! `status`, `shipper` (the thread), `handle`, `restore`, `listing`, `database` (what is shipped and restored in
-//! earnest).
+//! earnest), `follower` (replicas).
 #![deny(missing_docs, unsafe_code)]
 
 mod name;
@@ -35,11 +35,13 @@ mod handle;
 mod restore;
 mod listing;
 mod database;
+mod follower;
 #[cfg(test)]
 mod tests;
 
 pub use bucket::Bucket;
 pub use database::restore;
+pub use follower::{Advance, Follower};
 pub use handle::Shipper;
 pub use listing::{Listing, Reach};
 pub use options::Options;

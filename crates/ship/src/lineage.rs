@@ -168,7 +168,7 @@ impl Lineage {
         if later { Err(self.missing(last + 1)) } else { Ok(()) }
     }
 
-    fn missing(&self, number: u64) -> Error {
+    pub fn missing(&self, number: u64) -> Error {
         let name = name::numbered(name::LOG, number);
         Error::corruption(format!("{}/{name} is missing, although later objects need it", self.bucket))
     }

@@ -22,6 +22,8 @@ pub struct Listing {
     pub newest_time_ms: u64,
     /// The number of the newest segment.
     pub newest_segment: u64,
+    /// Whether the newest writer has not said that it ended: it may be alive.
+    pub is_held: bool,
     /// The states that can be restored, oldest first.
     pub bases: Vec<Reach>,
 }
@@ -81,8 +83,19 @@ impl Bucket {
             newest_commit,
             newest_time_ms,
             newest_segment: head.map_or(0, |head| head.number),
+            is_held: head.is_some_and(|head| !head.is_release),
             bases,
         })
+    }
+
+    /// Returns whether the bucket holds a database whose newest writer has not [released](crate::Shipper::release) it.
+    /// That writer may be alive.
+    ///
+    /// # Errors
+    /// `Io` if the bucket cannot be reached; `Corruption` and `Foreign`, naming the object.
+    pub fn is_held(&self) -> Result<bool> {
+        let Some(lineage) = Lineage::open(self)? else { return Ok(false) };
+        Ok(lineage.tail()?.is_some_and(|tail| !tail.head.is_release))
     }
 
     /// Returns whether the bucket holds a shipped database.

@@ -94,6 +94,40 @@ pub(crate) fn run(
     restoring.log(first)
 }
 
+/// Applies what `target` lacks of `segment`, where `commit` is its last commit.
+///
+/// # Errors
+/// `Corruption` if the log has a gap there.
+pub(crate) fn apply(
+    lineage: &Lineage,
+    segment: &Segment,
+    commit: u64,
+    target: &mut dyn Target,
+) -> Result<Report> {
+    let report = Report { commit, ..Report::default() };
+    let mut restoring = Restoring { lineage, goal: Goal::Newest, target, progress: &mut |_| {}, report };
+    restoring.check_next(segment)?;
+    restoring.apply(segment)?;
+    Ok(restoring.report)
+}
+
+/// # Errors
+/// `Corruption` if `segment` is not the successor of the one with the hash `before`, or of an older epoch.
+pub(crate) fn check_chain(lineage: &Lineage, segment: &Segment, before: Hash, epoch: u64) -> Result<()> {
+    let named = |what: String| {
+        let name = name::numbered(name::LOG, segment.head.number);
+        Err(Error::corruption(format!("{}/{name}: {what}", lineage.bucket)))
+    };
+    if segment.head.previous != before {
+        let (expected, found) = (hex::encode(&before), hex::encode(&segment.head.previous));
+        return named(format!("expected {expected} as the hash of its predecessor, found {found}"));
+    }
+    if segment.author.epoch < epoch {
+        return named(format!("epoch {} comes after epoch {epoch}", segment.author.epoch));
+    }
+    Ok(())
+}
+
 /// The newest valid base that the goal admits, and its segment.
 fn choose(lineage: &Lineage, goal: Goal) -> Result<(Base, Segment)> {
     let mut oldest = None;
@@ -166,7 +200,7 @@ impl Restoring<'_> {
                 Some(next) => segment = next,
                 None => break,
             }
-            self.check_chain(&segment, before, epoch)?;
+            check_chain(self.lineage, &segment, before, epoch)?;
         }
         self.lineage.nothing_after(segment.head.number)?;
         match self.goal {
@@ -178,21 +212,6 @@ impl Restoring<'_> {
             }
             _ => Ok(self.report),
         }
-    }
-
-    fn check_chain(&self, segment: &Segment, before: Hash, epoch: u64) -> Result<()> {
-        let named = |what: String| {
-            let name = name::numbered(name::LOG, segment.head.number);
-            Err(Error::corruption(format!("{}/{name}: {what}", self.bucket())))
-        };
-        if segment.head.previous != before {
-            let (expected, found) = (hex::encode(&before), hex::encode(&segment.head.previous));
-            return named(format!("expected {expected} as the hash of its predecessor, found {found}"));
-        }
-        if segment.author.epoch < epoch {
-            return named(format!("epoch {} comes after epoch {epoch}", segment.author.epoch));
-        }
-        Ok(())
     }
 
     /// Whether the segment goes on where the database is.

@@ -4,7 +4,8 @@
 //! | offset | bytes | field |
 //! |---:|---:|---|
 //! | 0 | 8 | number |
-//! | 8 | 4 | flags: 1 fence, the first segment of an epoch; 2 rebase, begins after a base |
+//! | 8 | 4 | flags: 1 fence, the first segment of an epoch; 2 rebase, begins after a base; 4 release, without changes, the
+//! last one of a writer that ended in order |
 //! | 12 | 4 | compression of the body: 0 none, 1 LZ4 (one block) |
 //! | 16 | 8 | first commit; without changes, the last one plus 1 |
 //! | 24 | 8 | last commit that the log has with this segment |
@@ -39,6 +40,7 @@ use base::{Error, Result};
 pub(crate) const MOST_BODY_BYTES: usize = 64 << 20;
 const FENCE: u32 = 1;
 const REBASE: u32 = 2;
+const RELEASE: u32 = 4;
 
 /// What a segment says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,7 @@ pub(crate) struct Head {
     pub number: u64,
     pub is_fence: bool,
     pub is_rebase: bool,
+    pub is_release: bool,
     pub first_commit: u64,
     pub last_commit: u64,
     pub first_time_ms: u64,
@@ -88,7 +91,8 @@ pub(crate) fn encode(author: &Author, head: &Head, body: Vec<u8>) -> Vec<u8> {
     let (codec, stored) = format::pack(body);
     let mut out = Vec::with_capacity(128 + stored.len());
     out.put_u64(head.number);
-    out.put_u32(if head.is_fence { FENCE } else { 0 } | if head.is_rebase { REBASE } else { 0 });
+    let flags = [(head.is_fence, FENCE), (head.is_rebase, REBASE), (head.is_release, RELEASE)];
+    out.put_u32(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
     out.put_u32(codec as u32);
     for word in [head.first_commit, head.last_commit, head.first_time_ms, head.last_time_ms, head.count] {
         out.put_u64(word);
@@ -132,12 +136,13 @@ fn read_head(reader: &mut Reader<'_>) -> Option<(Head, Codec, u64)> {
     let (first_time_ms, last_time_ms) = (reader.u64()?, reader.u64()?);
     let (count, raw_bytes, previous) = (reader.u64()?, reader.u64()?, reader.array()?);
     let (last_change, base_commit, log_bytes) = (reader.u64()?, reader.u64()?, reader.u64()?);
-    (reader.u64()? == 0 && flags <= FENCE | REBASE).then_some(())?;
-    let (is_fence, is_rebase) = (flags & FENCE != 0, flags & REBASE != 0);
+    (reader.u64()? == 0 && flags <= FENCE | REBASE | RELEASE).then_some(())?;
+    let (is_fence, is_rebase, is_release) = (flags & FENCE != 0, flags & REBASE != 0, flags & RELEASE != 0);
     let head = Head {
         number,
         is_fence,
         is_rebase,
+        is_release,
         first_commit,
         last_commit,
         first_time_ms,
@@ -239,6 +244,7 @@ mod tests {
             number: 6,
             is_fence: false,
             is_rebase: true,
+            is_release: true,
             first_commit: 11,
             last_commit: 12,
             first_time_ms: 100,

@@ -49,6 +49,7 @@ pub(crate) struct Worker {
     base_bytes: u64,
     retention: Retention,
     stop_by: Option<Instant>,
+    has_released: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +77,7 @@ impl Worker {
             base_bytes: 0,
             retention: Retention::default(),
             stop_by: None,
+            has_released: false,
         })
     }
 
@@ -283,7 +285,7 @@ impl Worker {
                 }
                 None if stopping && self.writer().tail().last_commit >= newest => {
                     while self.delete_some() && !self.is_out_of_time() {}
-                    return Ok(());
+                    return self.release();
                 }
                 None if self.is_out_of_time() => {
                     return Err(Error::new(ErrorKind::Io, "the last commits were not shipped in time"));
@@ -291,6 +293,17 @@ impl Worker {
                 None => {}
             }
         }
+    }
+
+    /// Says that this writer has ended in order, if it is to.
+    fn release(&mut self) -> Result<()> {
+        if !self.board.is_releasing() || self.has_released {
+            return Ok(());
+        }
+        self.writer.as_mut().expect("the lineage was taken over").prepare_release();
+        // If the outcome is unknown, the next round settles it.
+        self.has_released = true;
+        self.settle()
     }
 
     /// Collects changes until a segment is due; `None` if there is none.

@@ -67,6 +67,8 @@ pub(crate) struct Board {
     inner: Mutex<Inner>,
     changed: Condvar,
     stopping: AtomicBool,
+    /// Whether the end is said in the bucket.
+    releasing: AtomicBool,
     /// The newest commit that somebody waits for.
     wanted: AtomicU64,
 }
@@ -180,6 +182,15 @@ impl Board {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.changed.notify_all();
+    }
+
+    pub fn release(&self) {
+        self.releasing.store(true, Ordering::SeqCst);
+        self.stop();
+    }
+
+    pub fn is_releasing(&self) -> bool {
+        self.releasing.load(Ordering::SeqCst)
     }
 
     pub fn is_stopping(&self) -> bool {

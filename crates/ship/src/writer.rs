@@ -126,6 +126,10 @@ impl Writer {
                 return Err(fenced(&self.lineage.bucket, self.author.epoch, tail.author.epoch));
             }
             self.tail = tail.as_ref().map_or(Tail::NONE, Tail::from_segment);
+            if tail.is_some_and(|tail| tail.author.fork != self.author.fork) {
+                // A copy writes the same change with its own fork, so the checksum would differ at its next start.
+                self.tail.last_change = 0;
+            }
             self.seal(Head { is_fence: true, ..self.next_head() }, Vec::new());
             let (number, bytes) =
                 self.pending.as_ref().map(|p| (p.tail.number, p.bytes.clone())).expect("sealed");
@@ -162,6 +166,7 @@ impl Writer {
             number: tail.number + 1,
             is_fence: false,
             is_rebase: false,
+            is_release: false,
             first_commit: tail.last_commit + 1,
             last_commit: tail.last_commit,
             first_time_ms: tail.last_time_ms,
@@ -214,6 +219,11 @@ impl Writer {
         self.seal(head, Vec::new());
         let tail = self.pending.as_ref().expect("sealed").tail;
         (tail.number, tail.hash)
+    }
+
+    /// Makes an empty segment the next one, which says that this writer has ended in order. Nothing may follow.
+    pub fn prepare_release(&mut self) {
+        self.seal(Head { is_release: true, ..self.next_head() }, Vec::new());
     }
 
     fn seal(&mut self, head: Head, body: Vec<u8>) {

@@ -21,6 +21,19 @@ pub fn connect(source: &Path) -> Outcome<Bucket> {
     Ok(Bucket::connect(url)?)
 }
 
+/// Returns the bucket of one database of a server: a folder of its name, or all of a bucket that has one database.
+pub fn of_database(bucket: &Bucket, name: &str) -> pando::Result<Bucket> {
+    if name == server::DEFAULT_DATABASE && bucket.is_shipped()? {
+        return Ok(bucket.clone());
+    }
+    bucket.within(name)
+}
+
+/// Returns the names of the databases in the bucket of a server. A bucket that has one database has the default one.
+pub fn databases(bucket: &Bucket) -> pando::Result<Vec<String>> {
+    if bucket.is_shipped()? { Ok(vec![server::DEFAULT_DATABASE.to_owned()]) } else { bucket.databases() }
+}
+
 /// Parses `--at` and `--commit`.
 pub fn goal(at: Option<&str>, commit: Option<u64>) -> Outcome<Goal> {
     Ok(match (at, commit) {

@@ -1,12 +1,17 @@
 //! `serve --ship`: ships each database of a server to its own folder of the bucket.
 
+use super::bucket;
 use super::command::ShippingArgs;
+use crate::failure::Outcome;
+use crate::output::say;
 use clap::{Args, ValueEnum};
 use pando::{Database, Error, ErrorKind, Result};
+use server::DEFAULT_DATABASE;
 use server::shipping::{Ship, Shipped, Shipping};
-use ship::{Bucket, Shipper, State};
-use std::path::PathBuf;
+use ship::{Bucket, Goal, Shipper, State};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The moment at which a write gets its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -15,6 +20,26 @@ pub enum Mode {
     Async,
     /// Respond when the write is durable here and in the bucket
     Sync,
+}
+
+/// What is done if another server holds the bucket from which an empty directory is restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Held {
+    /// Serve as a replica of the bucket, until `pando promote`
+    Replica,
+    /// End with an error
+    Refuse,
+    /// Restore, take over, and fence the other server
+    TakeOver,
+}
+
+/// What a server that ships begins as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It accepts writes, and ships them.
+    Primary,
+    /// It follows the bucket.
+    Replica,
 }
 
 /// Options of `serve`.
@@ -27,16 +52,67 @@ pub struct ServeShipArgs {
     /// Respond to writes when they are durable here (async), or when they are also in the bucket (sync)
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::Async, env = "PANDO_SHIP_MODE")]
     ship_mode: Mode,
+    /// If the directory is empty, it is restored from the bucket first. If another server ships to that bucket and has
+    /// not ended in order: follow the bucket as a replica, refuse to start, or take over and fence that server
+    #[arg(long, value_enum, value_name = "ACTION", default_value_t = Held::Replica, env = "PANDO_SHIP_HELD")]
+    ship_held: Held,
     #[command(flatten)]
     shipping: ShippingArgs,
 }
 
 impl ServeShipArgs {
     /// Returns the code that ships the databases of the server in `dir`, if they are shipped.
-    pub fn shipping(&self, dir: &std::path::Path) -> Result<Option<Arc<dyn Shipping>>> {
-        let Some(url) = &self.ship else { return Ok(None) };
+    /// A replica of the bucket `follows` ships to it once it has become the primary.
+    pub fn shipping(&self, dir: &Path, follows: Option<&str>) -> Result<Option<Arc<dyn Shipping>>> {
+        let follows = follows.filter(|address| !address.starts_with("http://"));
+        if let (Some(ship), Some(follows)) = (&self.ship, follows)
+            && ship != follows
+        {
+            let message = format!("a replica of {follows} can ship only there, and not to {ship}");
+            return Err(Error::invalid(message));
+        }
+        let Some(url) = self.ship.as_deref().or(follows) else { return Ok(None) };
         let (bucket, sync) = (Bucket::connect(url)?, self.ship_mode == Mode::Sync);
         Ok(Some(Arc::new(All { bucket, sync, shipping: self.shipping.clone(), dir: dir.to_owned() })))
+    }
+}
+
+impl ServeShipArgs {
+    /// Prepares the directory of a server that ships: restores it if it is empty. Returns the bucket, and what the
+    /// server begins as; `None` if it does not ship.
+    ///
+    /// A directory with a default database is complete: that one is restored last.
+    pub fn prepare(&self, dir: &Path) -> Outcome<Option<(&str, Role)>> {
+        let Some(url) = &self.ship else { return Ok(None) };
+        let bucket = Bucket::connect(url)?;
+        let followed = server::followed_by(dir)?;
+        if dir.join(DEFAULT_DATABASE).is_dir() && followed.is_none() {
+            return Ok(Some((url, Role::Primary)));
+        }
+        let mut names = bucket::databases(&bucket)?;
+        names.sort_by_key(|name| name == DEFAULT_DATABASE);
+        let of = |name: &String| bucket::of_database(&bucket, name);
+        let held = names.iter().map(|name| of(name)?.is_held()).collect::<Result<Vec<_>>>()?;
+        if held.contains(&true) && self.ship_held != Held::TakeOver {
+            if self.ship_held == Held::Replica {
+                return Ok(Some((url, Role::Replica)));
+            }
+            let message = format!(
+                "another server ships to {url}, and has not ended in order; with --ship-held replica this one \
+                 follows it, with --ship-held take-over it replaces it"
+            );
+            return Err(Error::new(ErrorKind::Mismatch, message).into());
+        }
+        if followed.is_some() {
+            // Its primary has ended, or is to be replaced.
+            let source = crate::follow::source::source(url, None, Duration::from_secs(1))?;
+            server::promote(dir, source, None)?;
+        }
+        for name in names.iter().filter(|name| !dir.join(name).is_dir()) {
+            let report = ship::restore(&of(name)?, Goal::Newest, dir.join(name), &mut |_| {})?;
+            let _ = say!("pando restored {name} from {url}, to commit {}", report.commit);
+        }
+        Ok(Some((url, Role::Primary)))
     }
 }
 
@@ -51,7 +127,8 @@ struct All {
 
 impl Shipping for All {
     fn begin(&self, name: &str, db: &Database) -> Result<Box<dyn Ship>> {
-        let (bucket, options) = (self.bucket.within(name)?, self.shipping.options(self.sync));
+        let bucket = bucket::of_database(&self.bucket, name)?;
+        let options = self.shipping.options(self.sync);
         Ok(Box::new(One(Shipper::start(db, self.dir.join(name), bucket, options)?)))
     }
 
@@ -113,5 +190,9 @@ impl Ship for One {
 
     fn end(&self) -> Result<()> {
         self.0.stop()
+    }
+
+    fn release(&self) -> Result<()> {
+        self.0.release()
     }
 }

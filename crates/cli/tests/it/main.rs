@@ -22,6 +22,7 @@ mod read_only;
 #[cfg(feature = "redis")]
 mod redis;
 mod records;
+mod replica;
 mod reserved;
 mod salvage;
 mod serve_bench;

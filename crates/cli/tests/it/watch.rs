@@ -131,3 +131,35 @@ fn the_bytes_of_a_server_feed_a_copy() {
     assert_eq!(follower.snapshot().unwrap().range(&table, ..).unwrap().count(), 100);
     assert_eq!(follower.get(&table, b"4-19").unwrap(), Some(vec![4; 3000]));
 }
+
+#[test]
+fn a_consumer_goes_on_where_it_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("default");
+    let path = home.to_str().unwrap();
+    let keys = |said: &str| -> Vec<String> {
+        let puts = lines(said).into_iter().filter(|line| line["op"] == "put");
+        puts.map(|line| line["key"].as_str().unwrap().to_owned()).collect()
+    };
+    text(pando(["put", path, "t", "before", "v"]));
+    // It begins at the newest commit.
+    assert_eq!(text(pando(["watch", path, "--consumer", "mails"])), "");
+    for key in ["a", "b"] {
+        text(pando(["put", path, "t", key, "v"]));
+    }
+    text(pando(["checkpoint", path]));
+    assert_eq!(keys(&text(pando(["watch", path, "--consumer", "mails"]))), ["a", "b"]);
+    assert_eq!(text(pando(["watch", path, "--consumer", "mails"])), "");
+    text(pando(["put", path, "t", "c", "v"]));
+    let server = Server::start(dir.path());
+    let metrics = server.ask("GET", "/metrics", b"").text().to_owned();
+    let line = "pando_consumer_lag_commits{database=\"default\",consumer=\"mails\"} ";
+    let lag = metrics.lines().find_map(|found| found.strip_prefix(line)?.parse::<u64>().ok());
+    // The put, and the table that a server creates.
+    assert_eq!(lag, Some(2), "{metrics}");
+    failure(pando(["watch", path, "--consumer", "mails"]), 4);
+    let address = format!("http://{}", server.address);
+    assert!(failure(pando(["watch", &address, "--consumer", "m"]), 2).contains("--from"));
+    drop(server);
+    assert_eq!(keys(&text(pando(["watch", path, "--consumer", "mails"]))), ["c"]);
+}

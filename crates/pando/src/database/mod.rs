@@ -17,6 +17,7 @@ use base::sync::lock;
 use base::{Error, Result};
 use gate::Gate;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     following: Option<Following>,
     builder: Builder,
     gate: Gate,
+    /// Whether [`Database::apply_changes`] alone may write.
+    pub is_replica: AtomicBool,
 }
 
 /// The number of attempts of [`Database::write`] without the gate.
@@ -87,16 +90,18 @@ impl Database {
         let signals = Arc::new(Signals::new(builder.lazy_interval, builder.watch.clone(), store.latencies()));
         let workers = if store.is_read_only() { None } else { Some(Workers::start(&store, &signals)?) };
         store.set_attendant(Box::new(Foreman(Arc::clone(&signals))));
-        let (workers, gate) = (Mutex::new(workers), Gate::default());
-        Ok(Database { shared: Arc::new(Shared { store, signals, workers, following: None, builder, gate }) })
+        let (workers, gate, is_replica) = (Mutex::new(workers), Gate::default(), AtomicBool::new(false));
+        let shared = Shared { store, signals, workers, following: None, builder, gate, is_replica };
+        Ok(Database { shared: Arc::new(shared) })
     }
 
     /// Returns a handle on `store`, which another process writes.
     pub(crate) fn follow(store: Arc<Store>, follower: Follower, builder: Builder) -> Result<Self> {
         let signals = Arc::new(Signals::new(builder.lazy_interval, builder.watch.clone(), store.latencies()));
         let following = Some(Following::start(follower, &signals)?);
-        let (workers, gate) = (Mutex::new(None), Gate::default());
-        Ok(Database { shared: Arc::new(Shared { store, signals, workers, following, builder, gate }) })
+        let (workers, gate, is_replica) = (Mutex::new(None), Gate::default(), AtomicBool::new(false));
+        let shared = Shared { store, signals, workers, following, builder, gate, is_replica };
+        Ok(Database { shared: Arc::new(shared) })
     }
 
     /// Returns whether another process has the database open for writing, and this process follows it; see
@@ -269,10 +274,37 @@ impl Database {
         Ok(result)
     }
 
-    /// Returns whether every call that would write fails; see [`Builder::read_only`].
+    /// Returns whether every call that would write fails; see [`Builder::read_only`] and [`Database::set_replica`].
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        self.shared.store.is_read_only()
+        self.shared.store.is_read_only() || self.is_replica()
+    }
+
+    /// Makes the database a replica, or ends that. In a replica, only [`Database::apply_changes`] and
+    /// [`Database::apply_changes_across_forks`] write; the commit of any other transaction that wrote something returns
+    /// `ReadOnly`. So the database cannot make a commit of its own, after which it could follow no more. This setting
+    /// is not stored: set it again after each opening, before the database is used.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let table = db.ensure_table("t")?;
+    /// db.set_replica(true);
+    /// assert_eq!(db.put(&table, b"k", b"v").unwrap_err().kind(), pando::ErrorKind::ReadOnly);
+    /// db.set_replica(false);
+    /// db.put(&table, b"k", b"v")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_replica(&self, is_replica: bool) {
+        self.shared.is_replica.store(is_replica, Ordering::SeqCst);
+    }
+
+    /// Returns whether only changes of another database are applied to this one; see [`Database::set_replica`].
+    #[inline]
+    #[must_use]
+    pub fn is_replica(&self) -> bool {
+        self.shared.is_replica.load(Ordering::SeqCst)
     }
 
     /// Returns a copy of the value of `key`, read through a new snapshot. `None` if the key does not exist.

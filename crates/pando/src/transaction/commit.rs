@@ -4,10 +4,16 @@
 use crate::database::Shared;
 #[cfg(feature = "aio")]
 use crate::transaction::Transaction;
-use base::Result;
+use base::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 use store::commit::Applied;
 use txn::Durability;
+
+#[cold]
+fn is_replica() -> Error {
+    let message = "this database is a replica: make the change in the database that it follows";
+    Error::new(ErrorKind::ReadOnly, message)
+}
 
 /// A commit that is in the log and the memtable, and not acknowledged yet.
 #[derive(Debug)]
@@ -22,6 +28,9 @@ impl Shared {
     pub(super) fn apply(&self, inner: store::Transaction) -> Result<Unflushed> {
         let durability = inner.options().durability;
         let bytes = inner.bytes() as u64;
+        if self.is_replica.load(Ordering::SeqCst) && inner.has_writes() {
+            return Err(is_replica());
+        }
         let applied = inner.apply()?;
         self.announce(&applied, durability);
         Ok(Unflushed { applied, bytes })

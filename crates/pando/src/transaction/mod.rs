@@ -384,7 +384,7 @@ impl Transaction {
     /// # Errors
     /// `Conflict` and `SnapshotTooOld`: nothing was written; run the transaction again. `Full`: nothing was written.
     /// `Indeterminate`: the commit was written, but its sync failed. `Latched`: an earlier failure stopped all
-    /// writing.
+    /// writing. `ReadOnly`: the database is a [replica](Database::set_replica), and the transaction wrote something.
     pub fn commit(self) -> Result<u64> {
         let Transaction { inner, shared, .. } = self;
         shared.pass_gate();

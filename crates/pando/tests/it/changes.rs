@@ -349,3 +349,39 @@ impl Write for Pipe {
         Ok(())
     }
 }
+
+#[test]
+fn a_replica_takes_changes_and_nothing_else() {
+    let (primary, replica) = (builder().in_memory().unwrap(), builder().in_memory().unwrap());
+    replica.set_replica(true);
+    assert!(replica.is_replica() && replica.is_read_only());
+    let mut random = Random::seeded(7);
+    let mut changes = primary.changes(0).unwrap();
+    commit_some(&primary, &mut random, 20);
+    replica.apply_changes(&mut &written(&mut changes).0[..]).unwrap();
+    assert!(export(&replica) == export(&primary));
+    let before = replica.snapshot().unwrap().commit_number();
+    let refused = |error: Option<pando::Error>| {
+        assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::ReadOnly), "seed 7: it made a commit");
+    };
+    refused(replica.create_table("own", &TableOptions::default()).err());
+    let table = replica.snapshot().unwrap().tables().unwrap()[0].clone();
+    refused(replica.put(&table, b"k", b"v").err());
+    refused(replica.write(|tx| tx.delete_range(&table, ..)).err());
+    // So many records are spilled before the commit.
+    let records = (0..200_000_u32).map(|n| Ok((n.to_be_bytes(), [7; 100])));
+    refused(replica.bulk_load(&table, records).err());
+    // A transaction that only reads commits.
+    let tx = replica.begin().unwrap();
+    tx.get(&table, b"k").unwrap();
+    tx.commit().unwrap();
+    assert_eq!(replica.snapshot().unwrap().commit_number(), before);
+    commit_some(&primary, &mut random, 20);
+    replica.apply_changes(&mut &written(&mut changes).0[..]).unwrap();
+    assert!(export(&replica) == export(&primary));
+    replica.set_replica(false);
+    replica.create_table("own", &TableOptions::default()).unwrap();
+    commit_some(&primary, &mut random, 1);
+    let bytes = written(&mut changes).0;
+    assert_eq!(replica.apply_changes(&mut &bytes[..]).unwrap_err().kind(), ErrorKind::Mismatch);
+}

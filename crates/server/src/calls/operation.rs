@@ -79,6 +79,9 @@ pub struct Operation {
     pub ends_with_client: bool,
     /// Whether the request sets its own duration, so that it never counts as slow.
     pub is_timed: bool,
+    /// Whether a replica runs the operation itself although its method is not GET, because it commits nothing, or
+    /// refuses what it would commit.
+    pub runs_on_replicas: bool,
 }
 
 impl Operation {
@@ -108,6 +111,7 @@ impl Operation {
             is_at_once: false,
             ends_with_client: false,
             is_timed: false,
+            runs_on_replicas: false,
         }
     }
 
@@ -163,6 +167,17 @@ impl Operation {
     pub const fn ending_with_client(mut self) -> Self {
         self.ends_with_client = true;
         self
+    }
+
+    /// Lets a replica run the operation itself.
+    pub const fn on_replicas(mut self) -> Self {
+        self.runs_on_replicas = true;
+        self
+    }
+
+    /// Returns whether a replica has to leave the operation to its primary.
+    pub fn is_of_primary(&self) -> bool {
+        !(self.runs_on_replicas || self.method == "GET" || self.method == "HEAD")
     }
 
     /// Marks the duration as set by the request.

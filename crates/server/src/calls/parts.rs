@@ -1,6 +1,7 @@
 //! The parts of a server that handlers receive. Each handler names those that it uses.
 
 use crate::access::auth::Gatekeeper;
+use crate::data::followers::Followers;
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
 use crate::data::v0::EntityTable;
@@ -42,6 +43,8 @@ pub struct Parts {
     /// The door for clients of Redis.
     #[cfg(feature = "redis")]
     pub redis: Arc<std::sync::OnceLock<resp::Door>>,
+    /// The threads of a replica.
+    pub followers: Option<Arc<Followers>>,
     /// The OpenAPI document.
     pub document: fn() -> &'static str,
 }

@@ -12,6 +12,7 @@ use crate::data::inside::{Inside, remove};
 use crate::data::names::{MAX_NAME_BYTES, is_name};
 use crate::data::open::Open;
 use crate::data::places::{Place, Places};
+use crate::data::replicas::Replicas;
 use crate::shipping::Shipping;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
@@ -26,6 +27,8 @@ use tokio::sync::Semaphore;
 pub const DEFAULT_DATABASE: &str = "default";
 /// The prefix of the directory of a dropped database.
 const DROPPED: &str = ".dropped-";
+/// The prefix of the directory of a copy that is not complete.
+const COPYING: &str = ".copying-";
 /// The number of seconds without use after which a database is closed while memory is short.
 const IDLE_TICKS: u64 = 2;
 /// How long a drop waits for requests that use the database.
@@ -42,6 +45,8 @@ pub struct Databases {
     memory: Arc<Semaphore>,
     places: Places,
     shipping: Option<Arc<dyn Shipping>>,
+    /// The state of a server that began as a replica.
+    replicas: Option<Arc<Replicas>>,
 }
 
 fn check_name(name: &str) -> Answer<()> {
@@ -68,12 +73,91 @@ impl Databases {
         let failed = |error| Error::io(format!("read the directory {}", dir.display()), error);
         for entry in fs::read_dir(dir).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(DROPPED.as_bytes())) {
+            let begins = |prefix: &&str| {
+                let name = path.file_name();
+                name.is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
+            };
+            if [DROPPED, COPYING].iter().any(begins) {
                 remove(&path)?;
             }
         }
         let (dir, memory, places) = (dir.to_owned(), Open::memory(), Places::default());
-        Ok(Databases { dir, budget, durability, most_open, memory, places, shipping })
+        Ok(Databases { dir, budget, durability, most_open, memory, places, shipping, replicas: None })
+    }
+
+    /// Makes the server a replica. It is called before a database is opened.
+    pub fn follow(&mut self, replicas: Arc<Replicas>) {
+        self.replicas = Some(replicas);
+    }
+
+    /// Returns the state of a server that began as a replica; `None` for any other.
+    #[inline]
+    pub fn replicas(&self) -> Option<&Arc<Replicas>> {
+        self.replicas.as_ref()
+    }
+
+    /// Returns whether the server is a replica now.
+    #[inline]
+    pub fn is_replica(&self) -> bool {
+        self.replicas.as_ref().is_some_and(|replicas| replicas.is_replica())
+    }
+
+    /// Returns the directory that holds the databases.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Returns the directory of the database `name`, whether it exists or not.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Returns the directory into which the database `name` is copied. It does not exist.
+    pub fn copying(&self, name: &str) -> Result<PathBuf> {
+        let path = self.dir.join(format!("{COPYING}{name}"));
+        if path.exists() {
+            remove(&path)?;
+        }
+        Ok(path)
+    }
+
+    /// Puts the complete copy in [`Databases::copying`] in the place of the database `name`, and opens it. Returns
+    /// `None` if requests use the database for too long: try again.
+    pub fn replace(&self, name: &str) -> Answer<Option<Arc<Open>>> {
+        check_name(name)?;
+        let copy = self.dir.join(format!("{COPYING}{name}"));
+        let failed = |error| Error::io(format!("replace the database {name}"), error);
+        self.at_gate(name, |place| {
+            if !place.close(DROP_PATIENCE)? {
+                return Ok(None);
+            }
+            let path = self.dir.join(name);
+            let aside = self.dir.join(format!("{DROPPED}{name}-{}", self.places.tick()));
+            let has_old = path.is_dir();
+            if has_old {
+                fs::rename(&path, &aside).map_err(failed)?;
+            }
+            fs::rename(&copy, &path).map_err(failed)?;
+            fs::File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+            if has_old {
+                remove(&aside)?;
+            }
+            let db = self.with_room(|| self.builder().open(&path))?;
+            self.install(place, db).map(Some)
+        })
+    }
+
+    /// Makes every open database accept writes, and begins to ship it if databases are shipped. It is called once,
+    /// after the server has become a primary.
+    pub fn begin_writing(&self) -> Result<()> {
+        for (name, open) in self.all_open() {
+            open.db.set_replica(false);
+            // One that was opened since is shipped already.
+            if let Some(shipping) = self.shipping.as_ref().filter(|_| open.ship().is_none()) {
+                open.set_ship(shipping.begin(&name, &open.db)?);
+            }
+        }
+        Ok(())
     }
 
     /// Advances the clock of [`Databases::close_idle`].
@@ -250,13 +334,16 @@ impl Databases {
     }
 
     fn install(&self, place: &Place, db: Database) -> Answer<Arc<Open>> {
-        let ship = self.shipping.as_ref().map(|shipping| shipping.begin(&place.name, &db)).transpose()?;
+        let is_replica = self.is_replica();
+        db.set_replica(is_replica);
+        let shipping = self.shipping.as_ref().filter(|_| !is_replica);
+        let ship = shipping.map(|shipping| shipping.begin(&place.name, &db)).transpose()?;
         Ok(self.places.install(place, Open::new(db, Arc::clone(&self.memory), ship)))
     }
 
     /// Begins to ship each database by opening it. A database that cannot be opened is logged.
     pub fn begin_shipping(&self) -> Result<()> {
-        if self.shipping.is_some() {
+        if self.shipping.is_some() && !self.is_replica() {
             // Databases beyond the limit of open ones are shipped when they are used.
             let names = self.names().map_err(Problem::into_error)?;
             for name in names.into_iter().take(self.most_open) {

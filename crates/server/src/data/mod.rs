@@ -2,12 +2,14 @@
 
 pub mod conditions;
 pub mod databases;
+pub mod followers;
 pub mod held;
 pub mod hrana_streams;
 pub mod inside;
 pub mod names;
 pub mod open;
 pub mod places;
+pub mod replicas;
 pub mod transactions;
 pub mod v0;
 pub mod writer;

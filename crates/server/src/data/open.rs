@@ -6,15 +6,15 @@ use crate::shipping::Ship;
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
 use pando::{Database, Resident, Result, Table, TableOptions};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 
 /// A database that is open.
 #[derive(Debug)]
 pub struct Open {
     /// The code that ships the database, if it is shipped.
-    pub ship: Option<Box<dyn Ship>>,
+    ship: OnceLock<Box<dyn Ship>>,
     /// Whether the log already has the reason why shipping ended.
     failure_is_logged: AtomicBool,
     /// The database.
@@ -36,7 +36,7 @@ impl Open {
     /// Wraps an open database; `memory` is that of waiting writes, over all databases.
     pub fn new(db: Database, memory: Arc<Semaphore>, ship: Option<Box<dyn Ship>>) -> Self {
         Open {
-            ship,
+            ship: ship.map_or_else(OnceLock::new, OnceLock::from),
             failure_is_logged: AtomicBool::new(false),
             writer: Writer::new(db.clone(), memory),
             #[cfg(feature = "sql")]
@@ -46,9 +46,20 @@ impl Open {
         }
     }
 
+    /// Returns the code that ships the database, if it is shipped.
+    pub fn ship(&self) -> Option<&dyn Ship> {
+        self.ship.get().map(|ship| &**ship)
+    }
+
+    /// Begins to ship the database, which is not shipped yet.
+    pub fn set_ship(&self, ship: Box<dyn Ship>) {
+        // If it is shipped already, the new one ends.
+        let _ = self.ship.set(ship);
+    }
+
     /// Logs once why shipping ended.
     pub fn log_failure_of_shipping(&self, name: &str) {
-        let failure = self.ship.as_ref().and_then(|ship| ship.failure());
+        let failure = self.ship().and_then(|ship| ship.failure());
         if let Some(error) = failure
             && !self.failure_is_logged.swap(true, Ordering::SeqCst)
         {
@@ -58,8 +69,17 @@ impl Open {
 
     /// Ships the remaining commits and closes the database.
     pub fn close(&self) -> Result<()> {
-        if let Some(ship) = &self.ship
-            && let Err(error) = ship.end()
+        self.close_after(|ship| ship.end())
+    }
+
+    /// Does the same at the end of the server, which gives up its place in the bucket.
+    pub fn close_at_end(&self) -> Result<()> {
+        self.close_after(|ship| ship.release())
+    }
+
+    fn close_after(&self, end: impl FnOnce(&dyn Ship) -> Result<()>) -> Result<()> {
+        if let Some(ship) = self.ship()
+            && let Err(error) = end(ship)
         {
             tracing::error!(%error, "not everything was shipped");
         }

@@ -171,13 +171,13 @@ impl Places {
         count - surplus
     }
 
-    /// Closes all databases, even after an error, and returns the first error.
+    /// Closes all databases at the end of the server, even after an error, and returns the first error.
     pub fn close_all(&self) -> Result<()> {
         let mut outcome = Ok(());
         for place in self.by_name.load().values() {
             let _gate = locked(&place.gate);
             if let Some(open) = place.open.swap(None) {
-                outcome = outcome.and(open.close());
+                outcome = outcome.and(open.close_at_end());
             }
         }
         outcome

@@ -1,7 +1,7 @@
 //! The one table of `/v0`, in the default database, which is always open.
 
 use crate::data::open::Open;
-use crate::wire::problem::Answer;
+use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
 use pando::{ErrorKind, Layout, Result, Table, TableOptions};
 use std::sync::Arc;
@@ -12,9 +12,16 @@ const NAME: &str = "entity";
 /// The table and its database.
 #[derive(Debug)]
 pub struct EntityTable {
-    /// The default database.
-    pub open: Arc<Open>,
-    table: ArcSwap<Table>,
+    current: ArcSwap<Current>,
+}
+
+/// What requests use: both at once, because a handle belongs to one opening of the database.
+#[derive(Debug)]
+struct Current {
+    /// The default database; `None` while a replica replaces it by a new copy.
+    open: Option<Arc<Open>>,
+    /// `None` in a replica whose primary has no such table yet.
+    table: Option<Table>,
 }
 
 /// Returns the options with which the table is created.
@@ -22,36 +29,72 @@ fn options() -> TableOptions {
     TableOptions::with_layout(Layout::Lsm)
 }
 
+/// Finds the table, and creates it in a database that may be written to.
+fn table_of(open: &Open) -> Result<Option<Table>> {
+    if open.db.is_replica() {
+        return open.db.snapshot()?.table(NAME);
+    }
+    open.table_or_create(NAME, &options()).map(Some)
+}
+
 impl EntityTable {
     /// Opens the table in the default database `open`, and creates it if it does not exist.
     pub fn new(open: Arc<Open>) -> Result<Self> {
-        let table = ArcSwap::from_pointee(open.table_or_create(NAME, &options())?);
-        Ok(EntityTable { open, table })
+        let entity = EntityTable { current: ArcSwap::from_pointee(Current { open: None, table: None }) };
+        entity.attach(open)?;
+        Ok(entity)
     }
 
-    /// Runs `with` on the handle that was used last.
+    /// Uses the table in `open` from now on.
+    pub fn attach(&self, open: Arc<Open>) -> Result<()> {
+        let table = table_of(&open)?;
+        self.current.store(Arc::new(Current { open: Some(open), table }));
+        Ok(())
+    }
+
+    /// Releases the database, so that it can be closed.
+    pub fn detach(&self) {
+        self.current.store(Arc::new(Current { open: None, table: None }));
+    }
+
+    /// Returns the default database.
+    ///
+    /// # Errors
+    /// 503 while it is being replaced.
+    pub fn open(&self) -> Answer<Arc<Open>> {
+        let being_replaced = || Problem::busy("the database is being replaced by a new copy");
+        self.current.load().open.clone().ok_or_else(being_replaced)
+    }
+
+    /// Runs `with` on the handle that was used last; `None` if there is none.
     #[inline]
-    pub fn with_known<T>(&self, with: impl FnOnce(&Open, &Table) -> T) -> T {
-        with(&self.open, &self.table.load())
+    pub fn with_known<T>(&self, with: impl FnOnce(&Open, &Table) -> T) -> Option<T> {
+        let current = self.current.load();
+        Some(with(current.open.as_deref()?, current.table.as_ref()?))
     }
 
     /// Returns a clone of the handle that was used last.
-    pub fn known(&self) -> Table {
-        Table::clone(&self.table.load())
+    pub fn known(&self) -> Option<Table> {
+        self.current.load().table.clone()
     }
 
     /// Returns the table, and creates it again if it was dropped. Waits for the disk.
     pub fn made_again(&self) -> Answer<Table> {
-        let table = self.open.table_or_create(NAME, &options())?;
-        self.table.store(Arc::new(table.clone()));
+        let open = self.open()?;
+        let missing = || Problem::not_found(format!("there is no table {NAME:?}"));
+        let table = table_of(&open)?.ok_or_else(missing)?;
+        self.current.store(Arc::new(Current { open: Some(open), table: Some(table.clone()) }));
         Ok(table)
     }
 
     /// Runs `work` on the table. If the table was dropped, creates it and runs `work` on the new one.
     pub fn on_table<T>(&self, work: impl Fn(&Arc<Open>, &Table) -> Result<T>) -> Answer<T> {
-        match work(&self.open, &self.table.load()) {
-            Err(error) if error.kind() == ErrorKind::Missing => Ok(work(&self.open, &self.made_again()?)?),
-            done => Ok(done?),
+        let open = self.open()?;
+        let done = self.known().map(|table| work(&open, &table));
+        match done {
+            Some(Err(error)) if error.kind() == ErrorKind::Missing => Ok(work(&open, &self.made_again()?)?),
+            Some(done) => Ok(done?),
+            None => Ok(work(&open, &self.made_again()?)?),
         }
     }
 }

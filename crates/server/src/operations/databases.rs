@@ -5,6 +5,7 @@ use crate::calls::call::{Call, json_body};
 use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
 use crate::calls::operation::{Access, Operation};
 use crate::data::held::Data;
+use crate::data::replicas::Lag;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
@@ -136,15 +137,20 @@ async fn drop_database(data: Arc<Data>, call: Call) -> Answer {
     Ok(done(None))
 }
 
-/// Handles GET: the library's counters and the progress of shipping.
+/// Handles GET: the library's counters, the progress of shipping, and the lag of a replica.
 async fn stats(data: Arc<Data>, call: Call) -> Answer {
-    let open = data.database(call.target().database()).await?;
+    let name = call.target().database().to_owned();
+    let open = data.database(&name).await?;
     let counted = hand_off(move || {
         let mut counted = numbers(&open.db.stats()?);
-        let shipped = open.ship.iter().flat_map(|ship| ship.gauges());
+        let shipped = open.ship().into_iter().flat_map(|ship| ship.gauges());
         if let Value::Object(counted) = &mut counted {
             // All other values are whole numbers, so fractions of a second are cut off.
             counted.extend(shipped.map(|(name, _, value)| (format!("ship_{name}"), (value as u64).into())));
+            let replicas = data.databases.replicas().filter(|replicas| replicas.is_replica());
+            let lag = replicas.and_then(|replicas| replicas.lag(&name, &open.db));
+            let lag = lag.iter().flat_map(Lag::gauges);
+            counted.extend(lag.map(|(name, _, value)| (format!("replica_{name}"), (value as u64).into())));
         }
         Ok(counted)
     });

@@ -3,7 +3,10 @@
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
 use crate::calls::operation::{Access, Operation};
+use crate::data::databases::{DEFAULT_DATABASE, Databases};
+use crate::data::held::Data;
 use crate::data::open::Open;
+use crate::data::replicas::Lag;
 use crate::limits::connections::Connections;
 use crate::limits::handoff::hand_off;
 use crate::operations::metrics::{self, Figures};
@@ -36,7 +39,7 @@ pub const OPERATIONS: &[Operation] = &[
         Access::Nothing,
         Kind::Other,
         "Check that the server accepts requests, including writes",
-        |parts, _, _| Box::pin(readyz(parts.connections(), Arc::clone(&parts.entity.open))),
+        |parts, _, _| Box::pin(readyz(parts.connections(), parts.data(), parts.entity.open())),
     )
     .answers(&[(200, "It does"), (503, "It does not")])
     .sends(&["text/plain"])
@@ -68,19 +71,32 @@ pub const OPERATIONS: &[Operation] = &[
 
 /// Reports whether the server can serve requests, including writes: it is not ending, and the default database accepts
 /// commits and has room for them.
-async fn readyz(connections: Arc<Connections>, default: Arc<Open>) -> Answer {
+///
+/// A replica is ready when its default database can be read; the response has its lag.
+async fn readyz(connections: Arc<Connections>, data: Arc<Data>, default: Answer<Arc<Open>>) -> Answer {
     if connections.is_ending() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the server is shutting down"));
     }
+    let not_ready =
+        |problem: Problem| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", problem.detail);
+    let default = default.map_err(not_ready)?;
+    let replicas = data.databases.replicas().filter(|replicas| replicas.is_replica());
+    let lag = replicas.and_then(|replicas| replicas.lag(DEFAULT_DATABASE, &default.db));
     // After a failure that stopped all writing, every sync returns that error.
     let looked = hand_off(move || {
         default.db.sync()?;
         default.db.short_of_room().map_or(Ok(()), |short| Err(short.into()))
     });
-    looked
-        .await
-        .map_err(|problem| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", problem.detail))?;
-    Ok(whole("text/plain", "ready\n"))
+    looked.await.map_err(not_ready)?;
+    Ok(whole(
+        "text/plain",
+        match lag {
+            None => "ready\n".to_owned(),
+            Some(Lag { commits, seconds, .. }) => {
+                format!("ready\nreplica: lag_commits={commits} lag_seconds={seconds:.3}\n")
+            }
+        },
+    ))
 }
 
 async fn show_metrics(figures: Figures, call: Call) -> Answer {
@@ -108,8 +124,32 @@ fn server(figures: &Figures) -> Value {
         "hrana_streams": figures.hrana.count(),
         "streams": figures.room.streams(),
         "open_databases": figures.data.databases.all_open().len(),
+        "role": if figures.data.databases.is_replica() { "replica" } else { "primary" },
+        "replica": replica(&figures.data.databases),
         "requests": kinds,
     })
+}
+
+/// Returns what a replica follows, and the lag of each database; null for a primary.
+fn replica(databases: &Databases) -> Value {
+    let Some(replicas) = databases.replicas().filter(|replicas| replicas.is_replica()) else {
+        return Value::Null;
+    };
+    let lag = |(name, open): (String, Arc<Open>)| {
+        let lag = replicas.lag(&name, &open.db)?;
+        let described = json!({
+            "up": lag.is_up,
+            "applied_commit": lag.applied_commit,
+            "newest_commit": lag.newest_commit,
+            "lag_commits": lag.commits,
+            "lag_seconds": lag.seconds,
+            "copies": lag.copies,
+            "error": lag.error,
+        });
+        Some((name, described))
+    };
+    let lags: Map<String, Value> = databases.all_open().into_iter().filter_map(lag).collect();
+    json!({ "source": replicas.source.address(), "primary": replicas.source.primary(), "databases": lags })
 }
 
 fn requests(observed: &Observed, kind: Kind) -> Value {

@@ -28,7 +28,8 @@ pub const OPERATIONS: &[Operation] = &[
         "Write a checkpoint: merge all logged changes into the data file",
         |parts, call, _| Box::pin(checkpoint(parts.data(), parts.room(), call)),
     )
-    .answers(&[DONE, MISSING, FULL]),
+    .answers(&[DONE, MISSING, FULL])
+    .on_replicas(),
     Operation::new(
         "POST",
         "/v1/databases/{database}/compact",
@@ -37,7 +38,8 @@ pub const OPERATIONS: &[Operation] = &[
         "Shrink the files of the database",
         |parts, call, _| Box::pin(compact(parts.data(), parts.room(), call)),
     )
-    .answers(&[(200, "JSON"), MISSING, FULL]),
+    .answers(&[(200, "JSON"), MISSING, FULL])
+    .on_replicas(),
     Operation::new(
         "POST",
         "/v1/databases/{database}/check",
@@ -46,7 +48,8 @@ pub const OPERATIONS: &[Operation] = &[
         "Verify everything on disk",
         |parts, call, _| Box::pin(check(parts.data(), parts.room(), call)),
     )
-    .answers(&[(200, "JSON: `sound`, and the problems found"), MISSING]),
+    .answers(&[(200, "JSON: `sound`, and the problems found"), MISSING])
+    .on_replicas(),
     Operation::new(
         "POST",
         "/v1/databases/{database}/sync",
@@ -55,7 +58,8 @@ pub const OPERATIONS: &[Operation] = &[
         "Sync: make every commit durable",
         |parts, call, _| Box::pin(sync(parts.data(), parts.room(), call)),
     )
-    .answers(&[DONE, MISSING]),
+    .answers(&[DONE, MISSING])
+    .on_replicas(),
 ];
 
 /// Handles POST.

@@ -4,11 +4,13 @@ use crate::calls::parts::Parts;
 use crate::data::databases::Databases;
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
+use crate::data::replicas::Lag;
 use crate::limits::connections::Connections;
 use crate::limits::room::Room;
 use crate::log::dropped_lines;
 use crate::watch::observe::{BUCKETS, Kind, Observed, bucket_end_ns};
 use crate::watch::watcher::Watch;
+use crate::wire::form::write_escaped;
 use crate::wire::problem::Answer;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -67,6 +69,7 @@ pub fn text(figures: &Figures, all_tables: bool) -> Answer<String> {
     if let Some(door) = figures.redis.get() {
         out.push_str(&door.prometheus());
     }
+    consumers(&figures.data.databases, &mut out)?;
     Ok(out)
 }
 
@@ -116,6 +119,11 @@ fn server(figures: &Figures, out: &mut String) {
             figures.room.streams() as u64,
         ),
         ("pando_open_databases", "Databases that are open.", figures.data.databases.all_open().len() as u64),
+        (
+            "pando_replica",
+            "1 if the server is a replica, 0 if it is a primary.",
+            u64::from(figures.data.databases.is_replica()),
+        ),
     ];
     for (name, help, value) in gauges {
         head(out, name, "gauge", help);
@@ -130,19 +138,57 @@ fn server(figures: &Figures, out: &mut String) {
     let _ = writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
 }
 
-/// Writes the progress of shipping of every open database.
+/// Writes the progress of shipping of every open database, and the lag of a replica.
 fn shipping(databases: &Databases, out: &mut String) {
-    let mut gauges: BTreeMap<&str, (&str, String)> = BTreeMap::new();
+    let replicas = databases.replicas().filter(|replicas| replicas.is_replica());
+    let mut gauges: BTreeMap<String, (&str, String)> = BTreeMap::new();
     for (database, open) in databases.all_open() {
-        for (name, help, value) in open.ship.iter().flat_map(|ship| ship.gauges()) {
-            let (_, samples) = gauges.entry(name).or_insert((help, String::new()));
-            let _ = writeln!(samples, "pando_ship_{name}{{database=\"{database}\"}} {value}");
+        let mut add = |name: String, help, value| {
+            let (_, samples) = gauges.entry(name.clone()).or_insert((help, String::new()));
+            let _ = writeln!(samples, "{name}{{database=\"{database}\"}} {value}");
+        };
+        for (name, help, value) in open.ship().into_iter().flat_map(|ship| ship.gauges()) {
+            add(format!("pando_ship_{name}"), help, value);
+        }
+        let lag = replicas.and_then(|replicas| replicas.lag(&database, &open.db));
+        for (name, help, value) in lag.iter().flat_map(Lag::gauges) {
+            add(format!("pando_replica_{name}"), help, value);
         }
     }
     for (name, (help, samples)) in gauges {
-        head(out, &format!("pando_ship_{name}"), "gauge", help);
+        head(out, &name, "gauge", help);
         out.push_str(&samples);
     }
+}
+
+/// Writes how far each consumer of changes is behind.
+fn consumers(databases: &Databases, out: &mut String) -> Answer<()> {
+    let (mut lags, mut lost) = (String::new(), String::new());
+    for (database, open) in databases.all_open() {
+        let newest = open.db.snapshot()?.commit_number();
+        for consumer in open.db.consumers()? {
+            let mut name = Vec::new();
+            write_escaped(consumer.name.as_bytes(), &mut name);
+            let labels =
+                format!("{{database=\"{database}\",consumer=\"{}\"}}", String::from_utf8_lossy(&name));
+            let lag = newest.saturating_sub(consumer.position);
+            let _ = writeln!(lags, "pando_consumer_lag_commits{labels} {lag}");
+            let _ = writeln!(lost, "pando_consumer_lost{labels} {}", u8::from(consumer.is_lost));
+        }
+    }
+    if !lags.is_empty() {
+        let help = "Commits that the consumer has not acknowledged.";
+        head(out, "pando_consumer_lag_commits", "gauge", help);
+        out.push_str(&lags);
+        head(
+            out,
+            "pando_consumer_lost",
+            "gauge",
+            "1 if the consumer has fallen behind too far, and must begin again.",
+        );
+        out.push_str(&lost);
+    }
+    Ok(())
 }
 
 /// Writes the library's counters of every open database.

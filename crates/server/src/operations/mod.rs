@@ -2,7 +2,7 @@
 //!
 //! `v0`: the contract of one table. `entries`: single records. `ranges`: many records, and `upload`: imports. `batch`,
 //! `transaction`, `documents`, `statements` and `sql`, `hrana`, `tables`, `databases`, `maintenance` and `backup`,
-//! `changes`, `explain`, `advise`: the operations of that name. `health`, `metrics` and `debug`: for operators.
+//! `changes`, `explain`, `advise`, `promote`: the operations of that name. `health`, `metrics` and `debug`: for operators.
 //! `pages`: fixed pages.
 //!
 //! A handler finds a database and a table that are already open with one map look-up each, and hands everything else to
@@ -22,6 +22,7 @@ pub mod hrana;
 pub mod maintenance;
 mod metrics;
 pub mod pages;
+pub mod promote;
 pub mod ranges;
 #[cfg_attr(not(feature = "sql"), path = "sql_absent.rs")]
 mod sql;

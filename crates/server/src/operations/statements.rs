@@ -19,6 +19,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 .takes(&["format", "durability"])
 .receives("sql")
 .ending_with_client()
+.on_replicas()
 .answers(&[
     (200, "The results; in NDJSON the last line states whether all statements were completed"),
     MISSING,

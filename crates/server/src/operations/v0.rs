@@ -30,7 +30,7 @@ use crate::watch::slow;
 use crate::wire::body::Body;
 use crate::wire::form::Form;
 use crate::wire::problem::{Answer, Problem};
-use crate::wire::response::{absent, empty, found, typed, whole};
+use crate::wire::response::{COMMIT, absent, empty, found, typed, whole};
 use crate::wire::target::parameter;
 use axum::http::{HeaderMap, Response, StatusCode};
 use pando::{Durability, Span, Table};
@@ -112,7 +112,7 @@ fn recall(parts: &Parts, target: Target<'_>, _: &HeaderMap) -> Option<Response<B
     if id.is_empty() || query.contains('&') {
         return None;
     }
-    match parts.entity.with_known(|open, table| open.resident(table, &id))? {
+    match parts.entity.with_known(|open, table| open.resident(table, &id))?? {
         Some(value) => Some(parts.room.body_of(value).map_or_else(|busy| busy.response(), found)),
         None => Some(absent()),
     }
@@ -135,7 +135,7 @@ async fn get(entity: Arc<EntityTable>, room: Arc<Room>, call: Call) -> Answer {
     let Some(reader) = reader.await? else { return Ok(absent()) };
     if reader.len_bytes() > WHOLE_BYTES {
         let permit = room.stream_permit().await?;
-        return Ok(LongValue::response(reader, Arc::clone(&entity.open), permit));
+        return Ok(LongValue::response(reader, entity.open()?, permit));
     }
     Ok(found(room.body_of(hand_off(move || Ok(read_all(reader)?)).await?)?))
 }
@@ -161,7 +161,7 @@ async fn put(
                 Ok(table.clone())
             };
             let table = hand_off(move || shared.on_table(there)).await?;
-            let open = Arc::clone(&entity.open);
+            let open = entity.open()?;
             long_value::put(open, table, key, begin, rest, durability, Conditions::default()).await?;
             None
         }
@@ -181,16 +181,18 @@ async fn change(
     change: Change,
     durability: Durability,
 ) -> Answer<Committed> {
+    let open = entity.open()?;
     let write =
-        |table: Table, key: Vec<u8>, change: Change| entity.open.writer.write(table, key, change, durability);
-    match write(entity.known(), key.clone(), change.clone()).await {
-        Err(problem) if problem.status == StatusCode::NOT_FOUND => {
-            let shared = Arc::clone(entity);
-            let table = hand_off(move || shared.made_again()).await?;
-            write(table, key, change).await
+        |table: Table, key: Vec<u8>, change: Change| open.writer.write(table, key, change, durability);
+    if let Some(table) = entity.known() {
+        match write(table, key.clone(), change.clone()).await {
+            Err(problem) if problem.status == StatusCode::NOT_FOUND => {}
+            done => return done,
         }
-        done => done,
     }
+    let shared = Arc::clone(entity);
+    let table = hand_off(move || shared.made_again()).await?;
+    write(table, key, change).await
 }
 
 async fn range(entity: Arc<EntityTable>, room: Arc<Room>, call: Call) -> Answer {
@@ -213,6 +215,9 @@ async fn range(entity: Arc<EntityTable>, room: Arc<Room>, call: Call) -> Answer 
 
 fn written(status: StatusCode, committed: Option<Committed>) -> Response<Body> {
     let mut response = empty(status);
+    if let Some(Committed { number, .. }) = committed {
+        response.headers_mut().insert(COMMIT, number.into());
+    }
     slow::say(&mut response, committed.and_then(|committed| committed.phases));
     response
 }

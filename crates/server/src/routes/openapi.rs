@@ -2,7 +2,7 @@
 //! running server.
 
 use crate::calls::meanings::Meaning;
-use crate::calls::operation::Operation;
+use crate::calls::operation::{Access, Operation};
 use crate::routes::bodies::{body, schemas, table_name};
 use crate::routes::parameters::parameter;
 use crate::routes::table::operations;
@@ -11,6 +11,11 @@ use std::sync::OnceLock;
 
 /// The response that any operation can return that waits.
 const BUSY: Meaning = (503, "The server is busy; try again after `retry-after` seconds");
+
+/// The response of a replica to an operation that writes.
+const ELSEWHERE: Meaning = (307, "The server is a replica; `location` is the same path on its primary");
+/// The response of a database that did not get the commit in `pando-min-commit`.
+const NOT_APPLIED: Meaning = (504, "The commit in `pando-min-commit` was not applied within 5 seconds");
 
 /// Returns the document, which is generated once.
 pub fn text() -> &'static str {
@@ -88,10 +93,14 @@ fn describe(operation: &Operation, method: &str, summary: &str) -> Value {
         };
         json!({ "name": name, "in": "path", "required": true, "schema": schema })
     });
-    let parameters: Vec<Value> =
-        in_path.chain(operation.parameters.iter().map(|name| parameter(name))).collect();
     let busy = (!operation.is_at_once).then_some(&BUSY);
-    let answers = ALWAYS.iter().chain(busy).chain(operation.answers);
+    let is_in_database = matches!(operation.access, Access::Default(_) | Access::Database(_));
+    let late = is_in_database.then_some(&NOT_APPLIED);
+    let elsewhere = operation.is_of_primary().then_some(&ELSEWHERE);
+    let answers = ALWAYS.iter().chain(elsewhere).chain(busy).chain(late).chain(operation.answers);
+    let reads_own_writes = is_in_database.then(|| parameter("min-commit"));
+    let others = operation.parameters.iter().map(|name| parameter(name));
+    let parameters: Vec<Value> = in_path.chain(others).chain(reads_own_writes).collect();
     let responses: Map<String, Value> = answers
         .map(|&(status, meaning)| (status.to_string(), response(operation, method, status, meaning)))
         .collect();
@@ -127,6 +136,9 @@ fn tag(path: &str) -> &'static str {
 
 /// Returns the description of a response.
 fn response(operation: &Operation, method: &str, status: u16, meaning: &str) -> Value {
+    if status == 307 {
+        return json!({ "description": meaning });
+    }
     let is_silent = operation.content.is_empty() || matches!(status, 202 | 204 | 304);
     if method == "HEAD" || (status < 400 && is_silent) {
         return json!({ "description": meaning });

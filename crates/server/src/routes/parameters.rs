@@ -128,6 +128,12 @@ pub fn parameter(name: &str) -> Value {
         "kind" | "seconds" | "last" | "form" => of_profile(name),
         "since" | "rate" => of_backup(name),
         "after" | "changed" | "wait" | "change_format" => of_changes(name),
+        "min-commit" => header(
+            "pando-min-commit",
+            "Wait until the database has this commit, for at most 5 seconds: the number in the header \
+             `pando-commit` of an earlier write, so that a replica shows that write",
+            json!({ "type": "integer", "minimum": 0 }),
+        ),
         "last-event-id" => header(
             "last-event-id",
             "Continue after this commit, as a client of server-sent events says by itself; replaces `after`",

@@ -3,7 +3,7 @@
 use crate::calls::operation::Operation;
 use crate::operations::{
     advise, backup, batch, changes, databases, debug, documents, entries, explain, health, hrana,
-    maintenance, pages, ranges, statements, tables, transaction, v0,
+    maintenance, pages, promote, ranges, statements, tables, transaction, v0,
 };
 
 /// The entries, in the order in which the OpenAPI document has them.
@@ -11,6 +11,7 @@ const TABLE: &[&[Operation]] = &[
     health::OPERATIONS,
     pages::OPERATIONS,
     debug::OPERATIONS,
+    promote::OPERATIONS,
     v0::OPERATIONS,
     databases::OPERATIONS,
     advise::OPERATIONS,

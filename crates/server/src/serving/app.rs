@@ -4,8 +4,10 @@ use crate::access::auth::Gatekeeper;
 use crate::calls::parts::{IsShipped, Parts};
 use crate::config::{Config, share_bytes};
 use crate::data::databases::{DEFAULT_DATABASE, Databases};
+use crate::data::followers::{Followers, check_role, copy_missing};
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
+use crate::data::replicas::Replicas;
 use crate::data::transactions::Transactions;
 use crate::data::v0::EntityTable;
 use crate::limits::connections::Connections;
@@ -39,11 +41,21 @@ impl App {
         let limits = &config.limits;
         let budget = Budget::new(config.memory_bytes.unwrap_or_else(share_bytes));
         let (most_open, shipping) = (limits.open_databases, config.shipping.clone());
-        let databases = Databases::new(&config.dir, budget, config.durability, most_open, shipping)?;
+        let mut databases = Databases::new(&config.dir, budget, config.durability, most_open, shipping)?;
+        let source = config.source.clone();
+        check_role(&databases, &config.dir, source.as_deref())?;
+        let replicas = source.map(|source| Arc::new(Replicas::new(source)));
+        let begun = match &replicas {
+            Some(replicas) => {
+                databases.follow(Arc::clone(replicas));
+                copy_missing(&databases, replicas)?
+            }
+            None => Vec::new(),
+        };
         let (default, _) = databases.create(DEFAULT_DATABASE, None).map_err(Problem::into_error)?;
         databases.begin_shipping()?;
         let transactions = Arc::new(Transactions::new(limits.transactions, limits.transaction_idle));
-        let entity = EntityTable::new(default)?;
+        let entity = Arc::new(EntityTable::new(default)?);
         let mut start = [0; 8];
         random(&mut start)?;
         let watch = Watch::new(limits.slow, config.profile_window, u64::from_le_bytes(start))?;
@@ -54,10 +66,14 @@ impl App {
             Some(shipping) if shipping.is_sync() => IsShipped::InSync,
             Some(_) => IsShipped::Later,
         };
+        let data = Arc::new(Data { databases, transactions, durability: config.durability });
+        let follow = |replicas| Followers::start(Arc::clone(&data), Arc::clone(&entity), replicas, begun);
+        let followers = replicas.map(follow).transpose()?;
         let parts = Parts {
-            data: Arc::new(Data { databases, transactions, durability: config.durability }),
-            entity: Arc::new(entity),
+            data,
+            entity,
             hrana: Arc::new(HranaStreams::new(&config)),
+            followers,
             room: Arc::new(Room::new(limits)),
             connections: Arc::new(Connections::new(limits.connections)),
             keeper: Arc::new(Gatekeeper::new(&config.dir)?),
@@ -80,6 +96,10 @@ impl App {
         self.parts.hrana.give_up_idle();
         for (name, open) in self.parts.data.databases.all_open() {
             open.log_failure_of_shipping(&name);
+            if let Some(replicas) = self.parts.data.databases.replicas() {
+                // Its lag counts from the last look at which it had everything.
+                let _ = replicas.lag(&name, &open.db);
+            }
         }
         self.parts.data.databases.tick();
         self.parts.data.databases.close_idle();

@@ -6,5 +6,6 @@ mod connection;
 mod encryption;
 mod listen;
 mod lock;
+pub mod promote;
 pub mod serve;
 mod service;

@@ -221,6 +221,9 @@ impl Server {
         }
         app.parts.data.transactions.give_up_all();
         app.parts.hrana.give_up_all();
+        if let Some(followers) = &app.parts.followers {
+            followers.stop();
+        }
         app.parts.data.databases.close_all()
     }
 }

@@ -10,27 +10,30 @@
 //! [`find`]: crate::routes::tree::find
 
 use crate::access::sites::{check_host, check_one_host, check_origin};
-use crate::calls::call::Call;
+use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::operation::{Access, Operation, Pending};
 use crate::calls::parts::{IsShipped, Parts};
 use crate::calls::target::Target;
 use crate::config::{Config, Limits};
 use crate::data::databases::DEFAULT_DATABASE;
 use crate::data::open::Open;
-use crate::limits::receive::{check_head, is_to_be_heard, lend, throw_away};
+use crate::data::replicas::{Replicas, redirected};
+use crate::limits::receive::{RequestBody, check_head, is_to_be_heard, lend, throw_away};
 use crate::routes::tree::Found;
+use crate::shipping::Ship;
 use crate::watch::slow::{Asked, Phases, Slow};
 use crate::watch::trace::{self, Line, REQUEST_ID};
 use crate::watch::watcher::Watch;
 use crate::wire::body::Body;
 use crate::wire::problem::{Answer, Problem};
-use axum::http::header::{ALLOW, EXPECT};
-use axum::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use crate::wire::response::COMMIT;
+use axum::http::header::{ALLOW, EXPECT, HeaderName};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// Responds to requests. Cheap to clone: each connection has a clone.
 #[derive(Clone, Debug)]
@@ -68,7 +71,11 @@ impl Service {
             check_host(headers)?;
         }
         self.parts.keeper.admit(headers, found.need(method, path))?;
-        found.refuse_raw_write(method, path)
+        found.refuse_raw_write(method, path)?;
+        match self.parts.data.databases.replicas() {
+            Some(replicas) if replicas.is_replica() => keep_from_writing(replicas, request, found),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the response from memory, if the value is there.
@@ -101,8 +108,11 @@ impl Service {
     {
         let begun = Instant::now();
         let limit_bytes = self.settings.limits.body_bytes;
-        let answer = match self.admit(&request, &found) {
-            Ok(()) => self.recall(&request, &found).map(Ok),
+        let admitted = self.admit(&request, &found).and_then(|()| min_commit(request.headers()));
+        let wanted = *admitted.as_ref().unwrap_or(&None);
+        let answer = match admitted {
+            Ok(None) => self.recall(&request, &found).map(Ok),
+            Ok(Some(_)) => None,
             Err(problem) => Some(Err(problem)),
         };
         let answer = answer.or_else(|| self.check(&request, &found).err().map(Err));
@@ -125,10 +135,7 @@ impl Service {
                     let (body, left) = lend(body, &head.headers);
                     let call = Call { uri: head.uri, headers: head.headers, captured: found.captured() };
                     let answer = match found.operation() {
-                        Some(operation) => match Writing::for_call(&parts, operation, &call) {
-                            None => (operation.run)(&parts, call, body).await,
-                            Some(writing) => writing.run(&parts, (operation.run)(&parts, call, body)).await,
-                        },
+                        Some(operation) => run(&parts, operation, call, body, wanted).await,
                         None => {
                             // The unread rest comes back when the body is dropped.
                             drop(body);
@@ -148,50 +155,131 @@ impl Service {
     }
 }
 
-/// A request that may write to a database that is shipped.
+/// Refuses a request that a replica leaves to its primary: one that writes, or that belongs to a transaction, which
+/// only the primary can have begun.
+#[cold]
+fn keep_from_writing<B>(replicas: &Replicas, request: &Request<B>, found: &Found) -> Answer<()> {
+    let is_of_primary = found.operation().is_some_and(Operation::is_of_primary);
+    if is_of_primary || request.headers().contains_key(TRANSACTION) {
+        return Err(replicas.refuse(request.uri()));
+    }
+    Ok(())
+}
+
+/// Returns the commit that the database must have before the request is served.
+#[inline]
+fn min_commit(headers: &HeaderMap) -> Answer<Option<u64>> {
+    let Some(value) = headers.get(MIN_COMMIT) else { return Ok(None) };
+    let number = value.to_str().ok().and_then(|digits| digits.parse().ok());
+    let wrong = || Problem::bad_request("`pando-min-commit` must be the number of a commit");
+    number.map(Some).ok_or_else(wrong)
+}
+
+/// Runs an operation, after the database has the commit that is `wanted`.
+async fn run(
+    parts: &Parts,
+    operation: &Operation,
+    call: Call,
+    body: RequestBody,
+    wanted: Option<u64>,
+) -> Answer {
+    let database = match operation.access {
+        Access::Default(_) => DEFAULT_DATABASE,
+        Access::Database(_) => call.target().database(),
+        Access::Nothing | Access::Any | Access::All(_) => return (operation.run)(parts, call, body).await,
+    };
+    if let Some(commit) = wanted {
+        has_commit(parts, database, commit).await?;
+    }
+    if operation.method == "GET" || operation.method == "HEAD" {
+        return (operation.run)(parts, call, body).await;
+    }
+    let (writing, uri) = (Writing { database: database.to_owned() }, call.uri.clone());
+    let answer = writing.run(parts, (operation.run)(parts, call, body)).await;
+    // The engine refuses what a replica may not commit.
+    redirected(answer, parts.data.databases.replicas().map(|replicas| &**replicas), &uri)
+}
+
+/// Waits until the database has a commit.
+async fn has_commit(parts: &Parts, database: &str, commit: u64) -> Answer<()> {
+    let open = parts.data().database(database).await?;
+    let begun = Instant::now();
+    loop {
+        let newest = open.db.snapshot()?.commit_number();
+        if newest >= commit {
+            return Ok(());
+        }
+        if begun.elapsed() >= APPLIED_WITHIN {
+            let detail = format!(
+                "commit {commit} was not applied within {} s; the newest one here is {newest}: try again, or \
+                 ask the primary",
+                APPLIED_WITHIN.as_secs()
+            );
+            let mut problem = Problem::new(StatusCode::GATEWAY_TIMEOUT, "not-applied", detail);
+            problem.retry_after_s = Some(1);
+            return Err(problem);
+        }
+        sleep(APPLIED_LOOK).await;
+    }
+}
+
+/// A request that may write to a database.
 struct Writing {
     database: String,
 }
 
 impl Writing {
-    /// Returns `None` if nothing is shipped, or the request only reads.
-    fn for_call(parts: &Parts, operation: &Operation, call: &Call) -> Option<Self> {
-        if parts.shipping == IsShipped::No || operation.method == "GET" || operation.method == "HEAD" {
-            return None;
-        }
-        let database = match operation.access {
-            Access::Default(_) => DEFAULT_DATABASE,
-            Access::Database(_) => call.target().database(),
-            Access::Nothing | Access::Any | Access::All(_) => return None,
-        };
-        Some(Writing { database: database.to_owned() })
-    }
-
     /// Refuses the request if another writer has taken over. In sync mode, its response waits until the commit is in
-    /// the bucket.
+    /// the bucket. The response names a commit that the database had after the write.
     async fn run(self, parts: &Parts, work: Pending) -> Answer {
         let data = parts.data();
-        let refusal = |open: &Open| open.ship.as_ref().and_then(|ship| ship.refusal());
-        if let Some(error) = data.databases.with_open(&self.database, refusal).flatten() {
+        let refusal = |open: &Open| open.ship().and_then(|ship| ship.refusal());
+        if parts.shipping != IsShipped::No
+            && let Some(error) = data.databases.with_open(&self.database, refusal).flatten()
+        {
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "fenced", error.to_string()));
         }
-        let answer = work.await?;
-        if parts.shipping == IsShipped::InSync
+        let mut answer = work.await?;
+        let is_named = answer.headers().contains_key(COMMIT);
+        // The head of a longer response is sent before its statements are complete.
+        let is_complete = matches!(answer.body(), Body::Whole(_));
+        let is_in_sync = parts.shipping == IsShipped::InSync;
+        if (is_in_sync || (!is_named && is_complete))
             && let Some(open) = data.databases.get_open(&self.database)
-            && let Some(ship) = &open.ship
         {
-            let newest = open.db.snapshot()?.commit_number();
-            let (shipped, outcome) = oneshot::channel();
-            ship.when_shipped(newest, Box::new(|done| drop(shipped.send(done))));
-            match timeout(SHIPPED_WITHIN, outcome).await {
-                Ok(Ok(done)) => done?,
-                _ => return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-shipped", NOT_SHIPPED)),
+            // The database may have been closed since, which does not undo the write.
+            let newest = open.db.snapshot().map(|snapshot| snapshot.commit_number());
+            if let Ok(newest) = &newest
+                && !is_named
+                && is_complete
+                && answer.status().is_success()
+            {
+                answer.headers_mut().insert(COMMIT, (*newest).into());
+            }
+            if is_in_sync && let Some(ship) = open.ship() {
+                is_shipped(ship, newest?).await?;
             }
         }
         Ok(answer)
     }
 }
 
+/// Waits until a commit is in the bucket.
+async fn is_shipped(ship: &dyn Ship, commit: u64) -> Answer<()> {
+    let (shipped, outcome) = oneshot::channel();
+    ship.when_shipped(commit, Box::new(|done| drop(shipped.send(done))));
+    match timeout(SHIPPED_WITHIN, outcome).await {
+        Ok(Ok(done)) => Ok(done?),
+        _ => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-shipped", NOT_SHIPPED)),
+    }
+}
+
+/// The header with the commit that the database must have before the request is served.
+const MIN_COMMIT: HeaderName = HeaderName::from_static("pando-min-commit");
+/// The longest time that a request waits for that commit.
+const APPLIED_WITHIN: Duration = Duration::from_secs(5);
+/// The interval at which it looks.
+const APPLIED_LOOK: Duration = Duration::from_millis(2);
 /// The longest time that a write waits for the bucket.
 const SHIPPED_WITHIN: Duration = Duration::from_secs(30);
 const NOT_SHIPPED: &str = "the write is stored in this database, but was not in the bucket within 30 s; \

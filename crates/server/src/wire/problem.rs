@@ -2,7 +2,7 @@
 
 use crate::wire::body::Body;
 use crate::wire::target::BadEscape;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Response, StatusCode};
 use pando::{Error, ErrorKind};
 use serde_json::{Value, json};
@@ -18,6 +18,8 @@ pub struct Problem {
     pub detail: String,
     /// The number of seconds after which a retry may succeed.
     pub retry_after_s: Option<u32>,
+    /// The address to which the client should send the request instead.
+    pub location: Option<String>,
     /// The library's error, if there was one.
     pub cause: Option<Error>,
 }
@@ -28,7 +30,7 @@ pub type Answer<T = Response<Body>> = Result<T, Problem>;
 impl Problem {
     /// Creates a problem with `status`.
     pub fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
-        Problem { status, kind, detail: detail.into(), retry_after_s: None, cause: None }
+        Problem { status, kind, detail: detail.into(), retry_after_s: None, location: None, cause: None }
     }
 
     /// Creates a 400.
@@ -94,6 +96,10 @@ impl Problem {
         if let Some(seconds) = self.retry_after_s {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
+        if let Some(location) = self.location.as_ref().and_then(|address| HeaderValue::from_str(address).ok())
+        {
+            headers.insert(LOCATION, location);
+        }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             // Browsers can ask for this kind of credentials: the token is the password of any user.
@@ -151,6 +157,8 @@ impl From<Error> for Problem {
             ErrorKind::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
             ErrorKind::Latched => (StatusCode::SERVICE_UNAVAILABLE, "latched"),
             ErrorKind::Fenced => (StatusCode::SERVICE_UNAVAILABLE, "fenced"),
+            // The server opens no database read-only, except as a replica.
+            ErrorKind::ReadOnly => (StatusCode::SERVICE_UNAVAILABLE, "replica"),
             ErrorKind::Closed => (StatusCode::SERVICE_UNAVAILABLE, "closed"),
             ErrorKind::Locked => (StatusCode::SERVICE_UNAVAILABLE, "locked"),
             ErrorKind::Indeterminate => (StatusCode::INTERNAL_SERVER_ERROR, "indeterminate"),

@@ -4,6 +4,7 @@
 use super::faulty::Faulty;
 use super::model::{History, Model, encoded};
 use crate::bases::Draft;
+use crate::follower::Follower;
 use crate::gather::{Batch, ChangeWriter};
 use crate::lineage::Lineage;
 use crate::name;
@@ -11,7 +12,7 @@ use crate::options::Options;
 use crate::parts::PartWriter;
 use crate::restore::{self, Goal};
 use crate::retention::Retention;
-use crate::source::{Source as _, Stamp};
+use crate::source::{Identity, Source as _, Stamp};
 use crate::writer::{Candidate, Writer};
 use base::env::Random;
 use base::{Error, ErrorKind, Result};
@@ -36,6 +37,12 @@ struct World {
     promised: Vec<(u64, (u64, Vec<u8>))>,
     clock: u64,
     forks: u32,
+    replicas: Vec<Replica>,
+}
+
+struct Replica {
+    follower: Follower,
+    history: History,
 }
 
 /// What went wrong, as the test says it.
@@ -60,7 +67,15 @@ fn insist<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
 impl World {
     fn new(seed: u64) -> Self {
         let (store, random) = (Faulty::new(seed ^ 0x5eed), Random::seeded(seed));
-        World { store, random, nodes: Vec::new(), promised: Vec::new(), clock: 0, forks: 1 }
+        World {
+            store,
+            random,
+            nodes: Vec::new(),
+            promised: Vec::new(),
+            clock: 0,
+            forks: 1,
+            replicas: Vec::new(),
+        }
     }
 
     fn restore(&self) -> Result<(Lineage, History)> {
@@ -71,7 +86,9 @@ impl World {
     }
 
     fn step(&mut self) -> Verdict {
-        match self.random.below(20) {
+        match self.random.below(26) {
+            20..24 => self.follow(),
+            24 => self.promote(),
             0 => self.replace(),
             1 => self.restart(),
             2 => self.rebase(),
@@ -172,6 +189,71 @@ impl World {
         node.acknowledged = to as u64;
     }
 
+    fn new_replica(&self) -> Result<Replica> {
+        let (lineage, history) = insist(|| self.restore())?;
+        Ok(Replica { follower: Follower::of(lineage), history })
+    }
+
+    /// A replica begins, or goes on a little.
+    fn follow(&mut self) -> Verdict {
+        if self.replicas.is_empty() || (self.replicas.len() < 3 && self.random.chance(1, 4)) {
+            let replica = self.new_replica().map_err(|error| format!("replica: {error}"))?;
+            self.replicas.push(replica);
+        }
+        let at = self.random.below(self.replicas.len() as u64) as usize;
+        for _ in 0..self.random.below(30) {
+            self.advance(at).map_err(|error| format!("replica: {error}"))?;
+        }
+        let history = &self.replicas[at].history;
+        let of_it = self.promised.iter().filter(|(commit, _)| *commit as usize <= history.0.len());
+        for (commit, change) in of_it {
+            if history.0[*commit as usize - 1] != *change {
+                return Err(format!("a replica has another commit {commit} than {change:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// One attempt of a replica. Returns whether it moved.
+    fn advance(&mut self, at: usize) -> Result<bool> {
+        let Replica { follower, history } = &mut self.replicas[at];
+        let commit = history.0.len() as u64;
+        match follower.advance_into(history, commit) {
+            Ok(advance) => Ok(advance.has_moved),
+            Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Conflict) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::TooOld => {
+                self.replicas[at] = self.new_replica()?;
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A replica takes over.
+    fn promote(&mut self) -> Verdict {
+        let Some(Replica { mut follower, mut history }) = self.replicas.pop() else { return Ok(()) };
+        self.forks += 1;
+        let identity = Identity { database: 77, fork: self.forks };
+        let taken = insist(|| {
+            let commit = history.0.len() as u64;
+            follower.take_over_into(&mut history, identity, commit)
+        });
+        match taken {
+            Ok(_) => {
+                let lineage = insist(|| Lineage::expect(&self.store.bucket()));
+                let id = lineage.map_err(|error| format!("promote: {error}"))?.id;
+                self.begin(Model::restored(identity.fork, history, id))
+            }
+            // Another one takes over, or its next commit is gone.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Fenced | ErrorKind::TooOld | ErrorKind::Conflict) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(format!("promote: {error}")),
+        }
+    }
+
     /// Everything under way arrives; then the lineage must have what was promised, and one writer at most.
     fn finish(mut self) -> Verdict {
         self.store.deliver_all();
@@ -195,6 +277,18 @@ impl World {
         for (commit, change) in &self.promised {
             if history.0.get(*commit as usize - 1) != Some(change) {
                 return Err(format!("commit {commit} was acknowledged as {change:?}, and is lost"));
+            }
+        }
+        for at in 0..self.replicas.len() {
+            // It looks for what will never be there at each twentieth attempt.
+            let mut still = 0;
+            while still < 40 {
+                let has_moved = self.advance(at).map_err(|error| format!("replica: {error}"))?;
+                still = if has_moved { 0 } else { still + 1 };
+            }
+            let (reached, newest) = (self.replicas[at].history.0.len(), history.0.len());
+            if self.replicas[at].history != history {
+                return Err(format!("a replica ends at commit {reached}, the lineage at {newest}"));
             }
         }
         Ok(())
@@ -323,6 +417,39 @@ fn a_number_that_is_free_because_it_was_deleted_proves_nothing() {
         Ok(_) => panic!("seed 0: two writers believe that they are the only one"),
     }
     assert_eq!(restore::run(&lineage, Goal::Newest, &mut History::default(), &mut |_| {}).unwrap().commit, 4);
+}
+
+#[test]
+fn a_replica_takes_over_while_the_writer_goes_on() {
+    let (store, model) = (Faulty::new(1), Model::new(1));
+    let writer = take_over(&store, &model).unwrap();
+    let retention = Retention::default();
+    let mut old = Node { model: model.clone(), writer, acknowledged: 0, fenced: false, retention };
+    leap_if_needed(&mut old).unwrap();
+    model.commit(1, "first");
+    ship(&mut old).unwrap();
+    let lineage = Lineage::expect(&store.bucket()).unwrap();
+    let (mut follower, mut history) = (Follower::of(lineage.clone()), model.history());
+    // The replica has looked; before it raises the epoch, the writer ships more.
+    let of_old = model.clone();
+    let shared = Arc::new(std::sync::Mutex::new(old));
+    let ships = Arc::clone(&shared);
+    store.before_put("epochs/", move || {
+        of_old.commit(2, "more");
+        ship(&mut ships.lock().unwrap()).unwrap();
+    });
+    let identity = Identity { database: 77, fork: 2 };
+    let taken = follower.take_over_into(&mut history, identity, 1);
+    assert!(taken.is_ok(), "seed 0: {taken:?}");
+    assert_eq!(history, model.history(), "seed 0: it took over without what was shipped last");
+    model.commit(3, "too late");
+    assert_eq!(ship(&mut shared.lock().unwrap()).unwrap_err().kind(), ErrorKind::Fenced, "seed 0");
+    // Its own changes have other checksums than those of the writer before it.
+    let copy = Model::restored(2, history, lineage.id);
+    let checksum = |_| Ok(Some(7));
+    let candidate = Candidate { identity, origin: None, newest: copy.newest().unwrap(), checksum: &checksum };
+    let again = Writer::take_over(&store.bucket(), &candidate);
+    assert!(again.is_ok(), "seed 0: {again:?}");
 }
 
 #[test]

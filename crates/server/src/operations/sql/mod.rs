@@ -21,6 +21,7 @@ use crate::access::auth::{Gatekeeper, Need, Scope};
 use crate::calls::call::{Call, json_body};
 use crate::calls::query::durability;
 use crate::data::held::Data;
+use crate::data::replicas::redirected;
 use crate::limits::receive::{Counted, RequestBody};
 use crate::limits::room::Room;
 use crate::watch::slow::Asked;
@@ -60,7 +61,9 @@ pub async fn run(
 ) -> Answer {
     let (asks, counted): (Asks, _) = json_body(&room.reception, body).await?;
     let text = Asked::new(&asks.sql);
+    let shared = Arc::clone(&data);
     let answer = answer(data, room, keeper, &call, asks, counted).await;
+    let answer = redirected(answer, shared.databases.replicas().map(|replicas| &**replicas), &call.uri);
     let mut response = answer.unwrap_or_else(|problem| problem.response());
     response.extensions_mut().insert(text);
     Ok(response)
@@ -80,6 +83,7 @@ async fn answer(
     let format = format_of(target.query())?;
     let may = match keeper.admit(&call.headers, Need::In(name, Scope::Write)) {
         Ok(_) if asks.read_only => May::ReadAsAsked,
+        Ok(_) if data.databases.is_replica() => May::ReadAsReplica,
         Ok(_) => May::Write,
         Err(_) => May::Read,
     };

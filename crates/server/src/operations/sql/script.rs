@@ -2,6 +2,7 @@
 
 use super::parameters::Parameters;
 use super::results::{Results, stopped};
+use crate::data::replicas::KIND;
 use crate::wire::pipe::Watch;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
@@ -33,6 +34,8 @@ pub enum May {
     Read,
     /// Only reading: the request asked for it.
     ReadAsAsked,
+    /// Only reading: the server is a replica.
+    ReadAsReplica,
 }
 
 /// SQLite's code for exhausted memory.
@@ -110,6 +113,10 @@ impl Script {
     }
 
     fn forbidden(&self) -> Problem {
+        if self.may == May::ReadAsReplica {
+            let detail = "the statement writes, but the server is a replica";
+            return Problem::new(StatusCode::SERVICE_UNAVAILABLE, KIND, detail);
+        }
         let detail = match self.may {
             May::ReadAsAsked => "the statement writes, but the request sets `read_only`",
             _ => "the statement writes, but the token allows only reading",

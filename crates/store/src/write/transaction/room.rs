@@ -83,6 +83,11 @@ impl Transaction {
         if is_paid { Ok(()) } else { Err(self.store().no_memory("the transaction", bytes)) }
     }
 
+    /// Returns whether a commit would change something.
+    pub fn has_writes(&self) -> bool {
+        self.spills.is_some() || !self.writes().is_empty()
+    }
+
     /// Returns the bytes that its writes hold in memory.
     pub fn bytes(&self) -> usize {
         self.writes().bytes()

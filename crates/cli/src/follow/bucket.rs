@@ -1,0 +1,79 @@
+//! A bucket as the source of a replica.
+
+use crate::failure::Outcome;
+use pando::{Database, Result};
+use server::following::{Feed, Source, Watch};
+use ship::{Bucket, Follower, Goal};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The step in which the pauses between requests end when the server does.
+const STEP: Duration = Duration::from_millis(20);
+
+/// A bucket that `serve --ship` or `pando ship` fills.
+#[derive(Debug)]
+pub struct FromBucket {
+    address: String,
+    bucket: Bucket,
+    primary: Option<String>,
+    interval: Duration,
+}
+
+impl FromBucket {
+    /// Connects to the bucket.
+    pub fn connect(address: &str, primary: Option<&str>, interval: Duration) -> Outcome<Self> {
+        let primary = primary.map(super::http::redirect_to).transpose()?;
+        Ok(FromBucket { address: address.to_owned(), bucket: Bucket::connect(address)?, primary, interval })
+    }
+}
+
+impl Source for FromBucket {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn primary(&self) -> Option<&str> {
+        self.primary.as_deref()
+    }
+
+    fn databases(&self) -> Result<Vec<String>> {
+        crate::ship::bucket::databases(&self.bucket)
+    }
+
+    fn copy(&self, name: &str, dir: &Path, _: &dyn Watch) -> Result<Box<dyn Feed>> {
+        let bucket = crate::ship::bucket::of_database(&self.bucket, name)?;
+        ship::restore(&bucket, Goal::Newest, dir, &mut |_| {})?;
+        Ok(Box::new(FromLog { follower: Follower::open(&bucket, dir)?, interval: self.interval }))
+    }
+
+    fn resume(&self, name: &str, dir: &Path, _: &Database) -> Result<Box<dyn Feed>> {
+        let bucket = crate::ship::bucket::of_database(&self.bucket, name)?;
+        Ok(Box::new(FromLog { follower: Follower::open(&bucket, dir)?, interval: self.interval }))
+    }
+
+    fn take_over(&self, name: &str, dir: &Path, db: &Database) -> Result<()> {
+        let bucket = crate::ship::bucket::of_database(&self.bucket, name)?;
+        Follower::open(&bucket, dir)?.take_over(db).map(drop)
+    }
+}
+
+/// One lineage, followed.
+struct FromLog {
+    follower: Follower,
+    interval: Duration,
+}
+
+impl Feed for FromLog {
+    fn run(&mut self, db: &Database, watch: &dyn Watch) -> Result<()> {
+        while !watch.is_over() {
+            let advance = self.follower.advance(db)?;
+            watch.reached(advance.newest_commit);
+            let begun = Instant::now();
+            while !advance.has_moved && begun.elapsed() < self.interval && !watch.is_over() {
+                thread::sleep(STEP.min(self.interval));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,339 @@
+//! Another server as the source of a replica: backups and the binary form of `GET .../changes`.
+//!
+//! A copy is made in this order, so that no commit is missing after it: the stream of changes is opened, then a backup
+//! is taken and restored, then the stream is read. The primary keeps its log from the commit on that is sent next.
+//! Changes that the backup has are skipped.
+
+use crate::failure::{Failure, Outcome};
+use pando::{Database, Error, ErrorKind, Result};
+use serde_json::{Map, Value};
+use server::following::{Feed, Source, Watch};
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use ureq::http::{Request, Response, header};
+use ureq::{Agent, Body, SendBody};
+
+/// How long a stream of changes goes on without a change, in seconds. Then it is opened again, so that a replica ends
+/// within about this time.
+const WAIT_SECONDS: u32 = 1;
+/// The same for the stream that is open while a backup is taken.
+const COPYING_SECONDS: u32 = 86_400;
+/// How often the primary is asked for its newest commit, and how often what was applied is synced.
+const LOOK: Duration = Duration::from_secs(1);
+/// The longest response that is read into memory.
+const ANSWER_BYTES: u64 = 16 << 20;
+
+/// A server, by its address.
+#[derive(Clone, Debug)]
+pub struct Primary {
+    /// For short responses.
+    asking: Agent,
+    /// For streams of changes.
+    streaming: Agent,
+    /// For backups, whose pieces can be long in coming.
+    copying: Agent,
+    base: String,
+    token: Option<String>,
+}
+
+fn agent(read: Duration, all: Option<Duration>) -> Agent {
+    let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None);
+    let config = config.timeout_connect(Some(Duration::from_secs(5))).timeout_per_read(Some(read));
+    Agent::new_with_config(config.timeout_global(all).build())
+}
+
+impl Primary {
+    /// Returns the server at `address`; `None` if that is no address of a server. The token is taken from
+    /// `PANDO_FOLLOW_TOKEN` or `PANDO_TOKEN`.
+    pub fn at(address: &str) -> Outcome<Option<Self>> {
+        if address.starts_with("https://") {
+            let message = "HTTPS is not supported; use a tunnel or a TLS proxy on this machine";
+            return Err(Failure::Usage(format!("{address}: {message}")));
+        }
+        let Some(host) = address.strip_prefix("http://") else { return Ok(None) };
+        let host = host.trim_end_matches('/');
+        if host.is_empty() || host.contains(['/', '?', '#', '@']) {
+            let message = "write http://HOST:PORT, without a database: all of them are followed";
+            return Err(Failure::Usage(format!("{address}: {message}")));
+        }
+        let token = ["PANDO_FOLLOW_TOKEN", "PANDO_TOKEN"].iter().find_map(|name| std::env::var(name).ok());
+        Ok(Some(Primary {
+            asking: agent(Duration::from_secs(5), Some(Duration::from_secs(5))),
+            streaming: agent(Duration::from_secs(5), None),
+            copying: agent(Duration::from_secs(60), None),
+            base: format!("http://{host}"),
+            token,
+        }))
+    }
+
+    /// Returns the server at `address` as [`Primary::at`] does, with the token of commands.
+    pub fn for_command(address: &str) -> Outcome<Option<Self>> {
+        let token = std::env::var("PANDO_TOKEN").ok();
+        Ok(Primary::at(address)?.map(|server| Primary { token, ..server }))
+    }
+
+    /// Sends a request without a body.
+    fn ask(&self, agent: &Agent, method: &str, path: &str) -> Result<Response<Body>> {
+        self.ask_after(agent, method, path, 0)
+    }
+
+    /// Sends a request that the server serves once it shows the commit `after`.
+    fn ask_after(&self, agent: &Agent, method: &str, path: &str, after: u64) -> Result<Response<Body>> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        if after > 0 {
+            request = request.header("pando-min-commit", after);
+        }
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let wrong = |error| Error::invalid(format!("{}: {error}", self.base));
+        let answered = match method {
+            "GET" => agent.run(request.body(()).map_err(wrong)?),
+            _ => agent.run(request.body(SendBody::none()).map_err(wrong)?),
+        };
+        let failed = |error: ureq::Error| Error::new(ErrorKind::Io, format!("{}{path}: {error}", self.base));
+        let response = answered.map_err(failed)?;
+        if response.status().is_success() { Ok(response) } else { Err(self.refused(path, response)) }
+    }
+
+    /// Converts a refusal to an error.
+    fn refused(&self, path: &str, response: Response<Body>) -> Error {
+        let status = response.status().as_u16();
+        let problem = object(response).unwrap_or_default();
+        let detail = problem.get("detail").and_then(Value::as_str).unwrap_or("no details");
+        let kind = match status {
+            404 => ErrorKind::Missing,
+            409 => ErrorKind::Mismatch,
+            410 => ErrorKind::TooOld,
+            400 | 401 | 403 => ErrorKind::Invalid,
+            _ => ErrorKind::Io,
+        };
+        Error::new(kind, format!("{}{path}: {detail} ({status})", self.base))
+    }
+
+    /// Sends a request and returns the JSON object of the response.
+    pub fn ask_json(&self, method: &str, path: &str) -> Result<Map<String, Value>> {
+        object(self.ask(&self.asking, method, path)?)
+    }
+
+    /// Does the same without a bound on the time that the server takes.
+    pub fn ask_for_long(&self, method: &str, path: &str) -> Result<Map<String, Value>> {
+        object(self.ask(&agent(Duration::from_secs(3600), None), method, path)?)
+    }
+
+    fn newest(&self, name: &str) -> Result<u64> {
+        let stats = self.ask_json("GET", &format!("/v1/databases/{name}/stats"))?;
+        let unreadable = || Error::new(ErrorKind::Io, "the stats of the primary have no last_commit");
+        stats.get("last_commit").and_then(Value::as_u64).ok_or_else(unreadable)
+    }
+
+    fn changes(&self, name: &str, after: u64, wait_seconds: u32) -> Result<Box<dyn Read + Send>> {
+        let path = format!("/v1/databases/{name}/changes?format=binary&after={after}&wait={wait_seconds}");
+        Ok(Box::new(self.ask(&self.streaming, "GET", &path)?.into_body().into_reader()))
+    }
+}
+
+/// Checks the address to which writes are redirected. It may be one that only clients can reach.
+pub fn redirect_to(address: &str) -> Outcome<String> {
+    let address = address.trim_end_matches('/');
+    let is_server = match address.strip_prefix("https://") {
+        Some(host) => !host.is_empty() && !host.contains(['/', '?', '#', '@']),
+        None => Primary::at(address)?.is_some(),
+    };
+    if is_server {
+        return Ok(address.to_owned());
+    }
+    Err(Failure::Usage(format!("{address}: write http://HOST:PORT or https://HOST:PORT, without a path")))
+}
+
+fn object(response: Response<Body>) -> Result<Map<String, Value>> {
+    let mut text = Vec::new();
+    let unreadable =
+        |what: String| Error::new(ErrorKind::Io, format!("cannot read the response of the primary: {what}"));
+    let read = response.into_body().into_reader().take(ANSWER_BYTES).read_to_end(&mut text);
+    read.map_err(|error| unreadable(error.to_string()))?;
+    serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))
+}
+
+/// A server as the source of a replica.
+#[derive(Debug)]
+pub struct FromServer {
+    server: Primary,
+    /// The address to which writes are redirected.
+    primary: String,
+}
+
+impl FromServer {
+    /// Follows `server`. Writes are redirected to `primary`, or to the same server.
+    pub fn new(server: Primary, primary: Option<&str>) -> Outcome<Self> {
+        let primary = match primary {
+            Some(address) => redirect_to(address)?,
+            None => server.base.clone(),
+        };
+        Ok(FromServer { server, primary })
+    }
+
+    fn feed(&self, name: &str, first: Box<dyn Read + Send>) -> Box<dyn Feed> {
+        Box::new(FromStream { server: self.server.clone(), name: name.to_owned(), first: Some(first) })
+    }
+}
+
+impl Source for FromServer {
+    fn address(&self) -> &str {
+        &self.server.base
+    }
+
+    fn primary(&self) -> Option<&str> {
+        Some(&self.primary)
+    }
+
+    fn databases(&self) -> Result<Vec<String>> {
+        let answer = self.server.ask_json("GET", "/v1/databases")?;
+        let unreadable = || Error::new(ErrorKind::Io, "the primary's list of databases cannot be read");
+        let list = answer.get("databases").and_then(Value::as_array).ok_or_else(unreadable)?;
+        let name = |database: &Value| database["name"].as_str().map(str::to_owned).ok_or_else(unreadable);
+        list.iter().map(name).collect()
+    }
+
+    fn copy(&self, name: &str, dir: &Path, watch: &dyn Watch) -> Result<Box<dyn Feed>> {
+        let newest = self.server.newest(name)?;
+        watch.reached(newest);
+        // The stats may count a commit that waits for its flush.
+        self.server.ask_after(
+            &self.server.asking,
+            "GET",
+            &format!("/v1/databases/{name}/options"),
+            newest,
+        )?;
+        let changes = self.server.changes(name, newest, COPYING_SECONDS)?;
+        let path = format!("/v1/databases/{name}/backup");
+        let backup = self.server.ask(&self.server.copying, "GET", &path)?;
+        let mut backup = Until { input: backup.into_body().into_reader(), watch };
+        pando::restore_stream(&mut backup, dir)?;
+        Ok(self.feed(name, changes))
+    }
+
+    fn resume(&self, name: &str, _: &Path, db: &Database) -> Result<Box<dyn Feed>> {
+        Ok(self.feed(name, self.server.changes_after(name, db)?))
+    }
+
+    fn take_over(&self, _: &str, _: &Path, db: &Database) -> Result<()> {
+        // Nothing keeps the other server from accepting writes: that is for its operator to see to.
+        db.sync()
+    }
+}
+
+impl Primary {
+    /// Opens a stream after the last commit of `db`.
+    fn changes_after(&self, name: &str, db: &Database) -> Result<Box<dyn Read + Send>> {
+        let last = db.snapshot()?.commit_number();
+        self.changes(name, last, WAIT_SECONDS).map_err(|error| match error.kind() {
+            ErrorKind::Invalid => {
+                let message = format!("{name:?} has commit {last} here, which the primary may lack");
+                Error::new(ErrorKind::Mismatch, message).caused_by(error)
+            }
+            _ => error,
+        })
+    }
+}
+
+/// One database of a server, followed.
+struct FromStream {
+    server: Primary,
+    name: String,
+    /// A stream that is open already.
+    first: Option<Box<dyn Read + Send>>,
+}
+
+impl Feed for FromStream {
+    fn run(&mut self, db: &Database, watch: &dyn Watch) -> Result<()> {
+        while !watch.is_over() {
+            let (stream, is_first) = match self.first.take() {
+                Some(stream) => (stream, true),
+                None => (self.server.changes_after(&self.name, db)?, false),
+            };
+            let (server, name) = (&self.server, &self.name);
+            let mut looked = Looked { stream, server, name, db, watch, at: None, failure: None };
+            match db.apply_changes(&mut looked) {
+                Ok(_) => {}
+                Err(_) if watch.is_over() => {}
+                // It is read no further after a silence. The next stream shows whether anything is wrong.
+                Err(error) if is_first && is_of_stream(&error) => {}
+                Err(error) => return Err(looked.failure.unwrap_or(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the bytes ended, rather than being refused.
+fn is_of_stream(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Io | ErrorKind::Corruption)
+}
+
+/// A backup that ends with the server.
+struct Until<'w, R> {
+    input: R,
+    watch: &'w dyn Watch,
+}
+
+impl<R: Read> Read for Until<'_, R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if self.watch.is_over() {
+            return Err(io::Error::other("the server ends"));
+        }
+        self.input.read(bytes)
+    }
+}
+
+/// A stream of changes. Every second, what was applied is synced, and the primary is asked how far it is.
+struct Looked<'f> {
+    stream: Box<dyn Read + Send>,
+    server: &'f Primary,
+    name: &'f str,
+    db: &'f Database,
+    watch: &'f dyn Watch,
+    at: Option<Instant>,
+    failure: Option<Error>,
+}
+
+impl Looked<'_> {
+    fn look(&mut self) -> Result<()> {
+        self.db.sync()?;
+        self.watch.reached(self.server.newest(self.name)?);
+        Ok(())
+    }
+}
+
+impl Read for Looked<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if self.watch.is_over() {
+            return Err(io::Error::other("the server ends"));
+        }
+        if self.at.is_none_or(|at| at.elapsed() >= LOOK) {
+            self.look().map_err(|error| {
+                let text = error.to_string();
+                self.failure = Some(error);
+                io::Error::other(text)
+            })?;
+            self.at = Some(Instant::now());
+        }
+        self.stream.read(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_a_server_and_no_database() {
+        let base = |address: &str| Primary::at(address).map(|server| server.map(|server| server.base));
+        assert_eq!(base("http://h:1/").unwrap().as_deref(), Some("http://h:1"));
+        assert_eq!(base("s3://bucket/x").unwrap(), None);
+        assert_eq!(base("/folder").unwrap(), None);
+        assert!(base("http://h:1/shop").unwrap_err().message().contains("all of them"));
+        assert!(base("https://h").is_err() && base("http://").is_err() && base("http://a@b").is_err());
+    }
+}

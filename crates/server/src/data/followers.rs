@@ -1,0 +1,380 @@
+//! The threads of a replica: one that finds databases, and one for each database that follows it.
+//!
+//! 1. At the start, every database that the directory lacks is copied before a request is accepted. A database that it
+//!    has is served at once, however old it is, and also if the source cannot be reached.
+//! 2. A thread holds its database open while it follows. After an error it pauses, for longer each time, and resumes.
+//! 3. If the next commit is no longer available, the database is copied anew beside the old one, which is served until
+//!    the copy is complete.
+//! 4. The file `replica` in the directory says that its databases follow. Without it they could be served as a
+//!    primary's by mistake, and with a commit of their own they could follow no more.
+
+use crate::data::databases::{DEFAULT_DATABASE, Databases};
+use crate::data::held::Data;
+use crate::data::inside::remove;
+use crate::data::names::is_name;
+use crate::data::replicas::{Progress, Replicas};
+use crate::data::v0::EntityTable;
+use crate::following::{Feed, Source};
+use crate::wire::problem::{Answer, Problem};
+use pando::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The file that marks the directory of a replica. It has the address that is followed.
+const MARKER: &str = "replica";
+/// The pauses after errors: doubled each time, up to the second.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// The pause between looks for new databases.
+const LOOK: Duration = Duration::from_secs(2);
+/// The step in which pauses end when the server does.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Feeds that begin after a copy that was just made, by name.
+pub type Begun = Vec<(String, Box<dyn Feed>)>;
+
+/// The threads.
+pub struct Followers {
+    data: Arc<Data>,
+    entity: Arc<EntityTable>,
+    replicas: Arc<Replicas>,
+    /// Whether the threads are to end.
+    is_over: AtomicBool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The databases that have a thread.
+    followed: Mutex<BTreeSet<String>>,
+    /// Held while the server becomes a primary.
+    promoting: Mutex<()>,
+}
+
+impl std::fmt::Debug for Followers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Followers").field("replicas", &self.replicas).finish_non_exhaustive()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Returns the address that the databases of `dir` follow; `None` if they are a primary's.
+///
+/// # Errors
+/// `Io` if the file that says so cannot be read.
+pub fn followed_by(dir: &Path) -> Result<Option<String>> {
+    let path = dir.join(MARKER);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(format!("read {}", path.display()), error)),
+    }
+}
+
+fn sync(dir: &Path) -> std::io::Result<()> {
+    fs::File::open(dir)?.sync_all()
+}
+
+/// Marks `dir` as the directory of a replica.
+fn mark(dir: &Path, address: &str) -> Result<()> {
+    let path = dir.join(MARKER);
+    let written = fs::File::create(&path).and_then(|mut file| {
+        writeln!(file, "{address}")?;
+        file.sync_all()?;
+        sync(dir)
+    });
+    written.map_err(|error| Error::io(format!("write {}", path.display()), error))
+}
+
+/// Removes the mark of a replica.
+pub fn unmark(dir: &Path) -> Result<()> {
+    let removed = match fs::remove_file(dir.join(MARKER)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    };
+    removed
+        .and_then(|()| sync(dir))
+        .map_err(|error| Error::io(format!("remove {}", dir.join(MARKER).display()), error))
+}
+
+/// Checks that the directory is used as what it is, and marks it if it becomes a replica's.
+///
+/// # Errors
+/// `Mismatch` if a replica's directory is to be a primary's, or the other way.
+pub fn check_role(databases: &Databases, dir: &Path, source: Option<&dyn Source>) -> Result<()> {
+    let shown = dir.display();
+    match (followed_by(dir)?, source) {
+        (None, None) => Ok(()),
+        (Some(_), Some(source)) => mark(dir, source.address()),
+        (Some(address), None) => {
+            let message = format!(
+                "{shown} is a replica of {address}: serve it with --follow {address}, or make it a primary \
+                 with `pando promote {shown}`"
+            );
+            Err(Error::new(ErrorKind::Mismatch, message))
+        }
+        (None, Some(source)) => {
+            if databases.names().map_err(Problem::into_error)?.is_empty() {
+                return mark(dir, source.address());
+            }
+            let message = "it has databases of its own, which cannot follow: name a new or empty directory";
+            Err(Error::new(ErrorKind::Mismatch, format!("{shown}: {message}")))
+        }
+    }
+}
+
+/// Copies the databases that the directory lacks.
+///
+/// # Errors
+/// Those of the source, unless there is a default database to serve.
+pub fn copy_missing(databases: &Databases, replicas: &Replicas) -> Result<Begun> {
+    let has_default = databases.path(DEFAULT_DATABASE).is_dir();
+    let mut begun = Vec::new();
+    let names = match names(replicas) {
+        Err(error) if has_default => {
+            tracing::error!(%error, "the source cannot be reached; what is here is served");
+            return Ok(begun);
+        }
+        names => names?,
+    };
+    for name in names {
+        if !databases.path(&name).is_dir() {
+            let progress = replicas.progress(&name);
+            let feed = copy(databases, replicas, &name, &progress)?;
+            databases.replace(&name).map_err(Problem::into_error)?;
+            begun.push((name, feed));
+        }
+    }
+    Ok(begun)
+}
+
+/// Returns the names that the source has, and that a database can have.
+fn names(replicas: &Replicas) -> Result<Vec<String>> {
+    let mut names = replicas.source.databases()?;
+    names.retain(|name| is_name(name));
+    Ok(names)
+}
+
+/// Copies a database beside the one that may exist.
+fn copy(
+    databases: &Databases,
+    replicas: &Replicas,
+    name: &str,
+    progress: &Progress,
+) -> Result<Box<dyn Feed>> {
+    let path = databases.copying(name)?;
+    let copied = replicas.source.copy(name, &path, progress);
+    match copied {
+        Ok(feed) => {
+            progress.copied();
+            tracing::info!(database = %name, "the database was copied");
+            Ok(feed)
+        }
+        Err(error) => {
+            if path.exists() {
+                remove(&path)?;
+            }
+            Err(error.within(format!("copying the database {name}")))
+        }
+    }
+}
+
+impl Followers {
+    /// Starts the threads. `begun` has the feeds of databases that were just copied.
+    pub fn start(
+        data: Arc<Data>,
+        entity: Arc<EntityTable>,
+        replicas: Arc<Replicas>,
+        begun: Begun,
+    ) -> Result<Arc<Self>> {
+        let (is_over, threads, followed) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        let promoting = Mutex::default();
+        let followers = Followers { data, entity, replicas, is_over, threads, followed, promoting };
+        let followers = Arc::new(followers);
+        followers.begin(begun)?;
+        Ok(followers)
+    }
+
+    fn begin(self: &Arc<Self>, begun: Begun) -> Result<()> {
+        for (name, feed) in begun {
+            self.spawn(&name, Some(feed))?;
+        }
+        for name in self.data.databases.names().map_err(Problem::into_error)? {
+            self.spawn(&name, None)?;
+        }
+        let this = Arc::clone(self);
+        self.thread("pando-replica", move || this.find_databases())
+    }
+
+    fn thread(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+        locked(&self.threads).push(thread.map_err(|error| Error::io("start a thread", error))?);
+        Ok(())
+    }
+
+    /// Starts the thread of a database, if it has none.
+    fn spawn(self: &Arc<Self>, name: &str, feed: Option<Box<dyn Feed>>) -> Result<()> {
+        if !locked(&self.followed).insert(name.to_owned()) {
+            return Ok(());
+        }
+        let (this, name, progress) = (Arc::clone(self), name.to_owned(), self.replicas.progress(name));
+        self.thread("pando-follow", move || this.follow(&name, &progress, feed))
+    }
+
+    /// Ends the threads, and waits for them.
+    pub fn stop(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        loop {
+            // A thread that finds a database may start another one meanwhile.
+            self.replicas.end();
+            let Some(thread) = locked(&self.threads).pop() else { return };
+            let _ = thread.join();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    fn pause(&self, time: Duration) {
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < time && !self.is_over() {
+            thread::sleep(STEP.min(time));
+        }
+    }
+
+    /// Looks for new databases of the source.
+    fn find_databases(self: &Arc<Self>) {
+        while !self.is_over() {
+            self.pause(LOOK);
+            // The threads of databases report a source that cannot be reached.
+            for name in names(&self.replicas).unwrap_or_default() {
+                if !self.is_over()
+                    && let Err(error) = self.spawn(&name, None)
+                {
+                    tracing::error!(%error, database = %name, "the database is not followed");
+                }
+            }
+        }
+    }
+
+    /// Follows a database until the end.
+    fn follow(&self, name: &str, progress: &Progress, mut feed: Option<Box<dyn Feed>>) {
+        let mut pause = PAUSES.0;
+        while !self.is_over() {
+            let before = self.applied(name);
+            let Err(error) = self.follow_once(name, progress, &mut feed) else { continue };
+            feed = None;
+            if progress.failed(&error) {
+                tracing::warn!(%error, database = %name, "the replica does not follow; it tries again");
+            }
+            pause = if self.applied(name) > before { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
+            self.pause(pause);
+        }
+    }
+
+    fn applied(&self, name: &str) -> Option<u64> {
+        let open = self.data.databases.get_open(name)?;
+        Some(open.db.snapshot().ok()?.commit_number())
+    }
+
+    fn follow_once(&self, name: &str, progress: &Progress, feed: &mut Option<Box<dyn Feed>>) -> Result<()> {
+        let (databases, source) = (&self.data.databases, &self.replicas.source);
+        let path = databases.path(name);
+        if feed.is_none() && !path.is_dir() {
+            *feed = Some(copy(databases, &self.replicas, name, progress)?);
+            databases.replace(name).map_err(Problem::into_error)?;
+        }
+        let open = databases.open(name).map_err(Problem::into_error)?;
+        let is_empty = open.db.snapshot()?.commit_number() == 0;
+        let mut follow = || -> Result<()> {
+            let mut feed = match feed.take() {
+                Some(feed) => feed,
+                // The default database was created because the source had none.
+                None if is_empty => return Err(Error::new(ErrorKind::TooOld, "the database is empty")),
+                None => source.resume(name, &path, &open.db)?,
+            };
+            feed.run(&open.db, progress)
+        };
+        match follow() {
+            Err(error) if error.kind() == ErrorKind::TooOld => {
+                tracing::warn!(%error, database = %name, "the database is copied anew");
+                drop(open);
+                *feed = Some(self.copy_anew(name, progress)?);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Replaces the database by a new copy.
+    fn copy_anew(&self, name: &str, progress: &Progress) -> Result<Box<dyn Feed>> {
+        let databases = &self.data.databases;
+        let feed = copy(databases, &self.replicas, name, progress)?;
+        let is_default = name == DEFAULT_DATABASE;
+        if is_default {
+            self.entity.detach();
+        }
+        let replaced = loop {
+            match databases.replace(name) {
+                Ok(None) if !self.is_over() => {
+                    tracing::warn!(database = %name, "requests still use the old copy");
+                }
+                done => break done,
+            }
+        };
+        if is_default {
+            // Also after an error: whatever is there is served.
+            self.entity.attach(databases.open(name).map_err(Problem::into_error)?)?;
+        }
+        match replaced.map_err(Problem::into_error)? {
+            Some(_) => Ok(feed),
+            None => Err(Error::new(ErrorKind::Closed, "the server ends")),
+        }
+    }
+
+    /// Makes the server a primary: every database gets what its source has, takes over as far as the source can do so,
+    /// and accepts writes. Returns the names and last commits. A server that is a primary already stays one.
+    ///
+    /// # Errors
+    /// If a database cannot take over. The server then goes on as a replica.
+    pub fn promote(self: &Arc<Self>) -> Answer<Vec<(String, u64)>> {
+        let _promoting = locked(&self.promoting);
+        let databases = &self.data.databases;
+        if self.replicas.is_replica() {
+            self.stop();
+            let taken = take_over_all(databases, &*self.replicas.source);
+            if let Err(error) = taken.and_then(|_| unmark(databases.dir())) {
+                self.is_over.store(false, Ordering::SeqCst);
+                self.replicas.clear();
+                locked(&self.followed).clear();
+                self.begin(Vec::new())?;
+                return Err(error.into());
+            }
+            self.replicas.promote();
+            databases.begin_writing()?;
+            self.entity.attach(databases.open(DEFAULT_DATABASE)?)?;
+            tracing::info!("the server is a primary now");
+        }
+        let last = |(name, open): (String, Arc<crate::data::open::Open>)| {
+            Ok((name, open.db.snapshot()?.commit_number()))
+        };
+        databases.all_open().into_iter().map(last).collect()
+    }
+}
+
+/// Lets each database take over from `source`. Returns the names with the last commits.
+pub fn take_over_all(databases: &Databases, source: &dyn Source) -> Result<Vec<(String, u64)>> {
+    let take_over = |name: String| {
+        let open = databases.open(&name).map_err(Problem::into_error)?;
+        let taken = source.take_over(&name, &databases.path(&name), &open.db);
+        taken.map_err(|error| error.within(format!("database {name}")))?;
+        let commit = open.db.snapshot()?.commit_number();
+        Ok((name, commit))
+    };
+    databases.names().map_err(Problem::into_error)?.into_iter().map(take_over).collect()
+}

@@ -1,0 +1,197 @@
+//! Whether the server is a replica, and how far each database is behind its source.
+//!
+//! 1. A replica becomes a primary at most once, and never the other way: a database that made commits of its own can
+//!    follow no more.
+//! 2. The lag of a database counts from the last moment at which it had everything that its source was known to have.
+//!    So it grows while the source cannot be reached, whatever the clocks of the two machines show.
+
+use crate::following::{Source, Watch};
+use crate::wire::problem::{Answer, Problem};
+use axum::http::{StatusCode, Uri};
+use pando::{Database, Error};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+/// The kind of the problem of a write that a replica refuses.
+pub const KIND: &str = "replica";
+
+/// The state of a server that began as a replica.
+#[derive(Debug)]
+pub struct Replicas {
+    /// The databases that it follows.
+    pub source: Arc<dyn Source>,
+    is_replica: AtomicBool,
+    progress: Mutex<BTreeMap<String, Arc<Progress>>>,
+}
+
+/// How far a database follows. The feed reports here.
+#[derive(Debug)]
+pub struct Progress {
+    inner: Mutex<Inner>,
+    is_over: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Inner {
+    newest_commit: u64,
+    /// When the database had everything that was known.
+    level_at: Instant,
+    is_up: bool,
+    copies: u64,
+    error: Option<String>,
+}
+
+/// The lag of a database.
+#[derive(Clone, Debug)]
+pub struct Lag {
+    /// Whether its source could be reached at the last attempt.
+    pub is_up: bool,
+    /// The last commit that was applied.
+    pub applied_commit: u64,
+    /// The newest commit that the source is known to have.
+    pub newest_commit: u64,
+    /// The number of commits between them.
+    pub commits: u64,
+    /// The time since it had everything, in seconds; 0 if it has everything.
+    pub seconds: f64,
+    /// The number of times that the database was copied since the start of the server.
+    pub copies: u64,
+    /// The last error; `None` while the source can be reached.
+    pub error: Option<String>,
+}
+
+impl Replicas {
+    /// Returns the state of a replica that begins to follow `source`.
+    pub fn new(source: Arc<dyn Source>) -> Self {
+        Replicas { source, is_replica: AtomicBool::new(true), progress: Mutex::default() }
+    }
+
+    /// Returns whether the server still follows.
+    pub fn is_replica(&self) -> bool {
+        self.is_replica.load(Ordering::SeqCst)
+    }
+
+    /// Makes the server a primary.
+    pub fn promote(&self) {
+        self.is_replica.store(false, Ordering::SeqCst);
+    }
+
+    /// Returns the problem of a write to `uri`: a redirection if the primary is known.
+    pub fn refuse(&self, uri: &Uri) -> Problem {
+        let Some(primary) = self.source.primary() else {
+            let detail = "this server is a replica, and does not know the address of its primary: write \
+                          there, or make this server the primary with `pando promote`";
+            return Problem::new(StatusCode::SERVICE_UNAVAILABLE, KIND, detail);
+        };
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let detail = format!("this server is a replica: send writes to the primary, {primary}");
+        let mut problem = Problem::new(StatusCode::TEMPORARY_REDIRECT, KIND, detail);
+        problem.location = Some(format!("{primary}{path}"));
+        problem
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Progress>>> {
+        self.progress.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Returns the progress of the database `name`.
+    pub fn progress(&self, name: &str) -> Arc<Progress> {
+        let mut all = self.all();
+        Arc::clone(all.entry(name.to_owned()).or_insert_with(|| Arc::new(Progress::new())))
+    }
+
+    /// Returns the lag of the database `name`, of which `db` is open.
+    pub fn lag(&self, name: &str, db: &Database) -> Option<Lag> {
+        let progress = self.all().get(name).map(Arc::clone)?;
+        Some(progress.lag(db.snapshot().ok()?.commit_number()))
+    }
+
+    /// Ends all feeds.
+    pub fn end(&self) {
+        self.all().values().for_each(|progress| progress.is_over.store(true, Ordering::SeqCst));
+    }
+
+    /// Forgets all feeds, which have ended.
+    pub fn clear(&self) {
+        self.all().clear();
+    }
+}
+
+impl Progress {
+    fn new() -> Self {
+        let inner =
+            Inner { newest_commit: 0, level_at: Instant::now(), is_up: false, copies: 0, error: None };
+        Progress { inner: Mutex::new(inner), is_over: AtomicBool::new(false) }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn lag(&self, applied_commit: u64) -> Lag {
+        let mut inner = self.inner();
+        let newest_commit = inner.newest_commit.max(applied_commit);
+        let commits = newest_commit - applied_commit;
+        if inner.is_up && commits == 0 {
+            inner.level_at = Instant::now();
+        }
+        let is_level = inner.is_up && commits == 0;
+        let seconds = if is_level { 0.0 } else { inner.level_at.elapsed().as_secs_f64() };
+        let (is_up, copies, error) = (inner.is_up, inner.copies, inner.error.clone());
+        Lag { is_up, applied_commit, newest_commit, commits, seconds, copies, error }
+    }
+
+    /// Notes that the database was copied.
+    pub fn copied(&self) {
+        let mut inner = self.inner();
+        (inner.copies, inner.level_at) = (inner.copies + 1, Instant::now());
+    }
+
+    /// Notes an error. Returns whether it is another one than the last.
+    pub fn failed(&self, error: &Error) -> bool {
+        let text = error.to_string();
+        let mut inner = self.inner();
+        inner.is_up = false;
+        inner.error.replace(text.clone()) != Some(text)
+    }
+}
+
+impl Watch for Progress {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    fn reached(&self, newest_commit: u64) {
+        let mut inner = self.inner();
+        inner.newest_commit = inner.newest_commit.max(newest_commit);
+        (inner.is_up, inner.error) = (true, None);
+    }
+}
+
+impl Lag {
+    /// Returns names, descriptions and values of the gauges, without the prefix `pando_replica_`.
+    pub fn gauges(&self) -> [(&'static str, &'static str, f64); 6] {
+        [
+            ("up", "1 if the source could be reached at the last attempt.", f64::from(u8::from(self.is_up))),
+            ("applied_commit", "The last commit that was applied.", self.applied_commit as f64),
+            (
+                "newest_commit",
+                "The newest commit that the source is known to have.",
+                self.newest_commit as f64,
+            ),
+            ("lag_commits", "Commits of the source that were not applied.", self.commits as f64),
+            ("lag_seconds", "Seconds since the replica had everything.", self.seconds),
+            ("copies", "Times that the whole database was copied since the start.", self.copies as f64),
+        ]
+    }
+}
+
+/// Replaces the problem of a write that the engine refused in a replica.
+pub fn redirected<T>(answer: Answer<T>, replicas: Option<&Replicas>, uri: &Uri) -> Answer<T> {
+    match (answer, replicas) {
+        (Err(problem), Some(replicas)) if problem.kind == KIND => Err(replicas.refuse(uri)),
+        (answer, _) => answer,
+    }
+}

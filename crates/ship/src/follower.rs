@@ -1,0 +1,250 @@
+//! A replica of a lineage: a database that was restored from it, and applies each further segment.
+//!
+//! 1. The database's last commit says where it is. The segment that has the next commit is searched for once, and after
+//!    each failure; then each segment must name the hash of the one before it, as in a restore.
+//! 2. A segment that is not there yet is asked for again. Every so often the follower looks whether it will never be
+//!    there: because the floor is above it, or because later ones exist.
+//! 3. Taking over applies everything first. A fence is written only at the number after the last segment that was
+//!    applied: see `writer`.
+
+use crate::bucket::Bucket;
+use crate::database::{Live, read_marker};
+use crate::format::Hash;
+use crate::lineage::Lineage;
+use crate::restore::{self, check_chain};
+use crate::segment::Segment;
+use crate::source::{Identity, Origin, Source as _, Target};
+use crate::writer::{Candidate, Writer};
+use base::{Error, ErrorKind, Result};
+use pando::Database;
+use std::path::Path;
+
+/// A look for a missing segment is made at each so many attempts to read the next one.
+const ATTEMPTS_A_LOOK: u32 = 20;
+/// How often taking over begins again because the writer before it has written more.
+const TAKE_OVERS: u32 = 20;
+
+/// Follows a lineage into a database that was restored from it.
+#[derive(Debug)]
+pub struct Follower {
+    lineage: Lineage,
+    position: Option<Position>,
+    newest_commit: u64,
+    attempts: u32,
+}
+
+/// Where the next segment is, and what it must name.
+#[derive(Clone, Copy, Debug)]
+struct Position {
+    next: u64,
+    previous: Hash,
+    epoch: u64,
+}
+
+/// The result of [`Follower::advance`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Advance {
+    /// Whether a segment was applied. If not, there was none: wait before you call again.
+    pub has_moved: bool,
+    /// The last commit of the database.
+    pub commit: u64,
+    /// The newest commit that the bucket is known to have.
+    pub newest_commit: u64,
+}
+
+impl Position {
+    fn after(segment: &Segment) -> Self {
+        let Segment { head, hash, author, .. } = segment;
+        Position { next: head.number + 1, previous: *hash, epoch: author.epoch }
+    }
+}
+
+impl Follower {
+    /// Opens the lineage of `bucket`, to follow it into the database in the directory `dir`, which
+    /// [`restore`](crate::restore) has made.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let (home, copy) = (dir.path().join("db"), dir.path().join("copy"));
+    /// use pando_ship::{Bucket, Follower, Goal, Options, Shipper};
+    /// let bucket = Bucket::connect(dir.path().join("bucket").to_str().unwrap())?;
+    /// let db = pando::Database::create(&home)?;
+    /// let fruit = db.ensure_table("fruit")?;
+    /// let shipper = Shipper::start(&db, &home, bucket.clone(), Options { sync: true, ..Options::default() })?;
+    /// shipper.wait(1)?;
+    ///
+    /// pando_ship::restore(&bucket, Goal::Newest, &copy, &mut |_| {})?;
+    /// let replica = pando::Database::open(&copy)?;
+    /// replica.set_replica(true);
+    /// let mut follower = Follower::open(&bucket, &copy)?;
+    /// db.put(&fruit, b"apple", b"red")?;
+    /// shipper.wait(2)?;
+    /// while follower.advance(&replica)?.has_moved {}
+    /// assert_eq!(replica.get(&replica.table("fruit")?.unwrap(), b"apple")?.as_deref(), Some(&b"red"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Missing` if the bucket has no database; `Mismatch` if `dir` was not restored from this lineage.
+    pub fn open(bucket: &Bucket, dir: impl AsRef<Path>) -> Result<Self> {
+        let lineage = Lineage::expect(bucket)?;
+        if read_marker(dir.as_ref())?.is_some_and(|origin| origin.lineage == lineage.id) {
+            return Ok(Follower::of(lineage));
+        }
+        let dir = dir.as_ref().display();
+        let message = format!("{dir} was not restored from {bucket}, or from another lineage there");
+        Err(Error::new(ErrorKind::Mismatch, format!("{message}; restore it into a new directory")))
+    }
+
+    pub(crate) fn of(lineage: Lineage) -> Self {
+        Follower { lineage, position: None, newest_commit: 0, attempts: 0 }
+    }
+
+    /// Applies the next segment to `db`, the database in the directory that was named at [`Follower::open`]. Everything
+    /// that was applied is durable. It sends one request if there is no such segment, and rarely three more.
+    ///
+    /// # Errors
+    /// `TooOld` if the bucket no longer has the next commit by itself: restore again. `Mismatch` if `db` made commits
+    /// of its own; `Corruption` and `Foreign`, naming the object; `Io` if the bucket cannot be reached: call again.
+    pub fn advance(&mut self, db: &Database) -> Result<Advance> {
+        let commit = db.snapshot()?.commit_number();
+        self.advance_into(&mut Live { db: db.clone(), origin: None }, commit)
+    }
+
+    pub(crate) fn advance_into(&mut self, target: &mut dyn Target, commit: u64) -> Result<Advance> {
+        // An error leaves no position: the next call searches for it.
+        let position = match self.position.take() {
+            Some(position) => position,
+            None => self.find(commit)?,
+        };
+        let Some(segment) = self.lineage.segment(position.next)? else {
+            self.look_for_missing(position.next)?;
+            self.position = Some(position);
+            self.newest_commit = self.newest_commit.max(commit);
+            return Ok(Advance { has_moved: false, commit, newest_commit: self.newest_commit });
+        };
+        check_chain(&self.lineage, &segment, position.previous, position.epoch)?;
+        if segment.head.is_rebase && segment.head.first_commit > commit + 1 {
+            return Err(self.too_old(commit));
+        }
+        let report = restore::apply(&self.lineage, &segment, commit, target)?;
+        self.newest_commit = self.newest_commit.max(report.commit);
+        self.position = Some(Position::after(&segment));
+        Ok(Advance { has_moved: true, commit: report.commit, newest_commit: self.newest_commit })
+    }
+
+    /// Finds the segment that has the first commit after `commit`, or the number after the last one.
+    fn find(&mut self, commit: u64) -> Result<Position> {
+        let Some(tail) = self.lineage.tail()? else {
+            return Err(Error::new(ErrorKind::Missing, format!("{} has no log yet", self.lineage.bucket)));
+        };
+        self.newest_commit = tail.head.last_commit;
+        if commit > self.newest_commit {
+            let (bucket, newest) = (&self.lineage.bucket, self.newest_commit);
+            let message = format!("{bucket} ends at commit {newest}, but this database at {commit}");
+            return Err(Error::new(ErrorKind::Mismatch, message));
+        }
+        if commit == self.newest_commit {
+            return Ok(Position::after(&tail));
+        }
+        let (mut low, mut high) = (self.lineage.floor()?.segment, tail.head.number);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.expect(middle)?.head.last_commit > commit {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        let Segment { head, author, .. } = self.expect(low)?;
+        if head.first_commit > commit + 1 {
+            return Err(self.too_old(commit));
+        }
+        Ok(Position { next: low, previous: head.previous, epoch: author.epoch })
+    }
+
+    /// A segment at or above the floor, which was there a moment ago.
+    fn expect(&self, number: u64) -> Result<Segment> {
+        match self.lineage.segment(number)? {
+            Some(segment) => Ok(segment),
+            None if self.lineage.floor()?.segment > number => {
+                let message = format!("{}: segments are being deleted; try again", self.lineage.bucket);
+                Err(Error::new(ErrorKind::Conflict, message))
+            }
+            None => Err(self.lineage.missing(number)),
+        }
+    }
+
+    /// The second rule.
+    fn look_for_missing(&mut self, number: u64) -> Result<()> {
+        self.attempts = self.attempts.wrapping_add(1);
+        if !self.attempts.is_multiple_of(ATTEMPTS_A_LOOK) {
+            return Ok(());
+        }
+        if self.lineage.floor()?.segment > number {
+            return Err(self.too_old(self.newest_commit));
+        }
+        match self.lineage.nothing_after(number - 1) {
+            // It may have been written a moment ago.
+            Err(_) if self.lineage.segment(number)?.is_some() => Ok(()),
+            done => done,
+        }
+    }
+
+    #[cold]
+    fn too_old(&self, commit: u64) -> Error {
+        let bucket = &self.lineage.bucket;
+        let message = format!("{bucket} no longer has commit {} by itself; restore again", commit + 1);
+        Error::new(ErrorKind::TooOld, message)
+    }
+
+    /// Applies everything that the bucket has to `db`, and becomes the lineage's writer in its place: the writer before
+    /// it is fenced. [`Shipper::start`](crate::Shipper::start) then goes on. Returns the epoch.
+    ///
+    /// # Errors
+    /// As for [`Follower::advance`]; `Fenced` if yet another writer takes over meanwhile; `Conflict` if the writer
+    /// before it was faster each time. The database still follows then.
+    pub fn take_over(&mut self, db: &Database) -> Result<u64> {
+        let live = Live { db: db.clone(), origin: None };
+        let mut target = Live { db: db.clone(), origin: None };
+        let identity = live.identity()?;
+        self.take_over_into(&mut target, identity, live.newest()?)
+    }
+
+    pub(crate) fn take_over_into(
+        &mut self,
+        target: &mut dyn Target,
+        identity: Identity,
+        mut commit: u64,
+    ) -> Result<u64> {
+        let mut refused: Option<(u64, Error)> = None;
+        for _ in 0..TAKE_OVERS {
+            loop {
+                let advance = self.advance_into(target, commit)?;
+                commit = advance.commit;
+                if !advance.has_moved {
+                    break;
+                }
+            }
+            // The same answer to the same claim.
+            if refused.as_ref().is_some_and(|(at, _)| *at == commit) {
+                break;
+            }
+            let origin = Some(Origin { lineage: self.lineage.id, commit });
+            let candidate = Candidate { identity, origin, newest: commit, checksum: &|_| Ok(None) };
+            match Writer::take_over(&self.lineage.bucket, &candidate) {
+                Ok(writer) => return Ok(writer.epoch()),
+                // The lineage went on meanwhile, or what followed here was deleted: search again.
+                Err(error) if error.kind() == ErrorKind::Mismatch => {
+                    (self.position, refused) = (None, Some((commit, error)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let faster = || Error::new(ErrorKind::Conflict, "the writer of the lineage was faster; try again");
+        Err(refused.map_or_else(faster, |(_, error)| error))
+    }
+}
