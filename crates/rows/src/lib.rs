@@ -93,8 +93,8 @@ pub use field::{Field, Key, KeyPart, Timestamp};
 pub use field::{field_from, wrong_count};
 // With these, generated code needs no other crate's name.
 pub use files::{
-    Import, ImportError, ImportFailure, Imported, PartialImport, Quotes, Refused, RowFormat, RowReader, RowSource,
-    RowWriter, Storage, Text, check_beginning, json_problem, other_delimiter,
+    Import, ImportError, ImportFailure, Imported, PartialImport, Quotes, Refused, RowFormat, RowReader,
+    RowSource, RowWriter, Storage, Text, check_beginning, json_problem, other_delimiter,
 };
 #[doc(hidden)]
 pub use pando::Result as EngineResult;

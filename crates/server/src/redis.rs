@@ -40,11 +40,11 @@ impl Host for Served {
     }
 
     fn refusal(&self) -> Option<Error> {
-        self.open.ship.as_ref().and_then(|ship| ship.refusal())
+        self.open.ship().and_then(|ship| ship.refusal())
     }
 
     fn after_commit(&self, commit: u64) -> Result<()> {
-        let Some(ship) = self.open.ship.as_ref().filter(|_| self.waits_for_bucket) else { return Ok(()) };
+        let Some(ship) = self.open.ship().filter(|_| self.waits_for_bucket) else { return Ok(()) };
         let (shipped, outcome) = mpsc::channel();
         ship.when_shipped(commit, Box::new(move |done| drop(shipped.send(done))));
         outcome.recv_timeout(SHIPPED_WITHIN).unwrap_or_else(|_| {
@@ -58,9 +58,13 @@ impl Host for Served {
 ///
 /// # Errors
 /// Those of opening the database and of binding the address; `Invalid` if other machines could reach it and there are
-/// no tokens.
+/// no tokens, and on a replica.
 pub fn open(parts: &Parts, config: &Config) -> Result<()> {
     let Some(redis) = &config.redis else { return Ok(()) };
+    if parts.data.databases.replicas().is_some() {
+        let message = "a replica does not serve clients of Redis: start it without --redis";
+        return Err(Error::invalid(message));
+    }
     let listen = redis.options.listen;
     if !listen.ip().is_loopback() && !parts.keeper.is_on_guard() && !config.allow_anyone {
         return Err(Error::invalid(format!(

@@ -16,8 +16,8 @@ use clap::{Args, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use pando::{Database, ErrorKind};
 use rows::{
-    Cause, Definition, Import, ImportError, ImportFailure, IndexDefinition, PartialImport, RowFormat, RowReader,
-    RowSource, Storage,
+    Cause, Definition, Import, ImportError, ImportFailure, IndexDefinition, PartialImport, RowFormat,
+    RowReader, RowSource, Storage,
 };
 use std::io::Read;
 use std::time::{Duration, Instant};

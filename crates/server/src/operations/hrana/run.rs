@@ -2,7 +2,7 @@
 
 use crate::access::auth::{Gatekeeper, Need, Scope};
 use crate::calls::call::{Call, JSON_BYTES};
-use crate::calls::parts::Parts;
+use crate::calls::parts::{IsShipped, Parts};
 use crate::data::held::Data;
 use crate::data::hrana_streams::{HranaStreams, Session};
 use crate::data::open::Open;
@@ -35,12 +35,19 @@ pub struct Door {
     room: Arc<Room>,
     keeper: Arc<Gatekeeper>,
     hrana: Arc<HranaStreams>,
+    is_shipped: IsShipped,
 }
 
 impl Door {
     /// Returns the parts.
     pub fn of(parts: &Parts) -> Self {
-        Door { data: parts.data(), room: parts.room(), keeper: parts.keeper(), hrana: parts.hrana() }
+        Door {
+            data: parts.data(),
+            room: parts.room(),
+            keeper: parts.keeper(),
+            hrana: parts.hrana(),
+            is_shipped: parts.shipping,
+        }
     }
 
     fn check_on(&self) -> Answer<()> {
@@ -67,9 +74,15 @@ pub async fn pipeline(door: Door, call: Call, body: RequestBody) -> Answer {
     Ok(noted(answer, text))
 }
 
-/// Handles POST of a cursor.
+/// Handles POST of a cursor. Its reply is sent while its statements run, so it cannot wait until commits are in a
+/// bucket.
 pub async fn cursor(door: Door, call: Call, body: RequestBody) -> Answer {
     door.check_on()?;
+    if door.is_shipped == IsShipped::InSync {
+        let detail = "this server answers a write when it is in the bucket (--ship-mode sync), which a cursor does \
+                      not wait for: send the statements to /v3/pipeline";
+        return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "unsupported", detail));
+    }
     let (bytes, memory) = door.room.reception.receive_whole(body, JSON_BYTES).await?;
     let asks = Cursor::read(&bytes).map_err(problem)?;
     let text = asks.batch.first_text().map(Asked::new);

@@ -219,7 +219,7 @@ impl Transaction {
 
     /// Returns whether the handle's row was found before, so that [`Transaction::admitted`] looks nothing up.
     fn has_admitted(&self, table: &Table) -> bool {
-        self.gathered().tables.borrow().iter().any(|(known, admitted)| admitted.good && known.is(table))
+        self.scratch().tables.borrow().iter().any(|(known, admitted)| admitted.good && known.is(table))
     }
 
     fn admit_new(&self, table: &Table) -> Result<Admitted> {
