@@ -56,8 +56,8 @@ const ASK_SECONDS: u32 = 1;
 pub fn run(args: &WatchArgs) -> Outcome {
     match Remote::find(&args.database.dir)? {
         Some(_) if args.consumer.is_some() => {
-            let message = "--consumer works on a directory; a client of a server keeps the number of the last commit, \
-                           and continues with --from";
+            let message = "--consumer works on a directory; of a server, keep the number of the last commit \
+                           and continue with --from";
             Err(Failure::Usage(message.to_owned()))
         }
         Some(remote) => follow(&remote, args),

@@ -4,8 +4,7 @@
 //! | offset | bytes | field |
 //! |---:|---:|---|
 //! | 0 | 8 | number |
-//! | 8 | 4 | flags: 1 fence, the first segment of an epoch; 2 rebase, begins after a base; 4 release, without changes, the
-//! last one of a writer that ended in order |
+//! | 8 | 4 | flags: 1 fence, first of an epoch; 2 rebase, begins after a base; 4 release, last of a writer that ended |
 //! | 12 | 4 | compression of the body: 0 none, 1 LZ4 (one block) |
 //! | 16 | 8 | first commit; without changes, the last one plus 1 |
 //! | 24 | 8 | last commit that the log has with this segment |

@@ -98,8 +98,8 @@ impl ServeShipArgs {
                 return Ok(Some((url, Role::Replica)));
             }
             let message = format!(
-                "another server ships to {url}, and has not ended in order; with --ship-held replica this one \
-                 follows it, with --ship-held take-over it replaces it"
+                "another server ships to {url}, and has not ended in order; with --ship-held replica this \
+                 one follows it, with --ship-held take-over it replaces it"
             );
             return Err(Error::new(ErrorKind::Mismatch, message).into());
         }
