@@ -4,7 +4,7 @@
 //!    without a wait. So its flush comes even if its future has been dropped meanwhile.
 //! 2. The thread takes everything that is there, and asks the store for one flush through the last of it. That is the
 //!    group flush of all other committers: the thread leads it, or waits for the thread that does.
-//! 3. It completes the futures. Those whose commits the pacer delays stay in a heap until they are due.
+//! 3. It completes the futures. Those whose commits the pacer delays are kept until they are due.
 
 use crate::transaction::Unflushed;
 use crate::workers::Signals;
@@ -99,7 +99,7 @@ fn run(inbox: &Inbox<Waiting>, store: &Store, signals: &Signals) {
         let flushed = store.acknowledge_all(batch.iter().map(|waiting: &Waiting| &waiting.commit.applied));
         for Waiting { commit: Unflushed { applied, bytes }, outcome } in batch.drain(..) {
             match &flushed {
-                // What was durable before the failure, or did not need the flush, is acknowledged all the same.
+                // What did not need the flush is acknowledged all the same.
                 Err(cause) if !store.needs_no_flush(&applied) => outcome.send(Err(cause.duplicate())),
                 _ => delayed.send(applied.ts().0, outcome, delay(store, signals, bytes)),
             }
