@@ -79,7 +79,7 @@ pub async fn pipeline(door: Door, call: Call, body: RequestBody) -> Answer {
 pub async fn cursor(door: Door, call: Call, body: RequestBody) -> Answer {
     door.check_on()?;
     if door.is_shipped == IsShipped::InSync {
-        let detail = "this server answers a write when it is in the bucket (--ship-mode sync), which a cursor does \
+        let detail = "this server acknowledges a write when it is in the bucket (--ship-mode sync), which a cursor does \
                       not wait for: send the statements to /v3/pipeline";
         return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "unsupported", detail));
     }
