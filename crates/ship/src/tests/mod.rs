@@ -3,6 +3,7 @@
 mod damage;
 mod faulty;
 mod model;
+mod replicas;
 mod restores;
 mod shipping;
 mod takeover;
