@@ -9,6 +9,7 @@ pub use with_sql::Session;
 #[derive(Debug)]
 pub struct HranaStreams {
     /// Whether the protocol is spoken.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code))] // Without SQL, every request is refused.
     pub is_on: bool,
     /// What is kept of each stream, under its baton.
     #[cfg(feature = "sql")]
