@@ -422,8 +422,8 @@ fn check_layout(table: &Table, stored: Option<Vec<u8>>) -> Result<()> {
         _ => Err(Error::new(
             ErrorKind::Mismatch,
             format!(
-                "table {:?} is not a database of Redis with layout {LAYOUT}: rename it, or choose another database \
-                 with --redis-database",
+                "table {:?} is not a database of Redis with layout {LAYOUT}: rename it, or choose another \
+                 database with --redis-database",
                 table.name()
             ),
         )),

@@ -122,7 +122,8 @@ impl Figures {
             let value = load(counter);
             let _ = writeln!(
                 out,
-                "# HELP pando_redis_{name} {help}\n# TYPE pando_redis_{name} {kind}\npando_redis_{name} {value}"
+                "# HELP pando_redis_{name} {help}\n# TYPE pando_redis_{name} {kind}\n\
+                 pando_redis_{name} {value}"
             );
         }
     }

@@ -1,8 +1,8 @@
 //! Keyspace notifications, from the change feed of the database.
 //!
-//! A thread follows the feed while anybody listens. For each key that a commit has changed there is one event, whichever
-//! program made the commit: the name is that of the last command, which the header of the key has; `del` or `expired`
-//! if the key was removed.
+//! A thread follows the feed while anybody listens. For each key that a commit has changed there is one event,
+//! whichever program made the commit: the name is that of the last command, which the header of the key has; `del` or
+//! `expired` if the key was removed.
 
 use crate::commands::call::Around;
 use crate::commit::table_name;

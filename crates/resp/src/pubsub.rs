@@ -1,6 +1,6 @@
 //! Channels, and who listens to them.
 //!
-//! 1. A subscriber has a mailbox, from which a thread of its connection writes. So whoever publishes waits for nobody.
+//! 1. A subscriber has a mailbox, from which a thread of its connection writes. A publisher waits for no subscriber.
 //! 2. A mailbox is bounded. A subscriber that does not read is disconnected; it does not miss messages silently.
 
 use crate::glob;

@@ -277,8 +277,8 @@ impl Session {
         if is_listening && self.out.protocol == Protocol::Resp2 && !is_allowed {
             let name = spec.name;
             return Err(Fault::new(format!(
-                "ERR Can't execute '{name}': only (P)SUBSCRIBE / (P)UNSUBSCRIBE / PING / QUIT / RESET are allowed \
-                 in this context"
+                "ERR Can't execute '{name}': only (P)SUBSCRIBE / (P)UNSUBSCRIBE / PING / QUIT / RESET are \
+                 allowed in this context"
             )));
         }
         Ok(())

@@ -68,8 +68,8 @@ pub fn open(parts: &Parts, config: &Config) -> Result<()> {
     let listen = redis.options.listen;
     if !listen.ip().is_loopback() && !parts.keeper.is_on_guard() && !config.allow_anyone {
         return Err(Error::invalid(format!(
-            "{listen}, where clients of Redis would connect, can be reached from other machines, but there are no \
-             tokens: create one with `pando token create`, or start the server with --allow-anyone"
+            "{listen}, where clients of Redis would connect, can be reached from other machines, but there \
+             are no tokens: create one with `pando token create`, or start the server with --allow-anyone"
         )));
     }
     let (open, _) = parts.data.databases.create(&redis.database, None).map_err(Problem::into_error)?;

@@ -48,8 +48,8 @@ pub fn info(call: &mut Call) -> Done {
         let (version, uptime) = (env!("CARGO_PKG_VERSION"), figures.uptime().as_secs());
         let _ = write!(
             text,
-            "# Server\r\nredis_version:{REDIS_VERSION}\r\npando_version:{version}\r\nredis_mode:standalone\r\n\
-             process_id:{}\r\nuptime_in_seconds:{uptime}\r\n\r\n",
+            "# Server\r\nredis_version:{REDIS_VERSION}\r\npando_version:{version}\r\n\
+             redis_mode:standalone\r\nprocess_id:{}\r\nuptime_in_seconds:{uptime}\r\n\r\n",
             std::process::id()
         );
     }

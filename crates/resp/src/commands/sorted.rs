@@ -1,6 +1,6 @@
-//! Commands on sorted sets. Each member has two elements: under [`MEMBERS`] and the member, its score; under [`SCORES`],
-//! its score as a key and the member, nothing. The second are in the order of the scores, and of the members where the
-//! scores are equal.
+//! Commands on sorted sets. Each member has two elements: under [`MEMBERS`] and the member, its score; under
+//! [`SCORES`], its score as a key and the member, nothing. The second are in the order of the scores, and of the
+//! members where the scores are equal.
 
 use super::call::{Call, bounds, counted_keys, float, popped_count};
 use crate::fault::{Done, Fault};

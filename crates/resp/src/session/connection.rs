@@ -51,8 +51,8 @@ impl Session {
     fn authenticate(&mut self, token: &[u8]) -> Done {
         if !self.shared.host.needs_token() {
             return Err(Fault::fixed(
-                "ERR AUTH was called, but this server has no tokens: create one with `pando token create`, or connect \
-                 without a password",
+                "ERR AUTH was called, but this server has no tokens: create one with `pando token create`, \
+                 or connect without a password",
             ));
         }
         let permission = self.shared.host.permission(token);
@@ -95,8 +95,8 @@ impl Session {
         }
         if self.permission() == Permission::Nothing {
             return Err(Fault::fixed(
-                "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
-                 <user> <pass> option can be used to authenticate the client",
+                "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+                 HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client",
             ));
         }
         if let Some(name) = name {
@@ -155,8 +155,8 @@ impl Session {
             (subcommand, _) => {
                 let subcommand = String::from_utf8_lossy(subcommand).into_owned();
                 return Err(Fault::new(format!(
-                    "ERR unknown subcommand '{subcommand}' of 'client', or a wrong number of arguments: there are ID, \
-                     GETNAME, SETNAME, INFO, SETINFO, NO-EVICT and NO-TOUCH"
+                    "ERR unknown subcommand '{subcommand}' of 'client', or a wrong number of arguments: \
+                     there are ID, GETNAME, SETNAME, INFO, SETINFO, NO-EVICT and NO-TOUCH"
                 )));
             }
         }

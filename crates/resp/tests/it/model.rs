@@ -23,21 +23,21 @@ impl Random {
 type Model = BTreeMap<u64, Value>;
 const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
 
-fn list<'m>(model: &'m mut Model, key: u64) -> Option<&'m mut VecDeque<u64>> {
+fn list(model: &mut Model, key: u64) -> Option<&mut VecDeque<u64>> {
     match model.entry(key).or_insert_with(|| Value::List(VecDeque::new())) {
         Value::List(list) => Some(list),
         _ => None,
     }
 }
 
-fn hash<'m>(model: &'m mut Model, key: u64) -> Option<&'m mut BTreeMap<u64, u64>> {
+fn hash(model: &mut Model, key: u64) -> Option<&mut BTreeMap<u64, u64>> {
     match model.entry(key).or_insert_with(|| Value::Hash(BTreeMap::new())) {
         Value::Hash(hash) => Some(hash),
         _ => None,
     }
 }
 
-fn sorted<'m>(model: &'m mut Model, key: u64) -> Option<&'m mut BTreeMap<u64, i64>> {
+fn sorted(model: &mut Model, key: u64) -> Option<&mut BTreeMap<u64, i64>> {
     match model.entry(key).or_insert_with(|| Value::Sorted(BTreeMap::new())) {
         Value::Sorted(sorted) => Some(sorted),
         _ => None,
