@@ -24,6 +24,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("profile", 6),
     ("ship", 6),
     ("sql", 7),
+    ("sqlite", 6),
     ("server", 8),
     ("mcp", 8),
     ("cli", 9),

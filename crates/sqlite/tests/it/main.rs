@@ -1,0 +1,4 @@
+//! Tests of SQL on Pando's trees.
+
+mod basics;
+mod support;
