@@ -2,9 +2,9 @@
 //!
 //! 1. The source is found by the metadata of `libsqlite3-sys`, and its checksum is compared: the glue was written
 //!    against exactly this text, and another version fails to build instead of behaving in another way.
-//! 2. The source is cut at the markers of the original files `btree.c` and `backup.c`. Nothing in it is changed. Macros around
-//!    the two give the functions in [`OURS`] another name there, so that SQLite's own B-trees remain beside ours;
-//!    `c/glue.c` defines the functions of the plain name, which choose between the two by handle.
+//! 2. The source is cut at the markers of the original files `btree.c` and `backup.c`. Nothing in it is changed.
+//!    Macros around the two give the functions in [`OURS`] another name there, so that SQLite's own B-trees remain
+//!    beside ours; `c/glue.c` defines the functions of the plain name, which choose between the two by handle.
 //! 3. All public names get the prefix `pando_`, so that a program can contain the stock library, too.
 //!
 //! It is one translation unit: everything private stays `static`, as in the stock library, and the compiler can put
@@ -37,6 +37,8 @@ const OURS: &[&str] = &[
     "Cursor",
     "CursorHasMoved",
     "CursorIsValidNN",
+    "CursorPin",
+    "CursorUnpin",
     "CursorRestore",
     "CursorSize",
     "CursorZero",
@@ -136,8 +138,8 @@ fn check(source: &str, path: &Path) {
     let found = hex::encode(Sha256::digest(source.as_bytes()));
     assert!(
         found == SHA256 && source.contains(&format!("#define SQLITE_VERSION        \"{VERSION}\"")),
-        "{} is not SQLite {VERSION} with the checksum {SHA256}, but has {found}. c/glue.c was written against that \
-         text: compare the interface in btree.h and the fields that the glue uses, then change both constants.",
+        "{} is not SQLite {VERSION} with the checksum {SHA256}, but has {found}. Compare the interface in \
+         btree.h and the fields that c/glue.c uses, then change both constants.",
         path.display()
     );
 }

@@ -89,7 +89,7 @@ extern int pando_bt_is_read_only(void*);
 extern int pando_bt_count_tree(void*, u32, i64*);
 extern int pando_bt_check(void*, char*, int);
 extern int pando_bt_fail(void*, int, const char*, const char*);
-extern int pando_bt_cursor(void*, u32, const u8 *aOrder, int nOrder, int isBounded, PandoCursor*);
+extern int pando_bt_cursor(void*, u32, const u8 *aOrder, int nOrder, int nKeyField, PandoCursor*);
 extern void pando_bt_close_cursor(PandoCursor*);
 extern int pando_bt_first(PandoCursor*, int isLast);
 extern int pando_bt_step(PandoCursor*, int isBackward);
@@ -101,6 +101,7 @@ extern int pando_bt_put_row(PandoCursor*, i64, const void*, i64, i64 nZero);
 extern int pando_bt_put_entry(PandoCursor*, const void*, i64);
 extern int pando_bt_delete(PandoCursor*);
 extern int pando_bt_count(PandoCursor*, i64*);
+extern void pando_bt_pin(PandoCursor*, int isPinned);
 extern int pando_bt_put_data(PandoCursor*, u32, u32, const void*);
 
 /* Defined below, in main.c. */
@@ -380,7 +381,7 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(Btree *p, Pgno iTable, int wrFlag, struct 
   void *pState = pandoOf(p);
   PandoCursor *c = pandoTail(pCur);
   u8 *aOrder = 0;
-  int i, rc, nOrder = 0, isBounded = 0;
+  int i, rc, nOrder = 0, nKeyField = -1;
   if( pState==0 ) return stockBtreeCursor(p, iTable, wrFlag, pInfo, pCur);
   if( pInfo ){
     if( pInfo->enc!=SQLITE_UTF8 ){
@@ -388,8 +389,7 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(Btree *p, Pgno iTable, int wrFlag, struct 
     }
     nOrder = pInfo->nAllField;
     if( pInfo->nKeyField<nOrder && pandoIsRows(p, iTable) ){
-      nOrder = pInfo->nKeyField;
-      isBounded = 1;
+      nKeyField = pInfo->nKeyField;
     }
     aOrder = sqlite3Malloc(nOrder+1);
     if( aOrder==0 ) return SQLITE_NOMEM;
@@ -403,13 +403,13 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(Btree *p, Pgno iTable, int wrFlag, struct 
   }
   c->eKind = pInfo ? 2 : 1;
   c->isWrite = wrFlag!=0;
-  rc = pando_bt_cursor(pState, iTable, aOrder, nOrder, isBounded, c);
+  rc = pando_bt_cursor(pState, iTable, aOrder, nOrder, nKeyField, c);
   sqlite3_free(aOrder);
   if( rc!=SQLITE_OK ){
     c->eKind = 0;
     return rc;
   }
-  /* The functions that are not overridden use these fields alone: EnterCursor, Pin, the hints. */
+  /* The functions that are not overridden use these fields alone: EnterCursor, the hints. */
   pCur->pBtree = p;
   pCur->pBt = p->pBt;
   pCur->pgnoRoot = iTable;
@@ -448,6 +448,18 @@ SQLITE_PRIVATE void sqlite3BtreeClearCursor(BtCursor *pCur){
 SQLITE_PRIVATE int sqlite3BtreeClearTableOfCursor(BtCursor *pCur){
   if( pandoTail(pCur)->eKind==0 ) return stockBtreeClearTableOfCursor(pCur);
   return sqlite3BtreeClearTable(pCur->pBtree, pCur->pgnoRoot, 0);
+}
+
+/* While a cursor is pinned, writes to its tree through other cursors fail with SQLITE_CONSTRAINT_PINNED. */
+SQLITE_PRIVATE void sqlite3BtreeCursorPin(BtCursor *pCur){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) stockBtreeCursorPin(pCur);
+  else pando_bt_pin(c, 1);
+}
+SQLITE_PRIVATE void sqlite3BtreeCursorUnpin(BtCursor *pCur){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) stockBtreeCursorUnpin(pCur);
+  else pando_bt_pin(c, 0);
 }
 
 SQLITE_PRIVATE int sqlite3BtreeCursorHasMoved(BtCursor *pCur){

@@ -17,6 +17,8 @@ pub(crate) const SCHEMA: c_int = 17;
 pub(crate) const TOOBIG: c_int = 18;
 pub(crate) const ROW: c_int = 100;
 pub(crate) const DONE: c_int = 101;
+/// A trigger would change a row that its statement is about to change.
+pub(crate) const CONSTRAINT_PINNED: c_int = 2835;
 /// A transaction cannot be continued or committed, because others changed what it read. Waiting does not help.
 pub(crate) const BUSY_SNAPSHOT: c_int = 517;
 

@@ -54,42 +54,44 @@ impl Order {
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     orders: Vec<Order>,
-    /// Whether fields after these are not part of the key: the columns of a `WITHOUT ROWID` table outside of its
-    /// primary key. An index instead continues in ascending order.
-    is_bounded: bool,
+    /// How many fields the key has. `None`: all of the record, and those without an order are ascending. The columns
+    /// of a `WITHOUT ROWID` table outside of its primary key are not part of the key.
+    key_fields: Option<usize>,
 }
 
 impl Shape {
-    pub(crate) fn new(orders: &[u8], is_bounded: bool) -> Shape {
-        Shape { orders: orders.iter().map(|&byte| Order::decode(byte)).collect(), is_bounded }
+    pub(crate) fn new(orders: &[u8], key_fields: Option<usize>) -> Shape {
+        Shape { orders: orders.iter().map(|&byte| Order::decode(byte)).collect(), key_fields }
     }
 
-    fn order(&self, field: usize) -> Option<Order> {
-        match self.orders.get(field) {
-            Some(&order) => Some(order),
-            None if self.is_bounded => None,
-            None => Some(Order::ASCENDING),
-        }
+    /// Returns whether the key has a field `at`.
+    pub(crate) fn has(&self, at: usize) -> bool {
+        self.key_fields.is_none_or(|count| at < count)
     }
 
-    /// Appends field `at` of a key, and returns whether the key has such a field.
-    pub(crate) fn push(&self, key: &mut Vec<u8>, at: usize, field: &Field<'_>) -> bool {
-        let Some(order) = self.order(at) else { return false };
+    /// Appends field `at` in its order.
+    pub(crate) fn push(&self, key: &mut Vec<u8>, at: usize, field: &Field<'_>) {
+        let order = self.orders.get(at).copied().unwrap_or(Order::ASCENDING);
         let start = key.len();
         push_field(key, field, order.collation);
         if order.descending {
             key[start..].iter_mut().for_each(|byte| *byte = !*byte);
         }
-        true
+    }
+
+    /// Writes the fields of a record that are not part of the key, in their order.
+    pub(crate) fn rest_of(&self, record: &[u8], rest: &mut Vec<u8>) -> Result<(), record::Malformed> {
+        for (at, field) in record::fields(record)?.enumerate().skip_while(|&(at, _)| self.has(at)) {
+            self.push(rest, at, &field?);
+        }
+        Ok(())
     }
 
     /// Writes the key of a record.
     pub(crate) fn key_of(&self, record: &[u8], key: &mut Vec<u8>) -> Result<(), record::Malformed> {
         key.clear();
-        for (at, field) in record::fields(record)?.enumerate() {
-            if !self.push(key, at, &field?) {
-                break;
-            }
+        for (at, field) in record::fields(record)?.enumerate().take_while(|&(at, _)| self.has(at)) {
+            self.push(key, at, &field?);
         }
         Ok(())
     }
@@ -192,6 +194,3 @@ pub(crate) fn of_rowid(rowid: i64) -> [u8; 8] {
 pub(crate) fn to_rowid(key: [u8; 8]) -> i64 {
     (u64::from_be_bytes(key) ^ (1 << 63)) as i64
 }
-
-#[cfg(test)]
-mod tests;

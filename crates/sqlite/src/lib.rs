@@ -29,3 +29,4 @@ mod state;
 mod sys;
 
 pub use connection::{Connection, Error, Rows, Statement, Value};
+pub use registry::Offer;

@@ -90,3 +90,47 @@ fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     }
     Some((value << 8 | u64::from(*bytes.get(8)?), 9))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NULL, 1, -2, 2.5, 'ab', x'00ff', 0, and 2^40, as SQLite writes them.
+    const RECORD: &[u8] =
+        b"\x09\x00\x09\x01\x07\x11\x10\x08\x05\xfe\x40\x04\0\0\0\0\0\0ab\x00\xff\x01\0\0\0\0\0";
+
+    #[test]
+    fn fields_are_decoded() {
+        let decoded: Result<Vec<_>, _> = fields(RECORD).expect("it has a header").collect();
+        let expected = [
+            Field::Null,
+            Field::Integer(1),
+            Field::Integer(-2),
+            Field::Real(2.5),
+            Field::Text(b"ab"),
+            Field::Blob(b"\x00\xff"),
+            Field::Integer(0),
+            Field::Integer(1 << 40),
+        ];
+        assert_eq!(decoded.expect("it is whole"), expected);
+    }
+
+    #[test]
+    fn a_malformed_record_is_an_error_and_never_a_panic() {
+        fn read(record: &[u8]) -> Result<Vec<Field<'_>>, Malformed> {
+            fields(record)?.collect()
+        }
+        for len in 0..RECORD.len() {
+            assert_eq!(read(&RECORD[..len]), Err(Malformed), "cut at {len}");
+        }
+        for at in 0..9 {
+            for byte in 0..=255 {
+                let mut record = RECORD.to_vec();
+                record[at] = byte;
+                // Most are errors, and some are other records.
+                let _ = read(&record);
+            }
+        }
+        assert_eq!(read(b"\x02\x0a"), Err(Malformed), "type 10 is reserved");
+    }
+}

@@ -16,21 +16,38 @@ fn offered() -> MutexGuard<'static, BTreeMap<u64, Database>> {
     OFFERED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A token for a database. It is worthless once this is dropped.
+/// A name by which SQLite opens a database that this program has opened: for `ATTACH` to a connection. The name means
+/// nothing once this is dropped, but what was opened by it stays open.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use pando_sqlite::{Connection, Offer};
+/// let [one, two] = [pando::Database::builder().in_memory()?, pando::Database::builder().in_memory()?];
+/// Connection::open(&two)?.execute("CREATE TABLE t(a); INSERT INTO t VALUES (1), (2)")?;
+/// let connection = Connection::open(&one)?;
+/// let offer = Offer::new(&two);
+/// connection.execute(&format!("ATTACH '{}' AS two", offer.uri()))?;
+/// connection.execute("CREATE TABLE copy AS SELECT * FROM two.t")?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
-pub(crate) struct Offer {
+#[must_use = "the name means nothing once the offer is dropped"]
+pub struct Offer {
     token: u64,
 }
 
 impl Offer {
-    pub(crate) fn new(db: &Database) -> Offer {
+    /// Gives a database a name.
+    pub fn new(db: &Database) -> Offer {
         let token = NEXT.fetch_add(1, Ordering::SeqCst);
         offered().insert(token, db.clone());
         Offer { token }
     }
 
-    /// Returns the file name that SQLite opens the database by.
-    pub(crate) fn uri(&self) -> String {
+    /// Returns the name, a URI.
+    #[must_use]
+    pub fn uri(&self) -> String {
         format!("file:pando?pando={}", self.token)
     }
 }

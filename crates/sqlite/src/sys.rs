@@ -70,6 +70,7 @@ pub(crate) struct UnpackedRecord {
     _private: [u8; 0],
 }
 
+// SAFETY: the signatures are those of `c/glue.c`, and of SQLite's header, in which pointers of these types occur.
 unsafe extern "C" {
     pub(crate) fn pando_bt_of(db: *mut Sqlite3) -> *mut c_void;
     pub(crate) fn pando_bt_field(record: *const UnpackedRecord, at: c_int, out: *mut PandoValue);

@@ -9,7 +9,8 @@ use crate::state::State;
 use crate::sys::{PandoCursor, PandoValue, UnpackedRecord, pando_bt_field, place};
 use std::ffi::c_int;
 
-/// Opens a cursor. `orders` are the orders of an index, null for a table.
+/// Opens a cursor. `orders` are the orders of an index, null for a table, and `key_fields` is how many of them are
+/// those of its key, -1 if all are.
 ///
 /// # Safety
 /// Points 1 and 3 of the module; `orders` is null or has `order_count` bytes; `tail` is zeroed but for its kind.
@@ -19,14 +20,14 @@ unsafe extern "C" fn pando_bt_cursor(
     root: u32,
     orders: *const u8,
     order_count: c_int,
-    is_bounded: c_int,
+    key_fields: c_int,
     tail: *mut PandoCursor,
 ) -> c_int {
     // SAFETY: as the caller promises; the box is made here, and `pando_bt_close_cursor` takes it back.
     unsafe {
         on_state(state, |inner| {
             let orders = (!orders.is_null()).then(|| slice(orders, i64::from(order_count)));
-            let shape = orders.map(|orders| Shape::new(orders, is_bounded != 0));
+            let shape = orders.map(|orders| Shape::new(orders, usize::try_from(key_fields).ok()));
             let tree = inner.tree(root)?;
             (*tail).version = tree.version.as_ptr();
             (*tail).place = place::EOF;
@@ -45,6 +46,7 @@ unsafe extern "C" fn pando_bt_close_cursor(tail: *mut PandoCursor) {
     unsafe {
         let own = Box::from_raw((*tail).own.cast::<Own>());
         (*tail).own = std::ptr::null_mut();
+        (*own.state).pins.retain(|&(pinned, _)| !std::ptr::eq(pinned, tail));
         let cursors = &mut (*own.state).cursors;
         if let Some(at) = cursors.iter().position(|&cursor| cursor == tail) {
             cursors.swap_remove(at);
@@ -57,7 +59,7 @@ unsafe extern "C" fn pando_bt_close_cursor(tail: *mut PandoCursor) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_first(tail: *mut PandoCursor, is_last: c_int) -> c_int {
     // SAFETY: as the caller promises.
-    unsafe { on_cursor(tail, |cursor| cursor.to_end(is_last != 0).map(|()| OK)) }
+    unsafe { on_cursor(tail, |cursor| cursor.move_to_end(is_last != 0).map(|()| OK)) }
 }
 
 /// # Safety
@@ -120,12 +122,13 @@ unsafe extern "C" fn pando_bt_seek_key(
     unsafe {
         on_cursor(tail, |cursor| {
             cursor.own.sought.clear();
-            if let Some(shape) = &cursor.own.shape {
+            cursor.own.sought_rest.clear();
+            let own = &mut *cursor.own;
+            if let Some(shape) = &own.shape {
                 for at in 0..fields {
-                    let field = field(record, at)?;
-                    if !shape.push(&mut cursor.own.sought, at as usize, &field) {
-                        break;
-                    }
+                    let (field, at) = (field(record, at)?, at as usize);
+                    let into = if shape.has(at) { &mut own.sought } else { &mut own.sought_rest };
+                    shape.push(into, at, &field);
                 }
             }
             let found = cursor.seek_key(default, is_equal_asked != 0)?;
@@ -186,6 +189,24 @@ unsafe extern "C" fn pando_bt_put_entry(tail: *mut PandoCursor, record: *const u
 unsafe extern "C" fn pando_bt_delete(tail: *mut PandoCursor) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { on_cursor(tail, |cursor| cursor.delete().map(|()| OK)) }
+}
+
+/// Begins or ends that other cursors cannot write to the tree.
+///
+/// # Safety
+/// Points 2 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_pin(tail: *mut PandoCursor, is_pinned: c_int) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_cursor(tail, |cursor| {
+            cursor.state.pins.retain(|&(pinned, _)| !std::ptr::eq(pinned, tail));
+            if is_pinned != 0 {
+                cursor.state.pins.push((tail, cursor.own.tree.version.as_ptr()));
+            }
+            Ok(OK)
+        });
+    }
 }
 
 /// # Safety

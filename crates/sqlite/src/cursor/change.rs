@@ -33,6 +33,7 @@ impl Cursor<'_> {
     }
 
     fn put(&mut self, key: &[u8], record: &[u8]) -> Outcome<()> {
+        self.state.check_pins(&self.own.tree, self.tail)?;
         let open = self.state.writable()?;
         open.transaction.put(&self.own.tree.table, key, record).map_err(|error| of_key(error, key))?;
         self.own.tree.touch();
@@ -46,6 +47,7 @@ impl Cursor<'_> {
     pub(crate) fn delete(&mut self) -> Outcome<()> {
         self.check_fault()?;
         self.current_key()?;
+        self.state.check_pins(&self.own.tree, self.tail)?;
         let open = self.state.writable()?;
         open.transaction.delete(&self.own.tree.table, &self.own.key)?;
         self.own.tree.touch();

@@ -14,7 +14,7 @@
 //! | `FAULT` | every use fails | | |
 //!
 //! # Batches
-//! Rows are copied into the cursor's memory, a few after a seek, four times as many with each further batch. Nothing
+//! Rows are copied into the cursor's memory, a few after a seek, twice as many with each further batch. Nothing
 //! of the database is borrowed between two calls, so the connection may write while cursors are open. A write changes
 //! the version of its tree; a cursor whose batch is older keeps its row, and reads again after the row's key.
 
@@ -33,6 +33,9 @@ use std::rc::Rc;
 /// The rows of the first batch after a seek, and of the first one of a scan from an end.
 const SEEK_ROWS: usize = 4;
 const SCAN_ROWS: usize = 32;
+/// The rows of the second batch after a seek, at least. Twice as many follow each time, so that at most about twice as
+/// many rows are read as are used.
+const RANGE_ROWS: usize = 16;
 /// The most rows of a batch: at 100 bytes a row it stays in the processor's second cache.
 const MOST_ROWS: usize = 512;
 /// The bytes from which on a batch takes no more rows.
@@ -55,6 +58,8 @@ pub(crate) struct Own {
     first_key: Vec<u8>,
     /// The key that is sought. It is kept for its memory.
     pub sought: Vec<u8>,
+    /// What is sought beyond the key, in a `WITHOUT ROWID` table.
+    pub sought_rest: Vec<u8>,
     /// How many rows the next batch has.
     wanted: usize,
 }
@@ -62,8 +67,8 @@ pub(crate) struct Own {
 impl Own {
     pub(crate) fn new(state: *mut State, tree: Rc<Tree>, shape: Option<Shape>) -> Own {
         let (rows, bytes, key) = (Vec::new(), Vec::new(), Vec::new());
-        let (first_key, sought) = (Vec::new(), Vec::new());
-        Own { state, tree, shape, rows, bytes, key, first_key, sought, wanted: SEEK_ROWS }
+        let (first_key, sought, sought_rest) = (Vec::new(), Vec::new(), Vec::new());
+        Own { state, tree, shape, rows, bytes, key, first_key, sought, sought_rest, wanted: SEEK_ROWS }
     }
 }
 
@@ -92,7 +97,7 @@ impl Cursor<'_> {
     }
 
     /// Moves to the first or the last entry.
-    pub(crate) fn to_end(&mut self, is_last: bool) -> Outcome<()> {
+    pub(crate) fn move_to_end(&mut self, is_last: bool) -> Outcome<()> {
         self.check_fault()?;
         self.own.wanted = SCAN_ROWS;
         self.load(From::End, is_last)
@@ -126,7 +131,7 @@ impl Cursor<'_> {
                     self.tail.place = place::EOF;
                     return Ok(false);
                 }
-                self.own.wanted = (self.own.wanted * 4).min(MOST_ROWS);
+                self.own.wanted = (self.own.wanted * 2).clamp(RANGE_ROWS, MOST_ROWS);
             } else {
                 // A statement that changes what it scans throws each batch away.
                 self.own.wanted = 2;

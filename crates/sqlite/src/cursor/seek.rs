@@ -68,7 +68,11 @@ impl Cursor<'_> {
     pub(crate) fn seek_key(&mut self, default: i32, is_equal_asked: bool) -> Outcome<Found> {
         self.check_fault()?;
         let sought = std::mem::take(&mut self.own.sought);
-        let found = self.seek_prefix(&sought, default, is_equal_asked);
+        let found = if self.own.sought_rest.is_empty() {
+            self.seek_prefix(&sought, default, is_equal_asked)
+        } else {
+            self.seek_beyond(&sought, default)
+        };
         self.own.sought = sought;
         found
     }
@@ -85,6 +89,27 @@ impl Cursor<'_> {
         }
         let is_equal = self.own.first_key.starts_with(sought);
         let result = if is_equal { default } else { 1 };
+        Ok(Found { result, is_equal })
+    }
+
+    /// Moves to a whole key of a `WITHOUT ROWID` table, and compares `own.sought_rest` with the other columns of the
+    /// one row that can have it.
+    fn seek_beyond(&mut self, sought: &[u8], default: i32) -> Outcome<Found> {
+        self.load(From::Key(sought), false)?;
+        if self.tail.place != place::VALID {
+            self.miss(sought);
+            return Ok(Found { result: -1, is_equal: false });
+        }
+        if self.own.first_key != sought {
+            return Ok(Found { result: 1, is_equal: false });
+        }
+        let (row, mut rest) = (self.own.rows[0], Vec::new());
+        let record = &self.own.bytes[row.start as usize..][..row.bytes as usize];
+        if let Some(shape) = &self.own.shape {
+            shape.rest_of(record, &mut rest)?;
+        }
+        let is_equal = rest.starts_with(&self.own.sought_rest);
+        let result = if is_equal { default } else { rest.cmp(&self.own.sought_rest) as i32 };
         Ok(Found { result, is_equal })
     }
 

@@ -5,7 +5,9 @@
 //! 2. *Reading*: a statement outside of `BEGIN` reads from a snapshot, which costs less than a transaction.
 //! 3. *Open*: a transaction of Pando. Within `BEGIN` it begins with the first statement, even if that only reads,
 //!    because a later write must not be committed if what was read before has changed.
-//! 4. *Failed*: the commit was refused. Everything is refused until the transaction is rolled back.
+//! 4. *Committed*: SQLite commits in two phases; this is between them.
+//! 5. *Failed*: the commit was refused, or there is no snapshot. Everything is refused until SQLite rolls back, which
+//!    it does at once after a failed commit.
 //!
 //! *Reading* turns into *open* if the connection writes while a statement still returns rows. As in SQLite with a
 //! WAL, that is refused with `SQLITE_BUSY_SNAPSHOT` if there was a commit since the snapshot.
@@ -18,7 +20,7 @@ mod roots;
 
 pub(crate) use roots::Tree;
 
-use crate::failure::{BUSY, BUSY_SNAPSHOT, Failure, Outcome};
+use crate::failure::{BUSY, BUSY_SNAPSHOT, CONSTRAINT_PINNED, Failure, Outcome};
 use crate::sys::PandoCursor;
 use pando::{Database, Savepoint, Snapshot, Table, Transaction};
 use roots::Roots;
@@ -30,6 +32,7 @@ pub(crate) enum Work {
     Idle,
     Reading(Snapshot),
     Open(Open),
+    Committed,
     Failed(Failure),
 }
 
@@ -54,6 +57,8 @@ pub(crate) struct State {
     roots: Roots,
     /// The cursors that are open. Their memory is SQLite's; `calls` alone looks at it.
     pub cursors: Vec<*mut PandoCursor>,
+    /// Cursors that do not allow writes to their tree by others, each with the address of its tree's version.
+    pub pins: Vec<(*const PandoCursor, *const u64)>,
     /// The last error, whose message SQLite has no room for.
     pub failure: Option<Failure>,
 }
@@ -67,8 +72,8 @@ impl State {
         }
         let absent = || Failure::new(crate::failure::CANTOPEN, "the database has no tables of SQL");
         let meta = db.table(roots::META)?.ok_or_else(absent)?;
-        let (roots, cursors) = (Roots::default(), Vec::new());
-        Ok(State { db, work: Work::Idle, meta, roots, cursors, failure: None })
+        let (roots, cursors, pins) = (Roots::default(), Vec::new(), Vec::new());
+        Ok(State { db, work: Work::Idle, meta, roots, cursors, pins, failure: None })
     }
 
     /// Begins to read or to write. `savepoints` is how many named savepoints there are, and `is_outermost` whether
@@ -82,8 +87,10 @@ impl State {
     ) -> Outcome<()> {
         match &self.work {
             Work::Failed(failure) => return Err(failure.clone()),
-            Work::Idle if !is_write && is_autocommit => self.work = Work::Reading(self.db.snapshot()?),
-            Work::Idle => self.open()?,
+            Work::Idle | Work::Committed if !is_write && is_autocommit => {
+                self.work = Work::Reading(self.db.snapshot()?);
+            }
+            Work::Idle | Work::Committed => self.open()?,
             Work::Reading(_) if is_write => self.upgrade()?,
             Work::Reading(_) | Work::Open(_) => {}
         }
@@ -128,7 +135,9 @@ impl State {
         match &mut self.work {
             Work::Open(open) => Ok(open),
             Work::Failed(failure) => Err(failure.clone()),
-            Work::Idle | Work::Reading(_) => Err(Failure::new(crate::failure::INTERNAL, "no transaction")),
+            Work::Idle | Work::Committed | Work::Reading(_) => {
+                Err(Failure::new(crate::failure::INTERNAL, "no transaction"))
+            }
         }
     }
 
@@ -143,6 +152,7 @@ impl State {
                     return Err(failure);
                 }
                 self.roots.keep();
+                self.work = Work::Committed;
                 Ok(())
             }
             Work::Failed(failure) => {
@@ -222,7 +232,7 @@ impl State {
     pub(crate) fn txn_state(&self) -> c_int {
         match &self.work {
             Work::Idle => 0,
-            Work::Reading(_) => 1,
+            Work::Reading(_) | Work::Committed => 1,
             Work::Open(open) => 1 + c_int::from(open.is_writing),
             Work::Failed(_) => 2,
         }
@@ -242,6 +252,15 @@ impl State {
     pub(crate) fn check(&self) -> Outcome<Option<String>> {
         let findings = self.db.check_all(|_| {})?;
         Ok(findings.wrong.first().map(ToString::to_string))
+    }
+
+    /// Refuses a write to a tree on which another cursor than `writer` is pinned.
+    pub(crate) fn check_pins(&self, tree: &Tree, writer: *const PandoCursor) -> Outcome<()> {
+        let version: *const u64 = tree.version.as_ptr();
+        if self.pins.iter().any(|&(pinned, of)| of == version && pinned != writer) {
+            return Err(Failure::new(CONSTRAINT_PINNED, "constraint failed"));
+        }
+        Ok(())
     }
 
     /// Notes a failure, and returns its code.
@@ -268,7 +287,7 @@ macro_rules! read {
                 $then
             }
             $crate::state::Work::Failed(failure) => Err(failure.clone()),
-            $crate::state::Work::Idle => {
+            $crate::state::Work::Idle | $crate::state::Work::Committed => {
                 Err($crate::failure::Failure::new($crate::failure::INTERNAL, "no transaction"))
             }
         }

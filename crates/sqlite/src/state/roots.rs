@@ -96,6 +96,7 @@ impl State {
     /// Deletes all entries of a tree.
     pub(crate) fn clear(&mut self, root: u32) -> Outcome<()> {
         let tree = self.tree(root)?;
+        self.check_pins(&tree, std::ptr::null())?;
         self.writable()?.transaction.delete_range(&tree.table, ..)?;
         tree.touch();
         Ok(())
