@@ -33,6 +33,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("bench", BESIDE),
     ("rivals", BESIDE),
     ("sim", BESIDE),
+    ("sqlite", BESIDE),
     ("fuzz", BESIDE),
     ("xtask", BESIDE),
 ];

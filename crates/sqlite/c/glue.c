@@ -1,0 +1,684 @@
+/*
+** The functions of SQLite's private B-tree interface that Pando's trees take part in.
+**
+** This file is compiled inside of SQLite's one-file source, directly after btree.c and backup.c, whose functions are called
+** stockBtree... there (see build.rs). Each function here looks at its handle and calls either the stock function
+** or one of Rust (pando_bt_...).
+**
+** 1. A Btree on Pando is a stock Btree of ":memory:" that stays empty, its shadow. What the upper layers ask about
+**    files, pages, caches and journals, they ask the shadow, and everything that is not overridden here is safe to
+**    call. It is marked in its field `lock`, which is used only for Btrees with a shared cache, and the shadow has
+**    none: lock.eLock is PANDO_TAG, a value that is no lock, and lock.pNext points to the state in Rust.
+** 2. A cursor is a stock BtCursor and, after it in the same allocation, a PandoCursor. SQLite allocates what
+**    sqlite3BtreeCursorSize() returns and clears it with sqlite3BtreeCursorZero(), and both are here. eKind 0 is a
+**    stock cursor.
+** 3. Rows are read in batches, into memory that belongs to the cursor. What is called for each row (Next, Payload,
+**    IntegerKey) is answered from the batch without a call of Rust. A batch is fresh while iStamp is the version of
+**    its tree, which changes with each write of the connection.
+** 4. The state and the cursors are used only while the mutex of the connection is held, as the stock ones are.
+*/
+
+#define PANDO_TAG 0x50
+
+/* One row of a batch. Rust has the same layout. */
+typedef struct PandoRow PandoRow;
+struct PandoRow {
+  i64 iKey;        /* The rowid. Unused for indexes. */
+  u32 iOffset;     /* Where the record begins in aBytes */
+  u32 nByte;       /* The record's length */
+};
+
+/* Values of PandoCursor.eState */
+#define PANDO_EOF   0   /* Before the first or after the last entry */
+#define PANDO_VALID 1   /* On aRow[iRow] */
+#define PANDO_SAVED 2   /* On an entry whose key Rust has saved */
+#define PANDO_GAP   3   /* Where a deleted entry was */
+#define PANDO_MISS  4   /* On the last entry before a saved key, not read yet */
+#define PANDO_FAULT 5   /* Every use returns iFault */
+
+/* The part of a cursor that C and Rust share. Rust has the same layout. */
+typedef struct PandoCursor PandoCursor;
+struct PandoCursor {
+  u8 eKind;               /* 0: stock, 1: rowids, 2: index */
+  u8 eState;              /* One of the values above */
+  u8 isWrite;
+  u8 isBackward;          /* aRow is in descending order */
+  u8 isAtEnd;             /* Nothing comes after the batch */
+  u8 isIncrblob;
+  int iFault;
+  u32 iRow;
+  u32 nRow;
+  const PandoRow *aRow;
+  const u8 *aBytes;
+  u64 iStamp;             /* The tree's version when the batch was read */
+  const u64 *pVersion;    /* The tree's version */
+  void *pOwn;             /* The part that only Rust knows */
+  u8 *pRow;               /* A row for the next insert with BTREE_PREFORMAT */
+  i64 nRowByte;
+  i64 iRowKey;
+};
+
+/* A value of a key that is sought. Rust has the same layout. */
+typedef struct PandoValue PandoValue;
+struct PandoValue {
+  int eType;              /* SQLITE_INTEGER, _FLOAT, _TEXT, _BLOB or _NULL */
+  i64 i;
+  double r;
+  const u8 *z;
+  i64 n;
+};
+
+/* Functions in Rust. */
+extern void *pando_bt_open(const char *zToken, int *pRc);
+extern void pando_bt_close(void*);
+extern int pando_bt_begin(void*, int isWrite, int isAutocommit, int nSavepoint, int isOutermost);
+extern int pando_bt_commit(void*);
+extern void pando_bt_end(void*, int isReading);
+extern int pando_bt_rollback(void*, int iTrip, int isWriteOnly, int isReading);
+extern int pando_bt_open_savepoints(void*, int n);
+extern int pando_bt_savepoint(void*, int isRollback, int iSavepoint);
+extern int pando_bt_txn_state(void*);
+extern void pando_bt_trip(void*, int iCode, int isWriteOnly);
+extern int pando_bt_create(void*, u32*);
+extern int pando_bt_drop(void*, u32);
+extern int pando_bt_clear(void*, u32, i64*);
+extern int pando_bt_meta(void*, int, u32*);
+extern int pando_bt_set_meta(void*, int, u32);
+extern u32 pando_bt_last_root(void*);
+extern int pando_bt_is_read_only(void*);
+extern int pando_bt_count_tree(void*, u32, i64*);
+extern int pando_bt_check(void*, char*, int);
+extern int pando_bt_fail(void*, int, const char*, const char*);
+extern int pando_bt_cursor(void*, u32, const u8 *aOrder, int nOrder, int nKeyField, PandoCursor*);
+extern void pando_bt_close_cursor(PandoCursor*);
+extern int pando_bt_first(PandoCursor*, int isLast);
+extern int pando_bt_step(PandoCursor*, int isBackward);
+extern int pando_bt_ensure(PandoCursor*);
+extern int pando_bt_restore(PandoCursor*, int*);
+extern int pando_bt_seek_rowid(PandoCursor*, i64, int*);
+extern int pando_bt_seek_key(PandoCursor*, const void*, int nField, int iDefault, int isEq, int*, int*);
+extern int pando_bt_put_row(PandoCursor*, i64, const void*, i64, i64 nZero);
+extern int pando_bt_put_entry(PandoCursor*, const void*, i64);
+extern int pando_bt_delete(PandoCursor*);
+extern int pando_bt_count(PandoCursor*, i64*);
+extern void pando_bt_pin(PandoCursor*, int isPinned);
+extern int pando_bt_put_data(PandoCursor*, u32, u32, const void*);
+
+/* Defined below, in main.c. */
+static int nocaseCollatingFunc(void*,int,const void*,int,const void*);
+static int rtrimCollFunc(void*,int,const void*,int,const void*);
+
+static void *pandoOf(Btree *p){
+  return p->lock.eLock==PANDO_TAG ? (void*)p->lock.pNext : 0;
+}
+static PandoCursor *pandoTail(BtCursor *pCur){
+  return (PandoCursor*)((u8*)pCur + ROUND8(sizeof(BtCursor)));
+}
+static int pandoFresh(const PandoCursor *c){
+  return c->eState==PANDO_VALID && c->iStamp==*c->pVersion;
+}
+
+/* Returns the state of the main database of a connection, or NULL if it is SQLite's. */
+void *pando_bt_of(sqlite3 *db){
+  return db->aDb[0].pBt ? pandoOf(db->aDb[0].pBt) : 0;
+}
+
+/* Reads field i of a key that is sought. */
+void pando_bt_field(const UnpackedRecord *pRec, int i, PandoValue *pOut){
+  Mem *pMem = &pRec->aMem[i];
+  memset(pOut, 0, sizeof(*pOut));
+  if( pMem->flags & MEM_Null ){
+    pOut->eType = SQLITE_NULL;
+  }else if( pMem->flags & (MEM_Int|MEM_IntReal) ){
+    pOut->eType = SQLITE_INTEGER;
+    pOut->i = pMem->u.i;
+  }else if( pMem->flags & MEM_Real ){
+    pOut->eType = SQLITE_FLOAT;
+    pOut->r = pMem->u.r;
+  }else{
+    if( (pMem->flags & MEM_Zero) && sqlite3VdbeMemExpandBlob(pMem) ){
+      pOut->eType = -1;
+      return;
+    }
+    pOut->eType = (pMem->flags & MEM_Str) ? SQLITE_TEXT : SQLITE_BLOB;
+    pOut->z = (const u8*)pMem->z;
+    pOut->n = pMem->n;
+  }
+}
+
+/************************************* Databases *************************************/
+
+SQLITE_PRIVATE int sqlite3BtreeOpen(
+  sqlite3_vfs *pVfs, const char *zFilename, sqlite3 *db, Btree **ppBtree, int flags, int vfsFlags
+){
+  const char *zToken = 0;
+  int rc = SQLITE_OK;
+  if( zFilename && zFilename[0] && (vfsFlags & SQLITE_OPEN_MAIN_DB)!=0 ){
+    zToken = sqlite3_uri_parameter(zFilename, "pando");
+  }
+  if( zToken==0 ) return stockBtreeOpen(pVfs, zFilename, db, ppBtree, flags, vfsFlags);
+  rc = stockBtreeOpen(pVfs, ":memory:", db, ppBtree, flags, vfsFlags & ~SQLITE_OPEN_SHAREDCACHE);
+  if( rc==SQLITE_OK ){
+    void *pState = pando_bt_open(zToken, &rc);
+    if( pState==0 ){
+      stockBtreeClose(*ppBtree);
+      *ppBtree = 0;
+      return rc;
+    }
+    assert( !(*ppBtree)->sharable );
+    (*ppBtree)->lock.eLock = PANDO_TAG;
+    (*ppBtree)->lock.pNext = (BtLock*)pState;
+  }
+  return rc;
+}
+
+SQLITE_PRIVATE int sqlite3BtreeClose(Btree *p){
+  void *pState = pandoOf(p);
+  if( pState ){
+    p->lock.eLock = 0;
+    p->lock.pNext = 0;
+    pando_bt_close(pState);
+  }
+  return stockBtreeClose(p);
+}
+
+SQLITE_PRIVATE int sqlite3BtreeNewDb(Btree *p){
+  if( !pandoOf(p) ) return stockBtreeNewDb(p);
+  return SQLITE_OK;
+}
+SQLITE_PRIVATE int sqlite3BtreeIsReadonly(Btree *p){
+  void *pState = pandoOf(p);
+  return pState ? pando_bt_is_read_only(pState) : stockBtreeIsReadonly(p);
+}
+SQLITE_PRIVATE int sqlite3BtreeSetVersion(Btree *p, int iVersion){
+  return pandoOf(p) ? SQLITE_OK : stockBtreeSetVersion(p, iVersion);
+}
+/* As the stock function, once a database has pages. */
+SQLITE_PRIVATE int sqlite3BtreeSetAutoVacuum(Btree *p, int eMode){
+  return pandoOf(p) ? SQLITE_READONLY : stockBtreeSetAutoVacuum(p, eMode);
+}
+SQLITE_PRIVATE int sqlite3BtreeIncrVacuum(Btree *p){
+  return pandoOf(p) ? SQLITE_DONE : stockBtreeIncrVacuum(p);
+}
+/* Only VACUUM, as its last step, and the backup interface, which is refused below, copy a whole file. */
+SQLITE_PRIVATE int sqlite3BtreeCopyFile(Btree *pTo, Btree *pFrom){
+  void *pState = pandoOf(pTo);
+  if( pState==0 ) pState = pandoOf(pFrom);
+  if( pState==0 ) return stockBtreeCopyFile(pTo, pFrom);
+  return pando_bt_fail(pState, SQLITE_ERROR, "VACUUM is not supported: Pando reclaims space by itself", "");
+}
+SQLITE_PRIVATE Pgno sqlite3BtreeLastPage(Btree *p){
+  void *pState = pandoOf(p);
+  return pState ? pando_bt_last_root(pState) : stockBtreeLastPage(p);
+}
+SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
+  sqlite3 *db, Btree *p, Pgno *aRoot, sqlite3_value *aCnt, int nRoot, int mxErr, int *pnErr, char **pzOut
+){
+  void *pState = pandoOf(p);
+  char zFound[256];
+  int i, rc = SQLITE_OK;
+  if( pState==0 ) return stockBtreeIntegrityCheck(db, p, aRoot, aCnt, nRoot, mxErr, pnErr, pzOut);
+  *pnErr = 0;
+  *pzOut = 0;
+  for(i=0; i<nRoot && rc==SQLITE_OK; i++){
+    i64 nEntry = 0;
+    if( aRoot[i] ) rc = pando_bt_count_tree(pState, aRoot[i], &nEntry);
+    sqlite3MemSetArrayInt64(aCnt, i, nEntry);
+  }
+  if( rc==SQLITE_OK && pando_bt_check(pState, zFound, sizeof(zFound)) ){
+    *pnErr = 1;
+    *pzOut = sqlite3_mprintf("%s", zFound);
+    if( *pzOut==0 ) rc = SQLITE_NOMEM;
+  }
+  return rc;
+}
+
+#undef sqlite3_backup_init
+#define sqlite3_backup_init pando_sqlite3_backup_init
+sqlite3_backup *pando_stock_sqlite3_backup_init(sqlite3*, const char*, sqlite3*, const char*);
+/* The backup interface copies pages. There are none, and the shadow's would be an empty copy. */
+SQLITE_API sqlite3_backup *sqlite3_backup_init(sqlite3 *pTo, const char *zTo, sqlite3 *pFrom, const char *zFrom){
+  int i, isOurs = 0;
+  for(i=0; i<pFrom->nDb; i++) isOurs |= pFrom->aDb[i].pBt && pandoOf(pFrom->aDb[i].pBt);
+  for(i=0; i<pTo->nDb; i++) isOurs |= pTo->aDb[i].pBt && pandoOf(pTo->aDb[i].pBt);
+  if( !isOurs ) return pando_stock_sqlite3_backup_init(pTo, zTo, pFrom, zFrom);
+  sqlite3_mutex_enter(pTo->mutex);
+  sqlite3ErrorWithMsg(pTo, SQLITE_ERROR, "sqlite3_backup is not supported on Pando: use VACUUM INTO");
+  sqlite3_mutex_leave(pTo->mutex);
+  return 0;
+}
+#undef sqlite3_backup_init
+#define sqlite3_backup_init pando_stock_sqlite3_backup_init
+
+/************************************ Transactions ***********************************/
+
+SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVersion){
+  void *pState = pandoOf(p);
+  sqlite3 *db = p->db;
+  int rc;
+  if( pState==0 ) return stockBtreeBeginTrans(p, wrflag, pSchemaVersion);
+  rc = pando_bt_begin(pState, wrflag!=0, db->autoCommit, db->nSavepoint, db->isTransactionSavepoint);
+  if( rc==SQLITE_OK && pSchemaVersion ){
+    u32 iVersion = 0;
+    rc = pando_bt_meta(pState, BTREE_SCHEMA_VERSION, &iVersion);
+    *pSchemaVersion = (int)iVersion;
+  }
+  return rc;
+}
+SQLITE_PRIVATE int sqlite3BtreeCommitPhaseOne(Btree *p, const char *zSuperJrnl){
+  void *pState = pandoOf(p);
+  return pState ? pando_bt_commit(pState) : stockBtreeCommitPhaseOne(p, zSuperJrnl);
+}
+SQLITE_PRIVATE int sqlite3BtreeCommitPhaseTwo(Btree *p, int bCleanup){
+  void *pState = pandoOf(p);
+  if( pState==0 ) return stockBtreeCommitPhaseTwo(p, bCleanup);
+  pando_bt_end(pState, p->db->nVdbeRead>1);
+  return SQLITE_OK;
+}
+SQLITE_PRIVATE int sqlite3BtreeCommit(Btree *p){
+  int rc;
+  if( !pandoOf(p) ) return stockBtreeCommit(p);
+  rc = sqlite3BtreeCommitPhaseOne(p, 0);
+  return rc==SQLITE_OK ? sqlite3BtreeCommitPhaseTwo(p, 0) : rc;
+}
+SQLITE_PRIVATE int sqlite3BtreeRollback(Btree *p, int tripCode, int writeOnly){
+  void *pState = pandoOf(p);
+  if( pState==0 ) return stockBtreeRollback(p, tripCode, writeOnly);
+  return pando_bt_rollback(pState, tripCode, writeOnly, p->db->nVdbeRead>1);
+}
+SQLITE_PRIVATE int sqlite3BtreeBeginStmt(Btree *p, int iStatement){
+  void *pState = pandoOf(p);
+  return pState ? pando_bt_open_savepoints(pState, iStatement) : stockBtreeBeginStmt(p, iStatement);
+}
+SQLITE_PRIVATE int sqlite3BtreeSavepoint(Btree *p, int op, int iSavepoint){
+  void *pState = p ? pandoOf(p) : 0;
+  if( pState==0 ) return stockBtreeSavepoint(p, op, iSavepoint);
+  return pando_bt_savepoint(pState, op==SAVEPOINT_ROLLBACK, iSavepoint);
+}
+SQLITE_PRIVATE int sqlite3BtreeTxnState(Btree *p){
+  void *pState = p ? pandoOf(p) : 0;
+  return pState ? pando_bt_txn_state(pState) : stockBtreeTxnState(p);
+}
+SQLITE_PRIVATE int sqlite3BtreeTripAllCursors(Btree *p, int errCode, int writeOnly){
+  void *pState = p ? pandoOf(p) : 0;
+  if( pState==0 ) return stockBtreeTripAllCursors(p, errCode, writeOnly);
+  pando_bt_trip(pState, errCode, writeOnly);
+  return SQLITE_OK;
+}
+
+/*************************************** Trees ***************************************/
+
+SQLITE_PRIVATE int sqlite3BtreeCreateTable(Btree *p, Pgno *piTable, int flags){
+  void *pState = pandoOf(p);
+  return pState ? pando_bt_create(pState, piTable) : stockBtreeCreateTable(p, piTable, flags);
+}
+SQLITE_PRIVATE int sqlite3BtreeDropTable(Btree *p, int iTable, int *piMoved){
+  void *pState = pandoOf(p);
+  if( pState==0 ) return stockBtreeDropTable(p, iTable, piMoved);
+  *piMoved = 0;
+  return pando_bt_drop(pState, (u32)iTable);
+}
+SQLITE_PRIVATE int sqlite3BtreeClearTable(Btree *p, int iTable, i64 *pnChange){
+  void *pState = pandoOf(p);
+  return pState ? pando_bt_clear(pState, (u32)iTable, pnChange) : stockBtreeClearTable(p, iTable, pnChange);
+}
+SQLITE_PRIVATE void sqlite3BtreeGetMeta(Btree *p, int idx, u32 *pMeta){
+  void *pState = pandoOf(p);
+  if( pState==0 ){
+    stockBtreeGetMeta(p, idx, pMeta);
+  }else if( pando_bt_meta(pState, idx, pMeta)!=SQLITE_OK ){
+    /* The interface has no way to return an error, and a made-up value would be wrong data. */
+    sqlite3OomFault(p->db);
+  }
+}
+SQLITE_PRIVATE int sqlite3BtreeUpdateMeta(Btree *p, int idx, u32 iMeta){
+  void *pState = pandoOf(p);
+  if( pState==0 ) return stockBtreeUpdateMeta(p, idx, iMeta);
+  if( idx==BTREE_TEXT_ENCODING && iMeta!=SQLITE_UTF8 ){
+    return pando_bt_fail(pState, SQLITE_ERROR, "text in UTF-16 is not supported on Pando", "");
+  }
+  return pando_bt_set_meta(pState, idx, iMeta);
+}
+
+/************************************** Cursors **************************************/
+
+/*
+** Returns whether a root is that of a WITHOUT ROWID table's rows. Their key is the primary key, and the record's
+** other fields are not a part of it, unlike those of an index.
+*/
+static int pandoIsRows(Btree *p, Pgno iRoot){
+  sqlite3 *db = p->db;
+  int i;
+  for(i=0; i<db->nDb; i++){
+    HashElem *k;
+    if( db->aDb[i].pBt!=p || db->aDb[i].pSchema==0 ) continue;
+    for(k=sqliteHashFirst(&db->aDb[i].pSchema->idxHash); k; k=sqliteHashNext(k)){
+      Index *pIdx = sqliteHashData(k);
+      if( pIdx->tnum==iRoot ) return IsPrimaryKeyIndex(pIdx) && !HasRowid(pIdx->pTable);
+    }
+  }
+  return 0;
+}
+
+/* Writes the order of field i of an index, as Rust has it, or returns 0 if it is not supported. */
+static int pandoOrder(const KeyInfo *pInfo, int i, u8 *pOut){
+  const CollSeq *pColl = pInfo->aColl[i];
+  if( pInfo->aSortFlags[i] & KEYINFO_ORDER_BIGNULL ) return 0;
+  if( sqlite3IsBinary(pColl) ){
+    *pOut = 0;
+  }else if( pColl->xCmp==nocaseCollatingFunc ){
+    *pOut = 2;
+  }else if( pColl->xCmp==rtrimCollFunc ){
+    *pOut = 4;
+  }else{
+    return 0;
+  }
+  if( pInfo->aSortFlags[i] & KEYINFO_ORDER_DESC ) *pOut |= 1;
+  return 1;
+}
+
+SQLITE_PRIVATE int sqlite3BtreeCursor(Btree *p, Pgno iTable, int wrFlag, struct KeyInfo *pInfo, BtCursor *pCur){
+  void *pState = pandoOf(p);
+  PandoCursor *c = pandoTail(pCur);
+  u8 *aOrder = 0;
+  int i, rc, nOrder = 0, nKeyField = -1;
+  if( pState==0 ) return stockBtreeCursor(p, iTable, wrFlag, pInfo, pCur);
+  if( pInfo ){
+    if( pInfo->enc!=SQLITE_UTF8 ){
+      return pando_bt_fail(pState, SQLITE_ERROR, "text in UTF-16 is not supported on Pando", "");
+    }
+    nOrder = pInfo->nAllField;
+    if( pInfo->nKeyField<nOrder && pandoIsRows(p, iTable) ){
+      nKeyField = pInfo->nKeyField;
+    }
+    aOrder = sqlite3Malloc(nOrder+1);
+    if( aOrder==0 ) return SQLITE_NOMEM;
+    for(i=0; i<nOrder; i++){
+      if( !pandoOrder(pInfo, i, &aOrder[i]) ){
+        sqlite3_free(aOrder);
+        return pando_bt_fail(pState, SQLITE_ERROR, "an index on Pando cannot have the collation ",
+                             pInfo->aColl[i]->zName);
+      }
+    }
+  }
+  c->eKind = pInfo ? 2 : 1;
+  c->isWrite = wrFlag!=0;
+  rc = pando_bt_cursor(pState, iTable, aOrder, nOrder, nKeyField, c);
+  sqlite3_free(aOrder);
+  if( rc!=SQLITE_OK ){
+    c->eKind = 0;
+    return rc;
+  }
+  /* The functions that are not overridden use these fields alone: EnterCursor, the hints. */
+  pCur->pBtree = p;
+  pCur->pBt = p->pBt;
+  pCur->pgnoRoot = iTable;
+  pCur->pKeyInfo = pInfo;
+  pCur->eState = CURSOR_INVALID;
+  return SQLITE_OK;
+}
+SQLITE_PRIVATE int sqlite3BtreeCursorSize(void){
+  return ROUND8(sizeof(BtCursor)) + ROUND8(sizeof(PandoCursor));
+}
+SQLITE_PRIVATE void sqlite3BtreeCursorZero(BtCursor *pCur){
+  stockBtreeCursorZero(pCur);
+  memset(pandoTail(pCur), 0, sizeof(PandoCursor));
+}
+/* The stock function returns a single byte, after which there is no PandoCursor. */
+SQLITE_PRIVATE BtCursor *sqlite3BtreeFakeValidCursor(void){
+  static u64 aFake[(ROUND8(sizeof(BtCursor)) + ROUND8(sizeof(PandoCursor)))/8];
+  assert( CURSOR_VALID==0 );
+  return (BtCursor*)aFake;
+}
+SQLITE_PRIVATE int sqlite3BtreeCloseCursor(BtCursor *pCur){
+  PandoCursor *c = pandoTail(pCur);
+  sqlite3_free(c->pRow);
+  c->pRow = 0;
+  if( c->eKind==0 ) return stockBtreeCloseCursor(pCur);
+  pando_bt_close_cursor(c);
+  c->eKind = 0;
+  pCur->pBtree = 0;
+  return SQLITE_OK;
+}
+SQLITE_PRIVATE void sqlite3BtreeClearCursor(BtCursor *pCur){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) stockBtreeClearCursor(pCur);
+  else c->eState = PANDO_EOF;
+}
+SQLITE_PRIVATE int sqlite3BtreeClearTableOfCursor(BtCursor *pCur){
+  if( pandoTail(pCur)->eKind==0 ) return stockBtreeClearTableOfCursor(pCur);
+  return sqlite3BtreeClearTable(pCur->pBtree, pCur->pgnoRoot, 0);
+}
+
+/* While a cursor is pinned, writes to its tree through other cursors fail with SQLITE_CONSTRAINT_PINNED. */
+SQLITE_PRIVATE void sqlite3BtreeCursorPin(BtCursor *pCur){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) stockBtreeCursorPin(pCur);
+  else pando_bt_pin(c, 1);
+}
+SQLITE_PRIVATE void sqlite3BtreeCursorUnpin(BtCursor *pCur){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) stockBtreeCursorUnpin(pCur);
+  else pando_bt_pin(c, 0);
+}
+
+SQLITE_PRIVATE int sqlite3BtreeCursorHasMoved(BtCursor *pCur){
+  PandoCursor *c = pandoTail(pCur);
+  return c->eKind==0 ? stockBtreeCursorHasMoved(pCur) : !pandoFresh(c);
+}
+SQLITE_PRIVATE int sqlite3BtreeCursorRestore(BtCursor *pCur, int *pDifferentRow){
+  PandoCursor *c = pandoTail(pCur);
+  return c->eKind==0 ? stockBtreeCursorRestore(pCur, pDifferentRow) : pando_bt_restore(c, pDifferentRow);
+}
+SQLITE_PRIVATE int sqlite3BtreeCursorIsValidNN(BtCursor *pCur){
+  PandoCursor *c = pandoTail(pCur);
+  return c->eKind==0 ? stockBtreeCursorIsValidNN(pCur) : c->eState==PANDO_VALID;
+}
+SQLITE_PRIVATE int sqlite3BtreeEof(BtCursor *pCur){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) return stockBtreeEof(pCur);
+  if( c->eState==PANDO_MISS && pando_bt_ensure(c)!=SQLITE_OK ){
+    /* As in GetMeta: the statement must not end as if there were no more rows. */
+    sqlite3OomFault(pCur->pBtree->db);
+  }
+  return c->eState!=PANDO_VALID;
+}
+
+SQLITE_PRIVATE int sqlite3BtreeFirst(BtCursor *pCur, int *pRes){
+  PandoCursor *c = pandoTail(pCur);
+  int rc;
+  if( c->eKind==0 ) return stockBtreeFirst(pCur, pRes);
+  rc = pando_bt_first(c, 0);
+  *pRes = c->eState!=PANDO_VALID;
+  return rc;
+}
+SQLITE_PRIVATE int sqlite3BtreeIsEmpty(BtCursor *pCur, int *pRes){
+  if( pandoTail(pCur)->eKind==0 ) return stockBtreeIsEmpty(pCur, pRes);
+  return sqlite3BtreeFirst(pCur, pRes);
+}
+SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
+  PandoCursor *c = pandoTail(pCur);
+  int rc;
+  if( c->eKind==0 ) return stockBtreeLast(pCur, pRes);
+  rc = pando_bt_first(c, 1);
+  *pRes = c->eState!=PANDO_VALID;
+  return rc;
+}
+SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) return stockBtreeNext(pCur, flags);
+  if( pandoFresh(c) ){
+    if( c->isBackward ){
+      if( c->iRow>0 ){ c->iRow--; return SQLITE_OK; }
+    }else if( c->iRow+1<c->nRow ){
+      c->iRow++;
+      return SQLITE_OK;
+    }
+  }
+  return pando_bt_step(c, 0);
+}
+SQLITE_PRIVATE int sqlite3BtreePrevious(BtCursor *pCur, int flags){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) return stockBtreePrevious(pCur, flags);
+  if( pandoFresh(c) ){
+    if( !c->isBackward ){
+      if( c->iRow>0 ){ c->iRow--; return SQLITE_OK; }
+    }else if( c->iRow+1<c->nRow ){
+      c->iRow++;
+      return SQLITE_OK;
+    }
+  }
+  return pando_bt_step(c, 1);
+}
+SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias, int *pRes){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) return stockBtreeTableMoveto(pCur, intKey, bias, pRes);
+  return pando_bt_seek_rowid(c, intKey, pRes);
+}
+SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pKey, int *pRes){
+  PandoCursor *c = pandoTail(pCur);
+  int rc, isSeen = 0;
+  if( c->eKind==0 ) return stockBtreeIndexMoveto(pCur, pKey, pRes);
+  pKey->errCode = 0;
+  rc = pando_bt_seek_key(c, pKey, pKey->nField, pKey->default_rc, (pCur->hints & BTREE_SEEK_EQ)!=0, pRes,
+                         &isSeen);
+  if( isSeen ) pKey->eqSeen = 1;
+  return rc;
+}
+
+/**************************************** Rows ***************************************/
+
+/* Returns the current row, or NULL if there is none or it could not be read. */
+static const PandoRow *pandoRow(PandoCursor *c){
+  if( c->eState!=PANDO_VALID && pando_bt_ensure(c)!=SQLITE_OK ) return 0;
+  return c->eState==PANDO_VALID ? &c->aRow[c->iRow] : 0;
+}
+SQLITE_PRIVATE i64 sqlite3BtreeIntegerKey(BtCursor *pCur){
+  PandoCursor *c = pandoTail(pCur);
+  const PandoRow *pRow;
+  if( c->eKind==0 ) return stockBtreeIntegerKey(pCur);
+  pRow = pandoRow(c);
+  return pRow ? pRow->iKey : 0;
+}
+SQLITE_PRIVATE u32 sqlite3BtreePayloadSize(BtCursor *pCur){
+  PandoCursor *c = pandoTail(pCur);
+  const PandoRow *pRow;
+  if( c->eKind==0 ) return stockBtreePayloadSize(pCur);
+  pRow = pandoRow(c);
+  return pRow ? pRow->nByte : 0;
+}
+SQLITE_PRIVATE const void *sqlite3BtreePayloadFetch(BtCursor *pCur, u32 *pAmt){
+  PandoCursor *c = pandoTail(pCur);
+  const PandoRow *pRow;
+  if( c->eKind==0 ) return stockBtreePayloadFetch(pCur, pAmt);
+  pRow = pandoRow(c);
+  *pAmt = pRow ? pRow->nByte : 0;
+  return pRow ? c->aBytes + pRow->iOffset : (const u8*)"";
+}
+SQLITE_PRIVATE int sqlite3BtreePayload(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
+  PandoCursor *c = pandoTail(pCur);
+  const PandoRow *pRow;
+  if( c->eKind==0 ) return stockBtreePayload(pCur, offset, amt, pBuf);
+  pRow = pandoRow(c);
+  if( pRow==0 || (u64)offset+amt>pRow->nByte ) return SQLITE_CORRUPT_BKPT;
+  memcpy(pBuf, c->aBytes + pRow->iOffset + offset, amt);
+  return SQLITE_OK;
+}
+SQLITE_PRIVATE sqlite3_int64 sqlite3BtreeMaxRecordSize(BtCursor *pCur){
+  return pandoTail(pCur)->eKind==0 ? stockBtreeMaxRecordSize(pCur) : 0x7fffffff;
+}
+SQLITE_PRIVATE i64 sqlite3BtreeOffset(BtCursor *pCur){
+  return pandoTail(pCur)->eKind==0 ? stockBtreeOffset(pCur) : 0;
+}
+/* -1: unknown, which the stock function returns of every tree with more than one page. */
+SQLITE_PRIVATE i64 sqlite3BtreeRowCountEst(BtCursor *pCur){
+  return pandoTail(pCur)->eKind==0 ? stockBtreeRowCountEst(pCur) : -1;
+}
+SQLITE_PRIVATE int sqlite3BtreeCount(sqlite3 *db, BtCursor *pCur, i64 *pnEntry){
+  PandoCursor *c = pandoTail(pCur);
+  return c->eKind==0 ? stockBtreeCount(db, pCur, pnEntry) : pando_bt_count(c, pnEntry);
+}
+
+/* Incremental blobs: a handle is invalid once its row was changed by something else. */
+SQLITE_PRIVATE void sqlite3BtreeIncrblobCursor(BtCursor *pCur){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) stockBtreeIncrblobCursor(pCur);
+  else c->isIncrblob = 1;
+}
+SQLITE_PRIVATE int sqlite3BtreePayloadChecked(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) return stockBtreePayloadChecked(pCur, offset, amt, pBuf);
+  if( !pandoFresh(c) ){
+    int isDifferent = 0;
+    int rc = pando_bt_restore(c, &isDifferent);
+    if( rc!=SQLITE_OK ) return rc;
+    if( isDifferent ) return SQLITE_ABORT;
+  }
+  return sqlite3BtreePayload(pCur, offset, amt, pBuf);
+}
+SQLITE_PRIVATE int sqlite3BtreePutData(BtCursor *pCur, u32 offset, u32 amt, void *z){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) return stockBtreePutData(pCur, offset, amt, z);
+  if( !c->isWrite ) return SQLITE_READONLY;
+  if( !pandoFresh(c) ){
+    int isDifferent = 0;
+    int rc = pando_bt_restore(c, &isDifferent);
+    if( rc!=SQLITE_OK ) return rc;
+    if( isDifferent ) return SQLITE_ABORT;
+  }
+  return pando_bt_put_data(c, offset, amt, z);
+}
+
+/*************************************** Changes *************************************/
+
+SQLITE_PRIVATE int sqlite3BtreeInsert(BtCursor *pCur, const BtreePayload *pX, int flags, int seekResult){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->pRow ){
+    /* A row that TransferRow() put aside, since one of the two cursors is not stock. */
+    BtreePayload x;
+    int rc;
+    u8 *pRow = c->pRow;
+    c->pRow = 0;
+    if( (flags & BTREE_PREFORMAT)==0 ){
+      sqlite3_free(pRow);
+      return sqlite3BtreeInsert(pCur, pX, flags, seekResult);
+    }
+    memset(&x, 0, sizeof(x));
+    if( pCur->pKeyInfo ){
+      x.pKey = pRow;
+      x.nKey = c->nRowByte;
+    }else{
+      x.nKey = c->iRowKey;
+      x.pData = pRow;
+      x.nData = (int)c->nRowByte;
+    }
+    rc = sqlite3BtreeInsert(pCur, &x, flags & ~BTREE_PREFORMAT, 0);
+    sqlite3_free(pRow);
+    return rc;
+  }
+  if( c->eKind==0 ) return stockBtreeInsert(pCur, pX, flags, seekResult);
+  if( c->eKind==2 ) return pando_bt_put_entry(c, pX->pKey, pX->nKey);
+  return pando_bt_put_row(c, pX->nKey, pX->pData, pX->nData, pX->nZero);
+}
+SQLITE_PRIVATE int sqlite3BtreeTransferRow(BtCursor *pDest, BtCursor *pSrc, i64 iKey){
+  PandoCursor *c = pandoTail(pDest);
+  u32 nByte;
+  int rc;
+  if( c->eKind==0 && pandoTail(pSrc)->eKind==0 ) return stockBtreeTransferRow(pDest, pSrc, iKey);
+  sqlite3_free(c->pRow);
+  nByte = sqlite3BtreePayloadSize(pSrc);
+  c->pRow = sqlite3Malloc((u64)nByte+1);
+  if( c->pRow==0 ) return SQLITE_NOMEM;
+  c->nRowByte = nByte;
+  c->iRowKey = iKey;
+  rc = sqlite3BtreePayload(pSrc, 0, nByte, c->pRow);
+  if( rc!=SQLITE_OK ){
+    sqlite3_free(c->pRow);
+    c->pRow = 0;
+  }
+  return rc;
+}
+SQLITE_PRIVATE int sqlite3BtreeDelete(BtCursor *pCur, u8 flags){
+  PandoCursor *c = pandoTail(pCur);
+  return c->eKind==0 ? stockBtreeDelete(pCur, flags) : pando_bt_delete(c);
+}

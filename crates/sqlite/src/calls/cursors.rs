@@ -1,0 +1,250 @@
+//! Functions on a cursor.
+
+use super::{on_cursor, on_state};
+use crate::cursor::Own;
+use crate::failure::{DONE, Failure, OK, Outcome};
+use crate::key::Shape;
+use crate::record::Field;
+use crate::state::State;
+use crate::sys::{PandoCursor, PandoValue, UnpackedRecord, pando_bt_field, place};
+use std::ffi::c_int;
+
+/// Opens a cursor. `orders` are the orders of an index, null for a table, and `key_fields` is how many of them are
+/// those of its key, -1 if all are.
+///
+/// # Safety
+/// Points 1 and 3 of the module; `orders` is null or has `order_count` bytes; `tail` is zeroed but for its kind.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_cursor(
+    state: *mut State,
+    root: u32,
+    orders: *const u8,
+    order_count: c_int,
+    key_fields: c_int,
+    tail: *mut PandoCursor,
+) -> c_int {
+    // SAFETY: as the caller promises; the box is made here, and `pando_bt_close_cursor` takes it back.
+    unsafe {
+        on_state(state, |inner| {
+            let orders = (!orders.is_null()).then(|| slice(orders, i64::from(order_count)));
+            let shape = orders.map(|orders| Shape::new(orders, usize::try_from(key_fields).ok()));
+            let tree = inner.tree(root)?;
+            (*tail).version = tree.version.as_ptr();
+            (*tail).place = place::EOF;
+            (*tail).own = Box::into_raw(Box::new(Own::new(state, tree, shape))).cast();
+            inner.cursors.push(tail);
+            Ok(())
+        })
+    }
+}
+
+/// # Safety
+/// Points 2 and 3 of the module; the cursor is not used again.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_close_cursor(tail: *mut PandoCursor) {
+    // SAFETY: the cursor is open (2), so that its box is the one that was made at opening, which is taken back here.
+    unsafe {
+        let own = Box::from_raw((*tail).own.cast::<Own>());
+        (*tail).own = std::ptr::null_mut();
+        (*own.state).pins.retain(|&(pinned, _)| !std::ptr::eq(pinned, tail));
+        let cursors = &mut (*own.state).cursors;
+        if let Some(at) = cursors.iter().position(|&cursor| cursor == tail) {
+            cursors.swap_remove(at);
+        }
+    }
+}
+
+/// # Safety
+/// Points 2 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_first(tail: *mut PandoCursor, is_last: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { on_cursor(tail, |cursor| cursor.move_to_end(is_last != 0).map(|()| OK)) }
+}
+
+/// # Safety
+/// Points 2 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_step(tail: *mut PandoCursor, is_backward: c_int) -> c_int {
+    let code = |moved| if moved { OK } else { DONE };
+    // SAFETY: as the caller promises.
+    unsafe { on_cursor(tail, |cursor| cursor.step(is_backward != 0).map(code)) }
+}
+
+/// # Safety
+/// Points 2 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_ensure(tail: *mut PandoCursor) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { on_cursor(tail, |cursor| cursor.ensure().map(|()| OK)) }
+}
+
+/// # Safety
+/// Points 2 and 3 of the module; `is_different` can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_restore(tail: *mut PandoCursor, is_different: *mut c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        *is_different = 1;
+        on_cursor(tail, |cursor| {
+            *is_different = c_int::from(cursor.restore()?);
+            Ok(OK)
+        })
+    }
+}
+
+/// # Safety
+/// Points 2 and 3 of the module; `result` can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_seek_rowid(tail: *mut PandoCursor, rowid: i64, result: *mut c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_cursor(tail, |cursor| {
+            *result = if cursor.seek_rowid(rowid)? { 0 } else { -1 };
+            Ok(OK)
+        })
+    }
+}
+
+/// # Safety
+/// Points 2 and 3 of the module; `record` has `fields` fields; `result` and `is_seen` can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_seek_key(
+    tail: *mut PandoCursor,
+    record: *const UnpackedRecord,
+    fields: c_int,
+    default: c_int,
+    is_equal_asked: c_int,
+    result: *mut c_int,
+    is_seen: *mut c_int,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_cursor(tail, |cursor| {
+            cursor.own.sought.clear();
+            cursor.own.sought_rest.clear();
+            let own = &mut *cursor.own;
+            if let Some(shape) = &own.shape {
+                for at in 0..fields {
+                    let (field, at) = (field(record, at)?, at as usize);
+                    let into = if shape.has(at) { &mut own.sought } else { &mut own.sought_rest };
+                    shape.push(into, at, &field);
+                }
+            }
+            let found = cursor.seek_key(default, is_equal_asked != 0)?;
+            (*result, *is_seen) = (found.result, c_int::from(found.is_equal));
+            Ok(OK)
+        })
+    }
+}
+
+/// Reads a field of a key that is sought.
+///
+/// # Safety
+/// `record` has such a field, and stays as it is while the field is used.
+unsafe fn field<'r>(record: *const UnpackedRecord, at: c_int) -> Outcome<Field<'r>> {
+    let mut value = PandoValue { kind: 0, integer: 0, real: 0.0, bytes: std::ptr::null(), len: 0 };
+    // SAFETY: as the caller promises; the bytes are those of the register that the field is in.
+    unsafe {
+        pando_bt_field(record, at, &raw mut value);
+        Ok(match value.kind {
+            1 => Field::Integer(value.integer),
+            2 => Field::Real(value.real),
+            3 => Field::Text(slice(value.bytes, value.len)),
+            4 => Field::Blob(slice(value.bytes, value.len)),
+            5 => Field::Null,
+            _ => return Err(Failure::new(NO_MEMORY, "no memory for a blob of zeros")),
+        })
+    }
+}
+
+const NO_MEMORY: c_int = 7;
+
+/// # Safety
+/// Points 2 and 3 of the module; `record` has `bytes` bytes, or is null and `bytes` is 0.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_put_row(
+    tail: *mut PandoCursor,
+    rowid: i64,
+    record: *const u8,
+    bytes: i64,
+    zeros: i64,
+) -> c_int {
+    let zeros = usize::try_from(zeros).unwrap_or(0);
+    // SAFETY: as the caller promises.
+    unsafe { on_cursor(tail, |cursor| cursor.put_row(rowid, slice(record, bytes), zeros).map(|()| OK)) }
+}
+
+/// # Safety
+/// Points 2 and 3 of the module; `record` has `bytes` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_put_entry(tail: *mut PandoCursor, record: *const u8, bytes: i64) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { on_cursor(tail, |cursor| cursor.put_entry(slice(record, bytes)).map(|()| OK)) }
+}
+
+/// # Safety
+/// Points 2 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_delete(tail: *mut PandoCursor) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { on_cursor(tail, |cursor| cursor.delete().map(|()| OK)) }
+}
+
+/// Begins or ends that other cursors cannot write to the tree.
+///
+/// # Safety
+/// Points 2 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_pin(tail: *mut PandoCursor, is_pinned: c_int) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_cursor(tail, |cursor| {
+            cursor.state.pins.retain(|&(pinned, _)| !std::ptr::eq(pinned, tail));
+            if is_pinned != 0 {
+                cursor.state.pins.push((tail, cursor.own.tree.version.as_ptr()));
+            }
+            Ok(OK)
+        });
+    }
+}
+
+/// # Safety
+/// Points 2 and 3 of the module; `entries` can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_count(tail: *mut PandoCursor, entries: *mut i64) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_cursor(tail, |cursor| {
+            *entries = cursor.count()?;
+            Ok(OK)
+        })
+    }
+}
+
+/// # Safety
+/// Points 2 and 3 of the module; `data` has `bytes` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_put_data(
+    tail: *mut PandoCursor,
+    offset: u32,
+    bytes: u32,
+    data: *const u8,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_cursor(tail, |cursor| cursor.put_data(offset as usize, slice(data, bytes.into())).map(|()| OK))
+    }
+}
+
+/// Returns bytes of C's.
+///
+/// # Safety
+/// There are `len` bytes at `bytes`, or it is null and `len` is 0; they stay as they are while the slice is used.
+unsafe fn slice<'b>(bytes: *const u8, len: i64) -> &'b [u8] {
+    match usize::try_from(len) {
+        // SAFETY: as the caller promises.
+        Ok(len) if len > 0 => unsafe { std::slice::from_raw_parts(bytes, len) },
+        _ => &[],
+    }
+}

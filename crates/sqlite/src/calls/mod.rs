@@ -1,0 +1,61 @@
+//! The functions that `c/glue.c` calls.
+//!
+//! # What every function relies on
+//! 1. A pointer to a [`State`] is the one that `pando_bt_open` returned, and `pando_bt_close` did not take it yet. The
+//!    glue keeps it in the Btree, and calls nothing with a Btree that is closed.
+//! 2. A pointer to a [`PandoCursor`] is the tail of a cursor that `pando_bt_cursor` opened and `pando_bt_close_cursor`
+//!    did not close. The glue marks it with a kind other than 0 for exactly this time. Its `own` is then the box that
+//!    was made at opening, and the state in it is alive: SQLite closes cursors before their Btree.
+//! 3. All calls of one connection happen while its mutex is held, and none of them calls SQLite back, except for
+//!    `pando_bt_field`, which only reads. So the state, the tail and the box are three objects that nothing else uses
+//!    during a call.
+//! 4. No panic leaves a function: it becomes `SQLITE_INTERNAL`.
+
+mod cursors;
+mod trees;
+
+use crate::cursor::{Cursor, Own};
+use crate::failure::{Failure, INTERNAL, OK, Outcome};
+use crate::state::State;
+use crate::sys::PandoCursor;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs `work`, and returns its code, or that of its failure, which is noted.
+fn run<T>(
+    target: &mut T,
+    state: impl Fn(&mut T) -> &mut State,
+    work: impl FnOnce(&mut T) -> Outcome<c_int>,
+) -> c_int {
+    match catch_unwind(AssertUnwindSafe(|| work(target))) {
+        Ok(Ok(code)) => code,
+        Ok(Err(failure)) => state(target).note(failure),
+        Err(_) => state(target).note(Failure::new(INTERNAL, "a panic in the engine")),
+    }
+}
+
+/// Runs `work` on a state.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+unsafe fn on_state(state: *mut State, work: impl FnOnce(&mut State) -> Outcome<()>) -> c_int {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    let state = unsafe { &mut *state };
+    run(state, |state| state, |state| work(state).map(|()| OK))
+}
+
+/// Runs `work` on a cursor.
+///
+/// # Safety
+/// Points 2 and 3 of the module.
+unsafe fn on_cursor(tail: *mut PandoCursor, work: impl FnOnce(&mut Cursor<'_>) -> Outcome<c_int>) -> c_int {
+    // SAFETY: the tail is open, so its box and the state in it are alive (2). They are three objects, and nothing else
+    // uses them during the call (3).
+    let mut cursor = unsafe {
+        let tail = &mut *tail;
+        let own = &mut *tail.own.cast::<Own>();
+        let state = &mut *own.state;
+        Cursor { tail, own, state }
+    };
+    run(&mut cursor, |cursor| cursor.state, work)
+}

@@ -1,0 +1,303 @@
+//! Functions on a database: transactions, savepoints, roots, meta values.
+
+use super::on_state;
+use crate::cursor::count;
+use crate::failure::{CANTOPEN, Failure};
+use crate::registry;
+use crate::state::{State, read};
+use crate::sys::place;
+use std::ffi::{CStr, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Opens the database that a token stands for. On failure returns null and sets `code`.
+///
+/// # Safety
+/// `token` is a string of C, and `code` can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_open(token: *const c_char, code: *mut c_int) -> *mut State {
+    let open = || {
+        // SAFETY: as the caller promises.
+        let token = unsafe { CStr::from_ptr(token) }.to_str().ok();
+        let unknown = || Failure::new(CANTOPEN, "no database was offered by this name");
+        State::new(token.and_then(registry::find).ok_or_else(unknown)?)
+    };
+    let failed = match catch_unwind(AssertUnwindSafe(open)) {
+        Ok(Ok(state)) => return Box::into_raw(Box::new(state)),
+        Ok(Err(failure)) => failure.code,
+        Err(_) => crate::failure::INTERNAL,
+    };
+    // SAFETY: as the caller promises.
+    unsafe { *code = failed };
+    std::ptr::null_mut()
+}
+
+/// Closes a database, and rolls its transaction back.
+///
+/// # Safety
+/// Points 1 and 3 of the module; the state is not used again.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_close(state: *mut State) {
+    // SAFETY: `pando_bt_open` made it, and this is the only call that takes it back.
+    let state = unsafe { Box::from_raw(state) };
+    debug_assert!(state.cursors.is_empty(), "SQLite closes cursors before their database");
+    // A panic must not reach C; what is left of the state is then not freed.
+    drop(catch_unwind(AssertUnwindSafe(|| drop(state))));
+}
+
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_begin(
+    state: *mut State,
+    is_write: c_int,
+    is_autocommit: c_int,
+    savepoints: c_int,
+    is_outermost: c_int,
+) -> c_int {
+    let savepoints = usize::try_from(savepoints).unwrap_or(0);
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_state(state, |state| state.begin(is_write != 0, is_autocommit != 0, savepoints, is_outermost != 0))
+    }
+}
+
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_commit(state: *mut State) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { on_state(state, State::commit) }
+}
+
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_end(state: *mut State, is_reading: c_int) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_state(state, |state| {
+            state.end(is_reading != 0);
+            Ok(())
+        })
+    };
+}
+
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_rollback(
+    state: *mut State,
+    trip: c_int,
+    is_write_only: c_int,
+    is_reading: c_int,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if trip != 0 {
+            pando_bt_trip(state, trip, is_write_only);
+        }
+        on_state(state, |state| {
+            state.rollback(is_reading != 0);
+            Ok(())
+        })
+    }
+}
+
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_open_savepoints(state: *mut State, count: c_int) -> c_int {
+    let count = usize::try_from(count).unwrap_or(0);
+    // SAFETY: as the caller promises.
+    unsafe { on_state(state, |state| state.open_savepoints(count)) }
+}
+
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_savepoint(state: *mut State, is_rollback: c_int, at: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { on_state(state, |state| state.savepoint(is_rollback != 0, usize::try_from(at).ok())) }
+}
+
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_txn_state(state: *mut State) -> c_int {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    unsafe { &*state }.txn_state()
+}
+
+/// Makes cursors fail, all of them or those that write.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_trip(state: *mut State, code: c_int, is_write_only: c_int) {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    let state = unsafe { &*state };
+    for &cursor in &state.cursors {
+        // SAFETY: the list has the cursors that are open (2), each once.
+        let tail = unsafe { &mut *cursor };
+        if is_write_only == 0 || tail.is_write != 0 {
+            tail.fault = code;
+            tail.place = place::FAULT;
+        }
+    }
+}
+
+/// # Safety
+/// Points 1 and 3 of the module; `root` can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_create(state: *mut State, root: *mut u32) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_state(state, |state| {
+            *root = state.create()?;
+            Ok(())
+        })
+    }
+}
+
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_drop(state: *mut State, root: u32) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { on_state(state, |state| state.drop_tree(root)) }
+}
+
+/// Deletes all entries of a tree, and adds their number to `changes`, unless that is null.
+///
+/// # Safety
+/// Points 1 and 3 of the module; `changes` is null or can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_clear(state: *mut State, root: u32, changes: *mut i64) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_state(state, |state| {
+            if !changes.is_null() {
+                *changes += count_tree(state, root)?;
+            }
+            state.clear(root)
+        })
+    }
+}
+
+fn count_tree(state: &mut State, root: u32) -> crate::failure::Outcome<i64> {
+    let tree = state.tree(root)?;
+    read!(state, reader => count(reader, &tree.table).map_err(Failure::from))
+}
+
+/// # Safety
+/// Points 1 and 3 of the module; `entries` can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_count_tree(state: *mut State, root: u32, entries: *mut i64) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_state(state, |state| {
+            *entries = count_tree(state, root)?;
+            Ok(())
+        })
+    }
+}
+
+/// # Safety
+/// Points 1 and 3 of the module; `value` can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_meta(state: *mut State, at: c_int, value: *mut u32) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_state(state, |state| {
+            *value = if at == DATA_VERSION { state.data_version() } else { state.meta(at as u8)? };
+            Ok(())
+        })
+    }
+}
+
+/// The number of the virtual meta value that changes with every commit of another connection.
+const DATA_VERSION: c_int = 15;
+
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_set_meta(state: *mut State, at: c_int, value: u32) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { on_state(state, |state| state.set_meta(at as u8, value)) }
+}
+
+/// Returns the last root, or 0, which SQLite takes for a file without pages, if it cannot be read.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_last_root(state: *mut State) -> u32 {
+    let mut root = 0;
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_state(state, |state| {
+            root = state.last_root()?;
+            Ok(())
+        })
+    };
+    root
+}
+
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_is_read_only(state: *mut State) -> c_int {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    c_int::from(unsafe { &*state }.db.is_read_only())
+}
+
+/// Checks all pages of the last committed state. Writes what it finds as a string of C of at most `most` bytes, and
+/// returns whether that is anything.
+///
+/// # Safety
+/// Points 1 and 3 of the module; `text` has `most` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_check(state: *mut State, text: *mut c_char, most: c_int) -> c_int {
+    let mut found = None;
+    // SAFETY: as the caller promises.
+    let code = unsafe {
+        on_state(state, |state| {
+            found = state.check()?;
+            Ok(())
+        })
+    };
+    if code != 0 {
+        found = Some(format!("the database cannot be checked (error {code})"));
+    }
+    let Some(found) = found else { return 0 };
+    let most = usize::try_from(most).unwrap_or(0).saturating_sub(1);
+    let bytes = &found.as_bytes()[..found.floor_char_boundary(most)];
+    // SAFETY: `text` has room for `most` bytes and the zero after them; `found` is another object.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), text.cast(), bytes.len());
+        *text.add(bytes.len()) = 0;
+    }
+    1
+}
+
+/// Notes a failure that the glue found, and returns its code.
+///
+/// # Safety
+/// Points 1 and 3 of the module; `text` and `subject` are strings of C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_fail(
+    state: *mut State,
+    code: c_int,
+    text: *const c_char,
+    subject: *const c_char,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let message = format!(
+            "{}{}",
+            CStr::from_ptr(text).to_string_lossy(),
+            CStr::from_ptr(subject).to_string_lossy()
+        );
+        on_state(state, |_| Err(Failure::new(code, message)))
+    }
+}

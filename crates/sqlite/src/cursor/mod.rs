@@ -1,0 +1,354 @@
+//! A cursor on a tree: where it is, and the batch of rows around it.
+//!
+//! # Places
+//! SQLite's interface has a cursor on an entry, or nowhere. Ours also has places whose entry was not read yet, so that
+//! a look-up costs one read, and nothing is read that is not asked for:
+//!
+//! | place | meaning | `Next` goes to | `Previous` goes to |
+//! |---|---|---|---|
+//! | `EOF` | no entry | nothing | nothing |
+//! | `VALID` | on a row of the batch | the entry after it | the entry before it |
+//! | `SAVED` | on the entry with the saved key, which is to be read again | the entry after the key | before the key |
+//! | `GAP` | where the entry with the saved key was deleted | the same | the same |
+//! | `MISS` | on the last entry before the saved key | the first entry from the key on | two before the key |
+//! | `FAULT` | every use fails | | |
+//!
+//! # Batches
+//! Rows are copied into the cursor's memory, a few after a seek, twice as many with each further batch. Nothing
+//! of the database is borrowed between two calls, so the connection may write while cursors are open. A write changes
+//! the version of its tree; a cursor whose batch is older keeps its row, and reads again after the row's key.
+
+mod change;
+mod seek;
+
+pub(crate) use change::count;
+
+use crate::failure::{CORRUPT, Failure, OK, Outcome};
+use crate::key::{self, Shape};
+use crate::state::{State, Tree, read};
+use crate::sys::{PandoCursor, Row, place};
+use pando::{ReadTables, Span};
+use std::rc::Rc;
+
+/// The rows of the first batch after a seek, and of the first one of a scan from an end.
+const SEEK_ROWS: usize = 4;
+const SCAN_ROWS: usize = 32;
+/// The rows of the second batch after a seek, at least. Twice as many follow each time, so that at most about twice as
+/// many rows are read as are used.
+const RANGE_ROWS: usize = 16;
+/// The most rows of a batch: at 100 bytes a row it stays in the processor's second cache.
+const MOST_ROWS: usize = 512;
+/// The bytes from which on a batch takes no more rows.
+const MOST_BYTES: usize = 64 << 10;
+/// Zeros after the last row: SQLite's decoders of numbers may look a few bytes beyond a record that is malformed.
+const MARGIN: [u8; 16] = [0; 16];
+
+/// The part of a cursor that only Rust knows.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub state: *mut State,
+    pub tree: Rc<Tree>,
+    /// The order of an index. `None`: rows by rowid.
+    pub shape: Option<Shape>,
+    rows: Vec<Row>,
+    bytes: Vec<u8>,
+    /// The saved key, where the place has one.
+    key: Vec<u8>,
+    /// The key of the first row of the batch, for indexes.
+    first_key: Vec<u8>,
+    /// The key that is sought. It is kept for its memory.
+    pub sought: Vec<u8>,
+    /// What is sought beyond the key, in a `WITHOUT ROWID` table.
+    pub sought_rest: Vec<u8>,
+    /// How many rows the next batch has.
+    wanted: usize,
+}
+
+impl Own {
+    pub(crate) fn new(state: *mut State, tree: Rc<Tree>, shape: Option<Shape>) -> Own {
+        let (rows, bytes, key) = (Vec::new(), Vec::new(), Vec::new());
+        let (first_key, sought, sought_rest) = (Vec::new(), Vec::new(), Vec::new());
+        Own { state, tree, shape, rows, bytes, key, first_key, sought, sought_rest, wanted: SEEK_ROWS }
+    }
+}
+
+/// A cursor during a call.
+pub(crate) struct Cursor<'c> {
+    pub tail: &'c mut PandoCursor,
+    pub own: &'c mut Own,
+    pub state: &'c mut State,
+}
+
+/// The keys that a batch begins from.
+#[derive(Clone, Copy, Debug)]
+enum From<'k> {
+    /// From an end of the tree.
+    End,
+    /// From a key on, in descending order before it.
+    Key(&'k [u8]),
+    /// After a key.
+    After(&'k [u8]),
+}
+
+impl Cursor<'_> {
+    /// Returns whether the cursor is on a row, and the tree was not changed since the row was read.
+    fn is_fresh(&self) -> bool {
+        self.tail.place == place::VALID && self.tail.stamp == self.own.tree.version.get()
+    }
+
+    /// Moves to the first or the last entry.
+    pub(crate) fn move_to_end(&mut self, is_last: bool) -> Outcome<()> {
+        self.check_fault()?;
+        self.own.wanted = SCAN_ROWS;
+        self.load(From::End, is_last)
+    }
+
+    /// Moves to the next or the previous entry, beyond what the batch has. Returns whether there is one.
+    pub(crate) fn step(&mut self, is_backward: bool) -> Outcome<bool> {
+        self.check_fault()?;
+        match self.tail.place {
+            place::EOF => return Ok(false),
+            place::MISS if is_backward => {
+                self.own.wanted = SEEK_ROWS;
+                self.load_saved(true)?;
+                if self.tail.place != place::VALID {
+                    return Ok(false);
+                }
+                if self.tail.row_count > 1 {
+                    self.tail.row = 1;
+                    return Ok(true);
+                }
+            }
+            place::MISS => {
+                self.load_saved(false)?;
+                return Ok(self.tail.place == place::VALID);
+            }
+            _ => {}
+        }
+        if self.tail.place == place::VALID {
+            if self.is_fresh() {
+                if self.is_exhausted(is_backward) {
+                    self.tail.place = place::EOF;
+                    return Ok(false);
+                }
+                self.own.wanted = (self.own.wanted * 2).clamp(RANGE_ROWS, MOST_ROWS);
+            } else {
+                // A statement that changes what it scans throws each batch away.
+                self.own.wanted = 2;
+            }
+            self.save_key()?;
+        }
+        let key = std::mem::take(&mut self.own.key);
+        let loaded = self.load(if is_backward { From::Key(&key) } else { From::After(&key) }, is_backward);
+        self.own.key = key;
+        loaded?;
+        Ok(self.tail.place == place::VALID)
+    }
+
+    /// Returns whether the batch is known to end with the tree, and the cursor to be on its last row.
+    fn is_exhausted(&self, is_backward: bool) -> bool {
+        let tail = &self.tail;
+        tail.is_at_end != 0 && (tail.is_backward != 0) == is_backward && tail.row + 1 == tail.row_count
+    }
+
+    /// Reads the row that the cursor is on, if that was put off.
+    pub(crate) fn ensure(&mut self) -> Outcome<()> {
+        self.check_fault()?;
+        match self.tail.place {
+            place::MISS => {
+                self.own.wanted = SEEK_ROWS;
+                self.load_saved(true)
+            }
+            place::SAVED => self.restore().map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the row again that the cursor was on. Returns whether that does not exist any more.
+    pub(crate) fn restore(&mut self) -> Outcome<bool> {
+        self.check_fault()?;
+        match self.tail.place {
+            place::VALID if self.is_fresh() => return Ok(false),
+            place::VALID => self.save_key()?,
+            place::SAVED => {}
+            place::MISS => {
+                self.ensure()?;
+                return Ok(self.tail.place != place::VALID);
+            }
+            _ => return Ok(true),
+        }
+        let key = std::mem::take(&mut self.own.key);
+        let found = self.load_one(&key);
+        self.own.key = key;
+        if !found? {
+            self.tail.place = place::GAP;
+        }
+        Ok(self.tail.place != place::VALID)
+    }
+
+    fn check_fault(&self) -> Outcome<()> {
+        if self.tail.place == place::FAULT {
+            return Err(Failure::new(self.tail.fault, "the statement was ended by a rollback"));
+        }
+        Ok(())
+    }
+
+    /// Saves the key of the row that the cursor is on.
+    fn save_key(&mut self) -> Outcome<()> {
+        let own = &mut *self.own;
+        let row = own.rows[self.tail.row as usize];
+        match &own.shape {
+            None => {
+                own.key.clear();
+                own.key.extend_from_slice(&key::of_rowid(row.rowid));
+            }
+            Some(shape) => {
+                let record = &own.bytes[row.start as usize..][..row.bytes as usize];
+                shape.key_of(record, &mut own.key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the key of the current entry.
+    fn current_key(&mut self) -> Outcome<()> {
+        match self.tail.place {
+            place::VALID => self.save_key(),
+            place::SAVED => Ok(()),
+            place::MISS => {
+                self.ensure()?;
+                if self.tail.place == place::VALID { self.save_key() } else { Err(nowhere()) }
+            }
+            _ => Err(nowhere()),
+        }
+    }
+
+    fn load_saved(&mut self, is_backward: bool) -> Outcome<()> {
+        let key = std::mem::take(&mut self.own.key);
+        let loaded = self.load(From::Key(&key), is_backward);
+        self.own.key = key;
+        loaded
+    }
+
+    /// Reads a batch and moves to its first row, or to nowhere if there is none.
+    fn load(&mut self, from: From<'_>, is_backward: bool) -> Outcome<()> {
+        let span = match (from, is_backward) {
+            (From::End, _) => Span::all(),
+            (From::Key(key), false) => Span::from(key..),
+            (From::Key(key), true) => Span::from(..key),
+            (From::After(key), _) => Span::all().starting(std::ops::Bound::Excluded(key)),
+        };
+        self.tail.place = place::EOF;
+        let (own, state) = (&mut *self.own, &*self.state);
+        own.rows.clear();
+        own.bytes.clear();
+        let is_at_end = read!(state, reader => fill(own, reader, span, is_backward))?;
+        self.show(is_backward, is_at_end);
+        Ok(())
+    }
+
+    /// Reads the entry with a key. Returns whether there is one.
+    fn load_one(&mut self, key: &[u8]) -> Outcome<bool> {
+        self.tail.place = place::EOF;
+        let (own, state) = (&mut *self.own, &*self.state);
+        own.rows.clear();
+        own.bytes.clear();
+        let rowid = if own.shape.is_none() { rowid_of(key, &[])? } else { 0 };
+        let (table, bytes) = (&own.tree.table, &mut own.bytes);
+        let found = read!(state, reader => {
+            reader.get_with(table, key, |value| bytes.extend_from_slice(value)).map_err(Failure::from)
+        })?;
+        if found.is_none() {
+            return Ok(false);
+        }
+        let len = length(own.bytes.len())?;
+        own.rows.push(Row { rowid, start: 0, bytes: len });
+        self.show(false, false);
+        Ok(true)
+    }
+
+    /// Shows C the batch.
+    fn show(&mut self, is_backward: bool, is_at_end: bool) {
+        let (tail, own) = (&mut *self.tail, &mut *self.own);
+        own.bytes.extend_from_slice(&MARGIN);
+        tail.row = 0;
+        // A batch has at most `MOST_ROWS`.
+        tail.row_count = own.rows.len() as u32;
+        tail.rows = own.rows.as_ptr();
+        tail.bytes = own.bytes.as_ptr();
+        tail.is_backward = u8::from(is_backward);
+        tail.is_at_end = u8::from(is_at_end);
+        tail.stamp = own.tree.version.get();
+        tail.place = if own.rows.is_empty() { place::EOF } else { place::VALID };
+    }
+}
+
+/// Returns the error of a change at a cursor that is on no entry.
+fn nowhere() -> Failure {
+    Failure::new(CORRUPT, "a change of an entry that does not exist: an index disagrees with its table")
+}
+
+fn length(bytes: usize) -> Outcome<u32> {
+    u32::try_from(bytes).map_err(|_| Failure::new(crate::failure::TOOBIG, "a record has 4 GiB or more"))
+}
+
+/// Returns the rowid of a key in two pieces.
+#[inline]
+fn rowid_of(front: &[u8], rest: &[u8]) -> Outcome<i64> {
+    let mut key = [0; 8];
+    if front.len() + rest.len() != key.len() {
+        return Err(Failure::new(CORRUPT, "the key of a row does not have 8 bytes"));
+    }
+    key[..front.len()].copy_from_slice(front);
+    key[front.len()..].copy_from_slice(rest);
+    Ok(key::to_rowid(key))
+}
+
+/// Reads rows. Returns whether there are no more in this direction.
+fn fill(own: &mut Own, reader: &impl ReadTables, span: Span, is_backward: bool) -> Outcome<bool> {
+    let is_index = own.shape.is_some();
+    let Own { tree, rows, bytes, first_key, wanted, .. } = own;
+    let mut malformed = OK;
+    let mut push = |front: &[u8], rest: &[u8], value: &[u8]| {
+        let rowid = if is_index {
+            if rows.is_empty() {
+                first_key.clear();
+                first_key.extend_from_slice(front);
+                first_key.extend_from_slice(rest);
+            }
+            0
+        } else {
+            rowid_of(front, rest).unwrap_or_else(|failure| {
+                malformed = failure.code;
+                0
+            })
+        };
+        let start = bytes.len() as u32;
+        bytes.extend_from_slice(value);
+        rows.push(Row { rowid, start, bytes: value.len() as u32 });
+        (rows.len(), bytes.len())
+    };
+    let mut cursor = reader.cursor(&tree.table, span)?;
+    let mut is_at_end = false;
+    loop {
+        let found = if is_backward { cursor.prev()? } else { cursor.next()? };
+        let Some((key, value)) = found else {
+            is_at_end = true;
+            break;
+        };
+        length(value.len())?;
+        let (mut count, mut size) = push(key, &[], value);
+        if count < *wanted && size < MOST_BYTES && !is_backward {
+            // Rows in pages are at most a quarter of a page long, so that the number bounds the bytes.
+            let most = (*wanted - count).min(1 + (MOST_BYTES - size) / (size / count).max(1));
+            cursor.run_on(most, |front, rest, value| (count, size) = push(front, rest, value))?;
+        }
+        if count >= *wanted || size >= MOST_BYTES {
+            break;
+        }
+    }
+    match malformed {
+        OK => Ok(is_at_end),
+        code => Err(Failure::new(code, "the key of a row does not have 8 bytes")),
+    }
+}

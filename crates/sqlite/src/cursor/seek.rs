@@ -1,0 +1,134 @@
+//! Seeks: to a rowid, or to the first fields of an index.
+
+use super::{Cursor, From, SEEK_ROWS};
+use crate::failure::Outcome;
+use crate::key;
+use crate::sys::place;
+use std::cmp::Ordering;
+
+/// What a seek in an index found, in SQLite's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Whether the cursor is on an entry before (-1) or after (1) what was sought, or on it (0). -1 also means that
+    /// the tree is empty.
+    pub result: i32,
+    /// Whether an entry with exactly the sought fields exists.
+    pub is_equal: bool,
+}
+
+impl Cursor<'_> {
+    /// Moves to a rowid. Returns whether it exists. If not, the cursor is on the last entry before it.
+    pub(crate) fn seek_rowid(&mut self, rowid: i64) -> Outcome<bool> {
+        self.check_fault()?;
+        if let Some(found) = self.seek_in_batch(rowid) {
+            return Ok(found);
+        }
+        self.own.wanted = SEEK_ROWS;
+        let key = key::of_rowid(rowid);
+        if self.load_one(&key)? {
+            return Ok(true);
+        }
+        self.miss(&key);
+        Ok(false)
+    }
+
+    /// Looks for a rowid in the batch. `None`: the batch says nothing about it.
+    fn seek_in_batch(&mut self, rowid: i64) -> Option<bool> {
+        if !self.is_fresh() || self.own.rows.len() < 2 {
+            return None;
+        }
+        let rows = &self.own.rows;
+        let is_backward = self.tail.is_backward != 0;
+        let (first, last) = (rows[0].rowid, rows[rows.len() - 1].rowid);
+        let (low, high) = if is_backward { (last, first) } else { (first, last) };
+        if rowid < low || rowid > high {
+            return None;
+        }
+        let place = rows.binary_search_by(|row| {
+            let order = row.rowid.cmp(&rowid);
+            if is_backward { order.reverse() } else { order }
+        });
+        match place {
+            Ok(at) => self.tail.row = at as u32,
+            Err(_) => self.miss(&key::of_rowid(rowid)),
+        }
+        Some(place.is_ok())
+    }
+
+    /// Moves to the last entry before a key, which is read when it is asked for.
+    fn miss(&mut self, key: &[u8]) {
+        self.own.key.clear();
+        self.own.key.extend_from_slice(key);
+        self.tail.place = place::MISS;
+    }
+
+    /// Moves to where `own.sought` is, the key of some first fields. `default` says where among the entries that begin
+    /// with them: before the first (1), after the last (-1), or on one (0). With `is_equal_asked`, an entry that
+    /// begins with them is looked for in any case.
+    pub(crate) fn seek_key(&mut self, default: i32, is_equal_asked: bool) -> Outcome<Found> {
+        self.check_fault()?;
+        let sought = std::mem::take(&mut self.own.sought);
+        let found = if self.own.sought_rest.is_empty() {
+            self.seek_prefix(&sought, default, is_equal_asked)
+        } else {
+            self.seek_beyond(&sought, default)
+        };
+        self.own.sought = sought;
+        found
+    }
+
+    fn seek_prefix(&mut self, sought: &[u8], default: i32, is_equal_asked: bool) -> Outcome<Found> {
+        self.own.wanted = if default == 0 { 1 } else { SEEK_ROWS };
+        if default < 0 {
+            return self.seek_after(sought, is_equal_asked);
+        }
+        self.load(From::Key(sought), false)?;
+        if self.tail.place != place::VALID {
+            self.miss(sought);
+            return Ok(Found { result: -1, is_equal: false });
+        }
+        let is_equal = self.own.first_key.starts_with(sought);
+        let result = if is_equal { default } else { 1 };
+        Ok(Found { result, is_equal })
+    }
+
+    /// Moves to a whole key of a `WITHOUT ROWID` table, and compares `own.sought_rest` with the other columns of the
+    /// one row that can have it.
+    fn seek_beyond(&mut self, sought: &[u8], default: i32) -> Outcome<Found> {
+        self.load(From::Key(sought), false)?;
+        if self.tail.place != place::VALID {
+            self.miss(sought);
+            return Ok(Found { result: -1, is_equal: false });
+        }
+        if self.own.first_key != sought {
+            return Ok(Found { result: 1, is_equal: false });
+        }
+        let (row, mut rest) = (self.own.rows[0], Vec::new());
+        let record = &self.own.bytes[row.start as usize..][..row.bytes as usize];
+        if let Some(shape) = &self.own.shape {
+            shape.rest_of(record, &mut rest)?;
+        }
+        let is_equal = rest.starts_with(&self.own.sought_rest);
+        let result = if is_equal { default } else { rest.cmp(&self.own.sought_rest) as i32 };
+        Ok(Found { result, is_equal })
+    }
+
+    /// Moves to the last entry that begins with `sought` or comes before it.
+    fn seek_after(&mut self, sought: &[u8], is_equal_asked: bool) -> Outcome<Found> {
+        match pando::keys::prefix_end(sought) {
+            Some(end) => self.miss(&end),
+            // Every key begins with a byte below 255, unless it is all fields of a descending index.
+            None => {
+                self.load(From::End, true)?;
+                let is_equal = self.tail.place == place::VALID && self.own.first_key.starts_with(sought);
+                return Ok(Found { result: -1, is_equal });
+            }
+        }
+        let mut is_equal = false;
+        if is_equal_asked {
+            self.load_saved(true)?;
+            is_equal = self.tail.place == place::VALID && self.own.first_key.starts_with(sought);
+        }
+        Ok(Found { result: Ordering::Less as i32, is_equal })
+    }
+}

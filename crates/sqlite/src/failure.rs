@@ -1,0 +1,63 @@
+//! Errors of Pando as SQLite's codes, and the message that belongs to one.
+
+use crate::record::Malformed;
+use pando::ErrorKind;
+use std::ffi::c_int;
+
+pub(crate) const OK: c_int = 0;
+pub(crate) const ERROR: c_int = 1;
+pub(crate) const INTERNAL: c_int = 2;
+pub(crate) const BUSY: c_int = 5;
+pub(crate) const READONLY: c_int = 8;
+pub(crate) const IOERR: c_int = 10;
+pub(crate) const CORRUPT: c_int = 11;
+pub(crate) const FULL: c_int = 13;
+pub(crate) const CANTOPEN: c_int = 14;
+pub(crate) const SCHEMA: c_int = 17;
+pub(crate) const TOOBIG: c_int = 18;
+pub(crate) const ROW: c_int = 100;
+pub(crate) const DONE: c_int = 101;
+/// A trigger would change a row that its statement is about to change.
+pub(crate) const CONSTRAINT_PINNED: c_int = 2835;
+/// A transaction cannot be continued or committed, because others changed what it read. Waiting does not help.
+pub(crate) const BUSY_SNAPSHOT: c_int = 517;
+
+/// An error with SQLite's code for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub code: c_int,
+    pub message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: c_int, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into() }
+    }
+}
+
+impl From<pando::Error> for Failure {
+    fn from(error: pando::Error) -> Failure {
+        let code = match error.kind() {
+            ErrorKind::Conflict | ErrorKind::SnapshotTooOld => BUSY_SNAPSHOT,
+            ErrorKind::Full => FULL,
+            ErrorKind::ReadOnly => READONLY,
+            ErrorKind::Locked | ErrorKind::WouldWait => BUSY,
+            ErrorKind::Corruption => CORRUPT,
+            ErrorKind::Io | ErrorKind::Latched | ErrorKind::Indeterminate => IOERR,
+            // Another connection dropped the table: the statement is to be prepared again.
+            ErrorKind::Missing => SCHEMA,
+            // Of what reaches the engine from here, only lengths can be invalid.
+            ErrorKind::Invalid => TOOBIG,
+            _ => ERROR,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(_: Malformed) -> Failure {
+        Failure::new(CORRUPT, "a record is malformed")
+    }
+}
+
+pub(crate) type Outcome<T> = Result<T, Failure>;

@@ -1,0 +1,196 @@
+//! Keys of indexes: bytes whose order is the order that SQLite gives to records.
+//!
+//! A key is the concatenation of its fields, and each field tells by itself where it ends. So the key of some first
+//! fields is a prefix of the keys of exactly those records that have the same values there.
+//!
+//! | value | bytes |
+//! |---|---|
+//! | `NULL` | 1 |
+//! | number | 2, the nearest float with its bits in ascending order, and from 2^53 on the distance to the integer |
+//! | text | 3, its bytes as the collation compares them, an end |
+//! | blob | 4, its bytes, an end |
+//!
+//! A descending field has all its bits inverted. The original record is kept beside the key, because the key forgets
+//! what does not matter in comparisons: whether a number is an integer, letters' case, spaces at the end.
+//!
+//! *Numbers*: an integer is rounded to the nearest float. Rounding keeps the order, and of the integers that round to
+//! the same float, the distance (at most 1,024 in either direction) decides. A float has distance 0. SQLite compares
+//! integers with floats exactly, too.
+//!
+//! *Ends*: in text and blobs a zero byte becomes 0 255, and the end is 0 0, so that "a" comes before "a\0".
+
+use crate::record::{self, Field};
+
+/// How SQLite compares texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collation {
+    Binary,
+    NoCase,
+    RTrim,
+}
+
+/// The order of one field of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub collation: Collation,
+    pub descending: bool,
+}
+
+impl Order {
+    pub(crate) const ASCENDING: Order = Order { collation: Collation::Binary, descending: false };
+
+    /// Reads an order as `glue.c` writes it.
+    fn decode(byte: u8) -> Order {
+        let collation = match byte >> 1 {
+            1 => Collation::NoCase,
+            2 => Collation::RTrim,
+            _ => Collation::Binary,
+        };
+        Order { collation, descending: byte & 1 == 1 }
+    }
+}
+
+/// The order of an index.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    orders: Vec<Order>,
+    /// How many fields the key has. `None`: all of the record, and those without an order are ascending. The columns
+    /// of a `WITHOUT ROWID` table outside of its primary key are not part of the key.
+    key_fields: Option<usize>,
+}
+
+impl Shape {
+    pub(crate) fn new(orders: &[u8], key_fields: Option<usize>) -> Shape {
+        Shape { orders: orders.iter().map(|&byte| Order::decode(byte)).collect(), key_fields }
+    }
+
+    /// Returns whether the key has a field `at`.
+    pub(crate) fn has(&self, at: usize) -> bool {
+        self.key_fields.is_none_or(|count| at < count)
+    }
+
+    /// Appends field `at` in its order.
+    pub(crate) fn push(&self, key: &mut Vec<u8>, at: usize, field: &Field<'_>) {
+        let order = self.orders.get(at).copied().unwrap_or(Order::ASCENDING);
+        let start = key.len();
+        push_field(key, field, order.collation);
+        if order.descending {
+            key[start..].iter_mut().for_each(|byte| *byte = !*byte);
+        }
+    }
+
+    /// Writes the fields of a record that are not part of the key, in their order.
+    pub(crate) fn rest_of(&self, record: &[u8], rest: &mut Vec<u8>) -> Result<(), record::Malformed> {
+        for (at, field) in record::fields(record)?.enumerate().skip_while(|&(at, _)| self.has(at)) {
+            self.push(rest, at, &field?);
+        }
+        Ok(())
+    }
+
+    /// Writes the key of a record.
+    pub(crate) fn key_of(&self, record: &[u8], key: &mut Vec<u8>) -> Result<(), record::Malformed> {
+        key.clear();
+        for (at, field) in record::fields(record)?.enumerate().take_while(|&(at, _)| self.has(at)) {
+            self.push(key, at, &field?);
+        }
+        Ok(())
+    }
+}
+
+const NULL: u8 = 1;
+const NUMBER: u8 = 2;
+const TEXT: u8 = 3;
+const BLOB: u8 = 4;
+
+/// The magnitude from which on not every integer is a float: 2^53.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+fn push_field(key: &mut Vec<u8>, field: &Field<'_>, collation: Collation) {
+    match *field {
+        Field::Null => key.push(NULL),
+        Field::Integer(value) => push_number(key, value as f64, i128::from(value)),
+        Field::Real(value) if value.is_nan() => key.push(NULL),
+        Field::Real(value) => push_number(key, value, value as i128),
+        Field::Blob(bytes) => {
+            key.push(BLOB);
+            push_escaped(key, bytes);
+        }
+        Field::Text(text) => {
+            key.push(TEXT);
+            match collation {
+                Collation::Binary => push_escaped(key, text),
+                Collation::RTrim => push_escaped(key, text.trim_ascii_end_spaces()),
+                Collation::NoCase => push_folded(key, text),
+            }
+        }
+    }
+}
+
+/// Appends a number: the nearest float, and from 2^53 on how far `whole`, its integer, is from it.
+fn push_number(key: &mut Vec<u8>, nearest: f64, whole: i128) {
+    // 0.0 and -0.0 are equal.
+    let nearest = if nearest == 0.0 { 0.0 } else { nearest };
+    let bits = nearest.to_bits();
+    // Negative floats are in descending order of their bits.
+    let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
+    key.push(NUMBER);
+    key.extend_from_slice(&ordered.to_be_bytes());
+    if nearest.abs() >= EXACT {
+        // Beyond the range of integers of 64 bits there are only floats.
+        let distance = if nearest.abs() > 9.3e18 { 0 } else { whole - nearest as i128 };
+        let distance = i16::try_from(distance).expect("a float of 64 bits is within 1,024 of its integer");
+        key.extend_from_slice(&(distance as u16 ^ 0x8000).to_be_bytes());
+    }
+}
+
+fn push_escaped(key: &mut Vec<u8>, bytes: &[u8]) {
+    key.reserve(bytes.len() + 2);
+    for piece in bytes.split_inclusive(|&byte| byte == 0) {
+        key.extend_from_slice(piece);
+        if piece.last() == Some(&0) {
+            key.push(255);
+        }
+    }
+    key.extend_from_slice(&[0, 0]);
+}
+
+/// Appends text as `NOCASE` compares it: letters of ASCII in lower case up to the first zero byte, then the length.
+/// Without a zero byte the length decides nothing, and 0 stands for it.
+fn push_folded(key: &mut Vec<u8>, text: &[u8]) {
+    let end = text.iter().position(|&byte| byte == 0);
+    let start = key.len();
+    key.extend_from_slice(&text[..end.unwrap_or(text.len())]);
+    key[start..].make_ascii_lowercase();
+    key.push(0);
+    match end {
+        None => key.push(0),
+        Some(_) => {
+            key.push(1);
+            key.extend_from_slice(&(text.len() as u64).to_be_bytes());
+        }
+    }
+}
+
+/// The end of a text without the spaces there.
+trait TrimSpaces {
+    fn trim_ascii_end_spaces(&self) -> &[u8];
+}
+
+impl TrimSpaces for [u8] {
+    fn trim_ascii_end_spaces(&self) -> &[u8] {
+        let end = self.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
+        &self[..end]
+    }
+}
+
+/// Returns the key of a rowid: its bytes with the sign inverted, in ascending order.
+#[inline]
+pub(crate) fn of_rowid(rowid: i64) -> [u8; 8] {
+    ((rowid as u64) ^ (1 << 63)).to_be_bytes()
+}
+
+/// Returns the rowid of a key.
+#[inline]
+pub(crate) fn to_rowid(key: [u8; 8]) -> i64 {
+    (u64::from_be_bytes(key) ^ (1 << 63)) as i64
+}

@@ -1,0 +1,32 @@
+//! SQLite on Pando: SQLite's parser, planner and executor, whole and unchanged, on the tables of a Pando database.
+//!
+//! SQLite's layers meet at one private interface: above it are SQL, schemas, triggers, foreign keys, FTS5; below it
+//! are B-trees, pages and the WAL. Here Pando is below it. Every table and every index is a table of Pando; each
+//! connection's transaction is a transaction of Pando, so that several connections write at once.
+//!
+//! This is not finished: `docs/decisions/0042-pando-below-sqlite.md` says what works, what it costs, and what is
+//! refused.
+//!
+//! ```text
+//!   SQL ──► SQLite (parser, planner, executor)
+//!              │ sqlite3Btree…, defined in c/glue.c
+//!              ├──► TEMP, :memory:, attached files: SQLite's own B-trees
+//!              └──► calls ──► cursor ──► state ──► pando
+//! ```
+//!
+//! Reading order: `key` and `record` (bytes), `state` (transactions and trees), `cursor` (moves and changes), `calls`
+//! (what C calls), `connection` (what a program calls).
+#![deny(missing_docs)]
+
+mod calls;
+mod connection;
+mod cursor;
+mod failure;
+mod key;
+mod record;
+mod registry;
+mod state;
+mod sys;
+
+pub use connection::{Connection, Error, Rows, Statement, Value};
+pub use registry::Offer;

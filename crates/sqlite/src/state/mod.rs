@@ -1,0 +1,296 @@
+//! A connection's view of one database: its transaction, its savepoints, its trees.
+//!
+//! # Transactions
+//! 1. *Idle*: nothing is read. No cursor exists.
+//! 2. *Reading*: a statement outside of `BEGIN` reads from a snapshot, which costs less than a transaction.
+//! 3. *Open*: a transaction of Pando. Within `BEGIN` it begins with the first statement, even if that only reads,
+//!    because a later write must not be committed if what was read before has changed.
+//! 4. *Committed*: SQLite commits in two phases; this is between them.
+//! 5. *Failed*: the commit was refused, or there is no snapshot. Everything is refused until SQLite rolls back, which
+//!    it does at once after a failed commit.
+//!
+//! *Reading* turns into *open* if the connection writes while a statement still returns rows. As in SQLite with a
+//! WAL, that is refused with `SQLITE_BUSY_SNAPSHOT` if there was a commit since the snapshot.
+//!
+//! # Trees
+//! The root page of a table or an index is a number that is never used again, and the name of a table of Pando:
+//! `sql:7`. Root 1 is `sqlite_schema`. The table `sql:meta` has the meta values of a database, and the last root.
+
+mod roots;
+
+pub(crate) use roots::Tree;
+
+use crate::failure::{BUSY, BUSY_SNAPSHOT, CONSTRAINT_PINNED, Failure, Outcome};
+use crate::sys::PandoCursor;
+use pando::{Database, Savepoint, Snapshot, Table, Transaction};
+use roots::Roots;
+use std::ffi::c_int;
+
+/// What a connection reads from.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Idle,
+    Reading(Snapshot),
+    Open(Open),
+    Committed,
+    Failed(Failure),
+}
+
+/// A transaction.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub transaction: Transaction,
+    /// Whether SQLite has announced writes.
+    is_writing: bool,
+    /// Its beginning, for `ROLLBACK TO` an outermost savepoint, which begins a transaction.
+    beginning: Option<Savepoint>,
+    /// Savepoints and statements, outermost first. SQLite knows them by their place.
+    savepoints: Vec<Savepoint>,
+}
+
+/// What a connection has of one database.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub db: Database,
+    pub work: Work,
+    meta: Table,
+    roots: Roots,
+    /// The cursors that are open. Their memory is SQLite's; `calls` alone looks at it.
+    pub cursors: Vec<*mut PandoCursor>,
+    /// Cursors that do not allow writes to their tree by others, each with the address of its tree's version.
+    pub pins: Vec<(*const PandoCursor, *const u64)>,
+    /// The last error, whose message SQLite has no room for.
+    pub failure: Option<Failure>,
+}
+
+impl State {
+    /// Opens a database, and creates the tables of an empty one.
+    pub(crate) fn new(db: Database) -> Outcome<State> {
+        if !db.is_read_only() {
+            db.ensure_table(roots::META)?;
+            db.ensure_table(&roots::name(roots::SCHEMA))?;
+        }
+        let absent = || Failure::new(crate::failure::CANTOPEN, "the database has no tables of SQL");
+        let meta = db.table(roots::META)?.ok_or_else(absent)?;
+        let (roots, cursors, pins) = (Roots::default(), Vec::new(), Vec::new());
+        Ok(State { db, work: Work::Idle, meta, roots, cursors, pins, failure: None })
+    }
+
+    /// Begins to read or to write. `savepoints` is how many named savepoints there are, and `is_outermost` whether
+    /// one of them began the transaction.
+    pub(crate) fn begin(
+        &mut self,
+        is_write: bool,
+        is_autocommit: bool,
+        savepoints: usize,
+        is_outermost: bool,
+    ) -> Outcome<()> {
+        match &self.work {
+            Work::Failed(failure) => return Err(failure.clone()),
+            Work::Idle | Work::Committed if !is_write && is_autocommit => {
+                self.work = Work::Reading(self.db.snapshot()?);
+            }
+            Work::Idle | Work::Committed => self.open()?,
+            Work::Reading(_) if is_write => self.upgrade()?,
+            Work::Reading(_) | Work::Open(_) => {}
+        }
+        if is_write {
+            if self.db.is_read_only() {
+                return Err(Failure::new(crate::failure::READONLY, "the database is open for reading only"));
+            }
+            let open = self.writable()?;
+            if !open.is_writing {
+                open.is_writing = true;
+                open.beginning = is_outermost.then(|| open.transaction.savepoint());
+            }
+            self.open_savepoints(savepoints)?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) -> Outcome<()> {
+        let transaction = self.db.begin()?;
+        self.work =
+            Work::Open(Open { transaction, is_writing: false, beginning: None, savepoints: Vec::new() });
+        Ok(())
+    }
+
+    /// Turns a snapshot into a transaction of the same moment.
+    fn upgrade(&mut self) -> Outcome<()> {
+        let Work::Reading(snapshot) = &self.work else { return self.open() };
+        let before = snapshot.commit_number();
+        let transaction = self.db.begin()?;
+        // Taken after the transaction: if it is the same moment, then the transaction's is, too.
+        if self.db.snapshot()?.commit_number() != before {
+            let message = "there was a commit since the statement that is still running began";
+            return Err(Failure::new(BUSY_SNAPSHOT, message));
+        }
+        self.work =
+            Work::Open(Open { transaction, is_writing: false, beginning: None, savepoints: Vec::new() });
+        Ok(())
+    }
+
+    /// Returns the transaction.
+    pub(crate) fn writable(&mut self) -> Outcome<&mut Open> {
+        match &mut self.work {
+            Work::Open(open) => Ok(open),
+            Work::Failed(failure) => Err(failure.clone()),
+            Work::Idle | Work::Committed | Work::Reading(_) => {
+                Err(Failure::new(crate::failure::INTERNAL, "no transaction"))
+            }
+        }
+    }
+
+    /// Commits what was written. After a failure, the transaction can only be rolled back.
+    pub(crate) fn commit(&mut self) -> Outcome<()> {
+        match std::mem::replace(&mut self.work, Work::Idle) {
+            Work::Open(open) if open.is_writing => {
+                if let Err(error) = open.transaction.commit() {
+                    let failure = Failure::from(error);
+                    self.roots.undo(|_| false);
+                    self.work = Work::Failed(failure.clone());
+                    return Err(failure);
+                }
+                self.roots.keep();
+                self.work = Work::Committed;
+                Ok(())
+            }
+            Work::Failed(failure) => {
+                self.work = Work::Failed(failure.clone());
+                Err(failure)
+            }
+            other => {
+                self.work = other;
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the transaction. Statements that still return rows read on from the state of now.
+    pub(crate) fn end(&mut self, is_reading: bool) {
+        let stays = is_reading && !matches!(self.work, Work::Idle);
+        if stays && matches!(self.work, Work::Reading(_)) {
+            return;
+        }
+        self.work = match stays.then(|| self.db.snapshot()) {
+            None => Work::Idle,
+            Some(Ok(snapshot)) => Work::Reading(snapshot),
+            Some(Err(error)) => Work::Failed(error.into()),
+        };
+    }
+
+    /// Undoes everything.
+    pub(crate) fn rollback(&mut self, is_reading: bool) {
+        let is_open = matches!(self.work, Work::Open(_) | Work::Failed(_));
+        self.end(is_reading);
+        if is_open {
+            self.roots.undo(|_| false);
+        }
+    }
+
+    /// Opens savepoints until there are `count`.
+    pub(crate) fn open_savepoints(&mut self, count: usize) -> Outcome<()> {
+        let open = self.writable()?;
+        while open.savepoints.len() < count {
+            let savepoint = open.transaction.savepoint();
+            open.savepoints.push(savepoint);
+        }
+        Ok(())
+    }
+
+    /// Releases savepoint `at` and those after it, or rolls back to it and keeps it. `None`: the beginning.
+    pub(crate) fn savepoint(&mut self, is_rollback: bool, at: Option<usize>) -> Outcome<()> {
+        let Work::Open(open) = &mut self.work else { return Ok(()) };
+        if !is_rollback {
+            let at = at.unwrap_or(0);
+            if let Some(first) = open.savepoints.get(at) {
+                open.transaction.release(first)?;
+                open.savepoints.truncate(at);
+            }
+            return Ok(());
+        }
+        let target = match at {
+            Some(at) => {
+                open.savepoints.truncate(at + 1);
+                open.savepoints.get(at)
+            }
+            None => {
+                open.savepoints.clear();
+                open.beginning.as_ref()
+            }
+        };
+        // Without it, nothing was written since.
+        if let Some(savepoint) = target {
+            open.transaction.rollback_to(savepoint)?;
+            let transaction = &open.transaction;
+            self.roots.undo(|name| transaction.table(name).is_ok_and(|table| table.is_some()));
+        }
+        Ok(())
+    }
+
+    /// Returns SQLite's number for the state of the transaction: 0 none, 1 reading, 2 writing.
+    pub(crate) fn txn_state(&self) -> c_int {
+        match &self.work {
+            Work::Idle => 0,
+            Work::Reading(_) | Work::Committed => 1,
+            Work::Open(open) => 1 + c_int::from(open.is_writing),
+            Work::Failed(_) => 2,
+        }
+    }
+
+    /// Returns a number that changes with every commit, of this connection or another one.
+    pub(crate) fn data_version(&self) -> u32 {
+        let now = match &self.work {
+            Work::Reading(snapshot) => Ok(snapshot.commit_number()),
+            _ => self.db.snapshot().map(|snapshot| snapshot.commit_number()),
+        };
+        // An error is met again by the statement itself.
+        now.unwrap_or(0) as u32
+    }
+
+    /// Checks all pages of the last committed state. Returns what is wrong.
+    pub(crate) fn check(&self) -> Outcome<Option<String>> {
+        let findings = self.db.check_all(|_| {})?;
+        Ok(findings.wrong.first().map(ToString::to_string))
+    }
+
+    /// Refuses a write to a tree on which another cursor than `writer` is pinned.
+    pub(crate) fn check_pins(&self, tree: &Tree, writer: *const PandoCursor) -> Outcome<()> {
+        let version: *const u64 = tree.version.as_ptr();
+        if self.pins.iter().any(|&(pinned, of)| of == version && pinned != writer) {
+            return Err(Failure::new(CONSTRAINT_PINNED, "constraint failed"));
+        }
+        Ok(())
+    }
+
+    /// Notes a failure, and returns its code.
+    pub(crate) fn note(&mut self, failure: Failure) -> c_int {
+        let code = failure.code;
+        self.failure = Some(failure);
+        code
+    }
+
+    /// Returns the noted failure if SQLite's code can stand for it. At `COMMIT`, SQLite shortens a code to `BUSY`.
+    pub(crate) fn explain(&self, code: c_int) -> Option<&Failure> {
+        let fits = |failure: &&Failure| failure.code == code || (code == BUSY && failure.code & 0xff == BUSY);
+        self.failure.as_ref().filter(fits)
+    }
+}
+
+/// Calls with `$reader` bound to what is read from, a snapshot or a transaction.
+macro_rules! read {
+    ($state:expr, $reader:ident => $then:expr) => {
+        match &$state.work {
+            $crate::state::Work::Reading($reader) => $then,
+            $crate::state::Work::Open(open) => {
+                let $reader = &open.transaction;
+                $then
+            }
+            $crate::state::Work::Failed(failure) => Err(failure.clone()),
+            $crate::state::Work::Idle | $crate::state::Work::Committed => {
+                Err($crate::failure::Failure::new($crate::failure::INTERNAL, "no transaction"))
+            }
+        }
+    };
+}
+pub(crate) use read;

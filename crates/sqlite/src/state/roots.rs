@@ -1,0 +1,126 @@
+//! Roots and meta values: which table of Pando a root is, and what a database's header has in SQLite.
+
+use super::{State, read};
+use crate::failure::{CORRUPT, Failure, Outcome};
+use pando::{Table, TableOptions};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// The table of the meta values.
+pub(super) const META: &str = "sql:meta";
+/// The root of `sqlite_schema`.
+pub(super) const SCHEMA: u32 = 1;
+/// The key of the last root that was given, in the table of the meta values. The others have their number as key.
+const LAST_ROOT: [u8; 1] = [255];
+
+/// Returns the name of the table of a root.
+pub(super) fn name(root: u32) -> String {
+    format!("sql:{root}")
+}
+
+/// A table or an index, as the cursors on it share it.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub table: Table,
+    /// Changes with each write of the connection, and with each rollback. C reads it.
+    pub version: Cell<u64>,
+    /// Whether the running transaction created it.
+    is_new: Cell<bool>,
+}
+
+impl Tree {
+    /// Notes that batches that were read before are no longer current.
+    pub(crate) fn touch(&self) {
+        self.version.set(self.version.get() + 1);
+    }
+}
+
+/// The trees that were used so far.
+#[derive(Debug, Default)]
+pub(super) struct Roots {
+    trees: HashMap<u32, Rc<Tree>>,
+}
+
+impl Roots {
+    fn insert(&mut self, root: u32, table: Table, is_new: bool) -> Rc<Tree> {
+        let tree = Rc::new(Tree { table, version: Cell::new(1), is_new: Cell::new(is_new) });
+        self.trees.insert(root, Rc::clone(&tree));
+        tree
+    }
+
+    /// Notes that the transaction was committed.
+    pub(super) fn keep(&mut self) {
+        self.trees.values().for_each(|tree| tree.is_new.set(false));
+    }
+
+    /// Notes a rollback. Of the tables that the transaction created, those remain that `remains` says.
+    pub(super) fn undo(&mut self, remains: impl Fn(&str) -> bool) {
+        self.trees.values().for_each(|tree| tree.touch());
+        self.trees.retain(|_, tree| !tree.is_new.get() || remains(tree.table.name()));
+    }
+}
+
+impl State {
+    /// Returns the tree with a root.
+    pub(crate) fn tree(&mut self, root: u32) -> Outcome<Rc<Tree>> {
+        if let Some(tree) = self.roots.trees.get(&root) {
+            return Ok(Rc::clone(tree));
+        }
+        let table = read!(self, reader => reader.table(&name(root)).map_err(Failure::from))?;
+        let table =
+            table.ok_or_else(|| Failure::new(CORRUPT, format!("there is no tree with root {root}")))?;
+        Ok(self.roots.insert(root, table, false))
+    }
+
+    /// Creates a tree, and returns its root.
+    pub(crate) fn create(&mut self) -> Outcome<u32> {
+        let root = self.last_root()? + 1;
+        let meta = self.meta.clone();
+        let transaction = &mut self.writable()?.transaction;
+        transaction.put(&meta, LAST_ROOT, root.to_be_bytes())?;
+        let table = transaction.create_table(&name(root), &TableOptions::default())?;
+        self.roots.insert(root, table, true);
+        Ok(root)
+    }
+
+    /// Drops a tree.
+    pub(crate) fn drop_tree(&mut self, root: u32) -> Outcome<()> {
+        let tree = self.tree(root)?;
+        self.writable()?.transaction.drop_table(&tree.table)?;
+        tree.touch();
+        self.roots.trees.remove(&root);
+        Ok(())
+    }
+
+    /// Deletes all entries of a tree.
+    pub(crate) fn clear(&mut self, root: u32) -> Outcome<()> {
+        let tree = self.tree(root)?;
+        self.check_pins(&tree, std::ptr::null())?;
+        self.writable()?.transaction.delete_range(&tree.table, ..)?;
+        tree.touch();
+        Ok(())
+    }
+
+    /// Returns the last root that was given.
+    pub(crate) fn last_root(&self) -> Outcome<u32> {
+        Ok(self.number(LAST_ROOT)?.unwrap_or(SCHEMA))
+    }
+
+    /// Returns a meta value, 0 if it was never set.
+    pub(crate) fn meta(&self, at: u8) -> Outcome<u32> {
+        Ok(self.number([at])?.unwrap_or(0))
+    }
+
+    /// Sets a meta value.
+    pub(crate) fn set_meta(&mut self, at: u8, value: u32) -> Outcome<()> {
+        let meta = self.meta.clone();
+        Ok(self.writable()?.transaction.put(&meta, [at], value.to_be_bytes())?)
+    }
+
+    fn number(&self, key: [u8; 1]) -> Outcome<Option<u32>> {
+        let decode = |value: &[u8]| value.try_into().map(u32::from_be_bytes);
+        let found = read!(self, reader => reader.get_with(&self.meta, key, decode).map_err(Failure::from))?;
+        found.transpose().map_err(|_| Failure::new(CORRUPT, "a meta value does not have 4 bytes"))
+    }
+}

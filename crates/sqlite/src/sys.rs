@@ -1,0 +1,126 @@
+//! What C and Rust share. The layouts are those of `c/glue.c`.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// One row of a batch.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Row {
+    /// The rowid. It is 0 in an index.
+    pub rowid: i64,
+    /// Where the record begins in the batch's bytes, and its length.
+    pub start: u32,
+    pub bytes: u32,
+}
+
+/// Where a cursor is: see the constants of the same names in `c/glue.c`.
+pub(crate) mod place {
+    pub(crate) const EOF: u8 = 0;
+    pub(crate) const VALID: u8 = 1;
+    pub(crate) const SAVED: u8 = 2;
+    pub(crate) const GAP: u8 = 3;
+    pub(crate) const MISS: u8 = 4;
+    pub(crate) const FAULT: u8 = 5;
+}
+
+/// The part of a cursor that both use.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct PandoCursor {
+    pub kind: u8,
+    pub place: u8,
+    pub is_write: u8,
+    pub is_backward: u8,
+    pub is_at_end: u8,
+    pub is_incrblob: u8,
+    pub fault: c_int,
+    pub row: u32,
+    pub row_count: u32,
+    pub rows: *const Row,
+    pub bytes: *const u8,
+    pub stamp: u64,
+    pub version: *const u64,
+    pub own: *mut c_void,
+    transferred: *mut u8,
+    transferred_bytes: i64,
+    transferred_rowid: i64,
+}
+
+/// A value of a key that is sought.
+#[repr(C)]
+pub(crate) struct PandoValue {
+    pub kind: c_int,
+    pub integer: i64,
+    pub real: f64,
+    pub bytes: *const u8,
+    pub len: i64,
+}
+
+/// Types that only C looks into.
+#[repr(C)]
+pub(crate) struct Sqlite3 {
+    _private: [u8; 0],
+}
+#[repr(C)]
+pub(crate) struct Stmt {
+    _private: [u8; 0],
+}
+#[repr(C)]
+pub(crate) struct UnpackedRecord {
+    _private: [u8; 0],
+}
+
+// SAFETY: the signatures are those of `c/glue.c`, and of SQLite's header, in which pointers of these types occur.
+unsafe extern "C" {
+    pub(crate) fn pando_bt_of(db: *mut Sqlite3) -> *mut c_void;
+    pub(crate) fn pando_bt_field(record: *const UnpackedRecord, at: c_int, out: *mut PandoValue);
+
+    pub(crate) fn pando_sqlite3_open_v2(
+        name: *const c_char,
+        db: *mut *mut Sqlite3,
+        flags: c_int,
+        vfs: *const c_char,
+    ) -> c_int;
+    pub(crate) fn pando_sqlite3_close_v2(db: *mut Sqlite3) -> c_int;
+    pub(crate) fn pando_sqlite3_extended_result_codes(db: *mut Sqlite3, on: c_int) -> c_int;
+    pub(crate) fn pando_sqlite3_errmsg(db: *mut Sqlite3) -> *const c_char;
+    pub(crate) fn pando_sqlite3_changes64(db: *mut Sqlite3) -> i64;
+    pub(crate) fn pando_sqlite3_last_insert_rowid(db: *mut Sqlite3) -> i64;
+    pub(crate) fn pando_sqlite3_get_autocommit(db: *mut Sqlite3) -> c_int;
+    pub(crate) fn pando_sqlite3_prepare_v2(
+        db: *mut Sqlite3,
+        sql: *const c_char,
+        bytes: c_int,
+        stmt: *mut *mut Stmt,
+        tail: *mut *const c_char,
+    ) -> c_int;
+    pub(crate) fn pando_sqlite3_step(stmt: *mut Stmt) -> c_int;
+    pub(crate) fn pando_sqlite3_reset(stmt: *mut Stmt) -> c_int;
+    pub(crate) fn pando_sqlite3_finalize(stmt: *mut Stmt) -> c_int;
+    pub(crate) fn pando_sqlite3_bind_null(stmt: *mut Stmt, at: c_int) -> c_int;
+    pub(crate) fn pando_sqlite3_bind_int64(stmt: *mut Stmt, at: c_int, value: i64) -> c_int;
+    pub(crate) fn pando_sqlite3_bind_double(stmt: *mut Stmt, at: c_int, value: f64) -> c_int;
+    pub(crate) fn pando_sqlite3_bind_text64(
+        stmt: *mut Stmt,
+        at: c_int,
+        text: *const c_char,
+        bytes: u64,
+        destructor: isize,
+        encoding: u8,
+    ) -> c_int;
+    pub(crate) fn pando_sqlite3_bind_blob64(
+        stmt: *mut Stmt,
+        at: c_int,
+        bytes: *const c_void,
+        len: u64,
+        destructor: isize,
+    ) -> c_int;
+    pub(crate) fn pando_sqlite3_column_count(stmt: *mut Stmt) -> c_int;
+    pub(crate) fn pando_sqlite3_column_name(stmt: *mut Stmt, at: c_int) -> *const c_char;
+    pub(crate) fn pando_sqlite3_column_type(stmt: *mut Stmt, at: c_int) -> c_int;
+    pub(crate) fn pando_sqlite3_column_int64(stmt: *mut Stmt, at: c_int) -> i64;
+    pub(crate) fn pando_sqlite3_column_double(stmt: *mut Stmt, at: c_int) -> f64;
+    pub(crate) fn pando_sqlite3_column_blob(stmt: *mut Stmt, at: c_int) -> *const c_void;
+    pub(crate) fn pando_sqlite3_column_text(stmt: *mut Stmt, at: c_int) -> *const u8;
+    pub(crate) fn pando_sqlite3_column_bytes(stmt: *mut Stmt, at: c_int) -> c_int;
+}

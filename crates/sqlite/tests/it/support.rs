@@ -1,0 +1,78 @@
+//! What the tests share.
+
+use pando_sqlite::{Connection, Value};
+
+/// Opens a connection to a new database in memory.
+pub fn fresh() -> Connection {
+    let db = pando::Database::builder().in_memory().expect("a database in memory opens");
+    Connection::open(&db).expect("a connection opens")
+}
+
+/// Runs a query, and returns each row as text with `|` between the values.
+pub fn rows(connection: &Connection, sql: &str) -> Vec<String> {
+    let rows = connection.query(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect()
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".into(),
+        Value::Integer(value) => value.to_string(),
+        Value::Real(value) => format!("{value:?}"),
+        Value::Text(text) => text.clone(),
+        Value::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+/// A connection to Pando and one to SQLite's own trees, which run the same statements.
+pub struct Both {
+    pub ours: Connection,
+    pub theirs: Connection,
+}
+
+impl Both {
+    pub fn new() -> Both {
+        Both { ours: fresh(), theirs: Connection::in_memory().expect("a connection opens") }
+    }
+
+    /// Runs statements on both, and checks that both succeed or fail with the same code.
+    pub fn execute(&self, sql: &str) {
+        let codes = [&self.ours, &self.theirs].map(|on| on.execute(sql).err());
+        let [ours, theirs] = codes.each_ref().map(|error| error.as_ref().map(|error| error.code));
+        assert_eq!(ours, theirs, "{sql}: {codes:?}");
+    }
+
+    /// Runs a query on both, and checks that the rows are equal, types included.
+    #[track_caller]
+    pub fn query(&self, sql: &str) -> usize {
+        let [ours, theirs] = [&self.ours, &self.theirs].map(|on| on.query(sql));
+        match (ours, theirs) {
+            (Ok(ours), Ok(theirs)) => {
+                assert_eq!(ours, theirs, "{sql}");
+                ours.len()
+            }
+            (Err(ours), Err(theirs)) => {
+                assert_eq!(ours.code, theirs.code, "{sql}: {ours} and {theirs}");
+                0
+            }
+            (ours, theirs) => panic!("{sql}: Pando {ours:?}, SQLite {theirs:?}"),
+        }
+    }
+}
+
+/// Random numbers from a seed (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) % bound
+    }
+
+    pub fn pick<'s>(&mut self, of: &[&'s str]) -> &'s str {
+        of[self.below(of.len() as u64) as usize]
+    }
+}

@@ -1,0 +1,121 @@
+//! Transactions, savepoints and statements that fail, of one connection.
+
+use crate::support::{Both, fresh, rows};
+
+#[test]
+fn savepoints_nest_and_an_outermost_one_is_a_transaction() {
+    let both = Both::new();
+    both.execute("CREATE TABLE t(a PRIMARY KEY)");
+    for sql in [
+        "SAVEPOINT one",
+        "INSERT INTO t VALUES (1)",
+        "SAVEPOINT two",
+        "INSERT INTO t VALUES (2)",
+        "ROLLBACK TO two",
+        "INSERT INTO t VALUES (3)",
+        "RELEASE two",
+        "SELECT * FROM t",
+        "ROLLBACK TO one",
+        "SELECT * FROM t",
+        "INSERT INTO t VALUES (4)",
+        "RELEASE one",
+        "SELECT * FROM t",
+        "BEGIN",
+        "SAVEPOINT x",
+        "SAVEPOINT x",
+        "INSERT INTO t VALUES (5)",
+        "RELEASE x",
+        "INSERT INTO t VALUES (5)",
+        "ROLLBACK TO x",
+        "INSERT INTO t VALUES (6)",
+        "CREATE TABLE u(b)",
+        "INSERT INTO u VALUES (7)",
+        "ROLLBACK TO x",
+        "SELECT * FROM u",
+        "CREATE TABLE u(c, d)",
+        "INSERT INTO u VALUES (8, 9)",
+        "COMMIT",
+        "SELECT * FROM t, u",
+        "ROLLBACK TO x",
+    ] {
+        both.query(sql);
+    }
+    assert_eq!(rows(&both.ours, "SELECT a FROM t"), ["4"]);
+}
+
+#[test]
+fn a_statement_that_fails_leaves_nothing() {
+    let both = Both::new();
+    both.execute("CREATE TABLE t(a PRIMARY KEY, b UNIQUE); INSERT INTO t VALUES (1, 1), (5, 5)");
+    for begin in ["", "BEGIN", "SAVEPOINT s"] {
+        both.execute(begin);
+        both.query("INSERT INTO t VALUES (2, 2), (3, 3), (4, 5), (6, 6)");
+        both.query("UPDATE t SET b = b + 4");
+        both.query("INSERT OR FAIL INTO t VALUES (7, 7), (8, 1)");
+        both.query("SELECT * FROM t ORDER BY a");
+        both.query(if begin == "BEGIN" { "ROLLBACK" } else { "SELECT 1" });
+    }
+}
+
+#[test]
+fn a_statement_reads_on_while_its_connection_writes() {
+    let connection = fresh();
+    connection
+        .execute(
+            "CREATE TABLE t(a INTEGER PRIMARY KEY, b);
+             WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i+1 FROM n WHERE i<3000)
+                INSERT INTO t SELECT i, 0 FROM n",
+        )
+        .expect("it runs");
+    let mut reading = connection.prepare("SELECT a FROM t WHERE b = 0").expect("it is prepared");
+    let mut count = 0;
+    while reading.step().expect("it reads on") {
+        count += 1;
+        let pando_sqlite::Value::Integer(id) = reading.value(0) else { panic!("an integer") };
+        // The row itself, the next one, and one that is deleted.
+        if id % 3 == 0 {
+            let sql =
+                format!("UPDATE t SET b = 1 WHERE a IN ({id}, {id} + 1); DELETE FROM t WHERE a = {id} - 1");
+            connection.execute(&sql).expect("it writes");
+        }
+    }
+    assert_eq!(count, 2001, "of three rows, one was changed before it was read, but not the first one");
+    assert_eq!(rows(&connection, "SELECT count(*), sum(b) FROM t"), ["2000|1999"]);
+}
+
+#[test]
+fn a_rollback_ends_statements_that_read_what_is_gone() {
+    let connection = fresh();
+    connection
+        .execute("CREATE TABLE t(a); INSERT INTO t VALUES (1), (2); BEGIN; CREATE TABLE u(b)")
+        .expect("it runs");
+    connection.execute("INSERT INTO u VALUES (1), (2), (3)").expect("it runs");
+    let mut reading = connection.prepare("SELECT b FROM u").expect("it is prepared");
+    assert!(reading.step().expect("it reads"));
+    connection.execute("ROLLBACK").expect("it rolls back");
+    assert_eq!(reading.step().expect_err("its table is gone").code & 0xff, 4);
+    assert_eq!(connection.query("SELECT * FROM u").expect_err("it is gone").message, "no such table: u");
+}
+
+#[test]
+fn what_was_committed_is_there_after_opening_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let script = "CREATE TABLE t(a INTEGER PRIMARY KEY AUTOINCREMENT, b UNIQUE);
+                  INSERT INTO t(b) VALUES ('x'), ('y'); DELETE FROM t WHERE b = 'y';
+                  PRAGMA user_version = 7; PRAGMA application_id = 9; CREATE VIEW v AS SELECT b FROM t;";
+    {
+        let db = pando::Database::create(dir.path()).expect("it is created");
+        pando_sqlite::Connection::open(&db)
+            .and_then(|connection| connection.execute(script))
+            .expect("it runs");
+        db.close().expect("it closes");
+    }
+    let db = pando::Database::open(dir.path()).expect("it opens");
+    let connection = pando_sqlite::Connection::open(&db).expect("it opens");
+    connection.execute("INSERT INTO t(b) VALUES ('z')").expect("it runs");
+    assert_eq!(rows(&connection, "SELECT * FROM t"), ["1|x", "3|z"]);
+    assert_eq!(rows(&connection, "SELECT * FROM v"), ["x", "z"]);
+    assert_eq!(rows(&connection, "PRAGMA user_version"), ["7"]);
+    assert_eq!(rows(&connection, "PRAGMA application_id"), ["9"]);
+    assert_eq!(rows(&connection, "PRAGMA integrity_check"), ["ok"]);
+}

@@ -1,0 +1,121 @@
+//! Several connections to one database.
+
+use crate::support::rows;
+use pando::Database;
+use pando_sqlite::Connection;
+use std::thread;
+
+const BUSY_SNAPSHOT: i32 = 517;
+
+fn two() -> (Connection, Connection) {
+    let db = Database::builder().in_memory().expect("it opens");
+    let one = Connection::open(&db).expect("it opens");
+    one.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b UNIQUE)").expect("it runs");
+    (one, Connection::open(&db).expect("it opens"))
+}
+
+#[test]
+fn two_writers_of_different_rows_both_commit() {
+    let (one, two) = two();
+    for connection in [&one, &two] {
+        connection.execute("BEGIN").expect("it begins");
+    }
+    one.execute("INSERT INTO t VALUES (1, 'one')").expect("it writes");
+    two.execute("INSERT INTO t VALUES (2, 'two')").expect("it writes beside the other");
+    one.execute("COMMIT").expect("it commits");
+    two.execute("COMMIT").expect("it commits, too");
+    for connection in [&one, &two] {
+        assert_eq!(rows(connection, "SELECT * FROM t"), ["1|one", "2|two"]);
+    }
+}
+
+#[test]
+fn a_conflict_is_reported_and_names_the_table_and_the_key() {
+    let (one, two) = two();
+    one.execute("INSERT INTO t VALUES (1, 'x')").expect("it writes");
+    for (connection, name) in [(&one, "one"), (&two, "two")] {
+        connection.execute("BEGIN").expect("it begins");
+        let sql = format!("UPDATE t SET b = '{name}' WHERE a = 1");
+        connection.execute(&sql).expect("it writes");
+    }
+    one.execute("COMMIT").expect("it commits");
+    let error = two.execute("COMMIT").expect_err("the row was changed");
+    assert_eq!(error.code, BUSY_SNAPSHOT);
+    assert!(error.message.contains("sql:2"), "{error}");
+    assert!(!two.is_in_transaction(), "the transaction is over, and can be run again");
+    assert_eq!(rows(&two, "SELECT * FROM t"), ["1|one"]);
+}
+
+#[test]
+fn a_phantom_is_a_conflict() {
+    let (one, two) = two();
+    for (connection, id) in [(&one, 1), (&two, 2)] {
+        connection.execute("BEGIN").expect("it begins");
+        assert_eq!(rows(connection, "SELECT count(*) FROM t"), ["0"]);
+        connection.execute(&format!("INSERT INTO t VALUES ({id}, {id})")).expect("it writes");
+    }
+    one.execute("COMMIT").expect("it commits");
+    assert_eq!(two.execute("COMMIT").expect_err("what it counted has changed").code, BUSY_SNAPSHOT);
+}
+
+#[test]
+fn uniqueness_holds_between_writers() {
+    let (one, two) = two();
+    for (connection, id) in [(&one, 1), (&two, 2)] {
+        connection.execute("BEGIN").expect("it begins");
+        connection.execute(&format!("INSERT INTO t VALUES ({id}, 'same')")).expect("it writes");
+    }
+    one.execute("COMMIT").expect("it commits");
+    assert_eq!(two.execute("COMMIT").expect_err("the value is taken").code, BUSY_SNAPSHOT);
+    assert_eq!(rows(&two, "SELECT a FROM t"), ["1"]);
+}
+
+#[test]
+fn a_changed_schema_is_seen_and_conflicts_with_writers() {
+    let (one, two) = two();
+    two.execute("BEGIN; INSERT INTO t VALUES (2, 2)").expect("it writes");
+    one.execute("ALTER TABLE t ADD COLUMN c DEFAULT 5").expect("it alters");
+    assert_eq!(two.execute("COMMIT").expect_err("the schema has changed").code, BUSY_SNAPSHOT);
+    two.execute("INSERT INTO t(a) VALUES (3)").expect("it sees the new schema");
+    assert_eq!(rows(&two, "SELECT a, c FROM t"), ["3|5"]);
+    one.execute("DROP TABLE t").expect("it drops");
+    assert_eq!(two.query("SELECT * FROM t").expect_err("it is gone").message, "no such table: t");
+}
+
+#[test]
+fn transfers_by_several_threads_keep_the_sum() {
+    const ACCOUNTS: u64 = 20;
+    let db = Database::builder().in_memory().expect("it opens");
+    let connection = Connection::open(&db).expect("it opens");
+    connection.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE INDEX i ON t(b)").expect("it runs");
+    for id in 0..ACCOUNTS {
+        connection.execute(&format!("INSERT INTO t VALUES ({id}, 100)")).expect("it runs");
+    }
+    let committed: u64 = thread::scope(|scope| {
+        let db = &db;
+        let spawn = |seed| scope.spawn(move || transfers(db, seed, ACCOUNTS));
+        let threads: Vec<_> = (0..4).map(spawn).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it ends")).sum()
+    });
+    assert!(committed > 0);
+    assert_eq!(rows(&connection, "SELECT sum(b), count(*) FROM t"), ["2000|20"]);
+    assert_eq!(rows(&connection, "PRAGMA integrity_check"), ["ok"]);
+}
+
+/// Moves 1 from an account to another 100 times, and returns how often that was committed.
+fn transfers(db: &Database, seed: u64, accounts: u64) -> u64 {
+    let connection = Connection::open(db).expect("it opens");
+    let mut random = crate::support::Random(seed);
+    let mut committed = 0;
+    for _ in 0..100 {
+        let (from, to) = (random.below(accounts), random.below(accounts));
+        let work = format!(
+            "BEGIN; UPDATE t SET b = b - 1 WHERE a = {from}; UPDATE t SET b = b + 1 WHERE a = {to}; COMMIT;"
+        );
+        match connection.execute(&work) {
+            Ok(()) => committed += 1,
+            Err(error) => assert_eq!(error.code, BUSY_SNAPSHOT, "{error}"),
+        }
+    }
+    committed
+}
