@@ -356,7 +356,7 @@ fn encrypted(config: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentSc
 /// Refuses the address: this build has no encryption.
 #[cfg(not(feature = "tls"))]
 fn encrypted(_: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentScope>> {
-    let message = "this build of pando does not support HTTPS: build it with the feature `tls`, or connect through a \
-                   TLS proxy on this machine (`http://127.0.0.1:...`)";
+    let message = "this build of pando does not support HTTPS: build it with the feature `tls`, or connect \
+                   through a TLS proxy on this machine (`http://127.0.0.1:...`)";
     Err(Failure::Usage(message.to_owned()))
 }

@@ -151,8 +151,8 @@ pub struct ServeArgs {
 #[cfg(feature = "tls")]
 #[derive(Args, Debug)]
 struct TlsArgs {
-    /// Encrypt connections with the certificate in this PEM file, followed by those of its authorities. The server reads
-    /// it again when it changes, and at SIGHUP
+    /// Encrypt connections with the certificate in this PEM file, followed by those of its authorities. The server
+    /// reads it again when it changes, and at SIGHUP
     #[arg(long, value_name = "FILE", env = "PANDO_TLS_CERT", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The private key of the certificate, in PEM

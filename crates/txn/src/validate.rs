@@ -54,7 +54,8 @@ pub enum WrittenKey<'a> {
 }
 
 /// The reason why a transaction may not commit: another one changed this key, or created or dropped this table, after
-/// it began. It is the source of an error of kind [`Conflict`](ErrorKind::Conflict); [`Conflict::in_error`] finds it there.
+/// it began. It is the source of an error of kind [`Conflict`](ErrorKind::Conflict); [`Conflict::in_error`] finds it
+/// there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     table: TableId,

@@ -60,8 +60,8 @@ impl Listeners {
     /// Listens for connections at `address`, and at the unix socket `path`. It must be called within a runtime.
     ///
     /// # Errors
-    /// `Io` if one of them cannot be bound; `Invalid` if the path has a file that is not a socket, or that another server
-    /// listens on.
+    /// `Io` if one of them cannot be bound; `Invalid` if the path has a file that is not a socket, or that another
+    /// server listens on.
     pub fn bind(address: SocketAddr, path: Option<&Path>) -> Result<Self> {
         let bound = |error| refused(address, error);
         let tcp = listen(address).map_err(bound)?;

@@ -79,8 +79,8 @@ pub async fn pipeline(door: Door, call: Call, body: RequestBody) -> Answer {
 pub async fn cursor(door: Door, call: Call, body: RequestBody) -> Answer {
     door.check_on()?;
     if door.is_shipped == IsShipped::InSync {
-        let detail = "this server acknowledges a write when it is in the bucket (--ship-mode sync), which a cursor does \
-                      not wait for: send the statements to /v3/pipeline";
+        let detail = "this server acknowledges a write when it is in the bucket (--ship-mode sync), which a \
+                      cursor does not wait for: send the statements to /v3/pipeline";
         return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "unsupported", detail));
     }
     let (bytes, memory) = door.room.reception.receive_whole(body, JSON_BYTES).await?;
