@@ -296,6 +296,36 @@ pub fn expand(mut words: Vec<std::ffi::OsString>) -> Outcome<Vec<std::ffi::OsStr
     Ok(words)
 }
 
+/// Configures how the server is verified.
+#[cfg(feature = "tls")]
+fn encrypted(config: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentScope>> {
+    let Some(path) = std::env::var_os("PANDO_CA_CERT") else { return Ok(config) };
+    let shown = Path::new(&path).display();
+    let wrong = |problem: String| Failure::Usage(format!("PANDO_CA_CERT: {shown}: {problem}"));
+    let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+    let items: Result<Vec<PemItem<'_>>, _> = parse_pem(&bytes).collect();
+    let authorities = items.map_err(|error| wrong(error.to_string()))?;
+    let authorities: Vec<Certificate<'static>> = authorities
+        .into_iter()
+        .filter_map(|item| match item {
+            PemItem::Certificate(certificate) => Some(certificate.to_owned()),
+            _ => None,
+        })
+        .collect();
+    if authorities.is_empty() {
+        return Err(wrong("there is no certificate in it".to_owned()));
+    }
+    Ok(config.tls_config(TlsConfig::builder().root_certs(authorities.into()).build()))
+}
+
+/// Refuses the address: this build has no encryption.
+#[cfg(not(feature = "tls"))]
+fn encrypted(_: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentScope>> {
+    let message = "this build of pando does not support HTTPS: build it with the feature `tls`, or connect \
+                   through a TLS proxy on this machine (`http://127.0.0.1:...`)";
+    Err(Failure::Usage(message.to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,36 +357,9 @@ mod tests {
         assert_eq!(base("http://h:1/").as_deref(), Some("http://h:1/v1/databases/default"));
         assert_eq!(base("http://h:1/shop").as_deref(), Some("http://h:1/v1/databases/shop"));
         assert_eq!(base("some/dir"), None);
+        #[cfg(feature = "tls")]
+        assert_eq!(base("https://h/shop").as_deref(), Some("https://h/v1/databases/shop"));
+        #[cfg(not(feature = "tls"))]
         assert!(Remote::find(Path::new("https://h")).is_err());
     }
-}
-
-/// Configures how the server is verified.
-#[cfg(feature = "tls")]
-fn encrypted(config: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentScope>> {
-    let Some(path) = std::env::var_os("PANDO_CA_CERT") else { return Ok(config) };
-    let shown = Path::new(&path).display();
-    let wrong = |problem: String| Failure::Usage(format!("PANDO_CA_CERT: {shown}: {problem}"));
-    let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
-    let items: Result<Vec<PemItem<'_>>, _> = parse_pem(&bytes).collect();
-    let authorities = items.map_err(|error| wrong(error.to_string()))?;
-    let authorities: Vec<Certificate<'static>> = authorities
-        .into_iter()
-        .filter_map(|item| match item {
-            PemItem::Certificate(certificate) => Some(certificate.to_owned()),
-            _ => None,
-        })
-        .collect();
-    if authorities.is_empty() {
-        return Err(wrong("there is no certificate in it".to_owned()));
-    }
-    Ok(config.tls_config(TlsConfig::builder().root_certs(authorities.into()).build()))
-}
-
-/// Refuses the address: this build has no encryption.
-#[cfg(not(feature = "tls"))]
-fn encrypted(_: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentScope>> {
-    let message = "this build of pando does not support HTTPS: build it with the feature `tls`, or connect \
-                   through a TLS proxy on this machine (`http://127.0.0.1:...`)";
-    Err(Failure::Usage(message.to_owned()))
 }

@@ -6,6 +6,8 @@
 //!     target/release/examples/measure ENGINE WORK
 //! ```
 //!
+//! Where valgrind ends with a signal in `vdso`, build with `RUSTFLAGS="--cfg rustix_use_libc"`.
+//!
 //! ENGINE is `trees`, `file` or `virtual`, and WORK a name in [`WORKS`]. The table has 100,000 rows, and everything is
 //! in memory. The program prints how many rows or statements the instructions are to be divided by.
 

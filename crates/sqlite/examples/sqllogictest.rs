@@ -1,6 +1,6 @@
 //! Runs scripts of sqllogictest on Pando's trees and on SQLite's own in memory, and compares every result.
 //!
-//! `cargo run --release --package pando-db-sqlite --example compare -- FILE...` takes files in the format of
+//! `cargo run --release --package pando-db-sqlite --example sqllogictest -- FILE...` takes files in the format of
 //! <https://www.sqlite.org/sqllogictest/doc/trunk/about.wiki>, of which it needs statements and queries only: the
 //! expected results are SQLite's. Rows of a query without an order are compared in any order.
 
