@@ -5,7 +5,7 @@
 #[allow(dead_code, unreachable_pub)]
 mod async_commits;
 
-use base::seams::Random;
+use base::env::Random;
 use futures_executor::block_on;
 use futures_util::future::join_all;
 use futures_util::{StreamExt, TryStreamExt};
