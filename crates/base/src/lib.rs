@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`ids`] and [`large`] (identifiers and references), [`op`] (what a transaction does to a table),
 //! [`error`], [`limits`], [`checksum`], [`codec`] (bytes to numbers and back), [`keys`] (order-preserving encodings),
-//! [`Span`], [`slots`] (active readers, and what must not be freed while they read), [`budget`], [`env`] (clocks and
-//! random numbers), [`mod@prefetch`], [`sync`] (the one import of locks and atomics, so that loom and shuttle can
+//! [`Span`], [`slots`] (active readers, and what must not be freed while they read), [`budget`], [`mod@env`] (clocks
+//! and random numbers), [`mod@prefetch`], [`sync`] (the one import of locks and atomics, so that loom and shuttle can
 //! replace them), [`waits`] (waits for locks), [`latency`] and [`reads`] (statistics), [`phases`] (what the engine is
 //! doing), [`oneshot`] and [`inbox`] (from threads to tasks and back), [`background`] (work that makes way for other
 //! threads), [`explain`] (an operation, step by step).

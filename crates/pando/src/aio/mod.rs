@@ -1,7 +1,7 @@
 //! The database for asynchronous programs, with the feature `aio`.
 //!
 //! A commit waits for its flush without a thread, reads that memory can answer are immediate, and everything else that
-//! can wait runs on a bounded number of threads. The futures are plain [`Future`](std::future::Future)s: they work in
+//! can wait runs on a bounded number of threads. The futures are plain [`Future`]s: they work in
 //! tokio and in every other executor, and need no reactor of it.
 //!
 //! ```

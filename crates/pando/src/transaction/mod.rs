@@ -378,13 +378,13 @@ impl Transaction {
         self.inner.release(savepoint)
     }
 
-    /// Commits all changes or none. When this returns, the commit is as durable as the transaction's [`Durability`]
-    /// states. Returns the number of the commit.
+    /// Commits all changes or none. When this returns, the commit is as durable as the transaction's
+    /// [`Durability`](crate::Durability) states. Returns the number of the commit.
     ///
     /// # Errors
     /// `Conflict` and `SnapshotTooOld`: nothing was written; run the transaction again. `Full`: nothing was written.
-    /// `Indeterminate`: the commit was written, but its sync failed. `Latched`: an earlier failure stopped all
-    /// writing. `ReadOnly`: the database is a [replica](Database::set_replica), and the transaction wrote something.
+    /// `Indeterminate`: the commit was written, but its sync failed. `Latched`: an earlier failure stopped all writing.
+    /// `ReadOnly`: the database is a [replica](crate::Database::set_replica), and the transaction wrote something.
     pub fn commit(self) -> Result<u64> {
         let Transaction { inner, shared, .. } = self;
         shared.pass_gate();

@@ -89,7 +89,7 @@ pub struct ImportFailure {
     pub kept: Option<PartialImport>,
 }
 
-/// The rows of an input, one after the other. [`RowReader`] is one; other crates read other formats.
+/// The rows of an input, one after the other. [`RowReader`](crate::RowReader) is one; other crates read other formats.
 pub trait RowSource {
     /// Finds the columns of the input in the table, before the first row.
     ///

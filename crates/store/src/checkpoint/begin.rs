@@ -171,7 +171,7 @@ impl Store {
     }
 
     /// Makes a whole checkpoint. Returns whether there was anything to do. If the disk is full, it is made again with
-    /// the next [`Fallback`].
+    /// less optional work.
     pub fn checkpoint(&self) -> Result<bool> {
         self.with_fallback(|| self.begin_checkpoint())
     }
@@ -195,13 +195,13 @@ impl Store {
         }
     }
 
-    /// Returns whether the checkpoint that failed with `error` should be made again at once, because the fallback
-    /// is beyond `before`, the value of [`Store::fallback_level`] when it began.
+    /// Returns whether the checkpoint that failed with `error` should be made again at once, because the next one
+    /// leaves out more than `before`, the value of [`Store::fallback_level`] when it began.
     pub fn should_fall_back(&self, error: &base::Error, before: u8) -> bool {
         error.kind() == ErrorKind::Full && self.fallback_level() > before
     }
 
-    /// Returns the [`Fallback`] of the next checkpoint as a number: 0 is normal, 2 leaves out the most.
+    /// Returns how much the next checkpoint leaves out because the disk was full: 0 is nothing, 2 is all optional work.
     pub fn fallback_level(&self) -> u8 {
         self.reservations.fallback() as u8
     }

@@ -10,7 +10,7 @@ impl Store {
     /// Runs steps 7 and 8: returns when the commit is as durable as it requires, and every reader sees it.
     ///
     /// # Errors
-    /// [`ErrorKind::Indeterminate`] if the flush failed: the commit may or may not survive.
+    /// [`Indeterminate`](base::ErrorKind::Indeterminate) if the flush failed: the commit may or may not survive.
     pub fn acknowledge(&self, applied: Applied) -> Result<CommitTs> {
         if self.needs_no_flush(&applied) {
             return Ok(applied.ts);
@@ -29,7 +29,8 @@ impl Store {
     /// Runs steps 7 and 8 for many commits, with at most one flush.
     ///
     /// # Errors
-    /// [`ErrorKind::Indeterminate`] if the flush failed: each of the commits may or may not survive.
+    /// [`Indeterminate`](base::ErrorKind::Indeterminate) if the flush failed: each of the commits may or may not
+    /// survive.
     pub fn acknowledge_all<'a>(&self, commits: impl Iterator<Item = &'a Applied>) -> Result<()> {
         let waiting = commits.filter(|applied| !self.needs_no_flush(applied));
         match waiting.map(|applied| self.durable_point(applied)).max() {
