@@ -25,6 +25,7 @@ pub(crate) struct Unflushed {
 
 impl Shared {
     /// Commits except for the flush, and wakes the workers for the work that this left.
+    #[inline]
     pub(super) fn apply(&self, inner: store::Transaction) -> Result<Unflushed> {
         let durability = inner.options().durability;
         let bytes = inner.bytes() as u64;
@@ -37,12 +38,14 @@ impl Shared {
     }
 
     /// Acknowledges a commit of about `bytes`, and wakes the workers for the work that it left.
+    #[inline]
     pub(crate) fn finish_commit(&self, applied: Applied, durability: Durability, bytes: u64) -> Result<u64> {
         self.announce(&applied, durability);
         self.acknowledge(&Unflushed { applied, bytes })
     }
 
     /// Wakes the workers for the work that a commit left.
+    #[inline]
     fn announce(&self, applied: &Applied, durability: Durability) {
         if applied.sealed() {
             self.signals.pacer.activate();
@@ -58,6 +61,7 @@ impl Shared {
     }
 
     /// Waits for the flush that a commit needs, and then as long as the pacer asks.
+    #[inline]
     pub(super) fn acknowledge(&self, &Unflushed { applied, bytes }: &Unflushed) -> Result<u64> {
         let ts = self.store.acknowledge(applied)?;
         if bytes > 0 && self.signals.pacer.pay(&self.store, bytes) {
