@@ -60,8 +60,9 @@ test('1,000 durable commits at a time delay no timer', async context => {
         `control, 1,000 writes and flushes of a file: ${control.most.toFixed(2)} and ${control.middle.toFixed(2)} ms`)
       if (measured.most <= MOST_LATE_MS) break
     }
-    // On a machine that is busy with other things, the control is late as well.
-    const isFine = ({ measured, control }) => measured.ticks > 20 && measured.most <= Math.max(MOST_LATE_MS, control.most)
+    // On a machine that is busy with other things, the control is late as well, and its timer seldom fires.
+    const isFine = ({ measured, control }) =>
+      measured.ticks >= Math.min(20, control.ticks) && measured.most <= Math.max(MOST_LATE_MS, control.most)
     assert.ok(attempts.some(isFine), JSON.stringify(attempts))
     for (const key of ['key0-0', `key0-${TASKS - 1}`]) assert.equal((await table.get(key)).length, 100)
   } finally {

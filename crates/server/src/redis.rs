@@ -3,15 +3,12 @@
 use crate::access::auth::{Gatekeeper, Scope};
 use crate::calls::parts::{IsShipped, Parts};
 use crate::config::Config;
-use crate::data::open::Open;
+use crate::data::open::{Open, SHIPPED_WITHIN};
 use crate::wire::problem::Problem;
 use pando::{Database, Error, ErrorKind, Result};
 use resp::{Door, Host, Permission};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-
-/// The longest time that a write waits for the bucket.
-const SHIPPED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A database of the server, as the door sees it. It stays open as long as the door does.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ mod state {
         pub struct Attached;
 
         impl Attached {
-            pub fn of(&self, _: base::TableId) -> &[run::Delta] {
+            pub fn runs(&self, _: base::TableId) -> &[run::Delta] {
                 &[]
             }
         }

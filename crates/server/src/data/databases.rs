@@ -341,6 +341,12 @@ impl Databases {
         Ok(self.places.install(place, Open::new(db, Arc::clone(&self.memory), ship)))
     }
 
+    /// Returns whether a write is acknowledged only when it is in the bucket.
+    #[cfg(feature = "sql")]
+    pub fn waits_for_bucket(&self) -> bool {
+        self.shipping.as_ref().is_some_and(|shipping| shipping.is_sync())
+    }
+
     /// Begins to ship each database by opening it. A database that cannot be opened is logged.
     pub fn begin_shipping(&self) -> Result<()> {
         if self.shipping.is_some() && !self.is_replica() {

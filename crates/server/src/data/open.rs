@@ -5,9 +5,11 @@ use crate::data::writer::{MOST_WAITING_BYTES, Writer};
 use crate::shipping::Ship;
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
+use axum::http::StatusCode;
 use pando::{Database, Resident, Result, Table, TableOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// A database that is open.
@@ -27,6 +29,17 @@ pub struct Open {
     /// Handles by name of tables that requests used. The handle of a dropped table stays until it is used and found to
     /// be stale.
     tables: ArcSwap<Names<Table>>,
+}
+
+/// The longest time that a write waits for the bucket.
+pub const SHIPPED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Returns the problem of a write that is not in the bucket in time.
+#[cold]
+pub fn not_shipped() -> Problem {
+    let detail = "the write is stored in this database, but was not in the bucket within 30 s; it is shipped when \
+                  the bucket can be reached again, and is lost if this machine is lost before";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-shipped", detail)
 }
 
 /// The number of handles that are kept. Beyond it the map starts again, empty.
@@ -49,6 +62,22 @@ impl Open {
     /// Returns the code that ships the database, if it is shipped.
     pub fn ship(&self) -> Option<&dyn Ship> {
         self.ship.get().map(|ship| &**ship)
+    }
+
+    /// Waits until everything that was committed is in the bucket. The thread may wait.
+    ///
+    /// # Errors
+    /// 503 `not-shipped` after [`SHIPPED_WITHIN`]; the problem of a writer that was fenced.
+    #[cfg(feature = "sql")]
+    pub fn wait_until_shipped(&self) -> Answer<()> {
+        let Some(ship) = self.ship() else { return Ok(()) };
+        let newest = self.db.snapshot()?.commit_number();
+        let (shipped, outcome) = std::sync::mpsc::channel();
+        ship.when_shipped(newest, Box::new(move |done| drop(shipped.send(done))));
+        match outcome.recv_timeout(SHIPPED_WITHIN) {
+            Ok(done) => Ok(done?),
+            Err(_) => Err(not_shipped()),
+        }
     }
 
     /// Begins to ship the database, which is not shipped yet.

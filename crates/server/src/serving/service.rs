@@ -16,7 +16,7 @@ use crate::calls::parts::{IsShipped, Parts};
 use crate::calls::target::Target;
 use crate::config::{Config, Limits};
 use crate::data::databases::DEFAULT_DATABASE;
-use crate::data::open::Open;
+use crate::data::open::{Open, SHIPPED_WITHIN, not_shipped};
 use crate::data::replicas::{Replicas, redirected};
 use crate::limits::receive::{RequestBody, check_head, is_to_be_heard, lend, throw_away};
 use crate::routes::tree::Found;
@@ -270,7 +270,7 @@ async fn is_shipped(ship: &dyn Ship, commit: u64) -> Answer<()> {
     ship.when_shipped(commit, Box::new(|done| drop(shipped.send(done))));
     match timeout(SHIPPED_WITHIN, outcome).await {
         Ok(Ok(done)) => Ok(done?),
-        _ => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-shipped", NOT_SHIPPED)),
+        _ => Err(not_shipped()),
     }
 }
 
@@ -280,12 +280,6 @@ const MIN_COMMIT: HeaderName = HeaderName::from_static("pando-min-commit");
 const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 /// The interval at which it looks.
 const APPLIED_LOOK: Duration = Duration::from_millis(2);
-/// The longest time that a write waits for the bucket.
-const SHIPPED_WITHIN: Duration = Duration::from_secs(30);
-const NOT_SHIPPED: &str = "the write is stored in this database, but was not in the bucket within 30 s; \
-                           it is shipped when the bucket can be reached again, and is lost if this machine is \
-                           lost before";
-
 /// Returns the unread body of a request, unless its client waits for permission to send it.
 #[cold]
 fn left_of<B: http_body::Body>(request: Request<B>) -> Option<B> {

@@ -94,6 +94,7 @@ async fn answer(
     // Few requests run at a time, which bounds the memory of their statements. Those of waiting requests are counted.
     drop(counted);
     let open = data.database(name).await?;
+    let waits_for_bucket = may == May::Write && data.databases.waits_for_bucket();
     let (writer, reader) = pipe(Instant::now() + time);
     let work = move || {
         let options = TransactionOptions { durability, ..open.db.transaction_options() };
@@ -101,6 +102,8 @@ async fn answer(
         let watch = writer.watch();
         let mut results = Results::new(format, writer);
         let done = script.run(&open.sql, watch, &mut results);
+        // The last piece acknowledges what was written.
+        let done = done.and_then(|()| if waits_for_bucket { open.wait_until_shipped() } else { Ok(()) });
         // They are dropped before the response is complete. A client that has read it finds the database unused, and a
         // free place.
         drop((open, permit));
