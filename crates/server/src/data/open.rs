@@ -37,8 +37,8 @@ pub const SHIPPED_WITHIN: Duration = Duration::from_secs(30);
 /// Returns the problem of a write that is not in the bucket in time.
 #[cold]
 pub fn not_shipped() -> Problem {
-    let detail = "the write is stored in this database, but was not in the bucket within 30 s; it is shipped when \
-                  the bucket can be reached again, and is lost if this machine is lost before";
+    let detail = "the write is stored in this database, but was not in the bucket within 30 s; it is \
+                  shipped when the bucket can be reached again, and is lost if this machine is lost before";
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-shipped", detail)
 }
 
