@@ -49,7 +49,7 @@ test('1,000 durable commits at a time delay no timer', async context => {
   const value = Buffer.alloc(100)
   const attempts = []
   try {
-    for (let attempt = 0; attempt < 5; attempt++) {
+    for (let attempt = 0; attempt < 10; attempt++) {
       const control = await lateness(() => all(async () => {
         await file.write(value)
         await file.datasync()
