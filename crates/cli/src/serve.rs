@@ -348,10 +348,9 @@ fn serve(args: ServeArgs) -> Outcome {
     if let Some(address) = server.redis_address() {
         let _ = say!("clients of Redis connect to {address}");
     }
-    // A service manager that waits for the server learns that it can be used, and later that it shuts down.
+    // A service manager that waits for the server learns that it can be used. Without one, this does nothing.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    let outcome = server.run();
-    Ok(outcome?)
+    Ok(server.run()?)
 }
 
 /// How long the end of the server waits for the last lines of its log.

@@ -117,6 +117,40 @@ fn a_client_without_encryption_gets_no_data_and_disturbs_nobody() {
 }
 
 #[test]
+fn the_end_of_the_server_waits_for_no_handshake() {
+    let place = Place::new();
+    let server = Server::of(place.command(&["--drain", "60"]));
+    let _silent = TcpStream::connect(server.address).unwrap();
+    assert!(place.run(&server, Some("cert.pem"), &["put", "t", "k", "v"]).status.success());
+    let begun = Instant::now();
+    assert!(server.terminate().success());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+/// The end of a client is part of what is encrypted, or is missing if the client was killed.
+#[test]
+#[cfg(feature = "sql")]
+fn statements_end_with_their_client() {
+    let place = Place::new();
+    let options = ["--max-sql", "1", "--sql-timeout", "600", "--max-sql-timeout", "600"];
+    let server = Server::of(place.command(&options));
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n";
+    let mut client = Command::new(env!("CARGO_BIN_EXE_pando"));
+    client.arg("--url").arg(format!("https://{}/default", server.address)).args(["sql", endless]);
+    client.env("PANDO_CA_CERT", place.path("cert.pem")).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut client = client.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(client.try_wait().unwrap().is_none(), "the statement has not ended");
+    client.kill().unwrap();
+    client.wait().unwrap();
+    // There is one place for statements: the next ones get it when the first have ended.
+    let begun = Instant::now();
+    let next = place.run(&server, Some("cert.pem"), &["sql", "SELECT 1"]);
+    assert!(next.status.success(), "{}", String::from_utf8_lossy(&next.stderr));
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+#[test]
 fn a_certificate_is_replaced_while_the_server_runs() {
     let place = Place::new();
     let server = Server::of(place.command(&[]));

@@ -357,8 +357,14 @@ impl Door {
 async fn work(mut coming: UnboundedReceiver<Accepted>, door: Door, ending: watch::Receiver<bool>) {
     while let Some((incoming, place)) = coming.recv().await {
         let (door, ending) = (door.clone(), ending.clone());
+        let mut ended = ending.clone();
         tokio::spawn(async move {
-            if let Some(stream) = door.open(incoming).await {
+            // The end of the server does not wait for a client that makes no handshake.
+            let opened = tokio::select! {
+                opened = door.open(incoming) => opened,
+                _ = ended.wait_for(|ended| *ended) => None,
+            };
+            if let Some(stream) = opened {
                 let limits = door.service.limits();
                 let (patience, head_bytes) = (limits.head_timeout, limits.head_bytes);
                 connection::serve(stream, door.service, ending, patience, head_bytes).await;
