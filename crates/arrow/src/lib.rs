@@ -22,7 +22,7 @@
 //!
 //! 1. `shape`: columns of tables, as fields of Arrow and back.
 //! 2. `build` and `write`: rows to batches of at most 8,192 rows and 1 MiB, and batches to a file.
-//! 3. `read`, `values` and `rows`: a file to batches, and batches to rows.
+//! 3. `footer`, `read`, `values` and `row_batches`: a file to batches, and batches to rows.
 //!
 //! Memory is bounded by a batch, and for Parquet by a row group of at most 16 MiB in its encoded form. Bytes from
 //! outside are never believed: lengths are checked by the readers of arrow-rs, and what they reject, or panic over, is
@@ -32,6 +32,7 @@
 mod shape;
 mod build;
 mod write;
+mod footer;
 mod read;
 mod values;
 mod row_batches;

@@ -3,6 +3,7 @@
 //! The readers of arrow-rs check lengths and offsets before they use them, and reserve little before bytes arrive. What
 //! the decoder of a stream gathers for one batch is bounded here.
 
+use crate::footer;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::{FileReader, StreamDecoder};
@@ -77,7 +78,9 @@ impl Batches<'static> {
     ///
     /// # Errors
     /// As for [`Batches::open`].
-    pub fn parquet(file: File) -> Result<Self> {
+    pub fn parquet(mut file: File) -> Result<Self> {
+        let checked = footer::check(&mut file).map_err(|cause| Error::io("read the footer", cause))?;
+        checked.map_err(invalid)?;
         guarded(|| {
             let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(invalid)?;
             // The reader's own schema lacks the metadata.

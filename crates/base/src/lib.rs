@@ -5,8 +5,7 @@
 //! [`Span`], [`slots`] (active readers, and what must not be freed while they read), [`budget`], [`mod@env`] (clocks
 //! and random numbers), [`mod@prefetch`], [`sync`] (the one import of locks and atomics, so that loom and shuttle can
 //! replace them), [`waits`] (waits for locks), [`latency`] and [`reads`] (statistics), [`phases`] (what the engine is
-//! doing), [`oneshot`] and [`inbox`] (from threads to tasks and back), [`background`] (work that makes way for other
-//! threads), [`explain`] (an operation, step by step).
+//! doing), [`background`] (work that makes way for other threads), [`explain`] (an operation, step by step).
 #![deny(missing_docs)]
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -22,12 +21,10 @@ pub mod error;
 pub mod explain;
 mod hook;
 pub mod ids;
-pub mod inbox;
 pub mod keys;
 pub mod large;
 pub mod latency;
 pub mod limits;
-pub mod oneshot;
 pub mod op;
 pub mod phases;
 pub mod prefetch;

@@ -56,6 +56,66 @@ fn what_is_no_such_file_is_named() {
     }
 }
 
+/// A Parquet file without rows whose schema has these elements, each with the number of its children.
+fn parquet_of(children: impl Iterator<Item = i32>) -> Vec<u8> {
+    let number = |mut number: u64| {
+        let mut bytes = Vec::new();
+        while number >= 0x80 {
+            bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        bytes.push(number as u8);
+        bytes
+    };
+    let zigzag = |n: i32| number(((n << 1) ^ (n >> 31)) as u32 as u64);
+    // Repetition (3), name (4), number of children (5); a column has a type (1) instead.
+    let elements: Vec<_> = children
+        .map(|children| match children {
+            0 => b"\x15\x04\x25\x02\x18\x01c\0".to_vec(),
+            _ => [b"\x35\x02\x18\x01g\x15", &zigzag(children)[..], b"\0"].concat(),
+        })
+        .collect();
+    let version = b"\x15\x02";
+    let schema = [b"\x19\xfc", &number(elements.len() as u64)[..], &elements.concat()].concat();
+    let rows_and_groups = b"\x16\0\x19\x0c\0";
+    let footer = [&version[..], &schema, rows_and_groups].concat();
+    [b"PAR1", &footer[..], &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+}
+
+#[test]
+fn a_schema_that_would_end_the_process_is_an_error() {
+    // It is well formed: a table without a column that it needs, and a group, which no table can hold.
+    for sound in [vec![1, 0], vec![1, 1, 0], vec![2, 2, 0, 0, 0]] {
+        let message = read(&parquet_of(sound.into_iter())).unwrap_err();
+        assert!(message.contains("no column"), "{message}");
+    }
+    let deep = |levels| parquet_of(std::iter::repeat_n(1, levels).chain([0]));
+    let message = read(&deep(1_000_000)).unwrap_err();
+    assert!(message.contains("nested too deeply"), "{message}");
+    // The reader would reserve 16 GiB.
+    for members in [i32::MAX, 2] {
+        let message = read(&parquet_of([1, members, 0].into_iter())).unwrap_err();
+        assert!(message.contains("more members"), "{message}");
+    }
+    let message = read(&parquet_of([1, -1, 0].into_iter())).unwrap_err();
+    assert!(message.contains("negative"), "{message}");
+}
+
+/// Every place of a file with a length that is long and still plausible, so that memory could be reserved for it.
+#[test]
+fn plausible_lengths_reserve_no_memory() {
+    for format in [Format::ArrowFile, Format::ArrowStream] {
+        for length in [0x7fff_fff8, 1i64 << 40, 1 << 46] {
+            let whole = file(format);
+            for at in (0..whole.len() - 8).step_by(8) {
+                let mut file = whole.clone();
+                file[at..at + 8].copy_from_slice(&length.to_le_bytes());
+                let _ = read(&file);
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

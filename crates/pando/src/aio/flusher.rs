@@ -8,12 +8,11 @@
 
 use crate::transaction::Unflushed;
 use crate::workers::Signals;
-use base::inbox::Inbox;
-use base::oneshot::{Receiver, Sender, channel};
 use base::{Error, ErrorKind, Result};
+use futures_channel::oneshot::{Receiver, Sender, channel};
 use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use store::Store;
@@ -30,17 +29,17 @@ struct Waiting {
 /// The handle of the thread; see the module. When it is dropped, the thread finishes what it was given, and ends.
 #[derive(Debug)]
 pub(super) struct Flusher {
-    inbox: Arc<Inbox<Waiting>>,
+    inbox: mpsc::Sender<Waiting>,
     store: Arc<Store>,
     signals: Arc<Signals>,
 }
 
 impl Flusher {
     pub fn start(store: &Arc<Store>, signals: &Arc<Signals>) -> Result<Self> {
-        let flusher =
-            Flusher { inbox: Arc::default(), store: Arc::clone(store), signals: Arc::clone(signals) };
-        let (inbox, store, signals) = (Arc::clone(&flusher.inbox), Arc::clone(store), Arc::clone(signals));
-        let run = move || attend(&inbox, &store, &signals);
+        let (inbox, applied) = mpsc::channel();
+        let flusher = Flusher { inbox, store: Arc::clone(store), signals: Arc::clone(signals) };
+        let (store, signals) = (Arc::clone(store), Arc::clone(signals));
+        let run = move || attend(&applied, &store, &signals);
         let started = thread::Builder::new().name("pando-flush".to_owned()).spawn(run);
         started.map_err(|cause| Error::io("start the thread pando-flush", cause))?;
         Ok(flusher)
@@ -49,10 +48,10 @@ impl Flusher {
     /// Applies a commit by `apply`, and has `outcome` sent once it is acknowledged, or has failed.
     pub fn commit(&self, apply: impl FnOnce() -> Result<Unflushed>, outcome: Sender<Outcome>) {
         match apply() {
-            Ok(commit) if self.is_done(&commit) => outcome.send(Ok(commit.applied.ts().0)),
+            Ok(commit) if self.is_done(&commit) => send(outcome, Ok(commit.applied.ts().0)),
             // If the thread has ended, the sender is dropped, and the future fails.
-            Ok(commit) => drop(self.inbox.push(Waiting { commit, outcome })),
-            Err(error) => outcome.send(Err(error)),
+            Ok(commit) => drop(self.inbox.send(Waiting { commit, outcome })),
+            Err(error) => send(outcome, Err(error)),
         }
     }
 
@@ -62,10 +61,9 @@ impl Flusher {
     }
 }
 
-impl Drop for Flusher {
-    fn drop(&mut self) {
-        self.inbox.close();
-    }
+/// Completes a future. If it was dropped, nobody wants the outcome.
+fn send(outcome: Sender<Outcome>, done: Outcome) {
+    drop(outcome.send(done));
 }
 
 /// Returns the two ends of a commit's outcome.
@@ -75,7 +73,7 @@ pub(super) fn outcome() -> (Sender<Outcome>, Receiver<Outcome>) {
 
 /// Waits for a commit's outcome.
 pub(super) async fn acknowledged(outcome: Receiver<Outcome>) -> Outcome {
-    outcome.await.unwrap_or_else(|| {
+    outcome.await.unwrap_or_else(|_| {
         let message = "the thread that was to finish the commit has ended; open the database again and \
                        read back whether the commit is there";
         Err(Error::new(ErrorKind::Indeterminate, message))
@@ -83,29 +81,41 @@ pub(super) async fn acknowledged(outcome: Receiver<Outcome>) -> Outcome {
 }
 
 /// Runs the thread. If it panics, nothing would be acknowledged any more: the store stops writing.
-fn attend(inbox: &Inbox<Waiting>, store: &Store, signals: &Signals) {
+fn attend(inbox: &mpsc::Receiver<Waiting>, store: &Store, signals: &Signals) {
     if panic::catch_unwind(AssertUnwindSafe(|| run(inbox, store, signals))).is_err() {
         store.stop_writing(Error::new(ErrorKind::Latched, "the thread pando-flush of the database panicked"));
-        inbox.close();
-        // Their senders are dropped, and their futures fail.
-        inbox.take(&mut Vec::new(), None);
+        // The inbox is dropped after this, and with it the senders in it: their futures fail.
     }
 }
 
-fn run(inbox: &Inbox<Waiting>, store: &Store, signals: &Signals) {
+fn run(inbox: &mpsc::Receiver<Waiting>, store: &Store, signals: &Signals) {
     let (mut batch, mut delayed) = (Vec::new(), Delays::default());
-    while inbox.take(&mut batch, delayed.next_in()) {
+    while take(inbox, &mut batch, delayed.next_in()) {
         delayed.release();
         let flushed = store.acknowledge_all(batch.iter().map(|waiting: &Waiting| &waiting.commit.applied));
         for Waiting { commit: Unflushed { applied, bytes }, outcome } in batch.drain(..) {
             match &flushed {
                 // What did not need the flush is acknowledged all the same.
-                Err(cause) if !store.needs_no_flush(&applied) => outcome.send(Err(cause.duplicate())),
+                Err(cause) if !store.needs_no_flush(&applied) => send(outcome, Err(cause.duplicate())),
                 _ => delayed.send(applied.ts().0, outcome, delay(store, signals, bytes)),
             }
         }
     }
     delayed.release_all();
+}
+
+/// Waits for a commit, for `at_most` if that is given, and takes all that are there. Returns `false` once there are none,
+/// and no more can come.
+fn take(inbox: &mpsc::Receiver<Waiting>, batch: &mut Vec<Waiting>, at_most: Option<Duration>) -> bool {
+    let first = match at_most {
+        None => inbox.recv().map_err(mpsc::RecvTimeoutError::from),
+        Some(time) => inbox.recv_timeout(time),
+    };
+    if first.as_ref().is_err_and(|error| *error == mpsc::RecvTimeoutError::Disconnected) {
+        return false;
+    }
+    batch.extend(first.into_iter().chain(inbox.try_iter()));
+    true
 }
 
 /// Returns how long the pacer delays a commit of `bytes`.
@@ -128,7 +138,7 @@ impl Delays {
     /// Sends the outcome of commit `number`, `delay` from now.
     fn send(&mut self, number: u64, outcome: Sender<Outcome>, delay: Duration) {
         if delay.is_zero() {
-            outcome.send(Ok(number));
+            send(outcome, Ok(number));
         } else {
             self.0.insert((Instant::now() + delay, number), outcome);
         }
@@ -142,12 +152,12 @@ impl Delays {
     /// Sends those that are due.
     fn release(&mut self) {
         while self.next_in().is_some_and(|left| left.is_zero()) {
-            self.0.pop_first().into_iter().for_each(|((_, number), outcome)| outcome.send(Ok(number)));
+            self.0.pop_first().into_iter().for_each(|((_, number), outcome)| send(outcome, Ok(number)));
         }
     }
 
     /// Sends all: nobody has to be slowed any more.
     fn release_all(self) {
-        self.0.into_iter().for_each(|((_, number), outcome)| outcome.send(Ok(number)));
+        self.0.into_iter().for_each(|((_, number), outcome)| send(outcome, Ok(number)));
     }
 }

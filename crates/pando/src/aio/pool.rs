@@ -3,8 +3,8 @@
 //! A job goes to a thread that is idle, or to a new one while there are fewer than the most, or waits in a queue. A
 //! thread that was idle for ten seconds ends, and all end when the pool is dropped, after the jobs in the queue.
 
-use base::oneshot::{self, Receiver, Sender};
 use base::sync::lock;
+use futures_channel::oneshot::{self, Receiver, Sender};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
@@ -64,8 +64,8 @@ impl Pool {
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Work<T> {
         let (sender, receiver): (Sender<Result<T, _>>, _) = oneshot::channel();
         self.spawn(move || {
-            if sender.is_awaited() {
-                sender.send(panic::catch_unwind(AssertUnwindSafe(work)));
+            if !sender.is_canceled() {
+                drop(sender.send(panic::catch_unwind(AssertUnwindSafe(work))));
             }
         });
         Work(receiver)

@@ -147,7 +147,7 @@ impl Transaction {
         if inner.would_delay() {
             let threads = Arc::clone(&self.threads);
             self.threads.pool.spawn(move || {
-                if sender.is_awaited() {
+                if !sender.is_canceled() {
                     threads.flusher.commit(|| inner.apply_waiting(), sender);
                 }
             });

@@ -16,6 +16,7 @@ fn is_replica() -> Error {
 }
 
 /// A commit that is in the log and the memtable, and not acknowledged yet.
+#[cfg(feature = "aio")]
 #[derive(Debug)]
 pub(crate) struct Unflushed {
     pub applied: Applied,
@@ -24,24 +25,26 @@ pub(crate) struct Unflushed {
 }
 
 impl Shared {
-    /// Commits except for the flush, and wakes the workers for the work that this left.
+    /// Returns the durability of a commit and the bytes of its keys and values.
+    ///
+    /// It only borrows the transaction: each function that took it by value would copy it, which costs more than all
+    /// of this.
+    ///
+    /// # Errors
+    /// `ReadOnly` if the database is a replica, and the transaction wrote something.
     #[inline]
-    pub(super) fn apply(&self, inner: store::Transaction) -> Result<Unflushed> {
-        let durability = inner.options().durability;
-        let bytes = inner.bytes() as u64;
+    pub(super) fn admit(&self, inner: &store::Transaction) -> Result<(Durability, u64)> {
         if self.is_replica.load(Ordering::SeqCst) && inner.has_writes() {
             return Err(is_replica());
         }
-        let applied = inner.apply()?;
-        self.announce(&applied, durability);
-        Ok(Unflushed { applied, bytes })
+        Ok((inner.options().durability, inner.bytes() as u64))
     }
 
     /// Acknowledges a commit of about `bytes`, and wakes the workers for the work that it left.
     #[inline]
     pub(crate) fn finish_commit(&self, applied: Applied, durability: Durability, bytes: u64) -> Result<u64> {
         self.announce(&applied, durability);
-        self.acknowledge(&Unflushed { applied, bytes })
+        self.acknowledge(applied, bytes)
     }
 
     /// Wakes the workers for the work that a commit left.
@@ -62,7 +65,7 @@ impl Shared {
 
     /// Waits for the flush that a commit needs, and then as long as the pacer asks.
     #[inline]
-    pub(super) fn acknowledge(&self, &Unflushed { applied, bytes }: &Unflushed) -> Result<u64> {
+    fn acknowledge(&self, applied: Applied, bytes: u64) -> Result<u64> {
         let ts = self.store.acknowledge(applied)?;
         if bytes > 0 && self.signals.pacer.pay(&self.store, bytes) {
             self.signals.note_full();
@@ -94,13 +97,16 @@ impl Transaction {
     /// Commits except for the flush. It does not wait at the commit gate: the caller has looked a moment ago, as a
     /// commit that was past the gate when another thread took it.
     pub(crate) fn apply_here(self) -> Result<Unflushed> {
-        self.shared.apply(self.inner)
+        let (durability, bytes) = self.shared.admit(&self.inner)?;
+        let applied = self.inner.apply()?;
+        self.shared.announce(&applied, durability);
+        Ok(Unflushed { applied, bytes })
     }
 
     /// Commits except for the flush, after a wait at the commit gate.
     pub(crate) fn apply_waiting(self) -> Result<Unflushed> {
         self.shared.pass_gate();
-        self.shared.apply(self.inner)
+        self.apply_here()
     }
 
     /// Returns a copy of the value of `key` if memory alone is sufficient; see

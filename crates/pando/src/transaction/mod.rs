@@ -386,10 +386,10 @@ impl Transaction {
     /// `Indeterminate`: the commit was written, but its sync failed. `Latched`: an earlier failure stopped all writing.
     /// `ReadOnly`: the database is a [replica](crate::Database::set_replica), and the transaction wrote something.
     pub fn commit(self) -> Result<u64> {
-        let Transaction { inner, shared, .. } = self;
-        shared.pass_gate();
-        let unflushed = shared.apply(inner)?;
-        shared.acknowledge(&unflushed)
+        self.shared.pass_gate();
+        let (durability, bytes) = self.shared.admit(&self.inner)?;
+        let applied = self.inner.apply()?;
+        self.shared.finish_commit(applied, durability, bytes)
     }
 
     /// Rolls the transaction back. It does the same as dropping it, but explicitly.
