@@ -142,7 +142,7 @@ impl Turn {
             let mut reply =
                 Reply::new(MOST_REPLY_BYTES, reserving(Arc::clone(&self.room), Arc::clone(&memory)));
             held.session.stream.run(asks.requests, self.may_write, &stop, &mut reply);
-            let baton = if stop.is_told() { None } else { self.keep(held)? };
+            let baton = if stop.is_cancelled() { None } else { self.keep(held)? };
             let memory = memory.lock().unwrap_or_else(PoisonError::into_inner).take();
             Ok((reply.finish(baton.as_deref()), memory))
         })
@@ -230,7 +230,7 @@ struct Leaving(Stop);
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        self.0.now();
+        self.0.cancel();
     }
 }
 
