@@ -69,7 +69,7 @@ test('interactive transactions', async () => {
   await reading.rollback();
 });
 
-test('the second of two clients is told of the conflict', async () => {
+test('the second of two clients gets the conflict', async () => {
   await db.executeMultiple('CREATE TABLE stock(id INTEGER PRIMARY KEY, n INT); INSERT INTO stock VALUES (7, 1)');
   const [one, other] = [await createClient({ url }).transaction(), await createClient({ url }).transaction()];
   for (const tx of [one, other]) await tx.execute('UPDATE stock SET n = n + 1 WHERE id = 7');

@@ -1,7 +1,8 @@
 //! What clients hold between two of their requests, under batons.
 //!
-//! 1. A baton is 16 random bytes. It is used once: taking what it stands for removes it, and the reply has a new
-//!    one. So a client cannot run two requests of a stream at once, and a baton that others read later is worthless.
+//! 1. A baton is a text that the server makes of random bytes. It is used once: taking what it stands for removes it,
+//!    and the reply has a new one. So a client cannot run two requests of a stream at once, and a baton that others
+//!    read later is worthless.
 //! 2. A baton belongs to an owner, and is unknown to every other one.
 //! 3. The number of places is bounded, whether what has one is kept or in use. If all are taken, the one that was not
 //!    used for the longest time and has no transaction gives its place away.
@@ -62,11 +63,11 @@ impl<T> Batons<T> {
     /// ```
     /// let batons = pando_hrana::Batons::new(8, std::time::Duration::from_secs(30));
     /// let (place, _) = batons.place()?;
-    /// let baton = batons.new_baton()?;
-    /// batons.keep(&baton, place, [0; 32], "a stream", false);
-    /// assert!(batons.take(&baton, &[1; 32]).is_err());
-    /// assert_eq!(batons.take(&baton, &[0; 32])?.1, "a stream");
-    /// assert!(batons.take(&baton, &[0; 32]).is_err());
+    /// let baton = "random digits";
+    /// batons.keep(baton, place, [0; 32], "a stream", false);
+    /// assert!(batons.take(baton, &[1; 32]).is_err());
+    /// assert_eq!(batons.take(baton, &[0; 32])?.1, "a stream");
+    /// assert!(batons.take(baton, &[0; 32]).is_err());
     /// # Ok::<(), pando_hrana::Failure>(())
     /// ```
     pub fn new(most: usize, idle: Duration) -> Self {
@@ -109,22 +110,8 @@ impl<T> Batons<T> {
         Ok((place, Some(given.value)))
     }
 
-    /// Returns a new baton, which stands for nothing yet.
-    ///
-    /// # Errors
-    /// `INTERNAL` if the system has no random bytes.
-    pub fn new_baton(&self) -> Outcome<String> {
-        let failed =
-            |error: rustix::io::Errno| Failure::new("INTERNAL", format!("cannot take random bytes: {error}"));
-        let (mut bytes, mut filled) = ([0; 16], 0);
-        while filled < bytes.len() {
-            let flags = rustix::rand::GetRandomFlags::empty();
-            filled += rustix::rand::getrandom(&mut bytes[filled..], flags).map_err(failed)?;
-        }
-        Ok(hex::encode(bytes))
-    }
-
-    /// Keeps `value` for `owner` until it is taken. With `is_spare`, it has no transaction.
+    /// Keeps `value` for `owner` until it is taken. With `is_spare`, it has no transaction. `baton` must be new, and
+    /// hold at least 16 bytes that nobody can guess.
     pub fn keep(&self, baton: &str, place: Place, owner: Owner, value: T, is_spare: bool) {
         let kept = Kept { value, place, owner, used: Instant::now(), is_spare };
         self.kept().insert(baton.to_owned(), kept);
@@ -155,9 +142,7 @@ impl<T> Batons<T> {
                 || now.duration_since(kept.place.begun) >= self.idle * LONGEST_IDLES
         };
         let mut kept = self.kept();
-        let over: Vec<String> =
-            kept.iter().filter(|(_, kept)| is_over(kept)).map(|(baton, _)| baton.clone()).collect();
-        over.iter().filter_map(|baton| kept.remove(baton)).map(|kept| kept.value).collect()
+        kept.extract_if(|_, kept| is_over(kept)).map(|(_, kept)| kept.value).collect()
     }
 
     /// Removes everything.
@@ -175,7 +160,7 @@ mod tests {
 
     fn keep(batons: &Batons<u32>, value: u32, is_spare: bool) -> String {
         let (place, _) = batons.place().unwrap();
-        let baton = batons.new_baton().unwrap();
+        let baton = format!("baton {value}");
         batons.keep(&baton, place, OWNER, value, is_spare);
         baton
     }
@@ -191,9 +176,6 @@ mod tests {
         assert!(batons.take(&baton, &OWNER).is_err());
         drop(place);
         assert_eq!(batons.places(), 0);
-        let many: std::collections::HashSet<String> =
-            (0..1000).map(|_| batons.new_baton().unwrap()).collect();
-        assert_eq!((many.len(), many.iter().all(|baton| baton.len() == 32)), (1000, true));
     }
 
     #[test]

@@ -13,7 +13,7 @@ struct Inner {
     at: Instant,
     /// The time that the statements have in total, for messages.
     time: Duration,
-    is_told: AtomicBool,
+    is_cancelled: AtomicBool,
     /// Returns whether nobody wants the result any longer.
     is_given_up: Box<dyn Fn() -> bool + Send + Sync>,
 }
@@ -30,7 +30,7 @@ impl Stop {
     /// ```
     /// let stop = pando_hrana::Stop::after(std::time::Duration::from_secs(10));
     /// assert!(!stop.is_over());
-    /// stop.now();
+    /// stop.cancel();
     /// assert!(stop.is_over());
     /// ```
     pub fn after(time: Duration) -> Self {
@@ -43,24 +43,24 @@ impl Stop {
         Stop(Arc::new(Inner {
             at,
             time,
-            is_told: AtomicBool::new(false),
+            is_cancelled: AtomicBool::new(false),
             is_given_up: Box::new(is_given_up),
         }))
     }
 
-    /// Stops them now, because the client has left.
-    pub fn now(&self) {
-        self.0.is_told.store(true, Ordering::SeqCst);
+    /// Stops the statements now, because their client has left.
+    pub fn cancel(&self) {
+        self.0.is_cancelled.store(true, Ordering::SeqCst);
     }
 
-    /// Returns whether they were stopped because the client has left.
-    pub fn is_told(&self) -> bool {
-        self.0.is_told.load(Ordering::SeqCst)
+    /// Returns whether [`Stop::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled.load(Ordering::SeqCst)
     }
 
     /// Returns whether statements are to stop.
     pub fn is_over(&self) -> bool {
-        self.is_told() || (self.0.is_given_up)() || Instant::now() >= self.0.at
+        self.is_cancelled() || (self.0.is_given_up)() || Instant::now() >= self.0.at
     }
 
     /// Returns the time that the statements had.

@@ -319,6 +319,11 @@ impl Connection {
         let sql = match self.asking(first.statement, &others)? {
             Asking::Nothing => first.statement,
             Asking::Check(name, most) => return Ok(Statement::new(self, Kind::Check(name, most))),
+            Asking::EnforceForeignKeys => {
+                self.reload()?;
+                ddl::refuse_enforcement(self)?;
+                first.statement
+            }
             Asking::Text(text) => {
                 self.tables.register_views(self.host)?;
                 asked = text;

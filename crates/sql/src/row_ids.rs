@@ -11,22 +11,28 @@ use rusqlite::ffi;
 impl PandoTable {
     /// Returns an id that no row has been given.
     pub(crate) fn next_row_id(&self) -> Outcome<i64> {
-        let claimed = self.table.claim_row_id(|| self.largest_row_id());
         let full =
             || Failure::new(ffi::SQLITE_FULL, format!("table {} is out of row ids", self.table.name()));
-        let id = claimed.map_err(|error| self.to_failure(error))?.ok_or_else(full)?;
-        self.give(id)?;
-        Ok(id)
+        loop {
+            let claimed = self.table.claim_row_id(|| self.largest_row_id());
+            let id = claimed.map_err(|error| self.to_failure(error))?.ok_or_else(full)?;
+            if self.give(id)? {
+                return Ok(id);
+            }
+        }
     }
 
-    /// Notes that `id` is given, if it must never be given again.
-    fn give(&self, id: i64) -> Outcome {
+    /// Notes that `id` is given, if it must never be given again. Returns false if somebody else may have given it:
+    /// the next id is then another one.
+    fn give(&self, id: i64) -> Outcome<bool> {
         if !self.table.note.autoincrement {
-            return Ok(());
+            return Ok(true);
         }
         let engine = &self.tables.engine;
-        let given = engine.given_ids.give(&engine.db, self.table.rows.schema().id(), id);
-        given.map_err(|error| self.to_failure(error))
+        let others = engine.given_ids.give(&engine.db, self.table.rows.schema().id(), id);
+        let Some(last) = others.map_err(|error| self.to_failure(error))? else { return Ok(true) };
+        self.table.note_row_id(last, || Ok(last)).map_err(|error| self.to_failure(error))?;
+        Ok(false)
     }
 
     /// Notes that rows were written without SQL, so that new ids continue after their largest id.
@@ -42,7 +48,8 @@ impl PandoTable {
     /// Notes that a row has this id.
     pub(crate) fn note_row_id(&self, id: i64) -> Outcome {
         self.table.note_row_id(id, || self.largest_row_id()).map_err(|error| self.to_failure(error))?;
-        self.give(id)
+        // A row may have an id that was given before: the statement chose it.
+        self.give(id).map(drop)
     }
 
     /// Returns a bound that no row's id exceeds, as of the last acknowledged commit. It does not read what the

@@ -107,7 +107,7 @@ fn a_transaction_goes_from_baton_to_baton() {
 }
 
 #[test]
-fn the_second_of_two_clients_is_told_of_the_conflict() {
+fn the_second_of_two_clients_gets_the_conflict() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), &[]);
     let (mut one, mut other) = (server.connect(), server.connect());

@@ -163,7 +163,7 @@ fn cursors_send_what_batches_send() {
 }
 
 #[test]
-fn replies_are_bounded_and_what_was_written_is_told() {
+fn replies_are_bounded_but_rows_of_writes_are_sent() {
     let mut client = Client::of(&sql());
     client.most_bytes = 100_000;
     let numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)";
@@ -211,10 +211,10 @@ fn statements_end_at_the_time_limit_and_when_their_client_leaves() {
         (&json!("SQLITE_INTERRUPT"), &json!("ok"))
     );
     let stop = Stop::after(Duration::from_secs(60));
-    let told = stop.clone();
+    let leaver = stop.clone();
     let leaving = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
-        told.now();
+        leaver.cancel();
     });
     assert_eq!(client.pipeline_until(requests, &stop)[0]["error"]["code"], "SQLITE_INTERRUPT");
     leaving.join().unwrap();

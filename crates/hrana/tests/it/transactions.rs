@@ -30,7 +30,7 @@ fn a_batch_is_a_transaction_as_libsql_writes_it() {
 }
 
 #[test]
-fn two_transactions_conflict_and_one_of_them_is_told() {
+fn of_two_transactions_that_conflict_the_second_fails() {
     let sql = sql();
     let (mut one, mut other) = (Client::of(&sql), Client::of(&sql));
     one.execute("CREATE TABLE stock(id INTEGER PRIMARY KEY, n INT)").unwrap();

@@ -11,6 +11,7 @@ use crate::limits::receive::{Counted, RequestBody};
 use crate::limits::room::Room;
 use crate::watch::slow::Asked;
 use crate::wire::body::{Body, counted};
+use crate::wire::digits::{hex, random};
 use crate::wire::pipe::pipe;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{NDJSON, json, streamed, typed, whole};
@@ -142,7 +143,7 @@ impl Turn {
             let mut reply =
                 Reply::new(MOST_REPLY_BYTES, reserving(Arc::clone(&self.room), Arc::clone(&memory)));
             held.session.stream.run(asks.requests, self.may_write, &stop, &mut reply);
-            let baton = if stop.is_told() { None } else { self.keep(held)? };
+            let baton = if stop.is_cancelled() { None } else { self.keep(held)? };
             let memory = memory.lock().unwrap_or_else(PoisonError::into_inner).take();
             Ok((reply.finish(baton.as_deref()), memory))
         })
@@ -161,9 +162,9 @@ impl Turn {
                 Ok(held) => held,
                 Err(problem) => return writer.fail(problem),
             };
-            let baton = match self.hrana.batons.new_baton() {
+            let baton = match new_baton() {
                 Ok(baton) => baton,
-                Err(failure) => return writer.fail(problem(failure)),
+                Err(problem) => return writer.fail(problem),
             };
             let watch = writer.watch();
             let stop = Stop::after_or(self.time, move || watch.is_over());
@@ -207,7 +208,7 @@ impl Turn {
         if held.session.stream.is_closed() || held.place.is_none() {
             return Ok(None);
         }
-        let baton = self.hrana.batons.new_baton().map_err(problem)?;
+        let baton = new_baton()?;
         self.keep_as(&baton, held);
         Ok(Some(baton))
     }
@@ -230,8 +231,15 @@ struct Leaving(Stop);
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        self.0.now();
+        self.0.cancel();
     }
+}
+
+/// Returns a baton that nobody can guess.
+fn new_baton() -> Answer<String> {
+    let mut bytes = [0; 16];
+    random(&mut bytes)?;
+    Ok(hex(&bytes))
 }
 
 /// Returns who may use a stream: the sender of these headers, in this database.
