@@ -3,6 +3,7 @@
 use crate::cursors::Cursors;
 use crate::fault::{Done, Fault};
 use crate::figures::Figures;
+use crate::layout::Kind;
 use crate::pubsub::Hub;
 use crate::space::Space;
 use crate::wire::numbers::{parse_f64, parse_i64};
@@ -64,6 +65,11 @@ impl<'c> Call<'c, '_> {
         self.words.get(at).is_some_and(|own| own.eq_ignore_ascii_case(word.as_bytes()))
     }
 
+    /// Returns the keys of a blocking pop, which are followed by its timeout.
+    pub fn keys_before_timeout(&self) -> impl Iterator<Item = &'c [u8]> + use<'c> {
+        self.from(1).take(self.len() - 2)
+    }
+
     /// Fails if the reply has become too long.
     pub fn check_reply(&self) -> Done {
         if self.out.len() > MOST_REPLY_BYTES { Err(Fault::TOO_LONG_REPLY) } else { Ok(()) }
@@ -114,6 +120,41 @@ pub fn popped_count(call: &Call, at: usize) -> Done<u64> {
         }
         _ => Err(Fault::SYNTAX),
     }
+}
+
+/// Returns how many elements a pop asks for in the word at 2; `None` if it names no number.
+pub fn asked_count(call: &Call) -> Done<Option<u64>> {
+    match call.len() {
+        2 => Ok(None),
+        3 => u64::try_from(call.integer(2)?)
+            .map(Some)
+            .map_err(|_| Fault::fixed("ERR value is out of range, must be positive")),
+        _ => Err(Fault::SYNTAX),
+    }
+}
+
+/// Calls `pop` on the keys in order until it has popped and replied. If it never does, the reply is null, and the
+/// client can wait for an element.
+pub fn pop_from_first<'c, 'a>(
+    call: &mut Call<'c, 'a>,
+    keys: impl IntoIterator<Item = &'c [u8]>,
+    mut pop: impl FnMut(&mut Call<'c, 'a>, &'c [u8]) -> Done<bool>,
+) -> Done {
+    for key in keys {
+        if pop(call, key)? {
+            return Ok(());
+        }
+    }
+    call.space.would_block = true;
+    call.out.null_array();
+    Ok(())
+}
+
+/// Replies with the number of elements of the key.
+pub fn reply_len(call: &mut Call, kind: Kind) -> Done {
+    let header = call.space.collection(call.word(1), kind)?;
+    call.out.integer(header.map_or(0, |header| header.count as i64));
+    Ok(())
 }
 
 /// Returns the bounds of a range of indexes in a sequence of `count`: `[start, end)`. Negative ones count from the end.

@@ -1,8 +1,9 @@
 //! Commands on hashes. A part is a field.
 
-use super::call::{Call, float, integer};
+use super::call::{Call, float, integer, reply_len};
 use super::scans::all_elements;
 use super::strings::finite_sum;
+use super::wrong_arity;
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Kind};
 use crate::wire::numbers::{parse_f64, parse_i64, show_f64};
@@ -12,7 +13,7 @@ const HASH: Kind = Kind::Hash;
 /// Sets the fields after the key, and returns how many are new.
 fn set_fields(call: &mut Call, name: &str) -> Done<usize> {
     if call.len() % 2 == 1 {
-        return Err(Fault::new(format!("ERR wrong number of arguments for '{name}' command")));
+        return Err(wrong_arity(name));
     }
     let key = call.word(1);
     let mut header = call.space.collection_or_new(key, HASH)?;
@@ -129,9 +130,7 @@ pub fn hdel(call: &mut Call) -> Done {
 }
 
 pub fn hlen(call: &mut Call) -> Done {
-    let header = call.space.collection(call.word(1), HASH)?;
-    call.out.integer(header.map_or(0, |header| header.count as i64));
-    Ok(())
+    reply_len(call, HASH)
 }
 
 fn field_len(call: &Call) -> Done<Option<usize>> {

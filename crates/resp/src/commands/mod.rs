@@ -12,7 +12,7 @@ mod scans;
 mod expiry;
 mod strings;
 mod bits;
-mod keys;
+pub mod keys;
 mod hashes;
 mod sets;
 mod lists;

@@ -1,6 +1,6 @@
 //! Commands on sets. A part is a member, and its value is empty.
 
-use super::call::{Call, integer};
+use super::call::{Call, asked_count, integer, reply_len};
 use super::random::{choose, choose_signed};
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header, Kind};
@@ -106,25 +106,20 @@ pub fn smembers(call: &mut Call) -> Done {
 }
 
 pub fn scard(call: &mut Call) -> Done {
-    let header = call.space.collection(call.word(1), SET)?;
-    call.out.integer(header.map_or(0, |header| header.count as i64));
-    Ok(())
+    reply_len(call, SET)
 }
 
 pub fn spop(call: &mut Call) -> Done {
-    let most = match call.len() {
-        2 => None,
-        3 => Some(
-            usize::try_from(call.integer(2)?)
-                .map_err(|_| Fault::fixed("ERR value is out of range, must be positive"))?,
-        ),
-        _ => return Err(Fault::SYNTAX),
-    };
+    let most = asked_count(call)?;
     let key = call.word(1);
     let mut popped = Vec::new();
     if let Some(mut header) = call.space.collection_to_write(key, SET)? {
         let members = members_of(call, &header)?;
-        for at in choose(call.space, members.len(), most.unwrap_or(1)) {
+        for at in choose(
+            call.space,
+            members.len(),
+            most.map_or(1, |most| usize::try_from(most).unwrap_or(usize::MAX)),
+        ) {
             remove(call, &mut header, &members[at])?;
             popped.push(members[at].clone());
         }

@@ -2,7 +2,7 @@
 //! [`SCORES`], its score as a key and the member, nothing. The second are in the order of the scores, and of the
 //! members where the scores are equal.
 
-use super::call::{Call, float};
+use super::call::{Call, float, reply_len};
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header, Kind};
 use crate::wire::numbers::{key_score, score_key};
@@ -178,9 +178,7 @@ pub fn zmscore(call: &mut Call) -> Done {
 }
 
 pub fn zcard(call: &mut Call) -> Done {
-    let header = call.space.collection(call.word(1), SORTED)?;
-    call.out.integer(header.map_or(0, |header| header.count as i64));
-    Ok(())
+    reply_len(call, SORTED)
 }
 
 pub fn reply_scored(call: &mut Call, found: &[Scored], has_scores: bool) -> Done {

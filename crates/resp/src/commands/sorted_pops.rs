@@ -1,6 +1,6 @@
 //! Commands that pop from sorted sets.
 
-use super::call::{Call, counted_keys, popped_count};
+use super::call::{Call, asked_count, counted_keys, pop_from_first, popped_count};
 use super::sorted::{SORTED, Scored, remove, reply_scored};
 use super::sorted_spans::{Limit, Span};
 use crate::fault::{Done, Fault};
@@ -21,12 +21,7 @@ fn pop_members(call: &mut Call, key: &[u8], highest: bool, count: u64) -> Done<V
 }
 
 fn pop(call: &mut Call, highest: bool) -> Done {
-    let count = match call.len() {
-        2 => 1,
-        3 => u64::try_from(call.integer(2)?)
-            .map_err(|_| Fault::fixed("ERR value is out of range, must be positive"))?,
-        _ => return Err(Fault::SYNTAX),
-    };
+    let count = asked_count(call)?.unwrap_or(1);
     let found = pop_members(call, call.word(1), highest, count)?;
     if call.len() == 2 && call.out.protocol == Protocol::Resp3 {
         // One member without a count is not nested.
@@ -49,48 +44,40 @@ pub fn zpopmax(call: &mut Call) -> Done {
 }
 
 fn pop_first(call: &mut Call, highest: bool) -> Done {
-    let last = call.len() - 1;
-    for key in call.from(1).take(last - 1) {
-        if let Some((member, score)) = pop_members(call, key, highest, 1)?.pop() {
-            call.out.array(3);
-            call.out.bulk(key);
-            call.out.bulk(&member);
-            call.out.double(score);
-            return Ok(());
-        }
-    }
-    call.space.would_block = true;
-    call.out.null_array();
-    Ok(())
+    pop_from_first(call, call.keys_before_timeout(), |call, key| {
+        let Some((member, score)) = pop_members(call, key, highest, 1)?.pop() else { return Ok(false) };
+        call.out.array(3);
+        call.out.bulk(key);
+        call.out.bulk(&member);
+        call.out.double(score);
+        Ok(true)
+    })
 }
 
 /// Pops up to a number of members from the first of several sorted sets that exists. The number of keys is the word at
 /// `at`.
 fn pop_many(call: &mut Call, at: usize) -> Done {
     let (keys, next) = counted_keys(call, at)?;
-    let highest = match () {
-        () if call.is(next, "min") => false,
-        () if call.is(next, "max") => true,
-        () => return Err(Fault::SYNTAX),
-    };
-    let most = popped_count(call, next + 1)?;
-    for key in keys {
-        let found = pop_members(call, key, highest, most)?;
-        if !found.is_empty() {
-            call.out.array(2);
-            call.out.bulk(key);
-            call.out.array(found.len());
-            for (member, score) in &found {
-                call.out.array(2);
-                call.out.bulk(member);
-                call.out.double(*score);
-            }
-            return call.check_reply();
-        }
+    let highest = call.is(next, "max");
+    if !highest && !call.is(next, "min") {
+        return Err(Fault::SYNTAX);
     }
-    call.space.would_block = true;
-    call.out.null_array();
-    Ok(())
+    let most = popped_count(call, next + 1)?;
+    pop_from_first(call, keys, |call, key| {
+        let found = pop_members(call, key, highest, most)?;
+        if found.is_empty() {
+            return Ok(false);
+        }
+        call.out.array(2);
+        call.out.bulk(key);
+        call.out.array(found.len());
+        for (member, score) in &found {
+            call.out.array(2);
+            call.out.bulk(member);
+            call.out.double(*score);
+        }
+        call.check_reply().map(|()| true)
+    })
 }
 
 pub fn zmpop(call: &mut Call) -> Done {
