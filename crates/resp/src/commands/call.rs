@@ -3,15 +3,20 @@
 use crate::cursors::Cursors;
 use crate::fault::{Done, Fault};
 use crate::figures::Figures;
-use crate::layout::Kind;
+use crate::layout::{Header, Kind};
 use crate::pubsub::Hub;
-use crate::space::Space;
+use crate::space::{Parts, Space};
 use crate::wire::numbers::{parse_f64, parse_i64};
 use crate::wire::reply::Out;
 use crate::wire::request::Command;
 
 /// The longest reply in bytes. A command that would exceed it fails.
 const MOST_REPLY_BYTES: usize = 256 << 20;
+
+/// The memory in bytes of elements that a command holds at a time.
+const MOST_HELD_BYTES: usize = 512 << 20;
+/// What an element takes beside its bytes.
+const EACH_BYTES: usize = 64;
 
 /// What all connections share, as far as commands need it.
 #[derive(Debug)]
@@ -120,6 +125,51 @@ pub fn popped_count(call: &Call, at: usize) -> Done<u64> {
         }
         _ => Err(Fault::SYNTAX),
     }
+}
+
+/// Returns the elements of a collection whose parts begin with `prefix`, without the prefix, and their values.
+///
+/// # Errors
+/// [`Fault::TOO_LARGE`] if they are too large.
+pub fn all_elements(space: &Space, header: &Header, prefix: &[u8]) -> Done<Vec<(Vec<u8>, Vec<u8>)>> {
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    space.each_element(header, &Parts { prefix, ..Parts::ALL }, |part, value| {
+        let part = &part[prefix.len()..];
+        charge(&mut bytes, part.len() + value.len())?;
+        all.push((part.to_vec(), value.to_vec()));
+        Ok(true)
+    })?;
+    Ok(all)
+}
+
+/// Adds what an element of this length takes to `bytes`, which are those that a command holds.
+///
+/// # Errors
+/// [`Fault::TOO_LARGE`] if that exceeds the bound.
+pub fn charge(bytes: &mut usize, element_bytes: usize) -> Done {
+    *bytes += element_bytes + EACH_BYTES;
+    if *bytes > MOST_HELD_BYTES { Err(Fault::TOO_LARGE) } else { Ok(()) }
+}
+
+/// Replies with the elements of a span, of which there are `count`, as `show` adds them.
+pub fn reply_elements(
+    call: &mut Call,
+    header: &Header,
+    span: &Parts<'_>,
+    count: u64,
+    show: impl Fn(&mut Out, &[u8], &[u8]),
+) -> Done {
+    let (out, mut found) = (&mut *call.out, 0);
+    call.space.each_element(header, span, |part, value| {
+        show(out, part, value);
+        found += 1;
+        if out.len() > MOST_REPLY_BYTES { Err(Fault::TOO_LONG_REPLY) } else { Ok(true) }
+    })?;
+    if found == count {
+        return Ok(());
+    }
+    let text = format!("a collection has {found} elements where its header says {count}");
+    Err(Fault::Database(pando::Error::corruption(text)))
 }
 
 /// Returns how many elements a pop asks for in the word at 2; `None` if it names no number.

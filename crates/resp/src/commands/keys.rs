@@ -1,10 +1,10 @@
 //! Commands on keys of any type.
 
-use super::call::Call;
+use super::call::{Call, all_elements};
 use crate::fault::{Done, Fault};
 use crate::glob;
-use crate::layout::Event;
-use crate::space::{DATABASES, Entry, Parts};
+use crate::layout::{Event, Kind};
+use crate::space::{DATABASES, Entry};
 use crate::wire::numbers::parse_i64;
 
 /// The number of keys among which RANDOMKEY chooses.
@@ -81,13 +81,8 @@ fn copy_to(
     replaces: bool,
     event: Event,
 ) -> Done<bool> {
-    let mut elements = Vec::new();
-    if entry.header.count > 0 {
-        call.space.each_element(&entry.header, &Parts::ALL, |part, value| {
-            elements.push((part.to_vec(), value.to_vec()));
-            Ok(true)
-        })?;
-    }
+    let is_string = entry.header.kind == Kind::String;
+    let elements = if is_string { Vec::new() } else { all_elements(call.space, &entry.header, b"")? };
     let own = std::mem::replace(&mut call.space.database, database);
     let old = call.space.find_to_write(key)?;
     let copies = replaces || old.is_none();

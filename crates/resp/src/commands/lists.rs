@@ -1,7 +1,9 @@
 //! Commands on lists. A part is an index, without gaps from the first to the last: an element at either end costs the
 //! same whatever the length, and one inside moves those after it.
 
-use super::call::{Call, asked_count, bounds, counted_keys, pop_from_first, popped_count, reply_len};
+use super::call::{
+    Call, asked_count, bounds, charge, counted_keys, pop_from_first, popped_count, reply_elements, reply_len,
+};
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header, Kind};
 use crate::space::Parts;
@@ -47,15 +49,13 @@ fn element(call: &Call, header: &Header, at: u64) -> Done<Vec<u8>> {
     call.space.element(header, &part(header, at))?.ok_or_else(missing)
 }
 
-/// Returns the elements at the places `[start, end)`.
-fn slice(call: &Call, header: &Header, start: u64, end: u64) -> Done<Vec<Vec<u8>>> {
-    let (first, last) = (part(header, start), part(header, end));
-    let span = Parts { start: Bound::Included(&first), end: Bound::Excluded(&last), ..Parts::ALL };
+/// Returns all elements.
+fn all(call: &Call, header: &Header) -> Done<Vec<Vec<u8>>> {
     let (mut elements, mut bytes) = (Vec::new(), 0);
-    call.space.each_element(header, &span, |_, value| {
-        bytes += value.len() + 32;
+    call.space.each_element(header, &Parts::ALL, |_, value| {
+        charge(&mut bytes, value.len())?;
         elements.push(value.to_vec());
-        if bytes > 512 << 20 { Err(Fault::TOO_LONG_REPLY) } else { Ok(true) }
+        Ok(true)
     })?;
     Ok(elements)
 }
@@ -186,16 +186,15 @@ pub fn lset(call: &mut Call) -> Done {
 
 pub fn lrange(call: &mut Call) -> Done {
     let (start, stop) = (call.integer(2)?, call.integer(3)?);
-    let elements = match call.space.collection(call.word(1), LIST)? {
-        Some(header) => {
-            let (start, end) = bounds(start, stop, header.count);
-            slice(call, &header, start, end)?
-        }
-        None => Vec::new(),
+    let Some(header) = call.space.collection(call.word(1), LIST)? else {
+        call.out.array(0);
+        return Ok(());
     };
-    call.out.array(elements.len());
-    elements.iter().for_each(|value| call.out.bulk(value));
-    call.check_reply()
+    let (start, end) = bounds(start, stop, header.count);
+    call.out.array((end - start) as usize);
+    let (first, last) = (part(&header, start), part(&header, end));
+    let span = Parts { start: Bound::Included(&first), end: Bound::Excluded(&last), ..Parts::ALL };
+    reply_elements(call, &header, &span, end - start, |out, _, value| out.bulk(value))
 }
 
 pub fn ltrim(call: &mut Call) -> Done {
@@ -234,7 +233,7 @@ pub fn lrem(call: &mut Call) -> Done {
     let (key, count, value) = (call.word(1), call.integer(2)?, call.word(3));
     let mut removed = 0;
     if let Some(mut header) = call.space.collection_to_write(key, LIST)? {
-        let all = slice(call, &header, 0, header.count)?;
+        let all = all(call, &header)?;
         let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
         let mut doomed: Vec<usize> = (0..all.len()).filter(|&at| all[at] == value).collect();
         if count < 0 {
@@ -266,7 +265,7 @@ pub fn linsert(call: &mut Call) -> Done {
         call.out.integer(0);
         return Ok(());
     };
-    let all = slice(call, &header, 0, header.count)?;
+    let all = all(call, &header)?;
     let Some(found) = all.iter().position(|value| value == pivot) else {
         call.out.integer(-1);
         return Ok(());
@@ -301,7 +300,7 @@ pub fn lpos(call: &mut Call) -> Done {
         return Err(Fault::fixed("ERR RANK can't be zero: use 1 to start from the first match"));
     }
     let all = match call.space.collection(call.word(1), LIST)? {
-        Some(header) => slice(call, &header, 0, header.count)?,
+        Some(header) => all(call, &header)?,
         None => Vec::new(),
     };
     let places: Vec<usize> = if rank > 0 { (0..all.len()).collect() } else { (0..all.len()).rev().collect() };

@@ -1,6 +1,6 @@
 //! Commands on sets. A part is a member, and its value is empty.
 
-use super::call::{Call, asked_count, integer, reply_len};
+use super::call::{Call, all_elements, asked_count, integer, reply_elements, reply_len};
 use super::random::{choose, choose_signed};
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header, Kind};
@@ -15,12 +15,7 @@ fn members(call: &Call, key: &[u8]) -> Done<Vec<Vec<u8>>> {
 }
 
 fn members_of(call: &Call, header: &Header) -> Done<Vec<Vec<u8>>> {
-    let mut members = Vec::new();
-    call.space.each_element(header, &Parts::ALL, |part, _| {
-        members.push(part.to_vec());
-        Ok(true)
-    })?;
-    Ok(members)
+    Ok(all_elements(call.space, header, b"")?.into_iter().map(|(member, _)| member).collect())
 }
 
 fn reply(call: &mut Call, members: &[Vec<u8>]) -> Done {
@@ -101,8 +96,12 @@ pub fn smismember(call: &mut Call) -> Done {
 }
 
 pub fn smembers(call: &mut Call) -> Done {
-    let members = members(call, call.word(1))?;
-    reply(call, &members)
+    let Some(header) = call.space.collection(call.word(1), SET)? else {
+        call.out.set(0);
+        return Ok(());
+    };
+    call.out.set(header.count as usize);
+    reply_elements(call, &header, &Parts::ALL, header.count, |out, member, _| out.bulk(member))
 }
 
 pub fn scard(call: &mut Call) -> Done {
@@ -218,8 +217,9 @@ fn store(call: &mut Call, how: Combine) -> Done {
     let key = call.word(1);
     call.space.remove(key)?;
     let mut header = call.space.new_collection(SET);
+    header.count = members.len() as u64;
     for member in &members {
-        add(call, &mut header, member)?;
+        call.space.put_element(&header, member, b"")?;
     }
     if header.count > 0 {
         call.space.save(key, &header, Event::SStore)?;

@@ -18,7 +18,8 @@ pub const SCORES: &[u8] = &[1];
 /// A member and its score.
 pub type Scored = (Vec<u8>, f64);
 
-fn member_part(member: &[u8]) -> Vec<u8> {
+/// Returns the part of a member.
+pub fn member_part(member: &[u8]) -> Vec<u8> {
     [MEMBERS, member].concat()
 }
 
@@ -33,9 +34,9 @@ pub fn stored_score(value: &[u8]) -> Done<f64> {
 }
 
 /// Returns the member and the score of a part with a score.
-pub fn parse_score_part(part: &[u8]) -> Option<Scored> {
+pub fn parse_score_part(part: &[u8]) -> Option<(&[u8], f64)> {
     let (key, member) = part.get(1..)?.split_first_chunk()?;
-    Some((member.to_vec(), key_score(*key)))
+    Some((member, key_score(*key)))
 }
 
 pub fn score_of(call: &Call, header: &Header, member: &[u8]) -> Done<Option<f64>> {

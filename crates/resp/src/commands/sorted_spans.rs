@@ -1,7 +1,10 @@
 //! Ranges of sorted sets: by place, by score and by member.
 
-use super::call::{Call, bounds};
-use super::sorted::{SCORES, SORTED, Scored, parse_score_part, remove, reply_scored, score_of};
+use super::call::{Call, bounds, charge};
+use super::sorted::{
+    MEMBERS, SCORES, SORTED, Scored, member_part, parse_score_part, remove, reply_scored, score_of,
+    stored_score,
+};
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header};
 use crate::space::Parts;
@@ -63,7 +66,7 @@ impl Span {
             let found = parse_score_part(part);
             let corrupt = || Fault::Database(pando::Error::corruption("a part of a sorted set has no score"));
             let (member, score) = found.ok_or_else(corrupt)?;
-            each(&member, score)
+            each(member, score)
         };
         let all = Parts { prefix: SCORES, backwards, ..Parts::ALL };
         match self {
@@ -104,21 +107,18 @@ impl Span {
                 let span = Parts { start: Bound::Included(&start), end: Bound::Excluded(&end), ..all };
                 call.space.each_element(header, &span, visit)
             }
-            // All members are supposed to have the same score, so that both orders are the same.
-            Span::Names(start, end) => call.space.each_element(header, &all, |part, value| {
-                let member = part.get(9..).unwrap_or_default();
-                let is_after_start = match start {
-                    Bound::Included(start) => member >= &start[..],
-                    Bound::Excluded(start) => member > &start[..],
-                    Bound::Unbounded => true,
+            // All members are supposed to have the same score, so that the order of the members is that of the range.
+            Span::Names(start, end) => {
+                let part = |bound: &Bound<Vec<u8>>| bound.as_ref().map(|member| member_part(member));
+                let (start, end) = (part(start), part(end));
+                let span = Parts {
+                    prefix: MEMBERS,
+                    start: start.as_ref().map(|part| &part[..]),
+                    end: end.as_ref().map(|part| &part[..]),
+                    backwards,
                 };
-                let is_before_end = match end {
-                    Bound::Included(end) => member <= &end[..],
-                    Bound::Excluded(end) => member < &end[..],
-                    Bound::Unbounded => true,
-                };
-                if is_after_start && is_before_end { visit(part, value) } else { Ok(true) }
-            }),
+                call.space.each_element(header, &span, |part, value| each(&part[1..], stored_score(value)?))
+            }
         }
     }
 
@@ -133,9 +133,9 @@ impl Span {
                 skipped += 1;
                 return Ok(true);
             }
-            bytes += member.len() + 64;
+            charge(&mut bytes, member.len())?;
             found.push((member.to_vec(), score));
-            if bytes > 512 << 20 { Err(Fault::TOO_LONG_REPLY) } else { Ok(found.len() as u64 != limit.count) }
+            Ok(found.len() as u64 != limit.count)
         })?;
         Ok(found)
     }
@@ -243,13 +243,19 @@ pub fn zrevrangebyscore(call: &mut Call) -> Done {
 }
 
 pub fn zrangebylex(call: &mut Call) -> Done {
-    let (limit, _) = range_options(call, 4, true)?;
+    let (limit, has_scores) = range_options(call, 4, true)?;
+    if has_scores {
+        return Err(Fault::SYNTAX);
+    }
     let span = Span::names(call, 2, 3)?;
     reply_span(call, &span, false, limit, false)
 }
 
 pub fn zrevrangebylex(call: &mut Call) -> Done {
-    let (limit, _) = range_options(call, 4, true)?;
+    let (limit, has_scores) = range_options(call, 4, true)?;
+    if has_scores {
+        return Err(Fault::SYNTAX);
+    }
     let span = Span::names(call, 3, 2)?;
     reply_span(call, &span, true, limit, false)
 }
