@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Reading order, which is that of the modules: `fault` (errors), `wire` (commands and replies as bytes), `layout`
-//! (keys as records), `space` (the keys that a snapshot or a transaction has), `pubsub` (channels), `commands`,
+//! (keys as records), `versions` (numbers and time), `space` (the keys that a snapshot or a transaction has), `pubsub` (channels), `commands`,
 //! [`Host`] (what the door needs from its server), `commit` (writes of all connections together), `notify` (keyspace
 //! notifications), `session` (one connection), [`Door`].
 //!
@@ -17,6 +17,7 @@
 mod fault;
 mod wire;
 mod layout;
+mod versions;
 mod space;
 mod glob;
 mod cursors;

@@ -55,10 +55,16 @@ pub fn bitcount(call: &mut Call) -> Done {
         let value = value.unwrap_or_default();
         let length = value.len() as u64 * if in_bits { 8 } else { 1 };
         let (start, end) = bounds(start, stop, length);
-        let is_set = |bit: &u64| value[(bit / 8) as usize] & 0x80 >> (bit % 8) != 0;
+        let ones = |bytes: &[u8]| bytes.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
+        // The bits before a place, of which the last can be within a byte.
+        let ones_before = |bit: u64| {
+            let (byte, rest) = ((bit / 8) as usize, bit % 8);
+            let part = if rest == 0 { 0 } else { (value[byte] & !(0xff >> rest)).count_ones() };
+            ones(&value[..byte]) + part as usize
+        };
         let ones = match in_bits {
-            true => (start..end).filter(is_set).count(),
-            false => value[start as usize..end as usize].iter().map(|byte| byte.count_ones() as usize).sum(),
+            true => ones_before(end) - ones_before(start),
+            false => ones(&value[start as usize..end as usize]),
         };
         out.count(ones);
     })

@@ -3,14 +3,20 @@
 use crate::cursors::Cursors;
 use crate::fault::{Done, Fault};
 use crate::figures::Figures;
+use crate::layout::{Header, Kind};
 use crate::pubsub::Hub;
-use crate::space::Space;
+use crate::space::{Parts, Space};
 use crate::wire::numbers::{parse_f64, parse_i64};
 use crate::wire::reply::Out;
 use crate::wire::request::Command;
 
 /// The longest reply in bytes. A command that would exceed it fails.
 const MOST_REPLY_BYTES: usize = 256 << 20;
+
+/// The memory in bytes of elements that a command holds at a time.
+const MOST_HELD_BYTES: usize = 512 << 20;
+/// What an element takes beside its bytes.
+const EACH_BYTES: usize = 64;
 
 /// What all connections share, as far as commands need it.
 #[derive(Debug)]
@@ -64,6 +70,11 @@ impl<'c> Call<'c, '_> {
         self.words.get(at).is_some_and(|own| own.eq_ignore_ascii_case(word.as_bytes()))
     }
 
+    /// Returns the keys of a blocking pop, which are followed by its timeout.
+    pub fn keys_before_timeout(&self) -> impl Iterator<Item = &'c [u8]> + use<'c> {
+        self.from(1).take(self.len() - 2)
+    }
+
     /// Fails if the reply has become too long.
     pub fn check_reply(&self) -> Done {
         if self.out.len() > MOST_REPLY_BYTES { Err(Fault::TOO_LONG_REPLY) } else { Ok(()) }
@@ -114,6 +125,86 @@ pub fn popped_count(call: &Call, at: usize) -> Done<u64> {
         }
         _ => Err(Fault::SYNTAX),
     }
+}
+
+/// Returns the elements of a collection whose parts begin with `prefix`, without the prefix, and their values.
+///
+/// # Errors
+/// [`Fault::TOO_LARGE`] if they are too large.
+pub fn all_elements(space: &Space, header: &Header, prefix: &[u8]) -> Done<Vec<(Vec<u8>, Vec<u8>)>> {
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    space.each_element(header, &Parts { prefix, ..Parts::ALL }, |part, value| {
+        let part = &part[prefix.len()..];
+        charge(&mut bytes, part.len() + value.len())?;
+        all.push((part.to_vec(), value.to_vec()));
+        Ok(true)
+    })?;
+    Ok(all)
+}
+
+/// Adds what an element of this length takes to `bytes`, which are those that a command holds.
+///
+/// # Errors
+/// [`Fault::TOO_LARGE`] if that exceeds the bound.
+pub fn charge(bytes: &mut usize, element_bytes: usize) -> Done {
+    *bytes += element_bytes + EACH_BYTES;
+    if *bytes > MOST_HELD_BYTES { Err(Fault::TOO_LARGE) } else { Ok(()) }
+}
+
+/// Replies with the elements of a span, of which there are `count`, as `show` adds them.
+pub fn reply_elements(
+    call: &mut Call,
+    header: &Header,
+    span: &Parts<'_>,
+    count: u64,
+    show: impl Fn(&mut Out, &[u8], &[u8]),
+) -> Done {
+    let (out, mut found) = (&mut *call.out, 0);
+    call.space.each_element(header, span, |part, value| {
+        show(out, part, value);
+        found += 1;
+        if out.len() > MOST_REPLY_BYTES { Err(Fault::TOO_LONG_REPLY) } else { Ok(true) }
+    })?;
+    if found == count {
+        return Ok(());
+    }
+    let text = format!("a collection has {found} elements where its header says {count}");
+    Err(Fault::Database(pando::Error::corruption(text)))
+}
+
+/// Returns how many elements a pop asks for in the word at 2; `None` if it names no number.
+pub fn asked_count(call: &Call) -> Done<Option<u64>> {
+    match call.len() {
+        2 => Ok(None),
+        3 => u64::try_from(call.integer(2)?)
+            .map(Some)
+            .map_err(|_| Fault::fixed("ERR value is out of range, must be positive")),
+        _ => Err(Fault::SYNTAX),
+    }
+}
+
+/// Calls `pop` on the keys in order until it has popped and replied. If it never does, the reply is null, and the
+/// client can wait for an element.
+pub fn pop_from_first<'c, 'a>(
+    call: &mut Call<'c, 'a>,
+    keys: impl IntoIterator<Item = &'c [u8]>,
+    mut pop: impl FnMut(&mut Call<'c, 'a>, &'c [u8]) -> Done<bool>,
+) -> Done {
+    for key in keys {
+        if pop(call, key)? {
+            return Ok(());
+        }
+    }
+    call.space.would_block = true;
+    call.out.null_array();
+    Ok(())
+}
+
+/// Replies with the number of elements of the key.
+pub fn reply_len(call: &mut Call, kind: Kind) -> Done {
+    let header = call.space.collection(call.word(1), kind)?;
+    call.out.integer(header.map_or(0, |header| header.count as i64));
+    Ok(())
 }
 
 /// Returns the bounds of a range of indexes in a sequence of `count`: `[start, end)`. Negative ones count from the end.

@@ -1,18 +1,20 @@
 //! Commands on hashes. A part is a field.
 
-use super::call::{Call, float, integer};
-use super::scans::all_elements;
+use super::call::{Call, all_elements, float, integer, reply_elements, reply_len};
 use super::strings::finite_sum;
+use super::wrong_arity;
 use crate::fault::{Done, Fault};
-use crate::layout::{Event, Kind};
+use crate::layout::{Event, Header, Kind};
+use crate::space::Parts;
 use crate::wire::numbers::{parse_f64, parse_i64, show_f64};
+use crate::wire::reply::{Out, Protocol};
 
 const HASH: Kind = Kind::Hash;
 
 /// Sets the fields after the key, and returns how many are new.
 fn set_fields(call: &mut Call, name: &str) -> Done<usize> {
     if call.len() % 2 == 1 {
-        return Err(Fault::new(format!("ERR wrong number of arguments for '{name}' command")));
+        return Err(wrong_arity(name));
     }
     let key = call.word(1);
     let mut header = call.space.collection_or_new(key, HASH)?;
@@ -78,35 +80,31 @@ pub fn hmget(call: &mut Call) -> Done {
 pub fn hgetall(call: &mut Call) -> Done {
     let header = call.space.collection(call.word(1), HASH)?;
     call.out.map(header.map_or(0, |header| header.count as usize));
-    show_all(call, |call, field, value| {
-        call.out.bulk(field);
-        call.out.bulk(value);
+    show_all(call, header, |out, field, value| {
+        out.bulk(field);
+        out.bulk(value);
     })
 }
 
 pub fn hkeys(call: &mut Call) -> Done {
-    begin_array(call)?;
-    show_all(call, |call, field, _| call.out.bulk(field))
+    show_array(call, |out, field, _| out.bulk(field))
 }
 
 pub fn hvals(call: &mut Call) -> Done {
-    begin_array(call)?;
-    show_all(call, |call, _, value| call.out.bulk(value))
+    show_array(call, |out, _, value| out.bulk(value))
 }
 
-fn begin_array(call: &mut Call) -> Done {
+fn show_array(call: &mut Call, show: impl Fn(&mut Out, &[u8], &[u8])) -> Done {
     let header = call.space.collection(call.word(1), HASH)?;
     call.out.array(header.map_or(0, |header| header.count as usize));
-    Ok(())
+    show_all(call, header, show)
 }
 
-fn show_all(call: &mut Call, show: impl Fn(&mut Call, &[u8], &[u8])) -> Done {
-    let Some(header) = call.space.collection(call.word(1), HASH)? else { return Ok(()) };
-    for (field, value) in all_elements(call, &header, b"")? {
-        show(call, &field, &value);
-        call.check_reply()?;
+fn show_all(call: &mut Call, header: Option<Header>, show: impl Fn(&mut Out, &[u8], &[u8])) -> Done {
+    match header {
+        Some(header) => reply_elements(call, &header, &Parts::ALL, header.count, show),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 pub fn hdel(call: &mut Call) -> Done {
@@ -129,9 +127,7 @@ pub fn hdel(call: &mut Call) -> Done {
 }
 
 pub fn hlen(call: &mut Call) -> Done {
-    let header = call.space.collection(call.word(1), HASH)?;
-    call.out.integer(header.map_or(0, |header| header.count as i64));
-    Ok(())
+    reply_len(call, HASH)
 }
 
 fn field_len(call: &Call) -> Done<Option<usize>> {
@@ -196,7 +192,7 @@ pub fn hrandfield(call: &mut Call) -> Done {
         _ => return Err(Fault::SYNTAX),
     };
     let all = match &header {
-        Some(header) => all_elements(call, header, b"")?,
+        Some(header) => all_elements(call.space, header, b"")?,
         None => Vec::new(),
     };
     if call.len() == 2 {
@@ -205,8 +201,12 @@ pub fn hrandfield(call: &mut Call) -> Done {
         return Ok(());
     }
     let chosen = super::random::choose_signed(call.space, all.len(), call.integer(2)?)?;
-    call.out.array(chosen.len() * (1 + usize::from(has_values)));
+    let is_nested = has_values && call.out.protocol == Protocol::Resp3;
+    call.out.array(chosen.len() * if has_values && !is_nested { 2 } else { 1 });
     for at in chosen {
+        if is_nested {
+            call.out.array(2);
+        }
         call.out.bulk(&all[at].0);
         if has_values {
             call.out.bulk(&all[at].1);

@@ -1,10 +1,11 @@
 //! Commands on keys of any type.
 
-use super::call::Call;
+use super::call::{Call, all_elements};
 use crate::fault::{Done, Fault};
 use crate::glob;
-use crate::layout::Event;
-use crate::space::{DATABASES, Entry, Parts};
+use crate::layout::{Event, Kind};
+use crate::space::{DATABASES, Entry};
+use crate::wire::numbers::parse_i64;
 
 /// The number of keys among which RANDOMKEY chooses.
 const MOST_CHOICES: usize = 1000;
@@ -63,9 +64,10 @@ pub fn renamenx(call: &mut Call) -> Done {
     Ok(())
 }
 
-/// Returns the database whose number is the word at `at`.
-fn database(call: &Call, at: usize) -> Done<usize> {
-    let number = usize::try_from(call.integer(at)?).ok().filter(|&number| number < DATABASES);
+/// Returns the database whose number a word holds.
+pub fn database(word: &[u8]) -> Done<usize> {
+    let number = parse_i64(word).ok_or(Fault::fixed("ERR invalid DB index"))?;
+    let number = usize::try_from(number).ok().filter(|&number| number < DATABASES);
     number.ok_or(Fault::fixed("ERR DB index is out of range"))
 }
 
@@ -79,13 +81,8 @@ fn copy_to(
     replaces: bool,
     event: Event,
 ) -> Done<bool> {
-    let mut elements = Vec::new();
-    if entry.header.count > 0 {
-        call.space.each_element(&entry.header, &Parts::ALL, |part, value| {
-            elements.push((part.to_vec(), value.to_vec()));
-            Ok(true)
-        })?;
-    }
+    let is_string = entry.header.kind == Kind::String;
+    let elements = if is_string { Vec::new() } else { all_elements(call.space, &entry.header, b"")? };
     let own = std::mem::replace(&mut call.space.database, database);
     let old = call.space.find_to_write(key)?;
     let copies = replaces || old.is_none();
@@ -110,7 +107,7 @@ pub fn copy(call: &mut Call) -> Done {
             replaces = true;
             at += 1;
         } else if call.is(at, "db") && at + 1 < call.len() {
-            target = database(call, at + 1)?;
+            target = database(call.word(at + 1))?;
             at += 2;
         } else {
             return Err(Fault::SYNTAX);
@@ -129,7 +126,7 @@ pub fn copy(call: &mut Call) -> Done {
 }
 
 pub fn move_key(call: &mut Call) -> Done {
-    let (key, target) = (call.word(1), database(call, 2)?);
+    let (key, target) = (call.word(1), database(call.word(2))?);
     if target == call.space.database {
         return Err(Fault::fixed("ERR source and destination objects are the same"));
     }
@@ -145,9 +142,7 @@ pub fn move_key(call: &mut Call) -> Done {
 }
 
 pub fn select(call: &mut Call) -> Done {
-    let Ok(number) = call.integer(1) else { return Err(Fault::fixed("ERR invalid DB index")) };
-    let database = usize::try_from(number).ok().filter(|&database| database < DATABASES);
-    call.space.database = database.ok_or(Fault::fixed("ERR DB index is out of range"))?;
+    call.space.database = database(call.word(1))?;
     call.out.ok();
     Ok(())
 }
@@ -184,19 +179,13 @@ pub fn randomkey(call: &mut Call) -> Done {
     Ok(())
 }
 
-/// Returns the number of keys of the current database.
-pub fn count(call: &Call) -> Done<u64> {
+pub fn dbsize(call: &mut Call) -> Done {
     let mut count = 0;
     call.space.each_key(b"", |_, _| {
         count += 1;
         Ok(true)
     })?;
-    Ok(count)
-}
-
-pub fn dbsize(call: &mut Call) -> Done {
-    let count = count(call)?;
-    call.out.integer(count as i64);
+    call.out.count(count);
     Ok(())
 }
 

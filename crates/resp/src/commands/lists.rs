@@ -1,11 +1,13 @@
 //! Commands on lists. A part is an index, without gaps from the first to the last: an element at either end costs the
 //! same whatever the length, and one inside moves those after it.
 
-use super::call::{Call, bounds, counted_keys, popped_count};
+use super::call::{
+    Call, asked_count, bounds, charge, counted_keys, pop_from_first, popped_count, reply_elements, reply_len,
+};
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header, Kind};
 use crate::space::Parts;
-use crate::wire::numbers::index_key;
+use pando::keys::i64_key;
 use std::ops::Bound;
 
 const LIST: Kind = Kind::List;
@@ -39,7 +41,7 @@ impl End {
 
 /// Returns the part of the element at a place from the beginning.
 fn part(header: &Header, at: u64) -> [u8; 8] {
-    index_key(header.first.wrapping_add(at as i64))
+    i64_key(header.first.wrapping_add(at as i64))
 }
 
 fn element(call: &Call, header: &Header, at: u64) -> Done<Vec<u8>> {
@@ -47,15 +49,13 @@ fn element(call: &Call, header: &Header, at: u64) -> Done<Vec<u8>> {
     call.space.element(header, &part(header, at))?.ok_or_else(missing)
 }
 
-/// Returns the elements at the places `[start, end)`.
-fn slice(call: &Call, header: &Header, start: u64, end: u64) -> Done<Vec<Vec<u8>>> {
-    let (first, last) = (part(header, start), part(header, end));
-    let span = Parts { start: Bound::Included(&first), end: Bound::Excluded(&last), ..Parts::ALL };
+/// Returns all elements.
+fn all(call: &Call, header: &Header) -> Done<Vec<Vec<u8>>> {
     let (mut elements, mut bytes) = (Vec::new(), 0);
-    call.space.each_element(header, &span, |_, value| {
-        bytes += value.len() + 32;
+    call.space.each_element(header, &Parts::ALL, |_, value| {
+        charge(&mut bytes, value.len())?;
         elements.push(value.to_vec());
-        if bytes > 512 << 20 { Err(Fault::TOO_LONG_REPLY) } else { Ok(true) }
+        Ok(true)
     })?;
     Ok(elements)
 }
@@ -118,14 +118,7 @@ pub fn rpushx(call: &mut Call) -> Done {
 }
 
 fn pop(call: &mut Call, end: End) -> Done {
-    let most = match call.len() {
-        2 => None,
-        3 => {
-            let most = u64::try_from(call.integer(2)?);
-            Some(most.map_err(|_| Fault::fixed("ERR value is out of range, must be positive"))?)
-        }
-        _ => return Err(Fault::SYNTAX),
-    };
+    let most = asked_count(call)?;
     let key = call.word(1);
     let Some(mut header) = call.space.collection_to_write(key, LIST)? else {
         if most.is_some() {
@@ -139,12 +132,17 @@ fn pop(call: &mut Call, end: End) -> Done {
     if most.is_some() {
         call.out.array(count as usize);
     }
+    reply_popped(call, key, &mut header, end, count)
+}
+
+/// Pops `count` elements, of which there are so many, and replies with each.
+fn reply_popped(call: &mut Call, key: &[u8], header: &mut Header, end: End, count: u64) -> Done {
     for _ in 0..count {
-        let value = pop_one(call, &mut header, end)?;
+        let value = pop_one(call, header, end)?;
         call.out.bulk(&value);
         call.check_reply()?;
     }
-    if count > 0 { call.space.save(key, &header, end.popped()) } else { Ok(()) }
+    if count > 0 { call.space.save(key, header, end.popped()) } else { Ok(()) }
 }
 
 pub fn lpop(call: &mut Call) -> Done {
@@ -156,9 +154,7 @@ pub fn rpop(call: &mut Call) -> Done {
 }
 
 pub fn llen(call: &mut Call) -> Done {
-    let header = call.space.collection(call.word(1), LIST)?;
-    call.out.integer(header.map_or(0, |header| header.count as i64));
-    Ok(())
+    reply_len(call, LIST)
 }
 
 /// Returns the place that an index means, if there is an element.
@@ -190,16 +186,15 @@ pub fn lset(call: &mut Call) -> Done {
 
 pub fn lrange(call: &mut Call) -> Done {
     let (start, stop) = (call.integer(2)?, call.integer(3)?);
-    let elements = match call.space.collection(call.word(1), LIST)? {
-        Some(header) => {
-            let (start, end) = bounds(start, stop, header.count);
-            slice(call, &header, start, end)?
-        }
-        None => Vec::new(),
+    let Some(header) = call.space.collection(call.word(1), LIST)? else {
+        call.out.array(0);
+        return Ok(());
     };
-    call.out.array(elements.len());
-    elements.iter().for_each(|value| call.out.bulk(value));
-    call.check_reply()
+    let (start, end) = bounds(start, stop, header.count);
+    call.out.array((end - start) as usize);
+    let (first, last) = (part(&header, start), part(&header, end));
+    let span = Parts { start: Bound::Included(&first), end: Bound::Excluded(&last), ..Parts::ALL };
+    reply_elements(call, &header, &span, end - start, |out, _, value| out.bulk(value))
 }
 
 pub fn ltrim(call: &mut Call) -> Done {
@@ -238,7 +233,7 @@ pub fn lrem(call: &mut Call) -> Done {
     let (key, count, value) = (call.word(1), call.integer(2)?, call.word(3));
     let mut removed = 0;
     if let Some(mut header) = call.space.collection_to_write(key, LIST)? {
-        let all = slice(call, &header, 0, header.count)?;
+        let all = all(call, &header)?;
         let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
         let mut doomed: Vec<usize> = (0..all.len()).filter(|&at| all[at] == value).collect();
         if count < 0 {
@@ -270,7 +265,7 @@ pub fn linsert(call: &mut Call) -> Done {
         call.out.integer(0);
         return Ok(());
     };
-    let all = slice(call, &header, 0, header.count)?;
+    let all = all(call, &header)?;
     let Some(found) = all.iter().position(|value| value == pivot) else {
         call.out.integer(-1);
         return Ok(());
@@ -305,7 +300,7 @@ pub fn lpos(call: &mut Call) -> Done {
         return Err(Fault::fixed("ERR RANK can't be zero: use 1 to start from the first match"));
     }
     let all = match call.space.collection(call.word(1), LIST)? {
-        Some(header) => slice(call, &header, 0, header.count)?,
+        Some(header) => all(call, &header)?,
         None => Vec::new(),
     };
     let places: Vec<usize> = if rank > 0 { (0..all.len()).collect() } else { (0..all.len()).rev().collect() };
@@ -362,20 +357,13 @@ pub fn rpoplpush(call: &mut Call) -> Done {
 
 /// Pops from the first of several lists that exists.
 fn pop_first(call: &mut Call, end: End) -> Done {
-    let last = call.len() - 1;
-    for key in call.from(1).take(last - 1) {
-        if let Some(mut header) = call.space.collection_to_write(key, LIST)? {
-            let value = pop_one(call, &mut header, end)?;
-            call.space.save(key, &header, end.popped())?;
-            call.out.array(2);
-            call.out.bulk(key);
-            call.out.bulk(&value);
-            return Ok(());
-        }
-    }
-    call.space.would_block = true;
-    call.out.null_array();
-    Ok(())
+    pop_from_first(call, call.keys_before_timeout(), |call, key| {
+        let Some(mut header) = call.space.collection_to_write(key, LIST)? else { return Ok(false) };
+        call.out.array(2);
+        call.out.bulk(key);
+        reply_popped(call, key, &mut header, end, 1)?;
+        Ok(true)
+    })
 }
 
 /// Pops up to a number of elements from the first of several lists that exists. The number of keys is the word at `at`.
@@ -383,23 +371,15 @@ fn pop_many(call: &mut Call, at: usize) -> Done {
     let (keys, next) = counted_keys(call, at)?;
     let end = End::parse(call.words.get(next).ok_or(Fault::SYNTAX)?)?;
     let most = popped_count(call, next + 1)?;
-    for key in keys {
-        if let Some(mut header) = call.space.collection_to_write(key, LIST)? {
-            let count = most.min(header.count);
-            call.out.array(2);
-            call.out.bulk(key);
-            call.out.array(count as usize);
-            for _ in 0..count {
-                let value = pop_one(call, &mut header, end)?;
-                call.out.bulk(&value);
-                call.check_reply()?;
-            }
-            return call.space.save(key, &header, end.popped());
-        }
-    }
-    call.space.would_block = true;
-    call.out.null_array();
-    Ok(())
+    pop_from_first(call, keys, |call, key| {
+        let Some(mut header) = call.space.collection_to_write(key, LIST)? else { return Ok(false) };
+        let count = most.min(header.count);
+        call.out.array(2);
+        call.out.bulk(key);
+        call.out.array(count as usize);
+        reply_popped(call, key, &mut header, end, count)?;
+        Ok(true)
+    })
 }
 
 pub fn lmpop(call: &mut Call) -> Done {

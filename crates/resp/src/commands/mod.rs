@@ -12,11 +12,13 @@ mod scans;
 mod expiry;
 mod strings;
 mod bits;
-mod keys;
+pub mod keys;
 mod hashes;
 mod sets;
 mod lists;
 mod sorted;
+mod sorted_spans;
+mod sorted_pops;
 mod sorted_sums;
 pub mod general;
 
@@ -108,9 +110,9 @@ pub static COMMANDS: &[Spec] = &[
     spec("blpop", -3, Effect::Block, true, (1, -2, 1), Some(lists::blpop)),
     spec("brpop", -3, Effect::Block, true, (1, -2, 1), Some(lists::brpop)),
     spec("brpoplpush", 4, Effect::Block, true, (1, 2, 1), Some(lists::rpoplpush)),
-    spec("bzmpop", -5, Effect::Block, true, (0, 0, 0), Some(sorted::bzmpop)),
-    spec("bzpopmax", -3, Effect::Block, true, (1, -2, 1), Some(sorted::bzpopmax)),
-    spec("bzpopmin", -3, Effect::Block, true, (1, -2, 1), Some(sorted::bzpopmin)),
+    spec("bzmpop", -5, Effect::Block, true, (0, 0, 0), Some(sorted_pops::bzmpop)),
+    spec("bzpopmax", -3, Effect::Block, true, (1, -2, 1), Some(sorted_pops::bzpopmax)),
+    spec("bzpopmin", -3, Effect::Block, true, (1, -2, 1), Some(sorted_pops::bzpopmin)),
     spec("client", -2, Effect::Connection, true, (0, 0, 0), None),
     spec("command", -1, Effect::Read, true, (0, 0, 0), Some(general::command)),
     spec("config", -2, Effect::Read, true, (0, 0, 0), Some(general::config)),
@@ -231,27 +233,27 @@ pub static COMMANDS: &[Spec] = &[
     spec("watch", -2, Effect::Connection, true, (1, -1, 1), None),
     spec("zadd", -4, Effect::Write, true, (1, 1, 1), Some(sorted::zadd)),
     spec("zcard", 2, Effect::Read, true, (1, 1, 1), Some(sorted::zcard)),
-    spec("zcount", 4, Effect::Read, false, (1, 1, 1), Some(sorted::zcount)),
+    spec("zcount", 4, Effect::Read, false, (1, 1, 1), Some(sorted_spans::zcount)),
     spec("zincrby", 4, Effect::Write, true, (1, 1, 1), Some(sorted::zincrby)),
     spec("zinter", -3, Effect::Read, false, (0, 0, 0), Some(sorted_sums::zinter)),
     spec("zinterstore", -4, Effect::Write, false, (1, 1, 1), Some(sorted_sums::zinterstore)),
-    spec("zlexcount", 4, Effect::Read, false, (1, 1, 1), Some(sorted::zlexcount)),
-    spec("zmpop", -4, Effect::Write, true, (0, 0, 0), Some(sorted::zmpop)),
+    spec("zlexcount", 4, Effect::Read, false, (1, 1, 1), Some(sorted_spans::zlexcount)),
+    spec("zmpop", -4, Effect::Write, true, (0, 0, 0), Some(sorted_pops::zmpop)),
     spec("zmscore", -3, Effect::Read, true, (1, 1, 1), Some(sorted::zmscore)),
-    spec("zpopmax", -2, Effect::Write, true, (1, 1, 1), Some(sorted::zpopmax)),
-    spec("zpopmin", -2, Effect::Write, true, (1, 1, 1), Some(sorted::zpopmin)),
-    spec("zrange", -4, Effect::Read, false, (1, 1, 1), Some(sorted::zrange)),
-    spec("zrangebylex", -4, Effect::Read, false, (1, 1, 1), Some(sorted::zrangebylex)),
-    spec("zrangebyscore", -4, Effect::Read, false, (1, 1, 1), Some(sorted::zrangebyscore)),
-    spec("zrank", -3, Effect::Read, false, (1, 1, 1), Some(sorted::zrank)),
+    spec("zpopmax", -2, Effect::Write, true, (1, 1, 1), Some(sorted_pops::zpopmax)),
+    spec("zpopmin", -2, Effect::Write, true, (1, 1, 1), Some(sorted_pops::zpopmin)),
+    spec("zrange", -4, Effect::Read, false, (1, 1, 1), Some(sorted_spans::zrange)),
+    spec("zrangebylex", -4, Effect::Read, false, (1, 1, 1), Some(sorted_spans::zrangebylex)),
+    spec("zrangebyscore", -4, Effect::Read, false, (1, 1, 1), Some(sorted_spans::zrangebyscore)),
+    spec("zrank", -3, Effect::Read, false, (1, 1, 1), Some(sorted_spans::zrank)),
     spec("zrem", -3, Effect::Write, true, (1, 1, 1), Some(sorted::zrem)),
-    spec("zremrangebylex", 4, Effect::Write, false, (1, 1, 1), Some(sorted::zremrangebylex)),
-    spec("zremrangebyrank", 4, Effect::Write, false, (1, 1, 1), Some(sorted::zremrangebyrank)),
-    spec("zremrangebyscore", 4, Effect::Write, false, (1, 1, 1), Some(sorted::zremrangebyscore)),
-    spec("zrevrange", -4, Effect::Read, false, (1, 1, 1), Some(sorted::zrevrange)),
-    spec("zrevrangebylex", -4, Effect::Read, false, (1, 1, 1), Some(sorted::zrevrangebylex)),
-    spec("zrevrangebyscore", -4, Effect::Read, false, (1, 1, 1), Some(sorted::zrevrangebyscore)),
-    spec("zrevrank", -3, Effect::Read, false, (1, 1, 1), Some(sorted::zrevrank)),
+    spec("zremrangebylex", 4, Effect::Write, false, (1, 1, 1), Some(sorted_spans::zremrangebylex)),
+    spec("zremrangebyrank", 4, Effect::Write, false, (1, 1, 1), Some(sorted_spans::zremrangebyrank)),
+    spec("zremrangebyscore", 4, Effect::Write, false, (1, 1, 1), Some(sorted_spans::zremrangebyscore)),
+    spec("zrevrange", -4, Effect::Read, false, (1, 1, 1), Some(sorted_spans::zrevrange)),
+    spec("zrevrangebylex", -4, Effect::Read, false, (1, 1, 1), Some(sorted_spans::zrevrangebylex)),
+    spec("zrevrangebyscore", -4, Effect::Read, false, (1, 1, 1), Some(sorted_spans::zrevrangebyscore)),
+    spec("zrevrank", -3, Effect::Read, false, (1, 1, 1), Some(sorted_spans::zrevrank)),
     spec("zscan", -3, Effect::Read, false, (1, 1, 1), Some(scans::zscan)),
     spec("zscore", 3, Effect::Read, true, (1, 1, 1), Some(sorted::zscore)),
     spec("zunion", -3, Effect::Read, false, (0, 0, 0), Some(sorted_sums::zunion)),
@@ -268,6 +270,9 @@ pub fn find(name: &[u8]) -> Option<usize> {
     COMMANDS.binary_search_by(|spec| spec.name.as_bytes().cmp(small)).ok()
 }
 
+/// The length up to which a reply is not bounded by those before it. The number of commands is bounded.
+const SHORT_REPLY_BYTES: usize = 64;
+
 /// Runs a command and adds its reply, which is an error if the command fails.
 ///
 /// # Errors
@@ -278,7 +283,12 @@ pub fn run(index: usize, words: &Command, space: &mut Space<'_>, out: &mut Out, 
     let messages = space.messages.len();
     let savepoint = if spec.writes() { space.savepoint() } else { None };
     let run = spec.run.ok_or(Fault::fixed("ERR this command is not allowed here"));
-    let done = run.and_then(|run| run(&mut Call { words, space, out, around }));
+    let done = run.and_then(|run| {
+        let mut call = Call { words, space, out, around };
+        run(&mut call)?;
+        // A short reply always fits, so that a command that writes does not fail for the replies before it.
+        if call.out.len() - before > SHORT_REPLY_BYTES { call.check_reply() } else { Ok(()) }
+    });
     let failed = done.is_err();
     let done = match done {
         Err(fault) if fault.must_run_again() => Err(fault),

@@ -3,7 +3,7 @@
 use super::call::{Call, integer};
 use crate::fault::{Done, Fault};
 use crate::glob;
-use crate::layout::{Header, Kind};
+use crate::layout::Kind;
 use crate::space::Parts;
 use crate::wire::numbers::show_f64;
 use std::ops::Bound;
@@ -128,14 +128,4 @@ pub fn zscan(call: &mut Call) -> Done {
         items.push(show_f64(super::sorted::stored_score(score)?).into_bytes());
         Ok(())
     })
-}
-
-/// Returns all elements of a collection.
-pub fn all_elements(call: &Call, header: &Header, prefix: &[u8]) -> Done<Vec<(Vec<u8>, Vec<u8>)>> {
-    let mut all = Vec::new();
-    call.space.each_element(header, &Parts { prefix, ..Parts::ALL }, |part, value| {
-        all.push((part[prefix.len()..].to_vec(), value.to_vec()));
-        Ok(true)
-    })?;
-    Ok(all)
 }

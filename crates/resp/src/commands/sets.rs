@@ -1,6 +1,6 @@
 //! Commands on sets. A part is a member, and its value is empty.
 
-use super::call::{Call, integer};
+use super::call::{Call, all_elements, asked_count, integer, reply_elements, reply_len};
 use super::random::{choose, choose_signed};
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header, Kind};
@@ -15,12 +15,7 @@ fn members(call: &Call, key: &[u8]) -> Done<Vec<Vec<u8>>> {
 }
 
 fn members_of(call: &Call, header: &Header) -> Done<Vec<Vec<u8>>> {
-    let mut members = Vec::new();
-    call.space.each_element(header, &Parts::ALL, |part, _| {
-        members.push(part.to_vec());
-        Ok(true)
-    })?;
-    Ok(members)
+    Ok(all_elements(call.space, header, b"")?.into_iter().map(|(member, _)| member).collect())
 }
 
 fn reply(call: &mut Call, members: &[Vec<u8>]) -> Done {
@@ -101,30 +96,29 @@ pub fn smismember(call: &mut Call) -> Done {
 }
 
 pub fn smembers(call: &mut Call) -> Done {
-    let members = members(call, call.word(1))?;
-    reply(call, &members)
+    let Some(header) = call.space.collection(call.word(1), SET)? else {
+        call.out.set(0);
+        return Ok(());
+    };
+    call.out.set(header.count as usize);
+    reply_elements(call, &header, &Parts::ALL, header.count, |out, member, _| out.bulk(member))
 }
 
 pub fn scard(call: &mut Call) -> Done {
-    let header = call.space.collection(call.word(1), SET)?;
-    call.out.integer(header.map_or(0, |header| header.count as i64));
-    Ok(())
+    reply_len(call, SET)
 }
 
 pub fn spop(call: &mut Call) -> Done {
-    let most = match call.len() {
-        2 => None,
-        3 => Some(
-            usize::try_from(call.integer(2)?)
-                .map_err(|_| Fault::fixed("ERR value is out of range, must be positive"))?,
-        ),
-        _ => return Err(Fault::SYNTAX),
-    };
+    let most = asked_count(call)?;
     let key = call.word(1);
     let mut popped = Vec::new();
     if let Some(mut header) = call.space.collection_to_write(key, SET)? {
         let members = members_of(call, &header)?;
-        for at in choose(call.space, members.len(), most.unwrap_or(1)) {
+        for at in choose(
+            call.space,
+            members.len(),
+            most.map_or(1, |most| usize::try_from(most).unwrap_or(usize::MAX)),
+        ) {
             remove(call, &mut header, &members[at])?;
             popped.push(members[at].clone());
         }
@@ -223,8 +217,9 @@ fn store(call: &mut Call, how: Combine) -> Done {
     let key = call.word(1);
     call.space.remove(key)?;
     let mut header = call.space.new_collection(SET);
+    header.count = members.len() as u64;
     for member in &members {
-        add(call, &mut header, member)?;
+        call.space.put_element(&header, member, b"")?;
     }
     if header.count > 0 {
         call.space.save(key, &header, Event::SStore)?;

@@ -1,7 +1,6 @@
 //! Unions and intersections of sorted sets.
 
-use super::call::{Call, counted_keys, float};
-use super::scans::all_elements;
+use super::call::{Call, all_elements, counted_keys, float};
 use super::sorted::{MEMBERS, Scored, put, reply_scored, stored_score};
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Kind};
@@ -12,11 +11,11 @@ fn scores(call: &Call, key: &[u8]) -> Done<Vec<Scored>> {
     let Some(entry) = call.space.find(key)? else { return Ok(Vec::new()) };
     match entry.header.kind {
         Kind::Set => {
-            let all = all_elements(call, &entry.header, b"")?;
+            let all = all_elements(call.space, &entry.header, b"")?;
             Ok(all.into_iter().map(|(member, _)| (member, 1.0)).collect())
         }
         Kind::Sorted => {
-            let all = all_elements(call, &entry.header, MEMBERS)?;
+            let all = all_elements(call.space, &entry.header, MEMBERS)?;
             all.into_iter().map(|(member, score)| Ok((member, stored_score(&score)?))).collect()
         }
         _ => Err(Fault::WRONG_TYPE),

@@ -2,6 +2,7 @@
 
 use super::call::{Call, float, integer};
 use super::expiry::{Unit, moment};
+use super::wrong_arity;
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header};
 use crate::space::Entry;
@@ -163,7 +164,7 @@ fn set_all(call: &mut Call) -> Done {
 
 fn check_pairs(call: &Call, name: &str) -> Done {
     if call.len().is_multiple_of(2) {
-        return Err(Fault::new(format!("ERR wrong number of arguments for '{name}' command")));
+        return Err(wrong_arity(name));
     }
     Ok(())
 }

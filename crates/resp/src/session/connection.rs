@@ -1,11 +1,12 @@
 //! Commands about the connection itself.
 
 use super::{Multi, Session};
-use crate::commands::{general::REDIS_VERSION, wrong_arity};
+use crate::commands::general::REDIS_VERSION;
+use crate::commands::keys::database;
 use crate::commit::Watched;
 use crate::fault::{Done, Fault};
 use crate::host::Permission;
-use crate::space::{DATABASES, Source, Space};
+use crate::space::{Source, Space};
 use crate::wire::numbers::parse_i64;
 use crate::wire::reply::Protocol;
 use crate::wire::request::Command;
@@ -164,9 +165,7 @@ impl Session {
     }
 
     fn select(&mut self, command: &Command) -> Done {
-        let number = parse_i64(&command[1]).ok_or(Fault::fixed("ERR invalid DB index"))?;
-        let database = usize::try_from(number).ok().filter(|&database| database < DATABASES);
-        self.database = database.ok_or(Fault::fixed("ERR DB index is out of range"))?;
+        self.database = database(&command[1])?;
         self.out.ok();
         Ok(())
     }
@@ -183,9 +182,6 @@ impl Session {
     fn watch(&mut self, command: &Command) -> Done {
         if self.multi.is_some() {
             return Err(Fault::fixed("ERR WATCH inside MULTI is not allowed"));
-        }
-        if command.len() < 2 {
-            return Err(wrong_arity("watch"));
         }
         let (tables, database) = (self.shared.committer.tables(), self.database);
         let snapshot = self.shared.host.database().snapshot()?;

@@ -61,11 +61,6 @@ pub fn key_score(key: [u8; 8]) -> f64 {
     f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered })
 }
 
-/// Returns eight bytes whose order is the order of the numbers.
-pub fn index_key(index: i64) -> [u8; 8] {
-    ((index as u64) ^ (1 << 63)).to_be_bytes()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,7 +87,6 @@ mod tests {
             assert_eq!(key_score(score_key(score)), score);
         }
         assert_eq!(score_key(-0.0), score_key(0.0));
-        assert!(index_key(-1) < index_key(0) && index_key(i64::MIN) < index_key(i64::MAX));
     }
 
     #[test]

@@ -171,6 +171,9 @@ fn sorted_sets() {
         ("ZRANGEBYLEX l [b (d", "[\"b\", \"c\"]"),
         ("ZRANGEBYLEX l - +", "[\"a\", \"b\", \"c\", \"d\"]"),
         ("ZRANGEBYLEX l + -", "[]"),
+        ("ZRANGEBYLEX l [c [b", "[]"),
+        ("ZRANGEBYLEX l (a + LIMIT 1 1", "[\"c\"]"),
+        ("ZRANGEBYLEX l - + WITHSCORES", "-ERR syntax error"),
         ("ZREVRANGEBYLEX l + (b", "[\"d\", \"c\"]"),
         ("ZLEXCOUNT l - [c", "3"),
         ("ZREMRANGEBYLEX l [a [b", "2"),
@@ -206,8 +209,9 @@ fn version_three_has_types_of_its_own() {
         ("ZSCORE z a", "1.5"),
         ("ZRANGE z 0 -1 WITHSCORES", "[[\"a\", 1.5]]"),
         ("ZPOPMIN z", "[\"a\", 1.5]"),
+        ("HRANDFIELD h 1 WITHVALUES", "[[\"a\", \"1\"]]"),
         ("HELLO 4", "-NOPROTO unsupported protocol version"),
     ]);
     assert!(client.ask("HELLO 2").starts_with("[\"server\""));
-    client.check(&[("HGETALL h", "[\"a\", \"1\"]")]);
+    client.check(&[("HGETALL h", "[\"a\", \"1\"]"), ("HRANDFIELD h 1 WITHVALUES", "[\"a\", \"1\"]")]);
 }

@@ -150,3 +150,22 @@ fn a_table_with_other_contents_is_refused() {
     assert_eq!(error.kind(), pando::ErrorKind::Mismatch);
     assert!(error.message().contains("redis-3"), "{error}");
 }
+
+#[test]
+fn the_replies_of_a_transaction_are_bounded() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.ask_words(&[b"SET", b"long", &vec![b'x'; 60 << 20]]);
+    for reads in ["GET long", "GETEX long"] {
+        let transaction =
+            format!("MULTI\r\n{}SET done 1\r\nEXEC\r\nQUIT\r\n", format!("{reads}\r\n").repeat(6));
+        let mut client = served.client();
+        client.stream.write_all(transaction.as_bytes()).unwrap();
+        let mut replies = Vec::new();
+        client.stream.read_to_end(&mut replies).unwrap();
+        assert!(replies.len() < 257 << 20, "{} bytes", replies.len());
+        let end = String::from_utf8_lossy(&replies[replies.len() - 200..]).into_owned();
+        assert!(end.contains("-ERR the reply is too long") && end.ends_with("+OK\r\n+OK\r\n"), "{end}");
+    }
+    assert_eq!(client.ask("GET done"), "\"1\"");
+}
