@@ -76,7 +76,7 @@ fn print_all(args: &WatchArgs) -> Outcome {
                        watched only through it; if it is a server, run `pando watch http://HOST:PORT/DATABASE`";
         return Err(Error::new(ErrorKind::Locked, message).into());
     }
-    print(&mut db.changes_with(args.options())?, |_| Ok(()))
+    print(&mut db.changes_with(args.options())?, |_, _| Ok(()))
 }
 
 /// Prints what a consumer has not acknowledged, and acknowledges it.
@@ -85,8 +85,10 @@ fn print_for(name: &str, args: &WatchArgs) -> Outcome {
     let mut consumer = db.consumer(name)?;
     let mut changes = consumer.changes_with(args.options())?;
     let mut acknowledged = Instant::now();
-    print(&mut changes, |commit| {
+    print(&mut changes, |commit, out| {
         if acknowledged.elapsed() >= ACKNOWLEDGE {
+            // What is acknowledged is not printed again.
+            out.flush().map_err(Failure::stdout)?;
             consumer.acknowledge(commit)?;
             acknowledged = Instant::now();
         }
@@ -98,8 +100,9 @@ fn print_for(name: &str, args: &WatchArgs) -> Outcome {
     Ok(db.close()?)
 }
 
-/// Prints changes up to the end. Calls `printed` with the number of each commit that was written to standard output.
-fn print(changes: &mut Changes, mut printed: impl FnMut(u64) -> pando::Result<()>) -> Outcome {
+/// Prints changes up to the end. Calls `printed` with the number of each commit that was written to the buffer of
+/// standard output.
+fn print(changes: &mut Changes, mut printed: impl FnMut(u64, &mut dyn Write) -> Outcome) -> Outcome {
     let mut out = output::stdout();
     while let Some(change) = changes.next()? {
         let print = |line: &[u8], _| out.write_all(line).and_then(|()| out.write_all(b"\n"));
@@ -107,8 +110,7 @@ fn print(changes: &mut Changes, mut printed: impl FnMut(u64) -> pando::Result<()
             Ended::Unread(error) => Failure::from(error),
             Ended::Unwritten(error) => Failure::stdout(error),
         })?;
-        out.flush().map_err(Failure::stdout)?;
-        printed(change.commit_number())?;
+        printed(change.commit_number(), &mut out)?;
     }
     out.flush().map_err(Failure::stdout)
 }

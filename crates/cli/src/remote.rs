@@ -298,7 +298,7 @@ pub fn expand(mut words: Vec<std::ffi::OsString>) -> Outcome<Vec<std::ffi::OsStr
 
 /// Configures how the server is verified.
 #[cfg(feature = "tls")]
-fn encrypted(config: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentScope>> {
+pub fn encrypted(config: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentScope>> {
     let Some(path) = std::env::var_os("PANDO_CA_CERT") else { return Ok(config) };
     let shown = Path::new(&path).display();
     let wrong = |problem: String| Failure::Usage(format!("PANDO_CA_CERT: {shown}: {problem}"));
@@ -320,7 +320,7 @@ fn encrypted(config: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentSc
 
 /// Refuses the address: this build has no encryption.
 #[cfg(not(feature = "tls"))]
-fn encrypted(_: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentScope>> {
+pub fn encrypted(_: ConfigBuilder<AgentScope>) -> Outcome<ConfigBuilder<AgentScope>> {
     let message = "this build of pando does not support HTTPS: build it with the feature `tls`, or connect \
                    through a TLS proxy on this machine (`http://127.0.0.1:...`)";
     Err(Failure::Usage(message.to_owned()))

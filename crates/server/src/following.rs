@@ -7,6 +7,7 @@
 use pando::{Database, Result};
 use std::fmt::Debug;
 use std::path::Path;
+use std::time::Duration;
 
 /// The databases that a replica follows.
 pub trait Source: Debug + Send + Sync {
@@ -58,6 +59,9 @@ pub trait Feed: Send {
 pub trait Watch: Send + Sync {
     /// Returns whether the feed is to end.
     fn is_over(&self) -> bool;
+
+    /// Waits for `time`, or until the feed is to end.
+    fn pause(&self, time: Duration);
 
     /// Notes that the source was reached, and has this newest commit.
     fn reached(&self, newest_commit: u64);

@@ -121,7 +121,7 @@ impl Follower {
             None => self.find(commit)?,
         };
         let Some(segment) = self.lineage.segment(position.next)? else {
-            self.look_for_missing(position.next)?;
+            self.look_for_missing(position.next, commit)?;
             self.position = Some(position);
             self.newest_commit = self.newest_commit.max(commit);
             return Ok(Advance { has_moved: false, commit, newest_commit: self.newest_commit });
@@ -178,14 +178,14 @@ impl Follower {
         }
     }
 
-    /// The second rule.
-    fn look_for_missing(&mut self, number: u64) -> Result<()> {
+    /// The second rule, for the segment `number` after `commit`.
+    fn look_for_missing(&mut self, number: u64, commit: u64) -> Result<()> {
         self.attempts = self.attempts.wrapping_add(1);
         if !self.attempts.is_multiple_of(ATTEMPTS_A_LOOK) {
             return Ok(());
         }
         if self.lineage.floor()?.segment > number {
-            return Err(self.too_old(self.newest_commit));
+            return Err(self.too_old(commit));
         }
         match self.lineage.nothing_after(number - 1) {
             // It may have been written a moment ago.

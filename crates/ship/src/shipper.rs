@@ -150,8 +150,7 @@ impl Worker {
         self.writer = Some(writer);
         let has_base = !self.needs_leap;
         self.board.update(|status| {
-            status.epoch = epoch;
-            // Without a base nothing that is in the bucket can be restored.
+            (status.epoch, status.has_base) = (epoch, has_base);
             if has_base {
                 (status.state, status.shipped_commit) = (State::Shipping, commit);
             }
@@ -203,7 +202,7 @@ impl Worker {
         let newest = self.source.newest().unwrap_or(tail.last_commit);
         let puts = self.bucket.puts();
         self.board.update(|status| {
-            status.state = State::Shipping;
+            (status.state, status.has_base) = (State::Shipping, true);
             status.shipped_commit = tail.last_commit;
             status.newest_commit = newest;
             status.segments += 1;

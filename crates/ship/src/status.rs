@@ -35,6 +35,8 @@ pub struct Status {
     pub state: State,
     /// The epoch of this writer; 0 before it has taken over.
     pub epoch: u64,
+    /// Whether the bucket has a base, without which nothing can be restored from it.
+    pub has_base: bool,
     /// Every commit up to this number is in the bucket.
     pub shipped_commit: u64,
     /// The newest commit of the database.
@@ -97,11 +99,18 @@ impl std::fmt::Debug for Inner {
     }
 }
 
+impl Status {
+    /// Returns whether `commit` is in the bucket. Commit 0 is a new database, which is there once it has a base.
+    fn has(&self, commit: u64) -> bool {
+        self.has_base && commit <= self.shipped_commit
+    }
+}
+
 impl Inner {
     /// Takes the waiters that can be called now.
     fn take_ready(&mut self) -> Vec<Waiter> {
-        let (shipped, is_over) = (self.status.shipped_commit, self.ended.is_some());
-        let ready = self.waiters.extract_if(.., |(commit, _)| is_over || *commit <= shipped);
+        let (status, is_over) = (&self.status, self.ended.is_some());
+        let ready = self.waiters.extract_if(.., |(commit, _)| is_over || status.has(*commit));
         ready.map(|(_, waiter)| waiter).collect()
     }
 }
@@ -162,12 +171,13 @@ impl Board {
         self.wanted.fetch_max(commit, Ordering::SeqCst);
         let outcome = {
             let mut inner = self.inner();
-            if inner.status.shipped_commit < commit && inner.ended.is_none() {
+            let has = inner.status.has(commit);
+            if !has && inner.ended.is_none() {
                 inner.waiters.push((commit, waiter));
                 return;
             }
             match &inner.ended {
-                Some(error) if inner.status.shipped_commit < commit => Err(error.duplicate()),
+                Some(error) if !has => Err(error.duplicate()),
                 _ => Ok(()),
             }
         };
@@ -206,7 +216,7 @@ impl Board {
         self.wanted.fetch_max(commit, Ordering::SeqCst);
         let mut inner = self.inner();
         loop {
-            if inner.status.shipped_commit >= commit {
+            if inner.status.has(commit) {
                 return Ok(true);
             }
             if let Some(error) = &inner.ended {

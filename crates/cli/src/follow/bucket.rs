@@ -5,11 +5,7 @@ use pando::{Database, Result};
 use server::following::{Feed, Source, Watch};
 use ship::{Bucket, Follower, Goal};
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
-
-/// The step in which the pauses between requests end when the server does.
-const STEP: Duration = Duration::from_millis(20);
+use std::time::Duration;
 
 /// A bucket that `serve --ship` or `pando ship` fills.
 #[derive(Debug)]
@@ -69,9 +65,8 @@ impl Feed for FromLog {
         while !watch.is_over() {
             let advance = self.follower.advance(db)?;
             watch.reached(advance.newest_commit);
-            let begun = Instant::now();
-            while !advance.has_moved && begun.elapsed() < self.interval && !watch.is_over() {
-                thread::sleep(STEP.min(self.interval));
+            if !advance.has_moved {
+                watch.pause(self.interval);
             }
         }
         Ok(())

@@ -5,6 +5,7 @@
 //! Changes that the backup has are skipped.
 
 use crate::failure::{Failure, Outcome};
+use crate::remote::encrypted;
 use pando::{Database, Error, ErrorKind, Result};
 use serde_json::{Map, Value};
 use server::following::{Feed, Source, Watch};
@@ -33,36 +34,55 @@ pub struct Primary {
     streaming: Agent,
     /// For backups, whose pieces can be long in coming.
     copying: Agent,
+    /// For a promotion, which applies everything first.
+    promoting: Agent,
     base: String,
     token: Option<String>,
 }
 
-fn agent(read: Duration, all: Option<Duration>) -> Agent {
+/// Returns a client that verifies the server if `is_encrypted`, and waits for `read` at each read and `all` in total.
+fn agent(is_encrypted: bool, read: Duration, all: Option<Duration>) -> Outcome<Agent> {
     let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None);
     let config = config.timeout_connect(Some(Duration::from_secs(5))).timeout_per_read(Some(read));
-    Agent::new_with_config(config.timeout_global(all).build())
+    let config = config.timeout_global(all);
+    let config = if is_encrypted { encrypted(config)? } else { config };
+    Ok(Agent::new_with_config(config.build()))
+}
+
+/// Returns the scheme and the host at `address`; `None` if that is no address of a server.
+fn server_at(address: &str) -> Outcome<Option<(&str, &str)>> {
+    let (scheme, host) = match address.split_once("://") {
+        Some((scheme @ ("http" | "https"), host)) => (scheme, host.trim_end_matches('/')),
+        _ => return Ok(None),
+    };
+    if host.is_empty() || host.contains(['/', '?', '#', '@']) {
+        let message = "write http://HOST:PORT or https://HOST:PORT, without a database or another path";
+        return Err(Failure::Usage(format!("{address}: {message}")));
+    }
+    Ok(Some((scheme, host)))
+}
+
+/// Returns whether `address` is that of a server, and not of a bucket.
+#[cfg(feature = "ship")]
+pub fn is_server(address: &str) -> bool {
+    !matches!(server_at(address), Ok(None))
 }
 
 impl Primary {
     /// Returns the server at `address`; `None` if that is no address of a server. The token is taken from
     /// `PANDO_FOLLOW_TOKEN` or `PANDO_TOKEN`.
     pub fn at(address: &str) -> Outcome<Option<Self>> {
-        if address.starts_with("https://") {
-            let message = "HTTPS is not supported; use a tunnel or a TLS proxy on this machine";
-            return Err(Failure::Usage(format!("{address}: {message}")));
-        }
-        let Some(host) = address.strip_prefix("http://") else { return Ok(None) };
-        let host = host.trim_end_matches('/');
-        if host.is_empty() || host.contains(['/', '?', '#', '@']) {
-            let message = "write http://HOST:PORT, without a database: all of them are followed";
-            return Err(Failure::Usage(format!("{address}: {message}")));
-        }
+        let Some((scheme, host)) = server_at(address)? else { return Ok(None) };
+        let agent = |read, all: Option<u64>| {
+            agent(scheme == "https", Duration::from_secs(read), all.map(Duration::from_secs))
+        };
         let token = ["PANDO_FOLLOW_TOKEN", "PANDO_TOKEN"].iter().find_map(|name| std::env::var(name).ok());
         Ok(Some(Primary {
-            asking: agent(Duration::from_secs(5), Some(Duration::from_secs(5))),
-            streaming: agent(Duration::from_secs(5), None),
-            copying: agent(Duration::from_secs(60), None),
-            base: format!("http://{host}"),
+            asking: agent(5, Some(5))?,
+            streaming: agent(5, None)?,
+            copying: agent(60, None)?,
+            promoting: agent(3600, None)?,
+            base: format!("{scheme}://{host}"),
             token,
         }))
     }
@@ -117,9 +137,9 @@ impl Primary {
         object(self.ask(&self.asking, method, path)?)
     }
 
-    /// Does the same without a bound on the time that the server takes.
-    pub fn ask_for_long(&self, method: &str, path: &str) -> Result<Map<String, Value>> {
-        object(self.ask(&agent(Duration::from_secs(3600), None), method, path)?)
+    /// Makes the server the primary. Returns the JSON object of the response, which may take an hour.
+    pub fn promote(&self) -> Result<Map<String, Value>> {
+        object(self.ask(&self.promoting, "POST", "/v1/promote")?)
     }
 
     fn newest(&self, name: &str) -> Result<u64> {
@@ -136,15 +156,10 @@ impl Primary {
 
 /// Checks the address to which writes are redirected. It may be one that only clients can reach.
 pub fn redirect_to(address: &str) -> Outcome<String> {
-    let address = address.trim_end_matches('/');
-    let is_server = match address.strip_prefix("https://") {
-        Some(host) => !host.is_empty() && !host.contains(['/', '?', '#', '@']),
-        None => Primary::at(address)?.is_some(),
-    };
-    if is_server {
-        return Ok(address.to_owned());
+    match server_at(address)? {
+        Some((scheme, host)) => Ok(format!("{scheme}://{host}")),
+        None => Err(Failure::Usage(format!("{address}: write http://HOST:PORT or https://HOST:PORT"))),
     }
-    Err(Failure::Usage(format!("{address}: write http://HOST:PORT or https://HOST:PORT, without a path")))
 }
 
 fn object(response: Response<Body>) -> Result<Map<String, Value>> {
@@ -333,7 +348,12 @@ mod tests {
         assert_eq!(base("http://h:1/").unwrap().as_deref(), Some("http://h:1"));
         assert_eq!(base("s3://bucket/x").unwrap(), None);
         assert_eq!(base("/folder").unwrap(), None);
-        assert!(base("http://h:1/shop").unwrap_err().message().contains("all of them"));
-        assert!(base("https://h").is_err() && base("http://").is_err() && base("http://a@b").is_err());
+        assert!(base("http://h:1/shop").unwrap_err().message().contains("without a database"));
+        assert!(base("http://").is_err() && base("http://a@b").is_err() && base("https://h/shop").is_err());
+        #[cfg(feature = "tls")]
+        assert_eq!(base("https://h").unwrap().as_deref(), Some("https://h"));
+        // Only clients use this one.
+        assert_eq!(redirect_to("https://h/").unwrap(), "https://h");
+        assert!(redirect_to("h:1").is_err());
     }
 }

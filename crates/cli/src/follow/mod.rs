@@ -9,3 +9,6 @@ mod http;
 pub mod promote;
 pub mod serving;
 pub mod source;
+
+#[cfg(feature = "ship")]
+pub use http::is_server;

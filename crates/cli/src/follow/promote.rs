@@ -21,7 +21,7 @@ Examples:
 
 The variable PANDO_TOKEN holds the token for a server, which must allow everything (admin).")]
 pub struct PromoteArgs {
-    /// The running replica at http://HOST:PORT, or the directory of one that does not run
+    /// The running replica at http://HOST:PORT or https://HOST:PORT, or the directory of one that does not run
     replica: PathBuf,
     #[command(flatten)]
     memory: MemoryArgs,
@@ -50,7 +50,7 @@ pub fn run(args: &PromoteArgs) -> Outcome {
 }
 
 fn by_server(server: &Primary) -> Outcome<Vec<(String, u64)>> {
-    let answer = server.ask_for_long("POST", "/v1/promote")?;
+    let answer = server.promote()?;
     let databases = answer.get("databases").and_then(serde_json::Value::as_object);
     let databases = databases.ok_or_else(|| Failure::Failed("the response has no databases".to_owned()))?;
     let last =

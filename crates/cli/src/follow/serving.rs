@@ -11,8 +11,8 @@ use std::time::Duration;
 /// Options of `serve`.
 #[derive(Args, Clone, Debug)]
 pub struct FollowArgs {
-    /// Be a replica: follow all databases of the server at http://HOST:PORT, or of the bucket that a server ships to
-    /// (s3://, gs://, az://, file:/// or the path of a folder), and serve reads. Writes are redirected to the primary.
+    /// Be a replica: follow all databases of the server at http://HOST:PORT or https://HOST:PORT, or of the bucket that
+    /// a server ships to (s3://, gs://, az://, file:/// or the path of a folder), and serve reads. Writes are redirected to the primary.
     /// The variable PANDO_FOLLOW_TOKEN holds the token for the server, which must allow everything (admin)
     #[arg(long, value_name = "URL", env = "PANDO_FOLLOW")]
     pub follow: Option<String>,

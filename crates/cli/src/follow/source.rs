@@ -19,7 +19,9 @@ pub fn source(address: &str, primary: Option<&str>, interval: Duration) -> Outco
     #[cfg(not(feature = "ship"))]
     {
         let _ = (primary, interval);
-        let message = format!("{address}: this `pando` was built without buckets; follow http://HOST:PORT");
+        let message = format!(
+            "{address}: this `pando` was built without buckets; follow http://HOST:PORT or https://HOST:PORT"
+        );
         Err(crate::failure::Failure::Usage(message))
     }
 }

@@ -3,6 +3,7 @@
 use super::bucket;
 use super::command::ShippingArgs;
 use crate::failure::Outcome;
+use crate::follow::is_server;
 use crate::output::say;
 use clap::{Args, ValueEnum};
 use pando::{Database, Error, ErrorKind, Result};
@@ -64,7 +65,7 @@ impl ServeShipArgs {
     /// Returns the code that ships the databases of the server in `dir`, if they are shipped.
     /// A replica of the bucket `follows` ships to it once it has become the primary.
     pub fn shipping(&self, dir: &Path, follows: Option<&str>) -> Result<Option<Arc<dyn Shipping>>> {
-        let follows = follows.filter(|address| !address.starts_with("http://"));
+        let follows = follows.filter(|address| !is_server(address));
         if let (Some(ship), Some(follows)) = (&self.ship, follows)
             && ship != follows
         {

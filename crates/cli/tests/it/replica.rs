@@ -197,6 +197,36 @@ fn a_running_replica_becomes_the_primary() {
     assert!(failure(pando(["promote", &url(&primary)]), 2).contains("did not begin as a replica"));
 }
 
+#[test]
+fn requests_that_wait_for_a_commit_do_not_keep_the_old_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let main = Server::start(&dir.path().join("primary"));
+    assert_eq!(main.ask("PUT", "/v0/entity?id=a", b"1").status, 201);
+    drop(replica(&dir.path().join("replica"), &url(&main)));
+    // The log that it needs is gone after these.
+    for n in 0..40 {
+        assert_eq!(main.ask("PUT", &format!("/v0/entity?id=k{n}"), &[b'v'; 100 << 10]).status, 201);
+    }
+    assert_eq!(main.ask("POST", "/v1/databases/default/checkpoint", b"").status, 204);
+    let written = main.ask("PUT", "/v0/entity?id=a", b"2");
+    let commit = written.header("pando-commit").unwrap();
+    assert_eq!(main.ask("POST", "/v1/databases/default/checkpoint", b"").status, 204);
+    let other = replica(&dir.path().join("replica"), &url(&main));
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            let other = &other;
+            scope.spawn(move || {
+                // At each moment, some of them have just begun to wait.
+                std::thread::sleep(Duration::from_millis(300 * n));
+                let headers = [("pando-min-commit", commit)];
+                let read = other.ask_with("GET", "/v0/entity?id=a", &headers, b"");
+                assert_eq!((read.status, read.text()), (200, "2"));
+            });
+        }
+    });
+    assert_eq!(stat(&other, "replica_copies"), 1);
+}
+
 /// Writes to the primary until `is_over`, through its restarts, and keeps a model of what was acknowledged. A request
 /// without a response is sent again, so the model is what the primary has in the end.
 fn load(port: u16, seed: u64, is_over: &AtomicBool) -> BTreeMap<String, BTreeMap<String, Vec<u8>>> {

@@ -92,6 +92,29 @@ fn the_command_speaks_to_a_server_that_it_can_verify() {
 }
 
 #[test]
+fn a_replica_follows_a_server_that_it_can_verify() {
+    let place = Place::new();
+    let server = Server::of(place.command(&[]));
+    assert!(place.run(&server, Some("cert.pem"), &["put", "t", "k", "v"]).status.success());
+    let address = format!("https://{}", server.address);
+    let mut following = command(&place.path("copy"), &["--follow", &address]);
+    let refused = following.env_remove("PANDO_CA_CERT").output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.to_lowercase().contains("certificate"), "{said}");
+    following.env("PANDO_CA_CERT", place.path("cert.pem"));
+    let replica = Server::of(following);
+    let read = |key: &str| replica.ask("GET", &format!("/v1/databases/default/tables/t/entries/{key}"), b"");
+    assert_eq!(read("k").text(), "v");
+    assert!(place.run(&server, Some("cert.pem"), &["put", "t", "later", "w"]).status.success());
+    wait_until("the replica follows", || read("later").status == 200);
+    let written = replica.ask("PUT", "/v0/entity?id=a", b"1");
+    assert_eq!(
+        (written.status, written.header("location")),
+        (307, Some(&*format!("{address}/v0/entity?id=a")))
+    );
+}
+
+#[test]
 fn a_client_without_encryption_gets_no_data_and_disturbs_nobody() {
     let place = Place::new();
     let server = Server::of(place.command(&["--head-timeout", "1"]));

@@ -196,3 +196,74 @@ fn a_long_response_of_sql_ends_when_its_writes_are_in_the_bucket() {
     };
     assert!(end.is_err(), "the response ended although its write is not in the bucket");
 }
+
+/// Every kind of write, to a server in sync mode whose bucket cannot be written to.
+#[test]
+fn nothing_is_acknowledged_while_the_bucket_is_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, bucket) = (dir.path().join("data"), path(dir.path(), "bucket"));
+    let server = Server::start_with(&data, &["--ship", &bucket, "--ship-mode", "sync"]);
+    let base = "/v1/databases/default";
+    for table in ["single", "range", "import", "batch", "dropped", "altered", "interactive"] {
+        assert_eq!(server.ask("PUT", &format!("{base}/tables/{table}"), b"{}").status, 201);
+    }
+    let rows = |name: &str| format!("{base}/documents/{name}?format=csv&schema=id%20int%20key&chunk=1");
+    let [rows, typed] = [rows("rows"), rows("typed")];
+    assert_eq!(server.ask("POST", &typed, b"id\n1\n").status, 200);
+    let begun = server.ask("POST", &format!("{base}/transactions"), b"{}");
+    let begun: serde_json::Value = serde_json::from_slice(&begun.body).unwrap();
+    let transaction = begun["transaction"].as_str().unwrap();
+    let within = [("pando-transaction", transaction)];
+    let entry = format!("{base}/tables/interactive/entries/k");
+    let written = server.ask_with("PUT", &entry, &within, b"v");
+    assert_eq!(written.status, 204);
+    assert_eq!(written.header("pando-commit"), None, "no commit has what a transaction wrote before its end");
+
+    let aside = dir.path().join("aside");
+    fs::rename(&bucket, &aside).unwrap();
+    fs::write(&bucket, "").unwrap();
+    let writes: Vec<(&str, String, &str)> = vec![
+        ("PUT", "/v0/entity?id=k".into(), "v"),
+        ("PUT", format!("{base}/tables/single/entries/k"), "v"),
+        ("DELETE", format!("{base}/tables/single/entries/none"), ""),
+        ("DELETE", format!("{base}/tables/range/entries?prefix="), ""),
+        ("POST", format!("{base}/tables/import/entries"), r#"{"key":"k","value":"v"}"#),
+        (
+            "POST",
+            format!("{base}/batch"),
+            r#"{"operations":[{"op":"put","table":"batch","key":"k","value":"v"}]}"#,
+        ),
+        ("PUT", format!("{base}/tables/created"), "{}"),
+        ("DELETE", format!("{base}/tables/dropped"), ""),
+        ("PATCH", format!("{base}/tables/altered"), r#"{"layout":"lsm"}"#),
+        ("PUT", format!("{base}/documents/typed/2"), r#"{"id":2}"#),
+        // The second row is wrong. The response says that the first one stays.
+        ("POST", rows, "id\n1\nx\n"),
+        ("POST", format!("{base}/transactions/{transaction}/commit"), ""),
+        #[cfg(feature = "sql")]
+        ("POST", format!("{base}/sql"), r#"{"sql":"CREATE TABLE by_sql(id INTEGER PRIMARY KEY)"}"#),
+        ("PUT", "/v1/databases/created".into(), "{}"),
+    ];
+    std::thread::scope(|scope| {
+        for (method, target, body) in &writes {
+            let mut client = server.connect();
+            scope.spawn(move || {
+                client.stream.get_ref().set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+                let reply = client.try_ask(method, target, &[], body.as_bytes());
+                assert!(reply.is_err(), "{method} {target}: {reply:?}");
+            });
+        }
+    });
+    // All of them are stored all the same, and shipped when the bucket is back.
+    fs::remove_file(&bucket).unwrap();
+    fs::rename(&aside, &bucket).unwrap();
+    assert_eq!(server.ask("PUT", "/v1/databases/created", b"{}").status, 200);
+    assert_eq!(server.ask("PUT", &format!("{base}/tables/single/entries/last"), b"v").status, 204);
+    server.kill();
+    let copy = dir.path().join("copy");
+    let copy = Server::start_with(&copy, &["--ship", &bucket, "--ship-held", "take-over"]);
+    assert_eq!(copy.ask("GET", "/v0/entity?id=k", b"").text(), "v");
+    assert_eq!(copy.ask("GET", &entry, b"").text(), "v");
+    assert_eq!(copy.ask("GET", "/v1/databases/created", b"").status, 200);
+    assert_eq!(copy.ask("GET", &format!("{base}/documents/rows?format=csv"), b"").text(), "id\n1\n");
+}

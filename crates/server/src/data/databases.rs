@@ -147,16 +147,25 @@ impl Databases {
         })
     }
 
-    /// Makes every open database accept writes, and begins to ship it if databases are shipped. It is called once,
-    /// after the server has become a primary.
-    pub fn begin_writing(&self) -> Result<()> {
-        for (name, open) in self.all_open() {
-            open.db.set_replica(false);
-            // One that was opened since is shipped already.
-            if let Some(shipping) = self.shipping.as_ref().filter(|_| open.ship().is_none()) {
-                open.set_ship(shipping.begin(&name, &open.db)?);
-            }
+    /// Makes every open database accept writes, and begins to ship it if databases are shipped. It is called after the
+    /// server has become a primary. After an error it can be called again.
+    pub fn begin_writing(&self) -> Answer<()> {
+        for name in self.names()? {
+            // The gate is waited for: a database that is just being opened may have been opened as a replica's.
+            self.at_gate(&name, |place| match place.open() {
+                Some(open) => self.begin_writing_to(place, &open),
+                None => Ok(()),
+            })?;
         }
+        Ok(())
+    }
+
+    fn begin_writing_to(&self, place: &Place, open: &Open) -> Answer<()> {
+        // It is shipped before it accepts writes: in sync mode, a write waits for the bucket.
+        if let Some(shipping) = self.shipping.as_ref().filter(|_| open.ship().is_none()) {
+            open.set_ship(shipping.begin(&place.name, &open.db)?);
+        }
+        open.db.set_replica(false);
         Ok(())
     }
 

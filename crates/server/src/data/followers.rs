@@ -1,7 +1,8 @@
 //! The threads of a replica: one that finds databases, and one for each database that follows it.
 //!
 //! 1. At the start, every database that the directory lacks is copied before a request is accepted. A database that it
-//!    has is served at once, however old it is, and also if the source cannot be reached.
+//!    has is served at once, however old it is, and also if the source cannot be reached. With a default database to
+//!    serve, the server starts although another one cannot be copied, and tries again.
 //! 2. A thread holds its database open while it follows. After an error it pauses, for longer each time, and resumes.
 //! 3. If the next commit is no longer available, the database is copied anew beside the old one, which is served until
 //!    the copy is complete.
@@ -12,7 +13,7 @@ use crate::data::databases::{DEFAULT_DATABASE, Databases};
 use crate::data::held::Data;
 use crate::data::inside::remove;
 use crate::data::names::is_name;
-use crate::data::replicas::{Progress, Replicas};
+use crate::data::replicas::{End, Progress, Replicas};
 use crate::data::v0::EntityTable;
 use crate::following::{Feed, Source};
 use crate::wire::problem::{Answer, Problem};
@@ -21,7 +22,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -32,8 +32,6 @@ const MARKER: &str = "replica";
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 /// The pause between looks for new databases.
 const LOOK: Duration = Duration::from_secs(2);
-/// The step in which pauses end when the server does.
-const STEP: Duration = Duration::from_millis(20);
 
 /// Feeds that begin after a copy that was just made, by name.
 pub type Begun = Vec<(String, Box<dyn Feed>)>;
@@ -43,8 +41,7 @@ pub struct Followers {
     data: Arc<Data>,
     entity: Arc<EntityTable>,
     replicas: Arc<Replicas>,
-    /// Whether the threads are to end.
-    is_over: AtomicBool,
+    end: End,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// The databases that have a thread.
     followed: Mutex<BTreeSet<String>>,
@@ -144,9 +141,14 @@ pub fn copy_missing(databases: &Databases, replicas: &Replicas) -> Result<Begun>
     for name in names {
         if !databases.path(&name).is_dir() {
             let progress = replicas.progress(&name);
-            let feed = copy(databases, replicas, &name, &progress)?;
-            databases.replace(&name).map_err(Problem::into_error)?;
-            begun.push((name, feed));
+            match copy_new(databases, replicas, &name, &progress) {
+                Ok(feed) => begun.push((name, feed)),
+                Err(error) if has_default => {
+                    progress.failed(&error);
+                    tracing::error!(%error, database = %name, "the replica serves the others, and tries again");
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(begun)
@@ -183,6 +185,18 @@ fn copy(
     }
 }
 
+/// Copies a database that the directory lacks.
+fn copy_new(
+    databases: &Databases,
+    replicas: &Replicas,
+    name: &str,
+    progress: &Progress,
+) -> Result<Box<dyn Feed>> {
+    let feed = copy(databases, replicas, name, progress)?;
+    databases.replace(name).map_err(Problem::into_error)?;
+    Ok(feed)
+}
+
 impl Followers {
     /// Starts the threads. `begun` has the feeds of databases that were just copied.
     pub fn start(
@@ -191,9 +205,9 @@ impl Followers {
         replicas: Arc<Replicas>,
         begun: Begun,
     ) -> Result<Arc<Self>> {
-        let (is_over, threads, followed) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        let (end, threads, followed) = (End::default(), Mutex::default(), Mutex::default());
         let promoting = Mutex::default();
-        let followers = Followers { data, entity, replicas, is_over, threads, followed, promoting };
+        let followers = Followers { data, entity, replicas, end, threads, followed, promoting };
         let followers = Arc::new(followers);
         followers.begin(begun)?;
         Ok(followers)
@@ -227,7 +241,7 @@ impl Followers {
 
     /// Ends the threads, and waits for them.
     pub fn stop(&self) {
-        self.is_over.store(true, Ordering::SeqCst);
+        self.end.set(true);
         loop {
             // A thread that finds a database may start another one meanwhile.
             self.replicas.end();
@@ -236,24 +250,13 @@ impl Followers {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::SeqCst)
-    }
-
-    fn pause(&self, time: Duration) {
-        let begun = std::time::Instant::now();
-        while begun.elapsed() < time && !self.is_over() {
-            thread::sleep(STEP.min(time));
-        }
-    }
-
     /// Looks for new databases of the source.
     fn find_databases(self: &Arc<Self>) {
-        while !self.is_over() {
-            self.pause(LOOK);
+        while !self.end.is_over() {
+            self.end.pause(LOOK);
             // The threads of databases report a source that cannot be reached.
             for name in names(&self.replicas).unwrap_or_default() {
-                if !self.is_over()
+                if !self.end.is_over()
                     && let Err(error) = self.spawn(&name, None)
                 {
                     tracing::error!(%error, database = %name, "the database is not followed");
@@ -265,7 +268,7 @@ impl Followers {
     /// Follows a database until the end.
     fn follow(&self, name: &str, progress: &Progress, mut feed: Option<Box<dyn Feed>>) {
         let mut pause = PAUSES.0;
-        while !self.is_over() {
+        while !self.end.is_over() {
             let before = self.applied(name);
             let Err(error) = self.follow_once(name, progress, &mut feed) else { continue };
             feed = None;
@@ -273,7 +276,7 @@ impl Followers {
                 tracing::warn!(%error, database = %name, "the replica does not follow; it tries again");
             }
             pause = if self.applied(name) > before { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
-            self.pause(pause);
+            self.end.pause(pause);
         }
     }
 
@@ -286,8 +289,7 @@ impl Followers {
         let (databases, source) = (&self.data.databases, &self.replicas.source);
         let path = databases.path(name);
         if feed.is_none() && !path.is_dir() {
-            *feed = Some(copy(databases, &self.replicas, name, progress)?);
-            databases.replace(name).map_err(Problem::into_error)?;
+            *feed = Some(copy_new(databases, &self.replicas, name, progress)?);
         }
         let open = databases.open(name).map_err(Problem::into_error)?;
         let is_empty = open.db.snapshot()?.commit_number() == 0;
@@ -316,12 +318,13 @@ impl Followers {
         let databases = &self.data.databases;
         let feed = copy(databases, &self.replicas, name, progress)?;
         let is_default = name == DEFAULT_DATABASE;
-        if is_default {
-            self.entity.detach();
-        }
         let replaced = loop {
+            if is_default {
+                // Each time: a request that found its table may have attached it again.
+                self.entity.detach();
+            }
             match databases.replace(name) {
-                Ok(None) if !self.is_over() => {
+                Ok(None) if !self.end.is_over() => {
                     tracing::warn!(database = %name, "requests still use the old copy");
                 }
                 done => break done,
@@ -349,17 +352,18 @@ impl Followers {
             self.stop();
             let taken = take_over_all(databases, &*self.replicas.source);
             if let Err(error) = taken.and_then(|_| unmark(databases.dir())) {
-                self.is_over.store(false, Ordering::SeqCst);
+                self.end.set(false);
                 self.replicas.clear();
                 locked(&self.followed).clear();
                 self.begin(Vec::new())?;
                 return Err(error.into());
             }
             self.replicas.promote();
-            databases.begin_writing()?;
-            self.entity.attach(databases.open(DEFAULT_DATABASE)?)?;
             tracing::info!("the server is a primary now");
         }
+        // An earlier attempt may have failed here.
+        databases.begin_writing()?;
+        self.entity.attach(databases.open(DEFAULT_DATABASE)?)?;
         let last = |(name, open): (String, Arc<crate::data::open::Open>)| {
             Ok((name, open.db.snapshot()?.commit_number()))
         };

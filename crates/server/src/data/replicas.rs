@@ -11,8 +11,8 @@ use axum::http::{StatusCode, Uri};
 use pando::{Database, Error};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// The kind of the problem of a write that a replica refuses.
 pub const KIND: &str = "replica";
@@ -30,7 +30,14 @@ pub struct Replicas {
 #[derive(Debug)]
 pub struct Progress {
     inner: Mutex<Inner>,
-    is_over: AtomicBool,
+    end: End,
+}
+
+/// The end of a thread, which pauses meanwhile.
+#[derive(Debug, Default)]
+pub struct End {
+    is_over: Mutex<bool>,
+    changed: Condvar,
 }
 
 #[derive(Debug)]
@@ -60,6 +67,28 @@ pub struct Lag {
     pub copies: u64,
     /// The last error; `None` while the source can be reached.
     pub error: Option<String>,
+}
+
+impl End {
+    fn flag(&self) -> MutexGuard<'_, bool> {
+        self.is_over.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Returns whether the thread is to end.
+    pub fn is_over(&self) -> bool {
+        *self.flag()
+    }
+
+    /// Sets whether the thread is to end. If it is, its pause ends.
+    pub fn set(&self, is_over: bool) {
+        *self.flag() = is_over;
+        self.changed.notify_all();
+    }
+
+    /// Waits for `time`, or until the thread is to end.
+    pub fn pause(&self, time: Duration) {
+        drop(self.changed.wait_timeout_while(self.flag(), time, |is_over| !*is_over));
+    }
 }
 
 impl Replicas {
@@ -110,7 +139,7 @@ impl Replicas {
 
     /// Ends all feeds.
     pub fn end(&self) {
-        self.all().values().for_each(|progress| progress.is_over.store(true, Ordering::SeqCst));
+        self.all().values().for_each(|progress| progress.end.set(true));
     }
 
     /// Forgets all feeds, which have ended.
@@ -123,7 +152,7 @@ impl Progress {
     fn new() -> Self {
         let inner =
             Inner { newest_commit: 0, level_at: Instant::now(), is_up: false, copies: 0, error: None };
-        Progress { inner: Mutex::new(inner), is_over: AtomicBool::new(false) }
+        Progress { inner: Mutex::new(inner), end: End::default() }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -160,7 +189,11 @@ impl Progress {
 
 impl Watch for Progress {
     fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::SeqCst)
+        self.end.is_over()
+    }
+
+    fn pause(&self, time: Duration) {
+        self.end.pause(time);
     }
 
     fn reached(&self, newest_commit: u64) {
@@ -193,5 +226,134 @@ pub fn redirected<T>(answer: Answer<T>, replicas: Option<&Replicas>, uri: &Uri) 
     match (answer, replicas) {
         (Err(problem), Some(replicas)) if problem.kind == KIND => Err(replicas.refuse(uri)),
         (answer, _) => answer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::databases::Databases;
+    use crate::following::Feed;
+    use crate::shipping::{Ship, Shipped, Shipping};
+    use pando::{Budget, Durability, ErrorKind, Result};
+    use std::path::Path;
+    use std::sync::atomic::AtomicUsize;
+
+    /// A source that is never asked.
+    #[derive(Debug)]
+    struct Unasked;
+
+    impl Source for Unasked {
+        fn address(&self) -> &str {
+            "http://127.0.0.1:1"
+        }
+
+        fn primary(&self) -> Option<&str> {
+            None
+        }
+
+        fn databases(&self) -> Result<Vec<String>> {
+            unreachable!()
+        }
+
+        fn copy(&self, _: &str, _: &Path, _: &dyn Watch) -> Result<Box<dyn Feed>> {
+            unreachable!()
+        }
+
+        fn resume(&self, _: &str, _: &Path, _: &Database) -> Result<Box<dyn Feed>> {
+            unreachable!()
+        }
+
+        fn take_over(&self, _: &str, _: &Path, _: &Database) -> Result<()> {
+            unreachable!()
+        }
+    }
+
+    /// The first database cannot be shipped at the first attempt.
+    #[derive(Debug, Default)]
+    struct Flaky {
+        attempts: AtomicUsize,
+    }
+
+    impl Shipping for Flaky {
+        fn begin(&self, _: &str, db: &Database) -> Result<Box<dyn Ship>> {
+            assert!(db.is_replica(), "it accepts writes already, which nobody ships");
+            match self.attempts.fetch_add(1, Ordering::SeqCst) {
+                0 => Err(Error::new(ErrorKind::Io, "away")),
+                _ => Ok(Box::new(Ships)),
+            }
+        }
+
+        fn is_sync(&self) -> bool {
+            true
+        }
+    }
+
+    #[derive(Debug)]
+    struct Ships;
+
+    impl Ship for Ships {
+        fn when_shipped(&self, _: u64, shipped: Shipped) {
+            shipped(Ok(()));
+        }
+
+        fn failure(&self) -> Option<Error> {
+            None
+        }
+
+        fn refusal(&self) -> Option<Error> {
+            None
+        }
+
+        fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
+            Vec::new()
+        }
+
+        fn end(&self) -> Result<()> {
+            Ok(())
+        }
+
+        fn release(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_replica_that_is_promoted_is_shipped_before_it_accepts_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shipping, replicas) = (Arc::new(Flaky::default()), Arc::new(Replicas::new(Arc::new(Unasked))));
+        let mut databases = Databases::new(
+            dir.path(),
+            Budget::new(64 << 20),
+            Durability::Buffered,
+            4,
+            Some(Arc::clone(&shipping) as _),
+        )
+        .unwrap();
+        databases.follow(Arc::clone(&replicas));
+        let (open, _) = databases.create("a", None).unwrap();
+        assert!(open.db.is_replica() && open.ship().is_none());
+        replicas.promote();
+        databases.begin_writing().unwrap_err();
+        assert!(open.db.is_replica() && open.ship().is_none(), "it is neither shipped nor written to");
+        databases.begin_writing().unwrap();
+        assert!(!open.db.is_replica() && open.ship().is_some());
+        databases.begin_writing().unwrap();
+        assert_eq!(shipping.attempts.load(Ordering::SeqCst), 2, "it is shipped once");
+        drop(open);
+        databases.close_all().unwrap();
+    }
+
+    #[test]
+    fn a_pause_ends_with_its_thread() {
+        let end = End::default();
+        let begun = Instant::now();
+        end.pause(Duration::from_millis(20));
+        assert!(begun.elapsed() >= Duration::from_millis(20) && !end.is_over());
+        std::thread::scope(|scope| {
+            scope.spawn(|| end.pause(Duration::from_secs(600)));
+            end.set(true);
+        });
+        assert!(begun.elapsed() < Duration::from_secs(300));
     }
 }

@@ -24,6 +24,13 @@ struct Current {
     table: Option<Table>,
 }
 
+impl Current {
+    fn open(&self) -> Answer<Arc<Open>> {
+        let being_replaced = || Problem::busy("the database is being replaced by a new copy");
+        self.open.clone().ok_or_else(being_replaced)
+    }
+}
+
 /// Returns the options with which the table is created.
 fn options() -> TableOptions {
     TableOptions::with_layout(Layout::Lsm)
@@ -62,8 +69,7 @@ impl EntityTable {
     /// # Errors
     /// 503 while it is being replaced.
     pub fn open(&self) -> Answer<Arc<Open>> {
-        let being_replaced = || Problem::busy("the database is being replaced by a new copy");
-        self.current.load().open.clone().ok_or_else(being_replaced)
+        self.current.load().open()
     }
 
     /// Runs `with` on the handle that was used last; `None` if there is none.
@@ -73,28 +79,34 @@ impl EntityTable {
         Some(with(current.open.as_deref()?, current.table.as_ref()?))
     }
 
-    /// Returns a clone of the handle that was used last.
-    pub fn known(&self) -> Option<Table> {
-        self.current.load().table.clone()
+    /// Returns the default database, and a clone of the handle that was used last.
+    ///
+    /// # Errors
+    /// As for [`EntityTable::open`].
+    pub fn known(&self) -> Answer<(Arc<Open>, Option<Table>)> {
+        let current = self.current.load();
+        Ok((current.open()?, current.table.clone()))
     }
 
-    /// Returns the table, and creates it again if it was dropped. Waits for the disk.
-    pub fn made_again(&self) -> Answer<Table> {
+    /// Returns the table with its database, and creates it again if it was dropped. Waits for the disk.
+    pub fn made_again(&self) -> Answer<(Arc<Open>, Table)> {
         let open = self.open()?;
         let missing = || Problem::not_found(format!("there is no table {NAME:?}"));
         let table = table_of(&open)?.ok_or_else(missing)?;
-        self.current.store(Arc::new(Current { open: Some(open), table: Some(table.clone()) }));
-        Ok(table)
+        self.current.store(Arc::new(Current { open: Some(Arc::clone(&open)), table: Some(table.clone()) }));
+        Ok((open, table))
     }
 
     /// Runs `work` on the table. If the table was dropped, creates it and runs `work` on the new one.
     pub fn on_table<T>(&self, work: impl Fn(&Arc<Open>, &Table) -> Result<T>) -> Answer<T> {
-        let open = self.open()?;
-        let done = self.known().map(|table| work(&open, &table));
-        match done {
-            Some(Err(error)) if error.kind() == ErrorKind::Missing => Ok(work(&open, &self.made_again()?)?),
-            Some(done) => Ok(done?),
-            None => Ok(work(&open, &self.made_again()?)?),
+        let (open, known) = self.known()?;
+        if let Some(table) = known {
+            match work(&open, &table) {
+                Err(error) if error.kind() == ErrorKind::Missing => {}
+                done => return Ok(done?),
+            }
         }
+        let (open, table) = self.made_again()?;
+        Ok(work(&open, &table)?)
     }
 }

@@ -128,14 +128,16 @@ fn required(query: Option<&str>, name: &str) -> Answer<Vec<u8>> {
 
 async fn get(entity: Arc<EntityTable>, room: Arc<Room>, call: Call) -> Answer {
     let key = required(call.target().query(), "id")?;
-    let shared = Arc::clone(&entity);
     let reader = hand_off(move || {
-        shared.on_table(|open: &Arc<Open>, table: &Table| open.db.snapshot()?.value_reader(table, &key))
+        entity.on_table(|open: &Arc<Open>, table: &Table| {
+            let reader = open.db.snapshot()?.value_reader(table, &key)?;
+            Ok(reader.map(|reader| (reader, Arc::clone(open))))
+        })
     });
-    let Some(reader) = reader.await? else { return Ok(absent()) };
+    let Some((reader, open)) = reader.await? else { return Ok(absent()) };
     if reader.len_bytes() > WHOLE_BYTES {
         let permit = room.stream_permit().await?;
-        return Ok(LongValue::response(reader, entity.open()?, permit));
+        return Ok(LongValue::response(reader, open, permit));
     }
     Ok(found(room.body_of(hand_off(move || Ok(read_all(reader)?)).await?)?))
 }
@@ -158,10 +160,9 @@ async fn put(
             // The table may have been dropped. It could not be created again later.
             let there = move |open: &Arc<Open>, table: &Table| {
                 open.db.snapshot()?.contains(table, &id)?;
-                Ok(table.clone())
+                Ok((Arc::clone(open), table.clone()))
             };
-            let table = hand_off(move || shared.on_table(there)).await?;
-            let open = entity.open()?;
+            let (open, table) = hand_off(move || shared.on_table(there)).await?;
             long_value::put(open, table, key, begin, rest, durability, Conditions::default()).await?;
             None
         }
@@ -181,18 +182,16 @@ async fn change(
     change: Change,
     durability: Durability,
 ) -> Answer<Committed> {
-    let open = entity.open()?;
-    let write =
-        |table: Table, key: Vec<u8>, change: Change| open.writer.write(table, key, change, durability);
-    if let Some(table) = entity.known() {
-        match write(table, key.clone(), change.clone()).await {
+    let (open, known) = entity.known()?;
+    if let Some(table) = known {
+        match open.writer.write(table, key.clone(), change.clone(), durability).await {
             Err(problem) if problem.status == StatusCode::NOT_FOUND => {}
             done => return done,
         }
     }
     let shared = Arc::clone(entity);
-    let table = hand_off(move || shared.made_again()).await?;
-    write(table, key, change).await
+    let (open, table) = hand_off(move || shared.made_again()).await?;
+    open.writer.write(table, key, change, durability).await
 }
 
 async fn range(entity: Arc<EntityTable>, room: Arc<Room>, call: Call) -> Answer {

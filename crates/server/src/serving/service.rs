@@ -135,7 +135,7 @@ impl Service {
                     let (body, left) = lend(body, &head.headers);
                     let call = Call { uri: head.uri, headers: head.headers, captured: found.captured() };
                     let answer = match found.operation() {
-                        Some(operation) => run(&parts, operation, call, body, wanted).await,
+                        Some(operation) => run(&parts, operation, call, &uri, body, wanted).await,
                         None => {
                             // The unread rest comes back when the body is dropped.
                             drop(body);
@@ -175,17 +175,18 @@ fn min_commit(headers: &HeaderMap) -> Answer<Option<u64>> {
     number.map(Some).ok_or_else(wrong)
 }
 
-/// Runs an operation, after the database has the commit that is `wanted`.
+/// Runs an operation, after the database has the commit that is `wanted`. The call has the address `uri`.
 async fn run(
     parts: &Parts,
     operation: &Operation,
     call: Call,
+    uri: &Uri,
     body: RequestBody,
     wanted: Option<u64>,
 ) -> Answer {
     let database = match operation.access {
         Access::Default(_) => DEFAULT_DATABASE,
-        Access::Database(_) => call.target().database(),
+        Access::Database(_) => Target::new(uri, call.captured).database(),
         Access::Nothing | Access::Any | Access::All(_) => return (operation.run)(parts, call, body).await,
     };
     if let Some(commit) = wanted {
@@ -194,18 +195,18 @@ async fn run(
     if operation.method == "GET" || operation.method == "HEAD" {
         return (operation.run)(parts, call, body).await;
     }
-    let (writing, uri) = (Writing { database: database.to_owned() }, call.uri.clone());
-    let answer = writing.run(parts, (operation.run)(parts, call, body)).await;
+    let is_in_transaction = call.headers.contains_key(TRANSACTION);
+    let answer = write(parts, database, is_in_transaction, (operation.run)(parts, call, body)).await;
     // The engine refuses what a replica may not commit.
-    redirected(answer, parts.data.databases.replicas().map(|replicas| &**replicas), &uri)
+    redirected(answer, parts.data.databases.replicas().map(|replicas| &**replicas), uri)
 }
 
 /// Waits until the database has a commit.
 async fn has_commit(parts: &Parts, database: &str, commit: u64) -> Answer<()> {
-    let open = parts.data().database(database).await?;
     let begun = Instant::now();
     loop {
-        let newest = open.db.snapshot()?.commit_number();
+        // It is found again each time: a database in use cannot be replaced by a new copy, which may have the commit.
+        let newest = parts.data().database(database).await?.db.snapshot()?.commit_number();
         if newest >= commit {
             return Ok(());
         }
@@ -223,45 +224,52 @@ async fn has_commit(parts: &Parts, database: &str, commit: u64) -> Answer<()> {
     }
 }
 
-/// A request that may write to a database.
-struct Writing {
-    database: String,
-}
-
-impl Writing {
-    /// Refuses the request if another writer has taken over. In sync mode, its response waits until the commit is in
-    /// the bucket. The response names a commit that the database had after the write.
-    async fn run(self, parts: &Parts, work: Pending) -> Answer {
-        let data = parts.data();
-        let refusal = |open: &Open| open.ship().and_then(|ship| ship.refusal());
-        if parts.shipping != IsShipped::No
-            && let Some(error) = data.databases.with_open(&self.database, refusal).flatten()
-        {
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "fenced", error.to_string()));
-        }
-        let mut answer = work.await?;
-        let is_named = answer.headers().contains_key(COMMIT);
-        // The head of a longer response is sent before its statements are complete.
-        let is_complete = matches!(answer.body(), Body::Whole(_));
-        let is_in_sync = parts.shipping == IsShipped::InSync;
-        if (is_in_sync || (!is_named && is_complete))
-            && let Some(open) = data.databases.get_open(&self.database)
-        {
-            // The database may have been closed since, which does not undo the write.
-            let newest = open.db.snapshot().map(|snapshot| snapshot.commit_number());
-            if let Ok(newest) = &newest
-                && !is_named
-                && is_complete
-                && answer.status().is_success()
-            {
-                answer.headers_mut().insert(COMMIT, (*newest).into());
-            }
-            if is_in_sync && let Some(ship) = open.ship() {
-                is_shipped(ship, newest?).await?;
-            }
-        }
-        Ok(answer)
+/// Does the `work` of a request that may write to a database.
+///
+/// 1. The request is refused if another writer has taken over.
+/// 2. The response names a commit that the database had after the write, unless the handler has named one, the response
+///    begins before its statements are complete, or the write waits for the commit of its transaction.
+/// 3. In sync mode, the response waits until the commit is in the bucket.
+async fn write(parts: &Parts, database: &str, is_in_transaction: bool, work: Pending) -> Answer {
+    let databases = &parts.data.databases;
+    let refusal = |open: &Open| open.ship().and_then(|ship| ship.refusal());
+    if parts.shipping != IsShipped::No
+        && let Some(error) = databases.with_open(database, refusal).flatten()
+    {
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "fenced", error.to_string()));
     }
+    let newest = |open: &Open| Ok(open.db.snapshot()?.commit_number());
+    let before = match parts.shipping {
+        IsShipped::InSync => databases.with_open(database, newest).transpose()?,
+        IsShipped::No | IsShipped::Later => None,
+    };
+    let mut answer = work.await;
+    if let Ok(response) = &mut answer
+        && !is_in_transaction
+        && response.status().is_success()
+        && matches!(response.body(), Body::Whole(_))
+        && !response.headers().contains_key(COMMIT)
+        // The database may have been closed since, which does not undo the write.
+        && let Some(Ok::<_, Problem>(commit)) = databases.with_open(database, newest)
+    {
+        response.headers_mut().insert(COMMIT, commit.into());
+    }
+    if parts.shipping == IsShipped::InSync {
+        let open = match parts.data().database(database).await {
+            Ok(open) => open,
+            // It was dropped, or never created.
+            Err(problem) if problem.status == StatusCode::NOT_FOUND => return answer,
+            Err(problem) => return Err(problem),
+        };
+        let commit = newest(&open)?;
+        // A refusal may say what was stored before it, as that of an import in several transactions does.
+        if (answer.is_ok() || before != Some(commit))
+            && let Some(ship) = open.ship()
+        {
+            is_shipped(ship, commit).await?;
+        }
+    }
+    answer
 }
 
 /// Waits until a commit is in the bucket.
@@ -280,6 +288,7 @@ const MIN_COMMIT: HeaderName = HeaderName::from_static("pando-min-commit");
 const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 /// The interval at which it looks.
 const APPLIED_LOOK: Duration = Duration::from_millis(2);
+
 /// Returns the unread body of a request, unless its client waits for permission to send it.
 #[cold]
 fn left_of<B: http_body::Body>(request: Request<B>) -> Option<B> {

@@ -47,6 +47,17 @@ fn those_who_wait_share_puts() {
 }
 
 #[test]
+fn a_new_database_is_in_the_bucket_when_it_can_be_restored() {
+    let (store, model) = (Faulty::new(1), Model::new(1));
+    store.before_put("base/", || std::thread::sleep(Duration::from_millis(100)));
+    let shipper = start(&store, &model, sync());
+    assert!(!shipper.wait_for(0, Duration::from_millis(20)).unwrap(), "there is no base yet");
+    shipper.wait(0).unwrap();
+    assert_eq!(restored(&store, Goal::Newest).unwrap().1, model.history());
+    shipper.stop().unwrap();
+}
+
+#[test]
 fn commits_gather_for_the_interval() {
     let (store, model) = (Faulty::new(1), Model::new(1));
     let interval = Duration::from_millis(300);
