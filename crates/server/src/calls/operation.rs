@@ -66,7 +66,7 @@ pub struct Operation {
     /// The body, by its name in `routes::bodies`. Empty if the operation has no body.
     pub body: &'static str,
     /// The statuses in addition to those that every operation has.
-    pub answers: &'static [Meaning],
+    pub responses: &'static [Meaning],
     /// The content types of a successful response. Empty if the response has no body.
     pub content: &'static [&'static str],
     /// Whether the query may have any parameters, which are ignored. A link to a page may carry some.
@@ -104,7 +104,7 @@ impl Operation {
             summary,
             parameters: &[],
             body: "",
-            answers: &[],
+            responses: &[],
             content: &["application/json"],
             has_any_query: false,
             is_import: false,
@@ -134,8 +134,8 @@ impl Operation {
     }
 
     /// Sets the statuses.
-    pub const fn answers(mut self, answers: &'static [Meaning]) -> Self {
-        self.answers = answers;
+    pub const fn responses(mut self, responses: &'static [Meaning]) -> Self {
+        self.responses = responses;
         self
     }
 

@@ -17,7 +17,7 @@ const CHUNKS_KIB: usize = 128 << 10;
 const _: () = assert!(CHUNKS_KIB as u64 * 1024 > CHUNK_BYTES + (1 << 20), "and its key");
 
 /// The memory of values that were read as a whole, until their clients have received them.
-const ANSWERS_KIB: usize = 256 << 10;
+const RESPONSES_KIB: usize = 256 << 10;
 /// Shorter responses are not counted.
 const FREE_ANSWER_BYTES: usize = 64 << 10;
 
@@ -31,7 +31,7 @@ pub struct Room {
     /// The bounds of request bodies.
     pub reception: Reception,
     streams: Arc<Streams>,
-    answers: Arc<Semaphore>,
+    responses: Arc<Semaphore>,
     #[cfg(feature = "sql")]
     turns: Turns,
 }
@@ -54,7 +54,7 @@ impl Room {
         Room {
             reception: Reception::new(limits),
             streams: Streams::new(limits.streams, Arc::new(Semaphore::new(CHUNKS_KIB))),
-            answers: Arc::new(Semaphore::new(ANSWERS_KIB)),
+            responses: Arc::new(Semaphore::new(RESPONSES_KIB)),
             #[cfg(feature = "sql")]
             turns: Turns {
                 running: Arc::new(Semaphore::new(limits.statements)),
@@ -88,8 +88,8 @@ impl Room {
         }
         let busy =
             |_| Problem::busy("responses that clients have not read yet fill the memory reserved for them");
-        let kib = bytes.div_ceil(1024).min(ANSWERS_KIB) as u32;
-        Arc::clone(&self.answers).try_acquire_many_owned(kib).map_err(busy).map(Some)
+        let kib = bytes.div_ceil(1024).min(RESPONSES_KIB) as u32;
+        Arc::clone(&self.responses).try_acquire_many_owned(kib).map_err(busy).map(Some)
     }
 
     /// Reserves more memory for a response that has grown to `bytes` and has reserved `have_bytes`.
@@ -99,7 +99,7 @@ impl Room {
         have_bytes: usize,
         bytes: usize,
     ) -> Answer<Option<OwnedSemaphorePermit>> {
-        let most = ANSWERS_KIB * 1024;
+        let most = RESPONSES_KIB * 1024;
         match bytes.min(most).saturating_sub(have_bytes) {
             more if bytes <= FREE_ANSWER_BYTES || more == 0 => Ok(None),
             more => self.answer_memory(more.max(FREE_ANSWER_BYTES + 1)),
@@ -152,7 +152,7 @@ mod tests {
     use axum::http::StatusCode;
 
     #[test]
-    fn answers_that_nobody_takes_are_bounded() {
+    fn responses_that_nobody_takes_are_bounded() {
         let room = Room::new(&Limits::default());
         let held: Vec<Body> = (0..1000).map_while(|_| room.body_of(vec![7; 1 << 20]).ok()).collect();
         assert_eq!(held.len(), 256);

@@ -25,7 +25,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     |parts, call, _| Box::pin(run(parts.data(), call)),
 )
 .takes(&["reads", "scanned", "writes"])
-.answers(&[(200, "JSON"), MISSING])];
+.responses(&[(200, "JSON"), MISSING])];
 
 /// Handles GET `?reads=N&scanned=N&writes=N`: the costs if each table had so many operations. Without any of them, the
 /// counts since the database was opened are used.

@@ -41,7 +41,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     |parts, call, _| Box::pin(backup(parts.data(), parts.room(), call)),
 )
 .takes(&["since", "rate"])
-.answers(&[(200, "The backup"), MISSING, CONFLICT])
+.responses(&[(200, "The backup"), MISSING, CONFLICT])
 .sends(&["application/octet-stream"])];
 
 /// Handles GET: a hot backup, as `pando backup` writes it to a stream and `pando restore` reads it. `?since=...` asks

@@ -47,7 +47,7 @@ pub const OPERATIONS: &[Entry] = &[Entry::new(
 )
 .takes(&["durability", "transaction"])
 .receives("batch")
-.answers(&[(200, "JSON: the commit"), MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL])];
+.responses(&[(200, "JSON: the commit"), MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL])];
 
 /// The body of the request.
 #[derive(Debug, Deserialize)]

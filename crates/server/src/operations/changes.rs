@@ -41,7 +41,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     |parts, call, _| Box::pin(changes(parts.data(), parts.room(), call)),
 )
 .takes(&["after", "last-event-id", "changed", "prefix", "wait", "change_format"])
-.answers(&[(200, "The changes"), MISSING, (410, "The changes after `after` are no longer kept")])
+.responses(&[(200, "The changes"), MISSING, (410, "The changes after `after` are no longer kept")])
 .sends(&["application/x-ndjson", "text/event-stream", "application/octet-stream"])
 .ending_with_client()
 .timed()];

@@ -29,7 +29,7 @@ pub const OPERATIONS: &[Operation] = &[
         "List the databases that the token may use",
         |parts, call, _| Box::pin(all(parts.data(), parts.keeper(), call)),
     )
-    .answers(&[(200, "JSON")]),
+    .responses(&[(200, "JSON")]),
     Operation::new(
         "GET",
         "/v1/databases/{database}",
@@ -38,7 +38,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Get a database: its tables and counters",
         |parts, call, _| Box::pin(describe(parts.data(), call)),
     )
-    .answers(&[(200, "JSON"), MISSING]),
+    .responses(&[(200, "JSON"), MISSING]),
     Operation::new(
         "PUT",
         "/v1/databases/{database}",
@@ -48,7 +48,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, body| Box::pin(create(parts.data(), parts.room(), call, body)),
     )
     .receives("database")
-    .answers(&[(201, "Made"), (200, "It was there"), CONFLICT, TOO_LARGE, LATE, FULL]),
+    .responses(&[(201, "Made"), (200, "It was there"), CONFLICT, TOO_LARGE, LATE, FULL]),
     Operation::new(
         "DELETE",
         "/v1/databases/{database}",
@@ -57,7 +57,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Drop a database and everything in it",
         |parts, call, _| Box::pin(drop_database(parts.data(), call)),
     )
-    .answers(&[DONE, MISSING, CONFLICT]),
+    .responses(&[DONE, MISSING, CONFLICT]),
     Operation::new(
         "GET",
         "/v1/databases/{database}/options",
@@ -66,7 +66,7 @@ pub const OPERATIONS: &[Operation] = &[
         "List the options with their values and where they were set",
         |parts, call, _| Box::pin(look(parts.data(), call, options)),
     )
-    .answers(&[(200, "JSON"), MISSING]),
+    .responses(&[(200, "JSON"), MISSING]),
     Operation::new(
         "GET",
         "/v1/databases/{database}/stats",
@@ -75,7 +75,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Get counters and sizes",
         |parts, call, _| Box::pin(stats(parts.data(), call)),
     )
-    .answers(&[(200, "JSON"), MISSING]),
+    .responses(&[(200, "JSON"), MISSING]),
     Operation::new(
         "GET",
         "/v1/databases/{database}/readers",
@@ -84,7 +84,7 @@ pub const OPERATIONS: &[Operation] = &[
         "List open snapshots and transactions",
         |parts, call, _| Box::pin(look(parts.data(), call, readers)),
     )
-    .answers(&[(200, "JSON"), MISSING]),
+    .responses(&[(200, "JSON"), MISSING]),
 ];
 
 /// The options of a new database.

@@ -31,7 +31,7 @@ pub const OPERATIONS: &[Operation] = &[
     )
     .takes(&["kind", "seconds", "last", "form"])
     .timed()
-    .answers(&[(200, "The flame graph, or folded text"), CONFLICT, (501, "Not on this system")])
+    .responses(&[(200, "The flame graph, or folded text"), CONFLICT, (501, "Not on this system")])
     .sends(&["image/svg+xml", "text/plain"]),
     Operation::new(
         "GET",
@@ -44,7 +44,7 @@ pub const OPERATIONS: &[Operation] = &[
             Box::pin(ready(Ok(whole("application/json", slow))))
         },
     )
-    .answers(&[(200, "JSON")])
+    .responses(&[(200, "JSON")])
     .at_once(),
 ];
 

@@ -43,7 +43,7 @@ pub const OPERATIONS: &[Operation] = &[
     )
     .recalled_by(recall)
     .takes(&["if-match", "if-none-match", "transaction"])
-    .answers(&[VALUE, (304, "The client has it"), MISSING, CONFLICT, FAILED])
+    .responses(&[VALUE, (304, "The client has it"), MISSING, CONFLICT, FAILED])
     .sends(&["application/octet-stream"]),
     Operation::new(
         "HEAD",
@@ -54,7 +54,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, _| Box::pin(head(parts.data(), parts.room(), call)),
     )
     .takes(&["if-match", "if-none-match", "transaction"])
-    .answers(&[(200, "The key exists"), (304, "The client has it"), MISSING, CONFLICT, FAILED]),
+    .responses(&[(200, "The key exists"), (304, "The client has it"), MISSING, CONFLICT, FAILED]),
     Operation::new(
         "PUT",
         PATH,
@@ -65,7 +65,7 @@ pub const OPERATIONS: &[Operation] = &[
     )
     .takes(&["if-match", "if-none-match", "durability", "transaction"])
     .receives("value")
-    .answers(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
+    .responses(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
     Operation::new(
         "DELETE",
         PATH,
@@ -75,7 +75,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, _| Box::pin(delete(parts.data(), call)),
     )
     .takes(&["if-match", "if-none-match", "durability", "transaction"])
-    .answers(&[DONE, MISSING, CONFLICT, FAILED, FULL]),
+    .responses(&[DONE, MISSING, CONFLICT, FAILED, FULL]),
 ];
 
 /// Responds to a plain get if the value is in memory.

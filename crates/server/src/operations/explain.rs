@@ -32,7 +32,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     |parts, call, _| Box::pin(run(parts.data(), parts.room(), call)),
 )
 .takes(&["one_key", "start", "end", "prefix", "explained"])
-.answers(&[(200, "JSON: the steps"), MISSING])];
+.responses(&[(200, "JSON: the steps"), MISSING])];
 
 /// Handles GET `?key=K`, or `?start=S&end=E&prefix=P&limit=N`.
 async fn run(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {

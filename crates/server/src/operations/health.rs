@@ -29,7 +29,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Check that the process responds",
         |_, _, _| Box::pin(ready(Ok(whole("text/plain", "ok\n")))),
     )
-    .answers(&[(200, "It does")])
+    .responses(&[(200, "It does")])
     .sends(&["text/plain"])
     .with_any_query()
     .at_once(),
@@ -41,7 +41,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Check that the server accepts requests, including writes",
         |parts, _, _| Box::pin(readyz(parts.connections(), parts.data(), parts.entity.open())),
     )
-    .answers(&[(200, "It does"), (503, "It does not")])
+    .responses(&[(200, "It does"), (503, "It does not")])
     .sends(&["text/plain"])
     .with_any_query(),
     Operation::new(
@@ -53,7 +53,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, _| Box::pin(show_metrics(Figures::from_parts(parts), call)),
     )
     .takes(&["tables"])
-    .answers(&[(200, "Text, version 0.0.4")])
+    .responses(&[(200, "Text, version 0.0.4")])
     .sends(&["text/plain"]),
     Operation::new(
         "GET",
@@ -65,7 +65,7 @@ pub const OPERATIONS: &[Operation] = &[
             Box::pin(ready(Ok(whole("application/json", server(&Figures::from_parts(parts)).to_string()))))
         },
     )
-    .answers(&[(200, "JSON")])
+    .responses(&[(200, "JSON")])
     .at_once(),
 ];
 

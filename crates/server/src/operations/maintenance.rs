@@ -28,7 +28,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Write a checkpoint: merge all logged changes into the data file",
         |parts, call, _| Box::pin(checkpoint(parts.data(), parts.room(), call)),
     )
-    .answers(&[DONE, MISSING, FULL])
+    .responses(&[DONE, MISSING, FULL])
     .on_replicas(),
     Operation::new(
         "POST",
@@ -38,7 +38,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Shrink the files of the database",
         |parts, call, _| Box::pin(compact(parts.data(), parts.room(), call)),
     )
-    .answers(&[(200, "JSON"), MISSING, FULL])
+    .responses(&[(200, "JSON"), MISSING, FULL])
     .on_replicas(),
     Operation::new(
         "POST",
@@ -48,7 +48,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Verify everything on disk",
         |parts, call, _| Box::pin(check(parts.data(), parts.room(), call)),
     )
-    .answers(&[(200, "JSON: `sound`, and the problems found"), MISSING])
+    .responses(&[(200, "JSON: `sound`, and the problems found"), MISSING])
     .on_replicas(),
     Operation::new(
         "POST",
@@ -58,7 +58,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Sync: make every commit durable",
         |parts, call, _| Box::pin(sync(parts.data(), parts.room(), call)),
     )
-    .answers(&[DONE, MISSING])
+    .responses(&[DONE, MISSING])
     .on_replicas(),
 ];
 

@@ -14,20 +14,20 @@ pub const OPERATIONS: &[Operation] = &[
         let document = parts.document;
         Box::pin(async move { Ok(page("application/json", document().as_bytes())) })
     })
-    .answers(&[(200, "JSON")])
+    .responses(&[(200, "JSON")])
     .with_any_query()
     .at_once(),
     Operation::new("GET", "/docs", Access::Any, Kind::Other, "Read this document as a page", |_, _, _| {
         Box::pin(ready(Ok(page(HTML, include_bytes!("docs.html")))))
     })
-    .answers(&[(200, "A page")])
+    .responses(&[(200, "A page")])
     .sends(&["text/html"])
     .with_any_query()
     .at_once(),
     Operation::new("GET", "/", Access::Any, Kind::Other, "Open the dashboard", |_, _, _| {
         Box::pin(ready(Ok(page(HTML, include_bytes!("dashboard.html")))))
     })
-    .answers(&[(200, "A page")])
+    .responses(&[(200, "A page")])
     .sends(&["text/html"])
     .with_any_query()
     .at_once(),

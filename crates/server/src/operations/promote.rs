@@ -20,7 +20,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Make a replica a primary: it stops following, and accepts writes",
     |parts, _, _| Box::pin(promote(parts.followers.clone())),
 )
-.answers(&[
+.responses(&[
     (200, "JSON: the databases with their last commits"),
     (409, "The server did not begin as a replica"),
 ])

@@ -62,7 +62,7 @@ pub const OPERATIONS: &[Operation] = &[
         "value_bytes",
         "transaction",
     ])
-    .answers(&[
+    .responses(&[
         (200, "One record on each line; with a limit, the last line has a cursor if there are more"),
         MISSING,
         CONFLICT,
@@ -79,7 +79,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["durability"])
     .receives("records")
     .importing()
-    .answers(&[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
+    .responses(&[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
     Operation::new(
         "DELETE",
         PATH,
@@ -89,7 +89,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, _| Box::pin(delete(parts.data(), call)),
     )
     .takes(&["start", "end", "prefix", "durability", "transaction"])
-    .answers(&[DONE, MISSING, CONFLICT, FULL]),
+    .responses(&[DONE, MISSING, CONFLICT, FULL]),
 ];
 
 /// Returns the span to delete, which the request must name.

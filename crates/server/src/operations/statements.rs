@@ -20,7 +20,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 .receives("sql")
 .ending_with_client()
 .on_replicas()
-.answers(&[
+.responses(&[
     (200, "The results; in NDJSON the last line states whether all statements were completed"),
     MISSING,
     CONFLICT,

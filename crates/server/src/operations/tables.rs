@@ -34,11 +34,11 @@ pub const OPERATIONS: &[Operation] = &[
         "List tables",
         |parts, call, _| Box::pin(all(parts.data(), call)),
     )
-    .answers(&[(200, "JSON"), MISSING]),
+    .responses(&[(200, "JSON"), MISSING]),
     Operation::new("GET", TABLE, Access::Database(Scope::Read), Kind::Other, "A table", |parts, call, _| {
         Box::pin(look(parts.data(), call))
     })
-    .answers(&[(200, "JSON"), MISSING]),
+    .responses(&[(200, "JSON"), MISSING]),
     Operation::new(
         "PUT",
         TABLE,
@@ -48,7 +48,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, body| Box::pin(put(parts.data(), parts.room(), call, body)),
     )
     .receives("table")
-    .answers(&[(201, "Made"), (200, "It was there"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
+    .responses(&[(201, "Made"), (200, "It was there"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
     Operation::new(
         "PATCH",
         TABLE,
@@ -58,7 +58,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, body| Box::pin(patch(parts.data(), parts.room(), call, body)),
     )
     .receives("change")
-    .answers(&[(200, "JSON"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
+    .responses(&[(200, "JSON"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
     Operation::new(
         "DELETE",
         TABLE,
@@ -67,7 +67,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Drop a table and everything in it",
         |parts, call, _| Box::pin(drop_table(parts.data(), call)),
     )
-    .answers(&[DONE, MISSING, CONFLICT, FULL]),
+    .responses(&[DONE, MISSING, CONFLICT, FULL]),
 ];
 
 /// The options of a new table.

@@ -28,7 +28,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, body| Box::pin(begin(parts.data(), parts.room(), call, body)),
     )
     .receives("transaction")
-    .answers(&[
+    .responses(&[
         (201, "JSON: the transaction's token"),
         MISSING,
         TOO_LARGE,
@@ -44,7 +44,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Roll back a transaction",
         |parts, call, _| Box::pin(roll_back(parts.data(), call)),
     )
-    .answers(&[DONE, MISSING, CONFLICT]),
+    .responses(&[DONE, MISSING, CONFLICT]),
     Operation::new(
         "POST",
         "/v1/databases/{database}/transactions/{transaction}/commit",
@@ -53,7 +53,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Commit a transaction",
         |parts, call, _| Box::pin(commit(parts.data(), call)),
     )
-    .answers(&[(200, "JSON: the commit"), MISSING, CONFLICT, FULL]),
+    .responses(&[(200, "JSON: the commit"), MISSING, CONFLICT, FULL]),
 ];
 
 /// The options of a new transaction.

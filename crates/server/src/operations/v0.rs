@@ -55,7 +55,7 @@ pub const OPERATIONS: &[Operation] = &[
     )
     .recalled_by(recall)
     .takes(&["id"])
-    .answers(&[VALUE, MISSING])
+    .responses(&[VALUE, MISSING])
     .sends(&["application/octet-stream"]),
     Operation::new(
         "PUT",
@@ -67,7 +67,7 @@ pub const OPERATIONS: &[Operation] = &[
     )
     .takes(&["id"])
     .receives("value")
-    .answers(&[(201, "Stored"), TOO_LARGE, LATE, FULL])
+    .responses(&[(201, "Stored"), TOO_LARGE, LATE, FULL])
     .sends(&[]),
     Operation::new(
         "DELETE",
@@ -78,7 +78,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, _| Box::pin(delete(parts.entity(), parts.data.durability, call)),
     )
     .takes(&["id"])
-    .answers(&[(202, "Deleted, or was not there"), FULL])
+    .responses(&[(202, "Deleted, or was not there"), FULL])
     .sends(&[]),
     Operation::new(
         "GET",
@@ -89,7 +89,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, _| Box::pin(range(parts.entity(), parts.room(), call)),
     )
     .takes(&["from", "end"])
-    .answers(&[(200, "The records")])
+    .responses(&[(200, "The records")])
     .sends(&["application/octet-stream"]),
     Operation::new(
         "GET",
@@ -99,7 +99,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Check that the server responds",
         |_, _, _| Box::pin(ready(Ok(whole("text/plain; charset=utf-8", "serving\n")))),
     )
-    .answers(&[(200, "It does")])
+    .responses(&[(200, "It does")])
     .sends(&["text/plain"])
     .at_once(),
 ];

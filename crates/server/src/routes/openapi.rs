@@ -97,11 +97,11 @@ fn describe(operation: &Operation, method: &str, summary: &str) -> Value {
     let is_in_database = matches!(operation.access, Access::Default(_) | Access::Database(_));
     let late = is_in_database.then_some(&NOT_APPLIED);
     let elsewhere = operation.is_of_primary().then_some(&ELSEWHERE);
-    let answers = ALWAYS.iter().chain(elsewhere).chain(busy).chain(late).chain(operation.answers);
+    let meanings = ALWAYS.iter().chain(elsewhere).chain(busy).chain(late).chain(operation.responses);
     let reads_own_writes = is_in_database.then(|| parameter("min-commit"));
     let others = operation.parameters.iter().map(|name| parameter(name));
     let parameters: Vec<Value> = in_path.chain(others).chain(reads_own_writes).collect();
-    let responses: Map<String, Value> = answers
+    let responses: Map<String, Value> = meanings
         .map(|&(status, meaning)| (status.to_string(), response(operation, method, status, meaning)))
         .collect();
     let words = operation.path.split(['/', '{', '}', '.']).filter(|word| !word.is_empty());

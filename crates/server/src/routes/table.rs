@@ -81,7 +81,10 @@ mod tests {
             let Operation { method, path, .. } = *operation;
             assert!(seen.insert((method, path)), "{method} {path} twice");
             assert!(!operation.summary.is_empty(), "{method} {path}");
-            assert!(operation.answers.iter().any(|(status, _)| *status < 300), "{method} {path}: no success");
+            assert!(
+                operation.responses.iter().any(|(status, _)| *status < 300),
+                "{method} {path}: no success"
+            );
             let parameters: Vec<&str> = path.split('/').filter(|part| part.starts_with('{')).collect();
             let is_shown = |name: &&&str| ["{database}", "{table}"].contains(*name);
             let shown = parameters.iter().take_while(is_shown).count();

@@ -56,7 +56,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 ])
 .receives("rows")
 .importing()
-.answers(&[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL])];
+.responses(&[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL])];
 
 /// The parameters of an import. Any other one is an error: a misspelt `inset=true` would replace rows that must be
 /// kept.

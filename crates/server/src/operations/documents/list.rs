@@ -23,7 +23,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "List the typed tables with their columns, keys and indexes",
     |parts, call, _| Box::pin(all(parts.data(), call)),
 )
-.answers(&[(200, "JSON"), MISSING])];
+.responses(&[(200, "JSON"), MISSING])];
 
 /// Handles GET.
 async fn all(data: Arc<Data>, call: Call) -> Answer {

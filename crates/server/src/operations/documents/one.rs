@@ -33,7 +33,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, _| Box::pin(get(parts.data(), call)),
     )
     .takes(&["if-match", "if-none-match", "transaction"])
-    .answers(&[
+    .responses(&[
         (200, "JSON: one member for each column"),
         (304, "The client has it"),
         MISSING,
@@ -50,7 +50,7 @@ pub const OPERATIONS: &[Operation] = &[
     )
     .takes(&["if-match", "if-none-match", "durability", "transaction"])
     .receives("document")
-    .answers(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
+    .responses(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
     Operation::new(
         "DELETE",
         PATH,
@@ -60,7 +60,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, _| Box::pin(delete(parts.data(), call)),
     )
     .takes(&["if-match", "if-none-match", "durability", "transaction"])
-    .answers(&[DONE, MISSING, CONFLICT, FAILED, FULL]),
+    .responses(&[DONE, MISSING, CONFLICT, FAILED, FULL]),
 ];
 
 async fn get(data: Arc<Data>, call: Call) -> Answer {

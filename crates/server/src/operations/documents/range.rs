@@ -36,7 +36,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     |parts, call, _| Box::pin(scan(parts.data(), parts.room(), call)),
 )
 .takes(&["index", "first", "behind", "beginning", "reverse", "limit", "cursor", "lines", "transaction"])
-.answers(&[
+.responses(&[
     (200, "One document on each line; with a limit, the last line has a cursor if there are more"),
     MISSING,
     CONFLICT,

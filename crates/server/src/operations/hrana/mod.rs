@@ -42,7 +42,7 @@ const fn probe(path: &'static str, summary: &'static str) -> Operation {
     Operation::new("GET", path, READ, Kind::Other, summary, |parts, _, _| {
         Box::pin(run::probe(run::Door::of(parts)))
     })
-    .answers(&[(200, "It is"), MISSING, ABSENT])
+    .responses(&[(200, "It is"), MISSING, ABSENT])
 }
 
 const fn pipeline(path: &'static str, summary: &'static str) -> Operation {
@@ -51,7 +51,7 @@ const fn pipeline(path: &'static str, summary: &'static str) -> Operation {
 }
 
 const fn statements(path: &'static str, summary: &'static str, run: Run) -> Operation {
-    Operation::new("POST", path, READ, Kind::Sql, summary, run).ending_with_client().answers(&[
+    Operation::new("POST", path, READ, Kind::Sql, summary, run).ending_with_client().responses(&[
         (200, "The results, and the errors of statements"),
         MISSING,
         TOO_LARGE,
