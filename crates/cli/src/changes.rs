@@ -26,7 +26,7 @@ Examples:
   pando watch http://127.0.0.1:8080/shop
   pando watch http://127.0.0.1:8080/shop orders --from 1207 --prefix 2026-
   pando watch shop | jq 'select(.op == \"put\") | .key'
-  pando watch shop --consumer mails")]
+  pando watch http://127.0.0.1:8080/shop --consumer mails")]
 pub struct WatchArgs {
     #[command(flatten)]
     database: Existing,
@@ -35,8 +35,8 @@ pub struct WatchArgs {
     /// Begin after the commit of this number; 0: as far back as possible
     #[arg(long, value_name = "N", default_value_t = 0)]
     from: u64,
-    /// Begin after what the consumer NAME of a directory has acknowledged, and acknowledge what is printed, so that the
-    /// next run continues there; create the consumer at the newest commit if there is none. The log keeps what it needs
+    /// Begin after what the consumer NAME has acknowledged, and acknowledge what is printed, so that the next run
+    /// continues there; create the consumer at the newest commit if there is none. The log keeps what it needs
     #[arg(long, value_name = "NAME", conflicts_with = "from")]
     consumer: Option<String>,
     /// Print only keys that begin with PREFIX
@@ -55,11 +55,6 @@ const ASK_SECONDS: u32 = 1;
 /// Runs `pando watch`.
 pub fn run(args: &WatchArgs) -> Outcome {
     match Remote::find(&args.database.dir)? {
-        Some(_) if args.consumer.is_some() => {
-            let message = "--consumer works on a directory; of a server, keep the number of the last commit \
-                           and continue with --from";
-            Err(Failure::Usage(message.to_owned()))
-        }
         Some(remote) => follow(&remote, args),
         None => match &args.consumer {
             Some(name) => print_for(name, args),
@@ -139,18 +134,70 @@ fn follow(remote: &Remote, args: &WatchArgs) -> Outcome {
     if let Some(prefix) = &args.prefix {
         filter += &format!("&prefix={}", escape(prefix.as_bytes()));
     }
-    let (mut after, mut idle_seconds) = (args.from, 0);
+    let mut consumer = args.consumer.as_deref().map(|name| Acknowledging::begin(remote, name)).transpose()?;
+    let (mut after, mut idle_seconds) = (consumer.as_ref().map_or(args.from, |begun| begun.position), 0);
     while !is_over.load(Ordering::SeqCst) && args.wait.is_none_or(|wait| idle_seconds <= wait) {
         let path = format!("/changes?after={after}&wait={ASK_SECONDS}{filter}");
         let response = remote.ask("GET", &path, None)?;
-        let printed = print_lines(BufReader::new(response.into_body().into_reader()), &mut after, &is_over)?;
+        let lines = BufReader::new(response.into_body().into_reader());
+        let printed = print_lines(lines, &mut after, |commit| {
+            if let Some(consumer) = &mut consumer
+                && consumer.at.elapsed() >= ACKNOWLEDGE
+            {
+                consumer.acknowledge(commit)?;
+            }
+            Ok(is_over.load(Ordering::SeqCst))
+        })?;
+        if let Some(consumer) = &mut consumer {
+            // Commits that the filter left out are done as well.
+            consumer.acknowledge(after)?;
+        }
         idle_seconds = if printed { 0 } else { idle_seconds + ASK_SECONDS };
     }
     Ok(())
 }
 
-/// Prints the lines of complete commits and notes the last commit in `after`. Returns whether there were any.
-fn print_lines(lines: impl BufRead, after: &mut u64, is_over: &AtomicBool) -> Outcome<bool> {
+/// A consumer that a server keeps.
+struct Acknowledging<'r> {
+    remote: &'r Remote,
+    path: String,
+    /// The last commit that was acknowledged, and when.
+    position: u64,
+    at: Instant,
+}
+
+impl<'r> Acknowledging<'r> {
+    /// Finds or creates the consumer `name`.
+    fn begin(remote: &'r Remote, name: &str) -> Outcome<Self> {
+        let path = format!("/consumers/{}", escape(name.as_bytes()));
+        let mut begun = Acknowledging { remote, path, position: 0, at: Instant::now() };
+        begun.position = begun.put("")?;
+        Ok(begun)
+    }
+
+    fn put(&self, query: &str) -> Outcome<u64> {
+        let consumer = self.remote.ask_json("PUT", &format!("{}{query}", self.path))?;
+        let unreadable = || Failure::Failed("the server's response has no position".to_owned());
+        consumer.get("position").and_then(Value::as_u64).ok_or_else(unreadable)
+    }
+
+    fn acknowledge(&mut self, commit: u64) -> Outcome {
+        if commit > self.position {
+            self.put(&format!("?acknowledge={commit}"))?;
+            self.position = commit;
+        }
+        self.at = Instant::now();
+        Ok(())
+    }
+}
+
+/// Prints the lines of complete commits and notes the last commit in `after`. Calls `printed` with the number of each,
+/// which returns whether to end. Returns whether there were any lines.
+fn print_lines(
+    lines: impl BufRead,
+    after: &mut u64,
+    mut printed: impl FnMut(u64) -> Outcome<bool>,
+) -> Outcome<bool> {
     let (mut out, mut has_printed) = (output::stdout(), false);
     for line in lines.lines() {
         let line = line.map_err(|cause| Failure::system("read the server's response", cause))?;
@@ -168,7 +215,7 @@ fn print_lines(lines: impl BufRead, after: &mut u64, is_over: &AtomicBool) -> Ou
         if parsed["op"] == "commit" {
             out.flush().map_err(Failure::stdout)?;
             *after = parsed["commit"].as_u64().unwrap_or(*after);
-            if is_over.load(Ordering::SeqCst) {
+            if printed(*after)? {
                 break;
             }
         }
@@ -183,9 +230,8 @@ mod tests {
 
     #[test]
     fn the_place_moves_with_whole_commits() {
-        let never = AtomicBool::new(false);
         let mut after = 3;
-        let mut print = |lines: &str| print_lines(lines.as_bytes(), &mut after, &never);
+        let mut print = |lines: &str| print_lines(lines.as_bytes(), &mut after, |_| Ok(false));
         assert!(!print("{\"position\":5}\n").unwrap());
         let whole = "{\"commit\":7,\"op\":\"put\"}\n{\"commit\":7,\"op\":\"commit\"}\n";
         assert!(print(&format!("{whole}{{\"commit\":8,\"op\":\"put\"}}\n")).unwrap());

@@ -57,6 +57,10 @@ pub trait Feed: Send {
 
 /// What a feed looks at, and what it reports.
 pub trait Watch: Send + Sync {
+    /// Returns the id of the replica. It belongs to the directory, and is random, so that a source can tell replicas
+    /// apart.
+    fn replica(&self) -> &str;
+
     /// Returns whether the feed is to end.
     fn is_over(&self) -> bool;
 

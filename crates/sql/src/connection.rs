@@ -9,7 +9,7 @@ use crate::answer::to_owned;
 use crate::asking::{Asking, asking};
 use crate::catalog::{Engine, SqlTable};
 use crate::confine;
-use crate::ddl::Ddl;
+use crate::ddl::{self, Ddl};
 use crate::dml::{self, Dml};
 use crate::error::{Error, Result};
 use crate::lexer;

@@ -1,8 +1,8 @@
 //! Another server as the source of a replica: backups and the binary form of `GET .../changes`.
 //!
-//! A copy is made in this order, so that no commit is missing after it: the stream of changes is opened, then a backup
-//! is taken and restored, then the stream is read. The primary keeps its log from the commit on that is sent next.
-//! Changes that the backup has are skipped.
+//! A replica is a consumer of its primary's changes, so that the primary keeps what the replica still needs, also while
+//! it is away. A copy is made in this order, so that no commit is missing after it: the consumer is created, then a
+//! backup is taken and restored, then the changes after the backup are read.
 
 use crate::failure::{Failure, Outcome};
 use crate::remote::encrypted;
@@ -18,8 +18,8 @@ use ureq::{Agent, Body, SendBody};
 /// How long a stream of changes goes on without a change, in seconds. Then it is opened again, so that a replica ends
 /// within about this time.
 const WAIT_SECONDS: u32 = 1;
-/// The same for the stream that is open while a backup is taken.
-const COPYING_SECONDS: u32 = 86_400;
+/// How often the primary learns what it need not keep any longer. It syncs files for that.
+const ACKNOWLEDGE: Duration = Duration::from_secs(5);
 /// How often the primary is asked for its newest commit, and how often what was applied is synced.
 const LOOK: Duration = Duration::from_secs(1);
 /// The longest response that is read into memory.
@@ -95,15 +95,7 @@ impl Primary {
 
     /// Sends a request without a body.
     fn ask(&self, agent: &Agent, method: &str, path: &str) -> Result<Response<Body>> {
-        self.ask_after(agent, method, path, 0)
-    }
-
-    /// Sends a request that the server serves once it shows the commit `after`.
-    fn ask_after(&self, agent: &Agent, method: &str, path: &str, after: u64) -> Result<Response<Body>> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
-        if after > 0 {
-            request = request.header("pando-min-commit", after);
-        }
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
@@ -148,9 +140,19 @@ impl Primary {
         stats.get("last_commit").and_then(Value::as_u64).ok_or_else(unreadable)
     }
 
-    fn changes(&self, name: &str, after: u64, wait_seconds: u32) -> Result<Box<dyn Read + Send>> {
-        let path = format!("/v1/databases/{name}/changes?format=binary&after={after}&wait={wait_seconds}");
-        Ok(Box::new(self.ask(&self.streaming, "GET", &path)?.into_body().into_reader()))
+    /// Acknowledges the commit `applied` for a replica, or creates its consumer. A consumer that has fallen behind too
+    /// far is replaced, because only the replica can notice what it lacks.
+    fn acknowledge(&self, name: &str, replica: &str, applied: Option<u64>) -> Result<()> {
+        let consumer = format!("/v1/databases/{name}/consumers/replica-{replica}");
+        let query = applied.map_or_else(String::new, |commit| format!("?acknowledge={commit}"));
+        let path = format!("{consumer}{query}");
+        match self.ask(&self.asking, "PUT", &path) {
+            Err(error) if error.kind() == ErrorKind::TooOld => {
+                self.ask(&self.asking, "DELETE", &consumer)?;
+                self.ask(&self.asking, "PUT", &path).map(drop)
+            }
+            done => done.map(drop),
+        }
     }
 }
 
@@ -189,8 +191,9 @@ impl FromServer {
         Ok(FromServer { server, primary })
     }
 
-    fn feed(&self, name: &str, first: Box<dyn Read + Send>) -> Box<dyn Feed> {
-        Box::new(FromStream { server: self.server.clone(), name: name.to_owned(), first: Some(first) })
+    fn feed(&self, name: &str) -> Box<dyn Feed> {
+        let (server, name) = (self.server.clone(), name.to_owned());
+        Box::new(FromStream { server, name, looked: None, acknowledged: None })
     }
 }
 
@@ -212,25 +215,17 @@ impl Source for FromServer {
     }
 
     fn copy(&self, name: &str, dir: &Path, watch: &dyn Watch) -> Result<Box<dyn Feed>> {
-        let newest = self.server.newest(name)?;
-        watch.reached(newest);
-        // The stats may count a commit that waits for its flush.
-        self.server.ask_after(
-            &self.server.asking,
-            "GET",
-            &format!("/v1/databases/{name}/options"),
-            newest,
-        )?;
-        let changes = self.server.changes(name, newest, COPYING_SECONDS)?;
+        watch.reached(self.server.newest(name)?);
+        self.server.acknowledge(name, watch.replica(), None)?;
         let path = format!("/v1/databases/{name}/backup");
         let backup = self.server.ask(&self.server.copying, "GET", &path)?;
         let mut backup = Until { input: backup.into_body().into_reader(), watch };
         pando::restore_stream(&mut backup, dir)?;
-        Ok(self.feed(name, changes))
+        Ok(self.feed(name))
     }
 
-    fn resume(&self, name: &str, _: &Path, db: &Database) -> Result<Box<dyn Feed>> {
-        Ok(self.feed(name, self.server.changes_after(name, db)?))
+    fn resume(&self, name: &str, _: &Path, _: &Database) -> Result<Box<dyn Feed>> {
+        Ok(self.feed(name))
     }
 
     fn take_over(&self, _: &str, _: &Path, db: &Database) -> Result<()> {
@@ -243,13 +238,15 @@ impl Primary {
     /// Opens a stream after the last commit of `db`.
     fn changes_after(&self, name: &str, db: &Database) -> Result<Box<dyn Read + Send>> {
         let last = db.snapshot()?.commit_number();
-        self.changes(name, last, WAIT_SECONDS).map_err(|error| match error.kind() {
+        let path = format!("/v1/databases/{name}/changes?format=binary&after={last}&wait={WAIT_SECONDS}");
+        let response = self.ask(&self.streaming, "GET", &path).map_err(|error| match error.kind() {
             ErrorKind::Invalid => {
                 let message = format!("{name:?} has commit {last} here, which the primary may lack");
                 Error::new(ErrorKind::Mismatch, message).caused_by(error)
             }
             _ => error,
-        })
+        })?;
+        Ok(Box::new(response.into_body().into_reader()))
     }
 }
 
@@ -257,34 +254,50 @@ impl Primary {
 struct FromStream {
     server: Primary,
     name: String,
-    /// A stream that is open already.
-    first: Option<Box<dyn Read + Send>>,
+    /// When the primary was asked for its newest commit.
+    looked: Option<Instant>,
+    /// The last commit that was acknowledged, and when.
+    acknowledged: Option<(u64, Instant)>,
 }
 
 impl Feed for FromStream {
     fn run(&mut self, db: &Database, watch: &dyn Watch) -> Result<()> {
         while !watch.is_over() {
-            let (stream, is_first) = match self.first.take() {
-                Some(stream) => (stream, true),
-                None => (self.server.changes_after(&self.name, db)?, false),
-            };
-            let (server, name) = (&self.server, &self.name);
-            let mut looked = Looked { stream, server, name, db, watch, at: None, failure: None };
+            let stream = self.server.changes_after(&self.name, db)?;
+            let mut looked = Looked { stream, feed: self, db, watch, failure: None };
             match db.apply_changes(&mut looked) {
                 Ok(_) => {}
                 Err(_) if watch.is_over() => {}
-                // It is read no further after a silence. The next stream shows whether anything is wrong.
-                Err(error) if is_first && is_of_stream(&error) => {}
                 Err(error) => return Err(looked.failure.unwrap_or(error)),
             }
         }
-        Ok(())
+        // What was applied need not be kept while this replica is away.
+        self.acknowledge(db, watch).or_else(|_| Ok(()))
     }
 }
 
-/// Whether the bytes ended, rather than being refused.
-fn is_of_stream(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Io | ErrorKind::Corruption)
+impl FromStream {
+    /// Syncs what was applied, and asks the primary how far it is.
+    fn look(&mut self, db: &Database, watch: &dyn Watch) -> Result<()> {
+        db.sync()?;
+        watch.reached(self.server.newest(&self.name)?);
+        self.looked = Some(Instant::now());
+        if self.acknowledged.is_none_or(|(_, at)| at.elapsed() >= ACKNOWLEDGE) {
+            self.acknowledge(db, watch)?;
+        }
+        Ok(())
+    }
+
+    /// Acknowledges what was applied, which is synced before.
+    fn acknowledge(&mut self, db: &Database, watch: &dyn Watch) -> Result<()> {
+        let applied = db.snapshot()?.commit_number();
+        if self.acknowledged.is_none_or(|(commit, _)| commit < applied) {
+            db.sync()?;
+            self.server.acknowledge(&self.name, watch.replica(), Some(applied))?;
+            self.acknowledged = Some((applied, Instant::now()));
+        }
+        Ok(())
+    }
 }
 
 /// A backup that ends with the server.
@@ -302,23 +315,13 @@ impl<R: Read> Read for Until<'_, R> {
     }
 }
 
-/// A stream of changes. Every second, what was applied is synced, and the primary is asked how far it is.
+/// A stream of changes, during which the feed looks at the primary every second.
 struct Looked<'f> {
     stream: Box<dyn Read + Send>,
-    server: &'f Primary,
-    name: &'f str,
+    feed: &'f mut FromStream,
     db: &'f Database,
     watch: &'f dyn Watch,
-    at: Option<Instant>,
     failure: Option<Error>,
-}
-
-impl Looked<'_> {
-    fn look(&mut self) -> Result<()> {
-        self.db.sync()?;
-        self.watch.reached(self.server.newest(self.name)?);
-        Ok(())
-    }
 }
 
 impl Read for Looked<'_> {
@@ -326,13 +329,12 @@ impl Read for Looked<'_> {
         if self.watch.is_over() {
             return Err(io::Error::other("the server ends"));
         }
-        if self.at.is_none_or(|at| at.elapsed() >= LOOK) {
-            self.look().map_err(|error| {
+        if self.feed.looked.is_none_or(|at| at.elapsed() >= LOOK) {
+            self.feed.look(self.db, self.watch).map_err(|error| {
                 let text = error.to_string();
                 self.failure = Some(error);
                 io::Error::other(text)
             })?;
-            self.at = Some(Instant::now());
         }
         self.stream.read(bytes)
     }

@@ -197,13 +197,76 @@ fn a_running_replica_becomes_the_primary() {
     assert!(failure(pando(["promote", &url(&primary)]), 2).contains("did not begin as a replica"));
 }
 
+/// The consumers by which the primary knows its replicas.
+fn known_replicas(main: &Server) -> Vec<String> {
+    let consumers = json(&main.ask("GET", "/v1/databases/default/consumers", b""));
+    let name = |consumer: &serde_json::Value| consumer["name"].as_str().unwrap().to_owned();
+    consumers["consumers"].as_array().unwrap().iter().map(name).collect()
+}
+
+fn forget_replicas(main: &Server) {
+    for name in known_replicas(main) {
+        assert_eq!(main.ask("DELETE", &format!("/v1/databases/default/consumers/{name}"), b"").status, 204);
+    }
+}
+
+#[test]
+fn a_replica_that_was_away_continues_after_checkpoints_and_restarts_of_its_primary() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, copy, port) = (dir.path().join("primary"), dir.path().join("replica"), free_port());
+    let main = primary(&home, port, &[]);
+    let write = |main: &Server, round: u32| {
+        for n in 0..40 {
+            let target = format!("/v0/entity?id={round}-{n}");
+            assert_eq!(main.ask("PUT", &target, &[b'v'; 100 << 10]).status, 201);
+        }
+        assert_eq!(main.ask("POST", "/v1/databases/default/checkpoint", b"").status, 204);
+    };
+    write(&main, 0);
+    let other = replica(&copy, &url(&main));
+    assert_eq!(stat(&other, "replica_copies"), 1);
+    write(&main, 1);
+    await_level(&main, &other);
+    assert!(other.terminate().success());
+    // It has acknowledged everything before it ended, so it pins nothing of that.
+    let names = known_replicas(&main);
+    assert!(names.len() == 1 && names[0].starts_with("replica-"), "{names:?}");
+    let lag = |main: &Server| {
+        let metrics = main.ask("GET", "/metrics", b"").text().to_owned();
+        let line = format!("pando_consumer_lag_commits{{database=\"default\",consumer=\"{}\"}} ", names[0]);
+        metrics.lines().find_map(|found| found.strip_prefix(&line)?.parse::<u64>().ok()).unwrap()
+    };
+    assert_eq!(lag(&main), 0);
+    write(&main, 2);
+    main.kill();
+    let main = primary(&home, port, &[]);
+    write(&main, 3);
+    assert!(lag(&main) >= 80);
+    let other = replica(&copy, &url(&main));
+    await_level(&main, &other);
+    assert_eq!(stat(&other, "replica_copies"), 0, "it continued where it was");
+    assert!(export(&main) == export(&other));
+    assert_eq!(known_replicas(&main), names, "it is the same one");
+    // A replica whose consumer was deleted is not disturbed while it is connected, and creates it again.
+    forget_replicas(&main);
+    write(&main, 4);
+    await_level(&main, &other);
+    let begun = Instant::now();
+    while known_replicas(&main) != names {
+        assert!(begun.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(stat(&other, "replica_copies"), 0);
+}
+
 #[test]
 fn requests_that_wait_for_a_commit_do_not_keep_the_old_copy() {
     let dir = tempfile::tempdir().unwrap();
     let main = Server::start(&dir.path().join("primary"));
     assert_eq!(main.ask("PUT", "/v0/entity?id=a", b"1").status, 201);
     drop(replica(&dir.path().join("replica"), &url(&main)));
-    // The log that it needs is gone after these.
+    // The log that it needs is gone after these, because nobody says any longer that it is needed.
+    forget_replicas(&main);
     for n in 0..40 {
         assert_eq!(main.ask("PUT", &format!("/v0/entity?id=k{n}"), &[b'v'; 100 << 10]).status, 201);
     }

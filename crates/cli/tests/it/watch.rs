@@ -159,7 +159,72 @@ fn a_consumer_goes_on_where_it_stopped() {
     assert_eq!(lag, Some(2), "{metrics}");
     failure(pando(["watch", path, "--consumer", "mails"]), 4);
     let address = format!("http://{}", server.address);
-    assert!(failure(pando(["watch", &address, "--consumer", "m"]), 2).contains("--from"));
+    let watch =
+        |consumer: &str| keys(&text(pando(["watch", &address, "t", "--consumer", consumer, "--wait", "0"])));
+    // The server continues where the directory's command stopped, and keeps what it lacks.
+    assert_eq!(watch("mails"), ["c"]);
+    assert!(watch("mails").is_empty() && watch("new/one").is_empty());
+    text(pando(["put", &address, "t", "d", "v"]));
+    text(pando(["checkpoint", &address]));
+    assert_eq!((watch("mails"), watch("new/one")), (vec!["d".to_owned()], vec!["d".to_owned()]));
+    text(pando(["put", &address, "t", "e", "v"]));
     drop(server);
-    assert_eq!(keys(&text(pando(["watch", path, "--consumer", "mails"]))), ["c"]);
+    assert_eq!(keys(&text(pando(["watch", path, "--consumer", "mails"]))), ["e"]);
+}
+
+#[test]
+fn a_server_keeps_the_positions_of_consumers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, _) = started(dir.path());
+    let ask = |method: &str, path: &str| {
+        let reply = server.ask(method, &format!("/v1/databases/d{path}"), b"");
+        (reply.status, reply.text().to_owned())
+    };
+    let position = |(status, text): (u16, String)| {
+        let consumer: Value = serde_json::from_str(&text).unwrap();
+        (status, consumer["position"].as_u64().unwrap_or_else(|| panic!("{text}")))
+    };
+    assert_eq!(ask("GET", "/consumers"), (200, "{\"consumers\":[]}".to_owned()));
+    assert_eq!(ask("GET", "/consumers/mails").0, 404);
+    assert_eq!(ask("GET", "/changes?consumer=mails&wait=0").0, 404);
+    let (status, first) = position(ask("PUT", "/consumers/mails"));
+    assert_eq!(status, 201);
+    assert_eq!(position(ask("PUT", "/consumers/mails")), (200, first));
+    for key in ["a", "b", "c"] {
+        assert_eq!(server.ask("PUT", &format!("/v1/databases/d/tables/t/entries/{key}"), b"v").status, 201);
+    }
+    let seen = || -> Vec<u64> {
+        let text = ask("GET", "/changes?consumer=mails&wait=0").1;
+        let commits = lines(&text).into_iter().filter(|line| line["op"] == "commit");
+        commits.map(|line| line["commit"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(ask("POST", "/checkpoint").0, 204);
+    assert_eq!(seen(), [first + 1, first + 2, first + 3]);
+    assert_eq!(
+        position(ask("PUT", &format!("/consumers/mails?acknowledge={}", first + 2))),
+        (200, first + 2)
+    );
+    // It does not go back, nor to a commit that does not exist.
+    assert_eq!(position(ask("PUT", &format!("/consumers/mails?acknowledge={first}"))), (200, first + 2));
+    assert_eq!(ask("PUT", "/consumers/mails?acknowledge=99").0, 400);
+    assert_eq!(ask("PUT", "/consumers/mails?acknowledge=x").0, 400);
+    assert_eq!(ask("PUT", &format!("/consumers/{}", "n".repeat(101))).0, 400);
+    assert_eq!(ask("GET", "/changes?consumer=mails&after=1&wait=0").0, 400);
+    assert_eq!(seen(), [first + 3]);
+    // A client that connects again has seen more than the consumer acknowledged.
+    let last = (first + 3).to_string();
+    let again = server.ask_with(
+        "GET",
+        "/v1/databases/d/changes?consumer=mails&wait=0",
+        &[("last-event-id", &last)],
+        b"",
+    );
+    assert_eq!(again.text().lines().count(), 1, "{}", again.text());
+    server.kill();
+    let server = Server::start(dir.path());
+    let reply = server.ask("GET", "/v1/databases/d/consumers", b"");
+    let expected = json!({ "consumers": [{ "name": "mails", "position": first + 2, "is_lost": false }] });
+    assert_eq!(serde_json::from_slice::<Value>(&reply.body).unwrap(), expected);
+    assert_eq!(server.ask("DELETE", "/v1/databases/d/consumers/mails", b"").status, 204);
+    assert_eq!(server.ask("DELETE", "/v1/databases/d/consumers/mails", b"").status, 404);
 }

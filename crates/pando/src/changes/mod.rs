@@ -192,7 +192,6 @@ impl Database {
 /// Read with [`Consumer::changes`], do the work, then call [`Consumer::acknowledge`]. After a crash the changes that
 /// were not acknowledged are returned again. Work that is safe to repeat, or that stores the commit's number with its
 /// result, loses nothing and is effective once.
-/// nothing and does nothing twice.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {

@@ -16,6 +16,7 @@ use crate::data::names::is_name;
 use crate::data::replicas::{End, Progress, Replicas};
 use crate::data::v0::EntityTable;
 use crate::following::{Feed, Source};
+use crate::wire::digits::{hex, random};
 use crate::wire::problem::{Answer, Problem};
 use pando::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
@@ -26,7 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The file that marks the directory of a replica. It has the address that is followed.
+/// The file that marks the directory of a replica. Its first line is the address that is followed, its second line the
+/// id of the replica.
 const MARKER: &str = "replica";
 /// The pauses after errors: doubled each time, up to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
@@ -64,9 +66,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// # Errors
 /// `Io` if the file that says so cannot be read.
 pub fn followed_by(dir: &Path) -> Result<Option<String>> {
+    let lines = marker(dir)?;
+    Ok(lines.map(|lines| lines.lines().next().unwrap_or_default().trim().to_owned()))
+}
+
+fn marker(dir: &Path) -> Result<Option<String>> {
     let path = dir.join(MARKER);
     match fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io(format!("read {}", path.display()), error)),
     }
@@ -76,15 +83,24 @@ fn sync(dir: &Path) -> std::io::Result<()> {
     fs::File::open(dir)?.sync_all()
 }
 
-/// Marks `dir` as the directory of a replica.
-fn mark(dir: &Path, address: &str) -> Result<()> {
+/// Marks `dir` as the directory of a replica. Returns the id of the replica, which it keeps as long as the directory.
+fn mark(dir: &Path, address: &str) -> Result<String> {
     let path = dir.join(MARKER);
+    let id = match marker(dir)?.as_deref().and_then(|lines| lines.lines().nth(1)) {
+        Some(id) => id.to_owned(),
+        None => {
+            let mut bytes = [0; 8];
+            random(&mut bytes)?;
+            hex(&bytes)
+        }
+    };
     let written = fs::File::create(&path).and_then(|mut file| {
-        writeln!(file, "{address}")?;
+        writeln!(file, "{address}\n{id}")?;
         file.sync_all()?;
         sync(dir)
     });
-    written.map_err(|error| Error::io(format!("write {}", path.display()), error))
+    written.map_err(|error| Error::io(format!("write {}", path.display()), error))?;
+    Ok(id)
 }
 
 /// Removes the mark of a replica.
@@ -98,15 +114,20 @@ pub fn unmark(dir: &Path) -> Result<()> {
         .map_err(|error| Error::io(format!("remove {}", dir.join(MARKER).display()), error))
 }
 
-/// Checks that the directory is used as what it is, and marks it if it becomes a replica's.
+/// Checks that the directory is used as what it is, and marks it if it becomes a replica's. Returns the state of the
+/// replica that follows `source`.
 ///
 /// # Errors
 /// `Mismatch` if a replica's directory is to be a primary's, or the other way.
-pub fn check_role(databases: &Databases, dir: &Path, source: Option<&dyn Source>) -> Result<()> {
+pub fn check_role(
+    databases: &Databases,
+    dir: &Path,
+    source: Option<Arc<dyn Source>>,
+) -> Result<Option<Replicas>> {
     let shown = dir.display();
     match (followed_by(dir)?, source) {
-        (None, None) => Ok(()),
-        (Some(_), Some(source)) => mark(dir, source.address()),
+        (None, None) => Ok(None),
+        (Some(_), Some(source)) => Ok(Some(Replicas::new(mark(dir, source.address())?, source))),
         (Some(address), None) => {
             let message = format!(
                 "{shown} is a replica of {address}: serve it with --follow {address}, or make it a primary \
@@ -116,7 +137,7 @@ pub fn check_role(databases: &Databases, dir: &Path, source: Option<&dyn Source>
         }
         (None, Some(source)) => {
             if databases.names().map_err(Problem::into_error)?.is_empty() {
-                return mark(dir, source.address());
+                return Ok(Some(Replicas::new(mark(dir, source.address())?, source)));
             }
             let message = "it has databases of its own, which cannot follow: name a new or empty directory";
             Err(Error::new(ErrorKind::Mismatch, format!("{shown}: {message}")))

@@ -22,6 +22,8 @@ pub const KIND: &str = "replica";
 pub struct Replicas {
     /// The databases that it follows.
     pub source: Arc<dyn Source>,
+    /// The id of the replica.
+    id: Arc<str>,
     is_replica: AtomicBool,
     progress: Mutex<BTreeMap<String, Arc<Progress>>>,
 }
@@ -29,6 +31,7 @@ pub struct Replicas {
 /// How far a database follows. The feed reports here.
 #[derive(Debug)]
 pub struct Progress {
+    id: Arc<str>,
     inner: Mutex<Inner>,
     end: End,
 }
@@ -92,9 +95,9 @@ impl End {
 }
 
 impl Replicas {
-    /// Returns the state of a replica that begins to follow `source`.
-    pub fn new(source: Arc<dyn Source>) -> Self {
-        Replicas { source, is_replica: AtomicBool::new(true), progress: Mutex::default() }
+    /// Returns the state of a replica of this id that begins to follow `source`.
+    pub fn new(id: String, source: Arc<dyn Source>) -> Self {
+        Replicas { source, id: id.into(), is_replica: AtomicBool::new(true), progress: Mutex::default() }
     }
 
     /// Returns whether the server still follows.
@@ -128,7 +131,9 @@ impl Replicas {
     /// Returns the progress of the database `name`.
     pub fn progress(&self, name: &str) -> Arc<Progress> {
         let mut all = self.all();
-        Arc::clone(all.entry(name.to_owned()).or_insert_with(|| Arc::new(Progress::new())))
+        Arc::clone(
+            all.entry(name.to_owned()).or_insert_with(|| Arc::new(Progress::new(Arc::clone(&self.id)))),
+        )
     }
 
     /// Returns the lag of the database `name`, of which `db` is open.
@@ -149,10 +154,10 @@ impl Replicas {
 }
 
 impl Progress {
-    fn new() -> Self {
+    fn new(id: Arc<str>) -> Self {
         let inner =
             Inner { newest_commit: 0, level_at: Instant::now(), is_up: false, copies: 0, error: None };
-        Progress { inner: Mutex::new(inner), end: End::default() }
+        Progress { id, inner: Mutex::new(inner), end: End::default() }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -188,6 +193,10 @@ impl Progress {
 }
 
 impl Watch for Progress {
+    fn replica(&self) -> &str {
+        &self.id
+    }
+
     fn is_over(&self) -> bool {
         self.end.is_over()
     }
@@ -321,7 +330,8 @@ mod tests {
     #[test]
     fn a_replica_that_is_promoted_is_shipped_before_it_accepts_writes() {
         let dir = tempfile::tempdir().unwrap();
-        let (shipping, replicas) = (Arc::new(Flaky::default()), Arc::new(Replicas::new(Arc::new(Unasked))));
+        let (shipping, replicas) =
+            (Arc::new(Flaky::default()), Arc::new(Replicas::new(String::new(), Arc::new(Unasked))));
         let mut databases = Databases::new(
             dir.path(),
             Budget::new(64 << 20),

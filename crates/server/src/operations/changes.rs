@@ -16,6 +16,7 @@ use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::room::Room;
 use crate::limits::streams::StreamPermit;
+use crate::operations::consumers::find;
 use crate::send::changes::{Ended, change_lines};
 use crate::watch::observe::Kind;
 use crate::wire::pipe::{Stopped, Writer, pipe};
@@ -40,7 +41,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Follow the commits of a database: NDJSON, server-sent events, or bytes for a copy",
     |parts, call, _| Box::pin(changes(parts.data(), parts.room(), call)),
 )
-.takes(&["after", "last-event-id", "changed", "prefix", "wait", "change_format"])
+.takes(&["after", "consumer", "last-event-id", "changed", "prefix", "wait", "change_format"])
 .responses(&[(200, "The changes"), MISSING, (410, "The changes after `after` are no longer kept")])
 .sends(&["application/x-ndjson", "text/event-stream", "application/octet-stream"])
 .ending_with_client()
@@ -99,11 +100,20 @@ async fn changes(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let format = Format::choose(query, &call.headers)?;
     let wait = wait(query)?;
     let options = options(query, &call.headers)?;
+    let consumer = consumer(query)?;
     let open = data.database(target.database()).await?;
     let permit = room.stream_permit().await?;
     let begin = {
-        let db = open.db.clone();
-        move || Ok(db.changes_with(options)?)
+        let open = Arc::clone(&open);
+        // A client that connects again has its position itself.
+        let begins = !call.headers.contains_key("last-event-id");
+        move || match consumer {
+            Some(name) if begins => {
+                let position = find(&open, &name)?.position;
+                Ok(open.db.changes_with(options.after(position))?)
+            }
+            _ => Ok(open.db.changes_with(options)?),
+        }
     };
     let changes = hand_off(begin).await?;
     let (writer, reader) = pipe(Instant::now() + LONGEST);
@@ -120,6 +130,15 @@ fn wait(query: Option<&str>) -> Answer<Option<Duration>> {
     let wrong = || Problem::bad_request("`wait` must be a number of seconds");
     let seconds = raw_parameter(query, "wait").map(|digits| digits.parse::<u32>().map_err(|_| wrong()));
     Ok(seconds.transpose()?.map(|seconds| Duration::from_secs(seconds.into())))
+}
+
+/// Returns the name of the consumer after whose position the stream begins.
+fn consumer(query: Option<&str>) -> Answer<Option<String>> {
+    let Some(segment) = raw_parameter(query, "consumer") else { return Ok(None) };
+    if raw_parameter(query, "after").is_some() {
+        return Err(Problem::bad_request("`consumer` and `after` exclude each other"));
+    }
+    Ok(Some(crate::calls::target::table_name(segment)?.into_owned()))
 }
 
 fn options(query: Option<&str>, headers: &HeaderMap) -> Answer<ChangesOptions> {

@@ -2,7 +2,7 @@
 //!
 //! `v0`: the contract of one table. `entries`: single records. `ranges`: many records, and `upload`: imports. `batch`,
 //! `transaction`, `documents`, `statements` and `sql`, `hrana`, `tables`, `databases`, `maintenance` and `backup`,
-//! `changes`, `explain`, `advise`, `promote`: the operations of that name. `health`, `metrics` and `debug`: for
+//! `changes`, `consumers`, `explain`, `advise`, `promote`: the operations of that name. `health`, `metrics` and `debug`: for
 //! operators. `pages`: fixed pages.
 //!
 //! A handler finds a database and a table that are already open with one map look-up each, and hands everything else to
@@ -12,6 +12,7 @@ pub mod advise;
 pub mod backup;
 pub mod batch;
 pub mod changes;
+pub mod consumers;
 pub mod databases;
 pub mod debug;
 pub mod documents;

@@ -127,7 +127,7 @@ pub fn parameter(name: &str) -> Value {
         "reads" | "scanned" | "writes" => of_advice(name),
         "kind" | "seconds" | "last" | "form" => of_profile(name),
         "since" | "rate" => of_backup(name),
-        "after" | "changed" | "wait" | "change_format" => of_changes(name),
+        "after" | "consumer" | "acknowledge" | "changed" | "wait" | "change_format" => of_changes(name),
         "min-commit" => header(
             "pando-min-commit",
             "Wait until the database has this commit, for at most 5 seconds: the number in the header \
@@ -233,6 +233,15 @@ fn of_changes(name: &str) -> Value {
         "after" => {
             let number = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
             query("after", "Begin after the commit of this number; 0: as far back as possible", number)
+        }
+        "consumer" => {
+            let name = json!({ "type": "string", "minLength": 1, "maxLength": 100 });
+            query("consumer", "Begin after what this consumer has acknowledged", name)
+        }
+        "acknowledge" => {
+            let number = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
+            let meaning = "The commit up to which everything is done; one before the position has no effect";
+            query("acknowledge", meaning, number)
         }
         "changed" => {
             let several = json!({ "type": "array", "items": { "type": "string" } });

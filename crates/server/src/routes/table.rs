@@ -2,7 +2,7 @@
 
 use crate::calls::operation::Operation;
 use crate::operations::{
-    advise, backup, batch, changes, databases, debug, documents, entries, explain, health, hrana,
+    advise, backup, batch, changes, consumers, databases, debug, documents, entries, explain, health, hrana,
     maintenance, pages, promote, ranges, statements, tables, transaction, v0,
 };
 
@@ -18,6 +18,7 @@ const TABLE: &[&[Operation]] = &[
     maintenance::OPERATIONS,
     backup::OPERATIONS,
     changes::OPERATIONS,
+    consumers::OPERATIONS,
     batch::OPERATIONS,
     statements::OPERATIONS,
     hrana::OPERATIONS,

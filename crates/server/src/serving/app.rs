@@ -7,7 +7,6 @@ use crate::data::databases::{DEFAULT_DATABASE, Databases};
 use crate::data::followers::{Followers, check_role, copy_missing};
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
-use crate::data::replicas::Replicas;
 use crate::data::transactions::Transactions;
 use crate::data::v0::EntityTable;
 use crate::limits::connections::Connections;
@@ -42,9 +41,7 @@ impl App {
         let budget = Budget::new(config.memory_bytes.unwrap_or_else(share_bytes));
         let (most_open, shipping) = (limits.open_databases, config.shipping.clone());
         let mut databases = Databases::new(&config.dir, budget, config.durability, most_open, shipping)?;
-        let source = config.source.clone();
-        check_role(&databases, &config.dir, source.as_deref())?;
-        let replicas = source.map(|source| Arc::new(Replicas::new(source)));
+        let replicas = check_role(&databases, &config.dir, config.source.clone())?.map(Arc::new);
         let begun = match &replicas {
             Some(replicas) => {
                 databases.follow(Arc::clone(replicas));

@@ -28,7 +28,8 @@ pub fn promote(
     let _lock = DirLock::take(dir)?;
     let budget = Budget::new(memory_bytes.unwrap_or_else(share_bytes));
     let mut databases = Databases::new(dir, budget, Durability::Sync, 1, None)?;
-    databases.follow(Arc::new(Replicas::new(Arc::clone(&source))));
+    // Nobody learns of the id: the source is not followed any more.
+    databases.follow(Arc::new(Replicas::new(String::new(), Arc::clone(&source))));
     let promoted = take_over_all(&databases, &*source);
     databases.close_all()?;
     let promoted = promoted?;
