@@ -183,7 +183,7 @@ pub fn tables(args: &InspectArgs) -> Outcome {
     for table in snapshot.tables()? {
         let records = snapshot.approximate_len(&table)?;
         let words = [table.name(), table.layout().name(), table.compression().name()];
-        table_row(&mut rows, words, table.ttl(), records)?;
+        table_row(&mut rows, words, (table.ttl(), table.has_ttl_by_key()), records)?;
     }
     rows.finish().map(drop).map_err(Failure::stdout)
 }
@@ -193,10 +193,11 @@ const TABLE_COLUMNS: [&str; 5] = ["table", "layout", "ttl", "compression", "appr
 fn table_row(
     rows: &mut Rows<impl Write>,
     [name, layout, compression]: [&str; 3],
-    ttl: Option<Duration>,
+    (ttl, by_key): (Option<Duration>, bool),
     records: u64,
 ) -> Outcome {
-    let ttl = ttl.map_or("none".to_owned(), text::show_duration);
+    let others = if by_key { "by-key" } else { "none" };
+    let ttl = ttl.map_or(others.to_owned(), text::show_duration);
     let words = [name, layout, &ttl, compression].map(|word| Cell::Bytes(word.as_bytes()));
     let cells: Vec<Cell<'_>> = words.into_iter().chain([Cell::Number(records)]).collect();
     rows.row(&cells).map_err(Failure::stdout)
@@ -211,7 +212,8 @@ fn tables_remote(remote: &Remote, args: &InspectArgs) -> Outcome {
         let number = |name| table.get(name).and_then(Value::as_u64);
         let ttl = number("ttl_ms").map(Duration::from_millis);
         let records = number("approximate_entries").unwrap_or(0);
-        table_row(&mut rows, ["name", "layout", "compression"].map(word), ttl, records)?;
+        let by_key = table.get("ttl_by_key").and_then(Value::as_bool).unwrap_or_default();
+        table_row(&mut rows, ["name", "layout", "compression"].map(word), (ttl, by_key), records)?;
     }
     rows.finish().map(drop).map_err(Failure::stdout)
 }

@@ -117,6 +117,31 @@ impl CreateArgs {
     }
 }
 
+/// How long the entries of a table live.
+#[derive(Clone, Copy, Debug)]
+pub enum TableTtl {
+    /// So long after their put.
+    AfterPut(Duration),
+    /// Each as its put says.
+    ByKey,
+}
+
+impl TableTtl {
+    fn set(self, options: &mut TableOptions) {
+        match self {
+            TableTtl::AfterPut(ttl) => options.ttl = Some(ttl),
+            TableTtl::ByKey => options.ttl_by_key = true,
+        }
+    }
+}
+
+fn parse_ttl(text: &str) -> Result<TableTtl, String> {
+    if text == "by-key" {
+        return Ok(TableTtl::ByKey);
+    }
+    text::parse_duration(text).map(TableTtl::AfterPut)
+}
+
 /// Options of commands that make a missing table.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct TableArgs {
@@ -124,10 +149,10 @@ pub struct TableArgs {
     /// table exists [default: btree]
     #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<Layout>,
-    /// How long entries of a new table live, as in 90s, 36h or 30d; must match if the table exists [default: entries
-    /// never expire]
-    #[arg(long, value_name = "TIME", value_parser = text::parse_duration)]
-    pub ttl: Option<Duration>,
+    /// How long entries of a new table live, as in 90s, 36h or 30d, or by-key: as each put says; must match if the table
+    /// exists [default: entries never expire]
+    #[arg(long, value_name = "TIME", value_parser = parse_ttl)]
+    pub ttl: Option<TableTtl>,
     /// Compression of the pages of a new LSM table, lz4 or none; must match if the table exists [default: none]
     #[arg(long, value_name = "COMPRESSION")]
     pub compression: Option<Compression>,
@@ -140,11 +165,16 @@ impl TableArgs {
         // Options that are not given stay as they are.
         let as_it_is = |found: &Table| {
             let mut options = TableOptions::with_layout(self.layout.unwrap_or(found.layout()));
-            options.ttl = self.ttl.or(found.ttl());
+            match self.ttl {
+                Some(ttl) => ttl.set(&mut options),
+                None => (options.ttl, options.ttl_by_key) = (found.ttl(), found.has_ttl_by_key()),
+            }
             options.compression(self.compression.unwrap_or(found.compression()))
         };
         let mut options = TableOptions::with_layout(self.layout.unwrap_or_default());
-        options.ttl = self.ttl;
+        if let Some(ttl) = self.ttl {
+            ttl.set(&mut options);
+        }
         options.compression = self.compression.unwrap_or_default();
         let options = found.as_ref().map_or(options, as_it_is);
         Ok(db.ensure_table_with(name, &options)?)

@@ -1,7 +1,7 @@
 //! `put`, `get`, `delete` and `scan`: single records, and records in order.
 
 use crate::failure::{Failure, Outcome};
-use crate::open::{self, CreateArgs, Existing, TableArgs, WriteArgs};
+use crate::open::{self, CreateArgs, Existing, TableArgs, TableTtl, WriteArgs};
 use crate::output::{self, Cell, FormatArgs, Rows};
 use crate::remote::{self, Remote};
 use crate::{text, values};
@@ -10,6 +10,7 @@ use pando::Span;
 use std::io::{self, IsTerminal, Read, Write};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use ureq::http::header::IF_MATCH;
 
 #[derive(Args, Debug)]
@@ -17,7 +18,8 @@ use ureq::http::header::IF_MATCH;
 Examples:
   pando put shop fruit lemon yellow
   pando put shop photos lemon --file lemon.jpg
-  pando put shop bytes 00ff 0a0b --hex")]
+  pando put shop bytes 00ff 0a0b --hex
+  pando put shop sessions ann in --expires-in 30m")]
 pub struct PutArgs {
     /// The directory of the database, or its address on a server (http://HOST:PORT/DATABASE); created if it does not
     /// exist
@@ -35,6 +37,9 @@ pub struct PutArgs {
     /// Read KEY and VALUE as hexadecimal digits, two for each byte
     #[arg(long)]
     hex: bool,
+    /// Let the entry expire after this time, as in 90s, 36h or 30d; a new table is created with --ttl by-key
+    #[arg(long, value_name = "TIME", value_parser = text::parse_duration)]
+    expires_in: Option<Duration>,
     #[command(flatten)]
     options: TableArgs,
     #[command(flatten)]
@@ -114,17 +119,29 @@ pub fn put(args: &PutArgs) -> Outcome {
         (None, Some("-")) => values::input(Path::new("-"))?,
         (None, value) => Box::new(io::Cursor::new(bytes(value.unwrap_or_default(), args.hex)?)),
     };
+    let mut options = args.options;
+    if args.expires_in.is_some() {
+        options.ttl = options.ttl.or(Some(TableTtl::ByKey));
+    }
     if let Some(remote) = Remote::find(&args.dir)? {
-        remote.make_table(&args.table, args.options, args.create)?;
+        remote.make_table(&args.table, options, args.create)?;
         let durability = args.create.write.durability.name();
-        let entry = format!("{}?durability={durability}", Remote::entry(&args.table, &key));
+        let ttl = args.expires_in.map_or_else(String::new, |ttl| format!("&ttl_ms={}", ttl.as_millis()));
+        let entry = format!("{}?durability={durability}{ttl}", Remote::entry(&args.table, &key));
         return remote.ask("PUT", &entry, Some(&mut value)).map(drop);
     }
     let db = args.create.create(&args.dir)?;
-    let table = args.options.table(&db, &args.table)?;
+    let table = options.table(&db, &args.table)?;
     // `write` could run twice, but the input can be read only once. A single put has no conflict.
     let mut tx = db.begin()?;
-    tx.put_reader(&table, &key, &mut value)?;
+    match args.expires_in {
+        Some(ttl) => {
+            let mut writer = tx.value_writer_with_ttl(&table, &key, ttl)?;
+            io::copy(&mut value, &mut writer).map_err(|cause| Failure::system("store the value", cause))?;
+            writer.finish()?;
+        }
+        None => drop(tx.put_reader(&table, &key, &mut value)?),
+    }
     tx.commit()?;
     Ok(db.close()?)
 }

@@ -7,7 +7,7 @@
 //! Responses of the server are reported as the same command reports them for a directory, including the exit code.
 
 use crate::failure::{Failure, Outcome};
-use crate::open::{CreateArgs, TableArgs};
+use crate::open::{CreateArgs, TableArgs, TableTtl};
 use crate::text;
 use pando::{Error, ErrorKind};
 use serde_json::{Map, Value, json};
@@ -163,8 +163,12 @@ impl Remote {
             if let Some(layout) = options.layout {
                 wanted.insert("layout".to_owned(), layout.name().into());
             }
-            if let Some(ttl) = options.ttl {
-                wanted.insert("ttl_ms".to_owned(), (ttl.as_millis() as u64).into());
+            match options.ttl {
+                Some(TableTtl::AfterPut(ttl)) => {
+                    drop(wanted.insert("ttl_ms".to_owned(), (ttl.as_millis() as u64).into()));
+                }
+                Some(TableTtl::ByKey) => drop(wanted.insert("ttl_by_key".to_owned(), true.into())),
+                None => {}
             }
             if let Some(compression) = options.compression {
                 wanted.insert("compression".to_owned(), compression.name().into());

@@ -86,6 +86,7 @@ pub use store::figures::Figure;
 pub use store::memory::MemoryStats;
 pub use store::pacing::{Cause as DelayCause, Delays, PacingStats};
 pub use store::stats::{Stats, TableStats, Waits};
+pub use store::ttl::Expiry;
 pub use store::{
     OpenReader, Resident, Savepoint, Table, TransactionOptions, ValueReader, ValueRef, ValueWriter,
     is_database_file,

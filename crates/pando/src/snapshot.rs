@@ -2,6 +2,7 @@
 
 use crate::cursor::{Cursor, Range, Span};
 use base::Result;
+use store::ttl::Expiry;
 use store::{Resident, Table, ValueReader, ValueRef};
 
 /// A read-only view of everything that was acknowledged at one moment. It is `Send`, but not `Sync`: make another for
@@ -33,6 +34,15 @@ impl Snapshot {
     #[inline]
     pub(crate) fn new(inner: store::Snapshot) -> Self {
         Snapshot { inner }
+    }
+
+    /// Returns when the entry of `key` expires, counted from the time of this snapshot, or `None` if it does not exist.
+    /// A long value is not read. [`Transaction::put_with_ttl`](crate::Transaction::put_with_ttl) shows it.
+    ///
+    /// # Errors
+    /// `Invalid` if the table was not created with [`TableOptions::ttl_by_key`](crate::TableOptions::ttl_by_key).
+    pub fn expiry(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Expiry>> {
+        self.inner.expiry(table, key.as_ref())
     }
 
     /// Returns a copy of the value of `key`, or `None` if the key does not exist. O(log n).

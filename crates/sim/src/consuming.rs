@@ -3,7 +3,7 @@
 //! delivered again.
 
 use crate::beside::Trouble;
-use crate::model::{Bytes, Change, State};
+use crate::model::{BY_KEY_MS, Bytes, Change, State};
 use crate::workload::TABLES;
 use base::ErrorKind;
 use base::env::Random;
@@ -164,7 +164,10 @@ const ON_THE_WAY: [&str; 4] = ["~0", "~1", "~2", "~3"];
 
 /// Returns the changes that a commit made to tables as wholes.
 fn repeat_tables(changes: &[TableChange]) -> Result<Vec<Change>, Trouble> {
-    let ttl_ms = |table: &TableInfo| table.ttl().map(|ttl| ttl.as_millis() as u64);
+    let ttl_ms = |table: &TableInfo| match table.has_ttl_by_key() {
+        true => Some(BY_KEY_MS),
+        false => table.ttl().map(|ttl| ttl.as_millis() as u64),
+    };
     let (mut first, mut then) = (Vec::new(), Vec::new());
     for (at, change) in changes.iter().enumerate() {
         let table = match change {
@@ -187,7 +190,8 @@ fn repeat_tables(changes: &[TableChange]) -> Result<Vec<Change>, Trouble> {
             TableChange::Altered(table) => table,
         };
         let name = known(table.name())?;
-        if table.is_dated() {
+        // A TTL by key never changes.
+        if table.is_dated() && !table.has_ttl_by_key() {
             then.push(Change::SetTtl(name, ttl_ms(table), 0));
         }
         then.push(Change::SetLayout(name, table.layout()));
@@ -202,8 +206,8 @@ fn repeat(operation: Operation<'_>) -> Result<Option<Change>, Trouble> {
     Ok(Some(match operation {
         Operation::Table(_) => return Ok(None),
         Operation::Put { table, key, value } => {
-            let put_ms = value.put_ms().unwrap_or(0);
-            Change::Put(known(table.name())?, bytes(key), value.to_vec()?.into(), put_ms)
+            let date_ms = value.date_ms().unwrap_or(0);
+            Change::Put(known(table.name())?, bytes(key), value.to_vec()?.into(), date_ms)
         }
         Operation::Delete { table, key } => Change::Delete(known(table.name())?, bytes(key)),
         Operation::DeleteRange { table, start, end } => {

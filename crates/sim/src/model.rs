@@ -20,6 +20,9 @@ use txn::{Durability, Isolation};
 pub type Bytes = Arc<[u8]>;
 /// A record: its key, its value, and the time of its put.
 type Row = (Bytes, Bytes, u64);
+/// The TTL of tables in which each entry has its own.
+pub const BY_KEY_MS: u64 = 0;
+
 /// The records of a table in order, including those that have expired.
 type Rows = Vec<Row>;
 
@@ -36,7 +39,8 @@ struct Table {
 /// The life of a table's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Life {
-    /// The TTL in milliseconds; `None`: entries do not expire.
+    /// The TTL in milliseconds; `None`: entries do not expire. With [`BY_KEY_MS`], dates are those at which entries
+    /// expire.
     ttl_ms: Option<u64>,
     /// The oldest date that had not expired when the TTL was set.
     floor_ms: u64,
@@ -116,6 +120,19 @@ impl State {
     /// Returns whether a table exists and its entries have dates.
     pub fn is_dated(&self, table: &str) -> bool {
         self.tables.get(table).is_some_and(|table| table.life.is_some())
+    }
+
+    /// Returns whether a table exists and each of its entries has a TTL of its own.
+    pub fn has_ttl_by_key(&self, table: &str) -> bool {
+        let life = self.tables.get(table).and_then(|table| table.life);
+        life.is_some_and(|life| life.ttl_ms == Some(BY_KEY_MS))
+    }
+
+    /// Returns when the entry of a key expires, which may be in the past.
+    pub fn date(&self, table: &str, key: &[u8]) -> Option<u64> {
+        let table = self.tables.get(table)?;
+        let at = table.rows.binary_search_by(|row| (*row.0).cmp(key)).ok()?;
+        Some(table.rows[at].2)
     }
 
     /// Returns the value of a key.
@@ -210,7 +227,10 @@ impl State {
     pub fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
         let seen = snapshot.tables().map_err(|error| format!("listing the tables: {error:?}"))?;
         let named = |table: &store::Table| {
-            let ttl_ms = table.ttl().map(|ttl| ttl.as_millis() as u64);
+            let ttl_ms = match table.has_ttl_by_key() {
+                true => Some(BY_KEY_MS),
+                false => table.ttl().map(|ttl| ttl.as_millis() as u64),
+            };
             (table.name().to_owned(), table.id().0, table.layout(), table.compression(), ttl_ms)
         };
         let names: Vec<_> = seen.iter().map(named).collect();

@@ -1,10 +1,11 @@
 //! Runs the operations of scripts in the engine and in the model, and compares what they read.
 
-use crate::model::{Change, Draft, text};
+use crate::model::{BY_KEY_MS, Change, Draft, text};
 use crate::workload::{Op, PAGE_BYTES, TABLES};
 use base::{Error, ErrorKind};
 use std::fmt;
 use std::time::Duration;
+use store::ttl::{Expiry, Ttl};
 use store::{Compression, RequestedLayout, Table, Transaction};
 
 /// The reason why an operation failed.
@@ -43,6 +44,9 @@ pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), T
             };
             draft.read_key(name, key);
             same(op, found.as_deref(), draft.state.get(name, key, draft.now))?;
+            if let Some(table) = open_table(tx, draft, name)? {
+                check_expiry(tx, &table, draft, op, key)?;
+            }
         }
         Op::Scan(name, start, end, backward) => {
             if let Some(table) = open_table(tx, draft, name)? {
@@ -80,10 +84,12 @@ pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), T
         Op::SetTtl(name, ttl_ms) => {
             if let Some(table) = open_table(tx, draft, name)? {
                 let had_none = !draft.state.is_dated(name);
+                let by_key = draft.state.has_ttl_by_key(name);
                 match tx.set_ttl(&table, ttl_ms.map(Duration::from_millis)) {
                     // Nothing may have been written to it; all that is known here is that the table did not exist.
-                    Err(error) if had_none && error.kind() == ErrorKind::Invalid => {}
+                    Err(error) if (had_none || by_key) && error.kind() == ErrorKind::Invalid => {}
                     Err(error) => return Err(failed(error)),
+                    Ok(()) if by_key => return Err(Trouble::Wrong(format!("{op:?} of a TTL by key"))),
                     Ok(()) if had_none && ttl_ms.is_none() => {}
                     Ok(()) if had_none && !draft.state.range(name, b"", &[255], 0).is_empty() => {
                         return Err(Trouble::Wrong(format!("{op:?} of a table that has entries")));
@@ -144,17 +150,46 @@ fn make_table(tx: &mut Transaction, draft: &mut Draft, name: &'static str) -> Re
     }
     let (layout, ttl_ms) = (first_layout(name), first_ttl(name, draft.now));
     let compression = first_compression(name, layout, tx.store().page_bytes());
-    let table = tx
-        .create_table_with(name, layout, ttl_ms.map(Duration::from_millis), compression)
+    let ttl = ttl_ms.map(|ttl_ms| match ttl_ms {
+        BY_KEY_MS => Ok(Ttl::BY_KEY),
+        ttl_ms => Ttl::new(Duration::from_millis(ttl_ms)),
+    });
+    let table = ttl
+        .transpose()
+        .and_then(|ttl| tx.create_table_with(name, layout, ttl, compression))
         .map_err(|error| Trouble::Engine(format!("creating table {name}"), error))?;
     draft.write(Change::Create(name, table.id().0, layout, compression, ttl_ms));
     Ok(table)
 }
 
-/// Returns the TTL of a new table. Half of the tables have one, from a few turns to longer than most runs.
+/// Returns the TTL of a new table. Most tables have one, from a few turns to longer than most runs, or by key.
 fn first_ttl(name: &str, now: u64) -> Option<u64> {
     let at = TABLES.iter().position(|table| *table == name).unwrap_or(0) as u64;
-    [None, Some(12), None, Some(150), None, Some(4000)][(now / 8 + at) as usize % 6]
+    let by_key = Some(BY_KEY_MS);
+    [None, Some(12), by_key, None, Some(150), None, by_key, Some(4000)][(now / 8 + at) as usize % 8]
+}
+
+/// Returns the TTL of an entry in a table with a TTL by key; `None`: it never expires.
+fn ttl_of(value: &[u8]) -> Option<u64> {
+    [None, Some(3), Some(40), Some(3000)][value.len() % 4]
+}
+
+/// Checks when an entry expires.
+fn check_expiry(tx: &Transaction, table: &Table, draft: &Draft, op: &Op, key: &[u8]) -> Result<(), Trouble> {
+    let name = table.name();
+    if !draft.state.has_ttl_by_key(name) {
+        return Ok(());
+    }
+    let found = tx.expiry(table, key).map_err(|error| Trouble::Engine(described(op), error))?;
+    let expected =
+        draft.state.get(name, key, draft.now).and(draft.state.date(name, key)).map(|date| match date {
+            u64::MAX => Expiry::Never,
+            date => Expiry::In(Duration::from_millis(date - draft.now)),
+        });
+    if found == expected {
+        return Ok(());
+    }
+    Err(Trouble::Wrong(format!("{op:?}: it expires {found:?}, and should {expected:?}")))
 }
 
 /// Returns the compression of a new table. One of the LSM tables is compressed from the beginning, if pages are large
@@ -176,11 +211,20 @@ pub fn first_layout(name: &str) -> RequestedLayout {
 
 fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Result<(), Trouble> {
     let failed = |error| Trouble::Engine(described(op), error);
-    let now = tx.store().time_ms();
+    let by_key = draft.state.has_ttl_by_key(table.name());
+    let time_ms = tx.store().time_ms();
+    let now = if by_key { u64::MAX } else { time_ms };
     match op {
         Op::Put(name, key, value) => {
-            tx.put(table, key, value).map_err(failed)?;
-            draft.write(Change::Put(name, key.clone(), value.clone(), now));
+            let ttl = ttl_of(value).filter(|_| by_key);
+            match ttl {
+                Some(ttl) => {
+                    tx.put_with_ttl(table, key, value, Duration::from_millis(ttl)).map_err(failed)?
+                }
+                None => tx.put(table, key, value).map_err(failed)?,
+            }
+            let date = ttl.map_or(now, |ttl| time_ms + ttl);
+            draft.write(Change::Put(name, key.clone(), value.clone(), date));
         }
         Op::Load(name, records) => {
             tx.bulk_load(table, records.iter().cloned().map(Ok)).map_err(failed)?;
@@ -189,13 +233,19 @@ fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Res
             }
         }
         Op::Stream(name, key, value, piece_bytes, gives_up) => {
-            let mut writer = tx.value_writer(table, key).map_err(failed)?;
+            let ttl = ttl_of(value).filter(|_| by_key);
+            let date = ttl.map_or(now, |ttl| time_ms + ttl);
+            let writer = match ttl {
+                Some(ttl) => tx.value_writer_with_ttl(table, key, Duration::from_millis(ttl)),
+                None => tx.value_writer(table, key),
+            };
+            let mut writer = writer.map_err(failed)?;
             let pieces = value.chunks(*piece_bytes);
             let most = if *gives_up { pieces.len() - 1 } else { pieces.len() };
             pieces.take(most).try_for_each(|piece| writer.append(piece)).map_err(failed)?;
             if !gives_up {
                 let len = writer.finish().map_err(failed)?;
-                draft.write(Change::Put(name, key.clone(), value.clone(), now));
+                draft.write(Change::Put(name, key.clone(), value.clone(), date));
                 let read = tx.value_len(table, key).map_err(failed)?;
                 if (len, read) != (value.len() as u64, Some(len)) {
                     return Err(Trouble::Wrong(format!(

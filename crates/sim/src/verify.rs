@@ -180,7 +180,8 @@ pub fn go_on(recovered: &Recovered, disk: &SimDisk, run: &Run) -> Result<(), Str
     };
     let (key, value) = (Bytes::from(&b"afterwards"[..]), Bytes::from(vec![0xAF; 1500]));
     tx.put(&table, &key, &value).map_err(failed)?;
-    draft.change(&Change::Put(name, key, value, store.time_ms()))?;
+    let date = if draft.has_ttl_by_key(name) { u64::MAX } else { store.time_ms() };
+    draft.change(&Change::Put(name, key, value, date))?;
     let applied = tx.apply().map_err(failed)?;
     let ts = store.acknowledge(applied).map_err(failed)?.0;
     if ts != commits + 1 {

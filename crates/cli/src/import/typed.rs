@@ -8,7 +8,7 @@
 use super::ImportArgs;
 use super::items::{RecordFormat, open_input, progress};
 use crate::failure::{Failure, Outcome};
-use crate::open::TableArgs;
+use crate::open::{TableArgs, TableTtl};
 use crate::output::say;
 use crate::remote::{Remote, escape};
 use crate::text;
@@ -146,7 +146,7 @@ fn load(args: &ImportArgs, definition: Option<&Definition>, input: &mut impl Row
     let import = Import {
         table: &args.table,
         definition,
-        storage: storage(args.options),
+        storage: storage(args.options)?,
         upsert: args.typed.upsert,
         chunk_rows: args.typed.chunk,
         options: db.transaction_options(),
@@ -206,7 +206,7 @@ fn send(remote: &Remote, args: &ImportArgs, format: RowFormat, input: Box<dyn Re
     if let Some(rows) = typed.chunk {
         query.push_str(&format!("&chunk={rows}"));
     }
-    query.push_str(&stored_so(args.options));
+    query.push_str(&stored_so(args.options)?);
     let bar = bytes_sent();
     let path = format!("{}?{query}", Remote::documents(&args.table));
     // A missing table, or a token with too small a scope, is reported before anything is sent.
@@ -227,18 +227,28 @@ fn send(remote: &Remote, args: &ImportArgs, format: RowFormat, input: Box<dyn Re
     Ok(Remote::object(answer)?.get("records").and_then(serde_json::Value::as_u64).unwrap_or_default())
 }
 
-fn storage(options: TableArgs) -> Storage {
+/// Returns the storage options of a typed table.
+fn storage(options: TableArgs) -> Outcome<Storage> {
     let TableArgs { layout, ttl, compression } = options;
-    Storage { layout, ttl, compression }
+    let ttl = match ttl {
+        Some(TableTtl::ByKey) => {
+            let message =
+                "--ttl by-key: rows of a typed table have no TTL of their own; name a time for all of them";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        Some(TableTtl::AfterPut(ttl)) => Some(ttl),
+        None => None,
+    };
+    Ok(Storage { layout, ttl, compression })
 }
 
 /// Returns the storage options in the form of a server's query.
-fn stored_so(options: TableArgs) -> String {
-    let TableArgs { layout, ttl, compression } = options;
+fn stored_so(options: TableArgs) -> Outcome<String> {
+    let Storage { layout, ttl, compression } = storage(options)?;
     let layout = layout.map(|layout| format!("&layout={}", layout.name()));
     let ttl = ttl.map(|ttl| format!("&ttl_ms={}", ttl.as_millis()));
     let compression = compression.map(|compression| format!("&compression={}", compression.name()));
-    [layout, ttl, compression].into_iter().flatten().collect()
+    Ok([layout, ttl, compression].into_iter().flatten().collect())
 }
 
 /// Creates the database, as in a directory, if a table is to be created. An existing one must have the requested

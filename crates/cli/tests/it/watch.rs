@@ -184,7 +184,7 @@ fn a_server_keeps_the_positions_of_consumers() {
         let consumer: Value = serde_json::from_str(&text).unwrap();
         (status, consumer["position"].as_u64().unwrap_or_else(|| panic!("{text}")))
     };
-    assert_eq!(ask("GET", "/consumers"), (200, "{\"consumers\":[]}".to_owned()));
+    assert_eq!(ask("GET", "/consumers"), (200, "{\"consumers\":[]}\n".to_owned()));
     assert_eq!(ask("GET", "/consumers/mails").0, 404);
     assert_eq!(ask("GET", "/changes?consumer=mails&wait=0").0, 404);
     let (status, first) = position(ask("PUT", "/consumers/mails"));

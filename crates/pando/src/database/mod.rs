@@ -319,6 +319,22 @@ impl Database {
         self.write(|tx| tx.put(table, key.as_ref(), value.as_ref()))
     }
 
+    /// Sets `key` to `value` in a transaction of its own, in a table with a TTL by key. The entry expires once `ttl` has
+    /// passed; see [`Transaction::put_with_ttl`].
+    ///
+    /// # Errors
+    /// As for [`Transaction::put_with_ttl`].
+    #[track_caller]
+    pub fn put_with_ttl(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        self.write(|tx| tx.put_with_ttl(table, key.as_ref(), value.as_ref(), ttl))
+    }
+
     /// Deletes `key` in a transaction of its own. It is not an error if the key does not exist.
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
         self.write(|tx| tx.delete(table, key.as_ref()))

@@ -3,6 +3,7 @@
 use super::Database;
 use base::{Error, ErrorKind, Result};
 use std::time::Duration;
+use store::ttl::Ttl;
 use store::{Compression, RequestedLayout as Layout, Table};
 
 /// Options of a table, which stores all of them. [`Database::ensure_table_with`] rejects a table with other options.
@@ -13,6 +14,8 @@ pub struct TableOptions {
     pub layout: Layout,
     /// The time that an entry lives after its put; `None`: until it is deleted.
     pub ttl: Option<Duration>,
+    /// Whether each entry has a TTL of its own instead.
+    pub ttl_by_key: bool,
     /// The compression of the pages of an LSM table.
     pub compression: Compression,
 }
@@ -62,6 +65,24 @@ impl TableOptions {
         TableOptions { ttl: Some(ttl), ..self }
     }
 
+    /// Gives each entry a TTL of its own, which [`put_with_ttl`](crate::Transaction::put_with_ttl) sets. What is put
+    /// otherwise never expires. It costs 8 bytes for each entry, and cannot be changed later; a table has either this or
+    /// [`TableOptions::ttl`].
+    #[must_use]
+    pub fn ttl_by_key(self) -> Self {
+        TableOptions { ttl_by_key: true, ..self }
+    }
+
+    /// Returns the options' TTL as the store has it.
+    pub(crate) fn lives(&self) -> Result<Option<Ttl>> {
+        match (self.ttl, self.ttl_by_key) {
+            (None, false) => Ok(None),
+            (None, true) => Ok(Some(Ttl::BY_KEY)),
+            (Some(ttl), false) => Ttl::new(ttl).map(Some),
+            (Some(_), true) => Err(Error::invalid("a table has a TTL of its own or one by key, not both")),
+        }
+    }
+
     /// Sets the compression of leaves that merges write, for LSM tables only. It saves disk space, reads and writes,
     /// for a few microseconds each time a leaf is read from disk; pages in memory are not compressed. Each leaf is
     /// compressed by itself, and stored uncompressed if it does not get shorter.
@@ -93,6 +114,13 @@ impl TableOptions {
             let (stored, asked) = (table.layout(), self.layout);
             format!(
                 "table {name:?} has layout {stored}, but {asked} was asked for; change it with set_layout"
+            )
+        } else if table.has_ttl_by_key() != self.ttl_by_key {
+            let named = |by_key| if by_key { "a TTL by key" } else { "no TTL by key" };
+            let (stored, asked) = (named(table.has_ttl_by_key()), named(self.ttl_by_key));
+            format!(
+                "table {name:?} has {stored}, but {asked} was asked for; that cannot change, so copy the \
+                 entries into another table"
             )
         } else if table.ttl() != self.ttl {
             let named =

@@ -1,6 +1,7 @@
 //! Reads and writes of one transaction.
 
 mod commit;
+mod expiry;
 mod tables;
 
 #[cfg(feature = "aio")]

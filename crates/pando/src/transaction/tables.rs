@@ -16,9 +16,10 @@ impl Transaction {
     /// Creates a table. Like every other change, it becomes visible to others when the transaction commits.
     ///
     /// # Errors
-    /// `Exists` if there is already a table of this name; `Invalid` for a TTL of less than 1 ms.
+    /// `Exists` if there is already a table of this name; `Invalid` for a TTL of less than 1 ms, and for a TTL by table
+    /// and by key at once.
     pub fn create_table(&mut self, name: &str, options: &TableOptions) -> Result<Table> {
-        self.inner.create_table_with(name, options.layout, options.ttl, options.compression)
+        self.inner.create_table_with(name, options.layout, options.lives()?, options.compression)
     }
 
     /// Returns the table named `name`, and creates it with the default options if this transaction sees none. An

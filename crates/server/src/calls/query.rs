@@ -4,6 +4,7 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::{parameter, raw_parameter};
 use pando::{Durability, Span};
 use std::ops::Bound;
+use std::time::Duration;
 
 /// Parses a flag: present without a value, `true` or `false`.
 pub fn flag(query: Option<&str>, name: &str) -> Answer<bool> {
@@ -43,6 +44,13 @@ pub fn limit(query: Option<&str>) -> Answer<Option<u64>> {
 /// Returns the durability of a write: the request's, or the server's default `usual`.
 pub fn durability(query: Option<&str>, usual: Durability) -> Answer<Durability> {
     raw_parameter(query, "durability").map_or(Ok(usual), durability_of)
+}
+
+/// Returns how long the entry that is put lives; `None`: until it is deleted.
+pub fn entry_ttl(query: Option<&str>) -> Answer<Option<Duration>> {
+    let wrong = |_| Problem::bad_request("`ttl_ms` must be a whole number of milliseconds");
+    let digits = raw_parameter(query, "ttl_ms");
+    digits.map(|digits| digits.parse().map(Duration::from_millis).map_err(wrong)).transpose()
 }
 
 /// Parses the name of a durability.

@@ -17,7 +17,7 @@ use crate::wire::problem::{Answer, Problem};
 use bytes::Bytes;
 use pando::{Database, Durability, Error, Table, Transaction, TransactionOptions};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The largest change that is made at once. Copying a longer one takes longer than handing it to another thread.
@@ -39,6 +39,8 @@ const ATTEMPTS: u32 = 3;
 pub enum Change {
     /// The key gets this value.
     Put(Bytes),
+    /// The key gets this value, which expires once the time has passed.
+    PutFor(Bytes, Duration),
     /// The key is deleted if it exists.
     Delete,
 }
@@ -213,14 +215,19 @@ impl Writer {
 impl Change {
     fn len(&self) -> usize {
         match self {
-            Change::Put(value) => value.len(),
+            Change::Put(value) | Change::PutFor(value, _) => value.len(),
             Change::Delete => 0,
         }
     }
 
-    fn put(&self, tx: &mut Transaction, table: &Table, key: &[u8]) -> Result<(), Error> {
+    /// Makes the change in `tx`.
+    ///
+    /// # Errors
+    /// Those of the put or the delete.
+    pub fn put(&self, tx: &mut Transaction, table: &Table, key: &[u8]) -> Result<(), Error> {
         match self {
             Change::Put(value) => tx.put(table, key, value),
+            Change::PutFor(value, ttl) => tx.put_with_ttl(table, key, value, *ttl),
             Change::Delete => tx.delete(table, key),
         }
     }

@@ -5,7 +5,7 @@ use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE, VALUE};
 use crate::calls::operation::{Access, Operation};
 use crate::calls::parts::Parts;
-use crate::calls::query::durability;
+use crate::calls::query::{durability, entry_ttl};
 use crate::calls::target::Target;
 use crate::data::conditions::{Conditions, etag, etag_header, tag_of_long};
 use crate::data::held::{Data, commit, on_table, table_in};
@@ -23,8 +23,10 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{absent, done, found, not_modified};
 use axum::http::header::{CONTENT_LENGTH, ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use bytes::Bytes;
 use pando::{Durability, Table, Transaction, ValueReader};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The longest value that is sent from memory, with its ETag.
 const WHOLE_BYTES: u64 = 1 << 20;
@@ -63,7 +65,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Put a value; with a condition, compare and swap",
         |parts, call, body| Box::pin(put(parts.data(), parts.room(), call, body)),
     )
-    .takes(&["if-match", "if-none-match", "durability", "transaction"])
+    .takes(&["if-match", "if-none-match", "durability", "entry_ttl", "transaction"])
     .receives("value")
     .responses(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
     Operation::new(
@@ -205,6 +207,7 @@ fn whole(room: &Room, value: Vec<u8>, conditions: &Conditions, head_alone: bool)
 async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     let asked = Asked::parse(&call)?;
     let durability = durability(call.target().query(), data.durability)?;
+    let ttl = entry_ttl(call.target().query())?;
     let Asked { database, table: name, key, transaction, conditions } = asked;
     // This check comes before the body, so that no client sends megabytes to a missing table.
     let place = match &transaction {
@@ -220,7 +223,7 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
                 let _counted = counted;
                 let table = table_in(tx, &name)?;
                 conditions.check_in(tx, &table, &key)?;
-                Ok(tx.put(&table, &key, &value)?)
+                Ok(put_of(value, ttl).put(tx, &table, &key)?)
             };
             data.transactions.run(&database, &token, move |_, tx| put(tx)).await?;
             Ok(stored(None, &tag))
@@ -233,17 +236,25 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
         }
         (Received::Long(begin, rest), Some((open, table))) => {
             let _permit = room.stream_permit().await?;
-            let number = long_value::put(open, table, key, begin, rest, durability, conditions).await?;
+            let put = long_value::Put { table, key, ttl, durability, conditions };
+            let number = long_value::put(open, put, begin, rest).await?;
             Ok(done(Some(number)))
         }
         (Received::Whole(value, counted), Some((open, table))) => {
             let tag = etag(&value);
-            let asked = Asks { key, change: Change::Put(value), durability, conditions, counted };
+            let asked = Asks { key, change: put_of(value, ttl), durability, conditions, counted };
             let committed = change(open, table, asked).await?;
             let mut response = stored(Some(committed.number), &tag);
             slow::say(&mut response, committed.phases);
             Ok(response)
         }
+    }
+}
+
+fn put_of(value: Bytes, ttl: Option<Duration>) -> Change {
+    match ttl {
+        Some(ttl) => Change::PutFor(value, ttl),
+        None => Change::Put(value),
     }
 }
 
@@ -301,11 +312,7 @@ async fn change(open: Arc<Open>, table: Table, asked: Asks) -> Answer<Committed>
         let _counted = counted;
         let swap = |tx: &mut Transaction, table: &Table| {
             conditions.check_in(tx, table, &key)?;
-            match &change {
-                Change::Put(value) => tx.put(table, &key, value)?,
-                Change::Delete => tx.delete(table, &key)?,
-            }
-            Ok(())
+            Ok(change.put(tx, table, &key)?)
         };
         let swap = |table: &Table| commit(&open.db, durability, |tx| swap(tx, table));
         let ((), number) = on_table(&open, table, swap)?;

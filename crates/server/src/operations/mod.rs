@@ -1,6 +1,6 @@
 //! The handlers, each with its entry for the table of operations.
 //!
-//! `v0`: the contract of one table. `entries`: single records. `ranges`: many records, and `upload`: imports. `batch`,
+//! `v0`: the contract of one table. `entries`: single records; `expiry`: when they expire. `ranges`: many records, and `upload`: imports. `batch`,
 //! `transaction`, `documents`, `statements` and `sql`, `hrana`, `tables`, `databases`, `maintenance` and `backup`,
 //! `changes`, `consumers`, `explain`, `advise`, `promote`: the operations of that name. `health`, `metrics` and `debug`: for
 //! operators. `pages`: fixed pages.
@@ -17,6 +17,7 @@ pub mod databases;
 pub mod debug;
 pub mod documents;
 pub mod entries;
+pub mod expiry;
 pub mod explain;
 pub mod health;
 pub mod hrana;

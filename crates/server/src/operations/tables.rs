@@ -76,6 +76,7 @@ pub const OPERATIONS: &[Operation] = &[
 struct Options {
     layout: Option<String>,
     ttl_ms: Option<u64>,
+    ttl_by_key: Option<bool>,
     compression: Option<String>,
 }
 
@@ -147,7 +148,7 @@ pub fn list(db: &Database) -> Answer<Vec<Value>> {
     Ok(described.collect())
 }
 
-/// Returns the TTL of the table's entries in milliseconds; `None`: they do not expire.
+/// Returns the TTL of the table's entries in milliseconds; `None`: they do not expire, or each has its own.
 fn ttl_ms(table: &Table) -> Option<u64> {
     table.ttl().map(|ttl| ttl.as_millis() as u64)
 }
@@ -158,6 +159,7 @@ fn describe(snapshot: &Snapshot, table: &Table) -> Answer<Value> {
         "name": table.name(),
         "layout": layout_name(table.layout()),
         "ttl_ms": ttl_ms(table),
+        "ttl_by_key": table.has_ttl_by_key(),
         "compression": table.compression().name(),
         "approximate_entries": snapshot.approximate_len(table)?,
     }))
@@ -190,7 +192,8 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
     let layout = options.layout.as_deref().map(layout_of).transpose()?;
     let compression = options.compression.as_deref().map(compression_of).transpose()?;
     let open = data.database(&database).await?;
-    let wanted = RequestedOptions { layout, ttl: options.ttl_ms.map(Duration::from_millis), compression };
+    let ttl = options.ttl_ms.map(Duration::from_millis);
+    let wanted = RequestedOptions { layout, ttl, ttl_by_key: options.ttl_by_key, compression };
     let (is_new, described) = hand_off(move || create(&open, &name, wanted)).await?;
     Ok(json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &described))
 }
@@ -275,14 +278,16 @@ fn alter(
 struct RequestedOptions {
     layout: Option<Layout>,
     ttl: Option<Duration>,
+    ttl_by_key: Option<bool>,
     compression: Option<Compression>,
 }
 
 /// Creates the table, or finds one with these options.
 fn create(open: &Open, name: &str, wanted: RequestedOptions) -> Answer<(bool, Value)> {
-    let RequestedOptions { layout, ttl, compression } = wanted;
+    let RequestedOptions { layout, ttl, ttl_by_key, compression } = wanted;
     let mut options = TableOptions::with_layout(layout.unwrap_or_default());
     options.ttl = ttl;
+    options.ttl_by_key = ttl_by_key.unwrap_or_default();
     options.compression = compression.unwrap_or_default();
     let (is_new, table) = match open.db.create_table(name, &options) {
         Ok(table) => (true, table),
@@ -292,6 +297,7 @@ fn create(open: &Open, name: &str, wanted: RequestedOptions) -> Answer<(bool, Va
             let found = open.db.table(name)?.ok_or_else(gone)?;
             options.layout = layout.unwrap_or(found.layout());
             options.ttl = ttl.or(found.ttl());
+            options.ttl_by_key = ttl_by_key.unwrap_or(found.has_ttl_by_key());
             options.compression = compression.unwrap_or(found.compression());
             (false, open.db.ensure_table_with(name, &options)?)
         }

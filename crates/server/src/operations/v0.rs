@@ -163,7 +163,9 @@ async fn put(
                 Ok((Arc::clone(open), table.clone()))
             };
             let (open, table) = hand_off(move || shared.on_table(there)).await?;
-            long_value::put(open, table, key, begin, rest, durability, Conditions::default()).await?;
+            let conditions = Conditions::default();
+            let put = long_value::Put { table, key, ttl: None, durability, conditions };
+            long_value::put(open, put, begin, rest).await?;
             None
         }
     };

@@ -64,7 +64,12 @@ pub fn schemas() -> Map<String, Value> {
     let mut batch = object(json!({ "operations": { "type": "array", "items": { "oneOf": one_of } } }));
     batch["required"] = json!(["operations"]);
     let database = json!({ "page_bytes": { "enum": [4096, 8192, 16384, 32768, 65536, null] } });
-    let table = json!({ "layout": layout(), "ttl_ms": ttl(), "compression": compression() });
+    let table = json!({
+        "layout": layout(),
+        "ttl_ms": ttl(),
+        "ttl_by_key": { "type": "boolean" },
+        "compression": compression(),
+    });
     let change = json!({ "name": name, "layout": layout(), "ttl_ms": ttl(), "compression": compression() });
     let transaction = json!({
         "durability": { "enum": ["sync", "buffered", "lazy", null] },

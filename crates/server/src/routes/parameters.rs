@@ -140,7 +140,7 @@ pub fn parameter(name: &str) -> Value {
             json!({ "type": "string", "pattern": "^[0-9]+$" }),
         ),
         "lines" | "delimiter" | "insert" | "schema" | "made" | "unique" | "layout" | "ttl_ms"
-        | "compression" | "chunk" => of_rows(name),
+        | "entry_ttl" | "compression" | "chunk" => of_rows(name),
         "if-match" => {
             header("if-match", "Act only if the value has one of these tags; `*`: only if it exists", tags())
         }
@@ -287,6 +287,11 @@ fn of_rows(name: &str) -> Value {
         }
         "made" => query("index", "An index of the new table: its name and columns", indexes()),
         "unique" => query("unique", "A unique index of the new table: its name and columns", indexes()),
+        "entry_ttl" => {
+            let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX - 1 });
+            let meaning = "How long the entry lives, in milliseconds, in a table with `ttl_by_key`; without it, for ever";
+            query("ttl_ms", meaning, number)
+        }
         "layout" => {
             let words = json!({ "type": "string", "enum": ["btree", "lsm"] });
             query("layout", "The layout of the new table; must match if the table exists", words)

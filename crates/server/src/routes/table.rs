@@ -2,8 +2,8 @@
 
 use crate::calls::operation::Operation;
 use crate::operations::{
-    advise, backup, batch, changes, consumers, databases, debug, documents, entries, explain, health, hrana,
-    maintenance, pages, promote, ranges, statements, tables, transaction, v0,
+    advise, backup, batch, changes, consumers, databases, debug, documents, entries, expiry, explain, health,
+    hrana, maintenance, pages, promote, ranges, statements, tables, transaction, v0,
 };
 
 /// The entries, in the order in which the OpenAPI document has them.
@@ -31,6 +31,7 @@ const TABLE: &[&[Operation]] = &[
     explain::OPERATIONS,
     ranges::OPERATIONS,
     entries::OPERATIONS,
+    expiry::OPERATIONS,
 ];
 
 /// Returns every operation.

@@ -86,7 +86,7 @@ fn write_operation(operation: Operation<'_>, line: &mut Vec<u8>) -> pando::Resul
         Operation::Put { table, key, value } => {
             begin("put", table.name(), line);
             member("key", key, line);
-            write_value(value, line)?;
+            write_value(value, table.has_ttl_by_key(), line)?;
         }
         Operation::Delete { table, key } => {
             begin("delete", table.name(), line);
@@ -103,9 +103,13 @@ fn write_operation(operation: Operation<'_>, line: &mut Vec<u8>) -> pando::Resul
     Ok(())
 }
 
-fn write_value(value: ChangeValue<'_>, line: &mut Vec<u8>) -> pando::Result<()> {
-    if let Some(put_ms) = value.put_ms() {
-        let _ = write!(line, ",\"put_ms\":{put_ms}");
+/// Writes a value, and the time at which it was put, or with `by_key` expires.
+fn write_value(value: ChangeValue<'_>, by_key: bool, line: &mut Vec<u8>) -> pando::Result<()> {
+    match value.date_ms() {
+        Some(u64::MAX) if by_key => {}
+        Some(expires_ms) if by_key => drop(write!(line, ",\"expires_ms\":{expires_ms}")),
+        Some(put_ms) => drop(write!(line, ",\"put_ms\":{put_ms}")),
+        None => {}
     }
     match value.inline() {
         _ if value.len_bytes() > LONGEST_BYTES => {
@@ -140,6 +144,9 @@ fn write_options(table: &TableInfo, line: &mut Vec<u8>) {
     let _ = write!(line, ",\"layout\":\"{}\",\"compression\":\"{}\"", table.layout(), table.compression());
     if let Some(ttl) = table.ttl() {
         let _ = write!(line, ",\"ttl_ms\":{}", ttl.as_millis());
+    }
+    if table.has_ttl_by_key() {
+        line.extend_from_slice(b",\"ttl_by_key\":true");
     }
 }
 

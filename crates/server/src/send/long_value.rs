@@ -17,6 +17,7 @@ use std::io::Read;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -32,23 +33,29 @@ enum Piece {
     End,
 }
 
-/// Sets `key` to a body and returns the commit number. If the client disconnects before the end, or sends more than the
+/// A put of a body.
+pub struct Put {
+    pub table: Table,
+    pub key: Vec<u8>,
+    /// How long the entry lives; `None`: until it is deleted.
+    pub ttl: Option<Duration>,
+    pub durability: Durability,
+    pub conditions: Conditions,
+}
+
+/// Sets a key to a body and returns the commit number. If the client disconnects before the end, or sends more than the
 /// limit, nothing is stored.
-pub async fn put(
-    open: Arc<Open>,
-    table: Table,
-    key: Vec<u8>,
-    begin: Bytes,
-    mut rest: Incoming,
-    durability: Durability,
-    conditions: Conditions,
-) -> Answer<u64> {
+pub async fn put(open: Arc<Open>, put: Put, begin: Bytes, mut rest: Incoming) -> Answer<u64> {
+    let Put { table, key, ttl, durability, conditions } = put;
     let (pieces, mut coming) = mpsc::channel(PIECES_WAITING);
     let storing = hand_off(move || {
         let options = TransactionOptions { durability, ..open.db.transaction_options() };
         let mut tx = open.db.begin_with(&options)?;
         conditions.check_in(&tx, &table, &key)?;
-        let mut writer = tx.value_writer(&table, &key)?;
+        let mut writer = match ttl {
+            Some(ttl) => tx.value_writer_with_ttl(&table, &key, ttl)?,
+            None => tx.value_writer(&table, &key)?,
+        };
         loop {
             match coming.blocking_recv() {
                 Some(Piece::Bytes(bytes)) => writer.append(&bytes)?,

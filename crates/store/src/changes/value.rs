@@ -44,8 +44,9 @@ impl<'a> ChangeValue<'a> {
         self.stored_len() - self.front_bytes as u64
     }
 
-    /// Returns when the value was put, in milliseconds since 1970, if its table has a TTL.
-    pub fn put_ms(&self) -> Option<u64> {
+    /// Returns when the value was put, in milliseconds since 1970, if its table has a TTL. If that is a TTL by key,
+    /// returns when the entry expires; `u64::MAX`: never.
+    pub fn date_ms(&self) -> Option<u64> {
         if self.front_bytes == 0 {
             return None;
         }

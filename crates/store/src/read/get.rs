@@ -1,16 +1,17 @@
 //! The look-ups of a snapshot, and what each does with the value that [`Snapshot::resolve`] finds.
 
-use crate::read::handle::Table;
+use crate::read::handle::{Table, not_by_key};
 use crate::read::located::Located;
 use crate::read::resolve::{Consumer, Place};
 use crate::read::snapshot::Snapshot;
 use crate::read::value_ref::ValueRef;
-use crate::state::ttl::Reading;
+use crate::state::ttl::{Expiry, NEVER_MS, Reading};
 use base::env::Stopwatch;
 use base::latency::Cause;
 use base::slots::EpochGuard;
 use base::{LargeRef, Result, TableId};
 use page::Value;
+use std::time::Duration;
 
 impl Snapshot {
     /// Returns a copy of the value of `key`.
@@ -37,6 +38,31 @@ impl Snapshot {
     pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
         let reading = table.check(self)?;
         self.len_in(table.id(), reading, key)
+    }
+
+    /// Returns when the entry of `key` expires; `None` if it does not exist. A value outside the pages is not read.
+    ///
+    /// # Errors
+    /// [`Invalid`](base::ErrorKind::Invalid) if the table has no TTL by key.
+    pub fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>> {
+        let reading = table.check(self)?;
+        if !reading.is_by_key() {
+            return Err(not_by_key(table));
+        }
+        Ok(self.date_in(table.id(), reading, key)?.map(|date| self.expiry_at(date)))
+    }
+
+    /// Returns when an entry expires that has this date, seen from the time of the snapshot.
+    pub(crate) fn expiry_at(&self, until_ms: u64) -> Expiry {
+        match until_ms {
+            NEVER_MS => Expiry::Never,
+            until_ms => Expiry::In(Duration::from_millis(until_ms.saturating_sub(self.time_ms()))),
+        }
+    }
+
+    pub(crate) fn date_in(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Option<u64>> {
+        self.count_get(table);
+        self.resolve(self.call()?, table, key, Date(reading))
     }
 
     /// Returns whether `key` exists.
@@ -167,6 +193,22 @@ impl<'s> Consumer<'s> for Length {
     #[inline(always)]
     fn large(self, large: LargeRef, _: EpochGuard<'s>) -> Result<Option<u64>> {
         self.0.len_bytes(Value::Large(large))
+    }
+}
+
+struct Date(Reading);
+
+impl<'s> Consumer<'s> for Date {
+    type Output = u64;
+
+    #[inline(always)]
+    fn value(self, stored: &[u8], _: Place<'_, 's>) -> Result<Option<u64>> {
+        self.0.date(Value::Inline(stored))
+    }
+
+    #[inline(always)]
+    fn large(self, large: LargeRef, _: EpochGuard<'s>) -> Result<Option<u64>> {
+        self.0.date(Value::Large(large))
     }
 }
 

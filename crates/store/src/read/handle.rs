@@ -3,7 +3,7 @@
 use crate::read::snapshot::Snapshot;
 use crate::state::catalog::{Compression, RequestedLayout, TableRow};
 use crate::state::store::Store;
-use crate::state::ttl::Reading;
+use crate::state::ttl::{Reading, Ttl};
 use base::{CommitTs, DatabaseId, Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -72,9 +72,15 @@ impl Table {
         self.inner.row.layout
     }
 
-    /// Returns how long entries lived when this handle was opened; `None`: they do not expire.
+    /// Returns how long entries lived when this handle was opened; `None`: they do not expire, or each has a TTL of its
+    /// own.
     pub fn ttl(&self) -> Option<Duration> {
         self.inner.row.ttl?.duration()
+    }
+
+    /// Returns whether each entry of the table has a TTL of its own.
+    pub fn has_ttl_by_key(&self) -> bool {
+        self.inner.row.ttl.is_some_and(Ttl::is_by_key)
     }
 
     /// Returns how merges compress leaves of the table, when this handle was opened.
@@ -168,6 +174,12 @@ impl Table {
         );
         Err(Error::new(ErrorKind::Missing, message))
     }
+}
+
+#[cold]
+pub(crate) fn not_by_key(table: &Table) -> Error {
+    let name = table.name();
+    Error::invalid(format!("entries of table {name:?} have no TTL of their own: create it with a TTL by key"))
 }
 
 /// A table that the transaction has used.

@@ -38,7 +38,7 @@ impl<'a> Shortcut<'a> {
     fn oldest_ms(&self) -> u64 {
         match self.reading {
             Reading::Plain => 0,
-            Reading::Dated { oldest_ms } => oldest_ms,
+            Reading::Dated { oldest_ms, .. } => oldest_ms,
         }
     }
 

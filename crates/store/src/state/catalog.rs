@@ -184,7 +184,9 @@ impl TableRow {
                     _ => return None,
                 }
             }
-            (id >= TableId::FIRST_USER && row.ttl.is_none_or(|ttl| ttl.ms > 0)).then_some(row)
+            // With a TTL by key there is nothing that a floor could keep expired.
+            let is_sound = row.ttl.is_none_or(|ttl| !ttl.is_by_key() || ttl == Ttl::BY_KEY);
+            (id >= TableId::FIRST_USER && is_sound).then_some(row)
         })();
         let name = String::from_utf8_lossy(name);
         row.ok_or_else(|| {
@@ -241,7 +243,9 @@ mod tests {
         }
         let misplaced = [&compressed.encode()[..], &bytes[5..]].concat();
         assert!(TableRow::decode(b"t", &misplaced).is_err(), "out of order");
-        let never = TableRow { ttl: Some(Ttl { ms: 0, floor_ms: 0 }), ..row };
-        assert!(TableRow::decode(b"t", &never.encode()).is_err());
+        let by_key = TableRow { ttl: Some(Ttl::BY_KEY), ..row };
+        assert_eq!(TableRow::decode(b"t", &by_key.encode()).unwrap(), by_key);
+        let forged = TableRow { ttl: Some(Ttl { floor_ms: 7, ..Ttl::BY_KEY }), ..row };
+        assert!(TableRow::decode(b"t", &forged.encode()).is_err());
     }
 }

@@ -2,6 +2,7 @@
 //! record.
 
 use crate::state::catalog::{Compression, RequestedLayout, TableRow};
+use crate::state::ttl::Ttl;
 use base::op::{Decoder, Op};
 use base::{Error, Result, TableId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,9 +37,14 @@ impl TableInfo {
         self.row.ttl.is_some()
     }
 
-    /// Returns how long entries live; `None`: until they are deleted.
+    /// Returns how long entries live; `None`: until they are deleted, or each has a TTL of its own.
     pub fn ttl(&self) -> Option<Duration> {
         self.row.ttl?.duration()
+    }
+
+    /// Returns whether each entry has a TTL of its own.
+    pub fn has_ttl_by_key(&self) -> bool {
+        self.row.ttl.is_some_and(Ttl::is_by_key)
     }
 
     /// Returns how merges compress its leaves.

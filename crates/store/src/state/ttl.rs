@@ -21,7 +21,11 @@
 //!    of the checkpoint before (`Store::dropping_time_ms`). During a recovery, when newer rows may follow, nothing is
 //!    dropped.
 //!
-//! The reasons are in docs/decisions/0024-ttl.md and 0031-time-of-a-database.md.
+//! 6. *A TTL by key*: in a table of this kind the 8 bytes are the time at which the entry expires, or [`NEVER_MS`]. The
+//!    row has the TTL 0, by which rule 2 reads them correctly: what is put at a time with this TTL has expired then.
+//!    Whether a table has a TTL by key never changes.
+//!
+//! The reasons are in docs/decisions/0024-ttl.md, 0031-time-of-a-database.md and 0041-ttl-by-key.md.
 
 use crate::state::catalog::TableRow;
 use base::op::{Decoder, Op};
@@ -33,10 +37,22 @@ use std::time::Duration;
 /// The length of the date before each value of a dated table: milliseconds since 1970, little-endian.
 pub(crate) const DATE_BYTES: usize = 8;
 
+/// The time at which an entry expires that never does.
+pub(crate) const NEVER_MS: u64 = u64::MAX;
+
+/// When an entry expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// Never: it lives until it is deleted.
+    Never,
+    /// After so much time has passed.
+    In(Duration),
+}
+
 /// The catalog's data of a dated table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ttl {
-    /// The time that an entry lives, in milliseconds; [`Ttl::FOR_EVER`]: until it is deleted.
+    /// The time that an entry lives, in milliseconds; [`Ttl::FOR_EVER`]: until it is deleted; 0: a TTL by key.
     pub ms: u64,
     /// The time before which every put has expired, whatever [`Ttl::ms`] is.
     pub floor_ms: u64,
@@ -45,6 +61,9 @@ pub struct Ttl {
 impl Ttl {
     /// The TTL of entries that do not expire.
     pub const FOR_EVER: u64 = u64::MAX;
+
+    /// The TTL of a table whose entries each have their own.
+    pub const BY_KEY: Ttl = Ttl { ms: 0, floor_ms: 0 };
 
     /// The TTL with which nothing has expired or will.
     pub(crate) const NONE: Ttl = Ttl { ms: Self::FOR_EVER, floor_ms: 0 };
@@ -63,9 +82,14 @@ impl Ttl {
         }
     }
 
-    /// Returns how long an entry lives; `None`: it does not expire.
+    /// Returns how long an entry lives; `None`: it does not expire, or has a TTL of its own.
     pub fn duration(self) -> Option<Duration> {
-        (self.ms != Self::FOR_EVER).then(|| Duration::from_millis(self.ms))
+        (self.ms != Self::FOR_EVER && !self.is_by_key()).then(|| Duration::from_millis(self.ms))
+    }
+
+    /// Returns whether each entry has a TTL of its own.
+    pub fn is_by_key(self) -> bool {
+        self.ms == Self::BY_KEY.ms
     }
 
     /// Returns the TTL after a change to `ms` at `now_ms`: what has expired by then stays expired.
@@ -91,8 +115,9 @@ pub(crate) enum Reading {
     /// Values without dates.
     #[default]
     Plain,
-    /// Values after dates. What was put before `oldest_ms` has expired.
-    Dated { oldest_ms: u64 },
+    /// Values after dates. What has a date before `oldest_ms` has expired. With `is_by_key` a date is the time at
+    /// which the entry expires.
+    Dated { oldest_ms: u64, is_by_key: bool },
 }
 
 impl Reading {
@@ -100,7 +125,7 @@ impl Reading {
     pub fn at(ttl: Option<Ttl>, now_ms: impl FnOnce() -> u64) -> Reading {
         match ttl {
             None => Reading::Plain,
-            Some(ttl) => Reading::Dated { oldest_ms: ttl.oldest_ms(now_ms()) },
+            Some(ttl) => Reading::Dated { oldest_ms: ttl.oldest_ms(now_ms()), is_by_key: ttl.is_by_key() },
         }
     }
 
@@ -108,6 +133,29 @@ impl Reading {
     #[inline]
     pub fn is_dated(self) -> bool {
         matches!(self, Reading::Dated { .. })
+    }
+
+    /// Returns whether each entry has a TTL of its own.
+    pub fn is_by_key(self) -> bool {
+        matches!(self, Reading::Dated { is_by_key: true, .. })
+    }
+
+    /// Returns the date of a value that is put at a time: with a TTL by key, that of an entry that never expires.
+    pub fn date_of_put(self, now_ms: u64) -> [u8; DATE_BYTES] {
+        if self.is_by_key() { NEVER_MS.to_le_bytes() } else { now_ms.to_le_bytes() }
+    }
+
+    /// Returns the date before a value; `None` if it is deleted, has expired or has no date.
+    ///
+    /// # Errors
+    /// As [`Reading::value`].
+    pub fn date(self, value: Value<'_>) -> Result<Option<u64>> {
+        match value {
+            _ if self.has_expired(value)? || !self.is_dated() => Ok(None),
+            Value::Inline(stored) => Ok(stored.first_chunk().map(|date| u64::from_le_bytes(*date))),
+            Value::Large(large) => Ok(Some(u64::from_le_bytes(large.head))),
+            Value::Deleted => Ok(None),
+        }
     }
 
     /// Returns the number of bytes before each value.
@@ -124,7 +172,7 @@ impl Reading {
     pub fn value(self, stored: &[u8]) -> Result<Option<&[u8]>> {
         match self {
             Reading::Plain => Ok(Some(stored)),
-            Reading::Dated { oldest_ms } => dated(stored, oldest_ms),
+            Reading::Dated { oldest_ms, .. } => dated(stored, oldest_ms),
         }
     }
 
@@ -133,7 +181,7 @@ impl Reading {
     pub fn copy(self, stored: &[u8]) -> Result<Option<Vec<u8>>> {
         match self {
             Reading::Plain => Ok(Some(stored.to_vec())),
-            Reading::Dated { oldest_ms } => copy_dated(stored, oldest_ms),
+            Reading::Dated { oldest_ms, .. } => copy_dated(stored, oldest_ms),
         }
     }
 
@@ -157,7 +205,7 @@ impl Reading {
     pub fn is_alive(self, large: LargeRef) -> bool {
         match self {
             Reading::Plain => true,
-            Reading::Dated { oldest_ms } => u64::from_le_bytes(large.head) >= oldest_ms,
+            Reading::Dated { oldest_ms, .. } => u64::from_le_bytes(large.head) >= oldest_ms,
         }
     }
 
@@ -257,6 +305,8 @@ mod tests {
         assert!(!lives(longer, 110, 160) && lives(longer, 111, 160) && lives(longer, 111, 1_110));
         assert!(!lives(longer.changed(Ttl::FOR_EVER, 1_111), 111, 1_111));
         assert!(lives(Ttl { ms: Ttl::FOR_EVER, floor_ms: 0 }, 0, u64::MAX));
+        let by_key = |until: u64, now: u64| lives(Ttl::BY_KEY, until, now);
+        assert!(by_key(100, 99) && !by_key(100, 100) && by_key(NEVER_MS, u64::MAX - 1));
         assert!(Ttl::new(Duration::from_micros(999)).is_err());
         assert!(Ttl::new(Duration::from_millis(u64::MAX)).is_err() && Ttl::new(Duration::MAX).is_err());
         let longest = Duration::from_millis(u64::MAX - 1);

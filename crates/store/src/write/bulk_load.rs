@@ -74,7 +74,7 @@ impl Transaction {
                     return add(key, value);
                 }
                 dated.clear();
-                dated.extend_from_slice(&self.date());
+                dated.extend_from_slice(&self.date(of.reading));
                 dated.extend_from_slice(value);
                 add(key, &dated)
             };

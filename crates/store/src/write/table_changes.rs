@@ -60,25 +60,23 @@ impl Transaction {
         self.create_table_with(name, layout, None, Compression::None)
     }
 
-    /// Creates a table whose entries live for `ttl` after their put (`None`: until they are deleted), and whose leaves
-    /// are compressed with `compression`.
+    /// Creates a table whose entries live as `ttl` says (`None`: until they are deleted), and whose leaves are compressed
+    /// with `compression`.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if there is already a table of this name; [`ErrorKind::Invalid`] for a TTL of less than 1
-    /// ms, for compression of a table that is not an LSM table, and for compression of pages of 4 KiB, which cannot get
-    /// shorter.
+    /// [`ErrorKind::Exists`] if there is already a table of this name; [`ErrorKind::Invalid`] for compression of a
+    /// table that is not an LSM table, and for compression of pages of 4 KiB, which cannot get shorter.
     pub fn create_table_with(
         &mut self,
         name: &str,
         layout: RequestedLayout,
-        ttl: Option<Duration>,
+        ttl: Option<Ttl>,
         compression: Compression,
     ) -> Result<Table> {
         if self.table(name)?.is_some() {
             return Err(Error::new(ErrorKind::Exists, format!("table {name:?} exists already")));
         }
         self.check_compression(name, layout, compression)?;
-        let ttl = ttl.map(Ttl::new).transpose()?;
         let row = TableRow { id: self.store().catalog.claim_id(), layout, ttl, compression };
         self.put_row(name, row);
         self.ttls_before.push((row.id, Ttl::NONE));
@@ -157,8 +155,9 @@ impl Transaction {
     /// that have expired when this commits stay expired. It conflicts as [`Transaction::rename_table`] does.
     ///
     /// # Errors
-    /// [`ErrorKind::Missing`] if the table does not exist; [`ErrorKind::Invalid`] for a TTL of less than 1 ms, and if
-    /// the table was created without a TTL and was written to, because its values do not have the time of their put.
+    /// [`ErrorKind::Missing`] if the table does not exist; [`ErrorKind::Invalid`] for a TTL of less than 1 ms, if the
+    /// table was created without a TTL and was written to, because its values do not have the time of their put, and if
+    /// it has a TTL by key.
     pub fn set_ttl(&mut self, table: &Table, ttl: Option<Duration>) -> Result<()> {
         let id = self.admit_name(table)?;
         let row = self.row_now(table)?;
@@ -176,6 +175,7 @@ impl Transaction {
                 self.ttls_before.push((id, Ttl::NONE));
                 ttl
             }
+            (Some(before), _) if before.is_by_key() => return Err(by_key(table)),
             (Some(before), ttl) => {
                 if self.ttls_before.iter().all(|(known, _)| *known != id) {
                     self.ttls_before.push((id, before));
@@ -230,6 +230,12 @@ impl Transaction {
         }
         Ok(id)
     }
+}
+
+#[cold]
+fn by_key(table: &Table) -> Error {
+    let name = table.name();
+    Error::invalid(format!("each entry of table {name:?} has a TTL of its own; set it with the entry"))
 }
 
 #[cold]

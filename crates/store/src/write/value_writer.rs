@@ -2,6 +2,7 @@
 
 use crate::read::handle::Admitted;
 use crate::read::value_reader::outward;
+use crate::state::ttl::DATE_BYTES;
 use crate::uncommitted::large::Stream;
 use crate::write::transaction::Transaction;
 use base::{Result, TableId};
@@ -25,10 +26,16 @@ pub struct ValueWriter<'t> {
 }
 
 impl<'t> ValueWriter<'t> {
-    pub(crate) fn new(tx: &'t mut Transaction, of: Admitted, key: &[u8]) -> Result<Self> {
+    /// Creates a writer of a value with this date, or that of any put.
+    pub(crate) fn new(
+        tx: &'t mut Transaction,
+        of: Admitted,
+        key: &[u8],
+        date: Option<[u8; DATE_BYTES]>,
+    ) -> Result<Self> {
         let mut stream = Stream::new(tx.store());
         if of.reading.is_dated() {
-            stream.write(&tx.date())?;
+            stream.write(&date.unwrap_or_else(|| tx.date(of.reading)))?;
         }
         let front_bytes = stream.len_bytes();
         Ok(ValueWriter { tx, table: of.id, key: key.to_vec(), stream, front_bytes })

@@ -6,6 +6,7 @@ use base::ErrorKind;
 use base::env::Random;
 use io::{Dir, MemDir};
 use pando_store::changes::{Change, Feed, Operation, TableChange};
+use pando_store::ttl::Ttl;
 use pando_store::{
     Compression, Forks, Options, Repeat, RequestedLayout, Span, Store, Table, Transaction, TransactionOptions,
 };
@@ -98,7 +99,8 @@ impl Bed {
         }
         let layout = if self.random.chance(1, 2) { RequestedLayout::BTree } else { RequestedLayout::Lsm };
         let ttl = self.random.chance(1, 4).then_some(Duration::from_secs(86_400));
-        tx.create_table_with(&name, layout, ttl, Compression::None).unwrap();
+        tx.create_table_with(&name, layout, ttl.map(|ttl| Ttl::new(ttl).unwrap()), Compression::None)
+            .unwrap();
         self.model.insert(name, Records::new());
     }
 
@@ -279,7 +281,7 @@ fn apply(model: &mut Model, change: Change<'_>, seed: u64) {
                 assert_eq!(value.len_bytes(), read.len() as u64);
                 assert_eq!(sound(value.to_vec(), seed), read);
                 assert!(value.inline().is_none_or(|inline| inline == read));
-                assert_eq!(value.put_ms().is_some(), table.is_dated());
+                assert_eq!(value.date_ms().is_some(), table.is_dated());
                 model.get_mut(table.name()).unwrap().insert(key.to_vec(), read);
             }
             Operation::Delete { table, key } => {

@@ -3,6 +3,7 @@
 
 use base::env::{Clock, Random};
 use io::{Dir, MemDir};
+use pando_store::ttl::Ttl;
 use pando_store::{
     Compression, Cursor, Options, RequestedLayout, Snapshot, Span, Store, Table, Transaction,
     TransactionOptions,
@@ -51,7 +52,9 @@ impl Bed {
 
     fn table(&self, layout: RequestedLayout, ttl: Option<Duration>) -> Table {
         let mut tx = self.begin();
-        let table = tx.create_table_with("t", layout, ttl, Compression::None).unwrap();
+        let table = tx
+            .create_table_with("t", layout, ttl.map(|ttl| Ttl::new(ttl).unwrap()), Compression::None)
+            .unwrap();
         self.commit(tx);
         table
     }

@@ -15,5 +15,6 @@ mod salvage;
 mod spill;
 mod sync_commits;
 mod ttl;
+mod ttl_by_key;
 mod value_ref;
 mod write_set_model;

@@ -5,6 +5,7 @@ use base::env::{Clock, Random};
 use io::{Dir, MemDir};
 use pando_store::relocate::Compaction;
 use pando_store::salvage::{Sink, Trust};
+use pando_store::ttl::Ttl;
 use pando_store::{
     Compression, Options, RequestedLayout, Resident, Snapshot, Span, Store, Table, Transaction,
     TransactionOptions,
@@ -16,17 +17,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use txn::{Durability, Isolation};
 
-const LAYOUTS: [RequestedLayout; 2] = RequestedLayout::ALL;
+pub(crate) const LAYOUTS: [RequestedLayout; 2] = RequestedLayout::ALL;
 
-struct Bed {
+pub(crate) struct Bed {
     dir: Arc<dyn Dir>,
     hand: Arc<AtomicU64>,
     options: Options,
-    store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
 }
 
 impl Bed {
-    fn new() -> Bed {
+    pub(crate) fn new() -> Bed {
         let (clock, hand) = Clock::set_by_hand(1_000_000);
         let options = Options {
             page_bytes: Some(4096),
@@ -44,17 +45,17 @@ impl Bed {
         Bed { dir, hand, options, store }
     }
 
-    fn at(&self, ms: u64) {
+    pub(crate) fn at(&self, ms: u64) {
         self.hand.store(1_000_000 + ms, Ordering::SeqCst);
     }
 
-    fn begin(&self) -> Transaction {
+    pub(crate) fn begin(&self) -> Transaction {
         let options =
             TransactionOptions { isolation: Isolation::Serializable, durability: Durability::Buffered };
         Transaction::begin(&self.store, options).unwrap()
     }
 
-    fn commit(&self, tx: Transaction) {
+    pub(crate) fn commit(&self, tx: Transaction) {
         let applied = tx.apply().unwrap();
         self.store.acknowledge(applied).unwrap();
     }
@@ -62,13 +63,15 @@ impl Bed {
     fn table(&self, layout: RequestedLayout, ttl_ms: u64) -> Table {
         let mut tx = self.begin();
         let ttl = Some(Duration::from_millis(ttl_ms));
-        let table = tx.create_table_with("t", layout, ttl, Compression::None).unwrap();
+        let table = tx
+            .create_table_with("t", layout, ttl.map(|ttl| Ttl::new(ttl).unwrap()), Compression::None)
+            .unwrap();
         self.commit(tx);
         assert_eq!(self.store.snapshot().unwrap().table("t").unwrap().unwrap().ttl(), ttl);
         table
     }
 
-    fn put(&self, table: &Table, key: &[u8], value: &[u8]) {
+    pub(crate) fn put(&self, table: &Table, key: &[u8], value: &[u8]) {
         let mut tx = self.begin();
         tx.put(table, key, value).unwrap();
         self.commit(tx);
@@ -81,7 +84,7 @@ impl Bed {
     }
 
     /// As `Database::compact` does.
-    fn compact(&self) {
+    pub(crate) fn compact(&self) {
         self.store.checkpoint().unwrap();
         let mut compaction = Compaction::new();
         while let Some(round) = compaction.next_round(&self.store).unwrap() {
@@ -90,13 +93,13 @@ impl Bed {
         assert_eq!(self.store.check().unwrap().orphan_units, 0);
     }
 
-    fn reopen(&mut self) {
+    pub(crate) fn reopen(&mut self) {
         self.store.close().unwrap();
         self.store = pando_store::open(Arc::clone(&self.dir), &self.options).unwrap();
     }
 }
 
-fn listed(snapshot: &Snapshot, table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn listed(snapshot: &Snapshot, table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut cursor = snapshot.cursor(table, Span::all()).unwrap();
     let mut forward = Vec::new();
     while let Some((key, value)) = cursor.next().unwrap() {
@@ -112,7 +115,7 @@ fn listed(snapshot: &Snapshot, table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Asks for `key` in every way that there is.
-fn expect(bed: &Bed, table: &Table, key: &[u8], value: Option<&[u8]>) {
+pub(crate) fn expect(bed: &Bed, table: &Table, key: &[u8], value: Option<&[u8]>) {
     let snapshot = bed.store.snapshot().unwrap();
     assert_eq!(snapshot.get(table, key).unwrap().as_deref(), value);
     assert_eq!(snapshot.get_with(table, key, <[u8]>::to_vec).unwrap().as_deref(), value);
@@ -125,8 +128,8 @@ fn expect(bed: &Bed, table: &Table, key: &[u8], value: Option<&[u8]>) {
     });
     assert_eq!(read.as_deref(), value);
     let resident = snapshot.get_resident(table, key).unwrap();
-    let told = value.map_or(Resident::Absent, |value| Resident::Found(value.to_vec()));
-    assert!(resident == told || resident == Resident::WouldWait, "{resident:?}");
+    let expected = value.map_or(Resident::Absent, |value| Resident::Found(value.to_vec()));
+    assert!(resident == expected || resident == Resident::WouldWait, "{resident:?}");
     let listed = listed(&snapshot, table);
     assert_eq!(listed.iter().find(|(found, _)| found == key).map(|(_, value)| &value[..]), value);
     let mut cursor = snapshot.cursor(table, Span::prefix(key)).unwrap();

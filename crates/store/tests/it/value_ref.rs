@@ -1,6 +1,7 @@
 //! Values that are borrowed: the same as copies, where they lie, for as long as they are kept.
 
 use io::{Dir, MemDir};
+use pando_store::ttl::Ttl;
 use pando_store::{
     Compression, Options, RequestedLayout, Store, Table, Transaction, TransactionOptions, ValueRef,
 };
@@ -33,7 +34,7 @@ impl Bed {
             tx.create_table_with(
                 "dated",
                 RequestedLayout::BTree,
-                Some(Duration::from_hours(1)),
+                Some(Ttl::new(Duration::from_hours(1)).unwrap()),
                 Compression::None,
             )
             .unwrap(),

@@ -2,13 +2,13 @@
 //! are recorded, for validation at commit.
 
 use super::Transaction;
-use crate::read::handle::Admitted;
-use crate::read::handle::Table;
+use crate::read::handle::{Admitted, Table, not_by_key};
 use crate::read::located::Located;
 use crate::read::resident::Resident;
 use crate::read::scan::Cursor;
 use crate::read::value_reader::ValueReader;
 use crate::read::value_ref::ValueRef;
+use crate::state::ttl::Expiry;
 use crate::uncommitted::large::Unpublished;
 use crate::uncommitted::write_set::Own;
 use base::{Result, Span, TableId};
@@ -160,6 +160,22 @@ impl Transaction {
             Some(own) => reading.len_bytes(own.value()),
             None => self.snapshot.len_in(id, reading, key),
         }
+    }
+
+    /// Returns when the entry of `key` expires, including own writes; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// [`Invalid`](base::ErrorKind::Invalid) if the table has no TTL by key.
+    pub fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>> {
+        let Admitted { id, reading, .. } = self.admitted(table)?;
+        if !reading.is_by_key() {
+            return Err(not_by_key(table));
+        }
+        let date = match self.resolve(id, key)? {
+            Some(own) => reading.date(own.value())?,
+            None => self.snapshot.date_in(id, reading, key)?,
+        };
+        Ok(date.map(|date| self.snapshot.expiry_at(date)))
     }
 
     /// Returns a cursor over the keys in `span`, including own writes. The keys that it passes become part of the read

@@ -2,14 +2,14 @@
 //! file at once, where nothing refers to it yet.
 
 use super::Transaction;
-use crate::read::handle::Admitted;
-use crate::read::handle::Table;
-use crate::state::ttl::DATE_BYTES;
+use crate::read::handle::{Admitted, Table, not_by_key};
+use crate::state::ttl::{DATE_BYTES, NEVER_MS, Reading, Ttl};
 use crate::uncommitted::large::{Stream, Streamed};
 use crate::uncommitted::write_set::Prior;
 use crate::write::scan_mut::CursorMut;
 use crate::write::value_writer::ValueWriter;
 use base::{Error, ErrorKind, Result, Span, TableId, limits};
+use std::time::Duration;
 
 impl Transaction {
     /// Sets `key` to `value`, whether or not the key exists.
@@ -113,7 +113,44 @@ impl Transaction {
     pub fn value_writer(&mut self, table: &Table, key: &[u8]) -> Result<ValueWriter<'_>> {
         let admitted = self.admitted(table)?;
         self.check_key(key)?;
-        ValueWriter::new(self, admitted, key)
+        ValueWriter::new(self, admitted, key, None)
+    }
+
+    /// Sets `key` to `value` in a table with a TTL by key. The entry expires once `ttl` has passed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the table has no TTL by key, and for a TTL of less than 1 ms.
+    pub fn put_with_ttl(&mut self, table: &Table, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
+        let admitted = self.admitted(table)?;
+        let date = self.date_after(table, admitted, ttl)?;
+        self.check_record(key, value)?;
+        self.make_room_for(admitted, key, value)?;
+        self.write_dated(admitted.id, key, value, date, Prior::Unread)
+    }
+
+    /// Begins to put a value under `key` a piece at a time. The entry expires once `ttl` has passed.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::put_with_ttl`].
+    pub fn value_writer_with_ttl(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        ttl: Duration,
+    ) -> Result<ValueWriter<'_>> {
+        let admitted = self.admitted(table)?;
+        let date = self.date_after(table, admitted, ttl)?;
+        self.check_key(key)?;
+        ValueWriter::new(self, admitted, key, Some(date))
+    }
+
+    fn date_after(&self, table: &Table, of: Admitted, ttl: Duration) -> Result<[u8; DATE_BYTES]> {
+        if !of.reading.is_by_key() {
+            return Err(not_by_key(table));
+        }
+        // The largest number means never.
+        let until_ms = self.store().time.now_ms().saturating_add(Ttl::new(ttl)?.ms).min(NEVER_MS - 1);
+        Ok(until_ms.to_le_bytes())
     }
 
     /// Puts the value that a [`ValueWriter`] has finished.
@@ -154,15 +191,21 @@ impl Transaction {
     #[inline]
     fn write(&mut self, of: Admitted, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
         if of.reading.is_dated() {
-            self.write_dated(of.id, key, value, prior)
+            self.write_dated(of.id, key, value, self.date(of.reading), prior)
         } else {
             self.store_value(of.id, key, value, prior)
         }
     }
 
     /// Does the same, after the date. The snapshot's time is older: it was fixed when the table was admitted.
-    fn write_dated(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
-        let date = self.date();
+    fn write_dated(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        value: &[u8],
+        date: [u8; DATE_BYTES],
+        prior: Prior,
+    ) -> Result<()> {
         let mut dated = std::mem::take(&mut self.scratch.as_mut().expect("taken by drop alone").dated);
         dated.clear();
         dated.extend_from_slice(&date);
@@ -173,8 +216,8 @@ impl Transaction {
     }
 
     /// Returns the date of a value that is put now into a table with a TTL.
-    pub(crate) fn date(&self) -> [u8; DATE_BYTES] {
-        self.store().time.now_ms().to_le_bytes()
+    pub(crate) fn date(&self, reading: Reading) -> [u8; DATE_BYTES] {
+        reading.date_of_put(self.store().time.now_ms())
     }
 
     #[inline]

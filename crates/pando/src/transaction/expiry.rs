@@ -1,0 +1,116 @@
+//! Entries with a TTL of their own, in tables that were created with
+//! [`TableOptions::ttl_by_key`](crate::TableOptions::ttl_by_key).
+
+use super::Transaction;
+use base::Result;
+use std::time::Duration;
+use store::ttl::Expiry;
+use store::{Table, ValueWriter};
+
+impl Transaction {
+    /// Sets `key` to `value`, whether or not the key exists. The entry expires once `ttl` has passed: it then exists
+    /// for no snapshot or transaction that begins. Another put of the key sets another TTL, and [`Transaction::put`]
+    /// none.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// use pando::{Clock, Database, Expiry, TableOptions};
+    /// use std::sync::atomic::Ordering;
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::set_by_hand(1_000_000);
+    /// let db = Database::builder().clock(clock).in_memory()?;
+    /// let cache = db.create_table("cache", &TableOptions::default().ttl_by_key())?;
+    /// db.write(|tx| {
+    ///     tx.put_with_ttl(&cache, "weather", "rain", Duration::from_secs(60))?;
+    ///     tx.put(&cache, "name", "Ann")
+    /// })?;
+    /// let snapshot = db.snapshot()?;
+    /// assert_eq!(snapshot.expiry(&cache, "weather")?, Some(Expiry::In(Duration::from_secs(60))));
+    /// assert_eq!(snapshot.expiry(&cache, "name")?, Some(Expiry::Never));
+    /// hand.fetch_add(60_000, Ordering::SeqCst);
+    /// assert_eq!(db.get(&cache, "weather")?, None);
+    /// assert_eq!(snapshot.get(&cache, "weather")?.as_deref(), Some(&b"rain"[..]), "a snapshot does not change");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` if the table has no TTL by key, and for a TTL of less than 1 ms; otherwise as for [`Transaction::put`].
+    pub fn put_with_ttl(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.inner.put_with_ttl(table, key, value, ttl)?;
+        self.wrote(key.len() + value.len());
+        Ok(())
+    }
+
+    /// Begins a value under `key` that is put a piece at a time, as [`Transaction::value_writer`] does. The entry
+    /// expires once `ttl` has passed since this call.
+    ///
+    /// # Errors
+    /// `Invalid` if the table has no TTL by key, for a TTL of less than 1 ms, and if the key is over its limit.
+    pub fn value_writer_with_ttl(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<ValueWriter<'_>> {
+        self.inner.value_writer_with_ttl(table, key.as_ref(), ttl)
+    }
+
+    /// Returns when the entry of `key` expires, as this transaction sees it; see
+    /// [`Snapshot::expiry`](crate::Snapshot::expiry).
+    ///
+    /// # Errors
+    /// `Invalid` if the table has no TTL by key.
+    pub fn expiry(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Expiry>> {
+        self.inner.expiry(table, key.as_ref())
+    }
+
+    /// Makes the existing entry of `key` expire once `ttl` has passed; `None`: never. Returns whether there is such an
+    /// entry. The value is read and put again, so a concurrent change of the key is a conflict.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// use pando::{Expiry, TableOptions};
+    /// use std::time::Duration;
+    /// let cache = db.create_table("cache", &TableOptions::default().ttl_by_key())?;
+    /// db.write(|tx| {
+    ///     tx.put_with_ttl(&cache, "k", "v", Duration::from_secs(60))?;
+    ///     assert!(tx.set_expiry(&cache, "k", None)?);
+    ///     assert_eq!(tx.expiry(&cache, "k")?, Some(Expiry::Never));
+    ///     assert!(!tx.set_expiry(&cache, "absent", None)?);
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` if the table has no TTL by key, and for a TTL of less than 1 ms; otherwise as for [`Transaction::put`].
+    pub fn set_expiry(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        ttl: Option<Duration>,
+    ) -> Result<bool> {
+        let key = key.as_ref();
+        // This refuses other tables before anything is written.
+        if self.expiry(table, key)?.is_none() {
+            return Ok(false);
+        }
+        let Some(value) = self.get(table, key)? else { return Ok(false) };
+        match ttl {
+            Some(ttl) => self.put_with_ttl(table, key, value, ttl)?,
+            None => self.put(table, key, value)?,
+        }
+        Ok(true)
+    }
+}
