@@ -48,7 +48,10 @@ fn each_entry_of_a_table_can_have_a_ttl_of_its_own() {
         (&["put", path, "cache", "k", "v", "--ttl", "1h"], "a TTL by key"),
         (&["put", path, "other", "k", "v", "--ttl", "1h", "--expires-in", "1h"], "by key"),
         (&["ttl", path, "cache", "1h"], "a TTL of its own"),
-        (&["import", path, "rows", "-", "--schema", "id int key", "--ttl", "by-key"], "no TTL of their own"),
+        (
+            &["import", path, "rows", "-", "--format", "csv", "--schema", "id int key", "--ttl", "by-key"],
+            "no TTL of their own",
+        ),
     ] {
         match expected {
             "" => drop(text(pando(arguments))),

@@ -191,7 +191,7 @@ fn a_server_keeps_the_positions_of_consumers() {
     assert_eq!(status, 201);
     assert_eq!(position(ask("PUT", "/consumers/mails")), (200, first));
     for key in ["a", "b", "c"] {
-        assert_eq!(server.ask("PUT", &format!("/v1/databases/d/tables/t/entries/{key}"), b"v").status, 201);
+        assert_eq!(server.ask("PUT", &format!("/v1/databases/d/tables/t/entries/{key}"), b"v").status, 204);
     }
     let seen = || -> Vec<u64> {
         let text = ask("GET", "/changes?consumer=mails&wait=0").1;
