@@ -58,7 +58,10 @@ pub fn of_table(
     let mut options = TableOptions::default();
     options.layout = word(py, "layout", layout, &Layout::ALL)?;
     options.compression = word(py, "compression", compression, &Compression::ALL)?;
-    options.ttl = ttl.map(|ttl| seconds("ttl", ttl)).transpose()?;
+    match ttl {
+        Some(word) if word.eq("by-key")? => options.ttl_by_key = true,
+        ttl => options.ttl = ttl.map(|ttl| seconds("ttl", ttl)).transpose()?,
+    }
     Ok(options)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::guard::{Failure, run, run_attached};
 use crate::handle::{Begun, Handle, Held};
-use pando::{Cursor, Resident, Result, Snapshot, Span, Table, Transaction};
+use pando::{Cursor, Expiry, Resident, Result, Snapshot, Span, Table, Transaction};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
@@ -12,6 +12,8 @@ pub trait Reads {
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// Whether `key` exists.
     fn contains(&self, table: &Table, key: &[u8]) -> Result<bool>;
+    /// When the entry of `key` expires.
+    fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>>;
     /// A cursor over `span`.
     fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>>;
     /// The table named `name`.
@@ -24,6 +26,9 @@ impl Reads for Snapshot {
     }
     fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
         Snapshot::contains(self, table, key)
+    }
+    fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>> {
+        Snapshot::expiry(self, table, key)
     }
     fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         Snapshot::cursor(self, table, span)
@@ -39,6 +44,9 @@ impl Reads for Transaction {
     }
     fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
         Transaction::contains(self, table, key)
+    }
+    fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>> {
+        Transaction::expiry(self, table, key)
     }
     fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         Transaction::cursor(self, table, span)

@@ -8,7 +8,7 @@ use crate::guard::run;
 use crate::scan::{self, Asked, Scan, What};
 use crate::source::Source;
 use crate::transaction::{Snapshot, Transaction};
-use pando::{Span, Table};
+use pando::{Expiry, Span, Table};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -176,6 +176,23 @@ impl View {
     #[getter]
     fn ttl(&self) -> Option<f64> {
         self.table.ttl().map(|ttl| ttl.as_secs_f64())
+    }
+
+    /// Whether each entry has a TTL of its own.
+    #[getter]
+    fn has_ttl_by_key(&self) -> bool {
+        self.table.has_ttl_by_key()
+    }
+
+    /// Returns how many seconds the entry of `key` still lives; infinity if it never expires.
+    fn expiry(&self, key: &Bound<'_, PyAny>) -> PyResult<f64> {
+        let encoded = self.key.encode(key)?;
+        let table = &self.table;
+        match self.source.read(key.py(), |reads| reads.expiry(table, &encoded))? {
+            Some(Expiry::Never) => Ok(f64::INFINITY),
+            Some(Expiry::In(ttl)) => Ok(ttl.as_secs_f64()),
+            None => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
     }
 
     #[getter]

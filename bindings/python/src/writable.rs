@@ -1,5 +1,6 @@
 //! The writes of a table, beside the reads of `view.rs`.
 
+use crate::options::seconds;
 use crate::view::{View, pairs};
 use pando::Span;
 use pyo3::exceptions::PyKeyError;
@@ -26,7 +27,7 @@ impl WritableView {
     }
 
     fn __setitem__(this: PyRef<'_, Self>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        Self::put(this, key, value)
+        Self::put(this, key, value, None)
     }
 
     fn __delitem__(this: PyRef<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -42,12 +43,35 @@ impl WritableView {
         if existed { Ok(()) } else { Err(PyKeyError::new_err(key.clone().unbind())) }
     }
 
-    /// Sets `key` to `value`.
-    fn put(this: PyRef<'_, Self>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Sets `key` to `value`. With `ttl` the entry expires after so many seconds.
+    #[pyo3(signature = (key, value, *, ttl=None))]
+    fn put(
+        this: PyRef<'_, Self>,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        ttl: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         let view = this.as_super();
         let (encoded, bytes) = (view.key.encode(key)?, view.value.encode(value)?);
+        let ttl = ttl.map(|ttl| seconds("ttl", ttl)).transpose()?;
         let table = &view.table;
-        view.source.write(key.py(), |tx| tx.put(table, &encoded, &bytes))
+        view.source.write(key.py(), |tx| match ttl {
+            Some(ttl) => tx.put_with_ttl(table, &encoded, &bytes, ttl),
+            None => tx.put(table, &encoded, &bytes),
+        })
+    }
+
+    /// Lets the entry of `key` expire after `ttl` seconds; `None`: never. `KeyError` if it does not exist.
+    fn set_expiry(
+        this: PyRef<'_, Self>,
+        key: &Bound<'_, PyAny>,
+        ttl: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let view = this.as_super();
+        let (encoded, table) = (view.key.encode(key)?, &view.table);
+        let ttl = ttl.map(|ttl| seconds("ttl", ttl)).transpose()?;
+        let existed = view.source.write(key.py(), |tx| tx.set_expiry(table, &encoded, ttl))?;
+        if existed { Ok(()) } else { Err(PyKeyError::new_err(key.clone().unbind())) }
     }
 
     /// Sets `key` to `value` if the key does not exist; `ExistsError` if it does.

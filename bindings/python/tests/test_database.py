@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import time
 from datetime import timedelta
@@ -103,6 +104,32 @@ def test_table_options(db: pando.Database) -> None:
             db.create_table(name, **options)  # type: ignore[arg-type]
     with pytest.raises(pando.MissingError):
         db.table("missing", create=False)
+
+
+def test_each_entry_can_have_a_ttl_of_its_own(db: pando.Database) -> None:
+    cache = db.create_table("cache", ttl="by-key", key=str, value=str)
+    assert cache.has_ttl_by_key and cache.ttl is None
+    cache["ever"] = "v"
+    cache.put("long", "v", ttl=3600)
+    cache.put("short", "v", ttl=timedelta(milliseconds=1))
+    time.sleep(0.01)
+    assert list(cache) == ["ever", "long"]
+    assert cache.expiry("ever") == math.inf and 3590 < cache.expiry("long") <= 3600
+    with db.write() as tx:
+        tx[cache].set_expiry("long", None)
+        tx[cache].set_expiry("ever", 60)
+        assert tx[cache].expiry("long") == math.inf
+    assert 50 < cache.expiry("ever") <= 60
+    with pytest.raises(KeyError):
+        cache.expiry("short")
+    with pytest.raises(KeyError):
+        cache.set_expiry("short", 1)
+    plain = db.table("plain", key=str, value=str)
+    for wrong in (lambda: plain.put("k", "v", ttl=1), lambda: plain.expiry("k"), lambda: db.set_ttl("cache", 1)):
+        with pytest.raises(pando.InvalidError, match="TTL"):
+            wrong()
+    assert "k" not in plain and not plain.has_ttl_by_key
+
 
 
 def test_upkeep(db: pando.Database, tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ class Transaction(_pando.Transaction):
         name: str,
         *,
         layout: Layout = "btree",
-        ttl: Optional[Seconds] = None,
+        ttl: Union[Seconds, Literal["by-key"], None] = None,
         compression: Compression = "none",
         key: KeyType = bytes,
         value: ValueType = bytes,
@@ -214,12 +214,13 @@ class Database(_pando.Database):
         name: str,
         *,
         layout: Layout = "btree",
-        ttl: Optional[Seconds] = None,
+        ttl: Union[Seconds, Literal["by-key"], None] = None,
         compression: Compression = "none",
         key: KeyType = bytes,
         value: ValueType = bytes,
     ) -> Table[Any, Any]:
-        """Creates a table with options, which are stored. ``ttl`` is how many seconds an entry lives."""
+        """Creates a table with options, which are stored. ``ttl`` is how many seconds an entry lives,
+        or ``"by-key"``: as its ``put(key, value, ttl=seconds)`` says."""
         self._create_table(name, layout=layout, ttl=ttl, compression=compression)
         return Table(self, name, key=key, value=value)
 

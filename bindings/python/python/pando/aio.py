@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
 from . import _database as blocking
-from ._database import Durability, Isolation, Path, SnapshotTable, Table, TransactionTable
+from ._database import Durability, Isolation, Path, Seconds, SnapshotTable, Table, TransactionTable
 
 __all__ = [
     "AsyncDatabase",
@@ -93,9 +93,9 @@ class AsyncReads(Generic[K, V]):
 class AsyncTable(AsyncReads[K, V]):
     """A table of a database or of a transaction."""
 
-    async def put(self, key: K, value: V) -> None:
-        """Sets ``key`` to ``value``."""
-        await self._db.run(self._table.put, key, value)
+    async def put(self, key: K, value: V, *, ttl: Optional[Seconds] = None) -> None:
+        """Sets ``key`` to ``value``. With ``ttl`` the entry expires after so many seconds."""
+        await self._db.run(lambda: self._table.put(key, value, ttl=ttl))
 
     async def insert(self, key: K, value: V) -> None:
         """Sets ``key`` to ``value`` if the key does not exist; ``ExistsError`` if it does."""
