@@ -60,3 +60,4 @@ pub use data::followers::followed_by;
 pub use send::changes::{Ended, change_lines};
 pub use serving::promote::promote;
 pub use serving::serve::Server;
+pub use watch::machine::{Disk, Process};

@@ -22,6 +22,7 @@ use std::io::{ErrorKind as IoErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use subtle::ConstantTimeEq;
 
@@ -196,6 +197,8 @@ pub struct Gatekeeper {
     tokens: ArcSwap<Vec<Known>>,
     /// The time, length and number of the file when it was last read.
     seen: Mutex<Option<(SystemTime, u64, u64)>>,
+    /// The number of times that a token was presented that is not valid.
+    failed_logins: AtomicU64,
 }
 
 /// A token, ready to be compared.
@@ -209,8 +212,12 @@ struct Known {
 impl Gatekeeper {
     /// Reads the tokens of `dir`.
     pub fn new(dir: &Path) -> Result<Self> {
-        let keeper =
-            Gatekeeper { file: TokenFile::in_dir(dir), tokens: ArcSwap::default(), seen: Mutex::default() };
+        let keeper = Gatekeeper {
+            file: TokenFile::in_dir(dir),
+            tokens: ArcSwap::default(),
+            seen: Mutex::default(),
+            failed_logins: AtomicU64::new(0),
+        };
         keeper.refresh()?;
         Ok(keeper)
     }
@@ -248,15 +255,38 @@ impl Gatekeeper {
         if tokens.is_empty() || need == Need::Nothing {
             return Ok(());
         }
-        let known = find(&tokens, headers).ok_or_else(unauthorized)?;
+        let known = find(&tokens, headers).ok_or_else(|| self.reject(headers))?;
         if known.allows(need) { Ok(()) } else { Err(forbidden()) }
+    }
+
+    /// Returns the problem of a request without a known token, and counts a token that is not known.
+    #[cold]
+    fn reject(&self, headers: &HeaderMap) -> Problem {
+        if headers.contains_key(AUTHORIZATION) {
+            self.fail_login();
+        }
+        unauthorized()
+    }
+
+    fn fail_login(&self) {
+        // Relaxed: this is a counter, which orders nothing.
+        self.failed_logins.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how often a token was presented that is unknown or revoked.
+    pub fn failed_logins(&self) -> u64 {
+        // Relaxed: as above.
+        self.failed_logins.load(Ordering::Relaxed)
     }
 
     /// Returns the scope of a token in a database; `None` if the token is unknown, or applies to another database.
     #[cfg(feature = "redis")]
     pub fn scope_in(&self, token: &[u8], database: &str) -> Option<Scope> {
         let tokens = self.tokens.load();
-        let known = find_token(&tokens, token)?;
+        let Some(known) = find_token(&tokens, token) else {
+            self.fail_login();
+            return None;
+        };
         known.allows(Need::In(database, Scope::Read)).then_some(known.scope)
     }
 

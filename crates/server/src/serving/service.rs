@@ -25,7 +25,7 @@ use crate::watch::slow::{Asked, Phases, Slow};
 use crate::watch::trace::{self, Line, REQUEST_ID};
 use crate::watch::watcher::Watch;
 use crate::wire::body::Body;
-use crate::wire::problem::{Answer, Problem};
+use crate::wire::problem::{Answer, Problem, Reason};
 use crate::wire::response::COMMIT;
 use axum::http::header::{ALLOW, EXPECT, HeaderName};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -54,6 +54,11 @@ impl Service {
     pub fn new(parts: Arc<Parts>, config: &Config) -> Self {
         let settings = Settings { limits: config.limits.clone(), allow_anyone: config.allow_anyone };
         Service { parts, settings: Arc::new(settings) }
+    }
+
+    /// Returns what is counted of requests and connections.
+    pub fn watch(&self) -> &Arc<Watch> {
+        &self.parts.watch
     }
 
     /// Returns the limits on clients.
@@ -316,6 +321,9 @@ impl Noted {
     fn end(self, watch: &Watch, mut response: Response<Body>) -> Response<Body> {
         let took = self.begun.elapsed();
         watch.observed.note(self.found.kind(), took, response.status().as_u16());
+        if let Some(Reason(reason)) = response.extensions().get() {
+            watch.traffic.refused(reason);
+        }
         if let Some(line) = self.line {
             line.write(&response, took);
         }
