@@ -5,7 +5,7 @@ use crate::ship;
 #[cfg(feature = "sql")]
 use crate::sql;
 use crate::{
-    advise, backup, changes, compact, crash, demo, explain, export, follow, import, inspect, options,
+    advise, backup, changes, compact, crash, demo, doctor, explain, export, follow, import, inspect, options,
     profile, records, salvage, serve, token,
 };
 use clap::{Parser, Subcommand};
@@ -19,12 +19,13 @@ Exit codes:
   3  the files are damaged, or are not a Pando database
   4  another process has the database open
   5  conflicts between transactions that retries did not resolve
+  6  `doctor` has found something that needs attention
 
 Servers:
   `pando --url http://HOST:PORT/DATABASE get TABLE KEY` runs the command on a server. These commands can do that: get,
-  put, delete, scan, tables, rename, layout, ttl, compression, advise, stats, options, check, checkpoint, compact,
-  import, export, backup, watch, sql, and explain with get and scan. The environment variable PANDO_TOKEN holds the
-  token.
+  put, delete, scan, tables, rename, layout, ttl, compression, advise, doctor, stats, options, check, checkpoint,
+  compact, import, export, backup, watch, sql, and explain with get and scan. The environment variable PANDO_TOKEN
+  holds the token.
 
 Output:
   Data goes to standard output. Errors go to standard error, and so does progress if it is a terminal.
@@ -120,6 +121,8 @@ pub enum Command {
     Promote(follow::promote::PromoteArgs),
     /// Recommend a layout for each table, with the estimated cost of operations and of switching
     Advise(advise::AdviseArgs),
+    /// Say what is wrong with a database or its server, and what to do
+    Doctor(doctor::DoctorArgs),
     /// Print counters and sizes of a database
     Stats(inspect::StatsArgs),
     /// Run one operation and print its steps: memtables, filters, pages, bytes and time

@@ -8,7 +8,7 @@
 //!    records), [`values`].
 //! 2. [`remote`]: a server in the place of a directory. [`watch`]: the rates of a server.
 //! 3. [`records`]: put, get, delete, scan. [`inspect`]: tables, rename, layout, stats, check, checkpoint. [`advise`];
-//!    [`explain`]; [`options`]: the value of each option; [`compact`].
+//!    [`doctor`]; [`explain`]; [`options`]: the value of each option; [`compact`].
 //! 4. [`changes`]: watch. [`import`]; [`export`] and [`export_typed`], which use each other; `ship`: buckets;
 //!    [`backup`]: backup and restore; [`salvage`] for damaged directories; `sql`; `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
@@ -32,6 +32,7 @@ mod watch;
 mod records;
 mod inspect;
 mod advise;
+mod doctor;
 mod explain;
 mod options;
 mod compact;
@@ -100,6 +101,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Ttl(args) => inspect::ttl(&args),
         Command::Compression(args) => inspect::compression(&args),
         Command::Advise(args) => advise::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Stats(args) => inspect::stats(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Options(args) => options::run(&args),

@@ -8,6 +8,7 @@ mod browser;
 mod common;
 mod compact;
 mod compression;
+mod doctor;
 mod exit_codes;
 mod explain;
 #[path = "../../../server/tests/it/http.rs"]
