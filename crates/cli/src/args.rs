@@ -29,7 +29,8 @@ Servers:
 
 Output:
   Data goes to standard output. Errors go to standard error, and so does progress if it is a terminal.
-  Only put, sql, serve, promote, token, import, backup, restore, salvage, demo, kills, bench and profile create files.
+  Only put, sql, serve, promote, token, import, backup, restore, salvage, man, demo, kills, bench and profile
+  create files.
 
 Examples:
   pando put shop fruit lemon yellow

@@ -10,10 +10,11 @@
 //! 3. [`records`]: put, get, delete, scan. [`inspect`]: tables, rename, layout, stats, check, checkpoint. [`advise`];
 //!    [`doctor`]; [`explain`]; [`options`]: the value of each option; [`compact`].
 //! 4. [`changes`]: watch. [`import`]; [`export`] and [`export_typed`], which use each other; `ship`: buckets;
-//!    [`backup`]: backup and restore; [`salvage`] for damaged directories; `sql`; `mcp`.
+//!    [`schedule`]: scheduled backups; [`backup`]: backup and restore; [`salvage`] for damaged directories; `sql`;
+//!    `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
-//! 6. [`token`]. [`follow`]: replicas. [`serve`] and [`profile`], which runs any other command, use [`args`] (the
-//!    command line), which lists their arguments.
+//! 6. [`token`]. [`follow`]: replicas. [`serve`] and [`profile`],
+//!    which runs any other command, use [`args`] (the command line), which lists their arguments.
 //!
 //! Data is written to standard output. Standard error gets errors, and progress if it is a terminal. Commands that only
 //! read a database create nothing.
@@ -46,6 +47,7 @@ mod columnar;
 mod redis;
 #[cfg(feature = "ship")]
 mod ship;
+mod schedule;
 mod backup;
 mod salvage;
 #[cfg(feature = "sql")]

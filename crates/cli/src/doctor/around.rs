@@ -17,6 +17,7 @@ pub const RULES: &[Rule] = &[
     busy,
     failed_logins,
     dropped_lines,
+    backups,
     shipping,
     replica,
 ];
@@ -171,6 +172,35 @@ fn dropped_lines(figures: &Figures) -> Vec<Finding> {
     vec![Finding::warning("dropped-log-lines", what, advice)]
 }
 
+/// Scheduled backups fail, or there is no new one.
+fn backups(figures: &Figures) -> Vec<Finding> {
+    let interval_s = figures.metric("pando_backup_interval_seconds");
+    if interval_s == 0.0 {
+        return Vec::new();
+    }
+    let failures = figures.metric("pando_backup_failures_total") as u64;
+    if figures.metric("pando_backup_failing") > 0.0 {
+        let what = format!(
+            "The last scheduled backup failed ({} failures since the server started).",
+            text::count(failures)
+        );
+        let advice = "`/v1/server` has the error, and the server's log has all of them. Check that the \
+                      folder of --backup-to can be written and has room.";
+        return vec![Finding::critical("backup-failing", what, advice)];
+    }
+    let (newest_s, now_s) = (figures.metric("pando_backup_last_success_timestamp_seconds"), figures.now_s);
+    let age_s = now_s - newest_s;
+    let has_run_s = figures.metric("pando_uptime_seconds");
+    if newest_s == 0.0 || now_s == 0.0 || age_s.min(has_run_s) < interval_s * 2.0 {
+        return Vec::new();
+    }
+    let what =
+        format!("The newest backup is {} old, and one is due every {}.", seconds(age_s), seconds(interval_s));
+    let advice = "A backup may take longer than the interval: `pando_backup_last_duration_seconds` says how \
+                  long. Raise --backup-every, or --backup-rate if it is set.";
+    vec![Finding::warning("backup-late", what, advice)]
+}
+
 /// The lag of a copy from which it is a finding, in seconds.
 const LATE_S: f64 = 60.0;
 
@@ -281,6 +311,22 @@ mod tests {
         assert_eq!((logins(100), logins(99)), (vec![(Warning, "failed-logins")], vec![]));
         let lines = |count| names(&metrics(&format!("pando_log_dropped_lines_total {count}\n")));
         assert_eq!((lines(1), lines(0)), (vec![(Warning, "dropped-log-lines")], vec![]));
+    }
+
+    #[test]
+    fn backups_fail_or_are_late() {
+        let found = |failing: u64, newest: u64, uptime: u64| {
+            let page = format!(
+                "pando_backup_interval_seconds 3600\npando_backup_failing{{database=\"d\"}} {failing}\n\
+                 pando_backup_last_success_timestamp_seconds{{database=\"d\"}} {newest}\n\
+                 pando_uptime_seconds {uptime}\n"
+            );
+            names(&Figures { now_s: 100_000.0, ..metrics(&page) })
+        };
+        assert_eq!(found(1, 99_000, 10), [(Critical, "backup-failing")]);
+        assert_eq!(found(0, 92_801, 50_000), []);
+        assert_eq!(found(0, 92_800, 50_000), [(Warning, "backup-late")]);
+        assert_eq!(found(0, 92_800, 7_199), [], "the server has just started");
     }
 
     #[test]

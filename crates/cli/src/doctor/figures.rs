@@ -11,7 +11,7 @@ use server::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What is to be seen of a database. What could not be seen is empty, and no rule finds anything in it.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,8 @@ pub struct Figures {
     pub disk: Option<Disk>,
     /// The time in which the counters counted; `None` if it is not known.
     pub period: Option<Duration>,
+    /// The time, in seconds since 1970; 0 if it is not known.
+    pub now_s: f64,
     /// The fork of the database: not 0 if it was restored from a backup.
     pub fork: u32,
     /// Whether every user of the machine can write the database's files.
@@ -170,6 +172,7 @@ pub fn of_server(remote: &Remote) -> Outcome<Figures> {
     let mut figures = Figures {
         target: remote.address(),
         is_served: true,
+        now_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
         stats: remote.ask_json("GET", "/stats")?.into_iter().filter_map(number).collect(),
         advice: advise::ask(remote, "")?,
         ..Figures::default()

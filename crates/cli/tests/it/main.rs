@@ -26,6 +26,7 @@ mod records;
 mod replica;
 mod reserved;
 mod salvage;
+mod serve_backups;
 mod serve_bench;
 mod serve_dashboard;
 mod serve_docs;

@@ -281,3 +281,26 @@ fn a_limit_on_the_size_of_files_is_a_full_disk() {
     limited.arg(dir.path().join("db")).args(["t", "k", "--file"]).arg(&long);
     failure(limited.output().unwrap(), 1);
 }
+
+#[test]
+fn a_server_that_ends_serves_on_while_load_balancers_notice() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start_with(dir.path(), &["--drain-delay", "60"]);
+    assert_eq!(server.ask("GET", "/readyz", b"").status, 200);
+    let mut open = server.connect();
+    server.signal("TERM");
+    let begun = Instant::now();
+    while server.ask("GET", "/readyz", b"").status == 200 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it is still ready");
+    }
+    assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201, "new connections are accepted");
+    assert_eq!(open.ask("GET", "/v0/entity?id=k", &[], b"").body, b"v");
+    // A second signal does not wait.
+    assert!(server.terminate().success());
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+
+    let server = Server::start_with(dir.path(), &["--drain-delay", "1"]);
+    let begun = Instant::now();
+    assert!(server.terminate().success());
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+}

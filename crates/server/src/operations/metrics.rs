@@ -6,6 +6,7 @@ use crate::data::databases::Databases;
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
 use crate::data::replicas::Lag;
+use crate::data::schedule::worker::{Results, Schedule};
 use crate::limits::connections::Connections;
 use crate::limits::room::Room;
 use crate::log::dropped_lines;
@@ -41,6 +42,8 @@ pub struct Figures {
     pub room: Arc<Room>,
     /// The figures of connections.
     pub connections: Arc<Connections>,
+    /// The figures of scheduled backups.
+    pub schedule: Option<Arc<Schedule>>,
     /// The figures of tokens.
     pub keeper: Arc<Gatekeeper>,
     /// The figures of the door for clients of Redis.
@@ -57,6 +60,7 @@ impl Figures {
             hrana: parts.hrana(),
             room: parts.room(),
             connections: parts.connections(),
+            schedule: parts.schedule.clone(),
             keeper: parts.keeper(),
             #[cfg(feature = "redis")]
             redis: Arc::clone(&parts.redis),
@@ -71,6 +75,7 @@ pub fn text(figures: &Figures, all_tables: bool) -> Answer<String> {
     server(figures, &mut out);
     traffic(figures, &mut out);
     machine(figures.data.databases.dir(), &mut out);
+    figures.schedule.as_ref().inspect(|schedule| backups(schedule, &mut out));
     databases(&figures.data.databases, all_tables, &mut out)?;
     shipping(&figures.data.databases, &mut out);
     #[cfg(feature = "redis")]
@@ -203,6 +208,39 @@ fn machine(dir: &Path, out: &mut String) {
     }
     let help = "Start time of the process since unix epoch in seconds.";
     gauge("process_start_time_seconds", "gauge", help, process.started_s);
+}
+
+/// Writes the results of scheduled backups by database.
+fn backups(schedule: &Schedule, out: &mut String) {
+    let name = "pando_backup_interval_seconds";
+    head(out, name, "gauge", "Seconds between scheduled backups.");
+    let _ = writeln!(out, "{name} {}", schedule.every().as_secs_f64());
+    type Figure = (&'static str, &'static str, &'static str, fn(&Results) -> f64);
+    let families: [Figure; 8] = [
+        ("success_total", "counter", "Scheduled backups that were taken.", |of| of.taken as f64),
+        ("failures_total", "counter", "Scheduled backups that failed.", |of| of.failures as f64),
+        ("failing", "gauge", "1 if the last attempt failed, otherwise 0.", |of| {
+            f64::from(u8::from(of.error.is_some()))
+        }),
+        (
+            "last_success_timestamp_seconds",
+            "gauge",
+            "When the newest backup was begun, in seconds since 1970; 0 if there is none.",
+            |of| of.newest_s() as f64,
+        ),
+        ("last_duration_seconds", "gauge", "Seconds that the last backup took.", |of| of.took.as_secs_f64()),
+        ("last_bytes", "gauge", "Bytes of the last backup.", |of| of.bytes as f64),
+        ("kept", "gauge", "Backups in the folder.", |of| of.kept as f64),
+        ("kept_bytes", "gauge", "Bytes of all backups in the folder.", |of| of.kept_bytes as f64),
+    ];
+    let results = schedule.results();
+    for (name, kind, help, figure) in families {
+        let name = format!("pando_backup_{name}");
+        head(out, &name, kind, help);
+        for (database, results) in &results {
+            let _ = writeln!(out, "{name}{{database=\"{database}\"}} {}", figure(results));
+        }
+    }
 }
 
 /// Writes the progress of shipping of every open database, and the lag of a replica.

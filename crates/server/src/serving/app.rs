@@ -8,6 +8,7 @@ use crate::data::followers::{Followers, check_role, copy_missing};
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
 use crate::data::replicas::Replicas;
+use crate::data::schedule::worker::Schedule;
 use crate::data::transactions::Transactions;
 use crate::data::v0::EntityTable;
 use crate::limits::connections::Connections;
@@ -69,6 +70,8 @@ impl App {
         let data = Arc::new(Data { databases, transactions, durability: config.durability });
         let follow = |replicas| Followers::start(Arc::clone(&data), Arc::clone(&entity), replicas, begun);
         let followers = replicas.map(follow).transpose()?;
+        let start = |plan| Schedule::start(plan, Arc::clone(&data), &config.dir);
+        let schedule = config.backups.clone().map(start).transpose()?;
         let parts = Parts {
             data,
             entity,
@@ -78,6 +81,7 @@ impl App {
             connections: Arc::new(Connections::new(limits.connections)),
             keeper: Arc::new(Gatekeeper::new(&config.dir)?),
             watch: Arc::new(watch),
+            schedule,
             shipping,
             #[cfg(feature = "redis")]
             redis: Arc::default(),

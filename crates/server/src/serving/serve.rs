@@ -5,8 +5,9 @@
 //! 2. [`Server::run`]: one thread accepts connections up to the limit and distributes them to the workers in turn.
 //!    There is a worker thread for each core, with an event loop of its own. The thread that reads a request also sends
 //!    its response, and wakes no other thread.
-//! 3. At SIGTERM, SIGINT or SIGXCPU no further connection is accepted, and every connection ends after its current
-//!    request. After the drain time the remaining ones are closed. Then every database is synced and closed.
+//! 3. At SIGTERM, SIGINT or SIGXCPU `/readyz` says so. After the drain delay no further connection is accepted, and
+//!    every connection ends after its current request. After the drain time the remaining ones are closed. Then every
+//!    database is synced and closed.
 //! 4. At SIGHUP the certificate is read again, if there is one. SIGUSR1 and SIGUSR2 are ignored. No other file must be
 //!    opened or read again, because the log is standard error, and tokens are read again when they change.
 
@@ -202,10 +203,16 @@ impl Server {
         let Server { runtime, listeners, app, mut signals, workers, .. } = self;
         runtime.block_on(async {
             let looking_after = tokio::spawn(look_after(Arc::clone(&app), door.clone()));
-            let end = signals.end(|| door.reload(true));
+            let delay = app.config.limits.drain_delay;
+            let end = async {
+                signals.end(|| door.reload(true)).await;
+                app.parts.connections.end();
+                // Load balancers see that the server is not ready, while it still serves what they send. A second
+                // signal is in a hurry.
+                let _ = timeout(delay, signals.end(|| door.reload(true))).await;
+            };
             accept(&listeners, &app.parts.connections.places, &workers, end).await;
             drop(listeners);
-            app.parts.connections.end();
             let _ = ending.send(true);
             let all = app.parts.connections.places.acquire_many(app.config.limits.connections as u32);
             if timeout(app.config.limits.drain, all).await.is_err() {
@@ -224,7 +231,12 @@ impl Server {
         if let Some(followers) = &app.parts.followers {
             followers.stop();
         }
-        app.parts.data.databases.close_all()
+        let schedule = app.parts.schedule.as_ref();
+        schedule.inspect(|schedule| schedule.stop());
+        // This ends a backup that is running.
+        let closed = app.parts.data.databases.close_all();
+        schedule.inspect(|schedule| schedule.join());
+        closed
     }
 }
 
