@@ -6,7 +6,7 @@ use crate::ship;
 use crate::sql;
 use crate::{
     advise, backup, changes, compact, crash, demo, doctor, explain, export, follow, import, inspect, options,
-    profile, records, salvage, serve, token,
+    pages, profile, records, salvage, serve, token,
 };
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -138,6 +138,10 @@ pub enum Command {
     Checkpoint(inspect::CheckpointArgs),
     /// Shrink the files of a database, and print their sizes before and after
     Compact(compact::CompactArgs),
+    /// Print the completions for a shell
+    Completions(pages::CompletionsArgs),
+    /// Write the pages of the manual to a directory
+    Man(pages::ManArgs),
     /// Run benchmark workloads and print their results
     Bench(bench::cli::Args),
     /// Run another command and write a flame graph of its CPU time, allocations or lock waits

@@ -13,7 +13,7 @@
 //!    [`schedule`]: scheduled backups; [`backup`]: backup and restore; [`salvage`] for damaged directories; `sql`;
 //!    `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
-//! 6. [`token`]. [`follow`]: replicas. [`serve`] and [`profile`],
+//! 6. [`token`]. [`pages`]: completions, and pages of the manual. [`follow`]: replicas. [`serve`] and [`profile`],
 //!    which runs any other command, use [`args`] (the command line), which lists their arguments.
 //!
 //! Data is written to standard output. Standard error gets errors, and progress if it is a terminal. Commands that only
@@ -57,6 +57,7 @@ mod mcp;
 mod crash;
 mod demo;
 mod token;
+mod pages;
 mod follow;
 mod serve;
 mod profile;
@@ -64,7 +65,7 @@ mod args;
 
 use args::{Cli, Command};
 use bench::alloc::CountingAllocator;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use failure::Doing;
 use std::process::ExitCode;
 
@@ -122,6 +123,8 @@ fn dispatch(cli: Cli) -> ExitCode {
         )),
         Command::Promote(args) => follow::promote::run(&args),
         Command::Token(args) => token::run(&args),
+        Command::Completions(args) => pages::completions(&args, Cli::command()),
+        Command::Man(args) => pages::man(&args, Cli::command()),
         #[cfg(feature = "sql")]
         Command::Sql(args) => sql::run(&args),
         #[cfg(not(feature = "sql"))]

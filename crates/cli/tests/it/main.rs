@@ -18,6 +18,7 @@ mod layout;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod options;
+mod pages;
 mod profile;
 mod read_only;
 #[cfg(feature = "redis")]
@@ -32,6 +33,7 @@ mod serve_dashboard;
 mod serve_docs;
 mod serve_hostile;
 mod serve_hrana;
+mod serve_metrics;
 mod serve_operators;
 mod serve_pages;
 mod serve_remote;
