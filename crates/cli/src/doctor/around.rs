@@ -120,12 +120,13 @@ fn connections(figures: &Figures) -> Vec<Finding> {
 }
 
 /// The refusals that say that a limit is too low, with what to do.
-const LIMITS: [(&str, &str); 5] = [
+const LIMITS: [(&str, &str); 6] = [
     (
         "busy",
         "Lower the load, or raise the limit that the response names (--max-streams, --max-sql, memory).",
     ),
     ("time-limit", "Statements run longer than --sql-timeout: add an index, or raise it."),
+    ("rate-limit", "A client sends more requests a second than its token allows (`pando token list`)."),
     ("too-many-transactions", "Raise --max-transactions, or commit interactive transactions sooner."),
     ("stream-limit", "Raise --max-transactions: it also bounds the streams of Hrana."),
     ("full", "Free disk space, or raise --memory or --sql-memory, as the response says."),

@@ -304,3 +304,34 @@ fn a_server_that_ends_serves_on_while_load_balancers_notice() {
     assert!(server.terminate().success());
     assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
 }
+
+#[test]
+fn a_token_with_a_rate_gets_no_more_than_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let token = |name: &str, rate: &[&str]| {
+        let arguments = ["token", "create", path, "--name", name, "--scope", "write"];
+        format!("Bearer {}", text(pando([&arguments[..], rate].concat())).trim())
+    };
+    let (slow, free) = (token("slow", &["--rate", "5"]), token("free", &[]));
+    failure(pando(["token", "create", path, "--name", "n", "--scope", "read", "--rate", "0"]), 2);
+    let listed: Value = serde_json::from_str(&text(pando(["token", "list", path, "--json"]))).unwrap();
+    assert_eq!((&listed[0]["rate"], &listed[1]["rate"]), (&5.into(), &Value::Null));
+    let server = Server::start(dir.path());
+    let mut client = server.connect();
+    let begun = Instant::now();
+    let mut ask = |token: &str| client.ask("GET", "/v1/databases", &[("authorization", token)], b"");
+    let replies: Vec<_> = (0..60).map(|_| ask(&slow)).collect();
+    let accepted = replies.iter().filter(|reply| reply.status == 200).count();
+    let allowed = 5 + (begun.elapsed().as_millis() as usize).div_ceil(200);
+    assert!((5..=allowed).contains(&accepted), "{accepted} of {allowed}");
+    let refused = replies.iter().find(|reply| reply.status != 200).expect("one too many");
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
+    assert!(refused.text().contains("urn:pando:problem:rate-limit"), "{}", refused.text());
+    // Others are not concerned, and after a second it goes on.
+    assert!((0..60).all(|_| ask(&free).status == 200));
+    std::thread::sleep(Duration::from_millis(1_100));
+    assert!((0..5).all(|_| ask(&slow).status == 200));
+    let page = server.ask_with("GET", "/metrics", &[("authorization", &free)], b"");
+    assert!(page.text().contains("pando_http_refusals_total{reason=\"rate-limit\"}"));
+}

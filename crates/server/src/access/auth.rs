@@ -6,8 +6,10 @@
 //!    reveals nothing.
 //! 3. As long as there is no file of tokens, no token is required. A server that listens on more than this machine then
 //!    refuses to start, unless an option allows it.
-//! 4. The file is replaced as a whole, by a rename. A running server checks it every second.
+//! 4. A token can have a rate: requests that exceed it are refused. After the file was read again, rates begin anew.
+//! 5. The file is replaced as a whole, by a rename. A running server checks it every second.
 
+use crate::access::rate::Rate;
 use crate::data::names::is_name;
 use crate::wire::digits::{hex, random};
 use crate::wire::problem::{Answer, Problem};
@@ -23,7 +25,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use subtle::ConstantTimeEq;
 
 /// The file of tokens in the served directory.
@@ -55,6 +57,9 @@ pub struct Token {
     pub database: Option<String>,
     /// When it was created, in seconds since 1970.
     pub created_s: u64,
+    /// The number of requests a second that it allows; `None`: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u32>,
     /// SHA-256 of the token, in hexadecimal digits.
     sha256: String,
 }
@@ -89,6 +94,23 @@ impl TokenFile {
     /// # Errors
     /// `Exists` if a token `name` already exists; `Invalid` if `name` is not a valid name.
     pub fn create(&self, name: &str, scope: Scope, database: Option<String>) -> Result<String> {
+        self.create_with_rate(name, scope, database, None)
+    }
+
+    /// Creates a token that allows at most `rate` requests a second, if that is given. See [`TokenFile::create`].
+    ///
+    /// # Errors
+    /// As for [`TokenFile::create`]; `Invalid` if `rate` is 0.
+    pub fn create_with_rate(
+        &self,
+        name: &str,
+        scope: Scope,
+        database: Option<String>,
+        rate: Option<u32>,
+    ) -> Result<String> {
+        if rate == Some(0) {
+            return Err(Error::invalid("a token's rate must be at least one request a second"));
+        }
         if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
             return Err(Error::invalid("a token's name must have 1 to 100 bytes and no control characters"));
         }
@@ -110,7 +132,7 @@ impl TokenFile {
         let text = format!("{PREFIX}{}", hex(&secret));
         let created_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let sha256 = hex(&Sha256::digest(&text));
-        tokens.push(Token { name: name.to_owned(), scope, database, created_s, sha256 });
+        tokens.push(Token { name: name.to_owned(), scope, database, created_s, rate, sha256 });
         self.store(&tokens)?;
         Ok(text)
     }
@@ -207,6 +229,7 @@ struct Known {
     hash: [u8; 32],
     scope: Scope,
     database: Option<Box<str>>,
+    rate: Option<Rate>,
 }
 
 impl Gatekeeper {
@@ -248,7 +271,7 @@ impl Gatekeeper {
     /// Checks whether a request with these headers has the permission that it needs.
     ///
     /// # Errors
-    /// 401 without a known token, 403 with a token whose scope is too small.
+    /// 401 without a known token, 403 with a token whose scope is too small, 429 if the token has used up its rate.
     #[inline]
     pub fn admit(&self, headers: &HeaderMap, need: Need<'_>) -> Answer<()> {
         let tokens = self.tokens.load();
@@ -256,7 +279,13 @@ impl Gatekeeper {
             return Ok(());
         }
         let known = find(&tokens, headers).ok_or_else(|| self.reject(headers))?;
-        if known.allows(need) { Ok(()) } else { Err(forbidden()) }
+        if !known.allows(need) {
+            return Err(forbidden());
+        }
+        match known.rate.as_ref().and_then(Rate::take) {
+            None => Ok(()),
+            Some(wait) => Err(too_fast(wait)),
+        }
     }
 
     /// Returns the problem of a request without a known token, and counts a token that is not known.
@@ -292,7 +321,10 @@ impl Gatekeeper {
 
     /// Returns whether the sender of these headers may see that this database exists.
     pub fn may_see(&self, headers: &HeaderMap, database: &str) -> bool {
-        self.admit(headers, Need::In(database, Scope::Read)).is_ok()
+        // The request was already counted when it was admitted.
+        let tokens = self.tokens.load();
+        tokens.is_empty()
+            || find(&tokens, headers).is_some_and(|known| known.allows(Need::In(database, Scope::Read)))
     }
 }
 
@@ -310,12 +342,17 @@ impl Known {
             let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
             *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
         }
-        Ok(Known { hash, scope: token.scope, database: token.database.map(String::into_boxed_str) })
+        Ok(Known {
+            hash,
+            scope: token.scope,
+            database: token.database.map(String::into_boxed_str),
+            rate: token.rate.map(Rate::new),
+        })
     }
 
     /// Stands for all revoked tokens: no token has this hash.
     fn nobody() -> Self {
-        Known { hash: [0; 32], scope: Scope::Read, database: Some("".into()) }
+        Known { hash: [0; 32], scope: Scope::Read, database: Some("".into()), rate: None }
     }
 
     fn allows(&self, need: Need<'_>) -> bool {
@@ -388,6 +425,14 @@ fn unauthorized() -> Problem {
     let detail =
         "a token is required: send `Authorization: Bearer TOKEN`; create one with `pando token create`";
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+}
+
+#[cold]
+fn too_fast(wait: Duration) -> Problem {
+    let detail = "the token has used up its requests of this second; nothing was done; try again later";
+    let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate-limit", detail);
+    problem.retry_after_s = Some((wait.as_millis() as u32).div_ceil(1000).max(1));
+    problem
 }
 
 #[cold]

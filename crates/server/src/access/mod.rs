@@ -1,5 +1,6 @@
 //! Authorization.
 
 pub mod auth;
+mod rate;
 pub mod reserved;
 pub mod sites;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The name of every problem that a response of this server can have, in order. [`OTHER`] counts those that are not
 /// here, which a debug build rejects.
-pub const REASONS: [&str; 46] = [
+pub const REASONS: [&str; 47] = [
     "bad-request",
     "busy",
     "closed",
@@ -39,6 +39,7 @@ pub const REASONS: [&str; 46] = [
     "precondition-failed",
     "profile-busy",
     "proto-error",
+    "rate-limit",
     "refused",
     "replica",
     "reserved-table",
