@@ -69,7 +69,7 @@ pub enum Command {
     /// Rename a table
     Rename(inspect::RenameArgs),
     /// Serve a directory of databases over HTTP, until SIGTERM or Ctrl-C
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Change the layout of a table: btree for reads and scans, lsm for writes far larger than memory
     Layout(inspect::LayoutArgs),
     /// Set or remove the time after which entries of a table expire

@@ -114,7 +114,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Salvage(args) => salvage::run(&args),
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(*args),
         #[cfg(feature = "ship")]
         Command::Ship(args) => ship::run(&args),
         #[cfg(not(feature = "ship"))]

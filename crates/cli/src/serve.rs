@@ -387,7 +387,7 @@ mod tests {
             other => format!("{other:?}"),
         })?;
         match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
-            Command::Serve(args) => Ok(args),
+            Command::Serve(args) => Ok(*args),
             other => Err(format!("{other:?}")),
         }
     }
