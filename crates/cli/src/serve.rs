@@ -131,6 +131,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 0, env = "PANDO_PROFILE_WINDOW",
           value_parser = clap::value_parser!(u64).range(0..=600))]
     profile_window: u64,
+    /// Let pages of this origin use the server from a browser (CORS), as in https://app.example; separate several by
+    /// commas [default: none]
+    #[arg(long, value_name = "ORIGIN", env = "PANDO_CORS_ORIGIN", value_delimiter = ',')]
+    cors_origin: Vec<String>,
     /// Accept connections from other machines although there are no tokens
     #[arg(long)]
     allow_anyone: bool,
@@ -317,6 +321,7 @@ fn serve(args: ServeArgs) -> Outcome {
     config.memory_bytes = args.write.memory.memory;
     config.durability = args.write.durability.into();
     config.allow_anyone = args.allow_anyone;
+    config.cors_origins = args.cors_origin;
     config.profile_window = (args.profile_window > 0).then(|| Duration::from_secs(args.profile_window));
     #[cfg(feature = "sql")]
     {

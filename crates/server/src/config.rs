@@ -28,6 +28,8 @@ pub struct Config {
     pub durability: Durability,
     /// Whether a server without tokens may accept connections from other machines.
     pub allow_anyone: bool,
+    /// The origins whose pages may use the server from a browser, as in `https://app.example`. None by default.
+    pub cors_origins: Vec<String>,
     /// The duration of the CPU profile that is kept. With `None`, CPU time is sampled only on request.
     pub profile_window: Option<Duration>,
     /// Whether the protocol of libSQL's clients is spoken. It needs the feature `sql`.
@@ -141,6 +143,7 @@ impl Config {
             memory_bytes: None,
             durability: Durability::Sync,
             allow_anyone: false,
+            cors_origins: Vec::new(),
             profile_window: None,
             hrana: false,
             backups: None,

@@ -70,8 +70,7 @@ impl App {
         let data = Arc::new(Data { databases, transactions, durability: config.durability });
         let follow = |replicas| Followers::start(Arc::clone(&data), Arc::clone(&entity), replicas, begun);
         let followers = replicas.map(follow).transpose()?;
-        let start = |plan| Schedule::start(plan, Arc::clone(&data), &config.dir);
-        let schedule = config.backups.clone().map(start).transpose()?;
+        let schedule = config.backups.clone().map(|plan| Schedule::new(plan, &config.dir)).transpose()?;
         let parts = Parts {
             data,
             entity,

@@ -48,6 +48,7 @@ pub struct Server {
     #[cfg(feature = "tls")]
     encryption: Option<Arc<Encryption>>,
     app: Arc<App>,
+    service: Service,
     signals: Signals,
     workers: Vec<Worker>,
     _lock: DirLock,
@@ -140,6 +141,7 @@ impl Server {
                  `pando token create`, or start the server with --allow-anyone"
             )));
         }
+        let service = Service::new(Arc::clone(&app.parts), config)?;
         let runtime = runtime()?;
         let inside = runtime.enter();
         let listeners = Listeners::bind(config.listen, config.unix_socket.as_deref())?;
@@ -159,6 +161,7 @@ impl Server {
             #[cfg(feature = "tls")]
             encryption,
             app,
+            service,
             signals,
             workers: Vec::new(),
             _lock: lock,
@@ -191,7 +194,7 @@ impl Server {
     pub fn run(mut self) -> Result<()> {
         let (ending, ended) = watch::channel(false);
         let door = Door {
-            service: Service::new(Arc::clone(&self.app.parts), &self.app.config),
+            service: self.service.clone(),
             #[cfg(feature = "tls")]
             encryption: self.encryption.clone(),
         };
@@ -199,6 +202,9 @@ impl Server {
         for number in 0..cores {
             let drain = self.app.config.limits.drain;
             self.workers.push(Worker::start(number, door.clone(), drain, ended.clone())?);
+        }
+        if let Some(schedule) = &self.app.parts.schedule {
+            schedule.start(self.app.parts.data())?;
         }
         let Server { runtime, listeners, app, mut signals, workers, .. } = self;
         runtime.block_on(async {
@@ -459,7 +465,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let app = Arc::new(App::new(Config::new(dir.path())).unwrap());
         let (_ending, ended) = watch::channel(false);
-        let service = Service::new(Arc::clone(&app.parts), &app.config);
+        let service = Service::new(Arc::clone(&app.parts), &app.config).unwrap();
         let door = Door {
             service,
             #[cfg(feature = "tls")]

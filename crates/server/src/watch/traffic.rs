@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The name of every problem that a response of this server can have, in order. [`OTHER`] counts those that are not
 /// here, which a debug build rejects.
-pub const REASONS: [&str; 47] = [
+pub const REASONS: [&str; 48] = [
     "bad-request",
     "busy",
     "closed",
@@ -56,6 +56,7 @@ pub const REASONS: [&str; 47] = [
     "transaction-busy",
     "unauthorized",
     "unsupported",
+    "uri-too-long",
 ];
 /// The name of the sample that counts problems without a name of their own.
 const OTHER: &str = "other";

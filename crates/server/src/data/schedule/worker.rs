@@ -61,11 +61,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Schedule {
-    /// Starts the thread.
+    /// Creates the folder of backups, and a schedule whose thread does not run yet.
     ///
     /// # Errors
     /// `Invalid` if the folder lies inside the served directory `dir`; `Io` if it cannot be created.
-    pub fn start(plan: BackupPlan, data: Arc<Data>, dir: &Path) -> Result<Arc<Self>> {
+    pub fn new(plan: BackupPlan, dir: &Path) -> Result<Arc<Self>> {
         let shown = plan.to.display();
         let failed = |error| Error::io(format!("make {shown}, the folder of backups"), error);
         let is_new = !plan.to.exists();
@@ -80,19 +80,26 @@ impl Schedule {
                  best on another disk"
             )));
         }
-        let schedule = Arc::new(Schedule {
+        Ok(Arc::new(Schedule {
             plan,
             results: Mutex::default(),
             is_over: Mutex::new(false),
             over: Condvar::new(),
             thread: Mutex::default(),
-        });
-        let own = Arc::clone(&schedule);
+        }))
+    }
+
+    /// Starts the thread, which backs up these databases.
+    ///
+    /// # Errors
+    /// `Io` if the thread cannot be started.
+    pub fn start(self: &Arc<Self>, data: Arc<Data>) -> Result<()> {
+        let own = Arc::clone(self);
         let run = move || own.run(&data.databases);
         let thread = thread::Builder::new().name("pando-backups".to_owned()).spawn(run);
         let thread = thread.map_err(|error| Error::io("start the thread of backups", error))?;
-        *locked(&schedule.thread) = Some(thread);
-        Ok(schedule)
+        *locked(&self.thread) = Some(thread);
+        Ok(())
     }
 
     /// Returns the interval of backups.
@@ -182,8 +189,8 @@ impl Schedule {
     }
 
     fn note(&self, name: &str, outcome: Result<Taken>, now: SystemTime, took: Duration) {
-        let mut all = locked(&self.results);
-        let results = all.entry(name.to_owned()).or_default();
+        // Only this thread changes results. It reads the folder without the lock, for which requests wait.
+        let mut results = self.of(name);
         results.attempted = Some(now);
         let failure = match outcome {
             Ok(Taken { report, removed }) => {
@@ -202,6 +209,7 @@ impl Schedule {
         }
         results.error = failure.map(|error| error.to_string());
         results.read_folder(&self.plan.to.join(name));
+        locked(&self.results).insert(name.to_owned(), results);
     }
 }
 
@@ -265,7 +273,8 @@ mod tests {
         let (dir, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         for round in 0..2 {
             let data = data(dir.path());
-            let schedule = Schedule::start(plan(to.path()), Arc::clone(&data), dir.path()).unwrap();
+            let schedule = Schedule::new(plan(to.path()), dir.path()).unwrap();
+            schedule.start(Arc::clone(&data)).unwrap();
             let results = wait(&schedule, |all| all.values().filter(|one| one.newest.is_some()).count() == 2);
             thread::sleep(LOOKS.0 * 2);
             schedule.stop();
@@ -287,7 +296,8 @@ mod tests {
         // A file is where the folder of `a` has to be.
         std::fs::write(to.path().join("a"), b"").unwrap();
         let data = data(dir.path());
-        let schedule = Schedule::start(plan(to.path()), Arc::clone(&data), dir.path()).unwrap();
+        let schedule = Schedule::new(plan(to.path()), dir.path()).unwrap();
+        schedule.start(Arc::clone(&data)).unwrap();
         let results = wait(&schedule, |all| all.get("b").is_some_and(|b| b.taken == 1));
         assert_eq!((results["a"].failures, results["a"].taken, results["a"].kept), (1, 0, 0));
         assert!(results["a"].error.is_some() && results["b"].error.is_none(), "{results:?}");
@@ -301,7 +311,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let data = data(dir.path());
         for to in [dir.path().to_owned(), dir.path().join("a"), dir.path().join("backups")] {
-            let refused = Schedule::start(plan(&to), Arc::clone(&data), dir.path()).unwrap_err();
+            let refused = Schedule::new(plan(&to), dir.path()).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
         }
         assert!(!dir.path().join("backups").exists());
