@@ -2,6 +2,7 @@
 
 use crate::common::{pando, text};
 use crate::http::Server;
+#[cfg(feature = "ship")]
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
@@ -51,6 +52,7 @@ impl Page {
     }
 
     /// Adds what another server shows.
+    #[cfg(feature = "ship")]
     fn add(&mut self, other: Page) {
         self.samples.extend(other.samples);
     }
@@ -170,12 +172,14 @@ fn clients_cannot_add_samples() {
 }
 
 /// The names of metrics in an expression.
+#[cfg(feature = "ship")]
 fn names(expression: &str) -> impl Iterator<Item = &str> {
     let words = expression.split(|c: char| c != '_' && !c.is_ascii_alphanumeric());
     words.filter(|word| word.starts_with("pando_") || word.starts_with("process_"))
 }
 
 /// The expressions of all panels, and the queries of the variables.
+#[cfg(feature = "ship")]
 fn expressions(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
