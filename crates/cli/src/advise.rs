@@ -30,26 +30,39 @@ pub struct AdviseArgs {
 }
 
 /// The advice for one table, from this process or from a server.
-#[derive(Debug, Deserialize)]
-struct AdviceRow {
-    table: String,
-    layout: String,
-    advised: Option<String>,
-    records: u64,
-    record_bytes: u64,
-    runs: u64,
-    get_pages: u64,
-    space_amplification: f64,
-    btree: CostRow,
-    lsm: CostRow,
-    even_gets_per_write: Option<f64>,
-    switch_bytes: u64,
-    switch_seconds: f64,
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct AdviceRow {
+    /// The name of the table.
+    pub table: String,
+    /// The layout that it has.
+    pub layout: String,
+    /// The recommended layout; `None`: there were too few operations for a recommendation.
+    pub advised: Option<String>,
+    /// The approximate number of its records.
+    pub records: u64,
+    /// The bytes of keys and values in its runs.
+    pub record_bytes: u64,
+    /// The number of its runs.
+    pub runs: u64,
+    /// The number of pages that a look-up reads.
+    pub get_pages: u64,
+    /// The bytes of its pages for each byte of records.
+    pub space_amplification: f64,
+    /// The costs as a B+tree.
+    pub btree: CostRow,
+    /// The costs as an LSM table.
+    pub lsm: CostRow,
+    /// The look-ups for each write at which both cost the same.
+    pub even_gets_per_write: Option<f64>,
+    /// The bytes that a switch to the other layout would write.
+    pub switch_bytes: u64,
+    /// The time that it would take, in seconds.
+    pub switch_seconds: f64,
 }
 
 /// The costs of operations in one layout.
-#[derive(Debug, Deserialize)]
-struct CostRow {
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct CostRow {
     get_ns: f64,
     move_ns: f64,
     write_ns: f64,
@@ -92,7 +105,7 @@ impl From<Costs> for CostRow {
 /// Runs `pando advise`.
 pub fn run(args: &AdviseArgs) -> Outcome {
     let advice = match Remote::find(&args.database.dir)? {
-        Some(remote) => ask(&remote, args)?,
+        Some(remote) => ask(&remote, &assumed(args))?,
         None => {
             let db = args.database.open()?;
             let [gets, moves, writes] =
@@ -107,10 +120,15 @@ pub fn run(args: &AdviseArgs) -> Outcome {
     write.map_err(Failure::stdout)
 }
 
-fn ask(remote: &Remote, args: &AdviseArgs) -> Outcome<Vec<AdviceRow>> {
+/// Returns the operations that a server is to assume, as a query.
+fn assumed(args: &AdviseArgs) -> String {
     let words = [("reads", args.reads), ("scanned", args.scanned), ("writes", args.writes)];
     let words = words.iter().filter_map(|(name, number)| Some(format!("{name}={}", (*number)?)));
-    let query = words.collect::<Vec<_>>().join("&");
+    words.collect::<Vec<_>>().join("&")
+}
+
+/// Returns the advice of a server. With an empty query, it uses the operations that it has counted.
+pub fn ask(remote: &Remote, query: &str) -> Outcome<Vec<AdviceRow>> {
     let answer = remote.ask_json("GET", &format!("/advise?{query}"))?;
     let answer: Answer = serde_json::from_value(answer.into())
         .map_err(|error| Failure::Failed(format!("cannot read the server's response: {error}")))?;

@@ -5,8 +5,8 @@ use crate::ship;
 #[cfg(feature = "sql")]
 use crate::sql;
 use crate::{
-    advise, backup, changes, compact, crash, demo, explain, export, follow, import, inspect, options,
-    profile, records, salvage, serve, token,
+    advise, backup, changes, compact, crash, demo, doctor, explain, export, follow, import, inspect, options,
+    pages, profile, records, salvage, serve, token,
 };
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -19,16 +19,18 @@ Exit codes:
   3  the files are damaged, or are not a Pando database
   4  another process has the database open
   5  conflicts between transactions that retries did not resolve
+  6  `doctor` has found something that needs attention
 
 Servers:
   `pando --url http://HOST:PORT/DATABASE get TABLE KEY` runs the command on a server. These commands can do that: get,
-  put, delete, scan, tables, rename, layout, ttl, compression, advise, stats, options, check, checkpoint, compact,
-  import, export, backup, watch, sql, and explain with get and scan. The environment variable PANDO_TOKEN holds the
-  token.
+  put, delete, scan, tables, rename, layout, ttl, compression, advise, doctor, stats, options, check, checkpoint,
+  compact, import, export, backup, watch, sql, and explain with get and scan. The environment variable PANDO_TOKEN
+  holds the token.
 
 Output:
   Data goes to standard output. Errors go to standard error, and so does progress if it is a terminal.
-  Only put, sql, serve, promote, token, import, backup, restore, salvage, demo, kills, bench and profile create files.
+  Only put, sql, serve, promote, token, import, backup, restore, salvage, man, demo, kills, bench and profile
+  create files.
 
 Examples:
   pando put shop fruit lemon yellow
@@ -67,7 +69,7 @@ pub enum Command {
     /// Rename a table
     Rename(inspect::RenameArgs),
     /// Serve a directory of databases over HTTP, until SIGTERM or Ctrl-C
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Change the layout of a table: btree for reads and scans, lsm for writes far larger than memory
     Layout(inspect::LayoutArgs),
     /// Set or remove the time after which entries of a table expire
@@ -120,6 +122,8 @@ pub enum Command {
     Promote(follow::promote::PromoteArgs),
     /// Recommend a layout for each table, with the estimated cost of operations and of switching
     Advise(advise::AdviseArgs),
+    /// Say what is wrong with a database or its server, and what to do
+    Doctor(doctor::DoctorArgs),
     /// Print counters and sizes of a database
     Stats(inspect::StatsArgs),
     /// Run one operation and print its steps: memtables, filters, pages, bytes and time
@@ -134,6 +138,10 @@ pub enum Command {
     Checkpoint(inspect::CheckpointArgs),
     /// Shrink the files of a database, and print their sizes before and after
     Compact(compact::CompactArgs),
+    /// Print the completions for a shell
+    Completions(pages::CompletionsArgs),
+    /// Write the pages of the manual to a directory
+    Man(pages::ManArgs),
     /// Run benchmark workloads and print their results
     Bench(bench::cli::Args),
     /// Run another command and write a flame graph of its CPU time, allocations or lock waits

@@ -4,19 +4,22 @@ use crate::failure::{Failure, Outcome};
 use crate::open::Existing;
 use crate::output::{self, Cell, Format, FormatArgs, Rows};
 use crate::remote::Remote;
+use crate::schedule::parse_retention;
 use crate::text;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use pando::{BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, ErrorKind, RestoreReport};
+use pando::{
+    BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, ErrorKind, RestoreReport, Retention,
+};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   pando backup shop backups
-  pando backup shop backups --incremental
+  pando backup shop backups --incremental --verify --keep 7d
   pando backup http://127.0.0.1:7263/shop - | gzip > shop.backup.gz")]
 pub struct BackupArgs {
     #[command(flatten)]
@@ -29,6 +32,13 @@ pub struct BackupArgs {
     /// Copy only what changed since the backup in FILE
     #[arg(long, value_name = "FILE")]
     since: Option<PathBuf>,
+    /// Read the backup back before its file gets its name, and compare every checksum; for a folder
+    #[arg(long)]
+    verify: bool,
+    /// Afterwards remove old backups of the folder: keep those younger than TIME, as in 7d, or the newest N, and those
+    /// on which they build [default: keep all]
+    #[arg(long, value_name = "TIME|N", value_parser = parse_retention)]
+    keep: Option<Retention>,
     /// Write at most SIZE bytes a second, as in 50MiB; limits the effect on other work [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = text::parse_size)]
     rate: Option<usize>,
@@ -72,6 +82,10 @@ pub fn run(args: &BackupArgs) -> Outcome {
                        with --since FILE";
         return Err(Failure::Usage(message.to_owned()));
     }
+    if to_stdout && (args.verify || args.keep.is_some()) {
+        let message = "--verify and --keep need a folder of backups, not standard output";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     if let Some(remote) = Remote::find(&args.database.dir)? {
         return from_server(&remote, args);
     }
@@ -87,7 +101,7 @@ pub fn run(args: &BackupArgs) -> Outcome {
         bar.set_length(progress.expected_bytes.max(progress.bytes));
         bar.set_position(progress.bytes);
     };
-    let mut options = BackupOptions::default().progress(&mut show);
+    let mut options = BackupOptions::default().verify(args.verify).progress(&mut show);
     if let Some(rate) = args.rate {
         options = options.rate_bytes(rate as u64);
     }
@@ -106,6 +120,7 @@ pub fn run(args: &BackupArgs) -> Outcome {
     }
     let report = db.backup_to(&backups, options)?;
     bar.finish_and_clear();
+    prune(&backups, args.keep)?;
     write_report(&report, args.format.format())
 }
 
@@ -135,7 +150,18 @@ fn from_server(remote: &Remote, args: &BackupArgs) -> Outcome {
         None => backups.receive(&mut stream)?,
     };
     bar.finish_and_clear();
+    prune(&backups, args.keep)?;
     write_report(&report, args.format.format())
+}
+
+/// Removes the old backups that `keep` does not select.
+fn prune(backups: &Backups, keep: Option<Retention>) -> Outcome {
+    let Some(keep) = keep else { return Ok(()) };
+    let pruned = backups.prune(keep, SystemTime::now());
+    pruned.map(drop).map_err(|error| {
+        let kept = "the backup was taken, but old ones were not removed".to_owned();
+        Failure::Engine(error).keeping(kept, "the backup was taken")
+    })
 }
 
 fn write_report(report: &BackupReport, format: Format) -> Outcome {

@@ -8,6 +8,7 @@
 //! | 3 | the files are damaged, or are not a Pando database |
 //! | 4 | another process has the database open |
 //! | 5 | conflicts that retries did not resolve |
+//! | 6 | `doctor` has found something that needs attention |
 
 use pando::{Error, ErrorKind};
 use std::fmt::Display;

@@ -8,12 +8,13 @@
 //!    records), [`values`].
 //! 2. [`remote`]: a server in the place of a directory. [`watch`]: the rates of a server.
 //! 3. [`records`]: put, get, delete, scan. [`inspect`]: tables, rename, layout, stats, check, checkpoint. [`advise`];
-//!    [`explain`]; [`options`]: the value of each option; [`compact`].
+//!    [`doctor`]; [`explain`]; [`options`]: the value of each option; [`compact`].
 //! 4. [`changes`]: watch. [`import`]; [`export`] and [`export_typed`], which use each other; `ship`: buckets;
-//!    [`backup`]: backup and restore; [`salvage`] for damaged directories; `sql`; `mcp`.
+//!    [`schedule`]: scheduled backups; [`backup`]: backup and restore; [`salvage`] for damaged directories; `sql`;
+//!    `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
-//! 6. [`token`]. [`follow`]: replicas. [`serve`] and [`profile`], which runs any other command, use [`args`] (the
-//!    command line), which lists their arguments.
+//! 6. [`token`]. [`pages`]: completions, and pages of the manual. [`follow`]: replicas. [`serve`] and [`profile`],
+//!    which runs any other command, use [`args`] (the command line), which lists their arguments.
 //!
 //! Data is written to standard output. Standard error gets errors, and progress if it is a terminal. Commands that only
 //! read a database create nothing.
@@ -32,6 +33,7 @@ mod watch;
 mod records;
 mod inspect;
 mod advise;
+mod doctor;
 mod explain;
 mod options;
 mod compact;
@@ -45,6 +47,7 @@ mod columnar;
 mod redis;
 #[cfg(feature = "ship")]
 mod ship;
+mod schedule;
 mod backup;
 mod salvage;
 #[cfg(feature = "sql")]
@@ -54,6 +57,7 @@ mod mcp;
 mod crash;
 mod demo;
 mod token;
+mod pages;
 mod follow;
 mod serve;
 mod profile;
@@ -61,7 +65,7 @@ mod args;
 
 use args::{Cli, Command};
 use bench::alloc::CountingAllocator;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use failure::Doing;
 use std::process::ExitCode;
 
@@ -100,6 +104,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Ttl(args) => inspect::ttl(&args),
         Command::Compression(args) => inspect::compression(&args),
         Command::Advise(args) => advise::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Stats(args) => inspect::stats(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Options(args) => options::run(&args),
@@ -109,7 +114,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Salvage(args) => salvage::run(&args),
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(*args),
         #[cfg(feature = "ship")]
         Command::Ship(args) => ship::run(&args),
         #[cfg(not(feature = "ship"))]
@@ -118,6 +123,8 @@ fn dispatch(cli: Cli) -> ExitCode {
         )),
         Command::Promote(args) => follow::promote::run(&args),
         Command::Token(args) => token::run(&args),
+        Command::Completions(args) => pages::completions(&args, Cli::command()),
+        Command::Man(args) => pages::man(&args, Cli::command()),
         #[cfg(feature = "sql")]
         Command::Sql(args) => sql::run(&args),
         #[cfg(not(feature = "sql"))]

@@ -21,7 +21,7 @@ use ureq::typestate::AgentScope;
 use ureq::{Agent, Body, SendBody};
 
 /// The commands that support a server.
-pub const COMMANDS: [&str; 21] = [
+pub const COMMANDS: [&str; 22] = [
     "put",
     "get",
     "delete",
@@ -35,6 +35,7 @@ pub const COMMANDS: [&str; 21] = [
     "explain",
     "options",
     "advise",
+    "doctor",
     "check",
     "checkpoint",
     "compact",
@@ -66,8 +67,12 @@ const ANSWER_BYTES: u64 = 16 << 20;
 #[derive(Debug)]
 pub struct Remote {
     agent: Agent,
+    /// The address of the server.
+    server: String,
     /// The address of the database.
     base: String,
+    /// The name of the database.
+    database: String,
     token: Option<String>,
 }
 
@@ -86,9 +91,29 @@ impl Remote {
         let config = if scheme == "https" { encrypted(config)? } else { config };
         Ok(Some(Remote {
             agent: config.build().new_agent(),
+            server: format!("{scheme}://{host}"),
             base: format!("{scheme}://{host}/v1/databases/{}", escape(database.as_bytes())),
+            database: database.to_owned(),
             token: std::env::var("PANDO_TOKEN").ok(),
         }))
+    }
+
+    /// Returns the name of the database.
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// Returns the address as users write it.
+    pub fn address(&self) -> String {
+        format!("{}/{}", self.server, self.database)
+    }
+
+    /// Returns the text at a path of the server that does not belong to a database.
+    pub fn ask_server(&self, path: &str) -> Outcome<String> {
+        let response = self.send("GET", &format!("{}{path}", self.server), &[], None)?;
+        let text = read_all(response)?;
+        String::from_utf8(text)
+            .map_err(|error| Failure::Failed(format!("cannot read the server's response: {error}")))
     }
 
     /// Returns the path of a table below the database.
@@ -120,7 +145,17 @@ impl Remote {
         headers: &[(HeaderName, &str)],
         body: Option<&mut dyn Read>,
     ) -> Outcome<Response<Body>> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        self.send(method, &format!("{}{path}", self.base), headers, body)
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        address: &str,
+        headers: &[(HeaderName, &str)],
+        body: Option<&mut dyn Read>,
+    ) -> Outcome<Response<Body>> {
+        let mut request = Request::builder().method(method).uri(address);
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }

@@ -4,6 +4,7 @@ use crate::args::Cli;
 use crate::failure::{Doing, Failure, Outcome};
 use crate::open::WriteArgs;
 use crate::output::say;
+use crate::schedule::ScheduleArgs;
 #[cfg(feature = "ship")]
 use crate::ship::serving::Role;
 use crate::text;
@@ -101,6 +102,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "PANDO_BODY_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     body_timeout: u64,
+    /// At shutdown, keep accepting connections for SECONDS while /readyz says 503, so that load balancers notice; a
+    /// second signal ends this
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, env = "PANDO_DRAIN_DELAY",
+          value_parser = clap::value_parser!(u64).range(0..=3_600))]
+    drain_delay: u64,
     /// At shutdown, wait at most SECONDS for requests in progress
     #[arg(long, value_name = "SECONDS", default_value_t = 10, env = "PANDO_DRAIN",
           value_parser = clap::value_parser!(u64).range(0..=3_600))]
@@ -125,6 +131,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 0, env = "PANDO_PROFILE_WINDOW",
           value_parser = clap::value_parser!(u64).range(0..=600))]
     profile_window: u64,
+    /// Let pages of this origin use the server from a browser (CORS), as in https://app.example; separate several by
+    /// commas [default: none]
+    #[arg(long, value_name = "ORIGIN", env = "PANDO_CORS_ORIGIN", value_delimiter = ',')]
+    cors_origin: Vec<String>,
     /// Accept connections from other machines although there are no tokens
     #[arg(long)]
     allow_anyone: bool,
@@ -132,6 +142,8 @@ pub struct ServeArgs {
     #[cfg(feature = "sql")]
     #[arg(long)]
     hrana: bool,
+    #[command(flatten)]
+    schedule: ScheduleArgs,
     #[cfg(feature = "redis")]
     #[command(flatten)]
     redis: crate::redis::RedisArgs,
@@ -309,6 +321,7 @@ fn serve(args: ServeArgs) -> Outcome {
     config.memory_bytes = args.write.memory.memory;
     config.durability = args.write.durability.into();
     config.allow_anyone = args.allow_anyone;
+    config.cors_origins = args.cors_origin;
     config.profile_window = (args.profile_window > 0).then(|| Duration::from_secs(args.profile_window));
     #[cfg(feature = "sql")]
     {
@@ -331,6 +344,7 @@ fn serve(args: ServeArgs) -> Outcome {
     limits.head_timeout = Duration::from_secs(args.head_timeout);
     limits.body_timeout = Duration::from_secs(args.body_timeout);
     limits.slow = Duration::from_millis(args.slow);
+    limits.drain_delay = Duration::from_secs(args.drain_delay);
     limits.drain = Duration::from_secs(args.drain);
     #[cfg(feature = "ship")]
     {
@@ -338,6 +352,7 @@ fn serve(args: ServeArgs) -> Outcome {
     }
     #[cfg(feature = "redis")]
     args.redis.add_to(&mut config);
+    args.schedule.add_to(&mut config);
     config.source = source;
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;
@@ -377,7 +392,7 @@ mod tests {
             other => format!("{other:?}"),
         })?;
         match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
-            Command::Serve(args) => Ok(args),
+            Command::Serve(args) => Ok(*args),
             other => Err(format!("{other:?}")),
         }
     }

@@ -36,6 +36,10 @@ enum Action {
         /// The only database that the token may use [default: all]
         #[arg(long, value_name = "NAME")]
         database: Option<String>,
+        /// Allow at most N requests a second over HTTP; further ones get 429. The requests of one second may come at
+        /// once [default: no limit]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        rate: Option<u32>,
     },
     /// List the tokens with their names and what they allow
     List {
@@ -66,16 +70,16 @@ enum ScopeName {
 /// Runs `pando token`.
 pub fn run(args: &TokenArgs) -> Outcome {
     match &args.action {
-        Action::Create { dir, name, scope, database } => {
+        Action::Create { dir, name, scope, database, rate } => {
             let scope = match scope {
                 ScopeName::Read => Scope::Read,
                 ScopeName::Write => Scope::Write,
                 ScopeName::Admin => Scope::Admin,
             };
-            say!("{}", TokenFile::in_dir(dir).create(name, scope, database.clone())?)
+            say!("{}", TokenFile::in_dir(dir).create_with_rate(name, scope, database.clone(), *rate)?)
         }
         Action::List { dir, format } => {
-            let columns = &["name", "scope", "database", "created_s"];
+            let columns = &["name", "scope", "database", "created_s", "rate"];
             let mut rows = Rows::new(output::stdout(), format.format(), columns).map_err(Failure::stdout)?;
             for token in TokenFile::in_dir(dir).list()? {
                 let scope = format!("{:?}", token.scope).to_lowercase();
@@ -85,6 +89,7 @@ pub fn run(args: &TokenArgs) -> Outcome {
                     Cell::Bytes(scope.as_bytes()),
                     Cell::Bytes(database.as_bytes()),
                     Cell::Number(token.created_s),
+                    token.rate.map_or(Cell::Null, |rate| Cell::Number(rate.into())),
                 ];
                 rows.row(&cells).map_err(Failure::stdout)?;
             }

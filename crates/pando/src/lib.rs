@@ -62,8 +62,8 @@ pub mod changes;
 pub mod aio;
 
 pub use backup::{
-    BackupEntry, BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, RestoreReport, restore,
-    restore_files, restore_stream,
+    BackupEntry, BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, RestoreReport, Retention,
+    restore, restore_files, restore_stream,
 };
 #[doc(hidden)]
 pub use backup::{restore_in, restore_stream_in};

@@ -142,8 +142,11 @@ impl Page {
     /// Adds the samples without labels of their own.
     fn figures(&mut self, stats: &Stats) {
         for Figure { name, is_count, meaning, value, .. } in stats.figures() {
-            let (name, kind) =
-                if is_count { (format!("{name}_total"), "counter") } else { (name.to_owned(), "gauge") };
+            let (name, kind) = match is_count {
+                true => (format!("{name}_total"), "counter"),
+                // Prometheus does not abbreviate units.
+                false => (name.replace("_per_s", "_per_second"), "gauge"),
+            };
             self.family(&name, kind, meaning);
             self.sample(&name, None, value);
         }

@@ -3,7 +3,7 @@
 use crate::following::Source;
 use crate::shipping::Shipping;
 use pando::options::Value;
-use pando::{Database, Durability};
+use pando::{Database, Durability, Retention};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,10 +28,14 @@ pub struct Config {
     pub durability: Durability,
     /// Whether a server without tokens may accept connections from other machines.
     pub allow_anyone: bool,
+    /// The origins whose pages may use the server from a browser, as in `https://app.example`. None by default.
+    pub cors_origins: Vec<String>,
     /// The duration of the CPU profile that is kept. With `None`, CPU time is sampled only on request.
     pub profile_window: Option<Duration>,
     /// Whether the protocol of libSQL's clients is spoken. It needs the feature `sql`.
     pub hrana: bool,
+    /// The scheduled backups. With `None`, there are none.
+    pub backups: Option<BackupPlan>,
     /// The code that ships the databases to a bucket. With `None`, they are not shipped.
     pub shipping: Option<Arc<dyn Shipping>>,
     /// The door for clients of Redis. With `None`, there is none.
@@ -57,6 +61,20 @@ pub enum Certificate {
     /// A certificate for `localhost` and the address of the server, made at its start and signed by itself. Clients
     /// cannot verify it: it is for trying things out.
     SelfSigned,
+}
+
+/// Scheduled backups of every database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupPlan {
+    /// The folder in which each database has a folder of backups of its own name. It must not lie inside the served
+    /// directory.
+    pub to: PathBuf,
+    /// The time from the begin of one backup to the begin of the next.
+    pub every: Duration,
+    /// Which backups are kept. Those on which a kept one builds are kept as well.
+    pub keep: Retention,
+    /// The number of bytes that a backup writes in a second at most. `None`: no limit.
+    pub rate_bytes: Option<u64>,
 }
 
 /// The configuration of the door for clients of Redis.
@@ -106,6 +124,9 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// The duration from which a request counts as slow. `/debug/slow` shows the slowest.
     pub slow: Duration,
+    /// The time between the moment at which `/readyz` says that the server ends and the moment at which it accepts no
+    /// further connection.
+    pub drain_delay: Duration,
     /// The time that a shutdown waits for requests in progress.
     pub drain: Duration,
 }
@@ -122,8 +143,10 @@ impl Config {
             memory_bytes: None,
             durability: Durability::Sync,
             allow_anyone: false,
+            cors_origins: Vec::new(),
             profile_window: None,
             hrana: false,
+            backups: None,
             shipping: None,
             #[cfg(feature = "redis")]
             redis: None,
@@ -152,6 +175,7 @@ impl Default for Limits {
             head_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(30),
             slow: Duration::from_millis(10),
+            drain_delay: Duration::ZERO,
             drain: Duration::from_secs(10),
         }
     }

@@ -54,9 +54,10 @@ pub use access::auth::{self, Scope, Token, TokenFile};
 pub use config::Certificate;
 #[cfg(feature = "redis")]
 pub use config::Redis;
-pub use config::{Config, Limits};
+pub use config::{BackupPlan, Config, Limits};
 pub use data::databases::DEFAULT_DATABASE;
 pub use data::followers::followed_by;
 pub use send::changes::{Ended, change_lines};
 pub use serving::promote::promote;
 pub use serving::serve::Server;
+pub use watch::machine::{Disk, Process};

@@ -8,6 +8,7 @@ mod browser;
 mod common;
 mod compact;
 mod compression;
+mod doctor;
 mod exit_codes;
 mod explain;
 #[path = "../../../server/tests/it/http.rs"]
@@ -17,6 +18,7 @@ mod layout;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod options;
+mod pages;
 mod profile;
 mod read_only;
 #[cfg(feature = "redis")]
@@ -25,11 +27,13 @@ mod records;
 mod replica;
 mod reserved;
 mod salvage;
+mod serve_backups;
 mod serve_bench;
 mod serve_dashboard;
 mod serve_docs;
 mod serve_hostile;
 mod serve_hrana;
+mod serve_metrics;
 mod serve_operators;
 mod serve_pages;
 mod serve_remote;

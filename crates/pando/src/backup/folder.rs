@@ -8,6 +8,7 @@
 
 use super::channel::{InFile, open_file};
 use super::format::{Base, END_BYTES, HEADER_BYTES, Header, Kind, RECORD_BYTES, RecordHead, Totals};
+use super::reader::{Next, Reader};
 use base::{Error, ErrorKind, Result};
 use io::{Dir, File, Lock, OsDir};
 use std::path::Path;
@@ -241,9 +242,23 @@ impl Backups {
         Ok(InFile::new(self.dir.open_to_read(&backup.name)?))
     }
 
+    /// Keeps others from adding and removing backups until the lock is dropped.
+    pub(super) fn lock(&self) -> Result<Box<dyn Lock>> {
+        self.dir.lock(LOCK)
+    }
+
+    pub(super) fn remove(&self, name: &str) -> Result<()> {
+        self.dir.remove(name)
+    }
+
+    /// Makes removals durable.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.dir.sync()
+    }
+
     /// Begins to add a backup.
     pub(super) fn begin(&self, is_full: bool) -> Result<Addition> {
-        let lock = self.dir.lock(LOCK)?;
+        let lock = self.lock()?;
         let names = self.dir.list()?;
         for name in names.iter().filter(|name| name.starts_with(PREFIX) && name.ends_with(PARTIAL)) {
             self.dir.remove(name)?;
@@ -284,6 +299,17 @@ impl Addition {
         Arc::clone(&self.file)
     }
 
+    /// Makes the file durable, reads it back, and verifies every checksum.
+    pub fn verify(&self) -> Result<()> {
+        self.file.sync()?;
+        let mut source = InFile::new(self.file());
+        let Some(mut reader) = Reader::begin(&mut source)? else {
+            return Err(Error::corruption(format!("{}: the file is empty", self.partial)));
+        };
+        while !matches!(reader.next()?, Next::End(_)) {}
+        Ok(())
+    }
+
     /// Makes the file durable, then renames it to its final name. Returns that name.
     pub fn publish(mut self) -> Result<String> {
         self.file.sync()?;
@@ -300,5 +326,39 @@ impl Drop for Addition {
             // Best effort: the next addition removes it as well.
             let _ = self.dir.remove(&self.partial);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BackupOptions, Database};
+    use io::MemDir;
+
+    #[test]
+    fn a_backup_that_reads_back_differently_gets_no_name() {
+        let db = Database::builder().memory_bytes(2 << 20).in_memory().unwrap();
+        let table = db.ensure_table("t").unwrap();
+        db.put(&table, b"k", b"v").unwrap();
+        let mut bytes = Vec::new();
+        db.backup(BackupOptions::default(), &mut bytes).unwrap();
+        let folder = Backups::in_dir(Arc::new(MemDir::new()));
+        let verify = |bytes: &[u8]| {
+            let addition = folder.begin(true).unwrap();
+            addition.file().write_at(bytes, 0).unwrap();
+            addition.verify()
+        };
+        verify(&bytes).unwrap();
+        for at in (0..bytes.len()).step_by(97).chain([bytes.len() - 1]) {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 1;
+            let kind = verify(&wrong).unwrap_err().kind();
+            assert!(matches!(kind, ErrorKind::Corruption | ErrorKind::Foreign), "byte {at}: {kind:?}");
+            assert!(verify(&bytes[..at]).is_err(), "{at} bytes of it");
+        }
+        assert_eq!(folder.list().unwrap().len(), 0);
+        assert_eq!(folder.dir.list().unwrap(), Vec::<String>::new(), "nothing is left of them");
+        db.backup_to(&folder, BackupOptions::default().verify(true)).unwrap();
+        assert_eq!(folder.list().unwrap().len(), 1);
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 //! Reading order: `format` (the bytes), `writer`, `reader` (which verifies everything before use), `channel` (files and
 //! streams), `take` (one backup, at a limited rate), `folder` (chains in a directory), `receive` (a backup from
-//! elsewhere), `restore`.
+//! elsewhere), `restore`, `retention`.
 //!
 //! # Invariants
 //! 1. A backup holds exactly the commits up to the one that it names, each of them whole.
@@ -22,9 +22,11 @@ mod format;
 mod reader;
 mod receive;
 mod restore;
+mod retention;
 mod take;
 mod writer;
 
 pub use folder::{BackupEntry, BackupInfo, Backups};
 pub use restore::{RestoreReport, restore, restore_files, restore_in, restore_stream, restore_stream_in};
+pub use retention::Retention;
 pub use take::{BackupOptions, BackupProgress, BackupReport};

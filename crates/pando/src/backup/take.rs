@@ -24,13 +24,16 @@ use store::{Part, Pinned};
 pub struct BackupOptions<'a> {
     rate_bytes: Option<u64>,
     since: Option<BackupInfo>,
+    verify: bool,
+    created: Option<SystemTime>,
     progress: Option<&'a mut dyn FnMut(BackupProgress)>,
 }
 
 impl fmt::Debug for BackupOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BackupOptions { rate_bytes, since, .. } = self;
-        f.debug_struct("BackupOptions").field("rate_bytes", rate_bytes).field("since", since).finish()
+        let BackupOptions { rate_bytes, since, verify, .. } = self;
+        let mut fields = f.debug_struct("BackupOptions");
+        fields.field("rate_bytes", rate_bytes).field("since", since).field("verify", verify).finish()
     }
 }
 
@@ -45,6 +48,20 @@ impl<'a> BackupOptions<'a> {
     /// Takes an incremental backup: only what changed since `base`, an older backup of the same database.
     pub fn since(mut self, base: &BackupInfo) -> Self {
         self.since = Some(base.clone());
+        self
+    }
+
+    /// Reads the backup back before its file in a folder gets its name, and compares every checksum, so that a
+    /// backup with a name was readable when it was made. Default: no. It has no effect on a stream.
+    pub fn verify(mut self, verify: bool) -> Self {
+        self.verify = verify;
+        self
+    }
+
+    /// Sets the time that the backup states. Simulations use it.
+    #[doc(hidden)]
+    pub fn created(mut self, created: SystemTime) -> Self {
+        self.created = Some(created);
         self
     }
 
@@ -136,24 +153,29 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::backup`]; `Locked` if another backup is being added to the folder.
+    /// As for [`Database::backup`]; `Locked` if another backup is being added to the folder; `Corruption` if
+    /// [`BackupOptions::verify`] finds other bytes than were written.
     pub fn backup_to(&self, backups: &Backups, options: BackupOptions<'_>) -> Result<BackupReport> {
         let addition = backups.begin(options.since.is_none())?;
         let mut file = InFile::new(addition.file());
+        let verify = options.verify;
         let report = take(self, options, &mut file)?;
+        if verify {
+            addition.verify()?;
+        }
         let name = Some(addition.publish()?);
         Ok(BackupReport { name, ..report })
     }
 }
 
 fn take(db: &Database, options: BackupOptions<'_>, sink: &mut dyn Sink) -> Result<BackupReport> {
-    let BackupOptions { rate_bytes, since, progress } = options;
+    let BackupOptions { rate_bytes, since, progress, created, .. } = options;
     let base = since.as_ref().map(BackupInfo::as_base);
     let mut pinned = db.shared.store.pin(base.map(|base| base.checkpoint))?;
     if let Some(since) = &since {
         check_base(since, pinned.superblock())?;
     }
-    let header = header_of(&pinned, base);
+    let header = header_of(&pinned, base, created.unwrap_or_else(SystemTime::now));
     let expected_bytes = pinned.estimated_bytes();
     let mut paced = Paced { sink, pace: rate_bytes.map(Pace::new), progress, bytes: 0, expected_bytes };
     let mut writer = Writer::begin(&mut paced, &header)?;
@@ -186,7 +208,7 @@ fn take(db: &Database, options: BackupOptions<'_>, sink: &mut dyn Sink) -> Resul
     })
 }
 
-fn header_of(pinned: &Pinned, base: Option<Base>) -> Header {
+fn header_of(pinned: &Pinned, base: Option<Base>, created: SystemTime) -> Header {
     let superblock = pinned.superblock();
     Header {
         id: Random::from_entropy().next_u64().max(1),
@@ -196,7 +218,7 @@ fn header_of(pinned: &Pinned, base: Option<Base>) -> Header {
         page_bytes: superblock.page_bytes as u32,
         checkpoint: superblock.checkpoint,
         commit: pinned.ts(),
-        created_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        created_s: created.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
     }
 }
 

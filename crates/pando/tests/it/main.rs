@@ -9,6 +9,7 @@ mod api;
 mod api_model;
 mod backup;
 mod backup_hostile;
+mod backup_retention;
 mod backup_trouble;
 mod basics;
 mod budget;

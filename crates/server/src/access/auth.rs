@@ -6,8 +6,10 @@
 //!    reveals nothing.
 //! 3. As long as there is no file of tokens, no token is required. A server that listens on more than this machine then
 //!    refuses to start, unless an option allows it.
-//! 4. The file is replaced as a whole, by a rename. A running server checks it every second.
+//! 4. A token can have a rate: requests that exceed it are refused. After the file was read again, rates begin anew.
+//! 5. The file is replaced as a whole, by a rename. A running server checks it every second.
 
+use crate::access::rate::Rate;
 use crate::data::names::is_name;
 use crate::wire::digits::{hex, random};
 use crate::wire::problem::{Answer, Problem};
@@ -22,7 +24,8 @@ use std::io::{ErrorKind as IoErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use subtle::ConstantTimeEq;
 
 /// The file of tokens in the served directory.
@@ -54,6 +57,9 @@ pub struct Token {
     pub database: Option<String>,
     /// When it was created, in seconds since 1970.
     pub created_s: u64,
+    /// The number of requests a second that it allows; `None`: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u32>,
     /// SHA-256 of the token, in hexadecimal digits.
     sha256: String,
 }
@@ -88,6 +94,23 @@ impl TokenFile {
     /// # Errors
     /// `Exists` if a token `name` already exists; `Invalid` if `name` is not a valid name.
     pub fn create(&self, name: &str, scope: Scope, database: Option<String>) -> Result<String> {
+        self.create_with_rate(name, scope, database, None)
+    }
+
+    /// Creates a token that allows at most `rate` requests a second, if that is given. See [`TokenFile::create`].
+    ///
+    /// # Errors
+    /// As for [`TokenFile::create`]; `Invalid` if `rate` is 0.
+    pub fn create_with_rate(
+        &self,
+        name: &str,
+        scope: Scope,
+        database: Option<String>,
+        rate: Option<u32>,
+    ) -> Result<String> {
+        if rate == Some(0) {
+            return Err(Error::invalid("a token's rate must be at least one request a second"));
+        }
         if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
             return Err(Error::invalid("a token's name must have 1 to 100 bytes and no control characters"));
         }
@@ -109,7 +132,7 @@ impl TokenFile {
         let text = format!("{PREFIX}{}", hex(&secret));
         let created_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let sha256 = hex(&Sha256::digest(&text));
-        tokens.push(Token { name: name.to_owned(), scope, database, created_s, sha256 });
+        tokens.push(Token { name: name.to_owned(), scope, database, created_s, rate, sha256 });
         self.store(&tokens)?;
         Ok(text)
     }
@@ -196,6 +219,8 @@ pub struct Gatekeeper {
     tokens: ArcSwap<Vec<Known>>,
     /// The time, length and number of the file when it was last read.
     seen: Mutex<Option<(SystemTime, u64, u64)>>,
+    /// The number of times that a token was presented that is not valid.
+    failed_logins: AtomicU64,
 }
 
 /// A token, ready to be compared.
@@ -204,13 +229,18 @@ struct Known {
     hash: [u8; 32],
     scope: Scope,
     database: Option<Box<str>>,
+    rate: Option<Rate>,
 }
 
 impl Gatekeeper {
     /// Reads the tokens of `dir`.
     pub fn new(dir: &Path) -> Result<Self> {
-        let keeper =
-            Gatekeeper { file: TokenFile::in_dir(dir), tokens: ArcSwap::default(), seen: Mutex::default() };
+        let keeper = Gatekeeper {
+            file: TokenFile::in_dir(dir),
+            tokens: ArcSwap::default(),
+            seen: Mutex::default(),
+            failed_logins: AtomicU64::new(0),
+        };
         keeper.refresh()?;
         Ok(keeper)
     }
@@ -241,28 +271,60 @@ impl Gatekeeper {
     /// Checks whether a request with these headers has the permission that it needs.
     ///
     /// # Errors
-    /// 401 without a known token, 403 with a token whose scope is too small.
+    /// 401 without a known token, 403 with a token whose scope is too small, 429 if the token has used up its rate.
     #[inline]
     pub fn admit(&self, headers: &HeaderMap, need: Need<'_>) -> Answer<()> {
         let tokens = self.tokens.load();
         if tokens.is_empty() || need == Need::Nothing {
             return Ok(());
         }
-        let known = find(&tokens, headers).ok_or_else(unauthorized)?;
-        if known.allows(need) { Ok(()) } else { Err(forbidden()) }
+        let known = find(&tokens, headers).ok_or_else(|| self.reject(headers))?;
+        if !known.allows(need) {
+            return Err(forbidden());
+        }
+        match known.rate.as_ref().and_then(Rate::take) {
+            None => Ok(()),
+            Some(wait) => Err(too_fast(wait)),
+        }
+    }
+
+    /// Returns the problem of a request without a known token, and counts a token that is not known.
+    #[cold]
+    fn reject(&self, headers: &HeaderMap) -> Problem {
+        if headers.contains_key(AUTHORIZATION) {
+            self.fail_login();
+        }
+        unauthorized()
+    }
+
+    fn fail_login(&self) {
+        // Relaxed: this is a counter, which orders nothing.
+        self.failed_logins.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how often a token was presented that is unknown or revoked.
+    pub fn failed_logins(&self) -> u64 {
+        // Relaxed: as above.
+        self.failed_logins.load(Ordering::Relaxed)
     }
 
     /// Returns the scope of a token in a database; `None` if the token is unknown, or applies to another database.
     #[cfg(feature = "redis")]
     pub fn scope_in(&self, token: &[u8], database: &str) -> Option<Scope> {
         let tokens = self.tokens.load();
-        let known = find_token(&tokens, token)?;
+        let Some(known) = find_token(&tokens, token) else {
+            self.fail_login();
+            return None;
+        };
         known.allows(Need::In(database, Scope::Read)).then_some(known.scope)
     }
 
     /// Returns whether the sender of these headers may see that this database exists.
     pub fn may_see(&self, headers: &HeaderMap, database: &str) -> bool {
-        self.admit(headers, Need::In(database, Scope::Read)).is_ok()
+        // The request was already counted when it was admitted.
+        let tokens = self.tokens.load();
+        tokens.is_empty()
+            || find(&tokens, headers).is_some_and(|known| known.allows(Need::In(database, Scope::Read)))
     }
 }
 
@@ -280,12 +342,17 @@ impl Known {
             let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
             *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
         }
-        Ok(Known { hash, scope: token.scope, database: token.database.map(String::into_boxed_str) })
+        Ok(Known {
+            hash,
+            scope: token.scope,
+            database: token.database.map(String::into_boxed_str),
+            rate: token.rate.map(Rate::new),
+        })
     }
 
     /// Stands for all revoked tokens: no token has this hash.
     fn nobody() -> Self {
-        Known { hash: [0; 32], scope: Scope::Read, database: Some("".into()) }
+        Known { hash: [0; 32], scope: Scope::Read, database: Some("".into()), rate: None }
     }
 
     fn allows(&self, need: Need<'_>) -> bool {
@@ -358,6 +425,14 @@ fn unauthorized() -> Problem {
     let detail =
         "a token is required: send `Authorization: Bearer TOKEN`; create one with `pando token create`";
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+}
+
+#[cold]
+fn too_fast(wait: Duration) -> Problem {
+    let detail = "the token has used up its requests of this second; nothing was done; try again later";
+    let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate-limit", detail);
+    problem.retry_after_s = Some((wait.as_millis() as u32).div_ceil(1000).max(1));
+    problem
 }
 
 #[cold]

@@ -1,5 +1,7 @@
 //! Authorization.
 
 pub mod auth;
+pub mod cors;
+mod rate;
 pub mod reserved;
 pub mod sites;

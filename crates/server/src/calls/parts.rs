@@ -4,6 +4,7 @@ use crate::access::auth::Gatekeeper;
 use crate::data::followers::Followers;
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
+use crate::data::schedule::worker::Schedule;
 use crate::data::v0::EntityTable;
 use crate::limits::connections::Connections;
 use crate::limits::room::Room;
@@ -38,6 +39,8 @@ pub struct Parts {
     pub keeper: Arc<Gatekeeper>,
     /// The counts and slow requests of the server.
     pub watch: Arc<Watch>,
+    /// The scheduled backups, if there are any.
+    pub schedule: Option<Arc<Schedule>>,
     /// Whether the databases are shipped.
     pub shipping: IsShipped,
     /// The door for clients of Redis.

@@ -10,6 +10,7 @@ pub mod names;
 pub mod open;
 pub mod places;
 pub mod replicas;
+pub mod schedule;
 pub mod transactions;
 pub mod v0;
 pub mod writer;

@@ -27,6 +27,11 @@ impl Connections {
         self.most.saturating_sub(self.places.available_permits())
     }
 
+    /// Returns the largest number of open connections.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
     /// Returns the time since the server started.
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()

@@ -6,6 +6,7 @@ use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
 use crate::calls::operation::{Access, Operation};
 use crate::data::held::Data;
 use crate::data::replicas::Lag;
+use crate::data::schedule::worker::Schedule;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
@@ -73,7 +74,7 @@ pub const OPERATIONS: &[Operation] = &[
         Access::Database(Scope::Read),
         Kind::Other,
         "Get counters and sizes",
-        |parts, call, _| Box::pin(stats(parts.data(), call)),
+        |parts, call, _| Box::pin(stats(parts.data(), parts.schedule.clone(), call)),
     )
     .responses(&[(200, "JSON"), MISSING]),
     Operation::new(
@@ -137,8 +138,8 @@ async fn drop_database(data: Arc<Data>, call: Call) -> Answer {
     Ok(done(None))
 }
 
-/// Handles GET: the library's counters, the progress of shipping, and the lag of a replica.
-async fn stats(data: Arc<Data>, call: Call) -> Answer {
+/// Handles GET: the library's counters, the progress of shipping, the lag of a replica, and the scheduled backups.
+async fn stats(data: Arc<Data>, schedule: Option<Arc<Schedule>>, call: Call) -> Answer {
     let name = call.target().database().to_owned();
     let open = data.database(&name).await?;
     let counted = hand_off(move || {
@@ -151,6 +152,13 @@ async fn stats(data: Arc<Data>, call: Call) -> Answer {
             let lag = replicas.and_then(|replicas| replicas.lag(&name, &open.db));
             let lag = lag.iter().flat_map(Lag::gauges);
             counted.extend(lag.map(|(name, _, value)| (format!("replica_{name}"), (value as u64).into())));
+            if let Some(backups) = schedule.and_then(|schedule| schedule.results().remove(&name)) {
+                counted.insert("backups_taken".to_owned(), backups.taken.into());
+                counted.insert("backup_failures".to_owned(), backups.failures.into());
+                counted.insert("backup_newest_s".to_owned(), backups.newest_s().into());
+                counted.insert("backups_kept".to_owned(), backups.kept.into());
+                counted.insert("backups_kept_bytes".to_owned(), backups.kept_bytes.into());
+            }
         }
         Ok(counted)
     });

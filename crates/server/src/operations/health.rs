@@ -7,6 +7,7 @@ use crate::data::databases::{DEFAULT_DATABASE, Databases};
 use crate::data::held::Data;
 use crate::data::open::Open;
 use crate::data::replicas::Lag;
+use crate::data::schedule::worker::{Results, Schedule};
 use crate::limits::connections::Connections;
 use crate::limits::handoff::hand_off;
 use crate::operations::metrics::{self, Figures};
@@ -126,6 +127,7 @@ fn server(figures: &Figures) -> Value {
         "open_databases": figures.data.databases.all_open().len(),
         "role": if figures.data.databases.is_replica() { "replica" } else { "primary" },
         "replica": replica(&figures.data.databases),
+        "backups": figures.schedule.as_ref().map(|schedule| backups(schedule)),
         "requests": kinds,
     })
 }
@@ -150,6 +152,25 @@ fn replica(databases: &Databases) -> Value {
     };
     let lags: Map<String, Value> = databases.all_open().into_iter().filter_map(lag).collect();
     json!({ "source": replicas.source.address(), "primary": replicas.source.primary(), "databases": lags })
+}
+
+/// Returns the results of scheduled backups by database.
+fn backups(schedule: &Schedule) -> Value {
+    let describe = |(name, of): (String, Results)| {
+        let described = json!({
+            "newest_s": of.newest_s(),
+            "kept": of.kept,
+            "kept_bytes": of.kept_bytes,
+            "taken": of.taken,
+            "failures": of.failures,
+            "error": of.error,
+            "last_bytes": of.bytes,
+            "last_ms": of.took.as_millis() as u64,
+        });
+        (name, described)
+    };
+    let databases: Map<String, Value> = schedule.results().into_iter().map(describe).collect();
+    json!({ "every_s": schedule.every().as_secs_f64(), "databases": databases })
 }
 
 fn requests(observed: &Observed, kind: Kind) -> Value {

@@ -1,19 +1,23 @@
 //! `/metrics`: all counters in the text format of Prometheus (version 0.0.4).
 
+use crate::access::auth::Gatekeeper;
 use crate::calls::parts::Parts;
 use crate::data::databases::Databases;
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
 use crate::data::replicas::Lag;
+use crate::data::schedule::worker::{Results, Schedule};
 use crate::limits::connections::Connections;
 use crate::limits::room::Room;
 use crate::log::dropped_lines;
+use crate::watch::machine::{Disk, Process};
 use crate::watch::observe::{BUCKETS, Kind, Observed, bucket_end_ns};
 use crate::watch::watcher::Watch;
 use crate::wire::form::write_escaped;
 use crate::wire::problem::Answer;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The content type of the text.
@@ -38,6 +42,10 @@ pub struct Figures {
     pub room: Arc<Room>,
     /// The figures of connections.
     pub connections: Arc<Connections>,
+    /// The figures of scheduled backups.
+    pub schedule: Option<Arc<Schedule>>,
+    /// The figures of tokens.
+    pub keeper: Arc<Gatekeeper>,
     /// The figures of the door for clients of Redis.
     #[cfg(feature = "redis")]
     pub redis: Arc<std::sync::OnceLock<resp::Door>>,
@@ -52,6 +60,8 @@ impl Figures {
             hrana: parts.hrana(),
             room: parts.room(),
             connections: parts.connections(),
+            schedule: parts.schedule.clone(),
+            keeper: parts.keeper(),
             #[cfg(feature = "redis")]
             redis: Arc::clone(&parts.redis),
         }
@@ -63,6 +73,9 @@ pub fn text(figures: &Figures, all_tables: bool) -> Answer<String> {
     let mut out = String::with_capacity(32 << 10);
     requests(&figures.watch.observed, &mut out);
     server(figures, &mut out);
+    traffic(figures, &mut out);
+    machine(figures.data.databases.dir(), &mut out);
+    figures.schedule.as_ref().inspect(|schedule| backups(schedule, &mut out));
     databases(&figures.data.databases, all_tables, &mut out)?;
     shipping(&figures.data.databases, &mut out);
     #[cfg(feature = "redis")]
@@ -108,6 +121,11 @@ fn server(figures: &Figures, out: &mut String) {
     let gauges = [
         ("pando_http_connections", "Connections that are open.", figures.connections.count() as u64),
         (
+            "pando_http_max_connections",
+            "Connections that can be open at a time.",
+            figures.connections.most() as u64,
+        ),
+        (
             "pando_http_transactions",
             "Interactive transactions that are open.",
             figures.data.transactions.count() as u64,
@@ -129,6 +147,9 @@ fn server(figures: &Figures, out: &mut String) {
         head(out, name, "gauge", help);
         let _ = writeln!(out, "{name} {value}");
     }
+    let name = "pando_uptime_seconds";
+    head(out, name, "gauge", "Seconds since the server started.");
+    let _ = writeln!(out, "{name} {}", figures.connections.uptime().as_secs_f64());
     let name = "pando_log_dropped_lines_total";
     let help = "Lines of the log that were dropped because they could not be written in time.";
     head(out, name, "counter", help);
@@ -136,6 +157,90 @@ fn server(figures: &Figures, out: &mut String) {
     let name = "pando_build_info";
     head(out, name, "gauge", "The version of the running server.");
     let _ = writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+}
+
+/// Writes the bytes of connections, and the refused requests by reason.
+fn traffic(figures: &Figures, out: &mut String) {
+    let traffic = &figures.watch.traffic;
+    let counters = [
+        ("pando_http_received_bytes_total", "Bytes that clients sent.", traffic.received_bytes()),
+        ("pando_http_sent_bytes_total", "Bytes that were sent to clients.", traffic.sent_bytes()),
+        (
+            "pando_failed_logins_total",
+            "Times that a client presented a token that is unknown or revoked.",
+            figures.keeper.failed_logins(),
+        ),
+    ];
+    for (name, help, value) in counters {
+        head(out, name, "counter", help);
+        let _ = writeln!(out, "{name} {value}");
+    }
+    let name = "pando_http_refusals_total";
+    head(out, name, "counter", "Requests that were refused, by the type of the problem.");
+    for (reason, count) in traffic.refusals() {
+        let _ = writeln!(out, "{name}{{reason=\"{reason}\"}} {count}");
+    }
+}
+
+/// Writes the room on the disk, and the resources of the process under the names that all programs use.
+fn machine(dir: &Path, out: &mut String) {
+    let mut gauge = |name: &str, kind: &str, help: &str, value: f64| {
+        head(out, name, kind, help);
+        let _ = writeln!(out, "{name} {value}");
+    };
+    if let Ok(disk) = Disk::of(dir) {
+        let help = "Bytes that can still be written to the file system of the databases.";
+        gauge("pando_disk_free_bytes", "gauge", help, disk.free_bytes as f64);
+        let help = "Bytes of the file system of the databases.";
+        gauge("pando_disk_size_bytes", "gauge", help, disk.total_bytes as f64);
+    }
+    let Some(process) = Process::this() else { return };
+    let help = "Total user and system CPU time spent in seconds.";
+    gauge("process_cpu_seconds_total", "counter", help, process.cpu_s);
+    let help = "Resident memory size in bytes.";
+    gauge("process_resident_memory_bytes", "gauge", help, process.resident_bytes as f64);
+    let help = "Virtual memory size in bytes.";
+    gauge("process_virtual_memory_bytes", "gauge", help, process.virtual_bytes as f64);
+    gauge("process_threads", "gauge", "Number of threads.", process.threads as f64);
+    gauge("process_open_fds", "gauge", "Number of open file descriptors.", process.open_files as f64);
+    if let Some(most) = process.max_files {
+        gauge("process_max_fds", "gauge", "Maximum number of open file descriptors.", most as f64);
+    }
+    let help = "Start time of the process since unix epoch in seconds.";
+    gauge("process_start_time_seconds", "gauge", help, process.started_s);
+}
+
+/// Writes the results of scheduled backups by database.
+fn backups(schedule: &Schedule, out: &mut String) {
+    let name = "pando_backup_interval_seconds";
+    head(out, name, "gauge", "Seconds between scheduled backups.");
+    let _ = writeln!(out, "{name} {}", schedule.every().as_secs_f64());
+    type Figure = (&'static str, &'static str, &'static str, fn(&Results) -> f64);
+    let families: [Figure; 8] = [
+        ("success_total", "counter", "Scheduled backups that were taken.", |of| of.taken as f64),
+        ("failures_total", "counter", "Scheduled backups that failed.", |of| of.failures as f64),
+        ("failing", "gauge", "1 if the last attempt failed, otherwise 0.", |of| {
+            f64::from(u8::from(of.error.is_some()))
+        }),
+        (
+            "last_success_timestamp_seconds",
+            "gauge",
+            "When the newest backup was begun, in seconds since 1970; 0 if there is none.",
+            |of| of.newest_s() as f64,
+        ),
+        ("last_duration_seconds", "gauge", "Seconds that the last backup took.", |of| of.took.as_secs_f64()),
+        ("last_bytes", "gauge", "Bytes of the last backup.", |of| of.bytes as f64),
+        ("kept", "gauge", "Backups in the folder.", |of| of.kept as f64),
+        ("kept_bytes", "gauge", "Bytes of all backups in the folder.", |of| of.kept_bytes as f64),
+    ];
+    let results = schedule.results();
+    for (name, kind, help, figure) in families {
+        let name = format!("pando_backup_{name}");
+        head(out, &name, kind, help);
+        for (database, results) in &results {
+            let _ = writeln!(out, "{name}{{database=\"{database}\"}} {}", figure(results));
+        }
+    }
 }
 
 /// Writes the progress of shipping of every open database, and the lag of a replica.

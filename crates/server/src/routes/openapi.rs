@@ -81,6 +81,10 @@ const ALWAYS: &[(u16, &str)] = &[
         "The token does not allow the request, a page of another site may have sent it, or the name of \
          the table is reserved",
     ),
+    (
+        429,
+        "The token has used up its rate, or a limit on what clients hold is reached; `retry-after` says when",
+    ),
 ];
 
 fn describe(operation: &Operation, method: &str, summary: &str) -> Value {

@@ -7,6 +7,11 @@ use crate::data::databases::{DEFAULT_DATABASE, Databases};
 use crate::data::followers::{Followers, check_role, copy_missing};
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
+<<<<<<< HEAD
+=======
+use crate::data::replicas::Replicas;
+use crate::data::schedule::worker::Schedule;
+>>>>>>> ops
 use crate::data::transactions::Transactions;
 use crate::data::v0::EntityTable;
 use crate::limits::connections::Connections;
@@ -66,6 +71,7 @@ impl App {
         let data = Arc::new(Data { databases, transactions, durability: config.durability });
         let follow = |replicas| Followers::start(Arc::clone(&data), Arc::clone(&entity), replicas, begun);
         let followers = replicas.map(follow).transpose()?;
+        let schedule = config.backups.clone().map(|plan| Schedule::new(plan, &config.dir)).transpose()?;
         let parts = Parts {
             data,
             entity,
@@ -75,6 +81,7 @@ impl App {
             connections: Arc::new(Connections::new(limits.connections)),
             keeper: Arc::new(Gatekeeper::new(&config.dir)?),
             watch: Arc::new(watch),
+            schedule,
             shipping,
             #[cfg(feature = "redis")]
             redis: Arc::default(),

@@ -15,6 +15,7 @@
 use crate::limits::streams::Place;
 use crate::routes::tree::find;
 use crate::serving::service::Service;
+use crate::watch::watcher::Watch;
 use crate::wire::body::Working;
 use crate::wire::gate::{Gate, Refusal, UNREADABLE_END};
 use crate::wire::stream::Stream;
@@ -125,7 +126,13 @@ pub async fn serve(
             })
         }
     });
-    let watched = Watched { stream, signs: Arc::clone(&signs), gate: Gate::new(), refusal: None };
+    let watched = Watched {
+        stream,
+        signs: Arc::clone(&signs),
+        watch: Arc::clone(service.watch()),
+        gate: Gate::new(),
+        refusal: None,
+    };
     let mut connection = pin!(http.serve_connection(TokioIo::new(watched), answer));
     let ending = async move { ending.wait_for(|ending| *ending).await.is_ok() };
     let outcome = tokio::select! {
@@ -197,6 +204,7 @@ async fn end(signs: &Signs) {
 struct Watched {
     stream: Stream,
     signs: Arc<Signs>,
+    watch: Arc<Watch>,
     gate: Gate,
     /// The response that replaces the library's refusal.
     refusal: Option<Refusal>,
@@ -208,8 +216,9 @@ impl Watched {
     }
 
     fn noted(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if written.is_ready() {
+        if let Poll::Ready(written) = &written {
             self.signs.note();
+            self.watch.traffic.sent(*written.as_ref().unwrap_or(&0));
         }
         written
     }
@@ -221,11 +230,15 @@ impl Watched {
             // Relaxed: only one thread uses it.
             let is_late = self.signs.is_late.load(Ordering::Relaxed);
             self.refusal = Refusal::instead_of(bytes, self.gate.refusal(), is_late);
+            if let Some(refusal) = &self.refusal {
+                self.watch.traffic.refused(refusal.reason());
+            }
         }
         let Some(refusal) = &mut self.refusal else { return Poll::Ready(Ok(false)) };
         while !refusal.left().is_empty() {
             let sent = ready!(Pin::new(&mut self.stream).poll_write(context, refusal.left()))?;
             refusal.sent(sent);
+            self.watch.traffic.sent(sent);
         }
         self.signs.note();
         Poll::Ready(Ok(true))
@@ -265,6 +278,7 @@ impl AsyncRead for Watched {
             }
             return Poll::Pending;
         };
+        this.watch.traffic.received(buffer.filled().len() - before);
         let passed = this.gate.look(&mut buffer.filled_mut()[before..]);
         buffer.set_filled(before + passed);
         // Relaxed: only one thread uses it.

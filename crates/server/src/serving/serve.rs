@@ -5,8 +5,9 @@
 //! 2. [`Server::run`]: one thread accepts connections up to the limit and distributes them to the workers in turn.
 //!    There is a worker thread for each core, with an event loop of its own. The thread that reads a request also sends
 //!    its response, and wakes no other thread.
-//! 3. At SIGTERM, SIGINT or SIGXCPU no further connection is accepted, and every connection ends after its current
-//!    request. After the drain time the remaining ones are closed. Then every database is synced and closed.
+//! 3. At SIGTERM, SIGINT or SIGXCPU `/readyz` says so. After the drain delay no further connection is accepted, and
+//!    every connection ends after its current request. After the drain time the remaining ones are closed. Then every
+//!    database is synced and closed.
 //! 4. At SIGHUP the certificate is read again, if there is one. SIGUSR1 and SIGUSR2 are ignored. No other file must be
 //!    opened or read again, because the log is standard error, and tokens are read again when they change.
 
@@ -47,6 +48,7 @@ pub struct Server {
     #[cfg(feature = "tls")]
     encryption: Option<Arc<Encryption>>,
     app: Arc<App>,
+    service: Service,
     signals: Signals,
     workers: Vec<Worker>,
     _lock: DirLock,
@@ -139,6 +141,7 @@ impl Server {
                  `pando token create`, or start the server with --allow-anyone"
             )));
         }
+        let service = Service::new(Arc::clone(&app.parts), config)?;
         let runtime = runtime()?;
         let inside = runtime.enter();
         let listeners = Listeners::bind(config.listen, config.unix_socket.as_deref())?;
@@ -158,6 +161,7 @@ impl Server {
             #[cfg(feature = "tls")]
             encryption,
             app,
+            service,
             signals,
             workers: Vec::new(),
             _lock: lock,
@@ -190,7 +194,7 @@ impl Server {
     pub fn run(mut self) -> Result<()> {
         let (ending, ended) = watch::channel(false);
         let door = Door {
-            service: Service::new(Arc::clone(&self.app.parts), &self.app.config),
+            service: self.service.clone(),
             #[cfg(feature = "tls")]
             encryption: self.encryption.clone(),
         };
@@ -199,13 +203,22 @@ impl Server {
             let drain = self.app.config.limits.drain;
             self.workers.push(Worker::start(number, door.clone(), drain, ended.clone())?);
         }
+        if let Some(schedule) = &self.app.parts.schedule {
+            schedule.start(self.app.parts.data())?;
+        }
         let Server { runtime, listeners, app, mut signals, workers, .. } = self;
         runtime.block_on(async {
             let looking_after = tokio::spawn(look_after(Arc::clone(&app), door.clone()));
-            let end = signals.end(|| door.reload(true));
+            let delay = app.config.limits.drain_delay;
+            let end = async {
+                signals.end(|| door.reload(true)).await;
+                app.parts.connections.end();
+                // Load balancers see that the server is not ready, while it still serves what they send. A second
+                // signal is in a hurry.
+                let _ = timeout(delay, signals.end(|| door.reload(true))).await;
+            };
             accept(&listeners, &app.parts.connections.places, &workers, end).await;
             drop(listeners);
-            app.parts.connections.end();
             let _ = ending.send(true);
             let all = app.parts.connections.places.acquire_many(app.config.limits.connections as u32);
             if timeout(app.config.limits.drain, all).await.is_err() {
@@ -224,7 +237,12 @@ impl Server {
         if let Some(followers) = &app.parts.followers {
             followers.stop();
         }
-        app.parts.data.databases.close_all()
+        let schedule = app.parts.schedule.as_ref();
+        schedule.inspect(|schedule| schedule.stop());
+        // This ends a backup that is running.
+        let closed = app.parts.data.databases.close_all();
+        schedule.inspect(|schedule| schedule.join());
+        closed
     }
 }
 
@@ -447,7 +465,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let app = Arc::new(App::new(Config::new(dir.path())).unwrap());
         let (_ending, ended) = watch::channel(false);
-        let service = Service::new(Arc::clone(&app.parts), &app.config);
+        let service = Service::new(Arc::clone(&app.parts), &app.config).unwrap();
         let door = Door {
             service,
             #[cfg(feature = "tls")]

@@ -9,6 +9,7 @@
 //!
 //! [`find`]: crate::routes::tree::find
 
+use crate::access::cors::{Cors, preflight};
 use crate::access::sites::{check_host, check_one_host, check_origin};
 use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::operation::{Access, Operation, Pending};
@@ -25,7 +26,7 @@ use crate::watch::slow::{Asked, Phases, Slow};
 use crate::watch::trace::{self, Line, REQUEST_ID};
 use crate::watch::watcher::Watch;
 use crate::wire::body::Body;
-use crate::wire::problem::{Answer, Problem};
+use crate::wire::problem::{Answer, Problem, Reason};
 use crate::wire::response::COMMIT;
 use axum::http::header::{ALLOW, EXPECT, HeaderName};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -47,13 +48,23 @@ pub struct Service {
 struct Settings {
     limits: Limits,
     allow_anyone: bool,
+    cors: Cors,
 }
 
 impl Service {
     /// Creates a service with these parts.
-    pub fn new(parts: Arc<Parts>, config: &Config) -> Self {
-        let settings = Settings { limits: config.limits.clone(), allow_anyone: config.allow_anyone };
-        Service { parts, settings: Arc::new(settings) }
+    ///
+    /// # Errors
+    /// `Invalid` if an origin whose pages are allowed is none.
+    pub fn new(parts: Arc<Parts>, config: &Config) -> pando::Result<Self> {
+        let cors = Cors::new(&config.cors_origins)?;
+        let settings = Settings { limits: config.limits.clone(), allow_anyone: config.allow_anyone, cors };
+        Ok(Service { parts, settings: Arc::new(settings) })
+    }
+
+    /// Returns what is counted of requests and connections.
+    pub fn watch(&self) -> &Arc<Watch> {
+        &self.parts.watch
     }
 
     /// Returns the limits on clients.
@@ -63,10 +74,12 @@ impl Service {
 
     /// Checks whether the request is authorized.
     #[inline]
-    fn admit<B>(&self, request: &Request<B>, found: &Found) -> Answer<()> {
+    fn admit<B>(&self, request: &Request<B>, found: &Found, is_allowed_origin: bool) -> Answer<()> {
         let (method, headers, path) = (request.method(), request.headers(), request.uri().path());
         check_one_host(request.version(), headers)?;
-        check_origin(method, headers)?;
+        if !is_allowed_origin {
+            check_origin(method, headers)?;
+        }
         if !self.settings.allow_anyone && !self.parts.keeper.is_on_guard() {
             check_host(headers)?;
         }
@@ -108,9 +121,17 @@ impl Service {
     {
         let begun = Instant::now();
         let limit_bytes = self.settings.limits.body_bytes;
-        let admitted = self.admit(&request, &found).and_then(|()| min_commit(request.headers()));
+        let origin = self.settings.cors.origin(request.headers());
+        let preflight = origin.as_ref().and_then(|_| preflight(request.method(), request.headers()));
+        let admitted = match preflight {
+            Some(_) => Ok(None),
+            None => {
+                self.admit(&request, &found, origin.is_some()).and_then(|()| min_commit(request.headers()))
+            }
+        };
         let wanted = *admitted.as_ref().unwrap_or(&None);
         let answer = match admitted {
+            _ if preflight.is_some() => preflight.map(Ok),
             Ok(None) => self.recall(&request, &found).map(Ok),
             Ok(Some(_)) => None,
             Err(problem) => Some(Err(problem)),
@@ -122,14 +143,16 @@ impl Service {
                 let path = request.uri().path();
                 let response = answer.unwrap_or_else(|problem| found.response(&problem, path));
                 let left = is_to_be_heard(response.status()).then(|| left_of(request)).flatten();
-                Err((noted.end(&self.parts.watch, response), left))
+                let mut response = noted.end(&self.parts.watch, response);
+                self.settings.cors.mark(origin, &mut response);
+                Err((response, left))
             }
-            None => Ok((Arc::clone(&self.parts), request, noted)),
+            None => Ok((self.clone(), request, noted, origin)),
         };
         async move {
             let (response, left) = match later {
                 Err(answered) => answered,
-                Ok((parts, request, noted)) => {
+                Ok((Service { parts, settings }, request, noted, origin)) => {
                     let (head, body) = request.into_parts();
                     let uri = head.uri.clone();
                     let (body, left) = lend(body, &head.headers);
@@ -144,7 +167,9 @@ impl Service {
                     };
                     let response = answer.unwrap_or_else(|problem| found.response(&problem, uri.path()));
                     let left = left.take().filter(|_| is_to_be_heard(response.status()));
-                    (noted.end(&parts.watch, response), left)
+                    let mut response = noted.end(&parts.watch, response);
+                    settings.cors.mark(origin, &mut response);
+                    (response, left)
                 }
             };
             if let Some(body) = left {
@@ -325,6 +350,9 @@ impl Noted {
     fn end(self, watch: &Watch, mut response: Response<Body>) -> Response<Body> {
         let took = self.begun.elapsed();
         watch.observed.note(self.found.kind(), took, response.status().as_u16());
+        if let Some(Reason(reason)) = response.extensions().get() {
+            watch.traffic.refused(reason);
+        }
         if let Some(line) = self.line {
             line.write(&response, took);
         }

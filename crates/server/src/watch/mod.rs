@@ -1,6 +1,8 @@
 //! What operators can observe of requests.
 
+pub mod machine;
 pub mod observe;
 pub mod slow;
 pub mod trace;
+pub mod traffic;
 pub mod watcher;

@@ -58,7 +58,7 @@ const LAST_LOG2: u32 = 36;
 /// The number of buckets.
 pub const BUCKETS: usize = (LAST_LOG2 - FIRST_LOG2) as usize * STEPS + 2;
 /// The number of shards. Further workers share them.
-const SHARDS: usize = 16;
+pub(super) const SHARDS: usize = 16;
 /// The number of status classes, such as 2xx. Class 0 is unused.
 pub const CLASSES: usize = 6;
 
@@ -124,7 +124,8 @@ thread_local! {
 }
 
 /// Returns the shard of this thread.
-fn shard() -> usize {
+#[inline]
+pub(super) fn shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     SHARD.with(|shard| {
         if shard.get() == usize::MAX {

@@ -3,6 +3,7 @@
 use crate::watch::observe::Observed;
 use crate::watch::slow::SlowRequests;
 use crate::watch::trace::Ids;
+use crate::watch::traffic::Traffic;
 use pando::{Error, Result};
 use profile::Window;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use std::time::Duration;
 pub struct Watch {
     /// The counts and latencies of requests.
     pub observed: Observed,
+    /// The bytes of connections, and the refused requests.
+    pub traffic: Traffic,
     /// The slowest requests.
     pub slow: SlowRequests,
     /// The CPU profile of the last seconds, if it is kept.
@@ -27,6 +30,7 @@ impl Watch {
         let window = window.map(|keep| Window::start(profile::Kind::Cpu, keep)).transpose();
         Ok(Watch {
             observed: Observed::new(),
+            traffic: Traffic::new(),
             slow: SlowRequests::new(slow),
             window: window.map_err(|error| Error::invalid(error.to_string()))?,
             ids: Ids::new(start),

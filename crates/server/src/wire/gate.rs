@@ -198,6 +198,7 @@ fn value_of<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
 /// A refusal of the HTTP library, with a body.
 #[derive(Debug)]
 pub struct Refusal {
+    reason: &'static str,
     bytes: Vec<u8>,
     sent: usize,
 }
@@ -234,7 +235,12 @@ impl Refusal {
             status.as_u16(),
             body.len()
         );
-        Some(Refusal { bytes: [head, body].concat().into_bytes(), sent: 0 })
+        Some(Refusal { reason: kind, bytes: [head, body].concat().into_bytes(), sent: 0 })
+    }
+
+    /// Returns the name of the problem.
+    pub fn reason(&self) -> &'static str {
+        self.reason
     }
 
     /// Returns the bytes that are still to be sent.

@@ -24,6 +24,10 @@ pub struct Problem {
     pub cause: Option<Error>,
 }
 
+/// The name of the problem in a response, as an extension of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reason(pub &'static str);
+
 /// The result of a handler.
 pub type Answer<T = Response<Body>> = Result<T, Problem>;
 
@@ -91,6 +95,7 @@ impl Problem {
         let status = self.status;
         let mut response = Response::new(Body::whole(self.to_json().to_string()));
         *response.status_mut() = status;
+        response.extensions_mut().insert(Reason(self.kind));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(seconds) = self.retry_after_s {

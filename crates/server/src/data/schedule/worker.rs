@@ -1,0 +1,320 @@
+//! The thread that takes scheduled backups, and their results.
+//!
+//! 1. One thread takes all backups, one after the other: two never run at once. A backup of the same folder by
+//!    another process is kept away by the folder's lock.
+//! 2. A failure is logged and counted, shown until the next success, and tried again after a few minutes.
+//! 3. At the end of the server the databases are closed, which ends a backup that is running. Nothing of it remains.
+//!    [`Schedule::stop`] is called before that, so that no database is opened after it.
+
+use crate::config::BackupPlan;
+use crate::data::databases::Databases;
+use crate::data::held::Data;
+use crate::data::schedule::plan::is_due;
+use crate::data::schedule::take::{Taken, take};
+use crate::wire::problem::Problem;
+use pando::{Backups, Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The shortest and the longest pause between looks at what is due.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+
+/// The scheduled backups of a server.
+#[derive(Debug)]
+pub struct Schedule {
+    plan: BackupPlan,
+    results: Mutex<BTreeMap<String, Results>>,
+    /// Whether the server ends. The thread holds the lock while it opens a database.
+    is_over: Mutex<bool>,
+    over: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The results of the backups of one database.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    /// When the newest backup in the folder was begun.
+    pub newest: Option<SystemTime>,
+    /// The number of backups in the folder.
+    pub kept: u64,
+    /// The bytes of all backups in the folder.
+    pub kept_bytes: u64,
+    /// The number of backups that were taken since the server started.
+    pub taken: u64,
+    /// The number of backups that failed since the server started.
+    pub failures: u64,
+    /// The error of the last attempt, if it failed.
+    pub error: Option<String>,
+    /// The time that the last backup took.
+    pub took: Duration,
+    /// The bytes of the last backup.
+    pub bytes: u64,
+    /// When the last attempt began.
+    attempted: Option<SystemTime>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Schedule {
+    /// Creates the folder of backups, and a schedule whose thread does not run yet.
+    ///
+    /// # Errors
+    /// `Invalid` if the folder lies inside the served directory `dir`; `Io` if it cannot be created.
+    pub fn new(plan: BackupPlan, dir: &Path) -> Result<Arc<Self>> {
+        let shown = plan.to.display();
+        let failed = |error| Error::io(format!("make {shown}, the folder of backups"), error);
+        let is_new = !plan.to.exists();
+        std::fs::create_dir_all(&plan.to).map_err(failed)?;
+        let (to, dir) = (plan.to.canonicalize().map_err(failed)?, dir.canonicalize().map_err(failed)?);
+        if to.starts_with(&dir) {
+            if is_new {
+                let _ = std::fs::remove_dir(&to);
+            }
+            return Err(Error::invalid(format!(
+                "{shown} lies inside the served directory: name a folder outside of it for the backups, \
+                 best on another disk"
+            )));
+        }
+        Ok(Arc::new(Schedule {
+            plan,
+            results: Mutex::default(),
+            is_over: Mutex::new(false),
+            over: Condvar::new(),
+            thread: Mutex::default(),
+        }))
+    }
+
+    /// Starts the thread, which backs up these databases.
+    ///
+    /// # Errors
+    /// `Io` if the thread cannot be started.
+    pub fn start(self: &Arc<Self>, data: Arc<Data>) -> Result<()> {
+        let own = Arc::clone(self);
+        let run = move || own.run(&data.databases);
+        let thread = thread::Builder::new().name("pando-backups".to_owned()).spawn(run);
+        let thread = thread.map_err(|error| Error::io("start the thread of backups", error))?;
+        *locked(&self.thread) = Some(thread);
+        Ok(())
+    }
+
+    /// Returns the interval of backups.
+    pub fn every(&self) -> Duration {
+        self.plan.every
+    }
+
+    /// Returns the results by database.
+    pub fn results(&self) -> BTreeMap<String, Results> {
+        locked(&self.results).clone()
+    }
+
+    /// Keeps the thread from beginning a backup and from opening a database.
+    pub fn stop(&self) {
+        *locked(&self.is_over) = true;
+        self.over.notify_all();
+    }
+
+    /// Waits for the end of the thread, after [`Schedule::stop`] and after the databases were closed.
+    pub fn join(&self) {
+        if let Some(thread) = locked(&self.thread).take() {
+            let _ = thread.join();
+        }
+    }
+
+    fn run(&self, databases: &Databases) {
+        let pause = (self.plan.every / 10).clamp(LOOKS.0, LOOKS.1);
+        let mut is_over = locked(&self.is_over);
+        while !*is_over {
+            drop(is_over);
+            self.look(databases);
+            is_over = locked(&self.is_over);
+            if !*is_over {
+                is_over = self.over.wait_timeout(is_over, pause).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+
+    /// Takes the backups that are due.
+    fn look(&self, databases: &Databases) {
+        let names = match databases.names() {
+            Ok(names) => names,
+            Err(problem) => {
+                tracing::error!("no backups were taken: {}", problem.detail);
+                return;
+            }
+        };
+        locked(&self.results).retain(|name, _| names.binary_search(name).is_ok());
+        for name in names {
+            if *locked(&self.is_over) {
+                return;
+            }
+            let now = SystemTime::now();
+            let results = self.of(&name);
+            if !is_due(self.plan.every, results.newest, results.attempted, now) {
+                continue;
+            }
+            let begun = Instant::now();
+            let outcome = self.back_up(databases, &name, now);
+            if *locked(&self.is_over) && outcome.is_err() {
+                return;
+            }
+            self.note(&name, outcome, now, begun.elapsed());
+        }
+    }
+
+    /// Returns what is known of a database. The first time, the folder is read.
+    fn of(&self, name: &str) -> Results {
+        if let Some(known) = locked(&self.results).get(name) {
+            return known.clone();
+        }
+        let mut found = Results::default();
+        found.read_folder(&self.plan.to.join(name));
+        locked(&self.results).insert(name.to_owned(), found.clone());
+        found
+    }
+
+    fn back_up(&self, databases: &Databases, name: &str, now: SystemTime) -> Result<Taken> {
+        let is_over = locked(&self.is_over);
+        if *is_over {
+            return Err(Error::new(ErrorKind::Closed, "the server ends"));
+        }
+        let open = databases.open(name).map_err(Problem::into_error)?;
+        drop(is_over);
+        let folder = Backups::create(self.plan.to.join(name))?;
+        take(&open.db, &folder, &self.plan, now)
+    }
+
+    fn note(&self, name: &str, outcome: Result<Taken>, now: SystemTime, took: Duration) {
+        // Only this thread changes results. It reads the folder without the lock, for which requests wait.
+        let mut results = self.of(name);
+        results.attempted = Some(now);
+        let failure = match outcome {
+            Ok(Taken { report, removed }) => {
+                (results.newest, results.took, results.bytes) = (Some(now), took, report.bytes);
+                results.taken += 1;
+                let backup = report.name.as_deref().unwrap_or_default();
+                let old = removed.as_ref().map_or(0, Vec::len);
+                tracing::info!(database = %name, backup, bytes = report.bytes, old, "a backup was taken");
+                removed.err().map(|error| error.within("old backups were not removed"))
+            }
+            Err(error) => Some(error),
+        };
+        if let Some(error) = &failure {
+            results.failures += 1;
+            tracing::error!(database = %name, %error, "a scheduled backup failed");
+        }
+        results.error = failure.map(|error| error.to_string());
+        results.read_folder(&self.plan.to.join(name));
+        locked(&self.results).insert(name.to_owned(), results);
+    }
+}
+
+impl Results {
+    /// Returns when the newest backup was begun, in seconds since 1970; 0 if there is none.
+    pub fn newest_s(&self) -> u64 {
+        let since = self.newest.and_then(|newest| newest.duration_since(UNIX_EPOCH).ok());
+        since.map_or(0, |since| since.as_secs())
+    }
+
+    /// Reads what the folder holds. One that is missing or cannot be read holds nothing.
+    fn read_folder(&mut self, folder: &Path) {
+        let entries = Backups::open(folder).and_then(|folder| folder.list()).unwrap_or_default();
+        self.kept = entries.len() as u64;
+        self.kept_bytes = entries.iter().map(|entry| entry.bytes).sum();
+        // A damaged newest backup does not count, so that another one is due.
+        self.newest = entries.last().and_then(|entry| Some(entry.info.as_ref().ok()?.created()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::transactions::Transactions;
+    use pando::{Budget, Durability, Retention};
+
+    fn data(dir: &Path) -> Arc<Data> {
+        let budget = Budget::new(32 << 20);
+        let databases = Databases::new(dir, budget, Durability::Buffered, 1, None).unwrap();
+        for name in ["a", "b"] {
+            databases.create(name, None).unwrap();
+        }
+        let transactions = Arc::new(Transactions::new(1, Duration::from_secs(1)));
+        Arc::new(Data { databases, transactions, durability: Durability::Buffered })
+    }
+
+    fn plan(to: &Path) -> BackupPlan {
+        BackupPlan {
+            to: to.to_owned(),
+            every: Duration::from_secs(3600),
+            keep: Retention::Newest(2),
+            rate_bytes: None,
+        }
+    }
+
+    /// Waits until `is_so`.
+    fn wait(
+        schedule: &Schedule,
+        is_so: impl Fn(&BTreeMap<String, Results>) -> bool,
+    ) -> BTreeMap<String, Results> {
+        let begun = Instant::now();
+        while !is_so(&schedule.results()) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", schedule.results());
+            thread::sleep(Duration::from_millis(5));
+        }
+        schedule.results()
+    }
+
+    #[test]
+    fn every_database_is_backed_up_once_across_restarts() {
+        let (dir, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for round in 0..2 {
+            let data = data(dir.path());
+            let schedule = Schedule::new(plan(to.path()), dir.path()).unwrap();
+            schedule.start(Arc::clone(&data)).unwrap();
+            let results = wait(&schedule, |all| all.values().filter(|one| one.newest.is_some()).count() == 2);
+            thread::sleep(LOOKS.0 * 2);
+            schedule.stop();
+            data.databases.close_all().unwrap();
+            schedule.join();
+            assert_eq!(results["a"].kept, 1);
+            // In the second round the folder says that none is due.
+            assert_eq!(results.values().map(|one| one.taken).sum::<u64>(), if round == 0 { 2 } else { 0 });
+        }
+        for name in ["a", "b"] {
+            let target = tempfile::tempdir().unwrap();
+            pando::restore(&Backups::open(to.path().join(name)).unwrap(), None, target.path()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_failure_is_counted_and_shown() {
+        let (dir, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        // A file is where the folder of `a` has to be.
+        std::fs::write(to.path().join("a"), b"").unwrap();
+        let data = data(dir.path());
+        let schedule = Schedule::new(plan(to.path()), dir.path()).unwrap();
+        schedule.start(Arc::clone(&data)).unwrap();
+        let results = wait(&schedule, |all| all.get("b").is_some_and(|b| b.taken == 1));
+        assert_eq!((results["a"].failures, results["a"].taken, results["a"].kept), (1, 0, 0));
+        assert!(results["a"].error.is_some() && results["b"].error.is_none(), "{results:?}");
+        schedule.stop();
+        data.databases.close_all().unwrap();
+        schedule.join();
+    }
+
+    #[test]
+    fn backups_do_not_lie_beside_the_data() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = data(dir.path());
+        for to in [dir.path().to_owned(), dir.path().join("a"), dir.path().join("backups")] {
+            let refused = Schedule::new(plan(&to), dir.path()).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+        }
+        assert!(!dir.path().join("backups").exists());
+        data.databases.close_all().unwrap();
+    }
+}
