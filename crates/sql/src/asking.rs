@@ -17,8 +17,6 @@ pub(crate) enum Asking {
     Text(String),
     /// `PRAGMA integrity_check`, or `quick_check`: its name, and the largest number of problems to list.
     Check(String, u64),
-    /// `PRAGMA foreign_keys = ON`, which is refused if a table has foreign keys.
-    EnforceForeignKeys,
 }
 
 /// The default number of problems that a check lists.
@@ -104,20 +102,11 @@ fn pragma(sql: &str, is_other: impl Fn(&str) -> bool) -> Result<Asking> {
             ))),
         };
     }
-    if name.eq_ignore_ascii_case("foreign_keys") && argument.as_deref().is_some_and(is_true) {
-        return Ok(Asking::EnforceForeignKeys);
-    }
     match view(&name).filter(|view| view.name != "schema") {
         Some(_) if schema.is_none() && argument.as_deref().is_some_and(is_other) => Ok(Asking::Nothing),
         Some(view) => Ok(Asking::Text(select(view, argument.as_deref()))),
         None => refuse(&name).map(|()| Asking::Nothing),
     }
-}
-
-/// Returns whether SQLite takes the value of a pragma for true.
-fn is_true(value: &str) -> bool {
-    ["on", "yes", "true"].iter().any(|word| value.eq_ignore_ascii_case(word))
-        || value.parse::<i64>().is_ok_and(|number| number != 0)
 }
 
 fn refuse(name: &str) -> Result<()> {
@@ -217,9 +206,7 @@ mod tests {
             "SELECT 'sqlite_master'",
             "PRAGMA table_info(mine)",
             "PRAGMA temp.table_info(t)",
-            "PRAGMA foreign_keys = OFF",
-            "PRAGMA foreign_keys(0)",
-            "PRAGMA foreign_keys",
+            "PRAGMA foreign_keys = ON",
             "PRAGMA",
             "PRAGMA temp.user_version = 5",
             "VACUUM temp",
@@ -227,9 +214,6 @@ mod tests {
             assert_eq!(text(own), "Nothing", "{own}");
         }
         assert_eq!(text("PRAGMA quick_check(7)"), "Check(\"quick_check\", 7)");
-        for on in ["= ON", "= 1", "(yes)", "= 'true'"] {
-            assert_eq!(text(&format!("PRAGMA main.Foreign_Keys {on}")), "EnforceForeignKeys", "{on}");
-        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::answer::to_owned;
 use crate::asking::{Asking, asking};
 use crate::catalog::{Engine, SqlTable};
 use crate::confine;
-use crate::ddl::{self, Ddl};
+use crate::ddl::Ddl;
 use crate::dml::{self, Dml};
 use crate::error::{Error, Result};
 use crate::lexer;
@@ -319,11 +319,6 @@ impl Connection {
         let sql = match self.asking(first.statement, &others)? {
             Asking::Nothing => first.statement,
             Asking::Check(name, most) => return Ok(Statement::new(self, Kind::Check(name, most))),
-            Asking::EnforceForeignKeys => {
-                self.reload()?;
-                ddl::refuse_enforcement(self)?;
-                first.statement
-            }
             Asking::Text(text) => {
                 self.tables.register_views(self.host)?;
                 asked = text;

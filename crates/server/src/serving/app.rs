@@ -7,11 +7,7 @@ use crate::data::databases::{DEFAULT_DATABASE, Databases};
 use crate::data::followers::{Followers, check_role, copy_missing};
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
-<<<<<<< HEAD
-=======
-use crate::data::replicas::Replicas;
 use crate::data::schedule::worker::Schedule;
->>>>>>> ops
 use crate::data::transactions::Transactions;
 use crate::data::v0::EntityTable;
 use crate::limits::connections::Connections;

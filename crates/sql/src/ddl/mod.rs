@@ -237,23 +237,6 @@ fn enforces_foreign_keys(connection: &Connection) -> Result<bool> {
     Ok(is_on || cfg!(feature = "loadable"))
 }
 
-/// Refuses to enforce foreign keys if a table has some. A connection that has said `OFF` before returns to its default:
-/// it then cannot declare others.
-pub(crate) fn refuse_enforcement(connection: &Connection) -> Result<()> {
-    let known = connection.tables.known();
-    let Some(table) = known.tables.iter().find(|table| !table.note.foreign_keys.is_empty()) else {
-        return Ok(());
-    };
-    if cfg!(feature = "loadable") || !enforces_foreign_keys(connection)? {
-        return Ok(());
-    }
-    Err(Error::new(format!(
-        "not supported: PRAGMA foreign_keys = ON; foreign keys are not enforced, and table {} has some; leave the \
-         pragma out, and check references in your program",
-        table.name()
-    )))
-}
-
 fn has_rows(connection: &Connection, table: &SqlTable) -> Result<bool> {
     let first = connection.session().write(|tx| {
         let scan = table.rows.scan(tx, &KeyRange::all());
