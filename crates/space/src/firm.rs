@@ -14,7 +14,7 @@
 //!
 //! Units are counted in whole pages: the rest of a run of free units does not count.
 
-use crate::chunk::{CHUNK_UNITS, Chunk};
+use crate::chunk::{CHUNK_UNITS, Chunk, PageCount};
 use crate::map::{MAX_UNITS, Space};
 use crate::root::Extent;
 use base::limits::UNIT_BYTES;
@@ -110,7 +110,10 @@ impl Space {
 
     /// Returns the number of free firm units, in whole pages of `page_units`. O(units / 64).
     pub fn firm_units(&self, page_units: u64) -> u64 {
-        self.firm_runs(self.all()).map(|run| whole_pages(run.units, page_units)).sum()
+        let mut count = PageCount::new(page_units);
+        let chunks = self.chunks.iter().enumerate();
+        chunks.for_each(|(index, chunk)| chunk.count_firm(self.units_of(index), &mut count));
+        count.finish()
     }
 
     /// Sets how many free firm units an allocation for the log must leave, in whole pages of `page_units`. With 0 it
