@@ -193,8 +193,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Creates a table of short scans. A checkpoint follows the load, and each of `smaller` loads of every eighth record.
-    /// Then every fourth record gets a new value.
+    /// Creates a table of short scans. A checkpoint follows the load, and each of `smaller` loads of every eighth
+    /// record. Then every fourth record gets a new value.
     fn load_short(&self, name: &str, layout: Layout, smaller: usize) -> Outcome<Table> {
         let short = self.db().ensure_table_with(name, &TableOptions::with_layout(layout))?;
         let put = |first: usize, step: usize| {

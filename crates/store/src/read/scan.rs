@@ -186,20 +186,18 @@ impl<'a> Cursor<'a> {
         let lower = RunLayer::new(lowest, pool, reader);
         let shortcut = Shortcut::new(snapshot, view, (table, reading), known, own > 0);
         let merged = Merged::new(uppers, own, lower, shortcut);
-        let (place, large, own) = (Place::Fresh, None, None);
         let can_step_in_leaf = recorder.is_none() && !reading.is_dated();
-        let steps = Steps { reader, table, taken: 0 };
         Ok(Cursor {
             merged,
             snapshot,
             reading,
-            own,
+            own: None,
             span,
-            place,
+            place: Place::Fresh,
             recorder,
             can_step_in_leaf,
-            large,
-            steps,
+            large: None,
+            steps: Steps { reader, table, taken: 0 },
             _call: call,
         })
     }
