@@ -31,6 +31,7 @@ pub struct Cursor<'m> {
 }
 
 impl<'m> Cursor<'m> {
+    #[inline]
     pub(crate) fn new(table: Option<&'m Table>, at: CommitTs) -> Cursor<'m> {
         let ranges = table.map_or(Ranges::default(), |table| table.ranges(at));
         let around = ranges.covering(&[]);
@@ -39,9 +40,11 @@ impl<'m> Cursor<'m> {
 
     /// Returns a cursor that searches only keys within `span`. After the span it has no position, instead of skipping
     /// keys that are too new: any number of these may have been added since. `None` means all keys.
+    #[inline]
     #[must_use]
-    pub fn within(self, span: Option<Arc<Span>>) -> Cursor<'m> {
-        Cursor { span, ..self }
+    pub fn within(mut self, span: Option<Arc<Span>>) -> Cursor<'m> {
+        self.span = span;
+        self
     }
 
     /// Returns the key at the cursor and what is known about it, or `None` if the cursor has no position: before the
@@ -60,25 +63,25 @@ impl<'m> Cursor<'m> {
 
     /// Moves to the first key at or after `key`. O(log n).
     pub fn seek(&mut self, key: &[u8]) {
-        self.start(|root| Path::to(root, key).0);
+        self.start(key);
         self.settle_forward();
     }
 
     /// Moves to the first key.
     pub fn seek_first(&mut self) {
-        self.start(Path::first);
+        self.path = self.root().map(Path::first);
         self.settle_forward();
     }
 
     /// Moves to the last key.
     pub fn seek_last(&mut self) {
-        self.start(Path::last);
+        self.path = self.root().map(Path::last);
         self.settle_backward();
     }
 
     /// Moves to the last key before `key`. O(log n).
     pub fn seek_before(&mut self, key: &[u8]) {
-        self.start(|root| Path::to(root, key).0);
+        self.start(key);
         self.step_back();
     }
 
@@ -102,8 +105,17 @@ impl<'m> Cursor<'m> {
         }
     }
 
-    fn start(&mut self, to: impl FnOnce(NodePtr<'m>) -> Path<'m>) {
-        self.path = self.table.and_then(|table| table.root.load()).map(to);
+    #[inline]
+    fn root(&self) -> Option<NodePtr<'m>> {
+        self.table.and_then(|table| table.root.load())
+    }
+
+    /// Goes to the place of `key`. The path is made where it stays: it is hundreds of bytes long.
+    fn start(&mut self, key: &[u8]) {
+        self.path = self.root().map(Path::at);
+        if let Some(path) = &mut self.path {
+            path.descend(key);
+        }
     }
 
     /// Moves to the first entry at or after the path's place that has a version at or before the timestamp.

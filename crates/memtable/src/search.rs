@@ -90,7 +90,9 @@ pub(crate) struct Path<'m> {
 }
 
 impl<'m> Path<'m> {
-    fn at(root: NodePtr<'m>) -> Path<'m> {
+    /// Returns the path that ends in the root.
+    #[inline]
+    pub fn at(root: NodePtr<'m>) -> Path<'m> {
         Path { frames: [Frame::new(root); MAX_LEVELS], root_level: root.level() }
     }
 
@@ -99,13 +101,19 @@ impl<'m> Path<'m> {
     #[inline]
     pub fn to(root: NodePtr<'m>, key: &[u8]) -> (Path<'m>, bool) {
         let mut path = Path::at(root);
-        for level in (1..=path.root_level).rev() {
-            let frame = &mut path.frames[level];
-            frame.place = frame.node().covering(frame.permutation, key);
-            path.enter(level);
-        }
-        let found = path.search_leaf(key);
+        let found = path.descend(key);
         (path, found)
+    }
+
+    /// Goes from the root to the leaf that covers `key`. Returns whether the key is there.
+    #[inline]
+    pub fn descend(&mut self, key: &[u8]) -> bool {
+        for level in (1..=self.root_level).rev() {
+            let frame = &mut self.frames[level];
+            frame.place = frame.node().covering(frame.permutation, key);
+            self.enter(level);
+        }
+        self.search_leaf(key)
     }
 
     /// Searches the leaf that the path ends in, with the permutation that the path holds.

@@ -9,10 +9,11 @@
 //! to get on a record again.
 
 use crate::descriptor::{Run, expect_leaf, expect_level};
+use crate::get::child_of;
 use base::slots::Reader;
 use base::{PagePtr, Result};
-use page::{LeafKey, Page, Parts, Value};
-use pool::{Pin, Pool};
+use page::{LeafKey, Parts, Value};
+use pool::{Hint, PageRef, Pin, Pool};
 
 /// The number of records ahead whose cells are prefetched.
 const FETCH_AHEAD: usize = 4;
@@ -142,16 +143,12 @@ impl Cursor {
         self.parts.is_inline().then(|| (self.key.get(), leaf.page().payload_at(self.parts)))
     }
 
-    /// Returns how many steps the cursor can take that stay in the current leaf and end before `key` in their
-    /// direction. A merge takes these without comparing keys. Costs one search.
-    pub fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
+    /// Returns how many steps the cursor can take, `most` or fewer, that stay in the current leaf and end before `key`
+    /// in their direction. A merge takes these without comparing keys. O(log of the result).
+    #[inline]
+    pub fn steps_before(&self, key: &[u8], forward: bool, most: u32) -> u32 {
         let Some(leaf) = &self.leaf else { return 0 };
-        let steps = match (leaf.page().search(key), forward) {
-            (Ok(at) | Err(at), true) => at.saturating_sub(self.index + 1),
-            (Ok(at), false) => self.index.saturating_sub(at + 1),
-            (Err(at), false) => self.index.saturating_sub(at),
-        };
-        steps as u32
+        leaf.page().run_before(self.index, key, forward, most as usize) as u32
     }
 
     /// Moves over the records after the current one and calls `each` with each: the beginning of the key, its rest, the
@@ -228,20 +225,21 @@ impl Cursor {
         level: u8,
         toward: Toward<'_>,
     ) -> Result<()> {
+        // One epoch for all pages: those on the path are pinned, so a miss may leave it to wait for the disk.
+        let (mut guard, mut hint) = (reader.enter(), Hint::default());
         for level in (1..=level).rev() {
-            let pin = pool.pin(reader, ptr)?;
-            let page = pin.page();
-            expect_level(page, ptr, level)?;
-            let index = toward.child_of(page);
-            ptr = page.child(index);
-            self.path.push(Step { pin, index });
+            let inner = pool.read_hinted(&mut guard, ptr, hint)?;
+            expect_level(inner.page(), ptr, level)?;
+            let index;
+            (index, ptr, hint) = toward.child_of(pool, &inner);
+            self.path.push(Step { pin: inner.pin(), index });
         }
-        let pin = pool.pin(reader, ptr)?;
-        let page = pin.page();
+        let leaf = pool.read_hinted(&mut guard, ptr, hint)?;
+        let page = leaf.page();
         expect_leaf(page, ptr, self.run.deletes)?;
         self.count = page.count();
         self.key.enter(page);
-        self.leaf = Some(pin);
+        self.leaf = Some(leaf.pin());
         Ok(())
     }
 
@@ -279,11 +277,14 @@ impl Cursor {
 }
 
 impl Toward<'_> {
-    fn child_of(self, page: Page<'_>) -> usize {
-        match self {
+    /// Returns the child of `inner` that the descent takes: its number, its place, and the pool's hint for it.
+    #[inline]
+    fn child_of<'p>(self, pool: &'p Pool, inner: &PageRef<'_>) -> (usize, PagePtr, Hint<'p>) {
+        let at = match self {
+            Toward::Key(key) => return child_of(pool, inner, key),
             Toward::First => 0,
-            Toward::Last => page.count() - 1,
-            Toward::Key(key) => page.child_for(key),
-        }
+            Toward::Last => inner.page().count() - 1,
+        };
+        (at, inner.page().child(at), pool.hints(inner).of_child(at))
     }
 }

@@ -125,7 +125,7 @@ pub(crate) fn descend<'p>(
     for level in (1..=level).rev() {
         let inner = pool.read_hinted(guard, ptr, hint)?;
         expect_level(inner.page(), ptr, level)?;
-        (ptr, hint) = child_of(pool, &inner, key);
+        (_, ptr, hint) = child_of(pool, &inner, key);
     }
     Ok((ptr, hint))
 }
@@ -142,16 +142,17 @@ pub(crate) fn foresee<'p>(
     for level in (1..=level).rev() {
         let inner = pool.resident(guard, ptr, hint)?;
         expect_level(inner.page(), ptr, level).ok()?;
-        (ptr, hint) = child_of(pool, &inner, key);
+        (_, ptr, hint) = child_of(pool, &inner, key);
     }
     Some((ptr, hint))
 }
 
-/// Returns the only child of `inner` that can have `key`, and the pool's hint for it. Prefetches the child.
+/// Returns the only child of `inner` that can have `key`: its number, its place, and the pool's hint for it. Prefetches
+/// the child.
 #[inline]
-fn child_of<'p>(pool: &'p Pool, inner: &PageRef<'_>, key: &[u8]) -> (PagePtr, Hint<'p>) {
+pub(crate) fn child_of<'p>(pool: &'p Pool, inner: &PageRef<'_>, key: &[u8]) -> (usize, PagePtr, Hint<'p>) {
     let (page, hints) = (inner.page(), pool.hints(inner));
     let at = page.child_near(key, |guess| hints.near(guess));
     let hint = hints.of_child(at);
-    (page.child(at), hint)
+    (at, page.child(at), hint)
 }

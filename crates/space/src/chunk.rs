@@ -97,6 +97,61 @@ fn next(from: u64, to: u64, word: impl Fn(u64) -> u64) -> u64 {
     to
 }
 
+/// A count of units in whole pages, over runs that may go on from one chunk to the next.
+#[derive(Debug)]
+pub(crate) struct PageCount {
+    page_units: u64,
+    /// The units in whole pages of the runs that ended.
+    units: u64,
+    /// The units so far of the run that has not ended.
+    run: u64,
+}
+
+impl PageCount {
+    /// Begins a count in pages of `page_units`, a power of two.
+    pub(crate) fn new(page_units: u64) -> Self {
+        debug_assert!(page_units.is_power_of_two());
+        PageCount { page_units, units: 0, run: 0 }
+    }
+
+    #[inline]
+    fn end_run(&mut self) {
+        self.units += self.run & !(self.page_units - 1);
+        self.run = 0;
+    }
+
+    /// Counts the next 64 units, of which the set bits are the ones to count.
+    #[inline]
+    fn word(&mut self, bits: u64) {
+        if bits == u64::MAX {
+            self.run += 64;
+            return;
+        }
+        let (mut rest, mut left) = (bits, 64);
+        while rest != 0 {
+            let zeros = rest.trailing_zeros();
+            if zeros > 0 {
+                self.end_run();
+            }
+            rest >>= zeros;
+            let ones = rest.trailing_ones();
+            self.run += u64::from(ones);
+            left -= zeros + ones;
+            // There is a zero after these ones, or the word ends.
+            rest >>= ones;
+        }
+        if left > 0 {
+            self.end_run();
+        }
+    }
+
+    /// Returns the number of units in whole pages.
+    pub(crate) fn finish(mut self) -> u64 {
+        self.end_run();
+        self.units
+    }
+}
+
 /// A chunk; the head of this file has the invariants.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
@@ -214,6 +269,16 @@ impl Chunk {
         next(from, to, |at| !self.firm_word(at))
     }
 
+    /// Counts the free firm units among the first `len`, a word at a time: a map has tens of thousands of short runs.
+    pub(crate) fn count_firm(&self, len: u64, count: &mut PageCount) {
+        if self.firm.is_none() {
+            return count.end_run();
+        }
+        for at in (0..len).step_by(64) {
+            count.word(self.firm_word(at) & word_mask(at, len));
+        }
+    }
+
     /// Returns the next run, in `from..to`, of free units that are not known to have disk space.
     pub(crate) fn next_doubtful_run(&self, from: u64, to: u64) -> Option<(u64, u64)> {
         let other = |at| self.taken_word(at) | self.firm_word(at);
@@ -248,6 +313,39 @@ impl Chunk {
         }
         if let Some(firm) = &mut self.firm {
             firm.fill(units, CHUNK_UNITS, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::env::Random;
+
+    #[test]
+    fn firm_units_are_counted_in_whole_pages() {
+        let mut random = Random::seeded(5);
+        for longest in [3, 20, 200, 3000] {
+            let mut chunks = [Chunk::fresh(), Chunk::fresh(), Chunk::fresh()];
+            let lens = [CHUNK_UNITS, CHUNK_UNITS, 1 + random.below(CHUNK_UNITS)];
+            let mut is_firm = vec![false; lens.iter().sum::<u64>() as usize];
+            let mut at = 0;
+            while at < is_firm.len() {
+                let end = is_firm.len().min(at + 1 + random.below(longest) as usize);
+                is_firm[at..end].fill(random.chance(2, 3));
+                at = end;
+            }
+            for (at, _) in is_firm.iter().enumerate().filter(|(_, is_firm)| **is_firm) {
+                let (index, at) = (at as u64 / CHUNK_UNITS, at as u64 % CHUNK_UNITS);
+                chunks[index as usize].firm_mut().fill(at, at + 1, true);
+            }
+            for page_units in [1, 4, 16] {
+                let mut count = PageCount::new(page_units);
+                chunks.iter().zip(lens).for_each(|(chunk, len)| chunk.count_firm(len, &mut count));
+                let runs = is_firm.chunk_by(|one, other| one == other).filter(|run| run[0]);
+                let expected: u64 = runs.map(|run| run.len() as u64 / page_units * page_units).sum();
+                assert_eq!(count.finish(), expected, "runs of up to {longest}, pages of {page_units} units");
+            }
         }
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! Units are counted in whole pages: the rest of a run of free units does not count.
 
-use crate::chunk::{CHUNK_UNITS, Chunk};
+use crate::chunk::{CHUNK_UNITS, Chunk, PageCount};
 use crate::map::{MAX_UNITS, Space};
 use crate::root::Extent;
 use base::limits::UNIT_BYTES;
@@ -49,6 +49,43 @@ pub(crate) struct Reserve {
     pub only: bool,
 }
 
+/// The free firm units at the beginning of a piece of a trim, and how many of them must be left.
+#[derive(Debug)]
+pub(crate) struct FirmRuns {
+    /// In order.
+    runs: Vec<Extent>,
+    /// The firm units that are left, in whole pages.
+    units: u64,
+    kept_units: u64,
+    page_units: u64,
+}
+
+impl FirmRuns {
+    /// Returns whether `extent` may be returned to the file system, as [`Space::can_spare`] does, and counts it as
+    /// returned. No run may be asked for twice. O(log runs).
+    pub(crate) fn spare(&mut self, extent: Extent) -> bool {
+        let first = self.runs.partition_point(|run| run.end() <= extent.unit);
+        let within = self.runs[first..].iter().take_while(|run| run.unit < extent.end());
+        let loss: u64 = within
+            .map(|run| {
+                let before = extent.unit.saturating_sub(run.unit);
+                let after = run.end().saturating_sub(extent.end());
+                let left = whole_pages(before, self.page_units) + whole_pages(after, self.page_units);
+                whole_pages(run.units, self.page_units) - left
+            })
+            .sum();
+        // Units that are not known to be firm do not count.
+        let can = loss == 0 || self.units >= self.kept_units + loss;
+        self.units -= if can { loss } else { 0 };
+        can
+    }
+}
+
+/// Returns how many of `units` adjacent units are in whole pages.
+fn whole_pages(units: u64, page_units: u64) -> u64 {
+    units / page_units.max(1) * page_units.max(1)
+}
+
 impl Space {
     /// Makes at least `want_units` free units firm, in whole pages of `page_units`, if the file system has the space.
     /// Returns how many there are then. O(units / 64), plus the system calls.
@@ -73,7 +110,10 @@ impl Space {
 
     /// Returns the number of free firm units, in whole pages of `page_units`. O(units / 64).
     pub fn firm_units(&self, page_units: u64) -> u64 {
-        self.firm_runs(self.all()).map(|run| run.units / page_units * page_units).sum()
+        let mut count = PageCount::new(page_units);
+        let chunks = self.chunks.iter().enumerate();
+        chunks.for_each(|(index, chunk)| chunk.count_firm(self.units_of(index), &mut count));
+        count.finish()
     }
 
     /// Sets how many free firm units an allocation for the log must leave, in whole pages of `page_units`. With 0 it
@@ -124,7 +164,20 @@ impl Space {
         let before = Extent { unit: 0, units: extent.unit };
         let after = Extent { unit: extent.end(), units: self.units - extent.end() };
         let runs = self.firm_runs(before).chain(self.firm_runs(after));
-        runs.map(|run| run.units / page_units * page_units).sum::<u64>() >= self.kept.units
+        runs.map(|run| whole_pages(run.units, page_units)).sum::<u64>() >= self.kept.units
+    }
+
+    /// Returns the free firm units, for [`FirmRuns::spare`]: many questions, but one look at the map. O(units / 64).
+    pub(crate) fn all_firm_runs(&mut self) -> FirmRuns {
+        self.kept.slack = 0;
+        let Reserve { units: kept_units, page_units, .. } = self.kept;
+        // If nothing is kept, nothing is asked.
+        let runs: Vec<Extent> = match kept_units {
+            0 => Vec::new(),
+            _ => self.firm_runs(self.all()).collect(),
+        };
+        let units = runs.iter().map(|run| whole_pages(run.units, page_units)).sum();
+        FirmRuns { runs, units, kept_units, page_units }
     }
 
     /// Makes the required number of units before `end` firm, if the file system has the space. The units after `end`

@@ -83,7 +83,7 @@ impl Space {
 
     /// Does the next MiB of a trim. Returns by how many units the file became shorter or gained holes, or `None` when
     /// the trim is complete. Other calls may come in between; what they allocate is not returned. O(units / 64) for
-    /// each chunk that is searched, plus the system calls.
+    /// each chunk that is searched, and once for the whole map, plus the system calls.
     pub fn trim_on(&mut self, trim: &mut Trim) -> Result<Option<u64>> {
         let end_unit = trim.end_unit.max(self.tail());
         if trim.surplus.is_none()
@@ -129,6 +129,7 @@ impl Space {
     /// Turns about `surplus` free units into holes, starting with the highest of the first `chunks` chunks.
     fn discard(&mut self, surplus: u64, chunks: &mut usize) -> Result<u64> {
         let mut given = 0;
+        let mut firm = self.all_firm_runs();
         *chunks = self.chunks.len().min(*chunks);
         while let Some(index) = chunks.checked_sub(1) {
             for run in self.backed_runs(index).into_iter().rev() {
@@ -136,7 +137,7 @@ impl Space {
                 // No rest is left that would be too short by itself.
                 let units = if run.units < wanted + DISCARD_UNITS { run.units } else { wanted };
                 let run = Extent { unit: run.end() - units, units };
-                if !self.can_spare(run) {
+                if !firm.spare(run) {
                     continue;
                 }
                 self.file.discard(run.unit * UNIT_BYTES as u64, run.units * UNIT_BYTES as u64)?;

@@ -57,9 +57,9 @@ impl Layer for Flat<'_> {
         self.go(self.at.wrapping_sub(1))
     }
     /// Searches the next hundred records, as in a leaf.
-    fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
+    fn steps_before(&self, key: &[u8], forward: bool, most: u32) -> u32 {
         let leaf = &self.records[self.at + 1..self.records.len().min(self.at + 100)];
-        if forward { leaf.partition_point(|record| &record[..24] < key) as u32 } else { 0 }
+        if forward { most.min(leaf.partition_point(|record| &record[..24] < key) as u32) } else { 0 }
     }
     #[inline]
     fn entry(&self) -> Option<(&[u8], Item<'_>)> {
@@ -113,7 +113,7 @@ fn main() {
         }
         let flat = || Flat { records: &records, at: 0, key: [0; 24] };
         for _ in 0..3 {
-            let layer = MemtableLayer::new(&memtable, TABLE, CommitTs(1));
+            let layer = MemtableLayer::new(&memtable, TABLE, CommitTs(1), None);
             timed!("the lower layer alone", flat(), Flat::seek_first, Flat::next);
             timed!(
                 "merged with nothing above",

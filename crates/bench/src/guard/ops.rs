@@ -1,9 +1,10 @@
 //! The operations and their data: 5,000 records of 116 bytes in pages, 500 in the memtable, an empty tree; a queue of
 //! 100 records from which 5,000 were taken since the last checkpoint; 2,000 small range deletes in a memtable; and at
-//! the end 500 records of 4,016 bytes in pages.
+//! the end 500 records of 4,016 bytes in pages, and two tables of 2,000 records of 1,016 bytes for short scans, of
+//! which a memtable has newer values for every fourth.
 
 use clap::Parser;
-use pando::{Database, Table, TransactionOptions};
+use pando::{Database, Layout, Table, TableOptions, TransactionOptions};
 use pando_bench::Outcome;
 use pando_bench::bed::{Bed, EditorBed};
 use pando_bench::records::{Records, permutation};
@@ -18,6 +19,11 @@ const FRESH: u64 = 500;
 const LONG_BYTES: usize = pando::limits::max_inline_bytes(pando::limits::DEFAULT_PAGE_BYTES);
 /// The number of records with such values.
 const LONG: u64 = 500;
+/// The number of records of each table of short scans, and the bytes of their values, as in YCSB.
+const SHORT: u64 = 2_000;
+const SHORT_VALUE_BYTES: usize = 1_000;
+/// The number of records of a short scan.
+const SHORT_SCAN: u64 = 50;
 /// The number of records in a queue.
 const QUEUED: u64 = 100;
 /// The number of range deletes of a table.
@@ -71,6 +77,10 @@ pub const OPS: &[Op] = &[
     Op { name: "put_sync", times: 50, run: put_sync, warm_up: flush_often },
     Op { name: "get_long", times: LONG, run: get_long, warm_up: load_long },
     Op { name: "ref_long", times: LONG, run: ref_long, warm_up: |_| Ok(()) },
+    Op { name: "short_seek", times: 200, run: short_seek, warm_up: load_short },
+    Op { name: "short_scan", times: 200, run: short_scan, warm_up: |_| Ok(()) },
+    Op { name: "short_lsm_seek", times: 200, run: short_lsm_seek, warm_up: load_short_lsm },
+    Op { name: "short_lsm_scan", times: 200, run: short_lsm_scan, warm_up: |_| Ok(()) },
 ];
 
 pub struct Bench {
@@ -82,6 +92,9 @@ pub struct Bench {
     fresh: Table,
     /// The table whose values have [`LONG_BYTES`]. A warm-up creates it.
     long: Option<Table>,
+    /// The tables of short scans, of either layout. Warm-ups create them.
+    short: Option<Table>,
+    short_lsm: Option<Table>,
     queue: Table,
     /// The number of records that were taken from the queue.
     taken: u64,
@@ -117,7 +130,21 @@ impl Bench {
             bed.db.write(|tx| tx.delete_range(&ranged, start..end))?;
         }
         let (editor, inserted) = (EditorBed::new(&settings)?, page::EditCounters::default());
-        Ok(Bench { bed, editor, settled, fresh, long: None, queue, taken: 0, ranged, keys, absent, inserted })
+        Ok(Bench {
+            bed,
+            editor,
+            settled,
+            fresh,
+            long: None,
+            short: None,
+            short_lsm: None,
+            queue,
+            taken: 0,
+            ranged,
+            keys,
+            absent,
+            inserted,
+        })
     }
 
     /// Returns the engine's counters that must not grow between versions.
@@ -166,6 +193,41 @@ impl Bench {
         Ok(())
     }
 
+    /// Creates a table of short scans. A checkpoint follows the load, and each of `smaller` loads of every eighth
+    /// record. Then every fourth record gets a new value.
+    fn load_short(&self, name: &str, layout: Layout, smaller: usize) -> Outcome<Table> {
+        let short = self.db().ensure_table_with(name, &TableOptions::with_layout(layout))?;
+        let put = |first: usize, step: usize| {
+            let keys = self.keys[..SHORT as usize].iter().skip(first).step_by(step);
+            self.db().write(|tx| keys.clone().try_for_each(|key| tx.put(&short, key, [5; SHORT_VALUE_BYTES])))
+        };
+        put(0, 1)?;
+        self.db().checkpoint()?;
+        for delta in 0..smaller {
+            put(delta + 1, 8)?;
+            self.db().checkpoint()?;
+        }
+        put(0, 4)?;
+        self.scan_short(Some(&short), SHORT, SHORT_SCAN)?;
+        Ok(short)
+    }
+
+    /// Scans `length` records from each of the first `times` keys.
+    #[inline(always)]
+    fn scan_short(&self, short: Option<&Table>, times: u64, length: u64) -> Outcome<()> {
+        let short = short.expect("its warm-up made it");
+        for key in &self.keys[..times as usize] {
+            let snapshot = self.db().snapshot()?;
+            let mut cursor = snapshot.cursor(short, key..)?;
+            for _ in 0..length {
+                if black_box(cursor.next()?).is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn put_one(&self, durability: Durability) -> Outcome<()> {
         self.put(durability, &self.keys[0])
     }
@@ -203,6 +265,16 @@ fn load_long(bench: &mut Bench) -> Outcome<()> {
     bench.db().checkpoint()?;
     bench.long = Some(long);
     get_long(bench, LONG)
+}
+
+fn load_short(bench: &mut Bench) -> Outcome<()> {
+    bench.short = Some(bench.load_short("short", Layout::BTree, 0)?);
+    Ok(())
+}
+
+fn load_short_lsm(bench: &mut Bench) -> Outcome<()> {
+    bench.short_lsm = Some(bench.load_short("short_lsm", Layout::Lsm, 2)?);
+    Ok(())
 }
 
 #[inline(never)]
@@ -288,6 +360,26 @@ fn scan(bench: &mut Bench, times: u64) -> Outcome<()> {
     }
     assert_eq!(seen, times);
     Ok(())
+}
+
+#[inline(never)]
+fn short_seek(bench: &mut Bench, times: u64) -> Outcome<()> {
+    bench.scan_short(bench.short.as_ref(), times, 1)
+}
+
+#[inline(never)]
+fn short_scan(bench: &mut Bench, times: u64) -> Outcome<()> {
+    bench.scan_short(bench.short.as_ref(), times, SHORT_SCAN)
+}
+
+#[inline(never)]
+fn short_lsm_seek(bench: &mut Bench, times: u64) -> Outcome<()> {
+    bench.scan_short(bench.short_lsm.as_ref(), times, 1)
+}
+
+#[inline(never)]
+fn short_lsm_scan(bench: &mut Bench, times: u64) -> Outcome<()> {
+    bench.scan_short(bench.short_lsm.as_ref(), times, SHORT_SCAN)
 }
 
 #[inline(never)]

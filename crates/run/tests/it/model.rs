@@ -183,7 +183,10 @@ fn seeks(bed: &Bed, run: &Run, model: &Model, keys: Keys, random: &mut Random) {
                 assert_eq!(cursor.entry().map(|entry| entry.0), Some(&last[..]));
                 stepped += steps(&mut cursor, model, random);
                 let forward = forward && *cursor.entry().unwrap().0 < to[..];
-                for _ in 0..cursor.steps_before(&to, forward) {
+                let most = random.below(40) as u32;
+                let certain = cursor.steps_before(&to, forward, most);
+                assert!(certain <= most);
+                for _ in 0..certain {
                     let moved = if forward { cursor.next(pool, reader) } else { cursor.prev(pool, reader) };
                     assert!(moved.unwrap());
                     let at = cursor.entry().unwrap().0;

@@ -101,6 +101,27 @@ fn a_trim_counts_what_it_keeps_in_whole_pages() {
     assert_eq!(space.stats().total_units, used + 3 + 64, "2 units before those used are no page");
 }
 
+/// Many free runs between used units, none a whole number of pages: the trim returns as many as it may, and no more.
+#[test]
+fn a_trim_of_many_runs_returns_what_is_not_kept() {
+    const RUN: u64 = 22;
+    for kept in [0, 1000, 3000, 7000] {
+        let (_disk, file, mut space) = disk(20_000);
+        let runs: Vec<u64> = (0..400).map(|_| (space.allocate(RUN).unwrap(), space.allocate(1)).0).collect();
+        let end = space.stats().total_units;
+        file.write_at(&vec![1; ((end - runs[0]) * UNIT) as usize], runs[0] * UNIT).unwrap();
+        runs.iter().for_each(|unit| space.free_unused(*unit, RUN));
+        let before = space.firm_up(400 * 20, PAGE_UNITS).unwrap().units;
+        assert_eq!(before, 400 * 20);
+        space.keep_firm(kept, PAGE_UNITS);
+        let mut trim = space.trim_all_but(0);
+        while space.trim_on(&mut trim).unwrap().is_some() {}
+        let left = space.firm_units(PAGE_UNITS);
+        // What is left beyond that is a run that could only be returned whole.
+        assert!((kept..kept + 20).contains(&left), "{left} units are left of {before}, {kept} are kept");
+    }
+}
+
 #[test]
 fn what_a_killed_process_had_allocated_behind_the_map_is_given_back() {
     let (_disk, file, mut space) = disk(2000);

@@ -9,6 +9,7 @@ pub(crate) mod handle;
 pub(crate) mod resolve;
 pub(crate) mod value_ref;
 pub(crate) mod get;
+pub(crate) mod kept_span;
 pub mod scan;
 pub(crate) mod located;
 pub(crate) mod value_reader;

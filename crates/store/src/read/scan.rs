@@ -1,6 +1,7 @@
 //! Records in order: a cursor over a span of keys.
 
 use crate::read::handle::{Admitted, Table};
+use crate::read::kept_span::Kept;
 use crate::read::located::Located;
 use crate::read::merge::layers::MemtableLayer;
 use crate::read::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
@@ -18,10 +19,8 @@ use crate::uncommitted::write_set::WriteSet;
 use base::slots::{Reader, Suspended};
 use base::{CommitTs, Error, PagePtr, Result, Span, TableId};
 use memtable::Memtable;
-use std::cell::LazyCell;
 use std::fmt;
 use std::ops::Bound;
-use std::sync::Arc;
 
 /// The place of a cursor in its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +60,7 @@ pub struct Cursor<'a> {
     reading: Reading,
     /// The transaction's own writes, and their table.
     own: Option<(&'a WriteSet, TableId)>,
-    span: Span,
+    span: Kept,
     place: Place,
     recorder: Option<ReadRecorder<'a>>,
     /// Whether the cursor is neither tracked nor dated, so that a certain step needs nothing else.
@@ -75,7 +74,10 @@ pub struct Cursor<'a> {
 
 impl fmt::Debug for Cursor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cursor").field("span", &self.span).field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Cursor")
+            .field("span", &*self.span)
+            .field("place", &self.place)
+            .finish_non_exhaustive()
     }
 }
 
@@ -168,36 +170,34 @@ impl<'a> Cursor<'a> {
         // cursor, and the cursor keeps the call longer than anything else.
         let (view, call) = unsafe { snapshot.keep_view()? };
         let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
-        // A span that memtables share, if it is bounded: each record is compared with the cursor's own.
-        let shared = LazyCell::new(|| (span != Span::all()).then(|| Arc::new(span.clone())));
-        let layer = |memtable: &'a Memtable| {
-            (memtable.newest(table).0 > 0)
-                .then(|| MemtableLayer::new(memtable, table, at).within(shared.clone()).into())
-        };
+        let has_table = |memtable: &&Memtable| memtable.newest(table).0 > 0;
+        let in_memory = view.memtables().filter(has_table).count();
+        let span = Kept::new(span, in_memory > 0);
         let own = uppers.len();
+        let (above, lowest) = view.tables.layers(table);
+        uppers.reserve_exact(in_memory + above.len());
         for Source { memtable, attached } in sources(&view.open, &view.sealed, table, snapshot.ts()) {
-            uppers.extend(layer(memtable));
+            if has_table(&memtable) {
+                uppers.push(MemtableLayer::new(memtable, table, at, span.shared()).into());
+            }
             uppers.extend(attached.iter().map(|delta| Upper::from(DeltaLayer::new(delta, pool, reader))));
         }
-        let (above, lowest) = view.tables.layers(table);
         uppers.extend(above.iter().map(|entry| Upper::from(DeltaLayer::new(&entry.delta, pool, reader))));
         let lower = RunLayer::new(lowest, pool, reader);
         let shortcut = Shortcut::new(snapshot, view, (table, reading), known, own > 0);
         let merged = Merged::new(uppers, own, lower, shortcut);
-        let (place, large, own) = (Place::Fresh, None, None);
         let can_step_in_leaf = recorder.is_none() && !reading.is_dated();
-        let steps = Steps { reader, table, taken: 0 };
         Ok(Cursor {
             merged,
             snapshot,
             reading,
-            own,
+            own: None,
             span,
-            place,
+            place: Place::Fresh,
             recorder,
             can_step_in_leaf,
-            large,
-            steps,
+            large: None,
+            steps: Steps { reader, table, taken: 0 },
             _call: call,
         })
     }
@@ -269,7 +269,8 @@ impl<'a> Cursor<'a> {
 
     /// Moves to the next record, whose value is read only when needed. Returns whether there is one.
     pub fn advance(&mut self) -> Result<bool> {
-        if !self.step_in_leaf::<true>()? {
+        self.snapshot.check_held()?;
+        if !self.step_in_leaf::<true>() {
             self.forward()?;
         }
         Ok(self.place == Place::On)
@@ -277,7 +278,8 @@ impl<'a> Cursor<'a> {
 
     /// Moves to the previous record, whose value is read only when needed. Returns whether there is one.
     pub fn retreat(&mut self) -> Result<bool> {
-        if !self.step_in_leaf::<false>()? {
+        self.snapshot.check_held()?;
+        if !self.step_in_leaf::<false>() {
             self.backward()?;
         }
         Ok(self.place == Place::On)
@@ -285,25 +287,25 @@ impl<'a> Cursor<'a> {
 
     /// Takes a step that is certain to end on a record in the same leaf, within the span: most steps of a long scan.
     #[inline]
-    fn step_in_leaf<const FORWARD: bool>(&mut self) -> Result<bool> {
+    fn step_in_leaf<const FORWARD: bool>(&mut self) -> bool {
         // If a large value could not be read, `merged` stands on it although the cursor has not moved.
         if !self.can_step_in_leaf || self.place != Place::On {
-            return Ok(false);
+            return false;
         }
-        self.snapshot.check_held()?;
         let stepped = self.merged.step_in_leaf::<FORWARD>();
         if stepped {
             self.steps.taken += 1;
             self.large = None;
         }
-        Ok(stepped)
+        stepped
     }
 
     /// Moves to the next record and returns it.
     #[inline]
     #[allow(clippy::should_implement_trait)] // It lends, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Lent<'_>> {
-        if self.step_in_leaf::<true>()? {
+        self.snapshot.check_held()?;
+        if self.step_in_leaf::<true>() {
             return Ok(self.merged.stepped());
         }
         self.forward()?;
@@ -312,7 +314,6 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn forward(&mut self) -> Result<()> {
-        self.snapshot.check_held()?;
         let fresh = self.place != Place::On;
         let on = match self.place {
             Place::On => self.merged.next(self.span.end()),
@@ -348,7 +349,8 @@ impl<'a> Cursor<'a> {
     /// Moves to the previous record and returns it.
     #[inline]
     pub fn prev(&mut self) -> Result<Lent<'_>> {
-        if self.step_in_leaf::<false>()? {
+        self.snapshot.check_held()?;
+        if self.step_in_leaf::<false>() {
             return Ok(self.merged.stepped());
         }
         self.backward()?;
@@ -357,7 +359,6 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn backward(&mut self) -> Result<()> {
-        self.snapshot.check_held()?;
         let fresh = self.place != Place::On;
         let on = match (self.place, self.span.end()) {
             (Place::On, _) => self.merged.prev(start_of(&self.span)),
@@ -457,6 +458,9 @@ impl<'a> Cursor<'a> {
     fn lend(&mut self) -> Result<Lent<'_>> {
         if self.place != Place::On {
             return Ok(None);
+        }
+        if self.can_step_in_leaf && self.merged.has_stepped() {
+            return Ok(self.merged.stepped());
         }
         let Cursor { merged, snapshot, reading, place, large, .. } = self;
         let Some((key, item)) = merged.entry() else { return Ok(None) };

@@ -65,14 +65,14 @@ impl Layer for List {
         self.go(self.here().checked_sub(1))
     }
     /// Answers for the next five records, as a leaf would.
-    fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
+    fn steps_before(&self, key: &[u8], forward: bool, most: u32) -> u32 {
         let (here, place) = (self.here(), self.place_of(key));
         let steps = if forward {
             place.saturating_sub(here + 1)
         } else {
             here.saturating_sub(self.records.partition_point(|record| &record.0[..] <= key))
         };
-        steps.min(5) as u32
+        steps.min(5).min(most as usize) as u32
     }
     /// Not onto every seventh record, as if its value lay elsewhere.
     fn step_in_leaf(&mut self, forward: bool) -> bool {
@@ -183,7 +183,7 @@ impl Stack {
     fn cursor(&self) -> Merged<Upper<'_>, List> {
         let own = self.writes.cursor(T).map(Upper::from);
         let memtables = self.memtables.iter().filter(|memtable| !memtable.is_empty());
-        let memtables = memtables.map(|memtable| MemtableLayer::new(memtable, T, self.seen).into());
+        let memtables = memtables.map(|memtable| MemtableLayer::new(memtable, T, self.seen, None).into());
         Merged::new(own.into_iter().chain(memtables).collect(), 0, List::of(&self.base), ())
     }
 }
@@ -218,10 +218,10 @@ fn random_move(
     let key = random_key(random);
     let before = keys.partition_point(|(other, _)| **other < key);
     match random.below(14) {
-        0 => (*at = before + 1, cursor.seek(&key, None)).1,
-        1 => (*at = before, cursor.seek_before(&key, None)).1,
-        2 => (*at = 1, cursor.seek_first(None)).1,
-        3 => (*at = keys.len(), cursor.seek_last(None)).1,
+        0 => (*at = before + 1, cursor.seek(&key, stops.end)).1,
+        1 => (*at = before, cursor.seek_before(&key, stops.start)).1,
+        2 => (*at = 1, cursor.seek_first(stops.end)).1,
+        3 => (*at = keys.len(), cursor.seek_last(stops.start)).1,
         4..7 => (*at = (*at + 1).min(keys.len() + 1), cursor.next(stops.end)).1,
         7..10 => (*at = at.saturating_sub(1), cursor.prev(stops.start)).1,
         10 => walk::<true>(random, cursor, keys, at, stops),
@@ -289,7 +289,7 @@ fn agrees_with_one_map_wherever_it_turns() {
         let stops = Stops { end: limit_end.then_some(&end), start: limit_start.then_some(&start) };
         let mut cursor = stack.cursor();
         let mut at = 1;
-        cursor.seek_first(None).unwrap();
+        cursor.seek_first(stops.end).unwrap();
         for _ in 0..200 {
             let on = random_move(&mut random, &mut cursor, &keys, &mut at, stops).unwrap();
             let expected = at.checked_sub(1).and_then(|at| keys.get(at));

@@ -12,9 +12,9 @@
 //!    entry.
 //! 5. A lower entry that a range tombstone covers is stepped over. After `PATIENCE` of them in a row the lower layer
 //!    seeks to the end of the tombstone, so that a dropped range costs no walk through it.
-//! 6. After `STREAK` steps inside the lower layer it is asked how many more are certain to stay before the front, and
-//!    before the key where the caller will stop (a search each in its leaf). For these, and for all if there is
-//!    neither, no key is compared.
+//! 6. When a step ends inside the lower layer, that is asked how many more are certain to stay before the front, and
+//!    before the key where the caller will stop (a search each in its leaf, short if the answer is small). For these,
+//!    and for all if there is neither, no key is compared.
 //! 7. These steps can be taken by themselves ([`Merged::step_in_leaf`]), and many at a time ([`Merged::run_on`]): a
 //!    loop over the records of a leaf.
 //! 8. A walk over dead entries asks for a shortcut around them: [`super::shortcuts`].
@@ -34,9 +34,6 @@ pub const MOST_LAYERS: usize = 128;
 
 /// A seek costs about this many steps.
 const PATIENCE: u32 = 16;
-
-/// The search costs about this many compared steps.
-const STREAK: u32 = 6;
 
 /// The position of the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +79,6 @@ pub struct Merged<U, L, S = ()> {
     has_ranges: bool,
     /// The steps of the lower layer that are certain to stay before the front, and before the caller's stop.
     clear: u32,
-    /// The compared steps of the lower layer since the front changed.
-    streak: u32,
     /// The hidden entries that were passed since the last visible one.
     hidden: u32,
     shortcuts: S,
@@ -134,7 +129,6 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
             forward: true,
             has_ranges,
             clear: 0,
-            streak: 0,
             hidden: 0,
             may_expire: shortcuts.may_expire(),
             shortcuts,
@@ -175,7 +169,8 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
     }
 
     /// Moves to the next entry; to the first, if the cursor is before the first or was never moved. `stop` is a key
-    /// where the caller will end, if there is one; it must be the same from one seek to the next.
+    /// where the caller will end, if there is one; for each direction it must be the same in a seek and in the moves
+    /// after it, until the next seek.
     #[inline]
     pub fn next(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         self.advance::<true>(stop)
@@ -197,6 +192,12 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         let steps = is_clear && self.lower.step_in_leaf(FORWARD);
         self.clear -= u32::from(steps);
         steps
+    }
+
+    /// Returns whether [`Merged::stepped`] returns the entry: it is the lower layer's, and its value lies in the page.
+    #[inline]
+    pub fn has_stepped(&self) -> bool {
+        self.at == At::Lower && self.lower.stepped().is_some()
     }
 
     /// Returns the result of [`Merged::entry`] after [`Merged::step_in_leaf`]: key and value.
@@ -355,16 +356,15 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         }
     }
 
-    /// Computes how long the lower layer will come first, after it has done so often enough; in a new leaf immediately.
+    /// Computes how long the lower layer will come first.
     #[inline]
     fn look_ahead<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) {
-        self.streak = self.streak.saturating_add(1);
-        if self.streak < STREAK || self.has_ranges {
+        if self.has_ranges {
             return;
         }
         let front = self.front.map(|front| self.uppers[front.layer].key().expect("the front is an entry"));
-        let steps = [front, stop].into_iter().flatten().map(|key| self.lower.steps_before(key, FORWARD));
-        self.clear = steps.min().unwrap_or(u32::MAX);
+        let before = |most, key| self.lower.steps_before(key, FORWARD, most);
+        self.clear = [front, stop].into_iter().flatten().fold(u32::MAX, before);
     }
 
     /// Compares the lower layer's key with the front's.
@@ -375,29 +375,38 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         by_head.then_with(|| key.cmp(self.uppers[front.layer].key().expect("the front is an entry")))
     }
 
+    #[inline]
     fn find_front<const FORWARD: bool>(&mut self) {
-        (self.clear, self.streak) = (0, 0);
+        self.clear = 0;
         self.front = self.first_above::<FORWARD>();
     }
 
     fn first_above<const FORWARD: bool>(&self) -> Option<Front> {
-        let least = *self.orders.iter().min()?;
-        let mut first: Option<(usize, &[u8], u128)> = None;
-        for (layer, upper) in self.uppers.iter().enumerate().filter(|(layer, _)| self.orders[*layer] == least)
-        {
-            let Some(key) = upper.key() else { continue };
-            let order = first.map_or(Ordering::Less, |first| directed::<FORWARD>(key.cmp(first.1)));
-            match (order, &mut first) {
-                (Ordering::Equal, Some((_, _, layers))) => *layers |= 1 << layer,
-                (Ordering::Less, first) => *first = Some((layer, key, 1 << layer)),
-                _ => {}
+        let mut least = *self.orders.first()?;
+        let (mut layer, mut layers) = (0, 1);
+        for (at, &order) in self.orders.iter().enumerate().skip(1) {
+            let comes = match order.cmp(&least) {
+                Ordering::Equal => self.uppers_in_order::<FORWARD>(at, layer),
+                otherwise => otherwise,
+            };
+            match comes {
+                Ordering::Less => (layer, layers, least) = (at, 1 << at, order),
+                Ordering::Equal => layers |= 1 << at,
+                Ordering::Greater => {}
             }
         }
-        let (layer, key, layers) = first?;
-        let is_deleted = matches!(self.uppers[layer].entry(), Some((_, Item::Deleted)));
+        let (key, item) = self.uppers[layer].entry()?;
         let is_hidden = || self.uppers[..layer].iter().any(|newer| newer.covering(key).is_some());
-        let deleted = is_deleted || (self.has_ranges && is_hidden());
+        let deleted = matches!(item, Item::Deleted) || (self.has_ranges && is_hidden());
         Some(Front { layer, layers, head: if FORWARD { least } else { !least }, deleted })
+    }
+
+    /// Compares two upper layers whose orders are equal. One that is off its entries comes last.
+    fn uppers_in_order<const FORWARD: bool>(&self, one: usize, other: usize) -> Ordering {
+        match (self.uppers[one].key(), self.uppers[other].key()) {
+            (Some(one), Some(other)) => directed::<FORWARD>(one.cmp(other)),
+            (one, other) => other.is_some().cmp(&one.is_some()),
+        }
     }
 
     /// Steps over the front in every layer that stands on its key, including the lower one if it is `tied`.

@@ -31,16 +31,13 @@ pub struct MemtableLayer<'a> {
 }
 
 impl<'a> MemtableLayer<'a> {
-    /// Creates a layer of `table` in `memtable` as of `at`. It allocates nothing. O(log n) in its range deletes.
-    pub fn new(memtable: &'a Memtable, table: TableId, at: CommitTs) -> Self {
+    /// Creates a layer of `table` in `memtable` as of `at`. It may omit keys outside of `span`; see
+    /// [`memtable::Cursor::within`]. It allocates nothing. O(log n) in its range deletes.
+    #[inline]
+    pub fn new(memtable: &'a Memtable, table: TableId, at: CommitTs, span: Option<Arc<base::Span>>) -> Self {
         let ranges = memtable.ranges(table, at);
-        MemtableLayer { cursor: memtable.cursor(table, at), ranges, around: Cell::new(ranges.covering(&[])) }
-    }
-
-    /// Allows the layer to omit keys outside of `span`; with `None` it omits none. See [`memtable::Cursor::within`].
-    #[must_use]
-    pub fn within(self, span: Option<Arc<base::Span>>) -> Self {
-        MemtableLayer { cursor: self.cursor.within(span), ..self }
+        let cursor = memtable.cursor(table, at).within(span);
+        MemtableLayer { cursor, ranges, around: Cell::new(ranges.covering(&[])) }
     }
 
     fn covering(&self, key: &[u8]) -> Option<Span<'a>> {

@@ -68,10 +68,10 @@ pub trait Layer {
     fn key(&self) -> Option<&[u8]> {
         self.entry().map(|(key, _)| key)
     }
-    /// Returns a number of steps, `forward` or back, that are certain to succeed and to end before `key` in that
-    /// direction. 0 is always correct; a larger number saves the merge as many comparisons. It takes at most one search
-    /// in memory.
-    fn steps_before(&self, _key: &[u8], _forward: bool) -> u32 {
+    /// Returns a number of steps, `forward` or back and `most` or fewer, that are certain to succeed and to end before
+    /// `key` in that direction. 0 is always correct; a larger number saves the merge as many comparisons. It takes at
+    /// most one search in memory, whose cost grows with the result.
+    fn steps_before(&self, _key: &[u8], _forward: bool, _most: u32) -> u32 {
         0
     }
     /// Moves one entry on, `forward` or back, if that entry is in memory and has an [`Item::Value`]; otherwise stays.

@@ -56,8 +56,8 @@ impl Layer for RunLayer<'_> {
         self.cursor.key()
     }
     #[inline]
-    fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
-        self.cursor.steps_before(key, forward)
+    fn steps_before(&self, key: &[u8], forward: bool, most: u32) -> u32 {
+        self.cursor.steps_before(key, forward, most)
     }
     #[inline]
     fn step_in_leaf(&mut self, forward: bool) -> bool {
