@@ -2,9 +2,10 @@
 //!
 //! 1. The source is found by the metadata of `libsqlite3-sys`, and its checksum is compared: the glue was written
 //!    against exactly this text, and another version fails to build instead of behaving in another way.
-//! 2. The source is cut at the markers of the original files `btree.c` and `backup.c`. Nothing in it is changed.
-//!    Macros around the two give the functions in [`OURS`] another name there, so that SQLite's own B-trees remain
-//!    beside ours; `c/glue.c` defines the functions of the plain name, which choose between the two by handle.
+//! 2. The source is cut at the markers of the original files `btree.c` and `backup.c`. Macros around the two give the
+//!    functions in [`OURS`] another name there, so that SQLite's own B-trees remain beside ours; `c/glue.c` defines the
+//!    functions of the plain name, which choose between the two by handle. The public functions in [`WRAPPED`] are
+//!    renamed in their files in the same way. One call is changed: see [`NEW_ROWID`].
 //! 3. All public names get the prefix `pando_`, so that a program can contain the stock library, too.
 //!
 //! It is one translation unit: everything private stays `static`, as in the stock library, and the compiler can put
@@ -82,8 +83,19 @@ const OURS: &[&str] = &[
     "ClearCursor",
 ];
 
-/// Public functions that read pages directly, so that they would see nothing of Pando's tables. Ours refuse.
-const REFUSED: &[&str] = &["sqlite3_backup_init"];
+/// Public functions that have one of ours around them: the file that defines each, its name, its result and arguments.
+const WRAPPED: &[(&str, &str, &str, &str)] = &[
+    ("memdb.c", "sqlite3_serialize", "unsigned char*", "sqlite3*, const char*, sqlite3_int64*, unsigned int"),
+    ("backup.c", "sqlite3_backup_init", "sqlite3_backup*", "sqlite3*, const char*, sqlite3*, const char*"),
+    ("vdbeapi.c", "sqlite3_step", "int", "sqlite3_stmt*"),
+    ("main.c", "sqlite3_errmsg", "const char*", "sqlite3*"),
+    ("main.c", "sqlite3_errmsg16", "const void*", "sqlite3*"),
+];
+
+/// The place where a new row's rowid is chosen, and the two names of the call in it: SQLite's reads the last row, which
+/// is a conflict with every other transaction that appends.
+const NEW_ROWID: (&str, &str, &str) =
+    ("if( !pC->useRandomRowid ){\n      rc = sqlite3BtreeLast(", "sqlite3BtreeLast(", "pandoBtreeNewRowid(");
 
 /// What the source is compiled with. `DESERIALIZE` reads pages, which there are none of.
 const OPTIONS: &[&str] = &[
@@ -144,11 +156,9 @@ fn check(source: &str, path: &Path) {
     );
 }
 
-/// Returns the source with the macros around `btree.c` and `backup.c`, which copies pages, and the glue after them.
+/// Returns the source with the macros around the files that have functions of [`OURS`] and [`WRAPPED`], and the glue
+/// after `backup.c`, which copies pages.
 fn assemble(source: &str) -> String {
-    let begin = marker(source, "Begin file btree.c");
-    let end = marker(source, "End of backup.c");
-    let end = end + source[end..].find('\n').expect("a marker is a line") + 1;
     let header = &source[marker(source, "Begin file btree.h")..marker(source, "End of btree.h")];
     let (mut renamed, mut restored) = (String::new(), String::new());
     for name in OURS {
@@ -157,12 +167,53 @@ fn assemble(source: &str) -> String {
     }
     // The functions call one another before they are defined.
     let declared = declarations(header);
-    format!(
-        "#include \"pando_names.h\"\n{}\n{renamed}{declared}\n{}\n{restored}#include \"glue.c\"\n{}",
-        &source[..begin],
-        &source[begin..end],
-        &source[end..]
-    )
+    let mut inserted = vec![
+        (marker(source, "Begin file btree.c"), format!("{renamed}{declared}\n")),
+        (
+            after(source, "End of backup.c"),
+            format!("{restored}{}#include \"glue.c\"\n", stock_declarations()),
+        ),
+    ];
+    for (file, name, result, arguments) in WRAPPED {
+        let before = format!(
+            "#undef {name}\n#define {name} pando_stock_{name}\nstatic {result} {name}({arguments});\n"
+        );
+        let after_it = format!("#undef {name}\n#define {name} {}{name}\n", prefix());
+        inserted.push((marker(source, &format!("Begin file {file}")), before));
+        // What is inserted at one place is in the order of this list, and the glue has to come after this.
+        inserted.insert(0, (after(source, &format!("End of {file}")), after_it));
+    }
+    inserted.sort_by_key(|&(at, _)| at);
+    let mut whole = "#include \"pando_names.h\"\n".to_owned();
+    let mut done = 0;
+    for (at, text) in inserted {
+        whole.push_str(&source[done..at]);
+        whole.push_str(&text);
+        done = at;
+    }
+    whole.push_str(&source[done..]);
+    let (place, old, new) = NEW_ROWID;
+    assert!(whole.matches(place).count() == 1, "SQLite chooses new rowids at another place");
+    whole.replace(place, &place.replace(old, new))
+}
+
+/// Returns the declarations of the functions in [`WRAPPED`] by their other names.
+fn stock_declarations() -> String {
+    let declare = |(_, name, result, arguments): &(_, _, _, _)| {
+        format!("static {result} pando_stock_{name}({arguments});\n")
+    };
+    WRAPPED.iter().map(declare).collect()
+}
+
+/// Returns what our build puts before SQLite's public names.
+fn prefix() -> &'static str {
+    if env::var_os("CARGO_FEATURE_DROP_IN").is_some() { "" } else { "pando_" }
+}
+
+/// Returns the position after the line with a marker.
+fn after(source: &str, text: &str) -> usize {
+    let at = marker(source, text);
+    at + source[at..].find('\n').expect("a marker is a line") + 1
 }
 
 /// Returns the position of the line with a marker between two original files.
@@ -186,16 +237,15 @@ fn declarations(header: &str) -> String {
     declared
 }
 
-/// Returns macros that give every public name of SQLite our prefix.
+/// Returns macros that give every public name of SQLite our prefix, if there is one.
 fn public_names(source: &str) -> String {
     let mut names = BTreeSet::new();
     for line in source.lines().filter(|line| line.starts_with("SQLITE_API ")) {
         names.extend(public_name(line));
     }
     let mut text = String::new();
-    for name in names {
-        let ours = if REFUSED.contains(&name) { "pando_stock_" } else { "pando_" };
-        writeln!(text, "#define {name} {ours}{name}").expect("a string takes it");
+    for name in names.into_iter().filter(|_| !prefix().is_empty()) {
+        writeln!(text, "#define {name} {}{name}", prefix()).expect("a string takes it");
     }
     text
 }

@@ -19,6 +19,7 @@
 //!
 //! *Ends*: in text and blobs a zero byte becomes 0 255, and the end is 0 0, so that "a" comes before "a\0".
 
+use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::record::{self, Field};
 
 /// How SQLite compares texts.
@@ -183,10 +184,72 @@ impl TrimSpaces for [u8] {
     }
 }
 
+/// The most bytes of a text or a blob that a message shows.
+const SHOWN_BYTES: usize = 48;
+
+/// Returns the values of a key for a message, as far as the key alone tells them: `('a', 5)`.
+pub(crate) fn shown(key: &[u8]) -> String {
+    let mut values = Vec::new();
+    let mut rest = key;
+    while let Some((value, after)) = next_shown(rest) {
+        values.push(value);
+        rest = after;
+    }
+    let more = if rest.is_empty() { "" } else { ", ..." };
+    format!("({}{more})", values.join(", "))
+}
+
+/// Returns the first value of a key, and what comes after it. A descending field has its tag inverted, too.
+fn next_shown(key: &[u8]) -> Option<(String, &[u8])> {
+    let mask = if *key.first()? > 127 { 255 } else { 0 };
+    let body = &key[1..];
+    match key[0] ^ mask {
+        NULL => Some(("NULL".into(), body)),
+        NUMBER => {
+            let (bytes, rest) = body.split_at_checked(8)?;
+            let ordered = u64::from_be_bytes(bytes.try_into().ok()?) ^ if mask == 0 { 0 } else { u64::MAX };
+            let number = f64::from_bits(if ordered >> 63 == 1 { ordered ^ 1 << 63 } else { !ordered });
+            if number.abs() < EXACT {
+                return Some((number.to_string(), rest));
+            }
+            let (bytes, rest) = rest.split_at_checked(2)?;
+            let distance = u16::from_be_bytes(bytes.try_into().ok()?) ^ if mask == 0 { 0 } else { u16::MAX };
+            Some(((number as i128 + i128::from((distance ^ 0x8000) as i16)).to_string(), rest))
+        }
+        tag @ (TEXT | BLOB) => {
+            let end = body.iter().position(|byte| byte ^ mask == 0)?;
+            // A zero byte within the value is rare, and nothing after it is shown.
+            let rest = body.get(end + 1).filter(|&&byte| byte ^ mask == 0).map(|_| &body[end + 2..])?;
+            let bytes: Vec<u8> = body[..end.min(SHOWN_BYTES)].iter().map(|byte| byte ^ mask).collect();
+            let dots = if end > SHOWN_BYTES { "..." } else { "" };
+            let value = match tag {
+                TEXT => format!("'{}{dots}'", String::from_utf8_lossy(&bytes)),
+                _ => {
+                    format!("x'{}{dots}'", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+                }
+            };
+            Some((value, rest))
+        }
+        _ => None,
+    }
+}
+
 /// Returns the key of a rowid: its bytes with the sign inverted, in ascending order.
 #[inline]
 pub(crate) fn of_rowid(rowid: i64) -> [u8; 8] {
     ((rowid as u64) ^ (1 << 63)).to_be_bytes()
+}
+
+/// Returns the rowid of a key in two pieces.
+#[inline]
+pub(crate) fn rowid_of(front: &[u8], rest: &[u8]) -> Outcome<i64> {
+    let mut key = [0; 8];
+    if front.len() + rest.len() != key.len() {
+        return Err(Failure::new(CORRUPT, "the key of a row does not have 8 bytes"));
+    }
+    key[..front.len()].copy_from_slice(front);
+    key[front.len()..].copy_from_slice(rest);
+    Ok(to_rowid(key))
 }
 
 /// Returns the rowid of a key.

@@ -27,6 +27,7 @@ mod record;
 mod registry;
 mod state;
 mod sys;
+mod writers;
 
 pub use connection::{Connection, Error, Rows, Statement, Value};
 pub use registry::Offer;

@@ -72,7 +72,6 @@ pub(crate) struct UnpackedRecord {
 
 // SAFETY: the signatures are those of `c/glue.c`, and of SQLite's header, in which pointers of these types occur.
 unsafe extern "C" {
-    pub(crate) fn pando_bt_of(db: *mut Sqlite3) -> *mut c_void;
     pub(crate) fn pando_bt_field(record: *const UnpackedRecord, at: c_int, out: *mut PandoValue);
 
     pub(crate) fn pando_sqlite3_open_v2(

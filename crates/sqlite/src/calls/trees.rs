@@ -4,10 +4,12 @@ use super::on_state;
 use crate::cursor::count;
 use crate::failure::{CANTOPEN, Failure};
 use crate::registry;
-use crate::state::{State, read};
+use crate::state::{Begin, State, read};
 use crate::sys::place;
 use std::ffi::{CStr, c_char, c_int};
+use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 /// Opens the database that a token stands for. On failure returns null and sets `code`.
 ///
@@ -44,21 +46,93 @@ unsafe extern "C" fn pando_bt_close(state: *mut State) {
     drop(catch_unwind(AssertUnwindSafe(|| drop(state))));
 }
 
+/// Begins to read, to write (1), or to write while nobody else does (2).
+///
 /// # Safety
 /// Points 1 and 3 of the module.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_begin(
     state: *mut State,
-    is_write: c_int,
+    kind: c_int,
     is_autocommit: c_int,
     savepoints: c_int,
     is_outermost: c_int,
 ) -> c_int {
-    let savepoints = usize::try_from(savepoints).unwrap_or(0);
+    let begin = Begin {
+        is_write: kind != 0,
+        is_immediate: kind == 2,
+        is_autocommit: is_autocommit != 0,
+        savepoints: usize::try_from(savepoints).unwrap_or(0),
+        is_outermost: is_outermost != 0,
+    };
+    // SAFETY: as the caller promises.
+    unsafe { on_state(state, |state| state.begin(begin)) }
+}
+
+/// Begins or ends that the next write excludes other writers.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_insist(state: *mut State, is_on: c_int) {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    unsafe { &mut *state }.insists = is_on != 0;
+}
+
+/// Pauses before a statement is repeated: up to 20 microseconds, and twice as long each time.
+#[unsafe(no_mangle)]
+extern "C" fn pando_bt_pause(attempt: c_int) {
+    let most_us = 20_u64 << attempt.clamp(0, 10);
+    // The hasher's keys are random, which is random enough for the pauses of two connections to differ.
+    let random = RandomState::new().hash_one(attempt);
+    std::thread::sleep(Duration::from_micros(random % most_us));
+}
+
+/// Returns the root of the tree in which the last commit met a conflict, 0 if there is none to be named.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_conflict_root(state: *mut State) -> u32 {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    unsafe { &*state }.conflict_root()
+}
+
+/// Says in which table and index the last conflict was.
+///
+/// # Safety
+/// Points 1 and 3 of the module; `table` and `index` are strings of C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_name_conflict(state: *mut State, table: *const c_char, index: *const c_char) {
     // SAFETY: as the caller promises.
     unsafe {
-        on_state(state, |state| state.begin(is_write != 0, is_autocommit != 0, savepoints, is_outermost != 0))
-    }
+        let (table, index) =
+            (CStr::from_ptr(table).to_string_lossy(), CStr::from_ptr(index).to_string_lossy());
+        on_state(state, |state| {
+            state.name_conflict(&table, &index);
+            Ok(())
+        })
+    };
+}
+
+/// Returns the message of the last failure if it has this code, or null. It is valid until the next call.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_explain(state: *mut State, code: c_int) -> *const c_char {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    unsafe { &mut *state }.explain(code).map_or(std::ptr::null(), CStr::as_ptr)
+}
+
+/// Forgets the last failure.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_forget(state: *mut State) {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    unsafe { &mut *state }.failure = None;
 }
 
 /// # Safety

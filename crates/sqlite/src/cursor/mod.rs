@@ -62,13 +62,16 @@ pub(crate) struct Own {
     pub sought_rest: Vec<u8>,
     /// How many rows the next batch has.
     wanted: usize,
+    /// Whether the next row that is put has a rowid that was given for it.
+    is_numbered: bool,
 }
 
 impl Own {
     pub(crate) fn new(state: *mut State, tree: Rc<Tree>, shape: Option<Shape>) -> Own {
         let (rows, bytes, key) = (Vec::new(), Vec::new(), Vec::new());
         let (first_key, sought, sought_rest) = (Vec::new(), Vec::new(), Vec::new());
-        Own { state, tree, shape, rows, bytes, key, first_key, sought, sought_rest, wanted: SEEK_ROWS }
+        let (wanted, is_numbered) = (SEEK_ROWS, false);
+        Own { state, tree, shape, rows, bytes, key, first_key, sought, sought_rest, wanted, is_numbered }
     }
 }
 
@@ -253,7 +256,7 @@ impl Cursor<'_> {
         let (own, state) = (&mut *self.own, &*self.state);
         own.rows.clear();
         own.bytes.clear();
-        let rowid = if own.shape.is_none() { rowid_of(key, &[])? } else { 0 };
+        let rowid = if own.shape.is_none() { key::rowid_of(key, &[])? } else { 0 };
         let (table, bytes) = (&own.tree.table, &mut own.bytes);
         let found = read!(state, reader => {
             reader.get_with(table, key, |value| bytes.extend_from_slice(value)).map_err(Failure::from)
@@ -292,18 +295,6 @@ fn length(bytes: usize) -> Outcome<u32> {
     u32::try_from(bytes).map_err(|_| Failure::new(crate::failure::TOOBIG, "a record has 4 GiB or more"))
 }
 
-/// Returns the rowid of a key in two pieces.
-#[inline]
-fn rowid_of(front: &[u8], rest: &[u8]) -> Outcome<i64> {
-    let mut key = [0; 8];
-    if front.len() + rest.len() != key.len() {
-        return Err(Failure::new(CORRUPT, "the key of a row does not have 8 bytes"));
-    }
-    key[..front.len()].copy_from_slice(front);
-    key[front.len()..].copy_from_slice(rest);
-    Ok(key::to_rowid(key))
-}
-
 /// Reads rows. Returns whether there are no more in this direction.
 fn fill(own: &mut Own, reader: &impl ReadTables, span: Span, is_backward: bool) -> Outcome<bool> {
     let is_index = own.shape.is_some();
@@ -318,7 +309,7 @@ fn fill(own: &mut Own, reader: &impl ReadTables, span: Span, is_backward: bool) 
             }
             0
         } else {
-            rowid_of(front, rest).unwrap_or_else(|failure| {
+            key::rowid_of(front, rest).unwrap_or_else(|failure| {
                 malformed = failure.code;
                 0
             })

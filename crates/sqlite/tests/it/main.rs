@@ -7,4 +7,5 @@ mod same_as_sqlite;
 mod schemas;
 mod support;
 mod transactions;
+mod turns;
 mod writers;
