@@ -18,9 +18,40 @@
 //! integers with floats exactly, too.
 //!
 //! *Ends*: in text and blobs a zero byte becomes 0 255, and the end is 0 0, so that "a" comes before "a\0".
+//!
+//! *Long keys* are cut: stored are their first [`CUT_BYTES`], and the SHA-256 of the whole key. So stored keys have the
+//! order of whole keys, except among those that are cut and begin in the same way: a group, which is read as a whole
+//! and sorted by what its records say. The digest keeps the keys of a group apart; it has no order. A key that is not
+//! cut is shorter than one that is.
 
 use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::record::{self, Field};
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+
+/// The length of a key that is cut: the longest that the smallest pages take, so that the keys of a database do not
+/// depend on its pages.
+const MOST_BYTES: usize = pando::limits::max_key_bytes(pando::limits::MIN_PAGE_BYTES);
+/// The longest key that is not cut.
+pub(crate) const CUT_BYTES: usize = MOST_BYTES - 32;
+const _: () = assert!(CUT_BYTES == 896, "a change of it makes the long keys of old databases unreadable");
+
+/// Returns the key by which an entry is stored.
+pub(crate) fn stored(key: &[u8]) -> Cow<'_, [u8]> {
+    if key.len() <= CUT_BYTES {
+        return Cow::Borrowed(key);
+    }
+    let mut stored = Vec::with_capacity(MOST_BYTES);
+    stored.extend_from_slice(&key[..CUT_BYTES]);
+    stored.extend_from_slice(&Sha256::digest(key));
+    Cow::Owned(stored)
+}
+
+/// Returns whether a stored key of this length is cut.
+#[inline]
+pub(crate) fn is_cut(stored_bytes: usize) -> bool {
+    stored_bytes > CUT_BYTES
+}
 
 /// How SQLite compares texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::key;
 use crate::state::read;
 use crate::sys::{Row, place};
-use pando::{Error, ErrorKind, ReadTables, Table};
+use pando::{ErrorKind, ReadTables, Table};
 
 impl Cursor<'_> {
     /// Puts a row, with so many zeros after it. The cursor is on it then.
@@ -64,7 +64,7 @@ impl Cursor<'_> {
                 inserted => inserted.map(|()| true)?,
             };
         if !is_inserted {
-            open.transaction.put(table, key, record).map_err(|error| of_key(error, key))?;
+            open.transaction.put(table, key::stored(key), record)?;
         }
         self.own.tree.touch();
         self.own.key.clear();
@@ -79,7 +79,7 @@ impl Cursor<'_> {
         self.current_key()?;
         self.state.check_pins(&self.own.tree, self.tail)?;
         let open = self.state.writable()?;
-        open.transaction.delete(&self.own.tree.table, &self.own.key)?;
+        open.transaction.delete(&self.own.tree.table, key::stored(&self.own.key))?;
         self.own.tree.touch();
         self.own.tree.forget_last_row();
         self.tail.place = place::GAP;
@@ -116,12 +116,4 @@ pub(crate) fn count(reader: &impl ReadTables, table: &Table) -> pando::Result<i6
         count += cursor.run_on(usize::MAX, |_, _, _| {})? as i64;
     }
     Ok(count)
-}
-
-/// Says of which key an error is: SQLite's words for a length speak of values.
-fn of_key(error: Error, key: &[u8]) -> Failure {
-    if error.kind() == pando::ErrorKind::Invalid {
-        return error.within(format!("an index entry has a key of {} bytes", key.len())).into();
-    }
-    error.into()
 }

@@ -165,8 +165,8 @@ fn a_conflict_is_named_in_sqls_words() {
         assert!(!two.is_in_transaction());
     }
     // An error of another kind has its own words.
-    let error = two.execute("SELECT * FROM nothing").expect_err("there is no such table");
-    assert_eq!(error.message, "no such table: nothing");
+    let error = two.execute("SELECT * FROM absent").expect_err("there is no such table");
+    assert_eq!(error.message, "no such table: absent");
 }
 
 #[test]
