@@ -5,8 +5,9 @@
 //! 2. The source is cut at the markers of the original files `btree.c` and `backup.c`. Macros around the two give the
 //!    functions in [`OURS`] another name there, so that SQLite's own B-trees remain beside ours; `c/glue.c` defines the
 //!    functions of the plain name, which choose between the two by handle. The public functions in [`WRAPPED`] are
-//!    renamed in their files in the same way. One call is changed: see [`NEW_ROWID`].
-//! 3. All public names get the prefix `pando_`, so that a program can contain the stock library, too.
+//!    renamed in their files in the same way. A few calls are changed: see [`CALLS`].
+//! 3. All public names get the prefix `pando_`, so that a program can contain the stock library, too. With the feature
+//!    `drop-in` they stay as they are.
 //!
 //! It is one translation unit: everything private stays `static`, as in the stock library, and the compiler can put
 //! the choice into the callers.
@@ -48,6 +49,7 @@ const OURS: &[&str] = &[
     "Eof",
     "FakeValidCursor",
     "First",
+    "GetFilename",
     "GetMeta",
     "IncrVacuum",
     "IncrblobCursor",
@@ -92,17 +94,28 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
     ("main.c", "sqlite3_errmsg16", "const void*", "sqlite3*"),
 ];
 
-/// The place where a new row's rowid is chosen, and the two names of the call in it: SQLite's reads the last row, which
-/// is a conflict with every other transaction that appends.
-const NEW_ROWID: (&str, &str, &str) =
-    ("if( !pC->useRandomRowid ){\n      rc = sqlite3BtreeLast(", "sqlite3BtreeLast(", "pandoBtreeNewRowid(");
+/// Calls and a definition that get another name: the text around each, its old and its new name.
+///
+/// * Where a new row's rowid is chosen: SQLite reads the last row, which is a conflict with every other transaction that
+///   appends.
+/// * `VACUUM`: SQLite copies a file.
+/// * The function of C `sqlite3_sourceid` can name another library; the SQL function `sqlite_source_id` does not.
+const CALLS: &[(&str, &str, &str)] = &[
+    ("if( !pC->useRandomRowid ){\n      rc = sqlite3BtreeLast(", "sqlite3BtreeLast(", "pandoBtreeNewRowid("),
+    ("rc = sqlite3RunVacuum(&p->zErrMsg,", "sqlite3RunVacuum(", "pandoRunVacuum("),
+    (
+        "\nSQLITE_API const char *sqlite3_sourceid(void){",
+        "SQLITE_API const char *",
+        "static const char *pando_stock_",
+    ),
+    ("sqlite3_result_text(context, sqlite3_sourceid()", "sqlite3_sourceid", "pando_stock_sqlite3_sourceid"),
+];
 
 /// What the source is compiled with. `DESERIALIZE` reads pages, which there are none of.
 const OPTIONS: &[&str] = &[
     "SQLITE_CORE",
     "SQLITE_THREADSAFE=1",
     "SQLITE_USE_URI",
-    "SQLITE_OMIT_DESERIALIZE",
     "SQLITE_ENABLE_COLUMN_METADATA",
     "SQLITE_ENABLE_FTS3",
     "SQLITE_ENABLE_FTS3_PARENTHESIS",
@@ -110,11 +123,28 @@ const OPTIONS: &[&str] = &[
     "SQLITE_ENABLE_RTREE",
     "SQLITE_ENABLE_STAT4",
     "SQLITE_SOUNDEX",
-    "SQLITE_OMIT_LOAD_EXTENSION",
     "HAVE_USLEEP=1",
     "HAVE_ISNAN",
     "HAVE_LOCALTIME_R",
-    "SQLITE_DEFAULT_MEMSTATUS=0",
+];
+
+/// What only the library for Rust is compiled with.
+const LIBRARY_OPTIONS: &[&str] = &["SQLITE_OMIT_LOAD_EXTENSION", "SQLITE_DEFAULT_MEMSTATUS=0"];
+
+/// What only the shared library is compiled with: every function that a distribution's library has, because a program
+/// that is linked to one would call the other library for what is missing.
+const DROP_IN_OPTIONS: &[&str] = &[
+    "PANDO_DROP_IN",
+    "_GNU_SOURCE",
+    "SQLITE_ENABLE_DBSTAT_VTAB",
+    "SQLITE_ENABLE_FTS3_TOKENIZER",
+    "SQLITE_ENABLE_FTS4",
+    "SQLITE_ENABLE_LOAD_EXTENSION",
+    "SQLITE_ENABLE_MATH_FUNCTIONS",
+    "SQLITE_ENABLE_PREUPDATE_HOOK",
+    "SQLITE_ENABLE_SESSION",
+    "SQLITE_ENABLE_STMTVTAB",
+    "SQLITE_ENABLE_UNLOCK_NOTIFY",
 ];
 
 fn main() {
@@ -135,7 +165,8 @@ fn main() {
 
     let mut build = cc::Build::new();
     build.file(&whole).include(&out).include("c").warnings(false);
-    for option in OPTIONS {
+    let own = if prefix().is_empty() { DROP_IN_OPTIONS } else { LIBRARY_OPTIONS };
+    for option in OPTIONS.iter().chain(own) {
         let (name, value) = option.split_once('=').unwrap_or((option, "1"));
         build.define(name, value);
     }
@@ -192,9 +223,11 @@ fn assemble(source: &str) -> String {
         done = at;
     }
     whole.push_str(&source[done..]);
-    let (place, old, new) = NEW_ROWID;
-    assert!(whole.matches(place).count() == 1, "SQLite chooses new rowids at another place");
-    whole.replace(place, &place.replace(old, new))
+    for (place, old, new) in CALLS {
+        assert!(whole.matches(place).count() == 1, "SQLite has the call of {old} at another place");
+        whole = whole.replace(place, &place.replace(old, new));
+    }
+    whole
 }
 
 /// Returns the declarations of the functions in [`WRAPPED`] by their other names.

@@ -70,8 +70,12 @@ struct PandoValue {
 
 /* Functions in Rust. */
 extern void *pando_bt_open(const char *zToken, int *pRc);
+extern int pando_bt_is_ours(const char *zPath);
+extern void *pando_bt_open_directory(const char *zPath, int isReadOnly, int mayCreate, int *pRc);
+extern const char *pando_bt_name(void*);
+extern int pando_bt_compact(void*);
 extern void pando_bt_close(void*);
-extern int pando_bt_begin(void*, int eKind, int isAutocommit, int nSavepoint, int isOutermost);
+extern int pando_bt_begin(void*, int eKind, int isAutocommit, int nSavepoint, int isOutermost, int isSynced);
 extern void pando_bt_insist(void*, int isOn);
 extern void pando_bt_pause(int nAttempt);
 extern u32 pando_bt_conflict_root(void*);
@@ -154,14 +158,22 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
   sqlite3_vfs *pVfs, const char *zFilename, sqlite3 *db, Btree **ppBtree, int flags, int vfsFlags
 ){
   const char *zToken = 0;
-  int rc = SQLITE_OK;
+  int rc = SQLITE_OK, isDirectory = 0;
   if( zFilename && zFilename[0] && (vfsFlags & SQLITE_OPEN_MAIN_DB)!=0 ){
+#ifdef PANDO_DROP_IN
+    isDirectory = (vfsFlags & SQLITE_OPEN_MEMORY)==0 && strcmp(zFilename, ":memory:")!=0
+                  && pando_bt_is_ours(zFilename);
+#else
     zToken = sqlite3_uri_parameter(zFilename, "pando");
+#endif
   }
-  if( zToken==0 ) return stockBtreeOpen(pVfs, zFilename, db, ppBtree, flags, vfsFlags);
+  if( zToken==0 && !isDirectory ) return stockBtreeOpen(pVfs, zFilename, db, ppBtree, flags, vfsFlags);
   rc = stockBtreeOpen(pVfs, ":memory:", db, ppBtree, flags, vfsFlags & ~SQLITE_OPEN_SHAREDCACHE);
   if( rc==SQLITE_OK ){
-    void *pState = pando_bt_open(zToken, &rc);
+    void *pState = isDirectory
+      ? pando_bt_open_directory(zFilename, (vfsFlags & SQLITE_OPEN_READONLY)!=0,
+                                (vfsFlags & SQLITE_OPEN_CREATE)!=0, &rc)
+      : pando_bt_open(zToken, &rc);
     if( pState==0 ){
       stockBtreeClose(*ppBtree);
       *ppBtree = 0;
@@ -188,6 +200,10 @@ SQLITE_PRIVATE int sqlite3BtreeNewDb(Btree *p){
   if( !pandoOf(p) ) return stockBtreeNewDb(p);
   return SQLITE_OK;
 }
+SQLITE_PRIVATE const char *sqlite3BtreeGetFilename(Btree *p){
+  void *pState = pandoOf(p);
+  return pState ? pando_bt_name(pState) : stockBtreeGetFilename(p);
+}
 SQLITE_PRIVATE int sqlite3BtreeIsReadonly(Btree *p){
   void *pState = pandoOf(p);
   return pState ? pando_bt_is_read_only(pState) : stockBtreeIsReadonly(p);
@@ -202,12 +218,27 @@ SQLITE_PRIVATE int sqlite3BtreeSetAutoVacuum(Btree *p, int eMode){
 SQLITE_PRIVATE int sqlite3BtreeIncrVacuum(Btree *p){
   return pandoOf(p) ? SQLITE_DONE : stockBtreeIncrVacuum(p);
 }
-/* Only VACUUM, as its last step, and the backup interface, which is refused below, copy a whole file. */
+/* VACUUM on Pando does not come here, and the backup interface, which else copies a whole file, is refused below. */
 SQLITE_PRIVATE int sqlite3BtreeCopyFile(Btree *pTo, Btree *pFrom){
   void *pState = pandoOf(pTo);
   if( pState==0 ) pState = pandoOf(pFrom);
   if( pState==0 ) return stockBtreeCopyFile(pTo, pFrom);
-  return pando_bt_fail(pState, SQLITE_ERROR, "VACUUM is not supported: Pando reclaims space by itself", "");
+  return pando_bt_fail(pState, SQLITE_ERROR, "a file cannot be copied to Pando page by page", "");
+}
+
+/* VACUUM copies a file to another one and back. On Pando it asks for compaction. VACUUM INTO is a copy by tables. */
+static int pandoRunVacuum(char **pzErrMsg, sqlite3 *db, int iDb, sqlite3_value *pOut){
+  void *pState = db->aDb[iDb].pBt ? pandoOf(db->aDb[iDb].pBt) : 0;
+  if( pState==0 || pOut ) return sqlite3RunVacuum(pzErrMsg, db, iDb, pOut);
+  if( !db->autoCommit ){
+    sqlite3SetString(pzErrMsg, db, "cannot VACUUM from within a transaction");
+    return SQLITE_ERROR;
+  }
+  if( db->nVdbeActive>1 ){
+    sqlite3SetString(pzErrMsg, db, "cannot VACUUM - SQL statements in progress");
+    return SQLITE_ERROR;
+  }
+  return pando_bt_compact(pState);
 }
 SQLITE_PRIVATE Pgno sqlite3BtreeLastPage(Btree *p){
   void *pState = pandoOf(p);
@@ -259,6 +290,22 @@ SQLITE_API unsigned char *sqlite3_serialize(sqlite3 *db, const char *zSchema, sq
   }
   sqlite3_mutex_leave(db->mutex);
   return isOurs ? 0 : pando_stock_sqlite3_serialize(db, zSchema, pnByte, mFlags);
+}
+
+#ifdef PANDO_DROP_IN
+#include <dlfcn.h>
+#endif
+/*
+** The sqlite3 shell compares this with the header that it was compiled with, and ends if they differ. In its process
+** the library stands before another one, which is the one of that header.
+*/
+static const char *pando_stock_sqlite3_sourceid(void);
+SQLITE_API const char *sqlite3_sourceid(void){
+#ifdef PANDO_DROP_IN
+  const char *(*xNext)(void) = (const char*(*)(void))dlsym(RTLD_NEXT, "sqlite3_sourceid");
+  if( xNext ) return xNext();
+#endif
+  return pando_stock_sqlite3_sourceid();
 }
 
 /************************************* Statements ************************************/
@@ -367,11 +414,13 @@ static int pandoIsImmediate(sqlite3 *db){
 SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVersion){
   void *pState = pandoOf(p);
   sqlite3 *db = p->db;
-  int rc, eKind;
+  int rc, eKind, i, isSynced;
   if( pState==0 ) return stockBtreeBeginTrans(p, wrflag, pSchemaVersion);
+  for(i=0; i<db->nDb && db->aDb[i].pBt!=p; i++){}
+  isSynced = i==db->nDb || db->aDb[i].safety_level>PAGER_SYNCHRONOUS_NORMAL;
   eKind = wrflag==0 ? 0 : 1 + (wrflag>1 || (db->autoCommit && pandoIsImmediate(db)));
   do{
-    rc = pando_bt_begin(pState, eKind, db->autoCommit, db->nSavepoint, db->isTransactionSavepoint);
+    rc = pando_bt_begin(pState, eKind, db->autoCommit, db->nSavepoint, db->isTransactionSavepoint, isSynced);
   }while( rc==SQLITE_BUSY && sqlite3InvokeBusyHandler(&db->busyHandler) );
   if( rc==SQLITE_OK && pSchemaVersion ){
     u32 iVersion = 0;

@@ -19,9 +19,11 @@
 #![deny(missing_docs)]
 
 mod calls;
+#[cfg(not(feature = "drop-in"))]
 mod connection;
 mod cursor;
 mod failure;
+mod files;
 mod key;
 mod record;
 mod registry;
@@ -29,5 +31,6 @@ mod state;
 mod sys;
 mod writers;
 
+#[cfg(not(feature = "drop-in"))]
 pub use connection::{Connection, Error, Rows, Statement, Value};
 pub use registry::Offer;

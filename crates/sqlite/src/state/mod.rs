@@ -23,12 +23,14 @@ mod roots;
 pub(crate) use roots::Tree;
 
 use crate::failure::{BUSY, BUSY_SNAPSHOT, CONSTRAINT_PINNED, Failure, Outcome};
+use crate::files::{self, How, Shared};
 use crate::sys::PandoCursor;
 use crate::writers::{Excluding, Ticket, Turn, Writers};
 use conflict::Place;
-use pando::{Database, Savepoint, Snapshot, Table, Transaction};
+use pando::{Database, Durability, Savepoint, Snapshot, Table, Transaction};
 use roots::Roots;
 use std::ffi::{CStr, CString, c_int};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a connection reads from.
@@ -77,7 +79,17 @@ pub(crate) struct State {
     pub insists: bool,
     /// Where the last commit met a conflict.
     conflict: Option<Place>,
+    /// Whether SQLite opened this connection for reading only.
+    is_read_only: bool,
+    /// The name that SQLite opened, as a name of its own kind: with zeros before and after it.
+    name: Vec<u8>,
+    /// What keeps the database open. It is the last field, because dropping it closes the database.
+    _shared: Option<Shared>,
 }
+
+/// The zeros before a name and after it: where SQLite keeps the parameters of a URI and the names of journals.
+const NAME_BEFORE: usize = 4;
+const NAME_AFTER: usize = 8;
 
 /// What SQLite says of a transaction that begins.
 #[derive(Clone, Copy, Debug)]
@@ -89,11 +101,23 @@ pub(crate) struct Begin {
     /// How many named savepoints there are, and whether one of them began the transaction.
     pub savepoints: usize,
     pub is_outermost: bool,
+    /// Whether commits wait for the disk. If not, they survive a killed process, but perhaps no power loss.
+    pub is_synced: bool,
 }
 
 impl State {
     /// Opens a database, and creates the tables of an empty one.
     pub(crate) fn new(db: Database) -> Outcome<State> {
+        Self::with_name(db, "", false, None)
+    }
+
+    /// Opens the database in a directory.
+    pub(crate) fn in_directory(path: &str, how: How) -> Outcome<State> {
+        let (db, shared) = files::open(Path::new(path), how)?;
+        Self::with_name(db, path, how.is_read_only, Some(shared))
+    }
+
+    fn with_name(db: Database, name: &str, is_read_only: bool, shared: Option<Shared>) -> Outcome<State> {
         if !db.is_read_only() {
             db.ensure_table(roots::META)?;
             db.ensure_table(&roots::name(roots::SCHEMA))?;
@@ -114,7 +138,29 @@ impl State {
             excluding: None,
             insists: false,
             conflict: None,
+            is_read_only,
+            name: [&[0; NAME_BEFORE], name.as_bytes(), &[0; NAME_AFTER]].concat(),
+            _shared: shared,
         })
+    }
+
+    /// Returns the name that SQLite opened, a string of C. It is empty for a database that the program had opened.
+    pub(crate) fn name(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.name[NAME_BEFORE..]).unwrap_or_default()
+    }
+
+    /// Returns whether nothing can be written.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_read_only || self.db.is_read_only()
+    }
+
+    /// Gives space back to the file system, which `VACUUM` asks for.
+    pub(crate) fn compact(&self) -> Outcome<()> {
+        if self.is_read_only() {
+            return Err(self.read_only());
+        }
+        self.db.compact(|_| {})?;
+        Ok(())
     }
 
     /// Begins to read or to write. `SQLITE_BUSY`: another connection excludes that, and it can be tried again.
@@ -123,7 +169,7 @@ impl State {
             return Err(failure.clone());
         }
         if begin.is_write && self.txn_state() < 2 {
-            if self.db.is_read_only() {
+            if self.is_read_only() {
                 return Err(self.read_only());
             }
             self.take_turn(begin.is_immediate)?;
@@ -137,11 +183,15 @@ impl State {
 
     fn begin_work(&mut self, begin: Begin) -> Outcome<()> {
         match &self.work {
-            Work::Idle | Work::Committed if !begin.is_write && begin.is_autocommit => {
+            Work::Idle | Work::Committed
+                if !begin.is_write && (begin.is_autocommit || self.is_read_only()) =>
+            {
+                // Another process may have committed since.
+                self.db.catch_up()?;
                 self.work = Work::Reading(self.db.snapshot()?);
             }
-            Work::Idle | Work::Committed => self.open()?,
-            Work::Reading(_) if begin.is_write => self.upgrade()?,
+            Work::Idle | Work::Committed => self.open(begin.is_synced)?,
+            Work::Reading(_) if begin.is_write => self.upgrade(begin.is_synced)?,
             Work::Reading(_) | Work::Open(_) | Work::Failed(_) => {}
         }
         if begin.is_write {
@@ -181,20 +231,28 @@ impl State {
         Ok(())
     }
 
-    fn open(&mut self) -> Outcome<()> {
+    fn open(&mut self, is_synced: bool) -> Outcome<()> {
         let ticket = self.writers.enter();
-        let transaction = self.db.begin()?;
+        let transaction = self.begin_transaction(is_synced)?;
         let (beginning, savepoints) = (None, Vec::new());
         self.work = Work::Open(Open { transaction, ticket, is_writing: false, beginning, savepoints });
         Ok(())
     }
 
+    fn begin_transaction(&self, is_synced: bool) -> Outcome<Transaction> {
+        let mut options = self.db.transaction_options();
+        if !is_synced && options.durability == Durability::Sync {
+            options.durability = Durability::Buffered;
+        }
+        Ok(self.db.begin_with(&options)?)
+    }
+
     /// Turns a snapshot into a transaction of the same moment.
-    fn upgrade(&mut self) -> Outcome<()> {
-        let Work::Reading(snapshot) = &self.work else { return self.open() };
+    fn upgrade(&mut self, is_synced: bool) -> Outcome<()> {
+        let Work::Reading(snapshot) = &self.work else { return self.open(is_synced) };
         let before = snapshot.commit_number();
         let ticket = self.writers.enter();
-        let transaction = self.db.begin()?;
+        let transaction = self.begin_transaction(is_synced)?;
         if transaction.commit_number() != before {
             let message =
                 "database is locked: there was a commit since the statement that is still running began";
