@@ -96,8 +96,8 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 
 /// Calls and a definition that get another name: the text around each, its old and its new name.
 ///
-/// * Where a new row's rowid is chosen: SQLite reads the last row, which is a conflict with every other transaction that
-///   appends.
+/// * Where a new row's rowid is chosen: SQLite reads the last row, which is a conflict with every other transaction
+///   that appends.
 /// * `VACUUM`: SQLite copies a file.
 /// * The function of C `sqlite3_sourceid` can name another library; the SQL function `sqlite_source_id` does not.
 const CALLS: &[(&str, &str, &str)] = &[

@@ -5,8 +5,8 @@ use crate::transaction::Transaction;
 use base::Result;
 use std::sync::Arc;
 
-/// The commit gate, held by a handle: nothing else commits until it is dropped. It belongs to no thread, and can be sent
-/// to another one.
+/// The commit gate, held by a handle: nothing else commits until it is dropped. It belongs to no thread, and can be
+/// sent to another one.
 ///
 /// A thread that holds one must not commit in another way: that commit would wait for the gate forever.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ impl Database {
     /// [`CommitHold::commit`], meets no conflict. Returns `None` if another transaction holds them back. Commits that
     /// are already past the gate can still interfere.
     ///
-    /// It is for what other databases call an exclusive or immediate transaction. Other writers wait without a limit of
-    /// time, so hold it briefly. To run a closure until it succeeds, use [`Database::write`], which needs no hold unless
+    /// It is for what other databases call an exclusive or immediate transaction. Other writers wait without a limit
+    /// of time, so hold it briefly. To run a closure until it succeeds, use [`Database::write`], which needs no hold unless
     /// conflicts persist.
     ///
     /// ```

@@ -64,7 +64,10 @@ impl Cursor<'_> {
                 (true, _) => Span::from(..group),
                 (false, Some(end)) => Span::from(&end[..]..),
                 // No key comes after a group without an end.
-                (false, None) => return Ok(self.show(is_backward, true)),
+                (false, None) => {
+                    self.show(is_backward, true);
+                    return Ok(());
+                }
             };
             filled = self.fill(after_group, is_backward)?;
             return self.arrange(filled, is_backward);

@@ -73,7 +73,8 @@ pub(crate) struct Own {
 impl Own {
     pub(crate) fn new(state: *mut State, tree: Rc<Tree>, shape: Option<Shape>) -> Own {
         let (rows, bytes, key) = (Vec::new(), Vec::new(), Vec::new());
-        let (first_key, sought, sought_rest, group) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (first_key, group) = (Vec::new(), Vec::new());
+        let (sought, sought_rest) = (Vec::new(), Vec::new());
         let (wanted, is_numbered) = (SEEK_ROWS, false);
         Own {
             state,
@@ -258,8 +259,9 @@ impl Cursor<'_> {
         own.bytes.clear();
         let rowid = if own.shape.is_none() { key::rowid_of(key, &[])? } else { 0 };
         let (table, bytes) = (&own.tree.table, &mut own.bytes);
+        let key = key::stored(key);
         let found = read!(state, reader => {
-            reader.get_with(table, key::stored(key), |value| bytes.extend_from_slice(value)).map_err(Failure::from)
+            reader.get_with(table, key, |value| bytes.extend_from_slice(value)).map_err(Failure::from)
         })?;
         if found.is_none() {
             return Ok(false);
@@ -275,7 +277,7 @@ impl Cursor<'_> {
         let (tail, own) = (&mut *self.tail, &mut *self.own);
         own.bytes.extend_from_slice(&MARGIN);
         tail.row = 0;
-        // A batch has at most `MOST_ROWS`.
+        // A batch has fewer rows than bytes, and those are counted in 32 bits.
         tail.row_count = own.rows.len() as u32;
         tail.rows = own.rows.as_ptr();
         tail.bytes = own.bytes.as_ptr();

@@ -49,7 +49,8 @@ fn long_keys_are_ordered_sought_changed_and_deleted_as_in_sqlite() {
             for op in ["<", "<=", "=", ">=", ">"] {
                 for order in ["", "DESC"] {
                     compared += both.query(&format!(
-                        "SELECT id, w, length(v), substr(v, -3) FROM t INDEXED BY i WHERE v {op} {v} ORDER BY v {order}, w {order}, id {order}"
+                        "SELECT id, w, length(v), substr(v, -3) FROM t INDEXED BY i WHERE v {op} {v}
+                         ORDER BY v {order}, w {order}, id {order}"
                     ));
                     compared += both.query(&format!(
                         "SELECT w, length(v), x FROM k WHERE v {op} {v} ORDER BY v {order}, w {order} LIMIT 5"

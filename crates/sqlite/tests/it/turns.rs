@@ -1,4 +1,5 @@
-//! Whose turn it is to write: `BEGIN IMMEDIATE`, busy timeouts, statements that are repeated, rowids of several writers.
+//! Whose turn it is to write: `BEGIN IMMEDIATE`, busy timeouts, statements that are repeated, rowids of several
+//! writers.
 
 use crate::support::rows;
 use pando::Database;
