@@ -17,8 +17,11 @@ use pando::{CommitHold, Database, Transaction};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Those of all databases that have connections, by the identity of the database.
-static ALL: Mutex<Option<HashMap<(u64, u32), Weak<Writers>>>> = Mutex::new(None);
+/// Those of databases, by the identity of the database.
+type ByIdentity = HashMap<(u64, u32), Weak<Writers>>;
+
+/// Those of all databases that have connections.
+static ALL: Mutex<Option<ByIdentity>> = Mutex::new(None);
 
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
@@ -103,19 +106,17 @@ impl Writers {
         Some(excluding)
     }
 
-    /// Commits beside others. Returns the transaction if another one excludes that.
-    pub(crate) fn commit(&self, transaction: Transaction) -> Result<pando::Result<u64>, Transaction> {
+    /// Begins a commit beside others. Returns `None` if another transaction excludes that.
+    pub(crate) fn begin_commit(&self) -> Option<Committing<'_>> {
         let mut inner = lock(&self.inner);
         while inner.turn == Some(Turn::Brief) {
             inner = self.wait(inner);
         }
         if inner.turn.is_some() {
-            return Err(transaction);
+            return None;
         }
         inner.committing += 1;
-        drop(inner);
-        let _running = Committing(self);
-        Ok(transaction.commit())
+        Some(Committing(self))
     }
 
     /// Notes that a transaction begins. Call it before the transaction reads.
@@ -127,8 +128,9 @@ impl Writers {
     }
 }
 
-/// A commit that runs.
-struct Committing<'w>(&'w Writers);
+/// A commit that runs, until this is dropped.
+#[must_use = "the commit has ended once this is dropped"]
+pub(crate) struct Committing<'w>(&'w Writers);
 
 impl Drop for Committing<'_> {
     fn drop(&mut self) {

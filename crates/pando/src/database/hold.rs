@@ -21,8 +21,8 @@ impl Database {
     /// are already past the gate can still interfere.
     ///
     /// It is for what other databases call an exclusive or immediate transaction. Other writers wait without a limit
-    /// of time, so hold it briefly. To run a closure until it succeeds, use [`Database::write`], which needs no hold unless
-    /// conflicts persist.
+    /// of time, so hold it briefly. To run a closure until it succeeds, use [`Database::write`], which needs no hold
+    /// unless conflicts persist.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

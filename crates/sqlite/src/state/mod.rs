@@ -33,8 +33,9 @@ use std::ffi::{CStr, CString, c_int};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a connection reads from.
+/// What a connection reads from. A connection has one, and a box would be an allocation for each transaction.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Work {
     Idle,
     Reading(Snapshot),
@@ -216,7 +217,6 @@ impl State {
 
     /// Excludes other writers where that is asked for, and otherwise checks that nobody else does.
     fn take_turn(&mut self, is_immediate: bool) -> Outcome<()> {
-        let busy = || Failure::new(BUSY, "database is locked: another connection is in BEGIN IMMEDIATE");
         if self.excluding.is_some() {
             return Ok(());
         }
@@ -285,20 +285,17 @@ impl State {
                 return failed;
             }
         };
-        let Open { transaction, ticket, beginning, savepoints, .. } = open;
         let done = match &self.excluding {
-            Some(excluding) => Ok(excluding.commit(transaction)),
-            None => self.writers.commit(transaction),
-        };
-        let done = match done {
-            Ok(done) => done,
-            Err(transaction) => {
-                self.work = Work::Open(Open { transaction, ticket, is_writing: true, beginning, savepoints });
-                let message = "database is locked: another connection is in BEGIN IMMEDIATE";
-                return Err(Failure::new(BUSY, message));
+            Some(excluding) => excluding.commit(open.transaction),
+            None => {
+                let Some(_running) = self.writers.begin_commit() else {
+                    self.work = Work::Open(open);
+                    return Err(busy());
+                };
+                open.transaction.commit()
             }
         };
-        drop(ticket);
+        drop(open.ticket);
         self.excluding = None;
         if let Err(error) = done {
             self.conflict = Place::of(&error);
@@ -424,6 +421,10 @@ impl State {
         self.shown = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
         Some(&self.shown)
     }
+}
+
+fn busy() -> Failure {
+    Failure::new(BUSY, "database is locked: another connection is in BEGIN IMMEDIATE")
 }
 
 /// Calls with `$reader` bound to what is read from, a snapshot or a transaction.
