@@ -2,10 +2,12 @@
 //!
 //! 1. The source is found by the metadata of `libsqlite3-sys`, and its checksum is compared: the glue was written
 //!    against exactly this text, and another version fails to build instead of behaving in another way.
-//! 2. The source is cut at the markers of the original files `btree.c` and `backup.c`. Nothing in it is changed.
-//!    Macros around the two give the functions in [`OURS`] another name there, so that SQLite's own B-trees remain
-//!    beside ours; `c/glue.c` defines the functions of the plain name, which choose between the two by handle.
-//! 3. All public names get the prefix `pando_`, so that a program can contain the stock library, too.
+//! 2. The source is cut at the markers of the original files `btree.c` and `backup.c`. Macros around the two give the
+//!    functions in [`OURS`] another name there, so that SQLite's own B-trees remain beside ours; `c/glue.c` defines the
+//!    functions of the plain name, which choose between the two by handle. The public functions in [`WRAPPED`] are
+//!    renamed in their files in the same way. A few calls are changed: see [`CALLS`].
+//! 3. All public names get the prefix `pando_`, so that a program can contain the stock library, too. With the feature
+//!    `drop-in` they stay as they are.
 //!
 //! It is one translation unit: everything private stays `static`, as in the stock library, and the compiler can put
 //! the choice into the callers.
@@ -47,6 +49,7 @@ const OURS: &[&str] = &[
     "Eof",
     "FakeValidCursor",
     "First",
+    "GetFilename",
     "GetMeta",
     "IncrVacuum",
     "IncrblobCursor",
@@ -82,15 +85,37 @@ const OURS: &[&str] = &[
     "ClearCursor",
 ];
 
-/// Public functions that read pages directly, so that they would see nothing of Pando's tables. Ours refuse.
-const REFUSED: &[&str] = &["sqlite3_backup_init"];
+/// Public functions that have one of ours around them: the file that defines each, its name, its result and arguments.
+const WRAPPED: &[(&str, &str, &str, &str)] = &[
+    ("memdb.c", "sqlite3_serialize", "unsigned char*", "sqlite3*, const char*, sqlite3_int64*, unsigned int"),
+    ("backup.c", "sqlite3_backup_init", "sqlite3_backup*", "sqlite3*, const char*, sqlite3*, const char*"),
+    ("vdbeapi.c", "sqlite3_step", "int", "sqlite3_stmt*"),
+    ("main.c", "sqlite3_errmsg", "const char*", "sqlite3*"),
+    ("main.c", "sqlite3_errmsg16", "const void*", "sqlite3*"),
+];
+
+/// Calls and a definition that get another name: the text around each, its old and its new name.
+///
+/// * Where a new row's rowid is chosen: SQLite reads the last row, which is a conflict with every other transaction
+///   that appends.
+/// * `VACUUM`: SQLite copies a file.
+/// * The function of C `sqlite3_sourceid` can name another library; the SQL function `sqlite_source_id` does not.
+const CALLS: &[(&str, &str, &str)] = &[
+    ("if( !pC->useRandomRowid ){\n      rc = sqlite3BtreeLast(", "sqlite3BtreeLast(", "pandoBtreeNewRowid("),
+    ("rc = sqlite3RunVacuum(&p->zErrMsg,", "sqlite3RunVacuum(", "pandoRunVacuum("),
+    (
+        "\nSQLITE_API const char *sqlite3_sourceid(void){",
+        "SQLITE_API const char *",
+        "static const char *pando_stock_",
+    ),
+    ("sqlite3_result_text(context, sqlite3_sourceid()", "sqlite3_sourceid", "pando_stock_sqlite3_sourceid"),
+];
 
 /// What the source is compiled with. `DESERIALIZE` reads pages, which there are none of.
 const OPTIONS: &[&str] = &[
     "SQLITE_CORE",
     "SQLITE_THREADSAFE=1",
     "SQLITE_USE_URI",
-    "SQLITE_OMIT_DESERIALIZE",
     "SQLITE_ENABLE_COLUMN_METADATA",
     "SQLITE_ENABLE_FTS3",
     "SQLITE_ENABLE_FTS3_PARENTHESIS",
@@ -98,11 +123,28 @@ const OPTIONS: &[&str] = &[
     "SQLITE_ENABLE_RTREE",
     "SQLITE_ENABLE_STAT4",
     "SQLITE_SOUNDEX",
-    "SQLITE_OMIT_LOAD_EXTENSION",
     "HAVE_USLEEP=1",
     "HAVE_ISNAN",
     "HAVE_LOCALTIME_R",
-    "SQLITE_DEFAULT_MEMSTATUS=0",
+];
+
+/// What only the library for Rust is compiled with.
+const LIBRARY_OPTIONS: &[&str] = &["SQLITE_OMIT_LOAD_EXTENSION", "SQLITE_DEFAULT_MEMSTATUS=0"];
+
+/// What only the shared library is compiled with: every function that a distribution's library has, because a program
+/// that is linked to one would call the other library for what is missing.
+const DROP_IN_OPTIONS: &[&str] = &[
+    "PANDO_DROP_IN",
+    "_GNU_SOURCE",
+    "SQLITE_ENABLE_DBSTAT_VTAB",
+    "SQLITE_ENABLE_FTS3_TOKENIZER",
+    "SQLITE_ENABLE_FTS4",
+    "SQLITE_ENABLE_LOAD_EXTENSION",
+    "SQLITE_ENABLE_MATH_FUNCTIONS",
+    "SQLITE_ENABLE_PREUPDATE_HOOK",
+    "SQLITE_ENABLE_SESSION",
+    "SQLITE_ENABLE_STMTVTAB",
+    "SQLITE_ENABLE_UNLOCK_NOTIFY",
 ];
 
 fn main() {
@@ -123,7 +165,8 @@ fn main() {
 
     let mut build = cc::Build::new();
     build.file(&whole).include(&out).include("c").warnings(false);
-    for option in OPTIONS {
+    let own = if prefix().is_empty() { DROP_IN_OPTIONS } else { LIBRARY_OPTIONS };
+    for option in OPTIONS.iter().chain(own) {
         let (name, value) = option.split_once('=').unwrap_or((option, "1"));
         build.define(name, value);
     }
@@ -144,11 +187,9 @@ fn check(source: &str, path: &Path) {
     );
 }
 
-/// Returns the source with the macros around `btree.c` and `backup.c`, which copies pages, and the glue after them.
+/// Returns the source with the macros around the files that have functions of [`OURS`] and [`WRAPPED`], and the glue
+/// after `backup.c`, which copies pages.
 fn assemble(source: &str) -> String {
-    let begin = marker(source, "Begin file btree.c");
-    let end = marker(source, "End of backup.c");
-    let end = end + source[end..].find('\n').expect("a marker is a line") + 1;
     let header = &source[marker(source, "Begin file btree.h")..marker(source, "End of btree.h")];
     let (mut renamed, mut restored) = (String::new(), String::new());
     for name in OURS {
@@ -157,12 +198,55 @@ fn assemble(source: &str) -> String {
     }
     // The functions call one another before they are defined.
     let declared = declarations(header);
-    format!(
-        "#include \"pando_names.h\"\n{}\n{renamed}{declared}\n{}\n{restored}#include \"glue.c\"\n{}",
-        &source[..begin],
-        &source[begin..end],
-        &source[end..]
-    )
+    let mut inserted = vec![
+        (marker(source, "Begin file btree.c"), format!("{renamed}{declared}\n")),
+        (
+            after(source, "End of backup.c"),
+            format!("{restored}{}#include \"glue.c\"\n", stock_declarations()),
+        ),
+    ];
+    for (file, name, result, arguments) in WRAPPED {
+        let before = format!(
+            "#undef {name}\n#define {name} pando_stock_{name}\nstatic {result} {name}({arguments});\n"
+        );
+        let after_it = format!("#undef {name}\n#define {name} {}{name}\n", prefix());
+        inserted.push((marker(source, &format!("Begin file {file}")), before));
+        // What is inserted at one place is in the order of this list, and the glue has to come after this.
+        inserted.insert(0, (after(source, &format!("End of {file}")), after_it));
+    }
+    inserted.sort_by_key(|&(at, _)| at);
+    let mut whole = "#include \"pando_names.h\"\n".to_owned();
+    let mut done = 0;
+    for (at, text) in inserted {
+        whole.push_str(&source[done..at]);
+        whole.push_str(&text);
+        done = at;
+    }
+    whole.push_str(&source[done..]);
+    for (place, old, new) in CALLS {
+        assert!(whole.matches(place).count() == 1, "SQLite has the call of {old} at another place");
+        whole = whole.replace(place, &place.replace(old, new));
+    }
+    whole
+}
+
+/// Returns the declarations of the functions in [`WRAPPED`] by their other names.
+fn stock_declarations() -> String {
+    let declare = |(_, name, result, arguments): &(_, _, _, _)| {
+        format!("static {result} pando_stock_{name}({arguments});\n")
+    };
+    WRAPPED.iter().map(declare).collect()
+}
+
+/// Returns what our build puts before SQLite's public names.
+fn prefix() -> &'static str {
+    if env::var_os("CARGO_FEATURE_DROP_IN").is_some() { "" } else { "pando_" }
+}
+
+/// Returns the position after the line with a marker.
+fn after(source: &str, text: &str) -> usize {
+    let at = marker(source, text);
+    at + source[at..].find('\n').expect("a marker is a line") + 1
 }
 
 /// Returns the position of the line with a marker between two original files.
@@ -186,16 +270,15 @@ fn declarations(header: &str) -> String {
     declared
 }
 
-/// Returns macros that give every public name of SQLite our prefix.
+/// Returns macros that give every public name of SQLite our prefix, if there is one.
 fn public_names(source: &str) -> String {
     let mut names = BTreeSet::new();
     for line in source.lines().filter(|line| line.starts_with("SQLITE_API ")) {
         names.extend(public_name(line));
     }
     let mut text = String::new();
-    for name in names {
-        let ours = if REFUSED.contains(&name) { "pando_stock_" } else { "pando_" };
-        writeln!(text, "#define {name} {ours}{name}").expect("a string takes it");
+    for name in names.into_iter().filter(|_| !prefix().is_empty()) {
+        writeln!(text, "#define {name} {}{name}", prefix()).expect("a string takes it");
     }
     text
 }

@@ -75,7 +75,7 @@ pub use builder::Builder;
 pub use changes::{Applied, Change, Changes, ChangesOptions, Consumer, Operation};
 pub use compact::Compacted;
 pub use cursor::{Cursor, Range, Span};
-pub use database::{Database, TableOptions};
+pub use database::{CommitHold, Database, TableOptions};
 pub use prometheus::{prometheus, prometheus_of_top_tables};
 pub use snapshot::Snapshot;
 pub use store::Compression;

@@ -70,8 +70,18 @@ struct PandoValue {
 
 /* Functions in Rust. */
 extern void *pando_bt_open(const char *zToken, int *pRc);
+extern int pando_bt_is_ours(const char *zPath);
+extern void *pando_bt_open_directory(const char *zPath, int isReadOnly, int mayCreate, int *pRc);
+extern const char *pando_bt_name(void*);
+extern int pando_bt_compact(void*);
 extern void pando_bt_close(void*);
-extern int pando_bt_begin(void*, int isWrite, int isAutocommit, int nSavepoint, int isOutermost);
+extern int pando_bt_begin(void*, int eKind, int isAutocommit, int nSavepoint, int isOutermost, int isSynced);
+extern void pando_bt_insist(void*, int isOn);
+extern void pando_bt_pause(int nAttempt);
+extern u32 pando_bt_conflict_root(void*);
+extern void pando_bt_name_conflict(void*, const char *zTable, const char *zIndex);
+extern const char *pando_bt_explain(void*, int iCode);
+extern void pando_bt_forget(void*);
 extern int pando_bt_commit(void*);
 extern void pando_bt_end(void*, int isReading);
 extern int pando_bt_rollback(void*, int iTrip, int isWriteOnly, int isReading);
@@ -95,6 +105,7 @@ extern int pando_bt_first(PandoCursor*, int isLast);
 extern int pando_bt_step(PandoCursor*, int isBackward);
 extern int pando_bt_ensure(PandoCursor*);
 extern int pando_bt_restore(PandoCursor*, int*);
+extern int pando_bt_new_rowid(PandoCursor*);
 extern int pando_bt_seek_rowid(PandoCursor*, i64, int*);
 extern int pando_bt_seek_key(PandoCursor*, const void*, int nField, int iDefault, int isEq, int*, int*);
 extern int pando_bt_put_row(PandoCursor*, i64, const void*, i64, i64 nZero);
@@ -116,11 +127,6 @@ static PandoCursor *pandoTail(BtCursor *pCur){
 }
 static int pandoFresh(const PandoCursor *c){
   return c->eState==PANDO_VALID && c->iStamp==*c->pVersion;
-}
-
-/* Returns the state of the main database of a connection, or NULL if it is SQLite's. */
-void *pando_bt_of(sqlite3 *db){
-  return db->aDb[0].pBt ? pandoOf(db->aDb[0].pBt) : 0;
 }
 
 /* Reads field i of a key that is sought. */
@@ -152,14 +158,22 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
   sqlite3_vfs *pVfs, const char *zFilename, sqlite3 *db, Btree **ppBtree, int flags, int vfsFlags
 ){
   const char *zToken = 0;
-  int rc = SQLITE_OK;
+  int rc = SQLITE_OK, isDirectory = 0;
   if( zFilename && zFilename[0] && (vfsFlags & SQLITE_OPEN_MAIN_DB)!=0 ){
+#ifdef PANDO_DROP_IN
+    isDirectory = (vfsFlags & SQLITE_OPEN_MEMORY)==0 && strcmp(zFilename, ":memory:")!=0
+                  && pando_bt_is_ours(zFilename);
+#else
     zToken = sqlite3_uri_parameter(zFilename, "pando");
+#endif
   }
-  if( zToken==0 ) return stockBtreeOpen(pVfs, zFilename, db, ppBtree, flags, vfsFlags);
+  if( zToken==0 && !isDirectory ) return stockBtreeOpen(pVfs, zFilename, db, ppBtree, flags, vfsFlags);
   rc = stockBtreeOpen(pVfs, ":memory:", db, ppBtree, flags, vfsFlags & ~SQLITE_OPEN_SHAREDCACHE);
   if( rc==SQLITE_OK ){
-    void *pState = pando_bt_open(zToken, &rc);
+    void *pState = isDirectory
+      ? pando_bt_open_directory(zFilename, (vfsFlags & SQLITE_OPEN_READONLY)!=0,
+                                (vfsFlags & SQLITE_OPEN_CREATE)!=0, &rc)
+      : pando_bt_open(zToken, &rc);
     if( pState==0 ){
       stockBtreeClose(*ppBtree);
       *ppBtree = 0;
@@ -186,6 +200,10 @@ SQLITE_PRIVATE int sqlite3BtreeNewDb(Btree *p){
   if( !pandoOf(p) ) return stockBtreeNewDb(p);
   return SQLITE_OK;
 }
+SQLITE_PRIVATE const char *sqlite3BtreeGetFilename(Btree *p){
+  void *pState = pandoOf(p);
+  return pState ? pando_bt_name(pState) : stockBtreeGetFilename(p);
+}
 SQLITE_PRIVATE int sqlite3BtreeIsReadonly(Btree *p){
   void *pState = pandoOf(p);
   return pState ? pando_bt_is_read_only(pState) : stockBtreeIsReadonly(p);
@@ -200,12 +218,27 @@ SQLITE_PRIVATE int sqlite3BtreeSetAutoVacuum(Btree *p, int eMode){
 SQLITE_PRIVATE int sqlite3BtreeIncrVacuum(Btree *p){
   return pandoOf(p) ? SQLITE_DONE : stockBtreeIncrVacuum(p);
 }
-/* Only VACUUM, as its last step, and the backup interface, which is refused below, copy a whole file. */
+/* VACUUM on Pando does not come here, and the backup interface, which else copies a whole file, is refused below. */
 SQLITE_PRIVATE int sqlite3BtreeCopyFile(Btree *pTo, Btree *pFrom){
   void *pState = pandoOf(pTo);
   if( pState==0 ) pState = pandoOf(pFrom);
   if( pState==0 ) return stockBtreeCopyFile(pTo, pFrom);
-  return pando_bt_fail(pState, SQLITE_ERROR, "VACUUM is not supported: Pando reclaims space by itself", "");
+  return pando_bt_fail(pState, SQLITE_ERROR, "a file cannot be copied to Pando page by page", "");
+}
+
+/* VACUUM copies a file to another one and back. On Pando it asks for compaction. VACUUM INTO is a copy by tables. */
+static int pandoRunVacuum(char **pzErrMsg, sqlite3 *db, int iDb, sqlite3_value *pOut){
+  void *pState = db->aDb[iDb].pBt ? pandoOf(db->aDb[iDb].pBt) : 0;
+  if( pState==0 || pOut ) return sqlite3RunVacuum(pzErrMsg, db, iDb, pOut);
+  if( !db->autoCommit ){
+    sqlite3SetString(pzErrMsg, db, "cannot VACUUM from within a transaction");
+    return SQLITE_ERROR;
+  }
+  if( db->nVdbeActive>1 ){
+    sqlite3SetString(pzErrMsg, db, "cannot VACUUM - SQL statements in progress");
+    return SQLITE_ERROR;
+  }
+  return pando_bt_compact(pState);
 }
 SQLITE_PRIVATE Pgno sqlite3BtreeLastPage(Btree *p){
   void *pState = pandoOf(p);
@@ -233,9 +266,6 @@ SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
   return rc;
 }
 
-#undef sqlite3_backup_init
-#define sqlite3_backup_init pando_sqlite3_backup_init
-sqlite3_backup *pando_stock_sqlite3_backup_init(sqlite3*, const char*, sqlite3*, const char*);
 /* The backup interface copies pages. There are none, and the shadow's would be an empty copy. */
 SQLITE_API sqlite3_backup *sqlite3_backup_init(sqlite3 *pTo, const char *zTo, sqlite3 *pFrom, const char *zFrom){
   int i, isOurs = 0;
@@ -247,17 +277,151 @@ SQLITE_API sqlite3_backup *sqlite3_backup_init(sqlite3 *pTo, const char *zTo, sq
   sqlite3_mutex_leave(pTo->mutex);
   return 0;
 }
-#undef sqlite3_backup_init
-#define sqlite3_backup_init pando_stock_sqlite3_backup_init
+
+/* So does this function. */
+SQLITE_API unsigned char *sqlite3_serialize(sqlite3 *db, const char *zSchema, sqlite3_int64 *pnByte, unsigned int mFlags){
+  int i, isOurs;
+  sqlite3_mutex_enter(db->mutex);
+  i = zSchema ? sqlite3FindDbName(db, zSchema) : 0;
+  isOurs = i>=0 && db->aDb[i].pBt && pandoOf(db->aDb[i].pBt);
+  if( isOurs ){
+    sqlite3ErrorWithMsg(db, SQLITE_ERROR, "sqlite3_serialize is not supported on Pando: use VACUUM INTO");
+    if( pnByte ) *pnByte = -1;
+  }
+  sqlite3_mutex_leave(db->mutex);
+  return isOurs ? 0 : pando_stock_sqlite3_serialize(db, zSchema, pnByte, mFlags);
+}
+
+#ifdef PANDO_DROP_IN
+#include <dlfcn.h>
+#endif
+/*
+** The sqlite3 shell compares this with the header that it was compiled with, and ends if they differ. In its process
+** the library stands before another one, which is the one of that header.
+*/
+static const char *pando_stock_sqlite3_sourceid(void);
+SQLITE_API const char *sqlite3_sourceid(void){
+#ifdef PANDO_DROP_IN
+  const char *(*xNext)(void) = (const char*(*)(void))dlsym(RTLD_NEXT, "sqlite3_sourceid");
+  if( xNext ) return xNext();
+#endif
+  return pando_stock_sqlite3_sourceid();
+}
+
+/************************************* Statements ************************************/
+
+/* How often a statement outside of BEGIN is repeated after conflicts. Others are excluded the last two times. */
+#define PANDO_ATTEMPTS 9
+
+/*
+** Returns the state of the connection's only database on Pando, or NULL. With two of them, one may have committed
+** before the other met a conflict, so that a statement that is repeated would change it twice.
+*/
+static void *pandoOnly(sqlite3 *db){
+  void *pFound = 0;
+  int i;
+  for(i=0; i<db->nDb; i++){
+    void *pState = db->aDb[i].pBt ? pandoOf(db->aDb[i].pBt) : 0;
+    if( pState && pFound ) return 0;
+    if( pState ) pFound = pState;
+  }
+  return pFound;
+}
+
+/*
+** Runs a statement up to its next row. A statement that is a transaction by itself is repeated after a conflict, if that
+** cannot be noticed: it has returned no row yet, and no other statement of the connection is running, whose rows would
+** be of another state.
+*/
+SQLITE_API int sqlite3_step(sqlite3_stmt *pStmt){
+  Vdbe *v = (Vdbe*)pStmt;
+  sqlite3 *db = v ? v->db : 0;
+  void *pState = 0;
+  int rc, i, isAlone;
+  if( db==0 ) return pando_stock_sqlite3_step(pStmt);
+  sqlite3_mutex_enter(db->mutex);
+  isAlone = v->eVdbeState!=VDBE_RUN_STATE && db->nVdbeActive==0;
+  if( isAlone ){
+    for(i=0; i<db->nDb; i++){
+      if( db->aDb[i].pBt && pandoOf(db->aDb[i].pBt) ) pando_bt_forget(pandoOf(db->aDb[i].pBt));
+    }
+    if( db->autoCommit && !v->readOnly ) pState = pandoOnly(db);
+  }
+  rc = pando_stock_sqlite3_step(pStmt);
+  for(i=1; i<PANDO_ATTEMPTS && pState && v->rc==SQLITE_BUSY_SNAPSHOT && db->autoCommit; i++){
+    sqlite3_reset(pStmt);
+    pando_bt_pause(i);
+    pando_bt_insist(pState, i+2>=PANDO_ATTEMPTS);
+    rc = pando_stock_sqlite3_step(pStmt);
+    pando_bt_insist(pState, 0);
+  }
+  sqlite3_mutex_leave(db->mutex);
+  return rc;
+}
+
+/* Puts the message of our failure where SQLite has only a code's general words. */
+static void pandoExplain(sqlite3 *db){
+  int i;
+  if( db->errCode==SQLITE_OK || db->mallocFailed ) return;
+  if( strcmp(pando_stock_sqlite3_errmsg(db), sqlite3ErrStr(db->errCode))!=0 ) return;
+  for(i=0; i<db->nDb; i++){
+    void *pState = db->aDb[i].pBt ? pandoOf(db->aDb[i].pBt) : 0;
+    const char *zFailure = pState ? pando_bt_explain(pState, db->errCode) : 0;
+    if( zFailure ){
+      sqlite3ErrorWithMsg(db, db->errCode, "%s", zFailure);
+      return;
+    }
+  }
+}
+SQLITE_API const char *sqlite3_errmsg(sqlite3 *db){
+  const char *z;
+  if( db==0 || !sqlite3SafetyCheckOk(db) ) return pando_stock_sqlite3_errmsg(db);
+  sqlite3_mutex_enter(db->mutex);
+  pandoExplain(db);
+  z = pando_stock_sqlite3_errmsg(db);
+  sqlite3_mutex_leave(db->mutex);
+  return z;
+}
+SQLITE_API const void *sqlite3_errmsg16(sqlite3 *db){
+  const void *z;
+  if( db==0 || !sqlite3SafetyCheckOk(db) ) return pando_stock_sqlite3_errmsg16(db);
+  sqlite3_mutex_enter(db->mutex);
+  pandoExplain(db);
+  z = pando_stock_sqlite3_errmsg16(db);
+  sqlite3_mutex_leave(db->mutex);
+  return z;
+}
 
 /************************************ Transactions ***********************************/
+
+/*
+** Returns whether BEGIN IMMEDIATE or EXCLUSIVE is running. It begins to write as a statement outside of BEGIN does, and
+** only its program tells the two apart: it goes on to switch the automatic commit off.
+*/
+static int pandoIsImmediate(sqlite3 *db){
+  Vdbe *v;
+  int i;
+  for(v=db->pVdbe; v; v=v->pVNext){
+    /* Its program has a few instructions for each attached database. */
+    if( v->eVdbeState!=VDBE_RUN_STATE || v->nOp>64 ) continue;
+    for(i=0; i<v->nOp; i++){
+      if( v->aOp[i].opcode==OP_AutoCommit && v->aOp[i].p1==0 ) return 1;
+    }
+  }
+  return 0;
+}
 
 SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVersion){
   void *pState = pandoOf(p);
   sqlite3 *db = p->db;
-  int rc;
+  int rc, eKind, i, isSynced;
   if( pState==0 ) return stockBtreeBeginTrans(p, wrflag, pSchemaVersion);
-  rc = pando_bt_begin(pState, wrflag!=0, db->autoCommit, db->nSavepoint, db->isTransactionSavepoint);
+  for(i=0; i<db->nDb && db->aDb[i].pBt!=p; i++){}
+  isSynced = i==db->nDb || db->aDb[i].safety_level>PAGER_SYNCHRONOUS_NORMAL;
+  eKind = wrflag==0 ? 0 : 1 + (wrflag>1 || (db->autoCommit && pandoIsImmediate(db)));
+  do{
+    rc = pando_bt_begin(pState, eKind, db->autoCommit, db->nSavepoint, db->isTransactionSavepoint, isSynced);
+  }while( rc==SQLITE_BUSY && sqlite3InvokeBusyHandler(&db->busyHandler) );
   if( rc==SQLITE_OK && pSchemaVersion ){
     u32 iVersion = 0;
     rc = pando_bt_meta(pState, BTREE_SCHEMA_VERSION, &iVersion);
@@ -265,9 +429,44 @@ SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVers
   }
   return rc;
 }
+
+/* Says in SQL's names where a commit met a conflict. */
+static void pandoNameConflict(Btree *p, void *pState){
+  u32 iRoot = pando_bt_conflict_root(pState);
+  sqlite3 *db = p->db;
+  HashElem *k;
+  int i;
+  if( iRoot==0 ) return;
+  for(i=0; i<db->nDb; i++){
+    Schema *pSchema = db->aDb[i].pSchema;
+    if( db->aDb[i].pBt!=p || pSchema==0 ) continue;
+    for(k=sqliteHashFirst(&pSchema->tblHash); k; k=sqliteHashNext(k)){
+      Table *pTab = sqliteHashData(k);
+      if( pTab->tnum==iRoot && IsOrdinaryTable(pTab) ){
+        pando_bt_name_conflict(pState, pTab->zName, "");
+        return;
+      }
+    }
+    for(k=sqliteHashFirst(&pSchema->idxHash); k; k=sqliteHashNext(k)){
+      Index *pIdx = sqliteHashData(k);
+      if( pIdx->tnum==iRoot ){
+        int isRows = IsPrimaryKeyIndex(pIdx) && !HasRowid(pIdx->pTable);
+        pando_bt_name_conflict(pState, pIdx->pTable->zName, isRows ? "" : pIdx->zName);
+        return;
+      }
+    }
+  }
+  pando_bt_name_conflict(pState, iRoot==SCHEMA_ROOT ? LEGACY_SCHEMA_TABLE : "(dropped)", "");
+}
 SQLITE_PRIVATE int sqlite3BtreeCommitPhaseOne(Btree *p, const char *zSuperJrnl){
   void *pState = pandoOf(p);
-  return pState ? pando_bt_commit(pState) : stockBtreeCommitPhaseOne(p, zSuperJrnl);
+  int rc;
+  if( pState==0 ) return stockBtreeCommitPhaseOne(p, zSuperJrnl);
+  do{
+    rc = pando_bt_commit(pState);
+  }while( rc==SQLITE_BUSY && sqlite3InvokeBusyHandler(&p->db->busyHandler) );
+  if( rc==SQLITE_BUSY_SNAPSHOT ) pandoNameConflict(p, pState);
+  return rc;
 }
 SQLITE_PRIVATE int sqlite3BtreeCommitPhaseTwo(Btree *p, int bCleanup){
   void *pState = pandoOf(p);
@@ -503,6 +702,16 @@ SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
   rc = pando_bt_first(c, 1);
   *pRes = c->eState!=PANDO_VALID;
   return rc;
+}
+/*
+** Is called in place of BtreeLast() where a new row's rowid is chosen: the one after that of the entry on which this
+** leaves the cursor.
+*/
+static int pandoBtreeNewRowid(BtCursor *pCur, int *pRes){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind==0 ) return stockBtreeLast(pCur, pRes);
+  *pRes = 0;
+  return pando_bt_new_rowid(c);
 }
 SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
   PandoCursor *c = pandoTail(pCur);

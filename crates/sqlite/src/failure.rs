@@ -15,6 +15,8 @@ pub(crate) const FULL: c_int = 13;
 pub(crate) const CANTOPEN: c_int = 14;
 pub(crate) const SCHEMA: c_int = 17;
 pub(crate) const TOOBIG: c_int = 18;
+pub(crate) const NOTADB: c_int = 26;
+#[cfg(not(feature = "drop-in"))]
 pub(crate) const ROW: c_int = 100;
 pub(crate) const DONE: c_int = 101;
 /// A trigger would change a row that its statement is about to change.
@@ -43,6 +45,7 @@ impl From<pando::Error> for Failure {
             ErrorKind::ReadOnly => READONLY,
             ErrorKind::Locked | ErrorKind::WouldWait => BUSY,
             ErrorKind::Corruption => CORRUPT,
+            ErrorKind::Foreign => NOTADB,
             ErrorKind::Io | ErrorKind::Latched | ErrorKind::Indeterminate => IOERR,
             // Another connection dropped the table: the statement is to be prepared again.
             ErrorKind::Missing => SCHEMA,

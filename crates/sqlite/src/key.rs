@@ -18,8 +18,40 @@
 //! integers with floats exactly, too.
 //!
 //! *Ends*: in text and blobs a zero byte becomes 0 255, and the end is 0 0, so that "a" comes before "a\0".
+//!
+//! *Long keys* are cut: stored are their first [`CUT_BYTES`], and the SHA-256 of the whole key. So stored keys have the
+//! order of whole keys, except among those that are cut and begin in the same way: a group, which is read as a whole
+//! and sorted by what its records say. The digest keeps the keys of a group apart; it has no order. A key that is not
+//! cut is shorter than one that is.
 
+use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::record::{self, Field};
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+
+/// The length of a key that is cut: the longest that the smallest pages take, so that the keys of a database do not
+/// depend on its pages.
+const MOST_BYTES: usize = pando::limits::max_key_bytes(pando::limits::MIN_PAGE_BYTES);
+/// The longest key that is not cut.
+pub(crate) const CUT_BYTES: usize = MOST_BYTES - 32;
+const _: () = assert!(CUT_BYTES == 896, "a change of it makes the long keys of old databases unreadable");
+
+/// Returns the key by which an entry is stored.
+pub(crate) fn stored(key: &[u8]) -> Cow<'_, [u8]> {
+    if key.len() <= CUT_BYTES {
+        return Cow::Borrowed(key);
+    }
+    let mut stored = Vec::with_capacity(MOST_BYTES);
+    stored.extend_from_slice(&key[..CUT_BYTES]);
+    stored.extend_from_slice(&Sha256::digest(key));
+    Cow::Owned(stored)
+}
+
+/// Returns whether a stored key of this length is cut.
+#[inline]
+pub(crate) fn is_cut(stored_bytes: usize) -> bool {
+    stored_bytes > CUT_BYTES
+}
 
 /// How SQLite compares texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,10 +215,72 @@ impl TrimSpaces for [u8] {
     }
 }
 
+/// The most bytes of a text or a blob that a message shows.
+const SHOWN_BYTES: usize = 48;
+
+/// Returns the values of a key for a message, as far as the key alone tells them: `('a', 5)`.
+pub(crate) fn shown(key: &[u8]) -> String {
+    let mut values = Vec::new();
+    let mut rest = key;
+    while let Some((value, after)) = next_shown(rest) {
+        values.push(value);
+        rest = after;
+    }
+    let more = if rest.is_empty() { "" } else { ", ..." };
+    format!("({}{more})", values.join(", "))
+}
+
+/// Returns the first value of a key, and what comes after it. A descending field has its tag inverted, too.
+fn next_shown(key: &[u8]) -> Option<(String, &[u8])> {
+    let mask = if *key.first()? > 127 { 255 } else { 0 };
+    let body = &key[1..];
+    match key[0] ^ mask {
+        NULL => Some(("NULL".into(), body)),
+        NUMBER => {
+            let (bytes, rest) = body.split_at_checked(8)?;
+            let ordered = u64::from_be_bytes(bytes.try_into().ok()?) ^ if mask == 0 { 0 } else { u64::MAX };
+            let number = f64::from_bits(if ordered >> 63 == 1 { ordered ^ 1 << 63 } else { !ordered });
+            if number.abs() < EXACT {
+                return Some((number.to_string(), rest));
+            }
+            let (bytes, rest) = rest.split_at_checked(2)?;
+            let distance = u16::from_be_bytes(bytes.try_into().ok()?) ^ if mask == 0 { 0 } else { u16::MAX };
+            Some(((number as i128 + i128::from((distance ^ 0x8000) as i16)).to_string(), rest))
+        }
+        tag @ (TEXT | BLOB) => {
+            let end = body.iter().position(|byte| byte ^ mask == 0)?;
+            // A zero byte within the value is rare, and nothing after it is shown.
+            let rest = body.get(end + 1).filter(|&&byte| byte ^ mask == 0).map(|_| &body[end + 2..])?;
+            let bytes: Vec<u8> = body[..end.min(SHOWN_BYTES)].iter().map(|byte| byte ^ mask).collect();
+            let dots = if end > SHOWN_BYTES { "..." } else { "" };
+            let value = match tag {
+                TEXT => format!("'{}{dots}'", String::from_utf8_lossy(&bytes)),
+                _ => {
+                    format!("x'{}{dots}'", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+                }
+            };
+            Some((value, rest))
+        }
+        _ => None,
+    }
+}
+
 /// Returns the key of a rowid: its bytes with the sign inverted, in ascending order.
 #[inline]
 pub(crate) fn of_rowid(rowid: i64) -> [u8; 8] {
     ((rowid as u64) ^ (1 << 63)).to_be_bytes()
+}
+
+/// Returns the rowid of a key in two pieces.
+#[inline]
+pub(crate) fn rowid_of(front: &[u8], rest: &[u8]) -> Outcome<i64> {
+    let mut key = [0; 8];
+    if front.len() + rest.len() != key.len() {
+        return Err(Failure::new(CORRUPT, "the key of a row does not have 8 bytes"));
+    }
+    key[..front.len()].copy_from_slice(front);
+    key[front.len()..].copy_from_slice(rest);
+    Ok(to_rowid(key))
 }
 
 /// Returns the rowid of a key.

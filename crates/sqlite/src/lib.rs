@@ -19,14 +19,18 @@
 #![deny(missing_docs)]
 
 mod calls;
+#[cfg(not(feature = "drop-in"))]
 mod connection;
 mod cursor;
 mod failure;
+mod files;
 mod key;
 mod record;
 mod registry;
 mod state;
 mod sys;
+mod writers;
 
+#[cfg(not(feature = "drop-in"))]
 pub use connection::{Connection, Error, Rows, Statement, Value};
 pub use registry::Offer;

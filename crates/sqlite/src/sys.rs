@@ -57,10 +57,12 @@ pub(crate) struct PandoValue {
 }
 
 /// Types that only C looks into.
+#[cfg(not(feature = "drop-in"))]
 #[repr(C)]
 pub(crate) struct Sqlite3 {
     _private: [u8; 0],
 }
+#[cfg(not(feature = "drop-in"))]
 #[repr(C)]
 pub(crate) struct Stmt {
     _private: [u8; 0],
@@ -70,11 +72,14 @@ pub(crate) struct UnpackedRecord {
     _private: [u8; 0],
 }
 
-// SAFETY: the signatures are those of `c/glue.c`, and of SQLite's header, in which pointers of these types occur.
+// SAFETY: the signature is that of `c/glue.c`.
 unsafe extern "C" {
-    pub(crate) fn pando_bt_of(db: *mut Sqlite3) -> *mut c_void;
     pub(crate) fn pando_bt_field(record: *const UnpackedRecord, at: c_int, out: *mut PandoValue);
+}
 
+// SAFETY: the signatures are those of SQLite's header, in which pointers of these types occur.
+#[cfg(not(feature = "drop-in"))]
+unsafe extern "C" {
     pub(crate) fn pando_sqlite3_open_v2(
         name: *const c_char,
         db: *mut *mut Sqlite3,

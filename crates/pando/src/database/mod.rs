@@ -1,10 +1,12 @@
 //! A database, which is opened, shared by its clones, and closed once.
 
 mod gate;
+mod hold;
 mod inspect;
 mod open;
 mod tables;
 
+pub use hold::CommitHold;
 pub use tables::TableOptions;
 
 use crate::builder::Builder;

@@ -332,6 +332,36 @@ impl Transaction {
         self.inner.cursor_mut(table, span.into())
     }
 
+    /// Returns the last key of a table, own writes included, without making it a part of what was read: a commit that
+    /// changes it is no conflict. Use it to choose the next of ascending numbers, and then [`Transaction::insert`],
+    /// which makes the number a part of what was read. A cursor that moves to the end would conflict with every other
+    /// transaction that appends. O(log n), and a step for each deleted key at the end.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let queue = db.ensure_table("queue")?;
+    /// let (mut one, mut two) = (db.begin()?, db.begin()?);
+    /// assert_eq!(one.last_key_unread(&queue)?, None);
+    /// one.insert(&queue, [1], "first")?;
+    /// two.insert(&queue, [2], "second")?;
+    /// assert_eq!(two.last_key_unread(&queue)?, Some(vec![2]));
+    /// one.commit()?;
+    /// two.commit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn last_key_unread(&self, table: &Table) -> Result<Option<Vec<u8>>> {
+        self.inner.last_key_unread(table)
+    }
+
+    /// Returns the number of the last commit that the transaction sees, apart from its own writes. Unlike a
+    /// [`Snapshot`](crate::Snapshot::commit_number), it also sees commits whose flush is still to come.
+    #[must_use]
+    pub fn commit_number(&self) -> u64 {
+        self.inner.commit_number()
+    }
+
     /// Marks a point that [`Transaction::rollback_to`] can return to. Savepoints nest.
     pub fn savepoint(&mut self) -> Savepoint {
         self.inner.savepoint()
@@ -388,9 +418,20 @@ impl Transaction {
     /// `ReadOnly`: the database is a [replica](crate::Database::set_replica), and the transaction wrote something.
     pub fn commit(self) -> Result<u64> {
         self.shared.pass_gate();
+        self.commit_past_gate()
+    }
+
+    /// Commits without a wait at the commit gate.
+    #[inline(always)] // Otherwise the transaction would be copied for the call.
+    pub(crate) fn commit_past_gate(self) -> Result<u64> {
         let (durability, bytes) = self.shared.admit(&self.inner)?;
         let applied = self.inner.apply()?;
         self.shared.finish_commit(applied, durability, bytes)
+    }
+
+    /// Returns whether this is a transaction of a database.
+    pub(crate) fn is_of(&self, shared: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.shared, shared)
     }
 
     /// Rolls the transaction back. It does the same as dropping it, but explicitly.

@@ -1,6 +1,7 @@
 //! The library from outside: what a first user tries.
 
 use pando::{Database, Durability, ErrorKind, Isolation, TransactionOptions};
+use std::thread;
 use std::time::{Duration, Instant};
 
 type Outcome = pando::Result<()>;
@@ -210,6 +211,57 @@ fn a_commit_inside_a_gated_closure_does_not_wait_for_its_own_gate() -> Outcome {
     })?;
     assert_eq!(attempts, 10);
     assert_eq!(db.get(&table, b"copy")?, Some(vec![9]));
+    Ok(())
+}
+
+#[test]
+fn a_hold_keeps_all_other_commits_waiting_until_it_is_dropped() -> Outcome {
+    let db = memory();
+    let table = db.ensure_table("t")?;
+    let hold = db.try_hold_commits().expect("nobody has it");
+    assert!(db.try_hold_commits().is_none());
+    thread::scope(|scope| {
+        let other = scope.spawn(|| db.put(&table, b"k", b"other"));
+        let retry = scope.spawn(|| db.write(|tx| tx.put(&table, b"r", b"")));
+        thread::sleep(Duration::from_millis(30));
+        assert!(!other.is_finished() && !retry.is_finished(), "they wait at the gate");
+        let mut tx = db.begin()?;
+        assert_eq!(tx.get(&table, b"k")?, None);
+        tx.put(&table, b"k", b"mine")?;
+        let number = hold.commit(tx)?;
+        assert_eq!(db.begin()?.commit_number(), number);
+        drop(hold);
+        other.join().unwrap()?;
+        retry.join().unwrap()
+    })?;
+    assert_eq!(db.get(&table, b"k")?, Some(b"other".to_vec()));
+    let hold = db.try_hold_commits().expect("it was given back");
+    let foreign = memory().begin()?;
+    assert_eq!(hold.commit(foreign).unwrap_err().kind(), ErrorKind::Invalid);
+    Ok(())
+}
+
+#[test]
+fn the_last_key_is_looked_up_without_being_read() -> Outcome {
+    let db = memory();
+    let table = db.ensure_table("t")?;
+    db.put(&table, b"b", b"")?;
+    let (mut one, mut two) = (db.begin()?, db.begin()?);
+    assert_eq!(one.last_key_unread(&table)?, Some(b"b".to_vec()));
+    two.put(&table, b"c", b"")?;
+    two.delete(&table, b"c")?;
+    assert_eq!(two.last_key_unread(&table)?, Some(b"b".to_vec()));
+    one.put(&table, b"d", b"")?;
+    two.put(&table, b"e", b"")?;
+    one.commit()?;
+    two.commit()?;
+    // A cursor that looks for the end is a conflict.
+    let (mut one, mut two) = (db.begin()?, db.begin()?);
+    assert_eq!(two.cursor(&table, ..)?.prev()?.map(|(key, _)| key.to_vec()), Some(b"e".to_vec()));
+    one.put(&table, b"f", b"")?;
+    two.put(&table, b"g", b"")?;
+    one.commit()?;
+    assert_eq!(two.commit().unwrap_err().kind(), ErrorKind::Conflict);
     Ok(())
 }
 

@@ -93,6 +93,16 @@ unsafe extern "C" fn pando_bt_restore(tail: *mut PandoCursor, is_different: *mut
     }
 }
 
+/// Moves before a rowid that is taken for the next row.
+///
+/// # Safety
+/// Points 2 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_new_rowid(tail: *mut PandoCursor) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { on_cursor(tail, |cursor| cursor.new_rowid().map(|()| OK)) }
+}
+
 /// # Safety
 /// Points 2 and 3 of the module; `result` can be written.
 #[unsafe(no_mangle)]

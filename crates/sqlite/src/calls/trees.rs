@@ -2,12 +2,16 @@
 
 use super::on_state;
 use crate::cursor::count;
-use crate::failure::{CANTOPEN, Failure};
+use crate::failure::{CANTOPEN, Failure, Outcome};
+use crate::files::{self, How};
 use crate::registry;
-use crate::state::{State, read};
+use crate::state::{Begin, State, read};
 use crate::sys::place;
 use std::ffi::{CStr, c_char, c_int};
+use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::Duration;
 
 /// Opens the database that a token stands for. On failure returns null and sets `code`.
 ///
@@ -15,12 +19,55 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// `token` is a string of C, and `code` can be written.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_open(token: *const c_char, code: *mut c_int) -> *mut State {
-    let open = || {
-        // SAFETY: as the caller promises.
-        let token = unsafe { CStr::from_ptr(token) }.to_str().ok();
-        let unknown = || Failure::new(CANTOPEN, "no database was offered by this name");
-        State::new(token.and_then(registry::find).ok_or_else(unknown)?)
-    };
+    // SAFETY: as the caller promises.
+    unsafe {
+        opened(code, || {
+            let token = CStr::from_ptr(token).to_str().ok();
+            let unknown = || Failure::new(CANTOPEN, "no database was offered by this name");
+            State::new(token.and_then(registry::find).ok_or_else(unknown)?)
+        })
+    }
+}
+
+/// Returns whether a name is that of a directory for Pando.
+///
+/// # Safety
+/// `path` is a string of C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_is_ours(path: *const c_char) -> c_int {
+    // SAFETY: as the caller promises.
+    let path = unsafe { CStr::from_ptr(path) };
+    // SQLite's names are UTF-8. What is not is SQLite's to refuse.
+    c_int::from(path.to_str().is_ok_and(|path| files::is_ours(Path::new(path))))
+}
+
+/// Opens the database in a directory. On failure returns null and sets `code`.
+///
+/// # Safety
+/// `path` is a string of C, and `code` can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_open_directory(
+    path: *const c_char,
+    is_read_only: c_int,
+    may_create: c_int,
+    code: *mut c_int,
+) -> *mut State {
+    let how = How { is_read_only: is_read_only != 0, may_create: may_create != 0 };
+    // SAFETY: as the caller promises.
+    unsafe {
+        opened(code, || {
+            let path = CStr::from_ptr(path).to_str();
+            let path = path.map_err(|_| Failure::new(CANTOPEN, "the path is not UTF-8"))?;
+            State::in_directory(path, how)
+        })
+    }
+}
+
+/// Opens a state. On failure returns null and sets `code`.
+///
+/// # Safety
+/// `code` can be written.
+unsafe fn opened(code: *mut c_int, open: impl FnOnce() -> Outcome<State>) -> *mut State {
     let failed = match catch_unwind(AssertUnwindSafe(open)) {
         Ok(Ok(state)) => return Box::into_raw(Box::new(state)),
         Ok(Err(failure)) => failure.code,
@@ -29,6 +76,26 @@ unsafe extern "C" fn pando_bt_open(token: *const c_char, code: *mut c_int) -> *m
     // SAFETY: as the caller promises.
     unsafe { *code = failed };
     std::ptr::null_mut()
+}
+
+/// Returns the name that SQLite opened. It is valid until the state is closed.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_name(state: *mut State) -> *const c_char {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    unsafe { &*state }.name().as_ptr()
+}
+
+/// Gives space back to the file system.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_compact(state: *mut State) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { on_state(state, |state| state.compact()) }
 }
 
 /// Closes a database, and rolls its transaction back.
@@ -44,21 +111,95 @@ unsafe extern "C" fn pando_bt_close(state: *mut State) {
     drop(catch_unwind(AssertUnwindSafe(|| drop(state))));
 }
 
+/// Begins to read, to write (1), or to write while nobody else does (2).
+///
 /// # Safety
 /// Points 1 and 3 of the module.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_begin(
     state: *mut State,
-    is_write: c_int,
+    kind: c_int,
     is_autocommit: c_int,
     savepoints: c_int,
     is_outermost: c_int,
+    is_synced: c_int,
 ) -> c_int {
-    let savepoints = usize::try_from(savepoints).unwrap_or(0);
+    let begin = Begin {
+        is_write: kind != 0,
+        is_immediate: kind == 2,
+        is_autocommit: is_autocommit != 0,
+        savepoints: usize::try_from(savepoints).unwrap_or(0),
+        is_outermost: is_outermost != 0,
+        is_synced: is_synced != 0,
+    };
+    // SAFETY: as the caller promises.
+    unsafe { on_state(state, |state| state.begin(begin)) }
+}
+
+/// Begins or ends that the next write excludes other writers.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_insist(state: *mut State, is_on: c_int) {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    unsafe { &mut *state }.insists = is_on != 0;
+}
+
+/// Pauses before a statement is repeated: up to 20 microseconds, and twice as long each time.
+#[unsafe(no_mangle)]
+extern "C" fn pando_bt_pause(attempt: c_int) {
+    let most_us = 20_u64 << attempt.clamp(0, 10);
+    // The hasher's keys are random, which is random enough for the pauses of two connections to differ.
+    let random = RandomState::new().hash_one(attempt);
+    std::thread::sleep(Duration::from_micros(random % most_us));
+}
+
+/// Returns the root of the tree in which the last commit met a conflict, 0 if there is none to be named.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_conflict_root(state: *mut State) -> u32 {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    unsafe { &*state }.conflict_root()
+}
+
+/// Says in which table and index the last conflict was.
+///
+/// # Safety
+/// Points 1 and 3 of the module; `table` and `index` are strings of C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_name_conflict(state: *mut State, table: *const c_char, index: *const c_char) {
     // SAFETY: as the caller promises.
     unsafe {
-        on_state(state, |state| state.begin(is_write != 0, is_autocommit != 0, savepoints, is_outermost != 0))
-    }
+        let (table, index) =
+            (CStr::from_ptr(table).to_string_lossy(), CStr::from_ptr(index).to_string_lossy());
+        on_state(state, |state| {
+            state.name_conflict(&table, &index);
+            Ok(())
+        })
+    };
+}
+
+/// Returns the message of the last failure if it has this code, or null. It is valid until the next call.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_explain(state: *mut State, code: c_int) -> *const c_char {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    unsafe { &mut *state }.explain(code).map_or(std::ptr::null(), CStr::as_ptr)
+}
+
+/// Forgets the last failure.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_forget(state: *mut State) {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    unsafe { &mut *state }.failure = None;
 }
 
 /// # Safety
@@ -184,7 +325,7 @@ unsafe extern "C" fn pando_bt_clear(state: *mut State, root: u32, changes: *mut 
     }
 }
 
-fn count_tree(state: &mut State, root: u32) -> crate::failure::Outcome<i64> {
+fn count_tree(state: &mut State, root: u32) -> Outcome<i64> {
     let tree = state.tree(root)?;
     read!(state, reader => count(reader, &tree.table).map_err(Failure::from))
 }
@@ -248,7 +389,7 @@ unsafe extern "C" fn pando_bt_last_root(state: *mut State) -> u32 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_is_read_only(state: *mut State) -> c_int {
     // SAFETY: it is alive (1), and nothing else uses it during the call (3).
-    c_int::from(unsafe { &*state }.db.is_read_only())
+    c_int::from(unsafe { &*state }.is_read_only())
 }
 
 /// Checks all pages of the last committed state. Writes what it finds as a string of C of at most `most` bytes, and

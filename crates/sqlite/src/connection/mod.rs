@@ -4,9 +4,8 @@ mod statement;
 
 pub use statement::Statement;
 
-use crate::failure::{Failure, OK};
+use crate::failure::OK;
 use crate::registry::Offer;
-use crate::state::State;
 use crate::sys::{self, Sqlite3};
 use pando::Database;
 use std::ffi::{CStr, CString, c_int};
@@ -162,27 +161,8 @@ impl Connection {
         unsafe { sys::pando_sqlite3_get_autocommit(self.db.as_ptr()) == 0 }
     }
 
-    /// Forgets what the last statement failed with.
-    fn forget(&self) {
-        if let Some(state) = self.state() {
-            // SAFETY: as in `error`.
-            unsafe { (*state.as_ptr()).failure = None };
-        }
-    }
-
-    fn state(&self) -> Option<NonNull<State>> {
-        // SAFETY: the connection is open.
-        NonNull::new(unsafe { sys::pando_bt_of(self.db.as_ptr()) }.cast())
-    }
-
     /// Returns the error that a call ended with.
     fn error(&self, code: c_int) -> Error {
-        // SAFETY: the state lives as long as the connection, and no call of SQLite is running: `Connection` is not
-        // `Sync`, and only a call of this thread could use it.
-        let ours = self.state().and_then(|state| unsafe { state.as_ref() }.explain(code).cloned());
-        if let Some(Failure { code, message }) = ours {
-            return Error { code, message };
-        }
         // SAFETY: the connection is open, and SQLite's message is a string of C until the next call.
         let message = unsafe { CStr::from_ptr(sys::pando_sqlite3_errmsg(self.db.as_ptr())) };
         Error { code, message: message.to_string_lossy().into_owned() }

@@ -23,7 +23,6 @@ impl<'c> Statement<'c> {
         connection: &'c Connection,
         sql: &'s str,
     ) -> Result<(Option<Statement<'c>>, &'s str), Error> {
-        connection.forget();
         let bytes = c_int::try_from(sql.len()).map_err(|_| misuse("the text is too long"))?;
         let (mut statement, mut tail) = (ptr::null_mut(), ptr::null());
         let start = sql.as_ptr().cast::<c_char>();
@@ -88,7 +87,6 @@ impl<'c> Statement<'c> {
     /// # Errors
     /// Those of the statement. It is reset then.
     pub fn step(&mut self) -> Result<bool, Error> {
-        self.connection.forget();
         // SAFETY: the statement is prepared.
         match unsafe { sys::pando_sqlite3_step(self.statement.as_ptr()) } {
             ROW => Ok(true),

@@ -4,20 +4,42 @@ use super::{Cursor, nowhere};
 use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::key;
 use crate::state::read;
-use crate::sys::place;
-use pando::{Error, ReadTables, Table};
+use crate::sys::{Row, place};
+use pando::{ErrorKind, ReadTables, Table};
 
 impl Cursor<'_> {
     /// Puts a row, with so many zeros after it. The cursor is on it then.
     pub(crate) fn put_row(&mut self, rowid: i64, record: &[u8], zeros: usize) -> Outcome<()> {
         let key = key::of_rowid(rowid);
         if zeros == 0 {
-            return self.put(&key, record);
+            self.put(&key, record)?;
+        } else {
+            let mut whole = Vec::with_capacity(record.len() + zeros);
+            whole.extend_from_slice(record);
+            whole.resize(record.len() + zeros, 0);
+            self.put(&key, &whole)?;
         }
-        let mut whole = Vec::with_capacity(record.len() + zeros);
-        whole.extend_from_slice(record);
-        whole.resize(record.len() + zeros, 0);
-        self.put(&key, &whole)
+        self.own.tree.note_row(rowid);
+        Ok(())
+    }
+
+    /// Takes a rowid for the next row. The cursor is then on an entry before it, whose record is not to be used. If
+    /// there is none left, the cursor is on the last one that can be.
+    pub(crate) fn new_rowid(&mut self) -> Outcome<()> {
+        self.check_fault()?;
+        let next = self.state.new_rowid(&self.own.tree)?;
+        self.own.is_numbered = next.is_some();
+        self.own.rows.clear();
+        self.own.bytes.clear();
+        self.own.rows.push(Row {
+            rowid: next.map_or(i64::MAX, |next| next.wrapping_sub(1)),
+            start: 0,
+            bytes: 0,
+        });
+        self.show(false, false);
+        // It is read again where its record is asked for.
+        self.tail.stamp = 0;
+        Ok(())
     }
 
     /// Puts a record into an index. The cursor is on it then.
@@ -34,8 +56,16 @@ impl Cursor<'_> {
 
     fn put(&mut self, key: &[u8], record: &[u8]) -> Outcome<()> {
         self.state.check_pins(&self.own.tree, self.tail)?;
-        let open = self.state.writable()?;
-        open.transaction.put(&self.own.tree.table, key, record).map_err(|error| of_key(error, key))?;
+        let (open, table) = (self.state.writable()?, &self.own.tree.table);
+        let is_inserted = std::mem::take(&mut self.own.is_numbered)
+            && match open.transaction.insert(table, key, record) {
+                // A trigger put a row there, which SQLite would replace.
+                Err(error) if error.kind() == ErrorKind::Exists => false,
+                inserted => inserted.map(|()| true)?,
+            };
+        if !is_inserted {
+            open.transaction.put(table, key::stored(key), record)?;
+        }
         self.own.tree.touch();
         self.own.key.clear();
         self.own.key.extend_from_slice(key);
@@ -49,8 +79,9 @@ impl Cursor<'_> {
         self.current_key()?;
         self.state.check_pins(&self.own.tree, self.tail)?;
         let open = self.state.writable()?;
-        open.transaction.delete(&self.own.tree.table, &self.own.key)?;
+        open.transaction.delete(&self.own.tree.table, key::stored(&self.own.key))?;
         self.own.tree.touch();
+        self.own.tree.forget_last_row();
         self.tail.place = place::GAP;
         Ok(())
     }
@@ -85,12 +116,4 @@ pub(crate) fn count(reader: &impl ReadTables, table: &Table) -> pando::Result<i6
         count += cursor.run_on(usize::MAX, |_, _, _| {})? as i64;
     }
     Ok(count)
-}
-
-/// Says of which key an error is: SQLite's words for a length speak of values.
-fn of_key(error: Error, key: &[u8]) -> Failure {
-    if error.kind() == pando::ErrorKind::Invalid {
-        return error.within(format!("an index entry has a key of {} bytes", key.len())).into();
-    }
-    error.into()
 }

@@ -17,17 +17,19 @@
 //! Rows are copied into the cursor's memory, a few after a seek, twice as many with each further batch. Nothing
 //! of the database is borrowed between two calls, so the connection may write while cursors are open. A write changes
 //! the version of its tree; a cursor whose batch is older keeps its row, and reads again after the row's key.
+//!
+//! The keys of this module are whole; `batch` alone knows that long ones are stored in another way.
 
+mod batch;
 mod change;
 mod seek;
 
 pub(crate) use change::count;
 
-use crate::failure::{CORRUPT, Failure, OK, Outcome};
+use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::key::{self, Shape};
 use crate::state::{State, Tree, read};
 use crate::sys::{PandoCursor, Row, place};
-use pando::{ReadTables, Span};
 use std::rc::Rc;
 
 /// The rows of the first batch after a seek, and of the first one of a scan from an end.
@@ -60,15 +62,34 @@ pub(crate) struct Own {
     pub sought: Vec<u8>,
     /// What is sought beyond the key, in a `WITHOUT ROWID` table.
     pub sought_rest: Vec<u8>,
+    /// How the last stored key began, if it was cut.
+    group: Vec<u8>,
     /// How many rows the next batch has.
     wanted: usize,
+    /// Whether the next row that is put has a rowid that was given for it.
+    is_numbered: bool,
 }
 
 impl Own {
     pub(crate) fn new(state: *mut State, tree: Rc<Tree>, shape: Option<Shape>) -> Own {
         let (rows, bytes, key) = (Vec::new(), Vec::new(), Vec::new());
-        let (first_key, sought, sought_rest) = (Vec::new(), Vec::new(), Vec::new());
-        Own { state, tree, shape, rows, bytes, key, first_key, sought, sought_rest, wanted: SEEK_ROWS }
+        let (first_key, group) = (Vec::new(), Vec::new());
+        let (sought, sought_rest) = (Vec::new(), Vec::new());
+        let (wanted, is_numbered) = (SEEK_ROWS, false);
+        Own {
+            state,
+            tree,
+            shape,
+            rows,
+            bytes,
+            key,
+            first_key,
+            sought,
+            sought_rest,
+            group,
+            wanted,
+            is_numbered,
+        }
     }
 }
 
@@ -230,31 +251,15 @@ impl Cursor<'_> {
         loaded
     }
 
-    /// Reads a batch and moves to its first row, or to nowhere if there is none.
-    fn load(&mut self, from: From<'_>, is_backward: bool) -> Outcome<()> {
-        let span = match (from, is_backward) {
-            (From::End, _) => Span::all(),
-            (From::Key(key), false) => Span::from(key..),
-            (From::Key(key), true) => Span::from(..key),
-            (From::After(key), _) => Span::all().starting(std::ops::Bound::Excluded(key)),
-        };
-        self.tail.place = place::EOF;
-        let (own, state) = (&mut *self.own, &*self.state);
-        own.rows.clear();
-        own.bytes.clear();
-        let is_at_end = read!(state, reader => fill(own, reader, span, is_backward))?;
-        self.show(is_backward, is_at_end);
-        Ok(())
-    }
-
     /// Reads the entry with a key. Returns whether there is one.
     fn load_one(&mut self, key: &[u8]) -> Outcome<bool> {
         self.tail.place = place::EOF;
         let (own, state) = (&mut *self.own, &*self.state);
         own.rows.clear();
         own.bytes.clear();
-        let rowid = if own.shape.is_none() { rowid_of(key, &[])? } else { 0 };
+        let rowid = if own.shape.is_none() { key::rowid_of(key, &[])? } else { 0 };
         let (table, bytes) = (&own.tree.table, &mut own.bytes);
+        let key = key::stored(key);
         let found = read!(state, reader => {
             reader.get_with(table, key, |value| bytes.extend_from_slice(value)).map_err(Failure::from)
         })?;
@@ -272,7 +277,7 @@ impl Cursor<'_> {
         let (tail, own) = (&mut *self.tail, &mut *self.own);
         own.bytes.extend_from_slice(&MARGIN);
         tail.row = 0;
-        // A batch has at most `MOST_ROWS`.
+        // A batch has fewer rows than bytes, and those are counted in 32 bits.
         tail.row_count = own.rows.len() as u32;
         tail.rows = own.rows.as_ptr();
         tail.bytes = own.bytes.as_ptr();
@@ -290,65 +295,4 @@ fn nowhere() -> Failure {
 
 fn length(bytes: usize) -> Outcome<u32> {
     u32::try_from(bytes).map_err(|_| Failure::new(crate::failure::TOOBIG, "a record has 4 GiB or more"))
-}
-
-/// Returns the rowid of a key in two pieces.
-#[inline]
-fn rowid_of(front: &[u8], rest: &[u8]) -> Outcome<i64> {
-    let mut key = [0; 8];
-    if front.len() + rest.len() != key.len() {
-        return Err(Failure::new(CORRUPT, "the key of a row does not have 8 bytes"));
-    }
-    key[..front.len()].copy_from_slice(front);
-    key[front.len()..].copy_from_slice(rest);
-    Ok(key::to_rowid(key))
-}
-
-/// Reads rows. Returns whether there are no more in this direction.
-fn fill(own: &mut Own, reader: &impl ReadTables, span: Span, is_backward: bool) -> Outcome<bool> {
-    let is_index = own.shape.is_some();
-    let Own { tree, rows, bytes, first_key, wanted, .. } = own;
-    let mut malformed = OK;
-    let mut push = |front: &[u8], rest: &[u8], value: &[u8]| {
-        let rowid = if is_index {
-            if rows.is_empty() {
-                first_key.clear();
-                first_key.extend_from_slice(front);
-                first_key.extend_from_slice(rest);
-            }
-            0
-        } else {
-            rowid_of(front, rest).unwrap_or_else(|failure| {
-                malformed = failure.code;
-                0
-            })
-        };
-        let start = bytes.len() as u32;
-        bytes.extend_from_slice(value);
-        rows.push(Row { rowid, start, bytes: value.len() as u32 });
-        (rows.len(), bytes.len())
-    };
-    let mut cursor = reader.cursor(&tree.table, span)?;
-    let mut is_at_end = false;
-    loop {
-        let found = if is_backward { cursor.prev()? } else { cursor.next()? };
-        let Some((key, value)) = found else {
-            is_at_end = true;
-            break;
-        };
-        length(value.len())?;
-        let (mut count, mut size) = push(key, &[], value);
-        if count < *wanted && size < MOST_BYTES && !is_backward {
-            // Rows in pages are at most a quarter of a page long, so that the number bounds the bytes.
-            let most = (*wanted - count).min(1 + (MOST_BYTES - size) / (size / count).max(1));
-            cursor.run_on(most, |front, rest, value| (count, size) = push(front, rest, value))?;
-        }
-        if count >= *wanted || size >= MOST_BYTES {
-            break;
-        }
-    }
-    match malformed {
-        OK => Ok(is_at_end),
-        code => Err(Failure::new(code, "the key of a row does not have 8 bytes")),
-    }
 }

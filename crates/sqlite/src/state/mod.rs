@@ -10,24 +10,32 @@
 //!    it does at once after a failed commit.
 //!
 //! *Reading* turns into *open* if the connection writes while a statement still returns rows. As in SQLite with a
-//! WAL, that is refused with `SQLITE_BUSY_SNAPSHOT` if there was a commit since the snapshot.
+//! WAL, that is refused with `SQLITE_BUSY_SNAPSHOT` if there was a commit since the snapshot, and it excludes other
+//! writers up to the end of the transaction: what the statement has returned is not in the transaction's read set.
 //!
 //! # Trees
 //! The root page of a table or an index is a number that is never used again, and the name of a table of Pando:
 //! `sql:7`. Root 1 is `sqlite_schema`. The table `sql:meta` has the meta values of a database, and the last root.
 
+mod conflict;
 mod roots;
 
 pub(crate) use roots::Tree;
 
 use crate::failure::{BUSY, BUSY_SNAPSHOT, CONSTRAINT_PINNED, Failure, Outcome};
+use crate::files::{self, How, Shared};
 use crate::sys::PandoCursor;
-use pando::{Database, Savepoint, Snapshot, Table, Transaction};
+use crate::writers::{Excluding, Ticket, Turn, Writers};
+use conflict::Place;
+use pando::{Database, Durability, Savepoint, Snapshot, Table, Transaction};
 use roots::Roots;
-use std::ffi::c_int;
+use std::ffi::{CStr, CString, c_int};
+use std::path::Path;
+use std::sync::Arc;
 
-/// What a connection reads from.
+/// What a connection reads from. A connection has one, and a box would be an allocation for each transaction.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Work {
     Idle,
     Reading(Snapshot),
@@ -40,6 +48,8 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) struct Open {
     pub transaction: Transaction,
+    /// Dropped after the transaction has ended.
+    pub ticket: Ticket,
     /// Whether SQLite has announced writes.
     is_writing: bool,
     /// Its beginning, for `ROLLBACK TO` an outermost savepoint, which begins a transaction.
@@ -61,11 +71,54 @@ pub(crate) struct State {
     pub pins: Vec<(*const PandoCursor, *const u64)>,
     /// The last error, whose message SQLite has no room for.
     pub failure: Option<Failure>,
+    /// The message of the last error, as C has asked for it.
+    shown: CString,
+    writers: Arc<Writers>,
+    /// Held from `BEGIN IMMEDIATE` on.
+    excluding: Option<Excluding>,
+    /// Whether the next write excludes other writers: a statement is repeated for the last time.
+    pub insists: bool,
+    /// Where the last commit met a conflict.
+    conflict: Option<Place>,
+    /// Whether SQLite opened this connection for reading only.
+    is_read_only: bool,
+    /// The name that SQLite opened, as a name of its own kind: with zeros before and after it.
+    name: Vec<u8>,
+    /// What keeps the database open. It is the last field, because dropping it closes the database.
+    _shared: Option<Shared>,
+}
+
+/// The zeros before a name and after it: where SQLite keeps the parameters of a URI and the names of journals.
+const NAME_BEFORE: usize = 4;
+const NAME_AFTER: usize = 8;
+
+/// What SQLite says of a transaction that begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begin {
+    pub is_write: bool,
+    pub is_autocommit: bool,
+    /// It is `BEGIN IMMEDIATE` or `BEGIN EXCLUSIVE`.
+    pub is_immediate: bool,
+    /// How many named savepoints there are, and whether one of them began the transaction.
+    pub savepoints: usize,
+    pub is_outermost: bool,
+    /// Whether commits wait for the disk. If not, they survive a killed process, but perhaps no power loss.
+    pub is_synced: bool,
 }
 
 impl State {
     /// Opens a database, and creates the tables of an empty one.
     pub(crate) fn new(db: Database) -> Outcome<State> {
+        Self::with_name(db, "", false, None)
+    }
+
+    /// Opens the database in a directory.
+    pub(crate) fn in_directory(path: &str, how: How) -> Outcome<State> {
+        let (db, shared) = files::open(Path::new(path), how)?;
+        Self::with_name(db, path, how.is_read_only, Some(shared))
+    }
+
+    fn with_name(db: Database, name: &str, is_read_only: bool, shared: Option<Shared>) -> Outcome<State> {
         if !db.is_read_only() {
             db.ensure_table(roots::META)?;
             db.ensure_table(&roots::name(roots::SCHEMA))?;
@@ -73,60 +126,140 @@ impl State {
         let absent = || Failure::new(crate::failure::CANTOPEN, "the database has no tables of SQL");
         let meta = db.table(roots::META)?.ok_or_else(absent)?;
         let (roots, cursors, pins) = (Roots::default(), Vec::new(), Vec::new());
-        Ok(State { db, work: Work::Idle, meta, roots, cursors, pins, failure: None })
+        Ok(State {
+            writers: Writers::of(&db),
+            db,
+            work: Work::Idle,
+            meta,
+            roots,
+            cursors,
+            pins,
+            failure: None,
+            shown: CString::default(),
+            excluding: None,
+            insists: false,
+            conflict: None,
+            is_read_only,
+            name: [&[0; NAME_BEFORE], name.as_bytes(), &[0; NAME_AFTER]].concat(),
+            _shared: shared,
+        })
     }
 
-    /// Begins to read or to write. `savepoints` is how many named savepoints there are, and `is_outermost` whether
-    /// one of them began the transaction.
-    pub(crate) fn begin(
-        &mut self,
-        is_write: bool,
-        is_autocommit: bool,
-        savepoints: usize,
-        is_outermost: bool,
-    ) -> Outcome<()> {
+    /// Returns the name that SQLite opened, a string of C. It is empty for a database that the program had opened.
+    pub(crate) fn name(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.name[NAME_BEFORE..]).unwrap_or_default()
+    }
+
+    /// Returns whether nothing can be written.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_read_only || self.db.is_read_only()
+    }
+
+    /// Gives space back to the file system, which `VACUUM` asks for.
+    pub(crate) fn compact(&self) -> Outcome<()> {
+        if self.is_read_only() {
+            return Err(self.read_only());
+        }
+        self.db.compact(|_| {})?;
+        Ok(())
+    }
+
+    /// Begins to read or to write. `SQLITE_BUSY`: another connection excludes that, and it can be tried again.
+    pub(crate) fn begin(&mut self, begin: Begin) -> Outcome<()> {
+        if let Work::Failed(failure) = &self.work {
+            return Err(failure.clone());
+        }
+        if begin.is_write && self.txn_state() < 2 {
+            if self.is_read_only() {
+                return Err(self.read_only());
+            }
+            self.take_turn(begin.is_immediate)?;
+        }
+        let begun = self.begin_work(begin);
+        if begun.is_err() {
+            self.excluding = None;
+        }
+        begun
+    }
+
+    fn begin_work(&mut self, begin: Begin) -> Outcome<()> {
         match &self.work {
-            Work::Failed(failure) => return Err(failure.clone()),
-            Work::Idle | Work::Committed if !is_write && is_autocommit => {
+            Work::Idle | Work::Committed
+                if !begin.is_write && (begin.is_autocommit || self.is_read_only()) =>
+            {
+                // Another process may have committed since.
+                self.db.catch_up()?;
                 self.work = Work::Reading(self.db.snapshot()?);
             }
-            Work::Idle | Work::Committed => self.open()?,
-            Work::Reading(_) if is_write => self.upgrade()?,
-            Work::Reading(_) | Work::Open(_) => {}
+            Work::Idle | Work::Committed => self.open(begin.is_synced)?,
+            Work::Reading(_) if begin.is_write => self.upgrade(begin.is_synced)?,
+            Work::Reading(_) | Work::Open(_) | Work::Failed(_) => {}
         }
-        if is_write {
-            if self.db.is_read_only() {
-                return Err(Failure::new(crate::failure::READONLY, "the database is open for reading only"));
-            }
+        if begin.is_write {
             let open = self.writable()?;
             if !open.is_writing {
                 open.is_writing = true;
-                open.beginning = is_outermost.then(|| open.transaction.savepoint());
+                open.beginning = begin.is_outermost.then(|| open.transaction.savepoint());
             }
-            self.open_savepoints(savepoints)?;
+            self.open_savepoints(begin.savepoints)?;
         }
         Ok(())
     }
 
-    fn open(&mut self) -> Outcome<()> {
-        let transaction = self.db.begin()?;
-        self.work =
-            Work::Open(Open { transaction, is_writing: false, beginning: None, savepoints: Vec::new() });
+    /// Says why nothing can be written.
+    fn read_only(&self) -> Failure {
+        let message = match self.db.is_beside_writer() {
+            true => "another process has the database open for writing, and this one only reads it",
+            false => "the database is open for reading only",
+        };
+        Failure::new(crate::failure::READONLY, message)
+    }
+
+    /// Excludes other writers where that is asked for, and otherwise checks that nobody else does.
+    fn take_turn(&mut self, is_immediate: bool) -> Outcome<()> {
+        if self.excluding.is_some() {
+            return Ok(());
+        }
+        let turn = match self.work {
+            _ if is_immediate => Turn::Exclusive,
+            Work::Reading(_) => Turn::Exclusive,
+            _ if self.insists => Turn::Brief,
+            _ if self.writers.is_excluded() => return Err(busy()),
+            _ => return Ok(()),
+        };
+        self.excluding = Some(self.writers.exclude(&self.db, turn).ok_or_else(busy)?);
         Ok(())
+    }
+
+    fn open(&mut self, is_synced: bool) -> Outcome<()> {
+        let ticket = self.writers.enter();
+        let transaction = self.begin_transaction(is_synced)?;
+        let (beginning, savepoints) = (None, Vec::new());
+        self.work = Work::Open(Open { transaction, ticket, is_writing: false, beginning, savepoints });
+        Ok(())
+    }
+
+    fn begin_transaction(&self, is_synced: bool) -> Outcome<Transaction> {
+        let mut options = self.db.transaction_options();
+        if !is_synced && options.durability == Durability::Sync {
+            options.durability = Durability::Buffered;
+        }
+        Ok(self.db.begin_with(&options)?)
     }
 
     /// Turns a snapshot into a transaction of the same moment.
-    fn upgrade(&mut self) -> Outcome<()> {
-        let Work::Reading(snapshot) = &self.work else { return self.open() };
+    fn upgrade(&mut self, is_synced: bool) -> Outcome<()> {
+        let Work::Reading(snapshot) = &self.work else { return self.open(is_synced) };
         let before = snapshot.commit_number();
-        let transaction = self.db.begin()?;
-        // Taken after the transaction: if it is the same moment, then the transaction's is, too.
-        if self.db.snapshot()?.commit_number() != before {
-            let message = "there was a commit since the statement that is still running began";
+        let ticket = self.writers.enter();
+        let transaction = self.begin_transaction(is_synced)?;
+        if transaction.commit_number() != before {
+            let message =
+                "database is locked: there was a commit since the statement that is still running began";
             return Err(Failure::new(BUSY_SNAPSHOT, message));
         }
-        self.work =
-            Work::Open(Open { transaction, is_writing: false, beginning: None, savepoints: Vec::new() });
+        let (beginning, savepoints) = (None, Vec::new());
+        self.work = Work::Open(Open { transaction, ticket, is_writing: false, beginning, savepoints });
         Ok(())
     }
 
@@ -141,29 +274,39 @@ impl State {
         }
     }
 
-    /// Commits what was written. After a failure, the transaction can only be rolled back.
+    /// Commits what was written. `SQLITE_BUSY`: another connection excludes that, and it can be tried again. After
+    /// any other failure, the transaction can only be rolled back.
     pub(crate) fn commit(&mut self) -> Outcome<()> {
-        match std::mem::replace(&mut self.work, Work::Idle) {
-            Work::Open(open) if open.is_writing => {
-                if let Err(error) = open.transaction.commit() {
-                    let failure = Failure::from(error);
-                    self.roots.undo(|_| false);
-                    self.work = Work::Failed(failure.clone());
-                    return Err(failure);
-                }
-                self.roots.keep();
-                self.work = Work::Committed;
-                Ok(())
-            }
-            Work::Failed(failure) => {
-                self.work = Work::Failed(failure.clone());
-                Err(failure)
-            }
+        let open = match std::mem::replace(&mut self.work, Work::Idle) {
+            Work::Open(open) if open.is_writing => open,
             other => {
+                let failed = if let Work::Failed(failure) = &other { Err(failure.clone()) } else { Ok(()) };
                 self.work = other;
-                Ok(())
+                return failed;
             }
+        };
+        let done = match &self.excluding {
+            Some(excluding) => excluding.commit(open.transaction),
+            None => {
+                let Some(_running) = self.writers.begin_commit() else {
+                    self.work = Work::Open(open);
+                    return Err(busy());
+                };
+                open.transaction.commit()
+            }
+        };
+        drop(open.ticket);
+        self.excluding = None;
+        if let Err(error) = done {
+            self.conflict = Place::of(&error);
+            let failure = Failure::from(error);
+            self.roots.undo(|_| false);
+            self.work = Work::Failed(failure.clone());
+            return Err(failure);
         }
+        self.roots.keep();
+        self.work = Work::Committed;
+        Ok(())
     }
 
     /// Ends the transaction. Statements that still return rows read on from the state of now.
@@ -177,6 +320,7 @@ impl State {
             Some(Ok(snapshot)) => Work::Reading(snapshot),
             Some(Err(error)) => Work::Failed(error.into()),
         };
+        self.excluding = None;
     }
 
     /// Undoes everything.
@@ -270,11 +414,17 @@ impl State {
         code
     }
 
-    /// Returns the noted failure if SQLite's code can stand for it. At `COMMIT`, SQLite shortens a code to `BUSY`.
-    pub(crate) fn explain(&self, code: c_int) -> Option<&Failure> {
-        let fits = |failure: &&Failure| failure.code == code || (code == BUSY && failure.code & 0xff == BUSY);
-        self.failure.as_ref().filter(fits)
+    /// Returns the message of the noted failure as a string of C, if SQLite's code stands for that failure. It is valid
+    /// until the next call.
+    pub(crate) fn explain(&mut self, code: c_int) -> Option<&CStr> {
+        let failure = self.failure.as_ref().filter(|failure| failure.code == code)?;
+        self.shown = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
+        Some(&self.shown)
     }
+}
+
+fn busy() -> Failure {
+    Failure::new(BUSY, "database is locked: another connection is in BEGIN IMMEDIATE")
 }
 
 /// Calls with `$reader` bound to what is read from, a snapshot or a transaction.

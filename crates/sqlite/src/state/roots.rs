@@ -1,7 +1,8 @@
 //! Roots and meta values: which table of Pando a root is, and what a database's header has in SQLite.
 
-use super::{State, read};
+use super::{Open, State, read};
 use crate::failure::{CORRUPT, Failure, Outcome};
+use crate::key;
 use pando::{Table, TableOptions};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -19,6 +20,11 @@ pub(super) fn name(root: u32) -> String {
     format!("sql:{root}")
 }
 
+/// Returns the root of a table of Pando. The meta values belong to the schema.
+pub(super) fn root_of(table: &str) -> Option<u32> {
+    if table == META { Some(SCHEMA) } else { table.strip_prefix("sql:")?.parse().ok() }
+}
+
 /// A table or an index, as the cursors on it share it.
 #[derive(Debug)]
 pub(crate) struct Tree {
@@ -27,12 +33,42 @@ pub(crate) struct Tree {
     pub version: Cell<u64>,
     /// Whether the running transaction created it.
     is_new: Cell<bool>,
+    root: u32,
+    numbers: Cell<Numbers>,
 }
+
+/// What a transaction knows of the rowids of a table.
+#[derive(Clone, Copy, Debug, Default)]
+struct Numbers {
+    /// The transaction's number: what others knew is void.
+    of: u64,
+    /// The rowid after the last one. `None`: to be looked up.
+    next: Option<i64>,
+    /// The rowids that are the transaction's own, up to and with `last`.
+    first: i64,
+    last: i64,
+}
+
+/// The most rowids that a transaction takes for itself at once.
+const MOST_NUMBERS: i64 = 1024;
 
 impl Tree {
     /// Notes that batches that were read before are no longer current.
     pub(crate) fn touch(&self) {
         self.version.set(self.version.get() + 1);
+    }
+
+    /// Notes that a row was put.
+    pub(crate) fn note_row(&self, rowid: i64) {
+        let mut numbers = self.numbers.get();
+        numbers.next =
+            numbers.next.and_then(|next| if rowid < next { Some(next) } else { rowid.checked_add(1) });
+        self.numbers.set(numbers);
+    }
+
+    /// Notes that rows were deleted, or that what was written is undone.
+    pub(crate) fn forget_last_row(&self) {
+        self.numbers.set(Numbers { next: None, ..self.numbers.get() });
     }
 }
 
@@ -44,7 +80,8 @@ pub(super) struct Roots {
 
 impl Roots {
     fn insert(&mut self, root: u32, table: Table, is_new: bool) -> Rc<Tree> {
-        let tree = Rc::new(Tree { table, version: Cell::new(1), is_new: Cell::new(is_new) });
+        let (version, is_new, numbers) = (Cell::new(1), Cell::new(is_new), Cell::default());
+        let tree = Rc::new(Tree { table, version, is_new, root, numbers });
         self.trees.insert(root, Rc::clone(&tree));
         tree
     }
@@ -56,7 +93,10 @@ impl Roots {
 
     /// Notes a rollback. Of the tables that the transaction created, those remain that `remains` says.
     pub(super) fn undo(&mut self, remains: impl Fn(&str) -> bool) {
-        self.trees.values().for_each(|tree| tree.touch());
+        for tree in self.trees.values() {
+            tree.touch();
+            tree.forget_last_row();
+        }
         self.trees.retain(|_, tree| !tree.is_new.get() || remains(tree.table.name()));
     }
 }
@@ -99,7 +139,39 @@ impl State {
         self.check_pins(&tree, std::ptr::null())?;
         self.writable()?.transaction.delete_range(&tree.table, ..)?;
         tree.touch();
+        tree.forget_last_row();
         Ok(())
+    }
+
+    /// Returns the rowid for a new row of a table, as SQLite numbers them: the one after the last. Numbers that other
+    /// transactions have taken are passed over. `None`: the last rowid there is exists.
+    ///
+    /// The last row is looked up without being read, so that two transactions that append do not conflict. The row has
+    /// to be put by an insert, which reads its key.
+    pub(crate) fn new_rowid(&mut self, tree: &Tree) -> Outcome<Option<i64>> {
+        let Open { transaction, ticket, .. } = self.writable()?;
+        let mut numbers = tree.numbers.get();
+        if numbers.of != ticket.number {
+            numbers = Numbers { of: ticket.number, next: None, first: 0, last: -1 };
+        }
+        let next = match numbers.next {
+            Some(next) => next,
+            None => match transaction.last_key_unread(&tree.table)? {
+                None => 1,
+                Some(key) => match key::rowid_of(&key, &[])?.checked_add(1) {
+                    None => return Ok(None),
+                    Some(next) => next,
+                },
+            },
+        };
+        numbers.next = Some(next);
+        if !(numbers.first..=numbers.last).contains(&next) {
+            let count = (2 * (numbers.last - numbers.first + 1)).clamp(1, MOST_NUMBERS);
+            let Some(first) = ticket.give(tree.root, next, count) else { return Ok(None) };
+            (numbers.first, numbers.last) = (first, first + count - 1);
+        }
+        tree.numbers.set(numbers);
+        Ok(Some(next.max(numbers.first)))
     }
 
     /// Returns the last root that was given.

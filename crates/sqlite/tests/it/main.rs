@@ -1,10 +1,12 @@
 //! Tests of SQL on Pando's trees. Most run the same statements on SQLite's own trees, and compare.
 
 mod basics;
+mod long_keys;
 mod orders;
 mod refused;
 mod same_as_sqlite;
 mod schemas;
 mod support;
 mod transactions;
+mod turns;
 mod writers;

@@ -41,7 +41,7 @@ fn a_conflict_is_reported_and_names_the_table_and_the_key() {
     one.execute("COMMIT").expect("it commits");
     let error = two.execute("COMMIT").expect_err("the row was changed");
     assert_eq!(error.code, BUSY_SNAPSHOT);
-    assert!(error.message.contains("sql:2"), "{error}");
+    assert!(error.message.contains("conflict in table t at rowid 1:"), "{error}");
     assert!(!two.is_in_transaction(), "the transaction is over, and can be run again");
     assert_eq!(rows(&two, "SELECT * FROM t"), ["1|one"]);
 }

@@ -193,6 +193,17 @@ impl Transaction {
         Cursor::over_transaction(&self.snapshot, self.writes(), self.spills.as_deref(), None, of, span)
     }
 
+    /// Returns the last key, including own writes, which does not become part of the read set.
+    pub fn last_key_unread(&self, table: &Table) -> Result<Option<Vec<u8>>> {
+        let mut cursor = self.cursor_untracked(table, Span::all())?;
+        Ok(cursor.prev()?.map(|(key, _)| key.to_vec()))
+    }
+
+    /// Returns the number of the last commit that the snapshot sees.
+    pub fn commit_number(&self) -> u64 {
+        self.snapshot.ts().0
+    }
+
     pub(crate) fn note_read(&self, table: TableId, key: &[u8]) {
         if self.is_serializable() {
             self.scratch().reads.key(self.store(), table, key);

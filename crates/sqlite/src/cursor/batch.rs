@@ -1,0 +1,190 @@
+//! Reading a batch of rows.
+//!
+//! Long keys of an index are stored cut (see `key`), and those that begin in the same way are a group without an order:
+//!
+//! 1. A batch that ends within a group is extended to the group's end.
+//! 2. A batch that begins at a long key begins with the group of that key. What comes before the key is dropped.
+//! 3. A batch with cut keys is sorted by the whole keys, which its records say.
+
+use super::{Cursor, From, MOST_BYTES, Own, length};
+use crate::failure::{CORRUPT, Failure, OK, Outcome};
+use crate::key;
+use crate::state::read;
+use crate::sys::{Row, place};
+use pando::{ReadTables, Span, keys};
+use std::ops::Bound;
+
+/// What reading a batch found, beside its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Filled {
+    /// There are no more rows in this direction.
+    is_at_end: bool,
+    has_cut_keys: bool,
+}
+
+impl Cursor<'_> {
+    /// Reads a batch and moves to its first row, or to nowhere if there is none.
+    pub(super) fn load(&mut self, from: From<'_>, is_backward: bool) -> Outcome<()> {
+        self.tail.place = place::EOF;
+        let (From::Key(key) | From::After(key)) = from else {
+            let filled = self.fill(Span::all(), is_backward)?;
+            return self.arrange(filled, is_backward);
+        };
+        if key::is_cut(key.len()) {
+            return self.load_from_long_key(from, key, is_backward);
+        }
+        let filled = self.fill(beyond(from, key, is_backward), is_backward)?;
+        self.arrange(filled, is_backward)
+    }
+
+    fn arrange(&mut self, filled: Filled, is_backward: bool) -> Outcome<()> {
+        if filled.has_cut_keys {
+            self.own.sort(is_backward, |_| true)?;
+        }
+        self.show(is_backward, filled.is_at_end);
+        Ok(())
+    }
+
+    fn load_from_long_key(&mut self, from: From<'_>, key: &[u8], is_backward: bool) -> Outcome<()> {
+        let group = &key[..key::CUT_BYTES];
+        let end = keys::prefix_end(group);
+        let span = match (is_backward, &end) {
+            (false, _) => Span::from(group..),
+            (true, Some(end)) => Span::from(..&end[..]),
+            (true, None) => Span::all(),
+        };
+        let mut filled = self.fill(span, is_backward)?;
+        self.own.sort(is_backward, |found| match (from, is_backward) {
+            (From::After(_), _) => found > key,
+            (_, false) => found >= key,
+            (_, true) => found < key,
+        })?;
+        if self.own.rows.is_empty() && !filled.is_at_end {
+            let after_group = match (is_backward, &end) {
+                (true, _) => Span::from(..group),
+                (false, Some(end)) => Span::from(&end[..]..),
+                // No key comes after a group without an end.
+                (false, None) => {
+                    self.show(is_backward, true);
+                    return Ok(());
+                }
+            };
+            filled = self.fill(after_group, is_backward)?;
+            return self.arrange(filled, is_backward);
+        }
+        self.show(is_backward, filled.is_at_end);
+        Ok(())
+    }
+
+    fn fill(&mut self, span: Span, is_backward: bool) -> Outcome<Filled> {
+        let (own, state) = (&mut *self.own, &*self.state);
+        own.rows.clear();
+        own.bytes.clear();
+        own.group.clear();
+        read!(state, reader => fill(own, reader, span, is_backward))
+    }
+}
+
+/// Returns the keys that come after `from` in a direction. Its key is stored as it is.
+fn beyond(from: From<'_>, key: &[u8], is_backward: bool) -> Span {
+    match (from, is_backward) {
+        (From::After(_), _) => Span::all().starting(Bound::Excluded(key)),
+        (_, false) => Span::from(key..),
+        (_, true) => Span::from(..key),
+    }
+}
+
+impl Own {
+    /// Sorts the rows by their whole keys, and keeps those that `keep` says.
+    fn sort(&mut self, is_backward: bool, keep: impl Fn(&[u8]) -> bool) -> Outcome<()> {
+        let Own { shape: Some(shape), rows, bytes, first_key, .. } = self else {
+            return Err(Failure::new(CORRUPT, "the key of a row does not have 8 bytes"));
+        };
+        let mut keyed = Vec::with_capacity(rows.len());
+        for row in rows.drain(..) {
+            let mut key = Vec::new();
+            shape.key_of(&bytes[row.start as usize..][..row.bytes as usize], &mut key)?;
+            if keep(&key) {
+                keyed.push((key, row));
+            }
+        }
+        keyed.sort_by(|(one, _), (two, _)| if is_backward { two.cmp(one) } else { one.cmp(two) });
+        rows.extend(keyed.iter().map(|&(_, row)| row));
+        if let Some((key, _)) = keyed.into_iter().next() {
+            *first_key = key;
+        }
+        Ok(())
+    }
+}
+
+/// Reads rows.
+fn fill(own: &mut Own, reader: &impl ReadTables, span: Span, is_backward: bool) -> Outcome<Filled> {
+    let is_index = own.shape.is_some();
+    let Own { tree, rows, bytes, first_key, group, wanted, .. } = own;
+    let mut malformed = OK;
+    let mut has_cut_keys = false;
+    let mut push = |front: &[u8], rest: &[u8], value: &[u8]| {
+        let rowid = if is_index {
+            if rows.is_empty() {
+                first_key.clear();
+                first_key.extend_from_slice(front);
+                first_key.extend_from_slice(rest);
+            }
+            if key::is_cut(front.len() + rest.len()) {
+                has_cut_keys = true;
+                group.clear();
+                group.extend(front.iter().chain(rest).take(key::CUT_BYTES));
+            } else {
+                group.clear();
+            }
+            0
+        } else {
+            key::rowid_of(front, rest).unwrap_or_else(|failure| {
+                malformed = failure.code;
+                0
+            })
+        };
+        let start = bytes.len() as u32;
+        bytes.extend_from_slice(value);
+        rows.push(Row { rowid, start, bytes: value.len() as u32 });
+        (rows.len(), bytes.len())
+    };
+    let mut cursor = reader.cursor(&tree.table, span)?;
+    let mut is_at_end = false;
+    loop {
+        let found = if is_backward { cursor.prev()? } else { cursor.next()? };
+        let Some((key, value)) = found else {
+            is_at_end = true;
+            break;
+        };
+        length(value.len())?;
+        let (mut count, mut size) = push(key, &[], value);
+        if count < *wanted && size < MOST_BYTES && !is_backward {
+            // Rows in pages are at most a quarter of a page long, so that the number bounds the bytes.
+            let most = (*wanted - count).min(1 + (MOST_BYTES - size) / (size / count).max(1));
+            cursor.run_on(most, |front, rest, value| (count, size) = push(front, rest, value))?;
+        }
+        if count >= *wanted || size >= MOST_BYTES {
+            break;
+        }
+    }
+    if has_cut_keys && !is_at_end && !group.is_empty() {
+        loop {
+            let found = if is_backward { cursor.prev()? } else { cursor.next()? };
+            let Some((key, value)) = found else {
+                is_at_end = true;
+                break;
+            };
+            if !key::is_cut(key.len()) || !key.starts_with(group) {
+                break;
+            }
+            length(bytes.len() + value.len())?;
+            rows.push(Row { rowid: 0, start: bytes.len() as u32, bytes: value.len() as u32 });
+            bytes.extend_from_slice(value);
+        }
+    }
+    match malformed {
+        OK => Ok(Filled { is_at_end, has_cut_keys }),
+        code => Err(Failure::new(code, "the key of a row does not have 8 bytes")),
+    }
+}

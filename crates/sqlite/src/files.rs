@@ -1,0 +1,123 @@
+//! Databases that SQLite opens by the path of their directory, for the shared library.
+//!
+//! A process opens a directory once, and its connections share that. The last one that closes closes the database. All
+//! of this happens under one lock, so that a connection is not opened while the last one closes.
+//!
+//! A second process cannot write: it opens the database for reading, beside the first one. After a fork the child
+//! forgets what its parent had open, and opens it as any other second process.
+
+use crate::failure::{CANTOPEN, Failure, Outcome};
+use pando::{Database, ErrorKind};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The end of the names of directories that are created where they do not exist.
+const ENDING: &str = "pando";
+
+/// What this process has open: the path and whether it only reads, the database, and how many connections use it.
+type Open = BTreeMap<(PathBuf, bool), (Database, usize)>;
+
+static OPEN: Mutex<Option<(u32, Open)>> = Mutex::new(None);
+
+/// How SQLite opens a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct How {
+    pub is_read_only: bool,
+    pub may_create: bool,
+}
+
+/// A use of a database that is open. Dropping the last one closes it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    key: (PathBuf, bool),
+}
+
+/// Returns whether a name is that of a directory for Pando: it is a directory, or ends in `.pando` and is no file.
+pub(crate) fn is_ours(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(found) => found.is_dir(),
+        Err(_) => path.extension().is_some_and(|ending| ending == ENDING),
+    }
+}
+
+/// Opens the database in a directory. If another process writes it, this one reads it.
+pub(crate) fn open(path: &Path, how: How) -> Outcome<(Database, Shared)> {
+    let mut guard = lock();
+    let open = of_this_process(&mut guard);
+    let writing = (absolute(path), false);
+    let reading = (writing.0.clone(), true);
+    let found = if how.is_read_only { [&reading, &writing] } else { [&writing, &reading] };
+    // A reader of this process does not keep another connection from writing.
+    let usable = if how.is_read_only { &found[..] } else { &found[..1] };
+    for &key in usable {
+        if let Some((db, uses)) = open.get_mut(key) {
+            *uses += 1;
+            return Ok((db.clone(), Shared { key: key.clone() }));
+        }
+    }
+    let (db, is_read_only) = open_anew(path, how)?;
+    // The directory may have been created just now, so that only now its path is known.
+    let key = (absolute(path), is_read_only);
+    let (db, uses) = open.entry(key.clone()).or_insert((db, 0));
+    *uses += 1;
+    Ok((db.clone(), Shared { key }))
+}
+
+fn open_anew(path: &Path, how: How) -> Outcome<(Database, bool)> {
+    if how.is_read_only {
+        return Ok((Database::open_read_only(path).map_err(failed)?, true));
+    }
+    let is_named_ours = path.extension().is_some_and(|ending| ending == ENDING);
+    let opened = match how.may_create && is_named_ours {
+        true => Database::create(path),
+        false => Database::open(path),
+    };
+    match opened {
+        Ok(db) => Ok((db, false)),
+        Err(error) if error.kind() == ErrorKind::Locked => {
+            Ok((Database::open_read_only(path).map_err(failed)?, true))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// A directory without a database is one that cannot be opened; other errors keep their codes.
+fn failed(error: pando::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Missing => Failure::new(CANTOPEN, error.to_string()),
+        _ => error.into(),
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+fn lock() -> MutexGuard<'static, Option<(u32, Open)>> {
+    // The map is whole between its calls, so a panic elsewhere leaves nothing half done.
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns what this process has open. After a fork that is nothing.
+fn of_this_process(guard: &mut Option<(u32, Open)>) -> &mut Open {
+    let this = std::process::id();
+    if guard.as_ref().is_some_and(|&(process, _)| process != this) {
+        // What the parent has open is not the child's to close.
+        std::mem::forget(guard.take());
+    }
+    &mut guard.get_or_insert_with(|| (this, Open::new())).1
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let mut guard = lock();
+        let open = of_this_process(&mut guard);
+        let Some((_, uses)) = open.get_mut(&self.key) else { return };
+        *uses -= 1;
+        if *uses == 0 {
+            open.remove(&self.key);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What the connections of a process to one database share: whose turn it is to commit, and which rowids were given.
+//!
+//! # Turns
+//! 1. A commit is *shared*: any number of them run at once, and the engine decides which of them conflict.
+//! 2. A turn is *exclusive* from `BEGIN IMMEDIATE` to the end of its transaction. It begins after the commits that are
+//!    running have ended, and it holds the engine's commit gate, so that nothing at all is committed meanwhile. Other
+//!    connections get `SQLITE_BUSY` for what writes, after their busy handler has given up.
+//! 3. A turn is *brief* while a statement outside of `BEGIN` is repeated for the last time. Commits wait for its end,
+//!    without their busy handler: a program that set none would see an error that it has done nothing to cause.
+//!
+//! # Rowids
+//! SQLite gives a new row the number after the last one. Transactions that run at once would all give the same number,
+//! so each also passes over the numbers that others have given: those that still run, and those that ended after it
+//! began, whose rows it does not see. So with one writer the numbers are exactly SQLite's.
+
+use pando::{CommitHold, Database, Transaction};
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Those of databases, by the identity of the database.
+type ByIdentity = HashMap<(u64, u32), Weak<Writers>>;
+
+/// Those of all databases that have connections.
+static ALL: Mutex<Option<ByIdentity>> = Mutex::new(None);
+
+#[derive(Debug, Default)]
+pub(crate) struct Writers {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    turn: Option<Turn>,
+    /// How many commits are running.
+    committing: usize,
+    /// Counts the beginnings and ends of transactions.
+    clock: u64,
+    /// How many transactions are running.
+    running: usize,
+    given: HashMap<u32, Given>,
+}
+
+/// The kind of a turn that excludes others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Exclusive,
+    Brief,
+}
+
+/// The rowids that were given in one table.
+#[derive(Debug, Default)]
+struct Given {
+    /// Each running transaction's number, and the last rowid that is its own.
+    running: Vec<(u64, i64)>,
+    /// The last rowid of transactions that ended, and when the last of them did.
+    ended: Option<(i64, u64)>,
+}
+
+/// Locks a mutex. Between two statements the data are whole, so a panic elsewhere leaves nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Writers {
+    /// Returns those of a database.
+    pub(crate) fn of(db: &Database) -> Arc<Writers> {
+        let mut all = lock(&ALL);
+        let all = all.get_or_insert_default();
+        if let Some(writers) = all.get(&db.identity()).and_then(Weak::upgrade) {
+            return writers;
+        }
+        all.retain(|_, writers| writers.strong_count() > 0);
+        let writers = Arc::new(Writers::default());
+        all.insert(db.identity(), Arc::downgrade(&writers));
+        writers
+    }
+
+    fn wait<'g>(&self, inner: MutexGuard<'g, Inner>) -> MutexGuard<'g, Inner> {
+        self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether another transaction excludes writers until its end.
+    pub(crate) fn is_excluded(&self) -> bool {
+        lock(&self.inner).turn == Some(Turn::Exclusive)
+    }
+
+    /// Excludes other writers. Returns `None` if another transaction does. Waits for commits that are running.
+    pub(crate) fn exclude(self: &Arc<Self>, db: &Database, turn: Turn) -> Option<Excluding> {
+        let mut inner = lock(&self.inner);
+        while inner.turn == Some(Turn::Brief) {
+            inner = self.wait(inner);
+        }
+        if inner.turn.is_some() {
+            return None;
+        }
+        inner.turn = Some(turn);
+        // From here on, what is dropped gives the turn back.
+        let mut excluding = Excluding { writers: Arc::clone(self), hold: None };
+        while inner.committing > 0 {
+            inner = self.wait(inner);
+        }
+        drop(inner);
+        // A retry of `Database::write` can have the gate.
+        excluding.hold = Some(db.try_hold_commits()?);
+        Some(excluding)
+    }
+
+    /// Begins a commit beside others. Returns `None` if another transaction excludes that.
+    pub(crate) fn begin_commit(&self) -> Option<Committing<'_>> {
+        let mut inner = lock(&self.inner);
+        while inner.turn == Some(Turn::Brief) {
+            inner = self.wait(inner);
+        }
+        if inner.turn.is_some() {
+            return None;
+        }
+        inner.committing += 1;
+        Some(Committing(self))
+    }
+
+    /// Notes that a transaction begins. Call it before the transaction reads.
+    pub(crate) fn enter(self: &Arc<Self>) -> Ticket {
+        let mut inner = lock(&self.inner);
+        inner.clock += 1;
+        inner.running += 1;
+        Ticket { writers: Arc::clone(self), number: inner.clock, roots: Vec::new() }
+    }
+}
+
+/// A commit that runs, until this is dropped.
+#[must_use = "the commit has ended once this is dropped"]
+pub(crate) struct Committing<'w>(&'w Writers);
+
+impl Drop for Committing<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.inner).committing -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+/// The right to commit while nobody else does. Dropping it ends that.
+#[derive(Debug)]
+pub(crate) struct Excluding {
+    writers: Arc<Writers>,
+    hold: Option<CommitHold>,
+}
+
+impl Excluding {
+    /// Commits past the gate, which this holds.
+    pub(crate) fn commit(&self, transaction: Transaction) -> pando::Result<u64> {
+        match &self.hold {
+            Some(hold) => hold.commit(transaction),
+            None => transaction.commit(),
+        }
+    }
+}
+
+impl Drop for Excluding {
+    fn drop(&mut self) {
+        // The gate opens first: who finds the turn free must not find the gate held.
+        self.hold = None;
+        lock(&self.writers.inner).turn = None;
+        self.writers.changed.notify_all();
+    }
+}
+
+/// A transaction that runs. Dropping it says that it has ended: after its commit, or without one.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    writers: Arc<Writers>,
+    pub number: u64,
+    /// The tables in which it was given rowids.
+    roots: Vec<u32>,
+}
+
+impl Ticket {
+    /// Gives the transaction `count` rowids of a table, from `next` on or after those of others. Returns the first.
+    /// `None`: there are not so many.
+    pub(crate) fn give(&mut self, root: u32, next: i64, count: i64) -> Option<i64> {
+        let mut inner = lock(&self.writers.inner);
+        let given = inner.given.entry(root).or_default();
+        let of_running =
+            given.running.iter().filter(|&&(owner, _)| owner != self.number).map(|&(_, last)| last);
+        let of_ended = given.ended.filter(|&(_, at)| at > self.number).map(|(last, _)| last);
+        let first = match of_running.chain(of_ended).max() {
+            Some(last) => next.max(last.checked_add(1)?),
+            None => next,
+        };
+        let last = first.checked_add(count - 1)?;
+        match given.running.iter_mut().find(|(owner, _)| *owner == self.number) {
+            Some((_, own)) => *own = last.max(*own),
+            None => {
+                given.running.push((self.number, last));
+                self.roots.push(root);
+            }
+        }
+        Some(first)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut inner = lock(&self.writers.inner);
+        inner.clock += 1;
+        inner.running -= 1;
+        if inner.running == 0 {
+            // Who begins from now on sees everything.
+            inner.given.clear();
+            return;
+        }
+        let now = inner.clock;
+        for root in &self.roots {
+            let Some(given) = inner.given.get_mut(root) else { continue };
+            let Some(at) = given.running.iter().position(|&(owner, _)| owner == self.number) else {
+                continue;
+            };
+            let (_, last) = given.running.swap_remove(at);
+            given.ended = Some((given.ended.map_or(last, |(before, _)| before.max(last)), now));
+        }
+    }
+}

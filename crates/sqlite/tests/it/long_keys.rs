@@ -1,0 +1,88 @@
+//! Index keys that are longer than a page takes.
+
+use crate::support::{Both, Random, rows};
+use pando_sqlite::Connection;
+
+/// Returns an expression for a text: long ones differ at their beginning, around the place where keys are cut, or only
+/// at their end, so that many are in one group.
+fn text(random: &mut Random) -> String {
+    let beginning = random.pick(&["a", "a", "a", "A", "b"]);
+    let length = [1, 3, 880, 891, 892, 893, 894, 895, 1000, 5000][random.below(10) as usize];
+    let end = random.pick(&["", "x", "X", " ", "  ", "y", "z", "'||char(0)||'", "long and longer"]);
+    match random.below(8) {
+        0 => format!("x'{}{:02x}'", "00".repeat(length), random.below(3)),
+        1 => "NULL".into(),
+        2 => random.below(3).to_string(),
+        _ => format!("'{beginning}{}{end}'", "m".repeat(length)),
+    }
+}
+
+#[test]
+fn long_keys_are_ordered_sought_changed_and_deleted_as_in_sqlite() {
+    let mut random = Random(11);
+    let mut compared = 0;
+    for round in 0..16 {
+        let both = Both::new();
+        let collation = random.pick(&["BINARY", "NOCASE", "RTRIM"]);
+        let direction = random.pick(&["", "DESC"]);
+        both.execute(&format!(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v COLLATE {collation}, w);
+             CREATE INDEX i ON t(v {direction}, w);
+             CREATE UNIQUE INDEX u ON t(w, v) WHERE w > 1;
+             CREATE TABLE k(v COLLATE {collation}, w, x, PRIMARY KEY(v {direction}, w)) WITHOUT ROWID"
+        ));
+        for _ in 0..60 {
+            let [v, x] = [(); 2].map(|()| text(&mut random));
+            let w = random.below(4);
+            both.execute(&format!("INSERT OR IGNORE INTO t(v, w) VALUES ({v}, {w})"));
+            both.query(&format!(
+                "INSERT OR REPLACE INTO k VALUES (coalesce({v}, ''), {w}, {x}) RETURNING length(v), w"
+            ));
+            if random.below(4) == 0 {
+                both.execute(&format!("UPDATE OR IGNORE t SET v = {x} WHERE v = {v}"));
+                both.execute(&format!("DELETE FROM k WHERE v >= {x} AND w = {w}"));
+                both.execute(&format!("DELETE FROM t WHERE v > {x} AND v < {v} AND w = 3"));
+            }
+        }
+        for _ in 0..20 {
+            let [v, x] = [(); 2].map(|()| text(&mut random));
+            for op in ["<", "<=", "=", ">=", ">"] {
+                for order in ["", "DESC"] {
+                    compared += both.query(&format!(
+                        "SELECT id, w, length(v), substr(v, -3) FROM t INDEXED BY i WHERE v {op} {v}
+                         ORDER BY v {order}, w {order}, id {order}"
+                    ));
+                    compared += both.query(&format!(
+                        "SELECT w, length(v), x FROM k WHERE v {op} {v} ORDER BY v {order}, w {order} LIMIT 5"
+                    ));
+                }
+            }
+            both.query(&format!("SELECT count(*) FROM t WHERE v = {v} AND w BETWEEN 1 AND 2"));
+            both.query(&format!("SELECT max(w), min(w) FROM t INDEXED BY i WHERE v BETWEEN {v} AND {x}"));
+            both.query(&format!("SELECT max(v), min(v) FROM k WHERE w = {}", random.below(4)));
+        }
+        both.query("SELECT id, v FROM t ORDER BY v, w, id");
+        both.query("SELECT count(*), sum(w) FROM k");
+        both.query("PRAGMA integrity_check");
+        assert!(compared > 100 * round, "round {round}");
+    }
+}
+
+#[test]
+fn the_smallest_pages_take_the_longest_keys() {
+    let db = pando::Database::builder().page_bytes(4096).in_memory().expect("it opens");
+    let connection = Connection::open(&db).expect("it opens");
+    connection
+        .execute(
+            "CREATE TABLE t(a UNIQUE, b);
+             WITH RECURSIVE n(i) AS (VALUES(850) UNION ALL SELECT i+1 FROM n WHERE i<1000)
+                INSERT INTO t SELECT hex(zeroblob(i / 2)) || i, i FROM n;",
+        )
+        .expect("it runs");
+    db.checkpoint().expect("it checkpoints");
+    let error = connection.execute("INSERT INTO t SELECT a, 0 FROM t WHERE b = 990").expect_err("it exists");
+    assert_eq!(error.code, 2067, "{error}");
+    assert_eq!(rows(&connection, "SELECT count(*), sum(b) FROM t ORDER BY a"), ["151|139675"]);
+    assert_eq!(rows(&connection, "SELECT b FROM t WHERE a = hex(zeroblob(499)) || 999"), ["999"]);
+    assert_eq!(rows(&connection, "PRAGMA integrity_check"), ["ok"]);
+}
