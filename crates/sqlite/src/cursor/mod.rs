@@ -27,7 +27,7 @@ use crate::failure::{CORRUPT, Failure, OK, Outcome};
 use crate::key::{self, Shape};
 use crate::state::{State, Tree, read};
 use crate::sys::{PandoCursor, Row, place};
-use pando::{ReadTables, Span};
+use pando::{ReadTables, RecordCursor, Span};
 use std::rc::Rc;
 
 /// The rows of the first batch after a seek, and of the first one of a scan from an end.
