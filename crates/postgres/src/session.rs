@@ -202,6 +202,13 @@ impl Session for PostgresSession {
                 self.read(async |client, prepared| client.query_opt(&prepared.get, &[&table, &key]).await)?;
             return Ok(vec![found.map(|row| row.get(0))]);
         }
+        if let &[(first_table, first), (second_table, second)] = keys {
+            let (one, two) = (i64::from(first_table.0), i64::from(second_table.0));
+            let row = self.read(async |client, prepared| {
+                client.query_one(&prepared.get_two, &[&one, &first, &two, &second]).await
+            })?;
+            return Ok(vec![row.get(0), row.get(1)]);
+        }
         let tables: Vec<_> = keys.iter().map(|&(table, _)| i64::from(table.0)).collect();
         let asked: Vec<_> = keys.iter().map(|&(_, key)| key).collect();
         let rows =

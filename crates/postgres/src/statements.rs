@@ -23,6 +23,8 @@ const NOW_MS: &str = "floor(extract(epoch FROM now()) * 1000)::int8";
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub get: Statement,
+    /// Two records at once: the first record of a table comes with the table's row of the catalog.
+    pub get_two: Statement,
     pub get_many: Statement,
     /// Pages of records: forward and backward, without an end and with one.
     pub forward: Statement,
@@ -40,6 +42,10 @@ impl Prepared {
     pub async fn prepare(client: &Client, schema: &str) -> Result<Self, Error> {
         let texts = [
             format!("SELECT value FROM {schema}.records WHERE tbl = $1 AND key = $2"),
+            format!(
+                "SELECT (SELECT value FROM {schema}.records WHERE tbl = $1 AND key = $2),
+                        (SELECT value FROM {schema}.records WHERE tbl = $3 AND key = $4)"
+            ),
             format!(
                 "SELECT k.place, r.value
                  FROM unnest($1::int8[], $2::bytea[]) WITH ORDINALITY AS k(tbl, key, place)
@@ -60,6 +66,7 @@ impl Prepared {
         // The fields are in the order of the texts.
         Ok(Prepared {
             get: next(),
+            get_two: next(),
             get_many: next(),
             forward: next(),
             forward_until: next(),

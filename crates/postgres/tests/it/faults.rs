@@ -41,7 +41,7 @@ fn a_commit_that_cannot_be_resolved_is_indeterminate_and_can_be_asked_for_later(
     let Some(server) = server::shared() else { return };
     for (cut, expected) in [(Cut::BeforeTheRequest, false), (Cut::BeforeTheResponse, true)] {
         let proxy = Proxy::start(server);
-        let options = server::options().request_timeout(Duration::from_millis(300));
+        let options = server::options().request_timeout(Duration::from_secs(2));
         let db = options.open(&server::url(&proxy.dir)).unwrap();
         let t = db.ensure_table("t").unwrap();
         proxy.cut_next_commit(cut);
@@ -138,7 +138,7 @@ fn counters_are_exact_through_restarts() {
 #[test]
 fn a_pool_that_is_used_up_says_so() {
     let Some(server) = server::shared() else { return };
-    let options = server::options().max_connections(1).connect_timeout(Duration::from_millis(200));
+    let options = server::options().max_connections(1).connect_timeout(Duration::from_secs(2));
     let db = options.open(&server::url(server)).unwrap();
     let t = db.ensure_table("t").unwrap();
     let snapshot = db.snapshot();
@@ -153,13 +153,13 @@ fn a_pool_that_is_used_up_says_so() {
 #[test]
 fn an_idle_transaction_expires() {
     let Some(server) = server::shared() else { return };
-    let options = server::options().idle_timeout(Duration::from_millis(100));
+    let options = server::options().idle_timeout(Duration::from_secs(1));
     let db = options.open(&server::url(server)).unwrap();
     let t = db.ensure_table("t").unwrap();
     let mut tx = db.begin();
     assert_eq!(tx.get(&t, "k").unwrap(), None);
     tx.put(&t, "k", "").unwrap();
-    thread::sleep(Duration::from_millis(400));
+    thread::sleep(Duration::from_millis(2500));
     let error = tx.get(&t, "other").unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Io), "{error:?}");
     assert!(tx.commit().is_err());
