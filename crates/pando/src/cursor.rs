@@ -17,8 +17,8 @@ type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
 
 /// A cursor over the records of a span: a [`Cursor`], or a [`RemoteCursor`](crate::remote::RemoteCursor).
 ///
-/// [`ReadTables::cursor`](crate::ReadTables::cursor) returns it. The methods are those of [`Cursor`], and cost the same.
-/// The trait cannot be implemented outside of this crate.
+/// [`ReadTables::cursor`](crate::ReadTables::cursor) returns it. The methods are those of [`Cursor`], and cost the
+/// same. The trait cannot be implemented outside of this crate.
 ///
 /// ```
 /// use pando::{ReadTables, RecordCursor, Result, Table};

@@ -1,8 +1,8 @@
 //! What a database in PostgreSQL costs, beside the same work by statements written by hand.
 //!
-//! `cargo run --release --package pando-db-postgres --example figures URL` measures gets, single puts and batches of 100
-//! puts, each for two seconds, with 1 to 8 threads. By hand each thread has a connection with the same client library,
-//! the same isolation, and prepared statements on a relation of the same shape, without tokens and checks.
+//! `cargo run --release --package pando-db-postgres --example figures URL` measures gets, single puts and batches of
+//! 100 puts, each for two seconds, with 1 to 8 threads. By hand each thread has a connection with the same client
+//! library, the same isolation, and prepared statements on a relation of the same shape, without tokens and checks.
 //! `scripts/postgres figures` starts a server for it.
 
 use std::error::Error;

@@ -21,8 +21,8 @@
 //! (all SQL), `tls`, `connection`, `pool`, `migrate`, `tokens` (lost commits), `session`, `store`.
 //!
 //! # Panics
-//! A call blocks its thread, as all of Pando's calls do. Like every call of tokio that blocks, it panics on a thread that
-//! runs an asynchronous program's tasks: use `tokio::task::spawn_blocking` there.
+//! A call blocks its thread, as all of Pando's calls do. Like every call of tokio that blocks, it panics on a thread
+//! that runs an asynchronous program's tasks: use `tokio::task::spawn_blocking` there.
 #![deny(missing_docs, unsafe_code)]
 
 mod options;

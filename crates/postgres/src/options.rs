@@ -1,9 +1,6 @@
 //! The options with which a database in PostgreSQL is opened.
 
-use crate::store::PostgresStore;
 use base::{Error, Result};
-use pando::remote::RemoteDatabase;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Opens a database in PostgreSQL with options.
@@ -83,24 +80,16 @@ impl Options {
         self
     }
 
-    /// Opens the database at `url`, or creates it there; see [`crate::open`].
-    ///
-    /// # Errors
-    /// As for [`crate::open`], and `Invalid` if an option is out of its range.
-    pub fn open(self, url: &str) -> Result<RemoteDatabase> {
-        self.check()?;
-        Ok(RemoteDatabase::over(Arc::new(PostgresStore::open(url, self)?)))
-    }
-
-    fn check(&self) -> Result<()> {
+    /// Rejects options that are out of their ranges.
+    pub(crate) fn check(&self) -> Result<()> {
         let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
         let name = self.schema.as_bytes();
         let is_name = name.first().is_some_and(|&first| is_letter(first))
             && name.iter().all(|&byte| is_letter(byte) || byte.is_ascii_digit())
             && name.len() <= 63;
         if !is_name {
-            let message = "a schema has lower-case letters, digits and _, begins with no digit, and has at most \
-                           63 bytes";
+            let message = "a schema has lower-case letters, digits and _, begins with no digit, and has at \
+                           most 63 bytes";
             return Err(Error::invalid(format!("{message}: not {:?}", self.schema)));
         }
         if self.max_connections == 0 {

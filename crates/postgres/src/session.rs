@@ -1,8 +1,8 @@
 //! A session: one transaction of the server, from its first read to its commit.
 //!
 //! 1. A session takes a connection with its first request. Its `BEGIN` travels with that request.
-//! 2. A request that is the first on a connection from the pool is made once more, on a new connection, if the connection
-//!    turns out to have ended while it was idle: nothing was read before that could differ now.
+//! 2. A request that is the first on a connection from the pool is made once more, on a new connection, if the
+//!    connection turns out to have ended while it was idle: nothing was read before that could differ now.
 //! 3. After an error the transaction is over: each later call returns the same error.
 //! 4. A commit sends everything at once. If the response is lost, `tokens` finds out what happened.
 
@@ -32,7 +32,7 @@ enum State {
     /// No request was made yet.
     Fresh,
     /// A transaction is open on this connection.
-    Open(Lease),
+    Open(Box<Lease>),
     /// It has failed.
     Failed(Error),
     /// It was committed.
@@ -94,11 +94,11 @@ impl PostgresSession {
                 Ok(found)
             }
             Ok(found) => {
-                self.state = State::Open(lease);
+                self.state = State::Open(Box::new(lease));
                 Ok(found)
             }
             Err(trouble) => {
-                self.state = State::Open(lease);
+                self.state = State::Open(Box::new(lease));
                 Err(self.fail(Error::from(trouble)))
             }
         }
@@ -108,7 +108,7 @@ impl PostgresSession {
     fn fail(&mut self, error: Error) -> Error {
         let failed = State::Failed(error.duplicate());
         if let State::Open(lease) = std::mem::replace(&mut self.state, failed) {
-            end(lease, "ROLLBACK");
+            end(*lease, "ROLLBACK");
         }
         error
     }
@@ -263,7 +263,7 @@ impl Session for PostgresSession {
                 let (lease, was_used) = self.pool.take().map_err(Failure::Refused)?;
                 self.commit_on(lease, false, was_used, commit)
             }
-            State::Open(lease) => self.commit_on(lease, true, false, commit),
+            State::Open(lease) => self.commit_on(*lease, true, false, commit),
             State::Failed(error) => Err(Failure::Refused(error)),
             State::Ended => Err(Failure::Refused(Error::invalid("the transaction has ended"))),
         }
@@ -275,7 +275,7 @@ impl Drop for PostgresSession {
         if let State::Open(lease) = std::mem::replace(&mut self.state, State::Ended) {
             // What a snapshot read counts for the server only if it commits: a rollback would let another transaction
             // commit that does not fit what was read.
-            end(lease, if self.mode == Mode::Snapshot { "COMMIT" } else { "ROLLBACK" });
+            end(*lease, if self.mode == Mode::Snapshot { "COMMIT" } else { "ROLLBACK" });
         }
     }
 }

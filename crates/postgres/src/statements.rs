@@ -1,12 +1,12 @@
 //! All SQL that a database in use needs, prepared once for each connection.
 //!
-//! 1. A read of a range visits the primary key in order and stops early, so that the server locks, against phantoms, only
-//!    what was read. The settings of a connection keep the planner from reading a small relation as a whole, which
+//! 1. A read of a range visits the primary key in order and stops early, so that the server locks, against phantoms,
+//!    only what was read. The settings of a connection keep the planner from reading a small relation as a whole, which
 //!    would lock all of it.
 //! 2. A page of records ends after a number of records, or after a number of bytes that the server adds up before it
 //!    sends any value.
-//! 3. A commit is one statement. Its parts see the same state, and all of them happen or none. An unmet check divides by
-//!    zero, which undoes the rest.
+//! 3. A commit is one statement. Its parts see the same state, and all of them happen or none. An unmet check divides
+//!    by zero, which undoes the rest.
 
 use futures_util::future::try_join_all;
 use pando::Result;

@@ -7,17 +7,28 @@ use crate::pool::Pool;
 use crate::session::PostgresSession;
 use crate::{tls, tokens};
 use base::{Error, Result};
-use pando::remote::{Limits, Mode, Session, Store, Token};
+use pando::remote::{Limits, Mode, RemoteDatabase, Session, Store, Token};
 use std::sync::Arc;
 use tokio_postgres::Config;
 
-/// The longest key. An entry of an index has at most 2704 bytes, as three must fit a page of 8 KiB; a header takes 8, the
-/// table's id 8, and the length of the key 4.
+/// The longest key. An entry of an index has at most 2704 bytes, as three must fit a page of 8 KiB; a header takes 8,
+/// the table's id 8, and the length of the key 4.
 const MAX_KEY_BYTES: usize = 2704 - 8 - 8 - 4;
 /// The longest value. PostgreSQL itself takes 1 GiB for all values of a statement, but holds each several times.
 const MAX_VALUE_BYTES: usize = 16 << 20;
 /// The most that one transaction writes: the client and the server hold it several times.
 const MAX_TRANSACTION_BYTES: usize = 256 << 20;
+
+impl Options {
+    /// Opens the database at `url`, or creates it there; see [`crate::open`].
+    ///
+    /// # Errors
+    /// As for [`crate::open`], and `Invalid` if an option is out of its range.
+    pub fn open(self, url: &str) -> Result<RemoteDatabase> {
+        self.check()?;
+        Ok(RemoteDatabase::over(Arc::new(PostgresStore::open(url, self)?)))
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct PostgresStore {

@@ -1,8 +1,8 @@
 //! Whether a connection is encrypted.
 //!
-//! A connection over a network is, and the server's certificate must be valid for its name; `sslmode=disable` in the URL
-//! switches that off. A connection to this machine is not, unless the URL has `sslmode=require`. Nothing in between:
-//! encryption without a check of the certificate protects from no attacker who can reach the connection.
+//! A connection over a network is, and the server's certificate must be valid for its name; `sslmode=disable` in the
+//! URL switches that off. A connection to this machine is not, unless the URL has `sslmode=require`. Nothing in
+//! between: encryption without a check of the certificate protects from no attacker who can reach the connection.
 
 use base::{Error, ErrorKind, Result};
 use std::fmt;

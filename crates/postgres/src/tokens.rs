@@ -1,7 +1,7 @@
 //! What became of a commit whose connection was lost.
 //!
-//! 1. A commit inserts its token into `commits` in the transaction that writes the data, so the token is there exactly if
-//!    the data is.
+//! 1. A commit inserts its token into `commits` in the transaction that writes the data, so the token is there exactly
+//!    if the data is.
 //! 2. To find out, another connection inserts the same token as *not committed*. The token is the primary key, so the
 //!    server waits until the first transaction, if it still runs, has ended, and then only one of the two can be there.
 //! 3. If the second one is, the first cannot commit any more, whenever its request arrives. So the outcome is certain,

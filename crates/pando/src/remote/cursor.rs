@@ -1,7 +1,7 @@
 //! Records of a remote store in order, with the transaction's own writes among them.
 //!
-//! 1. Records come a page at a time, in the direction of the last move. A page is twice as large as the one before it, so
-//!    that a long scan takes few round trips, and a short one reads little that it does not need.
+//! 1. Records come a page at a time, in the direction of the last move. A page is twice as large as the one before it,
+//!    so that a long scan takes few round trips, and a short one reads little that it does not need.
 //! 2. A page covers a part of the span without gaps. The own writes in that part are merged into it: they cannot change
 //!    while the cursor borrows the transaction.
 //! 3. A move in the other direction, and a seek, forget the page.

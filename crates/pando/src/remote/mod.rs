@@ -5,8 +5,8 @@
 //! takes these works on either, and so do typed rows. An adapter opens it: the crate `pando-db-postgres` for PostgreSQL
 //! and products that speak its protocol. `docs/distributed.md` says when to move, and what changes.
 //!
-//! In the code, each module uses those before it: `seam` (the two traits of an adapter), `capability` (what is refused),
-//! `reads`, `cursor`, `snapshot`, `transaction` and `tables`, `database`.
+//! In the code, each module uses those before it: `seam` (the two traits of an adapter), `capability` (what is
+//! refused), `reads`, `cursor`, `snapshot`, `transaction` and `tables`, `database`.
 //! The reasons are in docs/decisions/0044-remote-stores-behind-two-traits.md.
 
 mod seam;

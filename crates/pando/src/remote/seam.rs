@@ -46,8 +46,8 @@ pub trait Session: fmt::Debug + Send {
     /// transaction; `Io` if the connection is lost.
     fn get_many(&mut self, keys: &[(TableId, &[u8])]) -> Result<Vec<Option<Vec<u8>>>>;
 
-    /// Returns records of a span, at most `most`, from its beginning in this order, in one round trip. The store may end
-    /// the page earlier, so that it does not grow large.
+    /// Returns records of a span, at most `most`, from its beginning in this order, in one round trip. The store may
+    /// end the page earlier, so that it does not grow large.
     ///
     /// # Errors
     /// As for [`Session::get_many`].
@@ -117,13 +117,16 @@ pub struct Page {
     pub is_last: bool,
 }
 
+/// A table, the first key to delete, and the first one to keep.
+type RangeDelete<'a> = (TableId, &'a [u8], Option<&'a [u8]>);
+
 /// The writes of a transaction, each list in ascending order of tables and keys.
 #[derive(Debug, Default)]
 pub struct Commit<'a> {
     /// The records that must have exactly these values, and that the session did not read.
     pub checks: Vec<(TableId, &'a [u8], &'a [u8])>,
     /// The ranges to delete before anything else is written: table, start, and end if there is one.
-    pub ranges: Vec<(TableId, &'a [u8], Option<&'a [u8]>)>,
+    pub ranges: Vec<RangeDelete<'a>>,
     /// The records to set.
     pub puts: Vec<Put<'a>>,
     /// The records to delete. No record is in this list and in `puts`.

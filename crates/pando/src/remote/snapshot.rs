@@ -10,8 +10,8 @@ use store::{Table, ValueReader, ValueRef};
 
 /// Reads that all see one state of a remote store. It is `Send`, but not `Sync`.
 ///
-/// The state is that of the first read. It holds one connection from then on, until it is dropped: keep it for a moment,
-/// as the store keeps old versions for it.
+/// The state is that of the first read. It holds one connection from then on, until it is dropped: keep it for a
+/// moment, as the store keeps old versions for it.
 ///
 /// Every method that reads takes a round trip, except for a cursor, which reads pages of records. Each can fail with
 /// `Io` if the connection is lost, with `SnapshotTooOld` if the store has ended the transaction, and with `Conflict` if

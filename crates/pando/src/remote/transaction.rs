@@ -128,7 +128,8 @@ impl RemoteTransaction {
     /// Returns the value of `key`, including this transaction's writes, or `None` if the key does not exist.
     ///
     /// # Errors
-    /// `Missing` if the handle of the table is stale; otherwise as for [`RemoteSnapshot`](crate::remote::RemoteSnapshot).
+    /// `Missing` if the handle of the table is stale; otherwise as for
+    /// [`RemoteSnapshot`](crate::remote::RemoteSnapshot).
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let mut found = self.multi_get(table, &[key.as_ref()])?;
         Ok(found.pop().flatten())
@@ -322,9 +323,9 @@ impl RemoteTransaction {
     /// that wrote nothing is committed, too: only then is it certain that its reads fit a serial order.
     ///
     /// # Errors
-    /// `Conflict`: nothing was written; run the transaction again. `Missing`: nothing was written; a table that was only
-    /// written does not exist under its name any longer. `Io` and `Full`: nothing was written. `Indeterminate`: the
-    /// connection was lost, and the store could not be asked; the message has the token for
+    /// `Conflict`: nothing was written; run the transaction again. `Missing`: nothing was written; a table that was
+    /// only written does not exist under its name any longer. `Io` and `Full`: nothing was written. `Indeterminate`:
+    /// the connection was lost, and the store could not be asked; the message has the token for
     /// [`RemoteDatabase::outcome`](crate::remote::RemoteDatabase::outcome).
     pub fn commit(self) -> Result<()> {
         self.try_commit().map_err(Error::from)

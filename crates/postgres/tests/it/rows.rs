@@ -20,7 +20,7 @@ fn person(id: u64, city: &str) -> Person {
 }
 
 fn rows_and_indexes_agree(subject: &impl Subject) {
-    let people = subject.write(|tx| Table::<Person>::create(tx)).unwrap();
+    let people = subject.write(Table::<Person>::create).unwrap();
     subject
         .write(|tx| {
             (0..200)
@@ -49,7 +49,7 @@ fn rows_and_indexes_agree(subject: &impl Subject) {
 }
 
 fn a_unique_index_is_unique_among_transactions(subject: &impl Subject) {
-    let people = subject.write(|tx| Table::<Person>::create(tx)).unwrap();
+    let people = subject.write(Table::<Person>::create).unwrap();
     let (mut one, mut other) = (subject.begin(), subject.begin());
     people.insert(&mut one, &person(1, "Bern")).unwrap();
     people.insert(&mut other, &Person { email: "1@example.org".into(), ..person(2, "Rome") }).unwrap();

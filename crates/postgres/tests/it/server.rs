@@ -17,13 +17,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const SHELL: &str = r#"
 set -u
 dir=$1 bin=$2
-run() { if [ "$(id -u)" = 0 ]; then setpriv --reuid postgres --regid postgres --init-groups "$@"; else "$@"; fi; }
+as_postgres() { setpriv --reuid postgres --regid postgres --init-groups "$@"; }
+run() { if [ "$(id -u)" = 0 ]; then as_postgres "$@"; else "$@"; fi; }
 [ "$(id -u)" = 0 ] && chown postgres "$dir"
 cd "$dir"
-run "$bin/initdb" --no-sync --auth trust --username test --pgdata "$dir/data" > "$dir/log" 2>&1 || { cat "$dir/log" >&2; exit 1; }
+run "$bin/initdb" --no-sync --auth trust --username test --pgdata "$dir/data" > "$dir/log" 2>&1 ||
+    { cat "$dir/log" >&2; exit 1; }
 start() {
     run "$bin/pg_ctl" --pgdata "$dir/data" --log "$dir/server.log" --wait --options \
-        "-c listen_addresses= -c unix_socket_directories=$dir -c fsync=off -c max_connections=100" start >> "$dir/log" 2>&1
+        "-c listen_addresses= -c unix_socket_directories=$dir -c fsync=off -c max_connections=100" \
+        start >> "$dir/log" 2>&1
 }
 start || { cat "$dir/log" "$dir/server.log" >&2; exit 1; }
 echo ready
