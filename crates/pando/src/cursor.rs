@@ -2,26 +2,139 @@
 
 use base::Result;
 use std::iter::FusedIterator;
+use std::marker::PhantomData;
 
 pub use store::{Cursor, CursorMut, Span};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Cursor<'_> {}
+    impl Sealed for crate::remote::RemoteCursor<'_> {}
+}
+
+/// A key and a value, borrowed from a cursor; `None` if it is on no record.
+type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
+
+/// A cursor over the records of a span: a [`Cursor`], or a [`RemoteCursor`](crate::remote::RemoteCursor).
+///
+/// [`ReadTables::cursor`](crate::ReadTables::cursor) returns it. The methods are those of [`Cursor`], and cost the
+/// same. The trait cannot be implemented outside of this crate.
+///
+/// ```
+/// use pando::{ReadTables, RecordCursor, Result, Table};
+///
+/// fn last_key(reader: &impl ReadTables, table: &Table) -> Result<Option<Vec<u8>>> {
+///     let mut cursor = reader.cursor(table, ..)?;
+///     Ok(cursor.prev()?.map(|(key, _)| key.to_vec()))
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let db = pando::Database::builder().in_memory()?;
+/// let fruit = db.ensure_table("fruit")?;
+/// db.put(&fruit, "apple", "red")?;
+/// assert_eq!(last_key(&db.snapshot()?, &fruit)?.as_deref(), Some(&b"apple"[..]));
+/// # Ok(())
+/// # }
+/// ```
+pub trait RecordCursor: sealed::Sealed {
+    /// Returns the keys that the cursor was opened for.
+    fn span(&self) -> &Span;
+    /// Returns the key of the current record.
+    fn key(&self) -> Option<&[u8]>;
+    /// Returns the current record; see [`Cursor::current`].
+    fn current(&self) -> Lent<'_>;
+    /// Returns the length of the current value in bytes without reading it.
+    fn value_len(&self) -> Option<u64>;
+    /// Returns the current value; see [`Cursor::value`].
+    fn value(&mut self) -> Result<Option<&[u8]>>;
+    /// Moves to the next record, whose value is read only when needed. Returns whether there is one.
+    fn advance(&mut self) -> Result<bool>;
+    /// Moves to the previous record, whose value is read only when needed. Returns whether there is one.
+    fn retreat(&mut self) -> Result<bool>;
+    /// Moves to the next record and returns it.
+    #[allow(clippy::should_implement_trait)] // It lends, which `Iterator` cannot.
+    fn next(&mut self) -> Result<Lent<'_>>;
+    /// Moves to the previous record and returns it.
+    fn prev(&mut self) -> Result<Lent<'_>>;
+    /// Moves to the first record at or after `key` within the span, and returns it.
+    fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>>;
+    /// Passes records that are in memory to `each`, at most `most`; see [`Cursor::run_on`].
+    fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize>;
+}
+
+/// The methods call the type's own methods by path, so that none can call itself.
+macro_rules! record_cursor {
+    ($type:ty) => {
+        impl RecordCursor for $type {
+            #[inline]
+            fn span(&self) -> &Span {
+                <$type>::span(self)
+            }
+            #[inline]
+            fn key(&self) -> Option<&[u8]> {
+                <$type>::key(self)
+            }
+            #[inline]
+            fn current(&self) -> Lent<'_> {
+                <$type>::current(self)
+            }
+            #[inline]
+            fn value_len(&self) -> Option<u64> {
+                <$type>::value_len(self)
+            }
+            #[inline]
+            fn value(&mut self) -> Result<Option<&[u8]>> {
+                <$type>::value(self)
+            }
+            #[inline]
+            fn advance(&mut self) -> Result<bool> {
+                <$type>::advance(self)
+            }
+            #[inline]
+            fn retreat(&mut self) -> Result<bool> {
+                <$type>::retreat(self)
+            }
+            #[inline]
+            fn next(&mut self) -> Result<Lent<'_>> {
+                <$type>::next(self)
+            }
+            #[inline]
+            fn prev(&mut self) -> Result<Lent<'_>> {
+                <$type>::prev(self)
+            }
+            #[inline]
+            fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
+                <$type>::seek(self, key)
+            }
+            #[inline]
+            fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
+                <$type>::run_on(self, most, each)
+            }
+        }
+    };
+}
+
+record_cursor!(Cursor<'_>);
+record_cursor!(crate::remote::RemoteCursor<'_>);
 
 /// An iterator over copies of records in key order, or in descending order with `.rev()`. You can take from both
 /// ends; they stop where they meet. An error ends the iterator.
 #[derive(Debug)]
 #[must_use = "records are read only as the range is iterated"]
-pub struct Range<'a> {
-    front: Cursor<'a>,
-    back: Cursor<'a>,
+pub struct Range<'a, C = Cursor<'a>> {
+    front: C,
+    back: C,
     done: bool,
+    reader: PhantomData<&'a ()>,
 }
 
 /// A key and its value.
 type Record = (Vec<u8>, Vec<u8>);
 
-impl<'a> Range<'a> {
-    pub(crate) fn new(cursor: impl Fn(Span) -> Result<Cursor<'a>>, span: Span) -> Result<Self> {
+impl<C> Range<'_, C> {
+    pub(crate) fn new(cursor: impl Fn(Span) -> Result<C>, span: Span) -> Result<Self> {
         let (front, back) = (cursor(span.clone())?, cursor(span)?);
-        Ok(Range { front, back, done: false })
+        Ok(Range { front, back, done: false, reader: PhantomData })
     }
 
     /// Returns the record that one end has moved to. An end that found nothing, or met the other, ends both.
@@ -31,7 +144,7 @@ impl<'a> Range<'a> {
     }
 }
 
-impl Iterator for Range<'_> {
+impl<C: RecordCursor> Iterator for Range<'_, C> {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -47,7 +160,7 @@ impl Iterator for Range<'_> {
     }
 }
 
-impl DoubleEndedIterator for Range<'_> {
+impl<C: RecordCursor> DoubleEndedIterator for Range<'_, C> {
     fn next_back(&mut self) -> Option<Self::Item> {
         if self.done {
             return None;
@@ -61,4 +174,4 @@ impl DoubleEndedIterator for Range<'_> {
     }
 }
 
-impl FusedIterator for Range<'_> {}
+impl<C: RecordCursor> FusedIterator for Range<'_, C> {}

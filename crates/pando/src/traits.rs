@@ -7,9 +7,13 @@
 //! Each method only calls the method of the same name of its type, so that a call through a trait costs nothing: calls
 //! are dispatched statically, and no trait object of these traits is possible. The traits are sealed, so that methods
 //! can be added to them.
+//!
+//! A snapshot of the engine and one of a remote store have different cursors. So the cursor is a type of the trait
+//! rather than one type with two cases: a step over a record of the engine is then the same code as without the trait.
 
-use crate::cursor::{Cursor, CursorMut, Range, Span};
+use crate::cursor::{Cursor, Range, RecordCursor, Span};
 use crate::database::TableOptions;
+use crate::remote::{RemoteCursor, RemoteSnapshot, RemoteTransaction};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 use base::Result;
@@ -19,12 +23,15 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for crate::snapshot::Snapshot {}
     impl Sealed for crate::transaction::Transaction {}
+    impl Sealed for crate::remote::RemoteSnapshot {}
+    impl Sealed for crate::remote::RemoteTransaction {}
 }
 
-/// A source of reads from tables: a [`Snapshot`] or a [`Transaction`]. A transaction reads its own writes, too.
+/// A source of reads from tables: a [`Snapshot`] or a [`Transaction`], or those of a [remote](crate::remote) store. A
+/// transaction reads its own writes, too.
 ///
-/// Take `&impl ReadTables` in functions that read. The methods are those of the two types, and cost the same. The
-/// trait cannot be implemented outside of this crate.
+/// Take `&impl ReadTables` in functions that read. The methods are those of the types, and cost the same. The trait
+/// cannot be implemented outside of this crate.
 ///
 /// ```
 /// use pando::{ReadTables, Result, Table};
@@ -50,6 +57,11 @@ mod sealed {
 /// # }
 /// ```
 pub trait ReadTables: sealed::Sealed {
+    /// The cursor over records.
+    type Cursor<'a>: RecordCursor
+    where
+        Self: 'a;
+
     /// Returns a copy of the value of `key`, or `None` if the key does not exist; see [`Snapshot::get`].
     fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>>;
 
@@ -77,19 +89,19 @@ pub trait ReadTables: sealed::Sealed {
     fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>>;
 
     /// Returns copies of the records of `span`, from both ends; see [`Snapshot::range`].
-    fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_>>;
+    fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_, Self::Cursor<'_>>>;
 
     /// Returns the records whose keys begin with `prefix`, in key order.
-    fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_>>;
+    fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_, Self::Cursor<'_>>>;
 
     /// Returns a cursor over `span`, positioned before its first record.
-    fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<Cursor<'_>>;
+    fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<Self::Cursor<'_>>;
 
     /// Returns the table named `name`, or `None` if there is none.
     fn table(&self, name: &str) -> Result<Option<Table>>;
 }
 
-/// A [`Transaction`], through which tables can be read and written.
+/// A [`Transaction`], or that of a [remote](crate::remote) store, through which tables can be read and written.
 ///
 /// Take `&mut impl WriteTables` in functions that change records or tables and leave it to their caller to begin, to
 /// commit and to retry: the trait has none of these. It cannot be implemented outside of this crate.
@@ -128,9 +140,6 @@ pub trait WriteTables: ReadTables {
     /// Deletes all records of `span`; see [`Transaction::delete_range`].
     fn delete_range(&mut self, table: &Table, span: impl Into<Span>) -> Result<()>;
 
-    /// Returns a cursor that can change records; see [`Transaction::cursor_mut`].
-    fn cursor_mut(&mut self, table: &Table, span: impl Into<Span>) -> Result<CursorMut<'_>>;
-
     /// Returns a point that the transaction can be rolled back to; see [`Transaction::savepoint`].
     fn savepoint(&mut self) -> Savepoint;
 
@@ -148,12 +157,17 @@ pub trait WriteTables: ReadTables {
 
     /// Drops a table and everything in it.
     fn drop_table(&mut self, table: &Table) -> Result<()>;
+
+    /// Renames a table and returns a handle with the new name; see [`Transaction::rename_table`].
+    fn rename_table(&mut self, table: &Table, name: &str) -> Result<Table>;
 }
 
 /// The reads call the type's own methods by path, so that none can call itself.
 macro_rules! read_tables {
-    ($type:ty) => {
+    ($type:ty, $cursor:ident) => {
         impl ReadTables for $type {
+            type Cursor<'a> = $cursor<'a>;
+
             #[inline]
             fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
                 <$type>::get(self, table, key)
@@ -195,17 +209,17 @@ macro_rules! read_tables {
             }
 
             #[inline]
-            fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_>> {
+            fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_, $cursor<'_>>> {
                 <$type>::range(self, table, span)
             }
 
             #[inline]
-            fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+            fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_, $cursor<'_>>> {
                 <$type>::prefix(self, table, prefix)
             }
 
             #[inline]
-            fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<Cursor<'_>> {
+            fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<$cursor<'_>> {
                 <$type>::cursor(self, table, span)
             }
 
@@ -217,61 +231,74 @@ macro_rules! read_tables {
     };
 }
 
-read_tables!(Snapshot);
-read_tables!(Transaction);
+read_tables!(Snapshot, Cursor);
+read_tables!(Transaction, Cursor);
+read_tables!(RemoteSnapshot, RemoteCursor);
+read_tables!(RemoteTransaction, RemoteCursor);
 
-impl WriteTables for Transaction {
-    #[inline]
-    fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        Transaction::put(self, table, key, value)
-    }
+macro_rules! write_tables {
+    ($type:ty) => {
+        impl WriteTables for $type {
+            #[inline]
+            fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+                <$type>::put(self, table, key, value)
+            }
 
-    #[inline]
-    fn insert(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        Transaction::insert(self, table, key, value)
-    }
+            #[inline]
+            fn insert(
+                &mut self,
+                table: &Table,
+                key: impl AsRef<[u8]>,
+                value: impl AsRef<[u8]>,
+            ) -> Result<()> {
+                <$type>::insert(self, table, key, value)
+            }
 
-    #[inline]
-    fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
-        Transaction::delete(self, table, key)
-    }
+            #[inline]
+            fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
+                <$type>::delete(self, table, key)
+            }
 
-    #[inline]
-    fn remove(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        Transaction::remove(self, table, key)
-    }
+            #[inline]
+            fn remove(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+                <$type>::remove(self, table, key)
+            }
 
-    #[inline]
-    fn delete_range(&mut self, table: &Table, span: impl Into<Span>) -> Result<()> {
-        Transaction::delete_range(self, table, span)
-    }
+            #[inline]
+            fn delete_range(&mut self, table: &Table, span: impl Into<Span>) -> Result<()> {
+                <$type>::delete_range(self, table, span)
+            }
 
-    #[inline]
-    fn cursor_mut(&mut self, table: &Table, span: impl Into<Span>) -> Result<CursorMut<'_>> {
-        Transaction::cursor_mut(self, table, span)
-    }
+            fn savepoint(&mut self) -> Savepoint {
+                <$type>::savepoint(self)
+            }
 
-    fn savepoint(&mut self) -> Savepoint {
-        Transaction::savepoint(self)
-    }
+            fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+                <$type>::rollback_to(self, savepoint)
+            }
 
-    fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
-        Transaction::rollback_to(self, savepoint)
-    }
+            fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
+                <$type>::release(self, savepoint)
+            }
 
-    fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
-        Transaction::release(self, savepoint)
-    }
+            fn create_table(&mut self, name: &str, options: &TableOptions) -> Result<Table> {
+                <$type>::create_table(self, name, options)
+            }
 
-    fn create_table(&mut self, name: &str, options: &TableOptions) -> Result<Table> {
-        Transaction::create_table(self, name, options)
-    }
+            fn ensure_table(&mut self, name: &str) -> Result<Table> {
+                <$type>::ensure_table(self, name)
+            }
 
-    fn ensure_table(&mut self, name: &str) -> Result<Table> {
-        Transaction::ensure_table(self, name)
-    }
+            fn drop_table(&mut self, table: &Table) -> Result<()> {
+                <$type>::drop_table(self, table)
+            }
 
-    fn drop_table(&mut self, table: &Table) -> Result<()> {
-        Transaction::drop_table(self, table)
-    }
+            fn rename_table(&mut self, table: &Table, name: &str) -> Result<Table> {
+                <$type>::rename_table(self, table, name)
+            }
+        }
+    };
 }
+
+write_tables!(Transaction);
+write_tables!(RemoteTransaction);

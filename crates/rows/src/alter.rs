@@ -6,7 +6,7 @@ use crate::cause::Cause;
 use crate::definition::{Column, Definition, IndexDefinition};
 use crate::schema::Schema;
 use crate::table::{DynamicTable, atomically};
-use pando::{Error, ErrorKind, Result, Table, TableOptions, Transaction};
+use pando::{Error, ErrorKind, ReadTables, Result, Table, TableOptions, WriteTables};
 
 /// The message for an index on a table with a TTL; [`Definition::ttl`] explains it.
 const NO_INDEXES: &str = "a table with a TTL has no indexes";
@@ -17,7 +17,7 @@ impl DynamicTable {
     /// # Errors
     /// `Exists` if there is already a table of this name; `Invalid` with the reason if the definition is not
     /// consistent.
-    pub fn create(tx: &mut Transaction, definition: &Definition) -> Result<Self> {
+    pub fn create(tx: &mut impl WriteTables, definition: &Definition) -> Result<Self> {
         if catalog::find(tx, definition.name())?.is_some() {
             return Err(exists(definition.name()));
         }
@@ -40,7 +40,7 @@ impl DynamicTable {
     }
 
     /// Drops the table and everything in it without reading its rows.
-    pub fn drop(self, tx: &mut Transaction) -> Result<()> {
+    pub fn drop(self, tx: &mut impl WriteTables) -> Result<()> {
         atomically(tx, |tx| {
             self.current(tx)?;
             let schema = &self.inner.schema;
@@ -57,12 +57,12 @@ impl DynamicTable {
     ///
     /// # Errors
     /// `Exists` if there is already a table of this name.
-    pub fn rename(self, tx: &mut Transaction, name: &str) -> Result<Self> {
+    pub fn rename(self, tx: &mut impl WriteTables, name: &str) -> Result<Self> {
         if catalog::find(tx, name)?.is_some() {
             return Err(exists(name));
         }
         let old = self.name().to_owned();
-        let change = |_: &mut Transaction, schema: &mut Schema| {
+        let change = |_: &mut _, schema: &mut Schema| {
             name.clone_into(&mut schema.name);
             Ok(())
         };
@@ -77,7 +77,7 @@ impl DynamicTable {
     ///
     /// # Errors
     /// `Invalid` if the column has no default and is not nullable, or if its name is taken.
-    pub fn add_column(self, tx: &mut Transaction, column: Column) -> Result<Self> {
+    pub fn add_column(self, tx: &mut impl WriteTables, column: Column) -> Result<Self> {
         self.altered(tx, |_, schema| {
             schema.columns.push(Column { added: schema.version, dropped: None, ..column });
             Ok(())
@@ -88,7 +88,7 @@ impl DynamicTable {
     ///
     /// # Errors
     /// `Missing` if there is no column of this name; `Invalid` if it is part of the primary key or of an index.
-    pub fn drop_column(self, tx: &mut Transaction, name: &str) -> Result<Self> {
+    pub fn drop_column(self, tx: &mut impl WriteTables, name: &str) -> Result<Self> {
         self.altered(tx, |_, schema| {
             let version = schema.version;
             live_column(schema, name)?.dropped = Some(version);
@@ -100,7 +100,7 @@ impl DynamicTable {
     ///
     /// # Errors
     /// `Missing` if there is no column of this name; `Invalid` if the new name is taken.
-    pub fn rename_column(self, tx: &mut Transaction, name: &str, new: &str) -> Result<Self> {
+    pub fn rename_column(self, tx: &mut impl WriteTables, name: &str, new: &str) -> Result<Self> {
         self.altered(tx, |_, schema| {
             new.clone_into(&mut live_column(schema, name)?.name);
             let parts = schema.indexes.iter_mut().flat_map(|index| &mut index.parts);
@@ -112,7 +112,7 @@ impl DynamicTable {
     }
 
     /// Sets the note of the table.
-    pub fn set_note(self, tx: &mut Transaction, note: &str) -> Result<Self> {
+    pub fn set_note(self, tx: &mut impl WriteTables, note: &str) -> Result<Self> {
         self.altered(tx, |_, schema| {
             note.clone_into(&mut schema.note);
             Ok(())
@@ -125,7 +125,7 @@ impl DynamicTable {
     /// # Errors
     /// `Exists` with [`Cause::Duplicate`] if the index is unique and two rows have the same values in it; `Invalid`
     /// if its name is taken or one of its parts is not a column.
-    pub fn create_index(self, tx: &mut Transaction, index: IndexDefinition) -> Result<Self> {
+    pub fn create_index(self, tx: &mut impl WriteTables, index: IndexDefinition) -> Result<Self> {
         self.create_index_while(tx, index, || Ok(()))
     }
 
@@ -135,7 +135,7 @@ impl DynamicTable {
     /// As for [`DynamicTable::create_index`], and those of `go_on`. After an error nothing remains of the index.
     pub fn create_index_while(
         self,
-        tx: &mut Transaction,
+        tx: &mut impl WriteTables,
         index: IndexDefinition,
         go_on: impl FnMut() -> Result<()>,
     ) -> Result<Self> {
@@ -150,7 +150,7 @@ impl DynamicTable {
     /// Adds an index that has no entries yet.
     pub(crate) fn declare_index(
         self,
-        tx: &mut Transaction,
+        tx: &mut impl WriteTables,
         index: IndexDefinition,
         building: bool,
     ) -> Result<Self> {
@@ -173,7 +173,7 @@ impl DynamicTable {
     ///
     /// # Errors
     /// `Missing` if there is no index of this name.
-    pub fn drop_index(self, tx: &mut Transaction, name: &str) -> Result<Self> {
+    pub fn drop_index(self, tx: &mut impl WriteTables, name: &str) -> Result<Self> {
         let (table, data) = (self.name().to_owned(), self.index_data(name).cloned());
         self.altered(tx, |tx, schema| {
             let missing = || Error::new(ErrorKind::Missing, format!("table {table:?} has no index {name:?}"));
@@ -185,7 +185,7 @@ impl DynamicTable {
     }
 
     /// Checks that the handle has the newest version of the schema, as the transaction sees it.
-    pub(crate) fn current(&self, tx: &Transaction) -> Result<()> {
+    pub(crate) fn current(&self, tx: &impl ReadTables) -> Result<()> {
         // The version alone is not enough: it may belong to another schema if a transaction made it that was rolled
         // back.
         self.check_handle(tx)?;
@@ -203,10 +203,10 @@ impl DynamicTable {
     }
 
     /// Returns the next version of the schema, which `change` makes from the present one.
-    pub(crate) fn altered(
+    pub(crate) fn altered<W: WriteTables>(
         self,
-        tx: &mut Transaction,
-        change: impl FnOnce(&mut Transaction, &mut Schema) -> Result<()>,
+        tx: &mut W,
+        change: impl FnOnce(&mut W, &mut Schema) -> Result<()>,
     ) -> Result<Self> {
         atomically(tx, |tx| {
             self.current(tx)?;

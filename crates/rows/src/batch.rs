@@ -8,7 +8,7 @@ use crate::key;
 use crate::key::{Parts, Shape};
 use crate::table::{DynamicTable, OpenIndex};
 use crate::value::Value;
-use pando::{Cursor, Error, ReadTables, Result, Snapshot, Span};
+use pando::{Error, ReadTables, RecordCursor, Result, Snapshot, Span};
 use std::ops::Bound;
 
 /// Bounds on the parts of the primary key or of an index: the first parts are equal to values, and the next one lies
@@ -288,7 +288,11 @@ impl BatchScan {
 
     /// Moves to the next record. Its value is read only if it is needed.
     #[inline]
-    fn step<'c>(&self, cursor: &'c mut Cursor<'_>, is_unread: bool) -> Result<Option<(&'c [u8], &'c [u8])>> {
+    fn step<'c>(
+        &self,
+        cursor: &'c mut impl RecordCursor,
+        is_unread: bool,
+    ) -> Result<Option<(&'c [u8], &'c [u8])>> {
         if is_unread {
             let is_there = if self.backwards { cursor.retreat()? } else { cursor.advance()? };
             return Ok(cursor.key().filter(|_| is_there).map(|key| (key, &[][..])));

@@ -24,7 +24,9 @@ use crate::cause::Cause;
 use crate::definition::IndexDefinition;
 use crate::table::{DynamicTable, Entry};
 use crate::value::Value;
-use pando::{Database, Error, ErrorKind, Result, Snapshot, Span, Transaction};
+use pando::{
+    Database, Error, ErrorKind, ReadTables, RecordCursor, Result, Snapshot, Span, Transaction, WriteTables,
+};
 use std::ops::Bound;
 
 /// The number of rows whose entries are made together.
@@ -211,7 +213,7 @@ impl DynamicTable {
     /// Makes the entries of all rows in index number `place`. Calls `go_on` after each chunk.
     pub(crate) fn fill(
         &self,
-        tx: &mut Transaction,
+        tx: &mut impl WriteTables,
         place: usize,
         mut go_on: impl FnMut() -> Result<()>,
     ) -> Result<()> {
@@ -229,7 +231,7 @@ impl DynamicTable {
     /// `Exists` with [`crate::Cause::Duplicate`] if a unique index has the entry for another row.
     fn fill_chunk(
         &self,
-        tx: &mut Transaction,
+        tx: &mut impl WriteTables,
         place: usize,
         after: Option<&[u8]>,
         most: usize,
@@ -258,7 +260,7 @@ impl DynamicTable {
     /// Returns the keys of the next rows, and their entries.
     fn next_entries(
         &self,
-        tx: &Transaction,
+        tx: &impl ReadTables,
         place: usize,
         after: Option<&[u8]>,
         most: usize,

@@ -15,7 +15,7 @@
 use crate::codec;
 use crate::schema::{Index, Schema};
 use base::codec::{Reader, Writer};
-use pando::{Error, ReadTables, Result, Table, Transaction};
+use pando::{Error, ReadTables, RecordCursor, Result, Table, WriteTables};
 
 pub(crate) const NAME: &str = "rows/catalog";
 const NEXT_ID: &[u8] = b"n";
@@ -41,7 +41,7 @@ fn build_key(schema: &Schema, index: &Index) -> Vec<u8> {
 }
 
 /// Returns the catalog's table, and creates it with the first typed table.
-fn made(tx: &mut Transaction) -> Result<Table> {
+fn made(tx: &mut impl WriteTables) -> Result<Table> {
     tx.ensure_table(NAME)
 }
 
@@ -52,7 +52,7 @@ fn existing(reader: &impl ReadTables) -> Result<Table> {
 }
 
 /// Returns an id that no typed table has had.
-pub(crate) fn claim_id(tx: &mut Transaction) -> Result<u32> {
+pub(crate) fn claim_id(tx: &mut impl WriteTables) -> Result<u32> {
     let table = made(tx)?;
     let next = tx.get_with(&table, NEXT_ID, |bytes| {
         let mut reader = Reader::new(bytes);
@@ -119,23 +119,23 @@ pub(crate) fn all(reader: &impl ReadTables) -> Result<Vec<Schema>> {
     names(reader)?.into_iter().map(schema).collect()
 }
 
-pub(crate) fn put(tx: &mut Transaction, schema: &Schema) -> Result<()> {
+pub(crate) fn put(tx: &mut impl WriteTables, schema: &Schema) -> Result<()> {
     let table = made(tx)?;
     tx.put(&table, &schema_key(&schema.name), &codec::encode(schema))
 }
 
-pub(crate) fn delete(tx: &mut Transaction, name: &str) -> Result<()> {
+pub(crate) fn delete(tx: &mut impl WriteTables, name: &str) -> Result<()> {
     let table = existing(tx)?;
     tx.delete(&table, &schema_key(name))
 }
 
 /// Returns how far an index has been built: the key of the last row that is in it.
-pub(crate) fn built_through(tx: &Transaction, schema: &Schema, index: &Index) -> Result<Option<Vec<u8>>> {
+pub(crate) fn built_through(tx: &impl ReadTables, schema: &Schema, index: &Index) -> Result<Option<Vec<u8>>> {
     tx.get(&existing(tx)?, &build_key(schema, index))
 }
 
 pub(crate) fn set_built_through(
-    tx: &mut Transaction,
+    tx: &mut impl WriteTables,
     schema: &Schema,
     index: &Index,
     key: Option<&[u8]>,

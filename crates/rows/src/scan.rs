@@ -2,7 +2,7 @@
 
 use crate::table::{DynamicRow, DynamicTable, OpenIndex};
 use crate::value::Value;
-use pando::{Cursor, ReadTables, Result, Span};
+use pando::{ReadTables, RecordCursor, Result, Span};
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Bound;
@@ -210,9 +210,9 @@ pub struct Scan<'r, R: ReadTables> {
     table: DynamicTable,
     reader: &'r R,
     /// The end that `next` takes from.
-    near: Cursor<'r>,
+    near: R::Cursor<'r>,
     /// The other end, after its first use.
-    far: Option<Cursor<'r>>,
+    far: Option<R::Cursor<'r>>,
     index: Option<usize>,
     backwards: bool,
     /// Whether an end has found nothing, or has met the other end.
@@ -241,7 +241,7 @@ impl<'r, R: ReadTables> Scan<'r, R> {
         let Scan { table, reader, near, far: other, index, backwards, is_over } = self;
         let (cursor, limit) = match other {
             Some(other) if far => (other, near.key()),
-            other => (near, other.as_ref().and_then(Cursor::key)),
+            other => (near, other.as_ref().and_then(R::Cursor::key)),
         };
         let forward = far == *backwards;
         let is_left = |key: &[u8]| limit.is_none_or(|limit| if forward { key < limit } else { key > limit });
@@ -260,7 +260,7 @@ impl<'r, R: ReadTables> Scan<'r, R> {
     }
 
     #[cold]
-    fn open_far(&self) -> Result<Cursor<'r>> {
+    fn open_far(&self) -> Result<R::Cursor<'r>> {
         let inner = &self.table.inner;
         let source = self.index.map_or(&inner.data, |place| &inner.indexes[place].table);
         let cursor = self.reader.cursor(source, self.near.span().clone());

@@ -16,7 +16,7 @@ use crate::part_position::PartPosition;
 use crate::row::{self, Layout};
 use crate::schema::{Index, Schema};
 use crate::value::Value;
-use pando::{Error, ErrorKind, ReadTables, Result, Table, Transaction};
+use pando::{Error, ErrorKind, ReadTables, Result, Table, WriteTables};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -463,10 +463,7 @@ fn positions(count: usize, parts: &[(usize, Shape)]) -> Vec<Option<PartPosition>
 }
 
 /// Runs `work`. If it fails, its writes are undone and the rest of the transaction stays as it was.
-pub(crate) fn atomically<T>(
-    tx: &mut Transaction,
-    work: impl FnOnce(&mut Transaction) -> Result<T>,
-) -> Result<T> {
+pub(crate) fn atomically<W: WriteTables, T>(tx: &mut W, work: impl FnOnce(&mut W) -> Result<T>) -> Result<T> {
     let savepoint = tx.savepoint();
     let done = work(tx);
     if done.is_err() {

@@ -9,7 +9,7 @@ use crate::scan::{KeyRange, Scan};
 use crate::schema::Schema;
 use crate::table::DynamicTable;
 use crate::value::Value;
-use pando::{Database, Error, ErrorKind, ReadTables, Result, Transaction};
+use pando::{Database, Error, ErrorKind, ReadTables, Result, WriteTables};
 use std::fmt;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
@@ -167,7 +167,7 @@ impl<R: Row> Table<R> {
     ///
     /// # Errors
     /// `Exists` if there is already a table of this name.
-    pub fn create(tx: &mut Transaction) -> Result<Self> {
+    pub fn create(tx: &mut impl WriteTables) -> Result<Self> {
         Self::new(DynamicTable::create(tx, &R::definition())?)
     }
 
@@ -182,27 +182,27 @@ impl<R: Row> Table<R> {
     }
 
     /// Inserts a row whose primary key must not exist; see [`DynamicTable::insert`].
-    pub fn insert(&self, tx: &mut Transaction, row: &R) -> Result<()> {
+    pub fn insert(&self, tx: &mut impl WriteTables, row: &R) -> Result<()> {
         self.write(tx, |table, tx| table.insert(tx, row))
     }
 
     /// Puts a row, whether or not its primary key exists; see [`DynamicTable::upsert`].
-    pub fn upsert(&self, tx: &mut Transaction, row: &R) -> Result<()> {
+    pub fn upsert(&self, tx: &mut impl WriteTables, row: &R) -> Result<()> {
         self.write(tx, |table, tx| table.upsert(tx, row))
     }
 
     /// Replaces the row with the same primary key. Returns whether there was one; if not, nothing is written.
-    pub fn update(&self, tx: &mut Transaction, row: &R) -> Result<bool> {
+    pub fn update(&self, tx: &mut impl WriteTables, row: &R) -> Result<bool> {
         self.write(tx, |table, tx| table.update(tx, row))
     }
 
     /// Deletes the row at a primary key. Returns whether there was one.
-    pub fn delete(&self, tx: &mut Transaction, key: R::Key<'_>) -> Result<bool> {
+    pub fn delete(&self, tx: &mut impl WriteTables, key: R::Key<'_>) -> Result<bool> {
         self.write(tx, |table, tx| key.with(|key| table.delete(tx, key)))
     }
 
     /// Deletes the row at a primary key and returns it.
-    pub fn remove(&self, tx: &mut Transaction, key: R::Key<'_>) -> Result<Option<R>> {
+    pub fn remove(&self, tx: &mut impl WriteTables, key: R::Key<'_>) -> Result<Option<R>> {
         let removed = self.write(tx, |table, tx| key.with(|key| table.remove(tx, key)))?;
         removed.map(R::from_values).transpose()
     }
@@ -313,10 +313,10 @@ impl<R: Row> Table<R> {
     }
 
     #[inline]
-    fn write<T>(
+    fn write<W: WriteTables, T>(
         &self,
-        tx: &mut Transaction,
-        work: impl Fn(&DynamicTable, &mut Transaction) -> Result<T>,
+        tx: &mut W,
+        work: impl Fn(&DynamicTable, &mut W) -> Result<T>,
     ) -> Result<T> {
         match work(&self.opened, tx) {
             Err(error) if is_changed(&error) => work(&self.renewed(tx)?, tx),

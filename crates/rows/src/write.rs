@@ -5,7 +5,7 @@ use crate::columns::Columns;
 use crate::scan::KeyRange;
 use crate::table::{DynamicTable, Entry, OpenIndex, atomically};
 use crate::value::Value;
-use pando::{ErrorKind, Result, Span, Transaction};
+use pando::{ErrorKind, ReadTables, RecordCursor, Result, Span, WriteTables};
 use std::cell::Cell;
 use std::ops::Bound;
 
@@ -50,12 +50,12 @@ impl DynamicTable {
     /// # Errors
     /// `Exists` with [`Cause::Duplicate`] if the key, or the values in a unique index, exist; `Invalid` with a
     /// [`Cause`] for wrong types, nulls and keys that are too long. The transaction stays as it was before.
-    pub fn insert(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized)) -> Result<()> {
+    pub fn insert<W: WriteTables>(&self, tx: &mut W, row: &(impl Columns + ?Sized)) -> Result<()> {
         self.check_row(row)?;
         let mut record = Record::take();
         self.push_key(&mut record.key, row)?;
         self.push_row(&mut record.value, row);
-        let insert = |tx: &mut Transaction| match tx.insert(&self.inner.data, &record.key, &record.value) {
+        let insert = |tx: &mut W| match tx.insert(&self.inner.data, &record.key, &record.value) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::Exists => Err(self.duplicate(None, row)),
             Err(error) => Err(self.with_table(error, None)),
@@ -76,7 +76,7 @@ impl DynamicTable {
     ///
     /// # Errors
     /// As for [`DynamicTable::insert`], except for a row at the same primary key.
-    pub fn upsert(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized)) -> Result<()> {
+    pub fn upsert(&self, tx: &mut impl WriteTables, row: &(impl Columns + ?Sized)) -> Result<()> {
         self.check_row(row)?;
         let key = self.key_of(row)?;
         if self.inner.indexes.is_empty() {
@@ -97,7 +97,7 @@ impl DynamicTable {
     ///
     /// # Errors
     /// As for [`DynamicTable::upsert`].
-    pub fn update(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized)) -> Result<bool> {
+    pub fn update(&self, tx: &mut impl WriteTables, row: &(impl Columns + ?Sized)) -> Result<bool> {
         self.check_row(row)?;
         let key = self.key_of(row)?;
         atomically(tx, |tx| self.overwrite(tx, &key, row))
@@ -109,7 +109,7 @@ impl DynamicTable {
     /// As for [`DynamicTable::insert`].
     pub fn replace(
         &self,
-        tx: &mut Transaction,
+        tx: &mut impl WriteTables,
         key: &[Value<'_>],
         row: &(impl Columns + ?Sized),
     ) -> Result<bool> {
@@ -122,7 +122,7 @@ impl DynamicTable {
     /// As for [`DynamicTable::insert`].
     pub fn replace_at(
         &self,
-        tx: &mut Transaction,
+        tx: &mut impl WriteTables,
         key: &[u8],
         row: &(impl Columns + ?Sized),
     ) -> Result<bool> {
@@ -141,17 +141,17 @@ impl DynamicTable {
     }
 
     /// Deletes the row at `key`. Returns whether there was one.
-    pub fn delete(&self, tx: &mut Transaction, key: &[Value<'_>]) -> Result<bool> {
+    pub fn delete(&self, tx: &mut impl WriteTables, key: &[Value<'_>]) -> Result<bool> {
         self.delete_at(tx, &self.key_bytes(key)?)
     }
 
     /// Does what [`DynamicTable::delete`] does, for the row at an encoded key ([`crate::BatchScan::key`]).
-    pub fn delete_at(&self, tx: &mut Transaction, key: &[u8]) -> Result<bool> {
+    pub fn delete_at(&self, tx: &mut impl WriteTables, key: &[u8]) -> Result<bool> {
         atomically(tx, |tx| self.remove_bytes(tx, key).map(|removed| removed.is_some()))
     }
 
     /// Deletes the row at `key` and returns it.
-    pub fn remove(&self, tx: &mut Transaction, key: &[Value<'_>]) -> Result<Option<crate::DynamicRow>> {
+    pub fn remove(&self, tx: &mut impl WriteTables, key: &[Value<'_>]) -> Result<Option<crate::DynamicRow>> {
         let key = self.key_bytes(key)?;
         let removed = atomically(tx, |tx| self.remove_bytes(tx, &key))?;
         let own = |bytes: Vec<u8>| {
@@ -161,7 +161,7 @@ impl DynamicTable {
     }
 
     /// Deletes all rows without reading them.
-    pub fn clear(&self, tx: &mut Transaction) -> Result<()> {
+    pub fn clear(&self, tx: &mut impl WriteTables) -> Result<()> {
         atomically(tx, |tx| {
             tx.delete_range(&self.inner.data, ..).map_err(|error| self.with_table(error, None))?;
             self.inner.indexes.iter().try_for_each(|open| tx.delete_range(&open.table, ..))
@@ -170,7 +170,7 @@ impl DynamicTable {
 
     /// Deletes the rows of a range of the primary key. Without indexes the rows are not read, and the cost does not
     /// depend on their number; with indexes they are deleted one by one.
-    pub fn delete_range(&self, tx: &mut Transaction, range: &KeyRange<'_>) -> Result<()> {
+    pub fn delete_range(&self, tx: &mut impl WriteTables, range: &KeyRange<'_>) -> Result<()> {
         let span = range.span(self, None)?;
         if self.inner.indexes.is_empty() {
             return tx.delete_range(&self.inner.data, span).map_err(|error| self.with_table(error, None));
@@ -183,13 +183,15 @@ impl DynamicTable {
                 let Some(last) = keys.last() else { return Ok(()) };
                 // The next round begins at the next possible key.
                 start = [&last[..], &[0]].concat();
-                keys.iter().try_for_each(|key| self.remove_bytes(tx, key).map(drop))?;
+                for key in &keys {
+                    self.remove_bytes(tx, key)?;
+                }
             }
         })
     }
 
     /// Returns the keys of the first rows of `span`: at most as many as one round collects.
-    fn first_keys(&self, tx: &Transaction, span: Span) -> Result<Vec<Vec<u8>>> {
+    fn first_keys(&self, tx: &impl ReadTables, span: Span) -> Result<Vec<Vec<u8>>> {
         let mut keys = Vec::new();
         let mut cursor = tx.cursor(&self.inner.data, span).map_err(|error| self.with_table(error, None))?;
         while keys.len() < GATHERED_KEYS && cursor.advance()? {
@@ -198,7 +200,7 @@ impl DynamicTable {
         Ok(keys)
     }
 
-    fn remove_bytes(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn remove_bytes(&self, tx: &mut impl WriteTables, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let removed = tx.remove(&self.inner.data, key).map_err(|error| self.with_table(error, None))?;
         if let Some(bytes) = &removed
             && !self.inner.indexes.is_empty()
@@ -212,7 +214,12 @@ impl DynamicTable {
     }
 
     /// Sets the row at `key`. If it exists, its entries are replaced.
-    fn overwrite(&self, tx: &mut Transaction, key: &[u8], row: &(impl Columns + ?Sized)) -> Result<bool> {
+    fn overwrite(
+        &self,
+        tx: &mut impl WriteTables,
+        key: &[u8],
+        row: &(impl Columns + ?Sized),
+    ) -> Result<bool> {
         let data = &self.inner.data;
         let Some(old) = tx.get(data, key).map_err(|error| self.with_table(error, None))? else {
             return Ok(false);
@@ -233,7 +240,7 @@ impl DynamicTable {
     }
 
     /// Puts a row's entries into all indexes.
-    fn enter(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized), key: &[u8]) -> Result<()> {
+    fn enter(&self, tx: &mut impl WriteTables, row: &(impl Columns + ?Sized), key: &[u8]) -> Result<()> {
         for open in &self.inner.indexes {
             let entry = self.entry(open, row, key)?;
             self.enter_one(tx, open, row, &entry)?;
@@ -243,7 +250,7 @@ impl DynamicTable {
 
     /// Removes a row's entry. While a unique index is being built, the entry may be missing and another row's entry may
     /// be in its place; that one stays.
-    fn leave(&self, tx: &mut Transaction, open: &OpenIndex, entry: &Entry) -> Result<()> {
+    fn leave(&self, tx: &mut impl WriteTables, open: &OpenIndex, entry: &Entry) -> Result<()> {
         let may_be_others = open.index.building && !entry.value.is_empty();
         if may_be_others && tx.get(&open.table, &entry.key)?.as_deref() != Some(&entry.value[..]) {
             return Ok(());
@@ -254,7 +261,7 @@ impl DynamicTable {
     /// Puts an entry. If it is an entry of a unique index without a null, it must not exist.
     fn enter_one(
         &self,
-        tx: &mut Transaction,
+        tx: &mut impl WriteTables,
         open: &OpenIndex,
         row: &(impl Columns + ?Sized),
         entry: &Entry,

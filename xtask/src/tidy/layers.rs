@@ -23,6 +23,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("rows", 6),
     ("profile", 6),
     ("ship", 6),
+    ("postgres", 7),
     ("arrow", 7),
     ("sql", 7),
     ("resp", 7),

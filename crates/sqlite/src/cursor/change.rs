@@ -5,7 +5,7 @@ use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::key;
 use crate::state::read;
 use crate::sys::{Row, place};
-use pando::{ErrorKind, ReadTables, Table};
+use pando::{ErrorKind, ReadTables, RecordCursor, Table};
 
 impl Cursor<'_> {
     /// Puts a row, with so many zeros after it. The cursor is on it then.

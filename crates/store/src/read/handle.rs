@@ -45,6 +45,12 @@ impl Table {
         Table::new(store, name, row, CommitTs(0))
     }
 
+    /// Returns a handle that a look-up has to confirm.
+    pub(crate) fn made(database: DatabaseId, name: &str, row: TableRow) -> Self {
+        let (known_at, is_undone) = (AtomicU64::new(0), AtomicBool::new(false));
+        Table { inner: Arc::new(Inner { database, name: name.to_owned(), row, known_at, is_undone }) }
+    }
+
     /// Marks the handle as undone by its own transaction.
     pub(crate) fn undo(&self) {
         // Relaxed: no other data is read because of it.
@@ -152,7 +158,11 @@ impl Table {
     }
 
     fn check_database(&self, store: &Store) -> Result<()> {
-        if self.inner.database == store.database {
+        self.check_database_id(store.database)
+    }
+
+    pub(crate) fn check_database_id(&self, database: DatabaseId) -> Result<()> {
+        if self.inner.database == database {
             return Ok(());
         }
         Err(Error::invalid(format!("table {:?} belongs to another database", self.name())))
@@ -160,7 +170,7 @@ impl Table {
 
     /// Checks the row. The handle is stale if the table got a TTL after it was opened, because its bytes then mean
     /// something else.
-    fn check_row(&self, row: Option<&[u8]>) -> Result<TableRow> {
+    pub(crate) fn check_row(&self, row: Option<&[u8]>) -> Result<TableRow> {
         let found = row.map(|row| TableRow::decode(self.name().as_bytes(), row)).transpose()?;
         let is_same =
             |found: &TableRow| found.id == self.id() && found.ttl.is_some() == self.inner.row.ttl.is_some();

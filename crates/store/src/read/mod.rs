@@ -16,3 +16,4 @@ pub(crate) mod value_reader;
 pub(crate) mod resident;
 pub(crate) mod shortcut;
 pub(crate) mod recorder;
+mod elsewhere;

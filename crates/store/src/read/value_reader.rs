@@ -81,6 +81,11 @@ impl ValueReader {
         Ok(ValueReader { source, len_bytes, position: 0 })
     }
 
+    /// Creates a reader of bytes that are in memory.
+    pub(crate) fn in_memory(bytes: Vec<u8>) -> Self {
+        ValueReader { len_bytes: bytes.len() as u64, source: Source::Bytes(bytes), position: 0 }
+    }
+
     /// Returns the length of the value in bytes.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes

@@ -104,7 +104,7 @@ impl Ttl {
     }
 
     /// Returns the oldest date that has not expired: an entry lives as long as its age is less than the TTL.
-    fn oldest_ms(self, now_ms: u64) -> u64 {
+    pub fn oldest_ms(self, now_ms: u64) -> u64 {
         now_ms.saturating_add(1).saturating_sub(self.ms).max(self.floor_ms)
     }
 }

@@ -1,0 +1,191 @@
+//! A database in a remote store.
+
+use crate::database::TableOptions;
+use crate::remote::reads::Reads;
+use crate::remote::seam::{Failure, Limits, Mode, Store, Token};
+use crate::remote::snapshot::RemoteSnapshot;
+use crate::remote::transaction::RemoteTransaction;
+use base::env::Random;
+use base::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use store::Table;
+use txn::Isolation;
+
+/// The number of attempts of [`RemoteDatabase::write`].
+const ATTEMPTS: u32 = 16;
+/// The longest pause before another attempt, in microseconds. Sixteen attempts pause for at most half a second.
+const LONGEST_PAUSE_US: u64 = 64_000;
+
+/// A database in a remote store. A clone is another handle on the same connections. It is `Send` and `Sync`.
+///
+/// All calls block their thread until the store has responded.
+///
+/// ```no_run
+/// # fn open() -> pando::Result<pando::remote::RemoteDatabase> { unimplemented!() }
+/// # fn main() -> pando::Result<()> {
+/// let db = open()?;    // by an adapter, such as `pando_postgres::open`
+/// let fruit = db.ensure_table("fruit")?;
+/// db.write(|tx| tx.put(&fruit, "apple", "red"))?;
+/// assert_eq!(db.get(&fruit, "apple")?.as_deref(), Some(&b"red"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct RemoteDatabase {
+    store: Arc<dyn Store>,
+}
+
+impl RemoteDatabase {
+    /// Returns a database over `store`. Adapters call it.
+    pub fn over(store: Arc<dyn Store>) -> Self {
+        RemoteDatabase { store }
+    }
+
+    /// Returns the largest keys, values and transactions that the store takes.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.store.limits()
+    }
+
+    /// Returns the id of the database, which was chosen at random when it was created.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.store.id()
+    }
+
+    /// Returns a snapshot. It takes no round trip; the first read decides which state it sees.
+    pub fn snapshot(&self) -> RemoteSnapshot {
+        RemoteSnapshot::new(&self.store)
+    }
+
+    /// Begins a serializable transaction. It takes no round trip; the first read decides which state it sees.
+    pub fn begin(&self) -> RemoteTransaction {
+        self.begin_with(Isolation::Serializable)
+    }
+
+    /// Begins a transaction with this isolation.
+    pub fn begin_with(&self, isolation: Isolation) -> RemoteTransaction {
+        RemoteTransaction::begin(&self.store, isolation)
+    }
+
+    /// Runs `work` in a serializable transaction and commits it. It tries again after a conflict, and after a lost
+    /// connection if it is certain that nothing was written: at most 16 times, with random pauses of up to 64 ms.
+    ///
+    /// `work` can run several times, so its effects outside the transaction must be safe to repeat.
+    ///
+    /// # Errors
+    /// The error of `work` or of the commit. A conflict is returned only if the last attempt had one, too.
+    pub fn write<T>(&self, work: impl FnMut(&mut RemoteTransaction) -> Result<T>) -> Result<T> {
+        self.write_with(Isolation::Serializable, work)
+    }
+
+    /// Does what [`RemoteDatabase::write`] does, in transactions with this isolation.
+    ///
+    /// # Errors
+    /// As for [`RemoteDatabase::write`].
+    pub fn write_with<T>(
+        &self,
+        isolation: Isolation,
+        mut work: impl FnMut(&mut RemoteTransaction) -> Result<T>,
+    ) -> Result<T> {
+        for attempt in 1..ATTEMPTS {
+            let mut tx = self.begin_with(isolation);
+            match work(&mut tx) {
+                Err(error) if error.is_retryable() => {}
+                Err(error) => return Err(error),
+                Ok(result) => match tx.try_commit() {
+                    Ok(()) => return Ok(result),
+                    Err(Failure::NotCommitted(_)) => {}
+                    Err(Failure::Refused(error)) if error.is_retryable() => {}
+                    Err(failure) => return Err(failure.into()),
+                },
+            }
+            let most_us = (100 << attempt).min(LONGEST_PAUSE_US);
+            thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));
+        }
+        let mut tx = self.begin_with(isolation);
+        let result = work(&mut tx)?;
+        tx.commit()?;
+        Ok(result)
+    }
+
+    /// Returns the value of `key` in one round trip. `None` if the key does not exist.
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut found = self.multi_get(table, &[key.as_ref()])?;
+        Ok(found.pop().flatten())
+    }
+
+    /// Returns the values of many keys, in the order of `keys`, in one round trip.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
+        // The time of a table with a TTL is another round trip, in a transaction.
+        let mode = if table.ttl().is_some() { Mode::Snapshot } else { Mode::Single };
+        Reads::new(&self.store, mode).get_many(table, &keys)
+    }
+
+    /// Sets `key` to `value` in a transaction of its own, in one round trip.
+    pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|tx| tx.put(table, key.as_ref(), value.as_ref()))
+    }
+
+    /// Deletes `key` in a transaction of its own. It is not an error if the key does not exist.
+    pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|tx| tx.delete(table, key.as_ref()))
+    }
+
+    /// Returns the table named `name`, or `None` if there is none.
+    pub fn table(&self, name: &str) -> Result<Option<Table>> {
+        self.snapshot().table(name)
+    }
+
+    /// Creates a table with these options, in a transaction of its own.
+    ///
+    /// # Errors
+    /// As for [`RemoteTransaction::create_table`].
+    pub fn create_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
+        self.write(|tx| tx.create_table(name, options))
+    }
+
+    /// Returns the table named `name`, and creates it with the default options if it does not exist.
+    ///
+    /// # Errors
+    /// As for [`RemoteTransaction::ensure_table`].
+    pub fn ensure_table(&self, name: &str) -> Result<Table> {
+        match self.table(name)? {
+            Some(table) => Ok(table),
+            None => self.write(|tx| tx.ensure_table(name)),
+        }
+    }
+
+    /// Drops the table named `name` and everything in it.
+    ///
+    /// # Errors
+    /// `Missing` if there is no table of this name.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.write(|tx| match tx.table(name)? {
+            Some(table) => tx.drop_table(&table),
+            None => Err(Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))),
+        })
+    }
+
+    /// Returns all tables, ordered by name.
+    pub fn tables(&self) -> Result<Vec<Table>> {
+        self.snapshot().tables()
+    }
+
+    /// Finds out whether a commit happened whose error was `Indeterminate`: the message has the token. If it has not
+    /// happened yet, it never will. Returns whether it did.
+    ///
+    /// # Errors
+    /// `Io` if the store cannot be reached; `TooOld` if it may have forgotten the token.
+    pub fn outcome(&self, token: Token) -> Result<bool> {
+        self.store.outcome(token)
+    }
+
+    /// Closes the connections that no snapshot or transaction uses. Later calls fail with `Closed`.
+    pub fn close(&self) {
+        self.store.close();
+    }
+}

@@ -1,0 +1,26 @@
+//! Tables in a store that is not this engine: a database in other processes, usually on several machines.
+//!
+//! [`RemoteDatabase`] has the calls of [`Database`](crate::Database) that such a store can serve. Its snapshots and
+//! transactions implement [`ReadTables`](crate::ReadTables) and [`WriteTables`](crate::WriteTables), so a function that
+//! takes these works on either, and so do typed rows. An adapter opens it: the crate `pando-db-postgres` for PostgreSQL
+//! and products that speak its protocol. `docs/distributed.md` says when to move, and what changes.
+//!
+//! In the code, each module uses those before it: `seam` (the two traits of an adapter), `capability` (what is
+//! refused), `reads`, `cursor`, `snapshot`, `transaction` and `tables`, `database`.
+//! The reasons are in docs/decisions/0044-remote-stores-behind-two-traits.md.
+
+mod seam;
+mod capability;
+mod reads;
+mod cursor;
+mod snapshot;
+mod transaction;
+mod tables;
+mod database;
+
+pub use capability::{Capability, Unsupported};
+pub use cursor::RemoteCursor;
+pub use database::RemoteDatabase;
+pub use seam::{Commit, Failure, Limits, Mode, Order, Page, Put, Session, Store, Token};
+pub use snapshot::RemoteSnapshot;
+pub use transaction::RemoteTransaction;

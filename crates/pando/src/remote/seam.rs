@@ -1,0 +1,203 @@
+//! The two traits that an adapter of a remote store implements, and what they pass.
+//!
+//! 1. A store keeps records: (table id, key) to value. What a table, a savepoint or an entry with a TTL is, it does not
+//!    know. The catalog is a table of such records.
+//! 2. A session is one transaction of the store. Its reads see one state, and its commit succeeds only if the reads and
+//!    the writes could have happened at one moment among all commits ([`Mode::Write`]). The store has seen the reads,
+//!    so the commit does not repeat them.
+//! 3. Writes arrive once, with the commit. Until then they are with the client.
+//! 4. A commit whose response was lost is neither assumed nor repeated: the adapter finds out, or says that it could
+//!    not ([`Failure::Unknown`]).
+
+use base::{DatabaseId, Error, Result, Span, TableId};
+use std::fmt;
+
+/// A store of records in another process, usually on other machines.
+pub trait Store: fmt::Debug + Send + Sync {
+    /// Returns the name of the product, for messages.
+    fn name(&self) -> &'static str;
+
+    /// Returns the id of the database, which was chosen at random when it was created.
+    fn id(&self) -> u64;
+
+    /// Returns the largest sizes that the store takes.
+    fn limits(&self) -> Limits;
+
+    /// Returns a session. It uses no connection before its first call.
+    fn session(&self, mode: Mode) -> Box<dyn Session>;
+
+    /// Finds out whether the commit with this token happened, and makes certain that it does not happen later if it has
+    /// not yet. Returns whether it did.
+    ///
+    /// # Errors
+    /// `Io` if the store cannot be reached; `TooOld` if the store may have forgotten the token.
+    fn outcome(&self, token: Token) -> Result<bool>;
+
+    /// Closes the connections that no session uses. Later calls fail with `Closed`.
+    fn close(&self);
+}
+
+/// One transaction of a store. Dropping it ends the transaction, without effect unless it was committed.
+pub trait Session: fmt::Debug + Send {
+    /// Returns the values of these records, in this order, in one round trip.
+    ///
+    /// # Errors
+    /// `Conflict` if no serial order explains what was read so far; `SnapshotTooOld` if the store has ended the
+    /// transaction; `Io` if the connection is lost.
+    fn get_many(&mut self, keys: &[(TableId, &[u8])]) -> Result<Vec<Option<Vec<u8>>>>;
+
+    /// Returns records of a span, at most `most`, from its beginning in this order, in one round trip. The store may
+    /// end the page earlier, so that it does not grow large.
+    ///
+    /// # Errors
+    /// As for [`Session::get_many`].
+    fn fetch(&mut self, table: TableId, span: &Span, order: Order, most: usize) -> Result<Page>;
+
+    /// Returns the time of the transaction by the store's clock, in milliseconds since 1970. It stays the same.
+    ///
+    /// # Errors
+    /// As for [`Session::get_many`].
+    fn time_ms(&mut self) -> Result<u64>;
+
+    /// Commits the transaction with these writes, and ends the session.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), Failure>;
+}
+
+/// The kind of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Reads that all see one state, which some serial order of all commits has.
+    Snapshot,
+    /// A single read, without a transaction around it.
+    Single,
+    /// Reads and writes, serializable.
+    Write,
+    /// Reads and writes under snapshot isolation: only writes of the same record conflict.
+    WriteOverSnapshot,
+}
+
+/// The largest sizes that a store takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The longest key in bytes.
+    pub max_key_bytes: usize,
+    /// The longest value in bytes.
+    pub max_value_bytes: usize,
+    /// The most that the writes of a transaction take in the client's memory, in bytes.
+    pub max_transaction_bytes: usize,
+}
+
+impl Limits {
+    /// Returns these limits, in bytes.
+    #[must_use]
+    pub fn new(max_key_bytes: usize, max_value_bytes: usize, max_transaction_bytes: usize) -> Self {
+        Limits { max_key_bytes, max_value_bytes, max_transaction_bytes }
+    }
+}
+
+/// The order in which records are fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Ascending keys.
+    Forward,
+    /// Descending keys.
+    Backward,
+}
+
+/// Records of a span, next to each other.
+#[derive(Debug)]
+pub struct Page {
+    /// The keys and values.
+    pub records: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether the span has no record after these. A page without records is the last.
+    pub is_last: bool,
+}
+
+/// A table, the first key to delete, and the first one to keep.
+type RangeDelete<'a> = (TableId, &'a [u8], Option<&'a [u8]>);
+
+/// The writes of a transaction, each list in ascending order of tables and keys.
+#[derive(Debug, Default)]
+pub struct Commit<'a> {
+    /// The records that must have exactly these values, and that the session did not read.
+    pub checks: Vec<(TableId, &'a [u8], &'a [u8])>,
+    /// The ranges to delete before anything else is written: table, start, and end if there is one.
+    pub ranges: Vec<RangeDelete<'a>>,
+    /// The records to set.
+    pub puts: Vec<Put<'a>>,
+    /// The records to delete. No record is in this list and in `puts`.
+    pub deletes: Vec<(TableId, &'a [u8])>,
+}
+
+impl Commit<'_> {
+    /// Returns whether nothing is written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty() && self.puts.is_empty() && self.deletes.is_empty()
+    }
+}
+
+/// A record to set.
+#[derive(Clone, Copy, Debug)]
+pub struct Put<'a> {
+    /// The table of the record.
+    pub table: TableId,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+    /// Whether the store puts the time of the transaction before the value: 8 bytes, big-endian, in milliseconds since
+    /// 1970 by the clock that [`Session::time_ms`] reads.
+    pub is_dated: bool,
+}
+
+/// The reason why a commit failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// A record of [`Commit::checks`] has another value. Nothing was written.
+    Unmet,
+    /// The connection was lost, and it is certain that nothing was or will be written.
+    NotCommitted(Error),
+    /// The connection was lost, and the store could not be asked whether it committed. [`Store::outcome`] finds out.
+    Unknown(Token, Error),
+    /// Nothing was written, for this reason; `Conflict` if the transaction should run again.
+    Refused(Error),
+}
+
+/// The name of a commit, which is stored with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token(pub [u8; 16]);
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::str::FromStr for Token {
+    type Err = Error;
+
+    /// ```
+    /// use pando::remote::Token;
+    /// let token: Token = "000102030405060708090a0b0c0d0e0f".parse()?;
+    /// assert_eq!(token.to_string(), "000102030405060708090a0b0c0d0e0f");
+    /// assert!("00".parse::<Token>().is_err());
+    /// # pando::Result::Ok(())
+    /// ```
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = || Error::invalid(format!("a token has 32 hexadecimal digits, not {text:?}"));
+        if text.len() != 32 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(bad());
+        }
+        Ok(Token(u128::from_str_radix(text, 16).map_err(|_| bad())?.to_be_bytes()))
+    }
+}
+
+/// Returns the id of a store as table handles have it.
+pub(super) fn id_of(store: &dyn Store) -> DatabaseId {
+    DatabaseId(store.id())
+}

@@ -1,0 +1,114 @@
+//! Reads of one state of a remote store.
+
+use crate::cursor::{Range, Span};
+use crate::remote::cursor::RemoteCursor;
+use crate::remote::reads::Reads;
+use crate::remote::seam::{Mode, Order, Store};
+use base::{Result, TableId};
+use std::sync::Arc;
+use store::{Table, ValueReader, ValueRef};
+
+/// Reads that all see one state of a remote store. It is `Send`, but not `Sync`.
+///
+/// The state is that of the first read. It holds one connection from then on, until it is dropped: keep it for a
+/// moment, as the store keeps old versions for it.
+///
+/// Every method that reads takes a round trip, except for a cursor, which reads pages of records. Each can fail with
+/// `Io` if the connection is lost, with `SnapshotTooOld` if the store has ended the transaction, and with `Conflict` if
+/// no serial order of the commits explains what was read; then take another snapshot.
+#[derive(Debug)]
+#[must_use = "a snapshot does nothing by itself"]
+pub struct RemoteSnapshot {
+    reads: Reads,
+}
+
+impl RemoteSnapshot {
+    pub(super) fn new(store: &Arc<dyn Store>) -> Self {
+        RemoteSnapshot { reads: Reads::new(store, Mode::Snapshot) }
+    }
+
+    /// Returns the value of `key`, or `None` if the key does not exist.
+    ///
+    /// # Errors
+    /// `Missing` if the handle of the table is stale; otherwise those of the type.
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut found = self.reads.get_many(table, &[key.as_ref()])?;
+        Ok(found.pop().flatten())
+    }
+
+    /// Does what [`RemoteSnapshot::get`] does. The value owns its bytes.
+    pub fn get_ref(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueRef<'_>>> {
+        Ok(self.get(table, key)?.map(ValueRef::of))
+    }
+
+    /// Calls `with` on the value of `key`. Returns `None` if the key does not exist.
+    pub fn get_with<T>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        with: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        Ok(self.get(table, key)?.map(|value| with(&value)))
+    }
+
+    /// Returns the values of many keys, in the order of `keys`, in one round trip.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
+        self.reads.get_many(table, &keys)
+    }
+
+    /// Returns whether `key` exists. Reads the value.
+    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(table, key)?.is_some())
+    }
+
+    /// Returns the length of the value of `key` in bytes. Reads the value.
+    pub fn value_len(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        Ok(self.get(table, key)?.map(|value| value.len() as u64))
+    }
+
+    /// Returns a reader of the value of `key`, which is read completely by this call.
+    pub fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
+        Ok(self.get(table, key)?.map(ValueReader::of))
+    }
+
+    /// Returns copies of the records of `span` in key order, or in descending order with `.rev()`.
+    pub fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_, RemoteCursor<'_>>> {
+        Range::new(|span| self.cursor(table, span), span.into())
+    }
+
+    /// Returns the records whose keys begin with `prefix`, in key order.
+    pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_, RemoteCursor<'_>>> {
+        self.range(table, Span::prefix(prefix.as_ref()))
+    }
+
+    /// Returns a cursor over `span`, positioned before its first record.
+    pub fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<RemoteCursor<'_>> {
+        let oldest = self.reads.admit(table)?;
+        Ok(RemoteCursor::new(&self.reads, None, table.id(), oldest, span.into()))
+    }
+
+    /// Returns the table named `name`, or `None` if there is none.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that is empty or too long; otherwise those of the type.
+    pub fn table(&self, name: &str) -> Result<Option<Table>> {
+        self.reads.table(name)
+    }
+
+    /// Returns all tables, ordered by name.
+    pub fn tables(&self) -> Result<Vec<Table>> {
+        let mut tables = Vec::new();
+        let mut rest = Span::all();
+        loop {
+            let page = self.reads.fetch(TableId::CATALOG, &rest, Order::Forward, 1000)?;
+            for (name, row) in &page.records {
+                tables.push(self.reads.found(name, row)?);
+            }
+            match page.records.last().filter(|_| !page.is_last) {
+                Some((name, _)) => rest = rest.starting(std::ops::Bound::Excluded(name)),
+                None => return Ok(tables),
+            }
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Reads and writes of one transaction on a remote store. Writes stay here until the commit sends them all.
+
+use crate::cursor::{Range, Span};
+use crate::remote::cursor::RemoteCursor;
+use crate::remote::reads::{Oldest, Reads};
+use crate::remote::seam::{Commit, Failure, Limits, Mode, Put, Store};
+use base::{Error, ErrorKind, Result, TableId};
+use std::sync::Arc;
+use store::write_set::{Own, Prior, WriteSet};
+use store::{Savepoint, Table, ValueReader, ValueRef};
+use txn::Isolation;
+
+/// A read-write transaction on a remote store. It sees the store as of its first read, and its own writes. If it is
+/// dropped without [`RemoteTransaction::commit`], it has no effect. It is `Send`, but not `Sync`.
+///
+/// Reads take a round trip each, and hold one connection from the first on. Writes take none: the commit sends them all
+/// at once. A table that is only written is checked by the commit, so a stale handle is reported there.
+///
+/// ```no_run
+/// # fn transfer(db: &pando::remote::RemoteDatabase) -> pando::Result<()> {
+/// let accounts = db.ensure_table("accounts")?;
+/// let mut tx = db.begin();
+/// let balance = tx.get(&accounts, "ann")?.map_or(0, |value| value[0]);
+/// tx.put(&accounts, "ann", [balance + 1])?;
+/// tx.commit()
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a transaction that is dropped is rolled back; call `commit`"]
+pub struct RemoteTransaction {
+    pub(super) reads: Reads,
+    pub(super) writes: WriteSet,
+    /// The tables that were written before their rows were looked up.
+    unchecked: Vec<Table>,
+    /// The tables with a TTL that were written.
+    dated: Vec<TableId>,
+    /// The handles that were made here, and when.
+    pub(super) made: Vec<(u64, Table)>,
+    limits: Limits,
+}
+
+impl RemoteTransaction {
+    pub(super) fn begin(store: &Arc<dyn Store>, isolation: Isolation) -> Self {
+        let mode = match isolation {
+            Isolation::Serializable => Mode::Write,
+            Isolation::Snapshot => Mode::WriteOverSnapshot,
+        };
+        RemoteTransaction {
+            reads: Reads::new(store, mode),
+            writes: WriteSet::new(),
+            unchecked: Vec::new(),
+            dated: Vec::new(),
+            made: Vec::new(),
+            limits: store.limits(),
+        }
+    }
+
+    /// Returns how the values of a table are read: by the row that the transaction wrote, or that the store has.
+    pub(super) fn admit(&self, table: &Table) -> Result<Oldest> {
+        if let Some(oldest) = self.reads.known(table) {
+            // The handle itself may have been undone since.
+            table.own_row(self.reads.database)?;
+            return Ok(oldest);
+        }
+        match self.own_row(table.name()) {
+            Some(row) => {
+                let row = table.check_elsewhere(self.reads.database, row)?;
+                self.reads.know(table, row)
+            }
+            None => self.reads.admit(table),
+        }
+    }
+
+    /// Returns the catalog row of this name that the transaction wrote; `Some(None)` if it deleted it.
+    #[allow(clippy::option_option)] // Nothing written, deleted, and written are three things.
+    pub(super) fn own_row(&self, name: &str) -> Option<Option<&[u8]>> {
+        self.writes.get(TableId::CATALOG, name.as_bytes()).map(|own| match own {
+            Own::Value(row) => Some(row),
+            Own::Large(_) | Own::Deleted => None,
+        })
+    }
+
+    /// Admits a table to be written without being read.
+    fn admit_blind(&mut self, table: &Table) -> Result<()> {
+        let row = table.own_row(self.reads.database)?;
+        if self.reads.known(table).is_none() {
+            match self.own_row(table.name()) {
+                Some(own) => drop(table.check_elsewhere(self.reads.database, own)?),
+                None if self.unchecked.iter().any(|known| is_same(known, table)) => {}
+                None => self.unchecked.push(table.clone()),
+            }
+        }
+        if row.ttl.is_some() && !self.dated.contains(&row.id) {
+            self.dated.push(row.id);
+        }
+        Ok(())
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<()> {
+        let most = self.limits.max_key_bytes;
+        if key.len() > most {
+            let (length, store) = (key.len(), self.reads.store.name());
+            let message =
+                format!("a key of {length} bytes is too long: on {store} the limit is {most} bytes");
+            return Err(Error::invalid(message));
+        }
+        Ok(())
+    }
+
+    fn check_record(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_key(key)?;
+        let (most, length, store) = (self.limits.max_value_bytes, value.len(), self.reads.store.name());
+        if length > most {
+            let message =
+                format!("a value of {length} bytes is too long: on {store} the limit is {most} bytes");
+            return Err(Error::invalid(message));
+        }
+        let most = self.limits.max_transaction_bytes;
+        if self.writes.bytes() + key.len() + length > most {
+            let message = format!(
+                "the writes of a transaction exceed {most} bytes, the limit on {store}; write less in each"
+            );
+            return Err(Error::new(ErrorKind::Full, message));
+        }
+        Ok(())
+    }
+
+    /// Returns the value of `key`, including this transaction's writes, or `None` if the key does not exist.
+    ///
+    /// # Errors
+    /// `Missing` if the handle of the table is stale; otherwise as for
+    /// [`RemoteSnapshot`](crate::remote::RemoteSnapshot).
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut found = self.multi_get(table, &[key.as_ref()])?;
+        Ok(found.pop().flatten())
+    }
+
+    /// Does what [`RemoteTransaction::get`] does. The value owns its bytes.
+    pub fn get_ref(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueRef<'_>>> {
+        Ok(self.get(table, key)?.map(ValueRef::of))
+    }
+
+    /// Calls `with` on the value of `key`. Returns `None` if the key does not exist.
+    pub fn get_with<T>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        with: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        Ok(self.get(table, key)?.map(|value| with(&value)))
+    }
+
+    /// Returns the values of many keys, in the order of `keys`, in at most one round trip.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let own = |key: &K| self.writes.get(table.id(), key.as_ref());
+        let asked: Vec<&[u8]> = keys.iter().filter(|key| own(key).is_none()).map(AsRef::as_ref).collect();
+        let may_ask = self.reads.known(table).is_none() && self.own_row(table.name()).is_none();
+        if !may_ask || asked.is_empty() {
+            self.admit(table)?;
+        }
+        let found = if asked.is_empty() { Vec::new() } else { self.reads.get_many(table, &asked)? };
+        let mut found = found.into_iter();
+        let value = |key: &K| match own(key) {
+            Some(Own::Value(value)) => Some(value.to_vec()),
+            Some(Own::Large(_) | Own::Deleted) => None,
+            None => found.next().flatten(),
+        };
+        Ok(keys.iter().map(value).collect())
+    }
+
+    /// Returns whether `key` exists. Reads the value.
+    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(table, key)?.is_some())
+    }
+
+    /// Returns the length of the value of `key` in bytes. Reads the value.
+    pub fn value_len(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        Ok(self.get(table, key)?.map(|value| value.len() as u64))
+    }
+
+    /// Returns a reader of the value of `key`, which is read completely by this call.
+    pub fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
+        Ok(self.get(table, key)?.map(ValueReader::of))
+    }
+
+    /// Returns copies of the records of `span` in key order, including this transaction's writes; in descending order
+    /// with `.rev()`.
+    pub fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_, RemoteCursor<'_>>> {
+        Range::new(|span| self.cursor(table, span), span.into())
+    }
+
+    /// Returns the records whose keys begin with `prefix`, in key order.
+    pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_, RemoteCursor<'_>>> {
+        self.range(table, Span::prefix(prefix.as_ref()))
+    }
+
+    /// Returns a cursor over `span`, positioned before its first record.
+    pub fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<RemoteCursor<'_>> {
+        let oldest = self.admit(table)?;
+        Ok(RemoteCursor::new(&self.reads, Some(&self.writes), table.id(), oldest, span.into()))
+    }
+
+    /// Sets `key` to `value`. Takes no round trip.
+    ///
+    /// # Errors
+    /// `Invalid` if the key or the value is over the store's [`Limits`]; `Full` if the transaction is.
+    pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.check_record(key, value)?;
+        self.admit_blind(table)?;
+        self.writes.put(table.id(), key, value, Prior::Unread);
+        Ok(())
+    }
+
+    /// Sets `key` to `value` if the key does not exist.
+    ///
+    /// # Errors
+    /// `Exists` if the key exists; the transaction can continue. Otherwise as for [`RemoteTransaction::put`].
+    pub fn insert(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.check_record(key, value)?;
+        if self.get(table, key)?.is_some() {
+            let message = format!("the key exists already in table {:?}", table.name());
+            return Err(Error::new(ErrorKind::Exists, message));
+        }
+        self.put(table, key, value)
+    }
+
+    /// Deletes `key`, whether or not it exists. Takes no round trip.
+    ///
+    /// # Errors
+    /// As for [`RemoteTransaction::put`].
+    pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        self.check_record(key, &[])?;
+        self.admit_blind(table)?;
+        self.writes.delete(table.id(), key, Prior::Unread);
+        Ok(())
+    }
+
+    /// Deletes `key` and returns the value that it had.
+    pub fn remove(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let key = key.as_ref();
+        let old = self.get(table, key)?;
+        if old.is_some() {
+            self.delete(table, key)?;
+        }
+        Ok(old)
+    }
+
+    /// Deletes every key in `span` without reading it. Takes no round trip; the store deletes the records one by one.
+    ///
+    /// # Errors
+    /// As for [`RemoteTransaction::put`].
+    pub fn delete_range(&mut self, table: &Table, span: impl Into<Span>) -> Result<()> {
+        let span = span.into();
+        // The first bound after the longest key is one byte longer.
+        let most = self.limits.max_key_bytes + 1;
+        if span.start().len() > most || span.end().is_some_and(|end| end.len() > most) {
+            return Err(Error::invalid(format!("a bound of a range is too long: the limit is {most} bytes")));
+        }
+        self.admit_blind(table)?;
+        self.writes.delete_range(table.id(), span.start(), span.end());
+        Ok(())
+    }
+
+    /// Sets `key` to `new` if its value is `expected`; in both, `None` means that the key does not exist. Returns
+    /// whether the value was `expected`.
+    pub fn compare_and_swap(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        let key = key.as_ref();
+        if self.get(table, key)?.as_deref() != expected {
+            return Ok(false);
+        }
+        match new {
+            Some(value) => self.put(table, key, value)?,
+            None => self.delete(table, key)?,
+        }
+        Ok(true)
+    }
+
+    /// Marks a point that [`RemoteTransaction::rollback_to`] can return to. Savepoints nest, and take no round trip.
+    pub fn savepoint(&mut self) -> Savepoint {
+        self.writes.savepoint()
+    }
+
+    /// Undoes every write since `savepoint`. Reads since then can still cause a conflict.
+    ///
+    /// # Errors
+    /// `Invalid` if the savepoint was released before, or the transaction was rolled back to an earlier one.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        self.writes.rollback_to(*savepoint)?;
+        self.undo_made(|moment| savepoint.is_before(moment));
+        self.reads.forget_all();
+        Ok(())
+    }
+
+    /// Releases `savepoint` and those made after it. The writes remain.
+    ///
+    /// # Errors
+    /// As for [`RemoteTransaction::rollback_to`].
+    pub fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
+        self.writes.release(*savepoint)
+    }
+
+    /// Marks the handles whose making was rolled back.
+    fn undo_made(&mut self, is_undone: impl Fn(u64) -> bool) {
+        self.made.retain(|(moment, table)| {
+            let undone = is_undone(*moment);
+            if undone {
+                table.undo_elsewhere();
+            }
+            !undone
+        });
+    }
+
+    /// Commits all changes or none. When this returns, the commit is as durable as the store makes it. A transaction
+    /// that wrote nothing is committed, too: only then is it certain that its reads fit a serial order.
+    ///
+    /// # Errors
+    /// `Conflict`: nothing was written; run the transaction again. `Missing`: nothing was written; a table that was
+    /// only written does not exist under its name any longer. `Io` and `Full`: nothing was written. `Indeterminate`:
+    /// the connection was lost, and the store could not be asked; the message has the token for
+    /// [`RemoteDatabase::outcome`](crate::remote::RemoteDatabase::outcome).
+    pub fn commit(self) -> Result<()> {
+        self.try_commit().map_err(Error::from)
+    }
+
+    pub(super) fn try_commit(mut self) -> Result<(), Failure> {
+        self.writes.sort_all();
+        // A rollback may have left nothing to check.
+        self.unchecked.retain(|table| self.writes.tables().any(|written| written == table.id()));
+        let rows: Vec<_> = self.unchecked.iter().map(|table| table.handle_row().encode()).collect();
+        let checks = self
+            .unchecked
+            .iter()
+            .zip(&rows)
+            .map(|(table, row)| (TableId::CATALOG, table.name().as_bytes(), &row[..]));
+        let mut commit = Commit { checks: checks.collect(), ..Commit::default() };
+        commit.checks.sort_unstable();
+        for table in self.writes.tables() {
+            commit.ranges.extend(self.writes.ranges(table).map(|(start, end)| (table, start, end)));
+            let is_dated = self.dated.contains(&table);
+            for (key, own) in self.writes.records(table) {
+                match own {
+                    Own::Value(value) => commit.puts.push(Put { table, key, value, is_dated }),
+                    Own::Large(_) | Own::Deleted => commit.deletes.push((table, key)),
+                }
+            }
+        }
+        let done = self.reads.session().commit(&commit);
+        if done.is_ok() {
+            self.made.clear();
+        }
+        done
+    }
+
+    /// Rolls the transaction back. It does the same as dropping it, but explicitly.
+    pub fn abort(self) {}
+}
+
+impl Drop for RemoteTransaction {
+    fn drop(&mut self) {
+        self.undo_made(|_| true);
+    }
+}
+
+fn is_same(one: &Table, other: &Table) -> bool {
+    one.id() == other.id() && one.name() == other.name()
+}
+
+impl From<Failure> for Error {
+    /// Converts the reason why a commit failed; see [`RemoteTransaction::commit`].
+    fn from(failure: Failure) -> Error {
+        match failure {
+            Failure::Unmet => Error::new(
+                ErrorKind::Missing,
+                "a table that the transaction wrote to was dropped, renamed or changed after its handle was \
+                 opened; nothing was written: open the table again",
+            ),
+            Failure::NotCommitted(error) => {
+                error.within("the connection was lost during a commit, and nothing was written")
+            }
+            Failure::Unknown(token, error) => {
+                let message = format!(
+                    "the connection was lost during a commit, and the store could not be asked whether it \
+                     happened; ask later with the token {token}"
+                );
+                Error::new(ErrorKind::Indeterminate, message).caused_by(error)
+            }
+            Failure::Refused(error) => error,
+        }
+    }
+}

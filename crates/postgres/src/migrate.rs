@@ -1,0 +1,87 @@
+//! The relations that hold a database, made and changed in versions.
+//!
+//! `meta` has one row: the version, and the id of the database. A migration and its version are committed together, and
+//! a lock keeps two programs from migrating at once.
+
+use crate::connection::Connection;
+use base::env::Random;
+use base::{Error, ErrorKind, Result};
+use tokio_postgres::Client;
+
+/// The migrations; the first one makes version 1. One that was released is never changed.
+const MIGRATIONS: [fn(&str) -> String; 1] = [first];
+
+/// Makes the three relations. A key's place in the primary key limits its length, and a record that is replaced finds
+/// room in its page, so that the index does not change.
+fn first(schema: &str) -> String {
+    let id = Random::from_entropy().next_u64().cast_signed();
+    format!(
+        "CREATE TABLE {schema}.meta (version int4 NOT NULL, database int8 NOT NULL);
+         INSERT INTO {schema}.meta VALUES (0, {id});
+         CREATE TABLE {schema}.records (
+             tbl int8 NOT NULL, key bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (tbl, key)
+         ) WITH (fillfactor = 90);
+         CREATE TABLE {schema}.commits (
+             token bytea PRIMARY KEY, committed bool NOT NULL, made timestamptz NOT NULL DEFAULT now()
+         );
+         CREATE INDEX commits_made ON {schema}.commits (made)"
+    )
+}
+
+/// Brings the database to the newest version, and returns its id.
+pub(crate) fn migrate(connection: &mut Connection, schema: &str) -> Result<u64> {
+    let newest = MIGRATIONS.len() as i32;
+    if let Some((version, id)) = connection.run_bare(async |client| read_meta(client, schema).await)? {
+        check_version(version, schema)?;
+        if version == newest {
+            return Ok(id);
+        }
+    }
+    let (version, id) = connection.run_bare(async |client| {
+        // Under this isolation a statement sees what was committed before the lock was taken.
+        client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+        client.batch_execute(&format!("SELECT pg_advisory_xact_lock(hashtext('pando {schema}'))")).await?;
+        let before = read_meta(client, schema).await?.map_or(0, |(version, _)| version);
+        if before == 0 {
+            client.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")).await?;
+        }
+        for migration in MIGRATIONS.iter().skip(usize::try_from(before).unwrap_or(0)) {
+            client.batch_execute(&migration(schema)).await?;
+        }
+        if before < newest {
+            client.batch_execute(&format!("UPDATE {schema}.meta SET version = {newest}")).await?;
+        }
+        client.batch_execute("COMMIT").await?;
+        Ok(read_meta(client, schema).await?.unwrap_or((0, 0)))
+    })?;
+    check_version(version, schema)?;
+    Ok(id)
+}
+
+/// Returns the version and the id of the database; `None` if the schema holds none.
+async fn read_meta(client: &Client, schema: &str) -> Result<Option<(i32, u64)>, tokio_postgres::Error> {
+    // Not `to_regclass`: the server may remember, from before the lock, that there is no such schema.
+    let exists = format!(
+        "SELECT EXISTS (
+             SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE n.nspname = '{schema}' AND c.relname = 'meta'
+         )"
+    );
+    if !client.query_one(&exists, &[]).await?.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let row = client.query_opt(&format!("SELECT version, database FROM {schema}.meta"), &[]).await?;
+    Ok(row.map(|row| (row.get(0), row.get::<_, i64>(1).cast_unsigned())))
+}
+
+fn check_version(version: i32, schema: &str) -> Result<()> {
+    let newest = MIGRATIONS.len();
+    if usize::try_from(version).is_ok_and(|version| version <= newest) {
+        return Ok(());
+    }
+    let message = format!(
+        "the schema {schema:?} in PostgreSQL has version {version}, and this program knows versions up to \
+         {newest}: use a newer program"
+    );
+    Err(Error::new(ErrorKind::Foreign, message))
+}

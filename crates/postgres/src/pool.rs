@@ -1,0 +1,131 @@
+//! The connections of a database: at most so many, used again and again.
+
+use crate::connection::Connection;
+use crate::failure::Trouble;
+use crate::options::Options;
+use crate::tls::Tls;
+use base::sync::lock;
+use base::{Error, ErrorKind, Result};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
+use tokio_postgres::Config;
+
+#[derive(Debug)]
+pub(crate) struct Pool {
+    config: Config,
+    tls: Tls,
+    options: Options,
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    idle: Vec<Connection>,
+    /// The number of connections that exist, idle ones included.
+    open: usize,
+    is_closed: bool,
+}
+
+impl Pool {
+    pub fn new(config: Config, tls: Tls, options: Options) -> Self {
+        Pool { config, tls, options, state: Mutex::default(), freed: Condvar::new() }
+    }
+
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Opens a connection that the pool does not count, without prepared statements.
+    pub fn open_bare(&self) -> Result<Connection, Trouble> {
+        Connection::open(&self.config, &self.tls, &self.options)
+    }
+
+    /// Returns a connection, and whether it was used before. One that was may have ended without notice.
+    pub fn take(self: &Arc<Self>) -> Result<(Lease, bool)> {
+        let deadline = Instant::now() + self.options.connect_timeout;
+        let mut state = lock(&self.state);
+        loop {
+            if state.is_closed {
+                return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+            }
+            if let Some(connection) = state.idle.pop() {
+                return Ok((self.lease(connection), true));
+            }
+            if state.open < self.options.max_connections {
+                break;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let message = format!(
+                    "all {} connections to PostgreSQL are in use: end snapshots and transactions sooner, or \
+                     raise max_connections",
+                    self.options.max_connections
+                );
+                return Err(Error::new(ErrorKind::Full, message));
+            }
+            state = self.freed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.open += 1;
+        drop(state);
+        // From here on the lease gives the place back if this fails.
+        let mut lease = Lease { pool: Arc::clone(self), connection: None, keeps_place: false };
+        let mut connection = self.open_bare().map_err(Error::from)?;
+        connection.prepare(&self.options.schema).map_err(Error::from)?;
+        lease.connection = Some(connection);
+        Ok((lease, false))
+    }
+
+    fn lease(self: &Arc<Self>, connection: Connection) -> Lease {
+        Lease { pool: Arc::clone(self), connection: Some(connection), keeps_place: false }
+    }
+
+    /// Drops the idle connections: one of them was found to have ended, so the others probably have, too.
+    pub fn forget_idle(&self) {
+        let mut state = lock(&self.state);
+        let dropped = std::mem::take(&mut state.idle);
+        state.open -= dropped.len();
+        drop(state);
+        self.freed.notify_all();
+    }
+
+    pub fn close(&self) {
+        lock(&self.state).is_closed = true;
+        self.forget_idle();
+    }
+}
+
+/// A connection that one session uses. Dropping it closes the connection, unless it was given back.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pool: Arc<Pool>,
+    connection: Option<Connection>,
+    /// Whether the connection lives on in the pool.
+    keeps_place: bool,
+}
+
+impl Lease {
+    pub fn connection(&mut self) -> &mut Connection {
+        self.connection.as_mut().expect("a lease has its connection until it is given back")
+    }
+
+    /// Gives the connection back for others. No transaction is open on it.
+    pub fn give_back(mut self) {
+        let Some(connection) = self.connection.take() else { return };
+        let mut state = lock(&self.pool.state);
+        if !connection.has_ended() && !state.is_closed {
+            state.idle.push(connection);
+            self.keeps_place = true;
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        drop(self.connection.take());
+        if !self.keeps_place {
+            lock(&self.pool.state).open -= 1;
+        }
+        self.pool.freed.notify_one();
+    }
+}

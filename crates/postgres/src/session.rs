@@ -1,0 +1,337 @@
+//! A session: one transaction of the server, from its first read to its commit.
+//!
+//! 1. A session takes a connection with its first request. Its `BEGIN` travels with that request.
+//! 2. A request that is the first on a connection from the pool is made once more, on a new connection, if the
+//!    connection turns out to have ended while it was idle: nothing was read before that could differ now.
+//! 3. After an error the transaction is over: each later call returns the same error.
+//! 4. A commit sends everything at once. If the response is lost, `tokens` finds out what happened.
+
+use crate::failure::Trouble;
+use crate::pool::{Lease, Pool};
+use crate::statements::{PAGE_BYTES, Prepared};
+use crate::tokens;
+use base::{Error, Result, Span, TableId};
+use futures_util::future::{join, try_join_all};
+use pando::remote::{Commit, Failure, Mode, Order, Page, Session, Token};
+use std::sync::Arc;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row};
+
+type Params<'a> = [&'a (dyn ToSql + Sync)];
+
+#[derive(Debug)]
+pub(crate) struct PostgresSession {
+    pool: Arc<Pool>,
+    mode: Mode,
+    state: State,
+    time_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// No request was made yet.
+    Fresh,
+    /// A transaction is open on this connection.
+    Open(Box<Lease>),
+    /// It has failed.
+    Failed(Error),
+    /// It was committed.
+    Ended,
+}
+
+/// Returns the statement that begins a transaction.
+fn begin(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Snapshot | Mode::Single => "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",
+        Mode::Write => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        Mode::WriteOverSnapshot => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+    }
+}
+
+impl PostgresSession {
+    pub fn new(pool: &Arc<Pool>, mode: Mode) -> Self {
+        PostgresSession { pool: Arc::clone(pool), mode, state: State::Fresh, time_ms: None }
+    }
+
+    /// Runs a read in the transaction, which it begins if necessary.
+    fn read<T>(
+        &mut self,
+        work: impl AsyncFn(&Client, &Prepared) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T> {
+        let done = match &mut self.state {
+            State::Fresh => return self.first_read(&work),
+            State::Open(lease) => lease.connection().run(&work),
+            State::Failed(error) => return Err(error.duplicate()),
+            State::Ended => return Err(Error::invalid("the transaction has ended")),
+        };
+        done.map_err(|trouble| self.fail(Error::from(trouble)))
+    }
+
+    fn first_read<T>(
+        &mut self,
+        work: &impl AsyncFn(&Client, &Prepared) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T> {
+        let (mode, begin) = (self.mode, begin(self.mode));
+        let request = async |client: &Client, prepared: &Prepared| {
+            if mode == Mode::Single {
+                return work(client, prepared).await;
+            }
+            let (begun, done) = join(client.batch_execute(begin), work(client, prepared)).await;
+            begun?;
+            done
+        };
+        let (mut lease, was_used) = self.pool.take()?;
+        let mut done = lease.connection().run(&request);
+        if was_used && done.as_ref().is_err_and(Trouble::is_lost) {
+            drop(lease);
+            self.pool.forget_idle();
+            lease = self.pool.take()?.0;
+            done = lease.connection().run(&request);
+        }
+        match done {
+            Ok(found) if mode == Mode::Single => {
+                lease.give_back();
+                Ok(found)
+            }
+            Ok(found) => {
+                self.state = State::Open(Box::new(lease));
+                Ok(found)
+            }
+            Err(trouble) => {
+                self.state = State::Open(Box::new(lease));
+                Err(self.fail(Error::from(trouble)))
+            }
+        }
+    }
+
+    /// Ends the transaction with an error, and returns that.
+    fn fail(&mut self, error: Error) -> Error {
+        let failed = State::Failed(error.duplicate());
+        if let State::Open(lease) = std::mem::replace(&mut self.state, failed) {
+            end(*lease, "ROLLBACK");
+        }
+        error
+    }
+
+    /// Sends a commit that writes something, on a connection with or without an open transaction.
+    fn send(
+        &self,
+        lease: &mut Lease,
+        is_open: bool,
+        commit: &Commit<'_>,
+        token: Token,
+    ) -> Result<(), Trouble> {
+        let is_alone = !is_open && commit.ranges.is_empty() && self.mode != Mode::WriteOverSnapshot;
+        let begin = begin(self.mode);
+        lease.connection().run(async |client, prepared| {
+            if is_alone {
+                // The statement is a transaction by itself.
+                return write(client, prepared, commit, token).await;
+            }
+            let begin = async { if is_open { Ok(()) } else { client.batch_execute(begin).await } };
+            // The futures are polled, and so the requests are sent, in this order.
+            let writes =
+                join(delete_ranges(client, prepared, commit), write(client, prepared, commit, token));
+            let (begun, ((deleted, written), committed)) =
+                join(begin, join(writes, client.batch_execute("COMMIT"))).await;
+            begun.and(deleted).and(written).and(committed)
+        })
+    }
+
+    /// Commits a transaction that wrote nothing: its reads are certain to fit a serial order only then.
+    fn commit_reads(&mut self) -> Result<(), Failure> {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Fresh => Ok(()),
+            State::Open(mut lease) => {
+                let done = lease.connection().run_bare(async |client| client.batch_execute("COMMIT").await);
+                lease.give_back();
+                done.map_err(|trouble| match trouble {
+                    Trouble::Lost(error) => Failure::NotCommitted(error),
+                    server @ Trouble::Server(_) => Failure::Refused(Error::from(server)),
+                })
+            }
+            State::Failed(error) => Err(Failure::Refused(error)),
+            State::Ended => Err(Failure::Refused(Error::invalid("the transaction has ended"))),
+        }
+    }
+
+    /// Commits with writes. `was_used`: the connection came from the pool for this commit.
+    fn commit_on(
+        &mut self,
+        mut lease: Lease,
+        is_open: bool,
+        was_used: bool,
+        commit: &Commit<'_>,
+    ) -> Result<(), Failure> {
+        let token = tokens::new();
+        let trouble = match self.send(&mut lease, is_open, commit, token) {
+            Ok(()) => {
+                lease.give_back();
+                return Ok(());
+            }
+            Err(trouble) => trouble,
+        };
+        let Trouble::Lost(error) = trouble else {
+            // `COMMIT` ended the failed transaction, and one statement by itself left none.
+            lease.give_back();
+            return Err(match trouble.is_unmet() {
+                true => Failure::Unmet,
+                false => Failure::Refused(Error::from(trouble)),
+            });
+        };
+        drop(lease);
+        self.pool.forget_idle();
+        match tokens::outcome(&self.pool, token) {
+            Ok(true) => Ok(()),
+            Ok(false) if was_used => {
+                // The connection had ended while it was idle. The same commit on a new one has a new token.
+                let (lease, _) = self.pool.take().map_err(Failure::NotCommitted)?;
+                self.commit_on(lease, false, false, commit)
+            }
+            Ok(false) => Err(Failure::NotCommitted(error)),
+            Err(unknown) => Err(Failure::Unknown(token, unknown)),
+        }
+    }
+}
+
+impl Session for PostgresSession {
+    fn get_many(&mut self, keys: &[(TableId, &[u8])]) -> Result<Vec<Option<Vec<u8>>>> {
+        if let &[(table, key)] = keys {
+            let table = i64::from(table.0);
+            let found =
+                self.read(async |client, prepared| client.query_opt(&prepared.get, &[&table, &key]).await)?;
+            return Ok(vec![found.map(|row| row.get(0))]);
+        }
+        if let &[(first_table, first), (second_table, second)] = keys {
+            let (one, two) = (i64::from(first_table.0), i64::from(second_table.0));
+            let row = self.read(async |client, prepared| {
+                client.query_one(&prepared.get_two, &[&one, &first, &two, &second]).await
+            })?;
+            return Ok(vec![row.get(0), row.get(1)]);
+        }
+        let tables: Vec<_> = keys.iter().map(|&(table, _)| i64::from(table.0)).collect();
+        let asked: Vec<_> = keys.iter().map(|&(_, key)| key).collect();
+        let rows =
+            self.read(async |client, prepared| client.query(&prepared.get_many, &[&tables, &asked]).await)?;
+        let mut values = vec![None; keys.len()];
+        for row in rows {
+            let place: i64 = row.get(0);
+            let value = usize::try_from(place - 1).ok().and_then(|place| values.get_mut(place));
+            *value
+                .ok_or_else(|| Error::corruption("PostgreSQL returned a value that was not asked for"))? =
+                row.get(1);
+        }
+        Ok(values)
+    }
+
+    fn fetch(&mut self, table: TableId, span: &Span, order: Order, most: usize) -> Result<Page> {
+        let (table, most_records) = (i64::from(table.0), i64::try_from(most).unwrap_or(i64::MAX));
+        let (start, end) = (span.start(), span.end());
+        let rows = self.read(async |client, prepared| {
+            let without: &Params<'_> = &[&table, &start, &most_records, &PAGE_BYTES];
+            let with: &Params<'_> = &[&table, &start, &most_records, &PAGE_BYTES, &end];
+            match (order, end) {
+                (Order::Forward, None) => client.query(&prepared.forward, without).await,
+                (Order::Forward, Some(_)) => client.query(&prepared.forward_until, with).await,
+                (Order::Backward, None) => client.query(&prepared.backward, without).await,
+                (Order::Backward, Some(_)) => client.query(&prepared.backward_until, with).await,
+            }
+        })?;
+        let record = |row: Row| -> (Vec<u8>, Vec<u8>) { (row.get(0), row.get(1)) };
+        let records: Vec<_> = rows.into_iter().map(record).collect();
+        let bytes: usize = records.iter().map(|(_, value)| value.len()).sum();
+        let is_last = records.len() < most && bytes < PAGE_BYTES as usize;
+        Ok(Page { records, is_last })
+    }
+
+    fn time_ms(&mut self) -> Result<u64> {
+        if let Some(time_ms) = self.time_ms {
+            return Ok(time_ms);
+        }
+        let row = self.read(async |client, prepared| client.query_one(&prepared.time, &[]).await)?;
+        let time_ms = u64::try_from(row.get::<_, i64>(0)).unwrap_or(0);
+        self.time_ms = Some(time_ms);
+        Ok(time_ms)
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), Failure> {
+        if commit.is_empty() {
+            return self.commit_reads();
+        }
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Fresh => {
+                let (lease, was_used) = self.pool.take().map_err(Failure::Refused)?;
+                self.commit_on(lease, false, was_used, commit)
+            }
+            State::Open(lease) => self.commit_on(*lease, true, false, commit),
+            State::Failed(error) => Err(Failure::Refused(error)),
+            State::Ended => Err(Failure::Refused(Error::invalid("the transaction has ended"))),
+        }
+    }
+}
+
+impl Drop for PostgresSession {
+    fn drop(&mut self) {
+        if let State::Open(lease) = std::mem::replace(&mut self.state, State::Ended) {
+            // What a snapshot read counts for the server only if it commits: a rollback would let another transaction
+            // commit that does not fit what was read.
+            end(*lease, if self.mode == Mode::Snapshot { "COMMIT" } else { "ROLLBACK" });
+        }
+    }
+}
+
+/// Ends a transaction, and gives the connection back if that works.
+fn end(mut lease: Lease, how: &str) {
+    if !lease.connection().has_ended()
+        && lease.connection().run_bare(async |client| client.batch_execute(how).await).is_ok()
+    {
+        lease.give_back();
+    }
+}
+
+async fn delete_ranges(
+    client: &Client,
+    prepared: &Prepared,
+    commit: &Commit<'_>,
+) -> Result<(), tokio_postgres::Error> {
+    let deletes = commit.ranges.iter().map(|&(table, start, end)| async move {
+        let table = i64::from(table.0);
+        match end {
+            Some(end) => client.execute(&prepared.delete_range_until, &[&table, &start, &end]).await,
+            None => client.execute(&prepared.delete_range, &[&table, &start]).await,
+        }
+    });
+    try_join_all(deletes).await.map(drop)
+}
+
+async fn write(
+    client: &Client,
+    prepared: &Prepared,
+    commit: &Commit<'_>,
+    token: Token,
+) -> Result<(), tokio_postgres::Error> {
+    let number = |table: TableId| i64::from(table.0);
+    let check_tables: Vec<_> = commit.checks.iter().map(|&(table, ..)| number(table)).collect();
+    let check_keys: Vec<_> = commit.checks.iter().map(|&(_, key, _)| key).collect();
+    let check_values: Vec<_> = commit.checks.iter().map(|&(.., value)| value).collect();
+    let put_tables: Vec<_> = commit.puts.iter().map(|put| number(put.table)).collect();
+    let put_keys: Vec<_> = commit.puts.iter().map(|put| put.key).collect();
+    let put_values: Vec<_> = commit.puts.iter().map(|put| put.value).collect();
+    let put_dated: Vec<_> = commit.puts.iter().map(|put| put.is_dated).collect();
+    let delete_tables: Vec<_> = commit.deletes.iter().map(|&(table, _)| number(table)).collect();
+    let delete_keys: Vec<_> = commit.deletes.iter().map(|&(_, key)| key).collect();
+    let token = &token.0[..];
+    let params: &Params<'_> = &[
+        &check_tables,
+        &check_keys,
+        &check_values,
+        &token,
+        &put_tables,
+        &put_keys,
+        &put_values,
+        &put_dated,
+        &delete_tables,
+        &delete_keys,
+    ];
+    client.query_one(&prepared.commit, params).await.map(drop)
+}

@@ -1,0 +1,167 @@
+//! Lost connections: nothing is written twice, nothing acknowledged is lost, and the caller is left in no doubt.
+
+use crate::proxy::{Cut, MARK, Proxy};
+use crate::server::{self, Server};
+use pando::ErrorKind;
+use pando::remote::Token;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Counts how often the work of a transaction became visible: each adds one record, and the work can run again.
+#[test]
+fn a_commit_whose_connection_is_cut_happens_once() {
+    let Some(server) = server::shared() else { return };
+    let proxy = Proxy::start(server);
+    let db = server::options().open(&server::url(&proxy.dir)).unwrap();
+    let t = db.ensure_table("t").unwrap();
+    for (number, cut) in
+        [Cut::BeforeTheRequest, Cut::BeforeTheResponse].into_iter().cycle().take(8).enumerate()
+    {
+        for has_read in [false, true] {
+            proxy.cut_next_commit(cut);
+            let attempts = AtomicU64::new(0);
+            db.write(|tx| {
+                let attempt = attempts.fetch_add(1, Ordering::SeqCst);
+                let key = [&[number as u8, u8::from(has_read), attempt as u8][..], MARK].concat();
+                if has_read {
+                    assert_eq!(tx.get(&t, "other")?, None);
+                }
+                tx.put(&t, key, "")
+            })
+            .unwrap_or_else(|error| panic!("{cut:?}, {has_read}: {error:?}"));
+            let prefix = [number as u8, u8::from(has_read)];
+            assert_eq!(db.snapshot().prefix(&t, prefix).unwrap().count(), 1, "{cut:?}, {has_read}");
+        }
+    }
+}
+
+#[test]
+fn a_commit_that_cannot_be_resolved_is_indeterminate_and_can_be_asked_for_later() {
+    let Some(server) = server::shared() else { return };
+    for (cut, expected) in [(Cut::BeforeTheRequest, false), (Cut::BeforeTheResponse, true)] {
+        let proxy = Proxy::start(server);
+        let options = server::options().request_timeout(Duration::from_secs(2));
+        let db = options.open(&server::url(&proxy.dir)).unwrap();
+        let t = db.ensure_table("t").unwrap();
+        proxy.cut_next_commit(cut);
+        let mut tx = db.begin();
+        assert_eq!(tx.get(&t, "other").unwrap(), None);
+        tx.put(&t, MARK, "").unwrap();
+        proxy.set_down(true);
+        let error = tx.commit().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+        let message = error.message().to_owned();
+        let token: Token = message.rsplit(' ').next().unwrap().parse().unwrap();
+        assert_eq!(db.outcome(token).unwrap_err().kind(), ErrorKind::Io);
+        proxy.set_down(false);
+        assert_eq!(db.outcome(token).unwrap(), expected);
+        assert_eq!(db.outcome(token).unwrap(), expected, "the second response is the first one");
+        assert_eq!(db.get(&t, MARK).unwrap().is_some(), expected);
+    }
+}
+
+#[test]
+fn a_token_that_may_be_forgotten_is_not_asked_for() {
+    let Some(db) = server::database() else { return };
+    assert_eq!(db.outcome(Token([0; 16])).unwrap_err().kind(), ErrorKind::TooOld);
+}
+
+/// A transaction that has read cannot go on after its connection, as what it read may have changed.
+#[test]
+fn a_restart_ends_transactions_and_nothing_else() {
+    let Some(mut server) = Server::start() else { return };
+    let db = server::options().open(&server::url(&server.dir)).unwrap();
+    let t = db.ensure_table("t").unwrap();
+    db.put(&t, "k", "before").unwrap();
+    for how in ["fast", "immediate"] {
+        let (mut tx, snapshot) = (db.begin(), db.snapshot());
+        assert!(tx.get(&t, "k").unwrap().is_some() && snapshot.contains(&t, "k").unwrap());
+        tx.put(&t, "k", "lost").unwrap();
+        server.restart(how);
+        assert_eq!(snapshot.get(&t, "k").unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(snapshot.get(&t, "k").unwrap_err().kind(), ErrorKind::Io, "it stays failed");
+        assert_eq!(tx.commit().unwrap_err().kind(), ErrorKind::Io);
+        // Connections that ended while they were idle are replaced without notice, for reads and for writes.
+        assert_eq!(db.get(&t, "k").unwrap().unwrap(), b"before");
+        server.restart(how);
+        db.put(&t, "other", how).unwrap();
+        assert_eq!(db.get(&t, "other").unwrap().unwrap(), how.as_bytes());
+    }
+}
+
+/// Two programs count in one record while the server is restarted again and again.
+#[test]
+fn counters_are_exact_through_restarts() {
+    let Some(mut server) = Server::start() else { return };
+    let options = server::options();
+    let dbs = [0, 1].map(|_| options.clone().open(&server::url(&server.dir)).unwrap());
+    let t = dbs[0].ensure_table("t").unwrap();
+    let (is_over, counted) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for (number, db) in dbs.iter().enumerate() {
+            let (t, is_over, counted) = (&t, &is_over, &counted);
+            scope.spawn(move || {
+                let key = [number as u8];
+                while !is_over.load(Ordering::SeqCst) {
+                    let done = db.write(|tx| {
+                        for key in [&key[..], b"shared"] {
+                            let before = tx
+                                .get(t, key)?
+                                .map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()));
+                            tx.put(t, key, (before + 1).to_be_bytes())?;
+                        }
+                        Ok(())
+                    });
+                    match done {
+                        Ok(()) => drop(counted.fetch_add(1, Ordering::SeqCst)),
+                        Err(error) => {
+                            assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::Conflict), "{error:?}");
+                        }
+                    }
+                }
+            });
+        }
+        for how in ["fast", "immediate", "immediate", "fast"] {
+            thread::sleep(Duration::from_millis(300));
+            server.restart(how);
+        }
+        thread::sleep(Duration::from_millis(300));
+        is_over.store(true, Ordering::SeqCst);
+    });
+    let number = |key: &[u8]| u64::from_be_bytes(dbs[0].get(&t, key).unwrap().unwrap().try_into().unwrap());
+    let counted = counted.into_inner();
+    assert_eq!((number(b"shared"), number(&[0]) + number(&[1])), (counted, counted));
+    assert!(counted > 100, "only {counted} transactions");
+}
+
+#[test]
+fn a_pool_that_is_used_up_says_so() {
+    let Some(server) = server::shared() else { return };
+    let options = server::options().max_connections(1).connect_timeout(Duration::from_secs(2));
+    let db = options.open(&server::url(server)).unwrap();
+    let t = db.ensure_table("t").unwrap();
+    let snapshot = db.snapshot();
+    assert!(snapshot.get(&t, "k").unwrap().is_none());
+    assert_eq!(db.get(&t, "k").unwrap_err().kind(), ErrorKind::Full);
+    drop(snapshot);
+    assert_eq!(db.get(&t, "k").unwrap(), None);
+    db.close();
+    assert_eq!(db.get(&t, "k").unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn an_idle_transaction_expires() {
+    let Some(server) = server::shared() else { return };
+    let options = server::options().idle_timeout(Duration::from_secs(1));
+    let db = options.open(&server::url(server)).unwrap();
+    let t = db.ensure_table("t").unwrap();
+    let mut tx = db.begin();
+    assert_eq!(tx.get(&t, "k").unwrap(), None);
+    tx.put(&t, "k", "").unwrap();
+    thread::sleep(Duration::from_millis(2500));
+    let error = tx.get(&t, "other").unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::SnapshotTooOld | ErrorKind::Io), "{error:?}");
+    assert!(tx.commit().is_err());
+    assert_eq!(db.get(&t, "k").unwrap(), None);
+}

@@ -1,0 +1,17 @@
+//! Tests against a PostgreSQL server that they start themselves; `server` says how.
+
+// The name that derived code uses.
+extern crate rows as pando_rows;
+
+mod server;
+mod subject;
+mod conformance;
+mod catalog;
+mod conflicts;
+mod faults;
+
+mod proxy;
+mod random;
+mod refusals;
+mod round_trips;
+mod rows;

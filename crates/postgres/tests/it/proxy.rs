@@ -1,0 +1,116 @@
+//! A proxy between a client and the server, on a socket of its own. It counts round trips, and cuts connections.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+#[derive(Default)]
+struct State {
+    /// The number of times that a client sent something after the server had last spoken.
+    round_trips: AtomicU64,
+    /// How the next request that carries a commit is cut.
+    cut: Mutex<Option<Cut>>,
+    /// Whether new connections are refused.
+    is_down: AtomicBool,
+}
+
+/// The moment at which a connection is cut.
+#[derive(Clone, Copy, Debug)]
+pub enum Cut {
+    /// The request does not reach the server.
+    BeforeTheRequest,
+    /// The request reaches the server, and the response does not reach the client.
+    BeforeTheResponse,
+}
+
+pub struct Proxy {
+    pub dir: PathBuf,
+    state: Arc<State>,
+    _dir: tempfile::TempDir,
+}
+
+impl Proxy {
+    pub fn start(server: &Path) -> Proxy {
+        let dir = tempfile::Builder::new().prefix("pando-proxy-").tempdir().unwrap();
+        let listener = UnixListener::bind(dir.path().join(".s.PGSQL.5432")).unwrap();
+        let (state, server) = (Arc::new(State::default()), server.join(".s.PGSQL.5432"));
+        let shared = Arc::clone(&state);
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let Ok(client) = client else { return };
+                if shared.is_down.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let Ok(server) = UnixStream::connect(&server) else { continue };
+                carry(client, server, Arc::clone(&shared));
+            }
+        });
+        Proxy { dir: dir.path().to_owned(), state, _dir: dir }
+    }
+
+    /// Returns the round trips of `work`.
+    pub fn round_trips<T>(&self, work: impl FnOnce() -> T) -> (u64, T) {
+        let before = self.state.round_trips.load(Ordering::SeqCst);
+        let done = work();
+        (self.state.round_trips.load(Ordering::SeqCst) - before, done)
+    }
+
+    /// Cuts the connection of the next request that carries a commit with writes.
+    pub fn cut_next_commit(&self, cut: Cut) {
+        *self.state.cut.lock().unwrap() = Some(cut);
+    }
+
+    pub fn set_down(&self, is_down: bool) {
+        self.state.is_down.store(is_down, Ordering::SeqCst);
+    }
+}
+
+/// The bytes by which a request with writes is known: they are the value, or the key, of a record that the test puts.
+pub const MARK: &[u8] = b"marked-for-the-proxy";
+
+fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
+    let has_spoken = Arc::new(AtomicBool::new(false));
+    let is_muted = Arc::new(AtomicBool::new(false));
+    let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let (spoken, muted, shared) = (Arc::clone(&has_spoken), Arc::clone(&is_muted), Arc::clone(&state));
+    thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 20];
+        while let Ok(count @ 1..) = from_client.read(&mut buffer) {
+            if spoken.swap(false, Ordering::SeqCst) {
+                shared.round_trips.fetch_add(1, Ordering::SeqCst);
+            }
+            let request = &buffer[..count];
+            let is_marked = request.windows(MARK.len()).any(|window| window == MARK);
+            let cut = if is_marked { shared.cut.lock().unwrap().take() } else { None };
+            match cut {
+                Some(Cut::BeforeTheRequest) => break,
+                Some(Cut::BeforeTheResponse) => muted.store(true, Ordering::SeqCst),
+                None => {}
+            }
+            if to_server.write_all(request).is_err() {
+                break;
+            }
+        }
+        let _ = to_server.shutdown(std::net::Shutdown::Both);
+        let _ = from_client.shutdown(std::net::Shutdown::Both);
+    });
+    let (mut from_server, mut to_client) = (server, client);
+    thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 20];
+        while let Ok(count @ 1..) = from_server.read(&mut buffer) {
+            // The server has done what was asked; its response is lost.
+            if is_muted.load(Ordering::SeqCst) {
+                break;
+            }
+            has_spoken.store(true, Ordering::SeqCst);
+            if to_client.write_all(&buffer[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to_client.shutdown(std::net::Shutdown::Both);
+        let _ = from_server.shutdown(std::net::Shutdown::Both);
+    });
+}
