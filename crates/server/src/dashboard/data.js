@@ -57,7 +57,7 @@ export class Data {
     this.grid = new Grid({ label: `Records of ${visible(source.name)}`, columns: source.columns, open: index => this.to({ key: this.rows[index].key, new: undefined }) });
     this.order = source.orders.length > 0 && h("select", { onchange: () => this.to({ order: this.order.value, cursor: undefined, back: undefined, prefix: undefined }) },
       h("option", { value: "" }, "primary key"), source.orders.map(name => h("option", { value: name }, visible(name))));
-    this.prefix = h("input", { type: "search", placeholder: isTyped ? "Key begins with, as in Ulm/Ann" : "Key begins with", "aria-label": isTyped ? "First values of the key, separated by slashes" : "Keys that begin with" });
+    this.prefix = h("input", { type: "search", size: 26, placeholder: isTyped ? "Key begins with, as in Ulm/Ann" : "Key begins with", "aria-label": isTyped ? "First values of the key, separated by slashes" : "Keys that begin with" });
     const button = (label, run) => h("button", { type: "button", onclick: run }, label);
     this.first = button("First", () => this.to({ cursor: undefined, back: undefined }));
     this.previous = button("Previous", () => this.to({ cursor: this.rows[0]?.cursor ?? this.place.cursor, back: 1 }));

@@ -53,7 +53,7 @@ export class Operations {
     try {
       const { tables } = await json(at(db, "advise"));
       if (db !== this.db) return;
-      const mayApply = this.app.rights.mayAdminister(db), advised = tables.filter(one => one.advised && one.advised !== one.layout);
+      const mayApply = this.app.rights.mayAdminister(db) && !this.app.rights.isReplica, advised = tables.filter(one => one.advised && one.advised !== one.layout);
       fill(this.advice, h("h2", {}, "Layout advice"), advised.length ? table(["table", "is", "should be", "reads", "writes", "a switch rewrites", mayApply ? "" : null].filter(text => text !== null), advised.map(one => [
         named(one.table), one.layout, one.advised, number(one.operations.reads), number(one.operations.writes), `${bytes(one.switch_bytes)}, about ${time(one.switch_seconds * 1e9)}`,
         ...mayApply ? [h("button", { type: "button", "aria-label": `Apply to ${visible(one.table)}`, onclick: () => this.apply(one) }, "Apply")] : []]), { label: "Advice" })

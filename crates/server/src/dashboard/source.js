@@ -49,7 +49,13 @@ export class Documents {
     return { value: exactly(await response.text()), tag: response.headers.get("etag") };
   }
   keyOf(value) {
-    const text = part => { const one = value[part.column]; return one instanceof Digits ? one.text : typeof one === "string" ? (/^\\*\\N$/.test(one) ? `\\${one}` : one) : one === null ? "\\N" : written(one); };
+    const text = ({ column }) => {
+      const one = value[column], { type } = this.described.columns.find(({ name }) => name === column);
+      if (one === null) return "\\N";
+      if (one instanceof Digits) return one.text;
+      if (typeof one === "string") return type === "any" ? JSON.stringify(one) : /^\\*\\N$/.test(one) ? `\\${one}` : one;
+      return typeof one === "object" && one.bytes !== undefined ? `bytes'${one.bytes}'` : written(one);
+    };
     return this.described.key.map(part => encodeURIComponent(text(part))).join("/");
   }
   async write(key, { value }, base) {
