@@ -39,6 +39,8 @@ export class Sql {
     this.writesLabel.hidden = !mayWrite;
     if (this.db === db) return;
     this.db = db;
+    // A download would run the statement in the other database.
+    this.saves.hidden = true;
     this.writes.checked = false;
     this.names = [];
     if (!this.running) this.say(mayWrite ? `Statements run in ${db}. They can only read, unless you allow writes.` : `Statements run in ${db}. They can only read.`);
