@@ -4,7 +4,6 @@ mod advise;
 mod backup;
 mod beside;
 #[cfg(feature = "sql")]
-mod browser;
 mod common;
 mod compact;
 mod compression;

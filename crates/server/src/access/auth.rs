@@ -319,6 +319,15 @@ impl Gatekeeper {
         known.allows(Need::In(database, Scope::Read)).then_some(known.scope)
     }
 
+    /// Returns the widest scope that the sender of these headers has in a database, or in all of them (`None`).
+    /// Without tokens it is `Admin`.
+    pub fn scope_of(&self, headers: &HeaderMap, database: Option<&str>) -> Option<Scope> {
+        let need = |scope| database.map_or(Need::All(scope), |database| Need::In(database, scope));
+        [Scope::Admin, Scope::Write, Scope::Read]
+            .into_iter()
+            .find(|&scope| self.admit(headers, need(scope)).is_ok())
+    }
+
     /// Returns whether the sender of these headers may see that this database exists.
     pub fn may_see(&self, headers: &HeaderMap, database: &str) -> bool {
         // The request was already counted when it was admitted.

@@ -95,16 +95,23 @@ struct Options {
     page_bytes: Option<u32>,
 }
 
-/// Handles GET: lists the databases that the client may see.
+/// Handles GET: lists the databases that the client may see, with the scope of its token in each and in all.
 async fn all(data: Arc<Data>, keeper: Arc<Gatekeeper>, call: Call) -> Answer {
     let shared = Arc::clone(&data);
     let names = hand_off(move || shared.databases.names()).await?;
     let list: Vec<Value> = names
         .iter()
         .filter(|name| keeper.may_see(&call.headers, name))
-        .map(|name| object!({ "name": name, "open": data.databases.get_open(name).is_some() }))
+        .map(|name| {
+            object!({
+                "name": name,
+                "open": data.databases.get_open(name).is_some(),
+                "scope": keeper.scope_of(&call.headers, Some(name)),
+            })
+        })
         .collect();
-    Ok(json(StatusCode::OK, &object!({ "databases": list })))
+    let scope = keeper.scope_of(&call.headers, None);
+    Ok(json(StatusCode::OK, &object!({ "databases": list, "scope": scope })))
 }
 
 /// Handles GET: describes a database.

@@ -1,9 +1,9 @@
 //! The handlers, each with its entry for the table of operations.
 //!
-//! `v0`: the contract of one table. `entries`: single records; `expiry`: when they expire. `ranges`: many records, and `upload`: imports. `batch`,
-//! `transaction`, `documents`, `statements` and `sql`, `hrana`, `tables`, `databases`, `maintenance` and `backup`,
-//! `changes`, `consumers`, `explain`, `advise`, `promote`: the operations of that name. `health`, `metrics` and `debug`: for
-//! operators. `pages`: fixed pages.
+//! `v0`: the contract of one table. `entries`: single records; `expiry`: when they expire. `ranges`: many records, and
+//! `upload`: imports. `batch`, `transaction`, `documents`, `statements` and `sql`, `hrana`, `tables`, `databases`,
+//! `maintenance` and `backup`, `changes`, `consumers`, `explain`, `advise`, `promote`: the operations of that name.
+//! `health`, `metrics` and `debug`: for operators. `pages`: fixed pages. `dashboard`: the dashboard's files.
 //!
 //! A handler finds a database and a table that are already open with one map look-up each, and hands everything else to
 //! threads that may wait.
@@ -13,6 +13,7 @@ pub mod backup;
 pub mod batch;
 pub mod changes;
 pub mod consumers;
+pub mod dashboard;
 pub mod databases;
 pub mod debug;
 pub mod documents;

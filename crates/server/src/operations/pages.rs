@@ -1,5 +1,4 @@
-//! Pages and documents that never change: `/`, the dashboard, which loads nothing from other servers; `/docs` and
-//! `/openapi.json`, the OpenAPI document.
+//! Pages and documents that never change: `/docs` and `/openapi.json`, the OpenAPI document.
 
 use crate::calls::operation::{Access, Operation};
 use crate::watch::observe::Kind;
@@ -19,13 +18,6 @@ pub const OPERATIONS: &[Operation] = &[
     .at_once(),
     Operation::new("GET", "/docs", Access::Any, Kind::Other, "Read this document as a page", |_, _, _| {
         Box::pin(ready(Ok(page(HTML, include_bytes!("docs.html")))))
-    })
-    .responses(&[(200, "A page")])
-    .sends(&["text/html"])
-    .with_any_query()
-    .at_once(),
-    Operation::new("GET", "/", Access::Any, Kind::Other, "Open the dashboard", |_, _, _| {
-        Box::pin(ready(Ok(page(HTML, include_bytes!("dashboard.html")))))
     })
     .responses(&[(200, "A page")])
     .sends(&["text/html"])

@@ -98,7 +98,7 @@ pub fn parameter(name: &str) -> Value {
             "Continue from the cursor in the last line of the page before",
             json!({ "type": "string", "pattern": "^([0-9a-f]{2})*$" }),
         ),
-        "tables" | "value_bytes" => of_bounds(name),
+        "tables" | "value_bytes" | "column_bytes" => of_bounds(name),
         "keys_only" => {
             query("keys_only", false, "Return keys without their values", json!({ "type": "boolean" }))
         }
@@ -201,8 +201,16 @@ fn of_bounds(name: &str) -> Value {
         }
         _ => {
             let number = json!({ "type": "integer", "minimum": 0, "maximum": LONGEST_CUT_BYTES });
-            let meaning = "Return at most this many bytes of each value; a longer value has its length as \
-                           `value_bytes`";
+            let meaning = match name {
+                "value_bytes" => {
+                    "Return at most this many bytes of each value; a longer value has its length as \
+                     `value_bytes`"
+                }
+                _ => {
+                    "Return at most this many bytes of each value of text, bytes or JSON, each document with \
+                     its key and cursor"
+                }
+            };
             query("value_bytes", meaning, number)
         }
     }

@@ -2,14 +2,15 @@
 
 use crate::calls::operation::Operation;
 use crate::operations::{
-    advise, backup, batch, changes, consumers, databases, debug, documents, entries, expiry, explain, health,
-    hrana, maintenance, pages, promote, ranges, statements, tables, transaction, v0,
+    advise, backup, batch, changes, consumers, dashboard, databases, debug, documents, entries, expiry,
+    explain, health, hrana, maintenance, pages, promote, ranges, statements, tables, transaction, v0,
 };
 
 /// The entries, in the order in which the OpenAPI document has them.
 const TABLE: &[&[Operation]] = &[
     health::OPERATIONS,
     pages::OPERATIONS,
+    dashboard::OPERATIONS,
     debug::OPERATIONS,
     promote::OPERATIONS,
     v0::OPERATIONS,
@@ -88,7 +89,7 @@ mod tests {
                 "{method} {path}: no success"
             );
             let parameters: Vec<&str> = path.split('/').filter(|part| part.starts_with('{')).collect();
-            let is_shown = |name: &&&str| ["{database}", "{table}"].contains(*name);
+            let is_shown = |name: &&&str| ["{database}", "{table}", "{file}"].contains(*name);
             let shown = parameters.iter().take_while(is_shown).count();
             assert!(parameters[shown..].iter().all(|name| LEFT_OUT.contains(name)), "{path}");
             let named = matches!(operation.access, Access::Database(_));

@@ -1,7 +1,8 @@
 //! Typed documents: rows of typed tables as JSON objects.
 //!
 //! * `/documents`: GET lists the tables, with columns, keys and indexes.
-//! * `/documents/{table}`: GET with `index`, `start`, `end`, `prefix`, `reverse`, `limit`, `cursor`, `format`: a range
+//! * `/documents/{table}`: GET with `index`, `start`, `end`, `prefix`, `reverse`, `limit`, `cursor`, `value_bytes`,
+//!   `format`: a range
 //!   of the primary key or of an index; POST: rows of NDJSON or CSV, all of them in one transaction.
 //! * `/documents/{table}/{key}`: GET, PUT, DELETE of one row.
 //!
@@ -10,11 +11,12 @@
 //! handle is ever stale.
 //!
 //! `list` lists tables, `range` reads ranges, `import` stores many rows, and `one` handles single documents. `address`
-//! parses addresses.
+//! parses addresses, and `described` writes them beside documents whose long values are cut.
 
 mod address;
 #[cfg(feature = "arrow")]
 mod columns;
+mod described;
 pub mod import;
 pub mod list;
 pub mod one;

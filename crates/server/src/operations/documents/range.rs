@@ -14,6 +14,8 @@ use crate::limits::room::Room;
 use crate::operations::documents::address::{Asked, text_of, values_of};
 #[cfg(feature = "arrow")]
 use crate::operations::documents::columns::{self, Columns};
+use crate::operations::documents::described::Described;
+use crate::operations::ranges::value_bytes;
 use crate::send::records::{Batches, Part, RecordsBody};
 use crate::watch::observe::Kind;
 use crate::wire::digits::{from_hex, hex};
@@ -35,7 +37,18 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Get documents as NDJSON or CSV, from a range of the primary key or of an index",
     |parts, call, _| Box::pin(scan(parts.data(), parts.room(), call)),
 )
-.takes(&["index", "first", "behind", "beginning", "reverse", "limit", "cursor", "lines", "transaction"])
+.takes(&[
+    "index",
+    "first",
+    "behind",
+    "beginning",
+    "reverse",
+    "limit",
+    "cursor",
+    "lines",
+    "column_bytes",
+    "transaction",
+])
 .responses(&[
     (200, "One document on each line; with a limit, the last line has a cursor if there are more"),
     MISSING,
@@ -66,6 +79,8 @@ struct Which {
     limit: Option<u64>,
     cursor: Option<Vec<u8>>,
     format: RowFormat,
+    /// The length to which values are cut. Each document then comes with its key and its position.
+    value_bytes: Option<u64>,
     /// Whether the documents are sent as a stream of Arrow instead.
     #[cfg(feature = "arrow")]
     arrow: bool,
@@ -101,8 +116,14 @@ impl Which {
         if format == RowFormat::Csv && (limit.is_some() || cursor.is_some()) {
             return Err(Problem::bad_request("`limit` and `cursor` are for NDJSON only: CSV has no pages"));
         }
+        let value_bytes = value_bytes(query)?;
+        if format == RowFormat::Csv && value_bytes.is_some() {
+            return Err(Problem::bad_request("`value_bytes` is for NDJSON only: CSV has no lengths"));
+        }
         #[cfg(feature = "arrow")]
-        let arrow = columns::is_accepted(&call.headers) && raw_parameter(query, "format").is_none();
+        let arrow = value_bytes.is_none()
+            && columns::is_accepted(&call.headers)
+            && raw_parameter(query, "format").is_none();
         #[cfg(feature = "arrow")]
         if arrow && (limit.is_some() || cursor.is_some()) {
             return Err(Problem::bad_request("`limit` and `cursor` are for NDJSON only: Arrow has no pages"));
@@ -116,6 +137,7 @@ impl Which {
             limit,
             cursor,
             format,
+            value_bytes,
             #[cfg(feature = "arrow")]
             arrow,
         })
@@ -135,6 +157,8 @@ struct Documents {
     left: u64,
     over: bool,
     format: RowFormat,
+    /// The writer of documents with their keys, if values are cut.
+    described: Option<Described>,
     /// Whether nothing was read yet.
     is_new: bool,
     /// The stream of Arrow, if that was asked for.
@@ -173,6 +197,7 @@ impl Documents {
             left,
             over: false,
             format,
+            described: which.value_bytes.map(|bytes| Described::new(&table, bytes)),
             is_new: true,
             #[cfg(feature = "arrow")]
             columns: which.arrow.then(|| Columns::new(&table)),
@@ -207,11 +232,14 @@ impl Documents {
             return Ok(columns.take());
         }
         let (mut lines, mut cursor) = (Vec::new(), None);
-        let mut out = RowWriter::new(&self.table, self.format, &mut lines);
+        let mut out = match &self.described {
+            Some(described) => Out::Described(described, &mut lines),
+            None => Out::Rows(RowWriter::new(&self.table, self.format, &mut lines)),
+        };
         if std::mem::take(&mut self.is_new) {
-            out.header().expect(ALWAYS);
+            out.header();
         }
-        while !self.over && out.get_ref().len() < BATCH_BYTES {
+        while !self.over && out.len() < BATCH_BYTES {
             if self.left == 0 {
                 // There may be more documents; the cursor continues here.
                 let more = scan.next_with(|_| ())?.is_some();
@@ -219,16 +247,16 @@ impl Documents {
                 self.over = true;
                 break;
             }
-            match scan.next_with(|row| out.row(&row).expect(ALWAYS))? {
+            match scan.next_with(|row| out.row(&row))? {
                 Some(()) => {
                     self.left -= 1;
                     at = scan.position();
+                    out.end_row(at.as_ref());
                 }
                 None => self.over = true,
             }
         }
-        out.flush().expect(ALWAYS);
-        drop(out);
+        out.finish();
         if let Some(at) = cursor {
             lines.extend_from_slice(cursor_line(&at).as_bytes());
         }
@@ -236,6 +264,46 @@ impl Documents {
             self.at = at;
         }
         Ok(lines)
+    }
+}
+
+/// What writes the lines of a batch.
+enum Out<'o> {
+    Rows(RowWriter<&'o mut Vec<u8>>),
+    Described(&'o Described, &'o mut Vec<u8>),
+}
+
+impl Out<'_> {
+    fn header(&mut self) {
+        if let Out::Rows(rows) = self {
+            rows.header().expect(ALWAYS);
+        }
+    }
+
+    fn row(&mut self, row: &[Value<'_>]) {
+        match self {
+            Out::Rows(rows) => rows.row(row).expect(ALWAYS),
+            Out::Described(described, lines) => described.begin(row, lines),
+        }
+    }
+
+    fn end_row(&mut self, position: Option<&Position>) {
+        if let Out::Described(described, lines) = self {
+            described.end(position, lines);
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Out::Rows(rows) => rows.get_ref().len(),
+            Out::Described(_, lines) => lines.len(),
+        }
+    }
+
+    fn finish(self) {
+        if let Out::Rows(mut rows) = self {
+            rows.flush().expect(ALWAYS);
+        }
     }
 }
 

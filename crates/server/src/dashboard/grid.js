@@ -1,0 +1,54 @@
+// A grid of rows, of which only those on the screen are elements. Arrows move, Enter or a click opens a row.
+import { h, visible, Rows } from "./dom.js";
+
+const HEIGHT = 29, SHOWN = 300;
+let grids = 0;
+
+/** `columns`: `{name, note}`; `rows`: arrays of `{text, kind, title}`; `open(at)` is called for a row. */
+export class Grid {
+  constructor({ label, columns, open }) {
+    Object.assign(this, { columns, open, rows: [], active: 0, id: `grid${grids += 1}` });
+    this.head = h("div", { role: "row", class: "row head" });
+    this.box = h("div", { role: "grid", class: "grid", tabIndex: 0, "aria-label": label, onkeydown: event => this.key(event) });
+    this.box.append(h("div", { role: "rowgroup", class: "heads" }, this.head));
+    this.list = new Rows(this.box, HEIGHT, at => this.row(at));
+    this.list.tall.setAttribute("role", "rowgroup");
+  }
+  /** Shows rows; the first hundred decide how wide the columns are. */
+  show(rows) {
+    this.rows = rows;
+    this.active = Math.min(this.active, Math.max(0, rows.length - 1));
+    const widths = this.columns.map(({ name, note }, at) => {
+      const longest = rows.slice(0, 100).reduce((most, row) => Math.max(most, row[at].text.length), Math.max(name.length, (note ?? "").length));
+      return Math.min(Math.max(longest, 5), 44);
+    });
+    this.box.style.setProperty("--columns", widths.map(width => `minmax(calc(${width}ch + 1.4rem), ${width}fr)`).join(" "));
+    const total = widths.reduce((sum, width) => sum + width, 0);
+    this.box.style.setProperty("--least", `calc(${total}ch + ${widths.length * 1.4}rem)`);
+    this.box.setAttribute("aria-rowcount", rows.length + 1);
+    this.head.replaceChildren(...this.columns.map(({ name, note }, at) => h("div", { role: "columnheader", class: this.isNumber(at) ? "number" : "" },
+      h("span", { dir: "auto" }, visible(name)), note && h("small", {}, note))));
+    this.list.show(rows.length);
+    this.box.classList.toggle("short", rows.length < 12);
+    this.box.style.setProperty("--rows", Math.max(rows.length, 1));
+  }
+  isNumber(at) { return this.rows.length > 0 && this.rows.slice(0, 100).every(row => row[at].kind === "number" || row[at].kind === "null"); }
+  row(at) {
+    const isActive = at === this.active;
+    return h("div", { role: "row", id: `${this.id}-${at}`, class: isActive ? "row active" : "row", "aria-rowindex": at + 2,
+      onclick: () => { if (!String(getSelection())) { this.active = at; this.open(at); } } },
+    this.rows[at].map(({ text, kind, title }) => h("div", { role: "gridcell", class: kind ?? "", title, dir: kind === "number" ? null : "auto" },
+      visible(text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text).replace(/\n/g, "⏎"))));
+  }
+  key(event) {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target !== this.box) return;
+    const page = Math.max(1, Math.floor(this.box.clientHeight / HEIGHT) - 2), last = this.rows.length - 1;
+    const to = { ArrowDown: this.active + 1, ArrowUp: this.active - 1, PageDown: this.active + page, PageUp: this.active - page, Home: 0, End: last }[event.key];
+    if (to !== undefined) {
+      event.preventDefault();
+      this.active = Math.max(0, Math.min(last, to));
+      this.list.reveal(this.active);
+      this.box.setAttribute("aria-activedescendant", `${this.id}-${this.active}`);
+    } else if (event.key === "Enter" && this.rows.length) { event.preventDefault(); this.open(this.active); }
+  }
+}

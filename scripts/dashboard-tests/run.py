@@ -1,0 +1,444 @@
+"""Drives the dashboard by roles and names. Called by scripts/dashboard: PANDO SCRATCH CHROMIUM AXE SCREENSHOTS."""
+import http.server, json, os, re, signal, subprocess, sys, threading, time, urllib.error, urllib.parse, urllib.request
+from playwright.sync_api import expect, sync_playwright
+
+pando, scratch, chromium, axe, screenshots = sys.argv[1:]
+expect.set_options(timeout=15000)
+HOSTILE = "<img src=x onerror=document.title='taken'>\u202egnp.exe"
+SERVER = re.compile(rb"http://(\S+:\d+)")
+
+
+class Server:
+    """A server of a directory of its own."""
+
+    def __init__(self, name, *options):
+        self.dir = f"{scratch}/{name}"
+        command = [pando, "serve", self.dir, "--listen", "127.0.0.1:0", "--durability", "lazy", "--slow", "1", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        line = b""
+        while not SERVER.search(line):
+            line = self.process.stdout.readline() or sys.exit("the server does not start")
+        self.address = "http://" + SERVER.search(line)[1].decode()
+        self.token = None
+
+    def ask(self, method, path, body=None):
+        headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.address}/{path}", data, headers, method=method)
+        with urllib.request.urlopen(request) as response:
+            return response.read()
+
+    def sql(self, text, database="shop"):
+        return self.ask("POST", f"v1/databases/{database}/sql", {"sql": text})
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+
+
+class Visit:
+    """A window on a server. Complaints of the browser fail the test, but for those that it expects."""
+
+    def __init__(self, browser, address, place="", scheme="light", width=1280, headers=None, allowed=()):
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme,
+                                           accept_downloads=True, extra_http_headers=headers or {})
+        self.page, self.complaints, self.allowed, self.bytes = self.context.new_page(), [], allowed, 0
+        self.page.on("console", self.complain)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("requestfinished", self.count)
+        self.page.goto(f"{address}/{place}")
+        self.page.wait_for_selector("body[data-ready]")
+
+    def complain(self, message):
+        if message.type in ("error", "warning") and not any(part in message.text for part in self.allowed):
+            self.complaints.append(message.text)
+
+    def count(self, request):
+        self.bytes += request.sizes()["responseBodySize"]
+
+    def __enter__(self):
+        return self.page
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            assert not self.complaints, self.complaints
+        self.context.close()
+
+
+def filled(browser_server):
+    server = browser_server
+    server.ask("PUT", "v1/databases/shop")
+    server.sql("CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT UNIQUE, price REAL, photo BLOB);"
+               "INSERT INTO fruit VALUES (1, 'apple', 1.5, x'00ff'), (2, '<b>lemon</b>', 1.0, NULL), (9007199254740993, NULL, -2.5e300, NULL);"
+               "CREATE TABLE many(town TEXT, id INTEGER, note TEXT, PRIMARY KEY(town, id));"
+               "INSERT INTO many WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1020) SELECT 'town' || (i % 7), i, 'note ' || i FROM n;")
+    server.ask("PUT", "v1/databases/shop/tables/stock")
+    lines = "".join(json.dumps({"key": f"item{n:04}", "value": f"{n} pieces"}) + "\n" for n in range(230))
+    server.ask("POST", "v1/databases/shop/tables/stock/entries", lines.encode())
+    return server
+
+
+def keys(page, label):
+    return [cell for cell in page.get_by_role("grid", name=label).locator("[role=rowgroup] [role=row] > [role=gridcell]:first-child").all_inner_texts()]
+
+
+def the_rail_leads_to_tables_by_keyboard(browser, server):
+    with Visit(browser, server.address, "#overview?db=shop") as page:
+        tree = page.get_by_role("tree", name="Databases and tables")
+        expect(tree.get_by_role("treeitem", name="fruit")).to_be_visible()
+        page.keyboard.press("/")
+        page.keyboard.type("fru")
+        expect(tree.get_by_role("treeitem", name="stock")).to_have_count(0)
+        page.keyboard.press("ArrowDown")
+        tree.get_by_role("treeitem", name="fruit").wait_for()
+        for _ in range(9):
+            if "active" in (tree.get_by_role("treeitem", name="fruit").get_attribute("class") or ""):
+                break
+            page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowRight")
+        expect(tree.get_by_role("treeitem", name="name text")).to_be_visible()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("grid", name="Records of fruit")).to_be_visible()
+        page.go_back()
+        expect(page.get_by_role("heading", name="Databases")).to_be_visible()
+        page.go_forward()
+        page.reload()
+        expect(page.get_by_role("grid", name="Records of fruit")).to_contain_text("<b>lemon</b>")
+        expect(page.get_by_role("grid", name="Records of fruit")).to_contain_text("9007199254740993")
+
+
+def pages_go_both_ways(browser, server):
+    # By the primary key, and by bytes.
+    for place, label in [("typed=many", "Records of many"), ("table=stock", "Records of stock")]:
+        with Visit(browser, server.address, f"#data?db=shop&{place}") as page:
+            grid = page.get_by_role("grid", name=label)
+            expect(grid).to_have_attribute("aria-rowcount", "51")
+            expect(page.get_by_role("button", name="Previous")).to_be_disabled()
+            first = keys(page, label)
+            page.get_by_role("button", name="Next").click()
+            expect(page.get_by_role("button", name="Previous")).to_be_enabled()
+            second = keys(page, label)
+            assert not set(first) & set(second) or place == "typed=many", (first, second)
+            at = page.url
+            page.get_by_role("button", name="Next").click()
+            page.wait_for_function("at => location.href !== at", arg=at)
+            page.get_by_role("button", name="Previous").click()
+            expect(page.get_by_role("button", name="Next")).to_be_enabled()
+            page.wait_for_timeout(300)
+            assert keys(page, label) == second
+            page.reload()
+            expect(page.get_by_role("button", name="Next")).to_be_enabled()
+            assert keys(page, label) == second, "a reload shows the same page"
+            page.get_by_role("button", name="Last").click()
+            expect(page.get_by_role("button", name="Next")).to_be_disabled()
+            page.get_by_role("button", name="First").click()
+            expect(page.get_by_role("button", name="Previous")).to_be_disabled()
+            page.wait_for_timeout(300)
+            assert keys(page, label) == first
+
+
+def a_row_is_edited_deleted_and_brought_back(browser, server):
+    with Visit(browser, server.address, "#data?db=shop&typed=fruit", allowed=("400", "412")) as page:
+        grid = page.get_by_role("grid", name="Records of fruit")
+        grid.get_by_text("apple").click()
+        page.get_by_role("textbox", name="price").fill("2.75")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("Saved.")).to_be_visible()
+        assert json.loads(server.ask("GET", "v1/databases/shop/documents/fruit/1"))["price"] == 2.75
+        page.get_by_role("textbox", name="price").fill("dear")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_role("alert")).to_contain_text("dear")
+        page.get_by_role("textbox", name="price").fill("2.75")
+        page.get_by_role("button", name="Delete").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Cancel").click()
+        assert b"apple" in server.ask("GET", "v1/databases/shop/documents/fruit/1")
+        page.get_by_role("button", name="Delete").click()
+        dialog.get_by_role("button", name="Delete").click()
+        expect(page.get_by_text("Deleted 1.")).to_be_visible()
+        expect(grid.get_by_text("apple")).to_have_count(0)
+        page.get_by_role("button", name="Undo").click()
+        expect(grid.get_by_text("apple")).to_be_visible()
+        assert json.loads(server.ask("GET", "v1/databases/shop/documents/fruit/1"))["photo"] == "00ff"
+        # A number keeps all its digits.
+        grid.get_by_text("9007199254740993").click()
+        page.get_by_role("checkbox", name="name is NULL").uncheck()
+        page.get_by_role("textbox", name="name").fill("big")
+        page.get_by_role("button", name="Save").click()
+        expect(grid.get_by_text("big")).to_be_visible()
+        assert b"9007199254740993" in server.ask("GET", "v1/databases/shop/documents/fruit/9007199254740993")
+        page.get_by_role("button", name="New record").click()
+        page.get_by_role("textbox", name="id").fill("1")
+        page.get_by_role("button", name="Create").click()
+        expect(page.get_by_role("alert")).to_contain_text("exists already")
+
+
+def entries_stay_as_they_were_but_for_what_was_changed(browser, server):
+    for key, value in [("bytes", b"\0\xff\n"), ("lines", b"a\r\nb\n"), (".", b"dot"), ("..", b"\xff"), ("text", "a\nä".encode())]:
+        body = {"operations": [{"op": "put", "table": "stock", "key": f"~{key}" if key not in (".", "..") else key, "value_hex": value.hex()}]}
+        server.ask("POST", "v1/databases/shop/batch", body)
+    stored = lambda key: server.ask("GET", f"v1/databases/shop/tables/stock/entries?key={urllib.parse.quote(key)}")
+    with Visit(browser, server.address, "#data?db=shop&table=stock") as page:
+        for key, shown, change, then in [("~bytes", "00ff0a", "00ff0a0d", "00ff0a0d"), ("~lines", "610d0a620a", "610d0a62", "610d0a62"),
+                                         (".", "dot", "dot!", b"dot!".hex()), ("..", "ff", "ff00", "ff00"), ("~text", "a\nä", "a\nä!", "a\nä!".encode().hex())]:
+            page.get_by_role("searchbox", name="Keys that begin with").fill(key)
+            page.get_by_role("button", name="Find").click()
+            page.get_by_role("grid").get_by_role("gridcell", name=key, exact=True).first.click()
+            box = page.get_by_role("textbox", name="Value")
+            expect(box).to_have_value(shown)
+            box.fill(change)
+            page.get_by_role("button", name="Save").click()
+            expect(page.get_by_text("Saved.").first).to_be_visible()
+            for close in page.get_by_role("button", name="Dismiss").all():
+                close.click()
+            one = json.loads(stored(key).split(b"\n")[0])
+            assert one.get("value_hex", one.get("value", "").encode().hex()) == then, (key, one)
+        page.get_by_role("combobox", name="How the value is written").select_option("hex")
+        page.get_by_role("textbox", name="Value").fill("0")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_role("alert")).to_contain_text("two hexadecimal digits")
+
+
+def the_second_of_two_people_is_shown_both_versions(browser, server):
+    place = "#data?db=shop&typed=fruit&key=2"
+    with Visit(browser, server.address, place, allowed=("412",)) as one, Visit(browser, server.address, place, allowed=("412",)) as two:
+        for page in (one, two):
+            expect(page.get_by_role("textbox", name="name")).to_have_value("<b>lemon</b>")
+        one.get_by_role("textbox", name="name").fill("lime")
+        one.get_by_role("button", name="Save").click()
+        expect(one.get_by_text("Saved.")).to_be_visible()
+        two.get_by_role("textbox", name="name").fill("citron")
+        two.get_by_role("button", name="Save").click()
+        dialog = two.get_by_role("dialog", name="Changed meanwhile")
+        expect(dialog).to_contain_text("lime")
+        expect(dialog).to_contain_text("citron")
+        assert json.loads(server.ask("GET", "v1/databases/shop/documents/fruit/2"))["name"] == "lime", "nothing was overwritten"
+        dialog.get_by_role("button", name="Save mine over it").click()
+        expect(two.get_by_text("Saved.")).to_be_visible()
+        assert json.loads(server.ask("GET", "v1/databases/shop/documents/fruit/2"))["name"] == "citron"
+
+
+def statements_run_and_only_read_unless_writes_are_allowed(browser, server):
+    with Visit(browser, server.address, "#sql?db=shop", allowed=("403", "400")) as page:
+        box, status = page.get_by_role("textbox", name="SQL statement"), page.get_by_role("main").get_by_role("status")
+        box.press_sequentially("SELECT note FROM man")
+        expect(page.get_by_role("option", name="many")).to_be_visible()
+        box.press("Tab")
+        expect(box).to_have_value("SELECT note FROM many")
+        box.press("Control+Enter")
+        expect(status).to_contain_text("The first 1,000 rows")
+        with page.expect_download() as stored:
+            page.get_by_role("button", name="Download CSV").click()
+        assert len(open(stored.value.path()).readlines()) == 1021, "a download has all rows"
+        box.fill("SELECT 9007199254740993, 1.0, x'00ff', NULL, '<i>'")
+        box.press("Control+Enter")
+        for text in ["9007199254740993", "1.0", "x'00ff'", "NULL", "<i>"]:
+            expect(page.get_by_role("gridcell", name=text, exact=True)).to_be_visible()
+        page.get_by_role("button", name="Explain").click()
+        box.fill("SELECT * FROM many WHERE town = 'town1'")
+        page.get_by_role("button", name="Explain").click()
+        expect(page.get_by_role("listitem").first).to_contain_text("many")
+        box.fill("DELETE FROM many WHERE id = 1020")
+        box.press("Control+Enter")
+        expect(status).to_contain_text("read_only")
+        page.get_by_role("checkbox", name="Allow writes").check()
+        box.press("Control+Enter")
+        expect(status).to_contain_text("1 row changed")
+        box.fill("SELEC 1")
+        box.press("Control+Enter")
+        expect(status).to_contain_text("syntax error")
+        page.get_by_role("checkbox", name="Allow writes").uncheck()
+        box.fill("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
+        box.press("Control+Enter")
+        expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+        box.press("Escape")
+        expect(status).to_contain_text("Cancelled after")
+        page.reload()
+        page.get_by_text("kept in this browser").click()
+        expect(page.get_by_role("button", name="SELEC 1", exact=True)).to_be_visible()
+
+
+def names_from_a_database_are_text(browser, server):
+    name = urllib.parse.quote(HOSTILE, safe="")
+    server.ask("PUT", f"v1/databases/shop/tables/{name}")
+    server.ask("POST", "v1/databases/shop/batch", {"operations": [{"op": "put", "table": HOSTILE, "key": HOSTILE, "value": HOSTILE}]})
+    with Visit(browser, server.address, f"#data?db=shop&table={name}") as page:
+        expect(page.get_by_role("grid")).to_contain_text("<img src=x")
+        expect(page.get_by_role("grid")).to_contain_text("⟨202E⟩gnp.exe")
+        expect(page.get_by_role("tree")).to_contain_text("⟨202E⟩")
+        page.get_by_role("gridcell").first.click()
+        expect(page.get_by_role("textbox", name="Value")).to_have_value(HOSTILE)
+        assert page.locator("img").count() == 0 and "taken" not in page.title().split("\u2026")[0][:5]
+    server.ask("DELETE", f"v1/databases/shop/tables/{name}")
+
+
+def operations_say_what_they_did(browser, server):
+    with Visit(browser, server.address, "#operations?db=shop") as page:
+        for label, said in [("Checkpoint", "Written"), ("Check", "Sound"), ("Compact", "data file went from"), ("Sync", "on the disk")]:
+            page.get_by_role("button", name=label, exact=True).click()
+            expect(page.get_by_text(f"{label}: ").filter(has_text=said)).to_be_visible()
+        with page.expect_download() as stored:
+            page.get_by_role("link", name="Download a backup").click()
+        assert os.path.getsize(stored.value.path()) > 4096
+        server.ask("POST", "v1/databases/shop/transactions", {})
+        expect(page.get_by_role("region", name="Readers")).to_contain_text("transaction")
+
+
+def flame_graphs_are_drawn_or_say_why_not(browser, server):
+    with Visit(browser, server.address, "#profile?db=shop") as page:
+        for kind in ("alloc", "lock", "cpu"):
+            page.get_by_role("combobox", name="Kind of profile").select_option(kind)
+            page.get_by_role("combobox", name="Length of the recording").select_option("2")
+            page.get_by_role("button", name="Record").click()
+            status = page.get_by_role("main").get_by_role("status")
+            expect(status).not_to_contain_text("Recording for", timeout=30000)
+            blocks = page.get_by_role("group", name="Flame graph").get_by_role("button").count()
+            assert blocks > 3 or "Nothing was recorded" in status.inner_text(), (kind, blocks, status.inner_text())
+            assert kind != "alloc" or blocks > 3
+        assert b"profile" not in server.ask("GET", "debug/slow")
+
+
+def long_values_are_not_fetched_to_be_listed(browser, server):
+    server.ask("PUT", "v1/databases/shop/tables/long")
+    for n in range(3):
+        server.ask("PUT", f"v1/databases/shop/tables/long/entries/k{n}", b"x" * (20 << 20))
+    server.sql("CREATE TABLE wide(id INTEGER PRIMARY KEY, photo BLOB, film BLOB); INSERT INTO wide VALUES (1, zeroblob(9000000), zeroblob(6000000))")
+    for place, open_cell in [("table=long", "k1"), ("typed=wide", "1")]:
+        visit = Visit(browser, server.address, f"#data?db=shop&{place}")
+        with visit as page:
+            expect(page.get_by_role("gridcell").first).to_be_visible()
+            listed = visit.bytes
+            assert listed < 200 << 10, listed
+            page.get_by_role("gridcell", name=open_cell, exact=True).first.click()
+            expect(page.get_by_role("link", name="Download it")).to_be_visible()
+            expect(page.get_by_role("button", name="Save")).to_have_count(0)
+            page.wait_for_timeout(300)
+            assert visit.bytes - listed < 600 << 10, visit.bytes - listed
+
+
+def ten_thousand_tables_are_a_list_like_any_other(browser, server):
+    server.ask("PUT", "v1/databases/crowd")
+    for first in range(0, 10000, 50):
+        for n in range(first, first + 50):
+            server.ask("PUT", f"v1/databases/crowd/tables/table{n:05}")
+    with Visit(browser, server.address, "#overview?db=crowd") as page:
+        tree = page.get_by_role("tree")
+        expect(tree.get_by_role("treeitem", name="table00000")).to_be_visible()
+        assert tree.get_by_role("treeitem").count() < 120
+        assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+        page.get_by_role("searchbox", name="Filter tables").fill("table09999")
+        tree.get_by_role("treeitem", name="table09999").click()
+        expect(page.get_by_text("The table has no records yet.")).to_be_visible()
+
+
+def a_token_sees_only_what_it_may_do(browser, _):
+    os.makedirs(f"{scratch}/guarded")
+    made = lambda name, *rest: subprocess.run([pando, "token", "create", f"{scratch}/guarded", "--name", name, *rest], check=True, capture_output=True, text=True).stdout.strip()
+    admin, reader = made("admin", "--scope", "admin"), made("reader", "--scope", "read", "--database", "shop")
+    server = Server("guarded")
+    server.token = admin
+    filled(server)
+    with Visit(browser, server.address, headers={"authorization": f"Bearer {reader}"}) as page:
+        expect(page.get_by_role("tree").get_by_role("treeitem", name="fruit")).to_be_visible()
+        expect(page.get_by_role("tree").get_by_role("treeitem", name="default")).to_have_count(0)
+        expect(page.get_by_role("link", name="Profile")).to_have_count(0)
+        page.get_by_role("treeitem", name="fruit").click()
+        page.get_by_role("gridcell", name="apple").click()
+        expect(page.get_by_role("textbox", name="name")).not_to_be_editable()
+        for name in ("Save", "Delete", "New record"):
+            expect(page.get_by_role("button", name=name)).to_have_count(0)
+        page.get_by_role("link", name="SQL").click()
+        expect(page.get_by_role("checkbox", name="Allow writes")).to_be_hidden()
+        page.get_by_role("link", name="Operations").click()
+        expect(page.get_by_role("heading", name=re.compile("^Open readers"))).to_be_visible()
+        expect(page.get_by_role("button", name="Compact")).to_be_hidden()
+    # A database that is dropped is looked at no more.
+    with Visit(browser, server.address, "#data?db=shop&typed=fruit", headers={"authorization": f"Bearer {admin}"}, allowed=("404",)) as page:
+        expect(page.get_by_role("grid")).to_contain_text("apple")
+        server.ask("DELETE", "v1/databases/shop")
+        expect(page.get_by_role("heading", name="Databases")).to_be_visible()
+        expect(page.get_by_role("treeitem", name="shop")).to_have_count(0)
+    server.stop()
+
+
+def it_works_below_a_path(browser, server):
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_):
+            pass
+
+        def do_GET(self):
+            if not self.path.startswith("/db/"):
+                self.send_error(404)
+                return
+            try:
+                found = urllib.request.urlopen(server.address + self.path[3:])
+            except urllib.error.HTTPError as error:
+                found = error
+            body = found.read()
+            self.send_response(found.status)
+            for name, value in found.headers.items():
+                if name.lower() not in ("content-length", "connection", "transfer-encoding"):
+                    self.send_header(name, value)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    with Visit(browser, f"http://127.0.0.1:{proxy.server_port}", "db/#data?db=shop&typed=fruit") as page:
+        expect(page.get_by_role("grid")).to_contain_text("apple")
+    proxy.shutdown()
+
+
+def nothing_serious_is_inaccessible(browser, server):
+    for scheme in ("light", "dark"):
+        for place in PLACES:
+            with Visit(browser, server.address, place, scheme) as page:
+                page.wait_for_timeout(2500 if place.startswith("#overview") else 800)
+                if axe:
+                    # Through the debugger, as the policy of the page lets no other script in.
+                    page.evaluate(open(axe).read() + "; undefined")
+                    found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+                    serious = [(one["id"], [node["html"][:160] for node in one["nodes"][:3]]) for one in found if one["impact"] in ("serious", "critical")]
+                    assert not serious, (scheme, place, serious)
+
+
+def pages_fit_their_window(browser, server):
+    for width in (390, 1280, 2560):
+        for scheme in ("light", "dark"):
+            for place in PLACES:
+                with Visit(browser, server.address, place, scheme, width) as page:
+                    page.wait_for_timeout(2500 if place.startswith("#overview") else 800)
+                    wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+                    assert wide[0] <= wide[1], (width, place, wide)
+                    if screenshots:
+                        name = re.sub(r"\W+", "-", place.strip("#").replace("db=shop", "")).strip("-")
+                        os.makedirs(screenshots, exist_ok=True)
+                        page.screenshot(path=f"{screenshots}/{name}-{width}-{scheme}.png")
+
+
+PLACES = ["#overview?db=shop", "#data?db=shop&typed=fruit&key=1", "#data?db=shop&table=stock", "#sql?db=shop", "#operations?db=shop", "#profile?db=shop"]
+TESTS = [the_rail_leads_to_tables_by_keyboard, pages_go_both_ways, a_row_is_edited_deleted_and_brought_back, entries_stay_as_they_were_but_for_what_was_changed,
+         the_second_of_two_people_is_shown_both_versions, statements_run_and_only_read_unless_writes_are_allowed, names_from_a_database_are_text, operations_say_what_they_did,
+         flame_graphs_are_drawn_or_say_why_not, long_values_are_not_fetched_to_be_listed, it_works_below_a_path, nothing_serious_is_inaccessible, pages_fit_their_window,
+         a_token_sees_only_what_it_may_do, ten_thousand_tables_are_a_list_like_any_other]
+
+with sync_playwright() as playwright:
+    browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    server, failed = filled(Server("data")), []
+    wanted = os.environ.get("ONLY")
+    for test in TESTS:
+        if wanted and wanted not in test.__name__:
+            continue
+        begun = time.time()
+        try:
+            test(browser, server)
+            print(f"ok {test.__name__} ({time.time() - begun:.1f} s)", flush=True)
+        except Exception as error:
+            failed.append(test.__name__)
+            print(f"FAILED {test.__name__}: {type(error).__name__}: {error}", flush=True)
+    browser.close()
+    server.stop()
+sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
