@@ -4,7 +4,7 @@
 use std::{fmt, io};
 
 /// The result of every call that can fail.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type Result<T> = std::result::Result<T, Error>;
 
 /// The kind of an error: what the caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,6 +17,9 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Config, Error};
 
+/// What a request to the server returns.
+pub type Driven<T> = Result<T, Error>;
+
 type Driver = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 pub(crate) struct Connection {

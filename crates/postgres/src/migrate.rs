@@ -4,6 +4,7 @@
 //! a lock keeps two programs from migrating at once.
 
 use crate::connection::Connection;
+use crate::connection::Driven;
 use base::env::Random;
 use base::{Error, ErrorKind, Result};
 use tokio_postgres::Client;
@@ -59,7 +60,7 @@ pub(crate) fn migrate(connection: &mut Connection, schema: &str) -> Result<u64> 
 }
 
 /// Returns the version and the id of the database; `None` if the schema holds none.
-async fn read_meta(client: &Client, schema: &str) -> Result<Option<(i32, u64)>, tokio_postgres::Error> {
+async fn read_meta(client: &Client, schema: &str) -> Driven<Option<(i32, u64)>> {
     // Not `to_regclass`: the server may remember, from before the lock, that there is no such schema.
     let exists = format!(
         "SELECT EXISTS (

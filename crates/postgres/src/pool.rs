@@ -37,7 +37,7 @@ impl Pool {
     }
 
     /// Opens a connection that the pool does not count, without prepared statements.
-    pub fn open_bare(&self) -> Result<Connection, Trouble> {
+    pub fn open_bare(&self) -> std::result::Result<Connection, Trouble> {
         Connection::open(&self.config, &self.tls, &self.options)
     }
 

@@ -6,6 +6,7 @@
 //! 3. After an error the transaction is over: each later call returns the same error.
 //! 4. A commit sends everything at once. If the response is lost, `tokens` finds out what happened.
 
+use crate::connection::Driven;
 use crate::failure::Trouble;
 use crate::pool::{Lease, Pool};
 use crate::statements::{PAGE_BYTES, Prepared};
@@ -54,10 +55,7 @@ impl PostgresSession {
     }
 
     /// Runs a read in the transaction, which it begins if necessary.
-    fn read<T>(
-        &mut self,
-        work: impl AsyncFn(&Client, &Prepared) -> Result<T, tokio_postgres::Error>,
-    ) -> Result<T> {
+    fn read<T>(&mut self, work: impl AsyncFn(&Client, &Prepared) -> Driven<T>) -> Result<T> {
         let done = match &mut self.state {
             State::Fresh => return self.first_read(&work),
             State::Open(lease) => lease.connection().run(&work),
@@ -67,10 +65,7 @@ impl PostgresSession {
         done.map_err(|trouble| self.fail(Error::from(trouble)))
     }
 
-    fn first_read<T>(
-        &mut self,
-        work: &impl AsyncFn(&Client, &Prepared) -> Result<T, tokio_postgres::Error>,
-    ) -> Result<T> {
+    fn first_read<T>(&mut self, work: &impl AsyncFn(&Client, &Prepared) -> Driven<T>) -> Result<T> {
         let (mode, begin) = (self.mode, begin(self.mode));
         let request = async |client: &Client, prepared: &Prepared| {
             if mode == Mode::Single {
@@ -120,7 +115,7 @@ impl PostgresSession {
         is_open: bool,
         commit: &Commit<'_>,
         token: Token,
-    ) -> Result<(), Trouble> {
+    ) -> std::result::Result<(), Trouble> {
         let is_alone = !is_open && commit.ranges.is_empty() && self.mode != Mode::WriteOverSnapshot;
         let begin = begin(self.mode);
         lease.connection().run(async |client, prepared| {
@@ -139,7 +134,7 @@ impl PostgresSession {
     }
 
     /// Commits a transaction that wrote nothing: its reads are certain to fit a serial order only then.
-    fn commit_reads(&mut self) -> Result<(), Failure> {
+    fn commit_reads(&mut self) -> std::result::Result<(), Failure> {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Fresh => Ok(()),
             State::Open(mut lease) => {
@@ -162,7 +157,7 @@ impl PostgresSession {
         is_open: bool,
         was_used: bool,
         commit: &Commit<'_>,
-    ) -> Result<(), Failure> {
+    ) -> std::result::Result<(), Failure> {
         let token = tokens::new();
         let trouble = match self.send(&mut lease, is_open, commit, token) {
             Ok(()) => {
@@ -254,7 +249,7 @@ impl Session for PostgresSession {
         Ok(time_ms)
     }
 
-    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), Failure> {
+    fn commit(&mut self, commit: &Commit<'_>) -> std::result::Result<(), Failure> {
         if commit.is_empty() {
             return self.commit_reads();
         }
@@ -289,11 +284,7 @@ fn end(mut lease: Lease, how: &str) {
     }
 }
 
-async fn delete_ranges(
-    client: &Client,
-    prepared: &Prepared,
-    commit: &Commit<'_>,
-) -> Result<(), tokio_postgres::Error> {
+async fn delete_ranges(client: &Client, prepared: &Prepared, commit: &Commit<'_>) -> Driven<()> {
     let deletes = commit.ranges.iter().map(|&(table, start, end)| async move {
         let table = i64::from(table.0);
         match end {
@@ -304,12 +295,7 @@ async fn delete_ranges(
     try_join_all(deletes).await.map(drop)
 }
 
-async fn write(
-    client: &Client,
-    prepared: &Prepared,
-    commit: &Commit<'_>,
-    token: Token,
-) -> Result<(), tokio_postgres::Error> {
+async fn write(client: &Client, prepared: &Prepared, commit: &Commit<'_>, token: Token) -> Driven<()> {
     let number = |table: TableId| i64::from(table.0);
     let check_tables: Vec<_> = commit.checks.iter().map(|&(table, ..)| number(table)).collect();
     let check_keys: Vec<_> = commit.checks.iter().map(|&(_, key, _)| key).collect();

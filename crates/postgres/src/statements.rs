@@ -9,7 +9,6 @@
 //!    by zero, which undoes the rest.
 
 use futures_util::future::try_join_all;
-use pando::Result;
 use std::time::Duration;
 use tokio_postgres::{Client, Error, Statement};
 

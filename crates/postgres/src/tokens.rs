@@ -55,7 +55,7 @@ pub(crate) fn outcome(pool: &Pool, token: Token) -> Result<bool> {
     }
 }
 
-fn ask(pool: &Pool, token: Token) -> Result<bool, Trouble> {
+fn ask(pool: &Pool, token: Token) -> std::result::Result<bool, Trouble> {
     let schema = &pool.options().schema;
     let insert =
         format!("INSERT INTO {schema}.commits (token, committed) VALUES ($1, false) ON CONFLICT DO NOTHING");
@@ -71,7 +71,7 @@ fn ask(pool: &Pool, token: Token) -> Result<bool, Trouble> {
 }
 
 /// Deletes tokens that nobody will ask for.
-pub(crate) fn delete_old(pool: &Pool) -> Result<(), Trouble> {
+pub(crate) fn delete_old(pool: &Pool) -> std::result::Result<(), Trouble> {
     let delete =
         format!("DELETE FROM {}.commits WHERE made < now() - interval '{KEPT}'", pool.options().schema);
     pool.open_bare()?.run_bare(async |client| {

@@ -63,7 +63,7 @@ pub trait Session: fmt::Debug + Send {
     ///
     /// # Errors
     /// See [`Failure`].
-    fn commit(&mut self, commit: &Commit<'_>) -> Result<(), Failure>;
+    fn commit(&mut self, commit: &Commit<'_>) -> std::result::Result<(), Failure>;
 }
 
 /// The kind of a session.

@@ -331,7 +331,7 @@ impl RemoteTransaction {
         self.try_commit().map_err(Error::from)
     }
 
-    pub(super) fn try_commit(mut self) -> Result<(), Failure> {
+    pub(super) fn try_commit(mut self) -> std::result::Result<(), Failure> {
         self.writes.sort_all();
         // A rollback may have left nothing to check.
         self.unchecked.retain(|table| self.writes.tables().any(|written| written == table.id()));

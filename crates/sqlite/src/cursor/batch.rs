@@ -11,7 +11,7 @@ use crate::failure::{CORRUPT, Failure, OK, Outcome};
 use crate::key;
 use crate::state::read;
 use crate::sys::{Row, place};
-use pando::{ReadTables, Span, keys};
+use pando::{ReadTables, RecordCursor, Span, keys};
 use std::ops::Bound;
 
 /// What reading a batch found, beside its rows.
