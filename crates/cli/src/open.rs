@@ -149,8 +149,8 @@ pub struct TableArgs {
     /// table exists [default: btree]
     #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<Layout>,
-    /// How long entries of a new table live, as in 90s, 36h or 30d, or by-key: as each put says; must match if the table
-    /// exists [default: entries never expire]
+    /// How long entries of a new table live, as in 90s, 36h or 30d, or by-key: as each put says; must match if the
+    /// table exists [default: entries never expire]
     #[arg(long, value_name = "TIME", value_parser = parse_ttl)]
     pub ttl: Option<TableTtl>,
     /// Compression of the pages of a new LSM table, lz4 or none; must match if the table exists [default: none]

@@ -38,6 +38,11 @@ impl Fault {
     pub const TOO_LARGE: Fault =
         Fault::fixed("ERR this command reads the whole collection, which may have at most 512 MiB");
 
+    /// Returns the fault of a wrong number of arguments.
+    pub fn wrong_arity(command: &str) -> Self {
+        Fault::new(format!("ERR wrong number of arguments for '{command}' command"))
+    }
+
     /// Returns a fault with this reply.
     pub const fn fixed(reply: &'static str) -> Self {
         Fault::Reply(Cow::Borrowed(reply))

@@ -104,8 +104,8 @@ fn run(inbox: &mpsc::Receiver<Waiting>, store: &Store, signals: &Signals) {
     delayed.release_all();
 }
 
-/// Waits for a commit, for `at_most` if that is given, and takes all that are there. Returns `false` once there are none,
-/// and no more can come.
+/// Waits for a commit, for `at_most` if that is given, and takes all that are there. Returns `false` once there are
+/// none, and no more can come.
 fn take(inbox: &mpsc::Receiver<Waiting>, batch: &mut Vec<Waiting>, at_most: Option<Duration>) -> bool {
     let first = match at_most {
         None => inbox.recv().map_err(mpsc::RecvTimeoutError::from),

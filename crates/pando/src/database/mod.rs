@@ -321,8 +321,8 @@ impl Database {
         self.write(|tx| tx.put(table, key.as_ref(), value.as_ref()))
     }
 
-    /// Sets `key` to `value` in a transaction of its own, in a table with a TTL by key. The entry expires once `ttl` has
-    /// passed; see [`Transaction::put_with_ttl`].
+    /// Sets `key` to `value` in a transaction of its own, in a table with a TTL by key. The entry expires once `ttl`
+    /// has passed; see [`Transaction::put_with_ttl`].
     ///
     /// # Errors
     /// As for [`Transaction::put_with_ttl`].

@@ -66,8 +66,8 @@ impl TableOptions {
     }
 
     /// Gives each entry a TTL of its own, which [`put_with_ttl`](crate::Transaction::put_with_ttl) sets. What is put
-    /// otherwise never expires. It costs 8 bytes for each entry, and cannot be changed later; a table has either this or
-    /// [`TableOptions::ttl`].
+    /// otherwise never expires. It costs 8 bytes for each entry, and cannot be changed later; a table has either this
+    /// or [`TableOptions::ttl`].
     #[must_use]
     pub fn ttl_by_key(self) -> Self {
         TableOptions { ttl_by_key: true, ..self }

@@ -36,7 +36,8 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` if the table has no TTL by key, and for a TTL of less than 1 ms; otherwise as for [`Transaction::put`].
+    /// `Invalid` if the table has no TTL by key, and for a TTL of less than 1 ms; otherwise as for
+    /// [`Transaction::put`].
     pub fn put_with_ttl(
         &mut self,
         table: &Table,
@@ -93,8 +94,8 @@ impl Transaction {
     /// # }
     /// ```
     ///
-    /// # Errors
-    /// `Invalid` if the table has no TTL by key, and for a TTL of less than 1 ms; otherwise as for [`Transaction::put`].
+    /// # Errors `Invalid` if the table has no TTL by key, and for a TTL of less than 1 ms; otherwise as for
+    /// [`Transaction::put`].
     pub fn set_expiry(
         &mut self,
         table: &Table,

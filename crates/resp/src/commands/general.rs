@@ -16,7 +16,7 @@ pub fn ping(call: &mut Call) -> Done {
     match call.len() {
         1 => call.out.simple("PONG"),
         2 => call.out.bulk(call.word(1)),
-        _ => return Err(super::wrong_arity("ping")),
+        _ => return Err(Fault::wrong_arity("ping")),
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ pub fn config(call: &mut Call) -> Done {
         return Err(unknown_subcommand(call, "config", "only CONFIG GET is supported"));
     }
     if call.len() < 3 {
-        return Err(super::wrong_arity("config|get"));
+        return Err(Fault::wrong_arity("config|get"));
     }
     let asked: Vec<Vec<u8>> = call.from(2).map(<[u8]>::to_ascii_lowercase).collect();
     let is_asked = |name: &str| asked.iter().any(|pattern| glob::matches(pattern, name.as_bytes()));

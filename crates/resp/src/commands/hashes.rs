@@ -2,7 +2,6 @@
 
 use super::call::{Call, all_elements, float, integer, reply_elements, reply_len};
 use super::strings::finite_sum;
-use super::wrong_arity;
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header, Kind};
 use crate::space::Parts;
@@ -14,7 +13,7 @@ const HASH: Kind = Kind::Hash;
 /// Sets the fields after the key, and returns how many are new.
 fn set_fields(call: &mut Call, name: &str) -> Done<usize> {
     if call.len() % 2 == 1 {
-        return Err(wrong_arity(name));
+        return Err(Fault::wrong_arity(name));
     }
     let key = call.word(1);
     let mut header = call.space.collection_or_new(key, HASH)?;

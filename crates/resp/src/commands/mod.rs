@@ -70,13 +70,8 @@ impl Spec {
     pub fn check(&self, words: usize) -> Done {
         let least = usize::from(self.arity.unsigned_abs());
         let is_right = if self.arity < 0 { words >= least } else { words == least };
-        if is_right { Ok(()) } else { Err(wrong_arity(self.name)) }
+        if is_right { Ok(()) } else { Err(Fault::wrong_arity(self.name)) }
     }
-}
-
-/// Returns the fault of a wrong number of arguments.
-pub fn wrong_arity(name: &str) -> Fault {
-    Fault::new(format!("ERR wrong number of arguments for '{name}' command"))
 }
 
 /// Returns the fault of a command that does not exist.

@@ -2,7 +2,6 @@
 
 use super::call::{Call, float, integer};
 use super::expiry::{Unit, moment};
-use super::wrong_arity;
 use crate::fault::{Done, Fault};
 use crate::layout::{Event, Header};
 use crate::space::Entry;
@@ -164,7 +163,7 @@ fn set_all(call: &mut Call) -> Done {
 
 fn check_pairs(call: &Call, name: &str) -> Done {
     if call.len().is_multiple_of(2) {
-        return Err(wrong_arity(name));
+        return Err(Fault::wrong_arity(name));
     }
     Ok(())
 }

@@ -166,7 +166,8 @@ pub fn copy_missing(databases: &Databases, replicas: &Replicas) -> Result<Begun>
                 Ok(feed) => begun.push((name, feed)),
                 Err(error) if has_default => {
                     progress.failed(&error);
-                    tracing::error!(%error, database = %name, "the replica serves the others, and tries again");
+                    let message = "the replica serves the others, and tries again";
+                    tracing::error!(%error, database = %name, message);
                 }
                 Err(error) => return Err(error),
             }

@@ -60,8 +60,8 @@ impl Transaction {
         self.create_table_with(name, layout, None, Compression::None)
     }
 
-    /// Creates a table whose entries live as `ttl` says (`None`: until they are deleted), and whose leaves are compressed
-    /// with `compression`.
+    /// Creates a table whose entries live as `ttl` says (`None`: until they are deleted), and whose leaves are
+    /// compressed with `compression`.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if there is already a table of this name; [`ErrorKind::Invalid`] for compression of a
