@@ -137,7 +137,10 @@ fn reads_that_miss_the_cache_are_read_by_the_pool() {
     let gone = Arc::new(std::sync::Mutex::new(gone));
     let mut busy = [(); 3].map(|()| {
         let gone = Arc::clone(&gone);
-        Box::pin(db.run(move |_| Ok(gone.lock().unwrap().recv().unwrap())))
+        Box::pin(db.run(move |_| {
+            gone.lock().unwrap().recv().unwrap();
+            Ok(())
+        }))
     });
     assert!(busy.iter_mut().all(|work| poll(work.as_mut()).is_pending()));
     let mut read = pin!(db.get(&table, 77u32.to_be_bytes()));

@@ -104,7 +104,8 @@ fn databases_and_tables_come_and_go() {
     assert_eq!(status("DELETE", "/v1/databases/small", b""), 404);
     assert_eq!(status("DELETE", "/v1/databases/default", b""), 409);
     let names = value(&server.ask("GET", "/v1/databases", b""));
-    assert_eq!(names, json!({"databases": [{"name": "d", "open": true}, {"name": "default", "open": true}]}));
+    let listed = |name: &str| json!({ "name": name, "open": true, "scope": "admin" });
+    assert_eq!(names, json!({ "databases": [listed("d"), listed("default")], "scope": "admin" }));
     let tables = value(&server.ask("GET", "/v1/databases/d/tables", b""));
     assert_eq!(tables["tables"].as_array().unwrap().len(), 1);
     let table = &tables["tables"][0];

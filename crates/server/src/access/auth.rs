@@ -323,17 +323,19 @@ impl Gatekeeper {
     /// Without tokens it is `Admin`.
     pub fn scope_of(&self, headers: &HeaderMap, database: Option<&str>) -> Option<Scope> {
         let need = |scope| database.map_or(Need::All(scope), |database| Need::In(database, scope));
-        [Scope::Admin, Scope::Write, Scope::Read]
-            .into_iter()
-            .find(|&scope| self.admit(headers, need(scope)).is_ok())
+        [Scope::Admin, Scope::Write, Scope::Read].into_iter().find(|&scope| self.allows(headers, need(scope)))
     }
 
     /// Returns whether the sender of these headers may see that this database exists.
     pub fn may_see(&self, headers: &HeaderMap, database: &str) -> bool {
-        // The request was already counted when it was admitted.
+        self.allows(headers, Need::In(database, Scope::Read))
+    }
+
+    /// Returns whether the sender of these headers has a permission. The request was already counted when it was
+    /// admitted.
+    fn allows(&self, headers: &HeaderMap, need: Need<'_>) -> bool {
         let tokens = self.tokens.load();
-        tokens.is_empty()
-            || find(&tokens, headers).is_some_and(|known| known.allows(Need::In(database, Scope::Read)))
+        tokens.is_empty() || find(&tokens, headers).is_some_and(|known| known.allows(need))
     }
 }
 

@@ -297,8 +297,8 @@ fn of_rows(name: &str) -> Value {
         "unique" => query("unique", "A unique index of the new table: its name and columns", indexes()),
         "entry_ttl" => {
             let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX - 1 });
-            let meaning = "How long the entry lives, in milliseconds, in a table with `ttl_by_key`; without it, \
-                           for ever";
+            let meaning = "How long the entry lives in milliseconds, in a table with `ttl_by_key`; \
+                           without it, for ever";
             query("ttl_ms", meaning, number)
         }
         "layout" => {

@@ -89,7 +89,7 @@ mod tests {
                 "{method} {path}: no success"
             );
             let parameters: Vec<&str> = path.split('/').filter(|part| part.starts_with('{')).collect();
-            let is_shown = |name: &&&str| ["{database}", "{table}", "{file}"].contains(*name);
+            let is_shown = |name: &&&str| ["{database}", "{table}", "{file}", "{consumer}"].contains(*name);
             let shown = parameters.iter().take_while(is_shown).count();
             assert!(parameters[shown..].iter().all(|name| LEFT_OUT.contains(name)), "{path}");
             let named = matches!(operation.access, Access::Database(_));

@@ -61,7 +61,7 @@ fn a_database_is_neither_closed_nor_dropped_under_a_stream() {
     }
     std::thread::sleep(Duration::from_millis(2500));
     let listed = json(&client.ask("GET", "/v1/databases", &[], b"").body);
-    assert_eq!(listed["databases"][0], serde_json::json!({"name": "d", "open": true}));
+    assert_eq!(listed["databases"][0], serde_json::json!({"name": "d", "open": true, "scope": "admin"}));
     assert_eq!(client.ask("DELETE", "/v1/databases/d", &[], b"").status, 409, "it is in use");
     // What they see stays, whatever becomes of it.
     assert_eq!(client.ask("DELETE", &format!("{ENTRIES}?prefix="), &[], b"").status, 204);
