@@ -3,7 +3,6 @@
 mod advise;
 mod backup;
 mod beside;
-#[cfg(feature = "sql")]
 mod common;
 mod compact;
 mod compression;
