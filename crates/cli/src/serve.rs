@@ -131,7 +131,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 0, env = "PANDO_PROFILE_WINDOW",
           value_parser = clap::value_parser!(u64).range(0..=600))]
     profile_window: u64,
-    /// Let pages of this origin use the server from a browser (CORS), as in https://app.example; separate several by
+    /// Let pages of this origin use the server from a browser (CORS), as in `https://app.example`; separate several by
     /// commas [default: none]
     #[arg(long, value_name = "ORIGIN", env = "PANDO_CORS_ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
