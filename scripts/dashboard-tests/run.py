@@ -1,6 +1,6 @@
 """Drives the dashboard by roles and names. Called by scripts/dashboard: PANDO SCRATCH CHROMIUM AXE SCREENSHOTS."""
 import http.server, json, os, re, signal, subprocess, sys, threading, time, urllib.error, urllib.parse, urllib.request
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Error, expect, sync_playwright
 
 pando, scratch, chromium, axe, screenshots = sys.argv[1:]
 expect.set_options(timeout=15000)
@@ -54,7 +54,11 @@ class Visit:
             self.complaints.append(message.text)
 
     def count(self, request):
-        self.bytes += request.sizes()["responseBodySize"]
+        try:
+            self.bytes += request.sizes()["responseBodySize"]
+        except Error:
+            # The window was closed meanwhile, and nobody asks for the number any more.
+            pass
 
     def __enter__(self):
         return self.page

@@ -21,9 +21,9 @@
 //!    of the checkpoint before (`Store::dropping_time_ms`). During a recovery, when newer rows may follow, nothing is
 //!    dropped.
 //!
-//! 6. *A TTL by key*: in a table of this kind the 8 bytes are the time at which the entry expires, or [`NEVER_MS`]. The
-//!    row has the TTL 0, by which rule 2 reads them correctly: what is put at a time with this TTL has expired then.
-//!    Whether a table has a TTL by key never changes.
+//! 6. *A TTL by key*: in a table of this kind the 8 bytes are the time at which the entry expires, or all ones: never.
+//!    The row has the TTL 0, by which rule 2 reads them correctly: what is put at a time with this TTL has expired
+//!    then. Whether a table has a TTL by key never changes.
 //!
 //! The reasons are in docs/decisions/0024-ttl.md, 0031-time-of-a-database.md and 0041-ttl-by-key.md.
 
