@@ -135,13 +135,9 @@ pub fn put(args: &PutArgs) -> Outcome {
     // `write` could run twice, but the input can be read only once. A single put has no conflict.
     let mut tx = db.begin()?;
     match args.expires_in {
-        Some(ttl) => {
-            let mut writer = tx.value_writer_with_ttl(&table, &key, ttl)?;
-            io::copy(&mut value, &mut writer).map_err(|cause| Failure::system("store the value", cause))?;
-            writer.finish()?;
-        }
-        None => drop(tx.put_reader(&table, &key, &mut value)?),
-    }
+        Some(ttl) => tx.put_reader_with_ttl(&table, &key, &mut value, ttl)?,
+        None => tx.put_reader(&table, &key, &mut value)?,
+    };
     tx.commit()?;
     Ok(db.close()?)
 }

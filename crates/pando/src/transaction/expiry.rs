@@ -1,8 +1,9 @@
 //! Entries with a TTL of their own, in tables that were created with
 //! [`TableOptions::ttl_by_key`](crate::TableOptions::ttl_by_key).
 
-use super::Transaction;
+use super::{Transaction, fill};
 use base::Result;
+use std::io::Read;
 use std::time::Duration;
 use store::ttl::Expiry;
 use store::{Table, ValueWriter};
@@ -51,6 +52,21 @@ impl Transaction {
         Ok(())
     }
 
+    /// Sets `key` to everything that `from` yields, as [`Transaction::put_reader`] does, and returns the number of bytes.
+    /// The entry expires once `ttl` has passed since this call.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::put_with_ttl`], and of [`Transaction::put_reader`].
+    pub fn put_reader_with_ttl(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        from: impl Read,
+        ttl: Duration,
+    ) -> Result<u64> {
+        fill(self.value_writer_with_ttl(table, key, ttl)?, from)
+    }
+
     /// Begins a value under `key` that is put a piece at a time, as [`Transaction::value_writer`] does. The entry
     /// expires once `ttl` has passed since this call.
     ///
@@ -75,7 +91,7 @@ impl Transaction {
     }
 
     /// Makes the existing entry of `key` expire once `ttl` has passed; `None`: never. Returns whether there is such an
-    /// entry. The value is read and put again, so a concurrent change of the key is a conflict.
+    /// entry. The value is read and put again, a piece at a time, so a concurrent change of the key is a conflict.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -94,7 +110,8 @@ impl Transaction {
     /// # }
     /// ```
     ///
-    /// # Errors `Invalid` if the table has no TTL by key, and for a TTL of less than 1 ms; otherwise as for
+    /// # Errors
+    /// `Invalid` if the table has no TTL by key, and for a TTL of less than 1 ms; otherwise as for
     /// [`Transaction::put`].
     pub fn set_expiry(
         &mut self,
@@ -107,11 +124,12 @@ impl Transaction {
         if self.expiry(table, key)?.is_none() {
             return Ok(false);
         }
-        let Some(value) = self.get(table, key)? else { return Ok(false) };
-        match ttl {
-            Some(ttl) => self.put_with_ttl(table, key, value, ttl)?,
-            None => self.put(table, key, value)?,
-        }
+        let Some(value) = self.value_reader(table, key)? else { return Ok(false) };
+        let writer = match ttl {
+            Some(ttl) => self.value_writer_with_ttl(table, key, ttl)?,
+            None => self.value_writer(table, key)?,
+        };
+        fill(writer, value)?;
         Ok(true)
     }
 }

@@ -167,18 +167,8 @@ impl Transaction {
     /// # Errors
     /// `Io` if reading `from` fails; `Full` if the disk is full; `Invalid` as for [`Transaction::put`]. After an
     /// error nothing is put, and the transaction can continue.
-    pub fn put_reader(&mut self, table: &Table, key: impl AsRef<[u8]>, mut from: impl Read) -> Result<u64> {
-        let key = key.as_ref();
-        let mut writer = self.value_writer(table, key)?;
-        let mut piece = vec![0; PIECE_BYTES];
-        loop {
-            match from.read(&mut piece) {
-                Ok(0) => return writer.finish(),
-                Ok(count) => writer.append(&piece[..count])?,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(reading_failed(error)),
-            }
-        }
+    pub fn put_reader(&mut self, table: &Table, key: impl AsRef<[u8]>, from: impl Read) -> Result<u64> {
+        fill(self.value_writer(table, key.as_ref())?, from)
     }
 
     /// Returns a [`std::io::Write`] whose bytes become the value of `key` when it is finished.
@@ -440,6 +430,19 @@ impl Transaction {
 
 /// The number of bytes that are read from a reader at once.
 const PIECE_BYTES: usize = 64 << 10;
+
+/// Writes everything that `from` yields, and finishes the value. Returns the number of bytes.
+fn fill(mut writer: ValueWriter<'_>, mut from: impl Read) -> Result<u64> {
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return writer.finish(),
+            Ok(count) => writer.append(&piece[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(reading_failed(error)),
+        }
+    }
+}
 
 /// Converts the error of the reader of a value. An error of this crate inside it, for example from a `ValueReader`, is
 /// returned as it is.
