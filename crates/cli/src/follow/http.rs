@@ -343,6 +343,69 @@ impl Read for Looked<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    /// A watch of the replica `r1`, which has no end.
+    struct Endless;
+
+    impl Watch for Endless {
+        fn replica(&self) -> &str {
+            "r1"
+        }
+
+        fn is_over(&self) -> bool {
+            false
+        }
+
+        fn pause(&self, _: Duration) {}
+
+        fn reached(&self, _: u64) {}
+    }
+
+    /// A server that sends these replies, one to each connection. Returns its address, and the requests that it got.
+    fn server(replies: &'static [(u16, &str)]) -> (String, thread::JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let serving = thread::spawn(move || {
+            let mut asked = Vec::new();
+            for (status, body) in replies {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut head = BufReader::new(&stream).lines().map(|line| line.unwrap());
+                asked.push(head.next().unwrap().trim_end_matches(" HTTP/1.1").to_owned());
+                head.find(String::is_empty).expect("the end of the head");
+                let length = body.len();
+                let reply =
+                    format!("HTTP/1.1 {status} -\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+                stream.write_all((reply + body).as_bytes()).unwrap();
+            }
+            asked
+        });
+        (address, serving)
+    }
+
+    #[test]
+    fn the_primary_keeps_changes_before_a_copy_is_made_of_it() {
+        let (address, serving) = server(&[(200, "{\"last_commit\":7}"), (201, "{}"), (500, "{}")]);
+        let source = FromServer::new(Primary::at(&address).unwrap().unwrap(), None).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        assert!(source.copy("d", &dir.path().join("copy"), &Endless).is_err(), "there is no backup");
+        let d = "/v1/databases/d";
+        let expected =
+            [format!("GET {d}/stats"), format!("PUT {d}/consumers/replica-r1"), format!("GET {d}/backup")];
+        assert_eq!(serving.join().unwrap(), expected);
+    }
+
+    #[test]
+    fn a_consumer_that_fell_behind_is_replaced() {
+        let (address, serving) = server(&[(410, "{}"), (204, ""), (201, "{}")]);
+        let primary = Primary::at(&address).unwrap().unwrap();
+        primary.acknowledge("d", "r1", Some(9)).unwrap();
+        let consumer = "/v1/databases/d/consumers/replica-r1";
+        let put = format!("PUT {consumer}?acknowledge=9");
+        assert_eq!(serving.join().unwrap(), [put.clone(), format!("DELETE {consumer}"), put]);
+    }
 
     #[test]
     fn an_address_names_a_server_and_no_database() {

@@ -52,8 +52,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Sets `key` to everything that `from` yields, as [`Transaction::put_reader`] does, and returns the number of bytes.
-    /// The entry expires once `ttl` has passed since this call.
+    /// Sets `key` to everything that `from` yields, as [`Transaction::put_reader`] does, and returns the number of
+    /// bytes. The entry expires once `ttl` has passed since this call.
     ///
     /// # Errors
     /// Those of [`Transaction::put_with_ttl`], and of [`Transaction::put_reader`].
