@@ -49,7 +49,7 @@ mod routes;
 mod redis;
 mod serving;
 
-pub use access::auth::{self, Scope, Token, TokenFile};
+pub use access::tokens::{Scope, Token, TokenFile};
 #[cfg(feature = "tls")]
 pub use config::Certificate;
 #[cfg(feature = "redis")]
