@@ -155,7 +155,7 @@ async fn stats(data: Arc<Data>, schedule: Option<Arc<Schedule>>, call: Call) -> 
             let lag = replicas.and_then(|replicas| replicas.lag(&name, &open.db));
             let lag = lag.iter().flat_map(Lag::gauges);
             counted.extend(lag.map(|(name, _, value)| (format!("replica_{name}"), (value as u64).into())));
-            if let Some(backups) = schedule.and_then(|schedule| schedule.results().remove(&name)) {
+            if let Some(backups) = schedule.and_then(|schedule| schedule.result(&name)) {
                 counted.insert("backups_taken".to_owned(), backups.taken.into());
                 counted.insert("backup_failures".to_owned(), backups.failures.into());
                 counted.insert("backup_newest_s".to_owned(), backups.newest_s().into());
