@@ -222,6 +222,96 @@ def the_second_of_two_people_is_shown_both_versions(browser, server):
         assert json.loads(server.ask("GET", "v1/databases/shop/documents/fruit/2"))["name"] == "citron"
 
 
+class Held:
+    """Requests that are kept back until `release`, so that a test can go on meanwhile."""
+
+    def __init__(self, page, address, method="GET"):
+        self.page, self.routes, self.is_over = page, [], False
+        self.keep = lambda route: self.routes.append(route) if route.request.method == method and not self.is_over else route.continue_()
+        page.route(address, self.keep)
+
+    def wait(self):
+        begun = time.time()
+        while not self.routes:
+            assert time.time() - begun < 15, "nothing was asked"
+            self.page.wait_for_timeout(20)
+
+    def release(self):
+        self.is_over = True
+        for route in self.routes:
+            route.continue_()
+        self.page.wait_for_timeout(500)
+
+
+def what_was_asked_for_an_earlier_place_is_not_drawn(browser, server):
+    go = lambda page, place: page.evaluate("place => { location.hash = place; }", place)
+    with Visit(browser, server.address, "#data?db=shop&table=stock") as page:
+        grid, choose = page.get_by_role("grid", name="Records of stock"), page.get_by_role("heading", name="Choose a table")
+        expect(grid).to_contain_text("item0000")
+        page.get_by_role("link", name="Data", exact=True).click()
+        expect(choose).to_be_visible()
+        page.go_back()
+        expect(grid).to_contain_text("item0000")
+        # The table is not drawn over the place after it.
+        table = Held(page, re.compile("documents$"))
+        go(page, "#data?db=shop&typed=many")
+        table.wait()
+        go(page, "#data?db=shop")
+        expect(choose).to_be_visible()
+        table.release()
+        expect(choose).to_be_visible()
+        # A record that is opened while a page is read stays open.
+        go(page, "#data?db=shop&table=stock")
+        expect(grid).to_contain_text("item0000")
+        entries = Held(page, re.compile("entries.*cursor="))
+        page.get_by_role("button", name="Next").click()
+        entries.wait()
+        grid.get_by_text("item0003").click()
+        expect(page.get_by_role("textbox", name="Value")).to_have_value("3 pieces")
+        entries.release()
+        expect(grid).to_contain_text("item0050")
+        expect(page.get_by_role("textbox", name="Value")).to_have_value("3 pieces")
+    with Visit(browser, server.address, "#operations?db=shop") as page:
+        check = Held(page, re.compile("check$"), "POST")
+        page.get_by_role("button", name="Check", exact=True).click()
+        check.wait()
+        go(page, "#operations?db=default")
+        expect(page.get_by_role("heading", name="Maintenance of default")).to_be_visible()
+        check.release()
+        expect(page.get_by_text("Check of shop: Sound")).to_be_visible()
+    # A download would run the statement in the other database.
+    with Visit(browser, server.address, "#sql?db=shop") as page:
+        page.get_by_role("textbox", name="SQL statement").fill("SELECT count(*) FROM many")
+        rows = Held(page, re.compile("/sql"), "POST")
+        page.get_by_role("button", name="Run").click()
+        rows.wait()
+        go(page, "#sql?db=default")
+        rows.release()
+        expect(page.get_by_role("main").get_by_role("status")).to_contain_text("1 row in the database shop")
+        expect(page.get_by_role("button", name="Download CSV")).to_be_hidden()
+
+
+def what_is_written_is_what_was_meant(browser, server):
+    server.sql("CREATE TABLE large(id INTEGER PRIMARY KEY, big INTEGER DEFAULT 9007199254740993); INSERT INTO large VALUES (1, 1)")
+    # A button that is pressed twice saves once.
+    with Visit(browser, server.address, "#data?db=shop&typed=large&key=1") as page:
+        expect(page.get_by_role("textbox", name="big")).to_have_value("1")
+        page.get_by_role("textbox", name="big").fill("7")
+        saved = Held(page, re.compile("large/1"), "PUT")
+        page.get_by_role("button", name="Save").dblclick()
+        saved.wait()
+        page.wait_for_timeout(300)
+        assert len(saved.routes) == 1
+        assert saved.routes[0].request.headers["if-match"]
+        saved.release()
+        expect(page.get_by_text("Saved.")).to_be_visible()
+        stored = json.loads(server.ask("GET", "v1/databases/shop/documents/large/1"))
+        assert stored == {"id": 1, "big": 7}, stored
+        page.get_by_role("button", name="New record").click()
+        expect(page.get_by_role("textbox", name="big")).to_have_value("9007199254740993")
+    server.sql("DROP TABLE large")
+
+
 def statements_run_and_only_read_unless_writes_are_allowed(browser, server):
     with Visit(browser, server.address, "#sql?db=shop", allowed=("403", "400")) as page:
         box, status = page.get_by_role("textbox", name="SQL statement"), page.get_by_role("main").get_by_role("status")
@@ -280,7 +370,7 @@ def operations_say_what_they_did(browser, server):
     with Visit(browser, server.address, "#operations?db=shop") as page:
         for label, said in [("Checkpoint", "Written"), ("Check", "Sound"), ("Compact", "data file went from"), ("Sync", "on the disk")]:
             page.get_by_role("button", name=label, exact=True).click()
-            expect(page.get_by_text(f"{label}: ").filter(has_text=said)).to_be_visible()
+            expect(page.get_by_text(f"{label} of shop: ").filter(has_text=said)).to_be_visible()
         with page.expect_download() as stored:
             page.get_by_role("link", name="Download a backup").click()
         assert os.path.getsize(stored.value.path()) > 4096
@@ -425,7 +515,8 @@ def pages_fit_their_window(browser, server):
 
 PLACES = ["#overview?db=shop", "#data?db=shop&typed=fruit&key=1", "#data?db=shop&table=stock", "#sql?db=shop", "#operations?db=shop", "#profile?db=shop"]
 TESTS = [the_rail_leads_to_tables_by_keyboard, pages_go_both_ways, a_row_is_edited_deleted_and_brought_back, entries_stay_as_they_were_but_for_what_was_changed,
-         the_second_of_two_people_is_shown_both_versions, statements_run_and_only_read_unless_writes_are_allowed, names_from_a_database_are_text, operations_say_what_they_did,
+         the_second_of_two_people_is_shown_both_versions, what_was_asked_for_an_earlier_place_is_not_drawn,
+         what_is_written_is_what_was_meant, statements_run_and_only_read_unless_writes_are_allowed, names_from_a_database_are_text, operations_say_what_they_did,
          flame_graphs_are_drawn_or_say_why_not, long_values_are_not_fetched_to_be_listed, it_works_below_a_path, nothing_serious_is_inaccessible, pages_fit_their_window,
          a_token_sees_only_what_it_may_do, ten_thousand_tables_are_a_list_like_any_other]
 

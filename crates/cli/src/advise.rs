@@ -9,7 +9,6 @@ use clap::Args;
 use pando::{Advice, Costs, Operations};
 use serde::Deserialize;
 use std::io::{self, Write};
-use std::time::Duration;
 
 #[derive(Args, Debug)]
 pub struct AdviseArgs {
@@ -162,8 +161,8 @@ fn for_people(advice: &[AdviceRow]) -> io::Result<()> {
             }
             None => writeln!(out, "  lsm is cheaper for reads as well")?,
         }
-        let (bytes, seconds) = (text::size(of.switch_bytes), Duration::from_secs_f64(of.switch_seconds));
-        writeln!(out, "  a switch writes {bytes} and takes about {}", text::time(seconds))?;
+        let (bytes, time) = (text::size(of.switch_bytes), text::seconds(of.switch_seconds));
+        writeln!(out, "  a switch writes {bytes} and takes about {time}")?;
     }
     out.flush()
 }

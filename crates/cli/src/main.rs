@@ -1,4 +1,4 @@
-//! Pando, floor 9: the command.
+//! Pando, floor 10: the command.
 //!
 //! The modules are listed in their order. A module uses those before it, except where a line names two that use each
 //! other:

@@ -14,8 +14,8 @@ pub struct ScheduleArgs {
     /// inside the served directory [default: no backups]
     #[arg(long, value_name = "DIR", env = "PANDO_BACKUP_TO")]
     backup_to: Option<PathBuf>,
-    /// The time between backups of a database, as in 6h; backups are incremental, and begin anew with a full one after
-    /// 24 of them, or when they are together as long as it
+    /// The time between backups of a database, as in 6h. Backups are incremental; a full one follows after 24 of them,
+    /// or when they are together longer than the full one before them
     #[arg(long, value_name = "TIME", default_value = "24h", env = "PANDO_BACKUP_EVERY",
           value_parser = parse_interval)]
     backup_every: Duration,

@@ -138,6 +138,18 @@ pub fn time(duration: Duration) -> String {
     }
 }
 
+/// Returns a number of seconds that somebody else has measured, as `1.25 ms`, `2.40 s`, `14 minutes`, `30 hours` or
+/// `9 days`.
+pub fn seconds(seconds: f64) -> String {
+    let duration = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+    match duration.as_secs() {
+        0..120 => time(duration),
+        seconds @ 120..7_200 => format!("{} minutes", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} hours", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
 /// Returns an amount per second.
 pub fn rate(amount: u64, duration: Duration) -> u64 {
     (amount as f64 / duration.as_secs_f64().max(1e-9)) as u64
@@ -177,6 +189,22 @@ mod tests {
         for wrong in ["", "5", "s", "-1s", "1.5h", "1w", "99999999999999999999s", "999999999999999d"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn seconds_of_others_are_shown_whatever_they_are() {
+        for (given, shown) in [
+            (0.5, "500.00 ms"),
+            (119.0, "119.00 s"),
+            (120.0, "2 minutes"),
+            (7_200.0, "2 hours"),
+            (172_800.0, "2 days"),
+            (-1.0, "0 us"),
+            (f64::NAN, "0 us"),
+        ] {
+            assert_eq!(seconds(given), shown);
+        }
+        assert!(seconds(f64::INFINITY).ends_with(" days"));
     }
 
     #[test]

@@ -16,13 +16,15 @@
 //! 2. `wire`: what is sent over the network: sockets, addresses, bodies, problems, records as bytes, the heads of
 //!    requests.
 //! 3. `limits`: bounds on what requests use: threads, memory for bodies, places of streams, connections.
-//! 4. `watch`: what operators can observe: counts and latencies, slow requests, a log line for each request.
+//! 4. `watch`: what operators can observe: counts and latencies, refusals, slow requests, a log line for each request,
+//!    the disk and the process.
 //! 5. `data`: databases that are opened and closed as needed, single writes that are committed together, interactive
-//!    transactions, conditions.
-//! 6. `access`: authorization: [`auth`] (tokens), requests from pages of other sites, reserved tables.
+//!    transactions, conditions, the threads of a replica, scheduled backups.
+//! 6. `access`: authorization: tokens and their rates, requests from pages of other sites, reserved tables.
 //! 7. `send`: records and long values as bodies of responses.
 //! 8. `calls`: the definition of an operation, and the arguments of its handler.
-//! 9. `operations`: the handlers, each with its entry for the table.
+//! 9. `operations`: the handlers, each with its entry for the table. One of them sends the files of the dashboard,
+//!    which are in the folder `dashboard`.
 //! 10. `routes`: the table, the tree that finds an operation by its path, and the OpenAPI document.
 //! 11. `redis`: the door for clients of Redis, with the feature of this name.
 //! 12. `serving`: the steps of a request, a connection, and a server from start to end.
@@ -49,7 +51,7 @@ mod routes;
 mod redis;
 mod serving;
 
-pub use access::auth::{self, Scope, Token, TokenFile};
+pub use access::tokens::{Scope, Token, TokenFile};
 #[cfg(feature = "tls")]
 pub use config::Certificate;
 #[cfg(feature = "redis")]

@@ -1,6 +1,7 @@
 //! The door for clients of Redis: which database it has, and what its clients may do.
 
-use crate::access::auth::{Gatekeeper, Scope};
+use crate::access::auth::Gatekeeper;
+use crate::access::tokens::Scope;
 use crate::calls::parts::{IsShipped, Parts};
 use crate::config::Config;
 use crate::data::open::{Open, SHIPPED_WITHIN};

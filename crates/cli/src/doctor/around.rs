@@ -2,8 +2,7 @@
 
 use super::figures::Figures;
 use super::finding::{Finding, Rule};
-use crate::text;
-use std::time::Duration;
+use crate::text::{self, seconds};
 
 /// All rules of this file.
 pub const RULES: &[Rule] = &[
@@ -113,7 +112,9 @@ fn connections(figures: &Figures) -> Vec<Finding> {
     if most == 0.0 || open < most * 0.9 {
         return Vec::new();
     }
-    let what = format!("{open} of {most} connections are open; further clients wait to be accepted.");
+    let what = format!(
+        "{open} of {most} connections are in use. When all are, further clients wait to be accepted."
+    );
     let advice = "Raise --max-connections, or let clients close idle connections. --head-timeout closes \
                   those that are silent.";
     vec![Finding::warning("connections", what, advice)]
@@ -150,10 +151,15 @@ fn busy(figures: &Figures) -> Vec<Finding> {
     found.collect()
 }
 
+/// The failed logins from which they are a finding: in all, and an hour on average.
+const FAILED_LOGINS: (f64, f64) = (100.0, 10.0);
+
 /// Somebody presents wrong tokens.
 fn failed_logins(figures: &Figures) -> Vec<Finding> {
     let failed = figures.metric("pando_failed_logins_total");
-    if failed < 100.0 {
+    // Mistakes of a year are no finding.
+    let hours = figures.period.map_or(0.0, |period| period.as_secs_f64() / 3600.0);
+    if failed < FAILED_LOGINS.0 || failed < FAILED_LOGINS.1 * hours {
         return Vec::new();
     }
     let what = format!("Clients presented an unknown or revoked token {} times.", text::count(failed as u64));
@@ -190,13 +196,15 @@ fn backups(figures: &Figures) -> Vec<Finding> {
         return vec![Finding::critical("backup-failing", what, advice)];
     }
     let (newest_s, now_s) = (figures.metric("pando_backup_last_success_timestamp_seconds"), figures.now_s);
-    let age_s = now_s - newest_s;
-    let has_run_s = figures.metric("pando_uptime_seconds");
-    if newest_s == 0.0 || now_s == 0.0 || age_s.min(has_run_s) < interval_s * 2.0 {
+    let (age_s, has_run_s) = (now_s - newest_s, figures.metric("pando_uptime_seconds"));
+    if age_s.min(has_run_s) < interval_s * 2.0 {
         return Vec::new();
     }
-    let what =
-        format!("The newest backup is {} old, and one is due every {}.", seconds(age_s), seconds(interval_s));
+    let is = match newest_s {
+        0.0 => format!("There is no backup, although the server has run for {}", seconds(has_run_s)),
+        _ => format!("The newest backup is {} old", seconds(age_s)),
+    };
+    let what = format!("{is}, and one is due every {}.", seconds(interval_s));
     let advice = "A backup may take longer than the interval: `pando_backup_last_duration_seconds` says how \
                   long. Raise --backup-every, or --backup-rate if it is set.";
     vec![Finding::warning("backup-late", what, advice)]
@@ -204,10 +212,6 @@ fn backups(figures: &Figures) -> Vec<Finding> {
 
 /// The lag of a copy from which it is a finding, in seconds.
 const LATE_S: f64 = 60.0;
-
-fn seconds(seconds: f64) -> String {
-    text::time(Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX))
-}
 
 /// Commits do not reach the bucket, or late.
 fn shipping(figures: &Figures) -> Vec<Finding> {
@@ -310,6 +314,11 @@ mod tests {
     fn tokens_and_the_log() {
         let logins = |count| names(&metrics(&format!("pando_failed_logins_total {count}\n")));
         assert_eq!((logins(100), logins(99)), (vec![(Warning, "failed-logins")], vec![]));
+        let in_days = |count: u64, days: u64| {
+            let period = Some(std::time::Duration::from_secs(days * 86_400));
+            names(&Figures { period, ..metrics(&format!("pando_failed_logins_total {count}\n")) })
+        };
+        assert_eq!((in_days(240, 1), in_days(239, 1)), (vec![(Warning, "failed-logins")], vec![]));
         let lines = |count| names(&metrics(&format!("pando_log_dropped_lines_total {count}\n")));
         assert_eq!((lines(1), lines(0)), (vec![(Warning, "dropped-log-lines")], vec![]));
     }
@@ -328,6 +337,8 @@ mod tests {
         assert_eq!(found(0, 92_801, 50_000), []);
         assert_eq!(found(0, 92_800, 50_000), [(Warning, "backup-late")]);
         assert_eq!(found(0, 92_800, 7_199), [], "the server has just started");
+        assert_eq!(found(0, 0, 7_199), [], "the first one may be running");
+        assert_eq!(found(0, 0, 7_200), [(Warning, "backup-late")]);
     }
 
     #[test]

@@ -211,7 +211,8 @@ fn add_metrics(figures: &mut Figures, metrics: Samples) {
             Consumer { name, lag_commits: sample.value as u64, is_lost }
         })
         .collect();
-    figures.period = metrics.get("pando_uptime_seconds", &[]).map(Duration::from_secs_f64);
+    let uptime_s = metrics.get("pando_uptime_seconds", &[]);
+    figures.period = uptime_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     figures.metrics = metrics;
 }
 
@@ -244,6 +245,11 @@ mod tests {
         assert_eq!(figures.period, Some(Duration::from_secs(60)));
         let consumer = &figures.consumers[0];
         assert_eq!((&consumer.name[..], consumer.lag_commits, consumer.is_lost), ("c", 7, true));
+        for strange in ["NaN", "-1", "+Inf"] {
+            let mut figures = Figures::default();
+            add_metrics(&mut figures, Samples::parse(&format!("pando_uptime_seconds {strange}\n")).unwrap());
+            assert_eq!(figures.period, None, "{strange}");
+        }
     }
 
     #[test]

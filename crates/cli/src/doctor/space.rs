@@ -77,8 +77,8 @@ fn held_by_readers(figures: &Figures) -> Vec<Finding> {
         "{} snapshots or transactions have been open for more than {}, the oldest for {}. They keep up to \
          {} of the data file and {} of memory from being freed.",
         long.len(),
-        text::show_duration(LONG_READER),
-        minutes(oldest.age_ms),
+        text::seconds(LONG_READER.as_secs_f64()),
+        text::seconds(oldest.age_ms as f64 / 1e3),
         most(|reader| reader.space_bytes),
         most(|reader| reader.memory_bytes),
     );
@@ -94,7 +94,7 @@ fn idle_transactions(figures: &Figures) -> Vec<Finding> {
     let what = format!(
         "A read-write transaction has been open for {}. Until it ends, the history against which it will be \
          validated is kept in memory.",
-        minutes(oldest_ms)
+        text::seconds(oldest_ms as f64 / 1e3)
     );
     let advice = "Commit it or roll it back. A server does so by itself after `--transaction-idle`.";
     vec![Finding::warning("long-transaction", what, advice)]
@@ -193,13 +193,6 @@ fn fragmented(figures: &Figures) -> Vec<Finding> {
     );
     let advice = format!("If you need the space, run `{}`.", figures.command("compact", ""));
     vec![Finding::note("free-space-in-file", what, advice)]
-}
-
-fn minutes(ms: u64) -> String {
-    match ms / 60_000 {
-        minutes @ 0..120 => format!("{minutes} minutes"),
-        minutes => format!("{} hours", minutes / 60),
-    }
 }
 
 #[cfg(test)]

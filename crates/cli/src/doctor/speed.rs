@@ -3,7 +3,6 @@
 use super::figures::Figures;
 use super::finding::{Finding, Rule};
 use crate::text;
-use std::time::Duration;
 
 /// All rules of this file.
 pub const RULES: &[Rule] = &[
@@ -62,7 +61,7 @@ fn writers_wait_for_memory(figures: &Figures) -> Vec<Finding> {
     let what = format!(
         "Writers stood still {} times, for {} in total, until a checkpoint had freed memory.",
         text::count(count),
-        text::time(Duration::from_secs_f64(seconds))
+        text::seconds(seconds)
     );
     let advice = format!(
         "Raise {}. If the disk is slow (`pando_wait_seconds{{cause=\"sync\"}}`), a faster one helps more.",
@@ -113,7 +112,7 @@ fn writers_delayed(figures: &Figures) -> Vec<Finding> {
         let what = format!(
             "Writers were slowed down {} times, for {} in total ({} % of the time), because {why}.",
             text::count(figures.stat(&format!("delays_{name}"))),
-            text::time(Duration::from_secs_f64(seconds)),
+            text::seconds(seconds),
             share / 10
         );
         Some(Finding::warning("writers-delayed", what, advice))
@@ -151,10 +150,8 @@ fn slow_flushes(figures: &Figures) -> Vec<Finding> {
     if p99 < SLOW_FLUSH_S || figures.waits("pando_wait_seconds_count", "sync") < 100.0 {
         return Vec::new();
     }
-    let what = format!(
-        "One commit in a hundred waits {} or longer for a flush of the log.",
-        text::time(Duration::from_secs_f64(p99))
-    );
+    let what =
+        format!("One commit in a hundred waits {} or longer for a flush of the log.", text::seconds(p99));
     let advice = "Check the disk (`iostat -x 1`): other programs may use it, or its write cache may be off. \
                   Where losing the last moment is acceptable, commit with `buffered` or `lazy`.";
     vec![Finding::warning("slow-flushes", what, advice)]
@@ -236,7 +233,7 @@ fn layout(figures: &Figures) -> Vec<Finding> {
             "Run `{}`. The switch writes {} and takes about {}; `{}` has the costs.",
             figures.command("layout", &format!("{} {advised}", quoted(&table.table))),
             text::size(table.switch_bytes),
-            text::time(Duration::from_secs_f64(table.switch_seconds)),
+            text::seconds(table.switch_seconds),
             figures.command("advise", ""),
         );
         Some(Finding::note("layout", what, advice))
@@ -260,6 +257,7 @@ mod tests {
     use super::super::tests::names;
     use super::*;
     use crate::advise::AdviceRow;
+    use std::time::Duration;
 
     fn stats(stats: &[(&str, u64)]) -> Figures {
         let stats = stats.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
@@ -321,6 +319,10 @@ mod tests {
         assert_eq!(flushes(0.06, 100), [(Warning, "slow-flushes")]);
         assert_eq!(flushes(0.06, 99), []);
         assert_eq!(flushes(0.04, 100), []);
+        // Another program may respond in the server's place.
+        for strange in [f64::NAN, f64::INFINITY] {
+            assert_eq!(flushes(strange, 100).len(), 1, "{strange}");
+        }
     }
 
     #[test]

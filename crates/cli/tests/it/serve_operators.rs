@@ -318,6 +318,8 @@ fn a_token_with_a_rate_gets_no_more_than_it() {
         format!("Bearer {}", text(pando([&arguments[..], rate].concat())).trim())
     };
     let (slow, free) = (token("slow", &["--rate", "5"]), token("free", &[]));
+    #[cfg(feature = "sql")]
+    let of_sql = token("sql", &["--rate", "5"]);
     failure(pando(["token", "create", path, "--name", "n", "--scope", "read", "--rate", "0"]), 2);
     let listed: Value = serde_json::from_str(&text(pando(["token", "list", path, "--json"]))).unwrap();
     assert_eq!((&listed[0]["rate"], &listed[1]["rate"]), (&5.into(), &Value::Null));
@@ -332,6 +334,14 @@ fn a_token_with_a_rate_gets_no_more_than_it() {
     let refused = replies.iter().find(|reply| reply.status != 200).expect("one too many");
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
     assert!(refused.text().contains("urn:pando:problem:rate-limit"), "{}", refused.text());
+    #[cfg(feature = "sql")]
+    for n in 0..5 {
+        let sql = format!("{{\"sql\": \"CREATE TABLE t{n}(id INTEGER PRIMARY KEY)\"}}");
+        let target = "/v1/databases/default/sql";
+        let reply = client.ask("POST", target, &[("authorization", &of_sql)], sql.as_bytes());
+        assert_eq!(reply.status, 200, "a statement counts once: {reply:?}");
+    }
+    let mut ask = |token: &str| client.ask("GET", "/v1/databases", &[("authorization", token)], b"");
     // Others are not concerned, and after a second it goes on.
     assert!((0..60).all(|_| ask(&free).status == 200));
     std::thread::sleep(Duration::from_millis(1_100));

@@ -120,3 +120,19 @@ fn damaged_backups_stay_and_a_busy_folder_is_left_alone() {
     add(&db, &backups, 9, true);
     assert_eq!(backups.prune(Retention::Younger(Duration::ZERO), at(2)).unwrap().len(), 0);
 }
+
+#[test]
+fn a_folder_takes_one_backup_at_a_time() {
+    let db = small().create_in(Arc::new(MemDir::new())).unwrap();
+    db.ensure_table("t").unwrap();
+    let backups = Backups::in_dir(Arc::new(MemDir::new()));
+    let mut refusals = Vec::new();
+    let mut meanwhile = |_| {
+        refusals.push(db.backup_to(&backups, BackupOptions::default()).map(drop));
+        refusals.push(backups.prune(Retention::Newest(1), at(0)).map(drop));
+    };
+    db.backup_to(&backups, BackupOptions::default().progress(&mut meanwhile)).unwrap();
+    let kinds: Vec<_> = refusals.into_iter().map(|refused| refused.unwrap_err().kind()).collect();
+    assert!(!kinds.is_empty() && kinds.iter().all(|kind| *kind == ErrorKind::Locked), "{kinds:?}");
+    assert_eq!(names(&backups), ["backup-000001-full"]);
+}

@@ -5,7 +5,7 @@
 //! request counts as, which parameters it may have, what `Allow` lists, what the log leaves out of a path, the OpenAPI
 //! document, and the table of docs/http.md, which a test compares.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::Meaning;
 use crate::calls::parts::Parts;

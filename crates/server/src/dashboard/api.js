@@ -41,10 +41,11 @@ export class Escaped { constructor(text) { this.text = text; } }
 
 // A number with all its digits, and its point if it has one: JavaScript would lose both.
 export class Digits { constructor(text) { this.text = text; } }
-const MARK = "\u0000digits";
+// No document that was stored before can have such a member.
+const MARK = `digits ${crypto.getRandomValues(new Uint32Array(4)).join(" ")}`;
 /** Reads JSON without losing digits: numbers become `Digits`. */
 export function exactly(text) {
-  const marked = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, one => one[0] === "\"" ? one : `{"\\u0000digits":"${one}"}`);
+  const marked = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, one => one[0] === "\"" ? one : `{"${MARK}":"${one}"}`);
   return JSON.parse(marked, (_, value) => value !== null && typeof value === "object" && MARK in value ? new Digits(value[MARK]) : value);
 }
 /** Writes such JSON, with spaces if `indent` is given. */

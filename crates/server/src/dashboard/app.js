@@ -15,8 +15,6 @@ const VIEWS = { overview: Overview, data: Data, sql: Sql, operations: Operations
 
 const app = {
   rights, place: place(), server: null, databases: [], stats: new Map(), history: new History(), views: new Map(), rail: null,
-  /** Reads the databases again, and the tables of those that are unfolded. */
-  async reload() { await look(); await this.rail.show(this.databases, { again: true }); },
 };
 
 const $ = id => document.getElementById(id);
@@ -55,7 +53,6 @@ function show(to) {
   if (!app.views.has(to.tab)) app.views.set(to.tab, new VIEWS[to.tab](app));
   const view = app.views.get(to.tab);
   if (app.view !== view) {
-    app.view?.hide?.();
     app.view = view;
     fill($("main"), view.root);
     $("main").scrollTop = 0;
@@ -75,7 +72,8 @@ async function read() {
     rights.isReplica = server.role === "replica";
     Object.assign(app, { server, databases: list.databases });
     app.history.add(server);
-    const known = list.databases.filter(({ open, name }) => open || name === app.place.db).slice(0, MOST_LOOKED_AT);
+    const isHere = ({ name }) => name === app.place.db, others = list.databases.filter(one => one.open && !isHere(one));
+    const known = [...list.databases.filter(isHere), ...others].slice(0, MOST_LOOKED_AT);
     const before = app.stats;
     app.stats = new Map(await Promise.all(known.map(async ({ name }) => [name, { ...await json(at(name, "stats")), before: before.get(name) }])));
     for (const one of app.stats.values()) if (one.before) delete one.before.before;

@@ -1,7 +1,7 @@
 // Data: the records of a table, page by page in both directions. Only one page is in memory. The page, its order and the
 // open record are in the URL.
 import { h, fill, named, visible, confirm, plural } from "./dom.js";
-import { at, json } from "./api.js";
+import { ask, at, exactly, json } from "./api.js";
 import { go } from "./route.js";
 import { Grid } from "./grid.js";
 import { Documents, Entries, PAGE } from "./source.js";
@@ -26,11 +26,12 @@ export class Data {
     }
     this.place = to;
     if (name !== this.name) {
+      // What was asked for another place is drawn no more.
+      const asked = this.asked += 1;
       this.name = name;
-      this.editor = this.source = null;
+      this.editor = this.source = this.page = null;
       if (!table && !typed) { fill(this.root, h("div", { class: "empty" }, h("h2", {}, "Choose a table"), h("p", {}, "The tables of each database are in the rail. Press / to filter them."))); return; }
       fill(this.root, h("p", { class: "soft" }, "Reading…"));
-      const asked = this.asked += 1;
       try {
         const source = typed ? await this.typed(db, typed) : new Entries(db, await json(at(db, "tables", table)));
         if (asked !== this.asked) return;
@@ -43,10 +44,13 @@ export class Data {
     }
     if (!this.source) return;
     await this.load();
+    // Somebody may have gone on meanwhile.
+    if (to !== this.place) return;
     if (wanted === undefined) { this.editor = null; fill(this.pane); this.pane.hidden = true; } else if (!this.editor || this.editor.key !== wanted) await this.edit(wanted);
   }
   async typed(db, name) {
-    const { tables } = await json(at(db, "documents"));
+    // Defaults of columns keep all their digits.
+    const { tables } = exactly(await (await ask(at(db, "documents"))).text());
     const found = tables.find(one => one.name === name);
     if (!found) throw new Error(`${db} has no typed table ${visible(name)} (any more). Choose another one in the rail.`);
     return new Documents(db, found);

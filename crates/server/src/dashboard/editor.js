@@ -79,8 +79,7 @@ export class Editor {
     const value = record?.value ?? {}, { described } = this.source;
     this.fields = described.columns.map(column => {
       const usual = this.key === null ? (column.default ?? (column.nullable ? null : undefined)) : null;
-      const given = value[column.name] ?? (usual instanceof Object || typeof usual !== "number" ? usual : new Digits(String(usual)));
-      return columnField(column, given, readOnly || (this.key !== null && this.source.isKey(column.name)));
+      return columnField(column, value[column.name] ?? usual, readOnly || (this.key !== null && this.source.isKey(column.name)));
     });
     this.read = () => ({ value: Object.fromEntries(this.fields.map(field => [field.name, field.read()])) });
     return this.fields.map(field => field.root);
@@ -122,12 +121,18 @@ export class Editor {
   edited() {
     try { this.note.textContent = ""; return this.read(); } catch (error) { this.note.textContent = error.message; error.field?.focus(); return null; }
   }
-  async save(over) {
+  /** Saves once, however often the button is pressed: the second time would meet the change of the first. */
+  async save() {
+    if (this.isSaving) return;
+    this.isSaving = true;
+    try { await this.store(this.base); } finally { this.isSaving = false; }
+  }
+  async store(base) {
     const mine = this.edited();
     if (!mine) return;
     const isNew = this.key === null, key = !isNew ? this.key : this.source instanceof Documents ? this.source.keyOf(mine.value) : mine.key;
     try {
-      await this.source.write(key, mine, over === undefined ? this.base : over);
+      await this.source.write(key, mine, base);
     } catch (error) {
       if (error.status === 412 && isNew) this.note.textContent = "A record with this key exists already. Open it to change it, or choose another key.";
       else if (error.status === 412) await this.meet(mine);
@@ -148,7 +153,7 @@ export class Editor {
       h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, ["", "yours", "stored now"].map(text => h("th", { scope: "col" }, text)))),
         h("tbody", {}, left.map(([name, text], index) => h("tr", { class: text === right[index][1] ? "" : "differs" }, h("th", { scope: "row" }, named(name)), value(text), value(right[index][1])))))));
     const chosen = await dialog("Changed meanwhile", body, [{ label: "Go on editing", value: null }, { label: "Keep what is stored", value: "theirs" }, { label: "Save mine over it", value: "mine", kind: "danger" }], { wide: true });
-    if (chosen === "mine") { this.base = theirs; await this.save(theirs); }
+    if (chosen === "mine") { this.base = theirs; await this.store(theirs); }
     if (chosen === "theirs") { this.before = null; if (theirs) { this.base = theirs; this.draw(theirs); } this.done(theirs ? this.key : null); }
   }
   async remove() {

@@ -27,14 +27,15 @@ export class Operations {
     await Promise.all([this.update(), this.showAdvice(), this.showOptions()]);
   }
   async run(button, path, say) {
-    const { db } = this, begun = performance.now();
+    // The sentence names the database: another one may be shown when the work is done.
+    const { db } = this, begun = performance.now(), work = `${button.textContent} of ${db}`;
     button.disabled = true;
-    fill(this.done, h("p", { class: "small soft" }, `${button.textContent}: running…`));
+    fill(this.done, h("p", { class: "small soft" }, `${work}: running…`));
     try {
       const response = await ask(at(db, path), { method: "POST" }), said = say(response.status === 204 ? null : await response.json());
       const [first, ...rest] = [said].flat();
-      fill(this.done, h("p", { class: rest.length ? "bad" : "" }, `${button.textContent}: ${first} It took ${time((performance.now() - begun) * 1e6)}.`), rest.length > 0 && h("ul", {}, rest.map(one => h("li", { class: "mono" }, visible(one)))));
-    } catch (error) { fill(this.done, h("p", { class: "bad" }, `${button.textContent}: ${error.message}`)); }
+      fill(this.done, h("p", { class: rest.length ? "bad" : "" }, `${work}: ${first} It took ${time((performance.now() - begun) * 1e6)}.`), rest.length > 0 && h("ul", {}, rest.map(one => h("li", { class: "mono" }, visible(one)))));
+    } catch (error) { fill(this.done, h("p", { class: "bad" }, `${work}: ${error.message}`)); }
     button.disabled = false;
   }
   async update() {
@@ -46,7 +47,7 @@ export class Operations {
       fill(this.readers, h("h2", {}, `Open readers and transactions (${readers.length})`), oldest.length ? table(["kind", "open for", "reads as of commit", "keeps memory", "keeps space", ""], oldest.map(one => [
         one.is_transaction ? "transaction" : "snapshot", time(one.age_ms * 1e6), String(one.commit), bytes(one.memory_bytes), bytes(one.space_bytes), one.expired ? "expired" : ""]), { label: "Readers" })
         : h("p", { class: "small soft" }, "None. A reader keeps what it sees from being freed, so one that is open for long costs space."));
-    } catch (error) { fill(this.readers, h("p", { class: "bad" }, error.message)); }
+    } catch (error) { if (db === this.db) fill(this.readers, h("p", { class: "bad" }, error.message)); }
   }
   async showAdvice() {
     const { db } = this;
@@ -58,14 +59,14 @@ export class Operations {
         named(one.table), one.layout, one.advised, number(one.operations.reads), number(one.operations.writes), `${bytes(one.switch_bytes)}, about ${time(one.switch_seconds * 1e9)}`,
         ...mayApply ? [h("button", { type: "button", "aria-label": `Apply to ${visible(one.table)}`, onclick: () => this.apply(one) }, "Apply")] : []]), { label: "Advice" })
         : h("p", { class: "small soft" }, `Each of the ${plural(tables.length, "table")} has the layout that its operations want, or there were too few operations to say.`));
-    } catch (error) { fill(this.advice, h("p", { class: "bad" }, error.message)); }
+    } catch (error) { if (db === this.db) fill(this.advice, h("p", { class: "bad" }, error.message)); }
   }
   async apply({ table: name, advised, switch_bytes }) {
     const { db } = this;
     if (!await confirm("Change the layout?", `${visible(name)} becomes ${advised}. The server rewrites ${bytes(switch_bytes)} in the background, while the table is in use.`, "Change")) return;
     try {
       await ask(at(db, "tables", name), { method: "PATCH", body: JSON.stringify({ layout: advised }), headers: { "content-type": "application/json" } });
-      fill(this.done, h("p", {}, `${visible(name)} is being rewritten as ${advised}.`));
+      fill(this.done, h("p", {}, `${visible(name)} of ${db} is being rewritten as ${advised}.`));
     } catch (error) { fill(this.done, h("p", { class: "bad" }, error.message)); }
     await this.showAdvice();
   }
@@ -75,6 +76,6 @@ export class Operations {
       const { options } = await json(at(db, "options"));
       if (db !== this.db) return;
       fill(this.options, h("details", {}, h("summary", {}, `Options (${options.length})`), table(["option", "value", "set by", "range", "what it costs"], options.map(one => [{ text: one.name, class: "mono" }, `${one.value} ${one.unit}`, one.origin, one.range, one.cost]), { label: "Options" })));
-    } catch (error) { fill(this.options, h("p", { class: "bad" }, error.message)); }
+    } catch (error) { if (db === this.db) fill(this.options, h("p", { class: "bad" }, error.message)); }
   }
 }

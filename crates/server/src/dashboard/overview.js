@@ -129,7 +129,8 @@ export class Overview {
   }
   async showCosts(db) {
     let tables;
-    try { ({ tables } = await json(at(db, "tables"))); } catch (error) { fill(this.costs, h("p", { class: "bad" }, error.message)); return; }
+    try { ({ tables } = await json(at(db, "tables"))); } catch (error) { if (db === this.shown) fill(this.costs, h("p", { class: "bad" }, error.message)); return; }
+    if (db !== this.shown) return;
     const ratio = (over, under, plus) => under > 0 ? `${(plus + over / under).toFixed(2)} ×` : "–";
     const busiest = tables.sort((one, other) => other.gets + other.scans + other.writes - one.gets - one.scans - one.writes);
     const rows = busiest.slice(0, MOST_TABLES).map(one => [h("a", { href: link({ tab: "data", db, table: one.name }) }, named(one.name)), one.layout, number(one.gets), number(one.scans), number(one.writes),

@@ -105,29 +105,32 @@ export class Sql {
     else if (event.key === "Escape") { event.preventDefault(); event.stopPropagation(); this.shut(); }
   }
 
+  /** Whether statements may write as things stand. */
+  mayChange() { return this.writes.checked && this.app.rights.mayWrite(this.db); }
   request(sql, format, signal) {
-    const body = JSON.stringify({ sql, read_only: !(this.writes.checked && this.app.rights.mayWrite(this.db)) });
+    const body = JSON.stringify({ sql, read_only: !this.mayChange() });
     return ask(query(at(this.db, "sql"), { format }), { method: "POST", body, headers: { "content-type": "application/json" }, signal });
   }
   async go() {
     const sql = this.box.value.trim();
     if (!sql || this.running) return;
     this.remember(sql);
+    // The view may show another database, and another choice, when the rows come.
+    const { db } = this, mayChange = this.mayChange();
     const begun = performance.now(), most = Number(this.most.value), took = () => time((performance.now() - begun) * 1e6);
     this.begin();
     try {
       const all = await this.read(await this.request(sql, null, this.running.signal), most);
       const rows = all.results.reduce((sum, one) => sum + one.rows.length, 0), changes = all.results.reduce((sum, one) => sum + (one.changes ?? 0), 0);
-      this.say(`${all.isWhole ? "" : "The first "}${plural(rows, "row")}${changes ? `, ${plural(changes, "row")} changed` : ""}, in ${took()}${all.isWhole ? "" : "; there are more. A download has all of them."}`);
+      this.say(`${all.isWhole ? "" : "The first "}${plural(rows, "row")}${changes ? `, ${plural(changes, "row")} changed` : ""}${db === this.db ? "" : ` in the database ${db}`}, in ${took()}${all.isWhole ? "" : "; there are more. A download has all of them."}`);
       fill(this.results, all.results.map(one => this.draw(one)));
       this.last = sql;
-      this.saves.hidden = this.writes.checked || all.results.length !== 1 || !all.results[0].columns;
-      if (this.writes.checked) this.app.rail.show(this.app.databases, { again: true });
-    } catch (error) {
-      if (error.name === "AbortError") this.say(`Cancelled after ${took()}.`); else this.say(error.message, true);
-    }
+      this.saves.hidden = mayChange || db !== this.db || all.results.length !== 1 || !all.results[0].columns;
+      if (mayChange) this.app.rail.show(this.app.databases, { again: true });
+    } catch (error) { this.fail(error, ` after ${took()}`); }
     this.finish();
   }
+  fail(error, when = "") { if (error.name === "AbortError") this.say(`Cancelled${when}.`); else this.say(error.message, true); }
   begin() { this.shut(); this.running = new AbortController(); this.cancel.hidden = false; this.run.disabled = this.plan.disabled = this.saves.hidden = true; fill(this.results); this.say("Running…"); }
   finish() { this.running = null; this.cancel.hidden = true; this.run.disabled = this.plan.disabled = false; }
   /** Reads results as they come, with at most so many rows. */
@@ -171,7 +174,7 @@ export class Sql {
       if (tree) tree.className = "plan";
       fill(this.results, h("section", {}, h("h2", {}, "Plan"), tree || h("p", {}, "The statement reads no table.")));
       this.say("The plan, from the outermost loop inwards. A SCAN reads a whole table or index; a SEARCH finds rows by a key.");
-    } catch (error) { this.say(error.message, true); }
+    } catch (error) { this.fail(error); }
     this.finish();
   }
   /** Runs the statement again and stores all of its rows as a file. */
@@ -182,7 +185,7 @@ export class Sql {
       const response = await this.request(this.last, format, this.running.signal);
       download(`result.${format}`, format === "csv" ? "text/csv" : "application/json", [await response.blob()]);
       this.say("Downloaded.");
-    } catch (error) { this.say(error.name === "AbortError" ? "Cancelled." : error.message, error.name !== "AbortError"); }
+    } catch (error) { this.fail(error); }
     this.finish();
   }
   kept() { try { return JSON.parse(localStorage.getItem("pando-sql") ?? "[]"); } catch { return []; } }

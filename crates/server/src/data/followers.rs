@@ -10,10 +10,11 @@
 //!    primary's by mistake, and with a commit of their own they could follow no more.
 
 use crate::data::databases::{DEFAULT_DATABASE, Databases};
+use crate::data::end::End;
 use crate::data::held::Data;
 use crate::data::inside::remove;
 use crate::data::names::is_name;
-use crate::data::replicas::{End, Progress, Replicas};
+use crate::data::replicas::{Progress, Replicas};
 use crate::data::v0::EntityTable;
 use crate::following::{Feed, Source};
 use crate::wire::digits::{hex, random};

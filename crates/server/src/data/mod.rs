@@ -2,6 +2,7 @@
 
 pub mod conditions;
 pub mod databases;
+pub mod end;
 pub mod followers;
 pub mod held;
 pub mod hrana_streams;

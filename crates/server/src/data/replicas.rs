@@ -5,13 +5,14 @@
 //! 2. The lag of a database counts from the last moment at which it had everything that its source was known to have.
 //!    So it grows while the source cannot be reached, whatever the clocks of the two machines show.
 
+use crate::data::end::End;
 use crate::following::{Source, Watch};
 use crate::wire::problem::{Answer, Problem};
 use axum::http::{StatusCode, Uri};
 use pando::{Database, Error};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// The kind of the problem of a write that a replica refuses.
@@ -34,13 +35,6 @@ pub struct Progress {
     id: Arc<str>,
     inner: Mutex<Inner>,
     end: End,
-}
-
-/// The end of a thread, which pauses meanwhile.
-#[derive(Debug, Default)]
-pub struct End {
-    is_over: Mutex<bool>,
-    changed: Condvar,
 }
 
 #[derive(Debug)]
@@ -70,28 +64,6 @@ pub struct Lag {
     pub copies: u64,
     /// The last error; `None` while the source can be reached.
     pub error: Option<String>,
-}
-
-impl End {
-    fn flag(&self) -> MutexGuard<'_, bool> {
-        self.is_over.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Returns whether the thread is to end.
-    pub fn is_over(&self) -> bool {
-        *self.flag()
-    }
-
-    /// Sets whether the thread is to end. If it is, its pause ends.
-    pub fn set(&self, is_over: bool) {
-        *self.flag() = is_over;
-        self.changed.notify_all();
-    }
-
-    /// Waits for `time`, or until the thread is to end.
-    pub fn pause(&self, time: Duration) {
-        drop(self.changed.wait_timeout_while(self.flag(), time, |is_over| !*is_over));
-    }
 }
 
 impl Replicas {
@@ -352,18 +324,5 @@ mod tests {
         assert_eq!(shipping.attempts.load(Ordering::SeqCst), 2, "it is shipped once");
         drop(open);
         databases.close_all().unwrap();
-    }
-
-    #[test]
-    fn a_pause_ends_with_its_thread() {
-        let end = End::default();
-        let begun = Instant::now();
-        end.pause(Duration::from_millis(20));
-        assert!(begun.elapsed() >= Duration::from_millis(20) && !end.is_over());
-        std::thread::scope(|scope| {
-            scope.spawn(|| end.pause(Duration::from_secs(600)));
-            end.set(true);
-        });
-        assert!(begun.elapsed() < Duration::from_secs(300));
     }
 }

@@ -1,6 +1,6 @@
 //! `/v1/databases/{database}/advise`: the recommended layout of each table, the costs in each layout, and a switch.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::MISSING;
 use crate::calls::operation::{Access, Operation};

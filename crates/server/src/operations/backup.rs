@@ -1,7 +1,7 @@
 //! `/v1/databases/{database}/backup`: a hot backup, which one thread writes to a channel and from which the response is
 //! sent.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{CONFLICT, MISSING};
 use crate::calls::operation::{Access, Operation};

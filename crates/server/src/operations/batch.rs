@@ -12,8 +12,8 @@
 //! `insert` requires that the key is absent. `check` requires that it has `value`, or with `"absent": true` that it is
 //! absent. Keys and values that are not text are given under their name with the suffix `_hex`.
 
-use crate::access::auth::Scope;
 use crate::access::reserved::refuse_reserved;
+use crate::access::tokens::Scope;
 use crate::calls::call::{Call, JSON_BYTES, json_body};
 use crate::calls::meanings::{CONFLICT, FAILED, FULL, LATE, MISSING, TOO_LARGE};
 use crate::calls::operation::{Access, Operation as Entry};

@@ -7,7 +7,7 @@
 //! 3. An error before the stream begins is a problem, as for any request. A later error is the last line or event, or
 //!    the bytes break off.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::MISSING;
 use crate::calls::operation::{Access, Operation};

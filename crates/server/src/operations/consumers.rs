@@ -3,7 +3,7 @@
 //! A handle of a consumer is open for the time of a request only. So a client needs no connection of its own to keep
 //! its position, and two requests that change the same consumer at once are refused rather than mixed.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::MISSING;
 use crate::calls::operation::{Access, Operation};

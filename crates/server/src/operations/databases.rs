@@ -1,6 +1,7 @@
 //! Databases: create, list, inspect and drop.
 
-use crate::access::auth::{Gatekeeper, Scope};
+use crate::access::auth::Gatekeeper;
+use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
 use crate::calls::operation::{Access, Operation};
@@ -99,19 +100,14 @@ struct Options {
 async fn all(data: Arc<Data>, keeper: Arc<Gatekeeper>, call: Call) -> Answer {
     let shared = Arc::clone(&data);
     let names = hand_off(move || shared.databases.names()).await?;
-    let list: Vec<Value> = names
-        .iter()
-        .filter(|name| keeper.may_see(&call.headers, name))
-        .map(|name| {
-            object!({
-                "name": name,
-                "open": data.databases.get_open(name).is_some(),
-                "scope": keeper.scope_of(&call.headers, Some(name)),
-            })
-        })
-        .collect();
-    let scope = keeper.scope_of(&call.headers, None);
-    Ok(json(StatusCode::OK, &object!({ "databases": list, "scope": scope })))
+    let rights = keeper.rights(&call.headers);
+    let describe = |name: &String| {
+        let scope = rights.in_database(name)?;
+        let is_open = data.databases.get_open(name).is_some();
+        Some(object!({ "name": name, "open": is_open, "scope": scope }))
+    };
+    let list: Vec<Value> = names.iter().filter_map(describe).collect();
+    Ok(json(StatusCode::OK, &object!({ "databases": list, "scope": rights.in_all() })))
 }
 
 /// Handles GET: describes a database.
@@ -159,7 +155,7 @@ async fn stats(data: Arc<Data>, schedule: Option<Arc<Schedule>>, call: Call) -> 
             let lag = replicas.and_then(|replicas| replicas.lag(&name, &open.db));
             let lag = lag.iter().flat_map(Lag::gauges);
             counted.extend(lag.map(|(name, _, value)| (format!("replica_{name}"), (value as u64).into())));
-            if let Some(backups) = schedule.and_then(|schedule| schedule.results().remove(&name)) {
+            if let Some(backups) = schedule.and_then(|schedule| schedule.result(&name)) {
                 counted.insert("backups_taken".to_owned(), backups.taken.into());
                 counted.insert("backup_failures".to_owned(), backups.failures.into());
                 counted.insert("backup_newest_s".to_owned(), backups.newest_s().into());

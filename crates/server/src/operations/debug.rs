@@ -1,6 +1,6 @@
 //! `/debug/profile`: a flame graph of the running server. `/debug/slow`: the slowest requests.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::CONFLICT;
 use crate::calls::operation::{Access, Operation};

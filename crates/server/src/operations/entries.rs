@@ -1,6 +1,6 @@
 //! Single records: `/v1/databases/{database}/tables/{table}/entries/{key}`.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE, VALUE};
 use crate::calls::operation::{Access, Operation};

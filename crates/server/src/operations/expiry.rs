@@ -1,6 +1,6 @@
 //! When an entry expires: `/v1/databases/{database}/tables/{table}/expiry/{key}`, in tables with a TTL by key.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{CONFLICT, DONE, FULL, MISSING};
 use crate::calls::operation::{Access, Operation};

@@ -1,6 +1,6 @@
 //! `/v1/databases/{database}/tables/{table}/explain`: repeats a get or a scan and explains it step by step.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::MISSING;
 use crate::calls::operation::{Access, Operation};

@@ -1,6 +1,6 @@
 //! The health and the figures of the server: `/healthz`, `/readyz`, `/metrics`, `/v1/server`.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::operation::{Access, Operation};
 use crate::data::databases::{DEFAULT_DATABASE, Databases};

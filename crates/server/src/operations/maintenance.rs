@@ -1,6 +1,6 @@
 //! Maintenance of a database: checkpoint, compact, check, sync.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{DONE, FULL, MISSING};
 use crate::calls::operation::{Access, Operation};

@@ -1,6 +1,6 @@
 //! `POST /v1/promote`: makes a replica a primary.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::operation::{Access, Operation};
 use crate::data::followers::Followers;
 use crate::limits::handoff::hand_off;

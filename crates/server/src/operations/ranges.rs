@@ -6,7 +6,7 @@
 //! * POST: one line of NDJSON for each record, all in one transaction.
 //! * DELETE with `start`, `end` or `prefix`: deletes the range without reading it.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
 use crate::calls::operation::{Access, Operation};

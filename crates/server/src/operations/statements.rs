@@ -1,6 +1,6 @@
 //! The SQL operation. It also exists without the feature `sql`, and then reports that SQL is missing.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::meanings::{CONFLICT, FULL, LATE, MISSING, TOO_LARGE};
 use crate::calls::operation::{Access, Operation};
 use crate::operations::sql;

@@ -1,7 +1,7 @@
 //! Tables: create, list, alter and drop.
 
-use crate::access::auth::Scope;
 use crate::access::reserved::refuse_reserved;
+use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
 use crate::calls::operation::{Access, Operation};

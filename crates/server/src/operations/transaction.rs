@@ -1,6 +1,6 @@
 //! Interactive transactions: POST begins one, the header `pando-transaction` uses it, and a commit or DELETE ends it.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
 use crate::calls::operation::{Access, Operation};

@@ -10,7 +10,7 @@
 //!
 //! Without `id`, or without `start`: 400. Another method: 405. Any other path under `/v0`: 400.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{FULL, LATE, MISSING, TOO_LARGE, VALUE};
 use crate::calls::operation::{Access, Operation};

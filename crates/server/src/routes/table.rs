@@ -43,7 +43,7 @@ pub fn operations() -> impl Iterator<Item = &'static Operation> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::auth::Scope;
+    use crate::access::tokens::Scope;
     use crate::calls::operation::{Access, LEFT_OUT};
     use crate::routes::tree::find;
     use axum::http::Method;

@@ -310,7 +310,7 @@ fn strictest(path: &str, reading: bool) -> Access {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::auth::Scope;
+    use crate::access::tokens::Scope;
     use axum::http::StatusCode;
 
     const DB: &str = "/v1/databases/d";

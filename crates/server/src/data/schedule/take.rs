@@ -41,9 +41,11 @@ pub fn take(db: &Database, folder: &Backups, plan: &BackupPlan, now: SystemTime)
 mod tests {
     use super::*;
     use crate::data::schedule::plan::{MOST_INCREMENTAL, is_due};
+    use io::{Dir, File, FileId, Lock, LogMap};
     use pando::Retention;
     use std::collections::BTreeMap;
     use std::path::Path;
+    use std::sync::Arc;
     use std::time::{Duration, UNIX_EPOCH};
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -147,6 +149,119 @@ mod tests {
                 }
             }
         });
+    }
+
+    /// A directory on a disk that reads other bytes than were written, beyond the head of a backup.
+    #[derive(Debug)]
+    struct Rotting(io::MemDir);
+
+    #[derive(Debug)]
+    struct RottingFile(Arc<dyn File>);
+
+    impl Dir for Rotting {
+        fn create(&self, name: &str) -> Result<Arc<dyn File>> {
+            Ok(Arc::new(RottingFile(self.0.create(name)?)))
+        }
+
+        fn open(&self, name: &str) -> Result<Arc<dyn File>> {
+            self.0.open(name)
+        }
+
+        fn rename(&self, from: &str, to: &str) -> Result<()> {
+            self.0.rename(from, to)
+        }
+
+        fn remove(&self, name: &str) -> Result<()> {
+            self.0.remove(name)
+        }
+
+        fn list(&self) -> Result<Vec<String>> {
+            self.0.list()
+        }
+
+        fn sync(&self) -> Result<()> {
+            self.0.sync()
+        }
+
+        fn lock(&self, name: &str) -> Result<Box<dyn Lock>> {
+            self.0.lock(name)
+        }
+
+        fn lock_existing(&self, name: &str) -> Result<Box<dyn Lock>> {
+            self.0.lock_existing(name)
+        }
+
+        fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>> {
+            self.0.lock_shared(name)
+        }
+
+        fn check_in_place(&self, _: &[&dyn File]) -> Result<()> {
+            Ok(())
+        }
+
+        fn describe(&self) -> String {
+            self.0.describe()
+        }
+    }
+
+    impl File for RottingFile {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+            let read = self.0.read_at(buffer, offset)?;
+            if let Some(byte) =
+                1_000u64.checked_sub(offset).and_then(|at| buffer[..read].get_mut(at as usize))
+            {
+                *byte ^= 1;
+            }
+            Ok(read)
+        }
+
+        fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+            self.0.write_at(bytes, offset)
+        }
+
+        fn len(&self) -> Result<u64> {
+            self.0.len()
+        }
+
+        fn id(&self) -> Result<FileId> {
+            self.0.id()
+        }
+
+        fn set_len(&self, len: u64) -> Result<()> {
+            self.0.set_len(len)
+        }
+
+        fn allocate_at(&self, offset: u64, len: u64) -> Result<bool> {
+            self.0.allocate_at(offset, len)
+        }
+
+        fn sync(&self) -> Result<()> {
+            self.0.sync()
+        }
+
+        fn map(&self, _: u64) -> Result<Option<Arc<dyn LogMap>>> {
+            Ok(None)
+        }
+
+        fn discard(&self, offset: u64, len: u64) -> Result<()> {
+            self.0.discard(offset, len)
+        }
+    }
+
+    #[test]
+    fn a_backup_that_cannot_be_read_back_gets_no_name() {
+        let folder = Backups::in_dir(Arc::new(Rotting(io::MemDir::new())));
+        let db = Database::builder().memory_bytes(2 << 20).in_memory().unwrap();
+        let table = db.ensure_table("t").unwrap();
+        db.write(|tx| tx.put(&table, b"k", [7; 10_000])).unwrap();
+        let refused =
+            take(&db, &folder, &plan(Path::new("."), Retention::Newest(1)), UNIX_EPOCH).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
+        assert_eq!(folder.list().unwrap().len(), 0);
     }
 
     #[test]

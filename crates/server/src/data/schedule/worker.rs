@@ -8,6 +8,7 @@
 
 use crate::config::BackupPlan;
 use crate::data::databases::Databases;
+use crate::data::end::End;
 use crate::data::held::Data;
 use crate::data::schedule::plan::is_due;
 use crate::data::schedule::take::{Taken, take};
@@ -15,7 +16,7 @@ use crate::wire::problem::Problem;
 use pando::{Backups, Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -27,9 +28,8 @@ const LOOKS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 pub struct Schedule {
     plan: BackupPlan,
     results: Mutex<BTreeMap<String, Results>>,
-    /// Whether the server ends. The thread holds the lock while it opens a database.
-    is_over: Mutex<bool>,
-    over: Condvar,
+    /// The end of the thread, which holds the flag while it opens a database.
+    end: End,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -83,8 +83,7 @@ impl Schedule {
         Ok(Arc::new(Schedule {
             plan,
             results: Mutex::default(),
-            is_over: Mutex::new(false),
-            over: Condvar::new(),
+            end: End::default(),
             thread: Mutex::default(),
         }))
     }
@@ -112,10 +111,14 @@ impl Schedule {
         locked(&self.results).clone()
     }
 
+    /// Returns the results of one database; `None` if it is not known yet.
+    pub fn result(&self, database: &str) -> Option<Results> {
+        locked(&self.results).get(database).cloned()
+    }
+
     /// Keeps the thread from beginning a backup and from opening a database.
     pub fn stop(&self) {
-        *locked(&self.is_over) = true;
-        self.over.notify_all();
+        self.end.set(true);
     }
 
     /// Waits for the end of the thread, after [`Schedule::stop`] and after the databases were closed.
@@ -127,14 +130,9 @@ impl Schedule {
 
     fn run(&self, databases: &Databases) {
         let pause = (self.plan.every / 10).clamp(LOOKS.0, LOOKS.1);
-        let mut is_over = locked(&self.is_over);
-        while !*is_over {
-            drop(is_over);
+        while !self.end.is_over() {
             self.look(databases);
-            is_over = locked(&self.is_over);
-            if !*is_over {
-                is_over = self.over.wait_timeout(is_over, pause).unwrap_or_else(PoisonError::into_inner).0;
-            }
+            self.end.pause(pause);
         }
     }
 
@@ -149,7 +147,7 @@ impl Schedule {
         };
         locked(&self.results).retain(|name, _| names.binary_search(name).is_ok());
         for name in names {
-            if *locked(&self.is_over) {
+            if self.end.is_over() {
                 return;
             }
             let now = SystemTime::now();
@@ -159,7 +157,7 @@ impl Schedule {
             }
             let begun = Instant::now();
             let outcome = self.back_up(databases, &name, now);
-            if *locked(&self.is_over) && outcome.is_err() {
+            if outcome.is_err() && self.end.is_over() {
                 return;
             }
             self.note(&name, outcome, now, begun.elapsed());
@@ -168,8 +166,8 @@ impl Schedule {
 
     /// Returns what is known of a database. The first time, the folder is read.
     fn of(&self, name: &str) -> Results {
-        if let Some(known) = locked(&self.results).get(name) {
-            return known.clone();
+        if let Some(known) = self.result(name) {
+            return known;
         }
         let mut found = Results::default();
         found.read_folder(&self.plan.to.join(name));
@@ -178,7 +176,7 @@ impl Schedule {
     }
 
     fn back_up(&self, databases: &Databases, name: &str, now: SystemTime) -> Result<Taken> {
-        let is_over = locked(&self.is_over);
+        let is_over = self.end.flag();
         if *is_over {
             return Err(Error::new(ErrorKind::Closed, "the server ends"));
         }

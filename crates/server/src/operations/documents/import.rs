@@ -8,7 +8,7 @@
 //! * `layout`, `ttl_ms`, `compression`: how that table is stored. An existing table must already be stored in this way.
 //! * `chunk=N`: commits after every N rows. Rows before an error stay, and the problem says so.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{CONFLICT, FULL, LATE, MISSING, TOO_LARGE};
 use crate::calls::operation::{Access, Operation};

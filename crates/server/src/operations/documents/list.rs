@@ -1,6 +1,6 @@
 //! The typed tables of a database: columns, keys and indexes.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::MISSING;
 use crate::calls::operation::{Access, Operation};

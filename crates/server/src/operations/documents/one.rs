@@ -1,6 +1,6 @@
 //! Single documents: GET, PUT and DELETE of a primary key.
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE};
 use crate::calls::operation::{Access, Operation};

@@ -2,7 +2,7 @@
 //! read in batches. In a transaction it is limited by memory. If there are more documents, the last line is a cursor,
 //! which CSV cannot have. With the feature `arrow` the range is also a stream of Arrow (`columns`).
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{CONFLICT, MISSING};
 use crate::calls::operation::{Access, Operation};

@@ -13,7 +13,7 @@
 #[cfg_attr(not(feature = "sql"), path = "absent.rs")]
 mod run;
 
-use crate::access::auth::Scope;
+use crate::access::tokens::Scope;
 use crate::calls::meanings::{LATE, MISSING, TOO_LARGE};
 use crate::calls::operation::{Access, Operation, Run};
 use crate::watch::observe::Kind;

@@ -1,6 +1,7 @@
 //! The handlers of Hrana.
 
-use crate::access::auth::{Gatekeeper, Need, Scope};
+use crate::access::auth::Gatekeeper;
+use crate::access::tokens::Scope;
 use crate::calls::call::{Call, JSON_BYTES};
 use crate::calls::parts::{IsShipped, Parts};
 use crate::data::held::Data;
@@ -116,7 +117,7 @@ impl Turn {
     /// Opens the database and waits for a place among the requests that run statements. `memory` is that of the body.
     async fn begin(door: &Door, call: &Call, memory: Counted) -> Answer<Self> {
         let name = call.target().database();
-        let may_write = door.keeper.admit(&call.headers, Need::In(name, Scope::Write)).is_ok();
+        let may_write = door.keeper.rights(&call.headers).in_database(name) >= Some(Scope::Write);
         let open = door.data.database(name).await?;
         let time = door.room.statement_time(None)?;
         let permit = door.room.statement_permit(time).await?;

@@ -17,7 +17,8 @@ mod parameters;
 mod results;
 mod script;
 
-use crate::access::auth::{Gatekeeper, Need, Scope};
+use crate::access::auth::Gatekeeper;
+use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::query::durability;
 use crate::data::held::Data;
@@ -81,11 +82,11 @@ async fn answer(
     let target = call.target();
     let name = target.database();
     let format = format_of(target.query())?;
-    let may = match keeper.admit(&call.headers, Need::In(name, Scope::Write)) {
-        Ok(_) if asks.read_only => May::ReadAsAsked,
-        Ok(_) if data.databases.is_replica() => May::ReadAsReplica,
-        Ok(_) => May::Write,
-        Err(_) => May::Read,
+    let may = match keeper.rights(&call.headers).in_database(name) {
+        None | Some(Scope::Read) => May::Read,
+        Some(_) if asks.read_only => May::ReadAsAsked,
+        Some(_) if data.databases.is_replica() => May::ReadAsReplica,
+        Some(_) => May::Write,
     };
     let durability = durability(target.query(), data.durability)?;
     let time = room.statement_time(asks.timeout_ms)?;
