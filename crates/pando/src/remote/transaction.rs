@@ -57,9 +57,7 @@ impl RemoteTransaction {
 
     /// Returns how the values of a table are read: by the row that the transaction wrote, or that the store has.
     pub(super) fn admit(&self, table: &Table) -> Result<Oldest> {
-        if let Some(oldest) = self.reads.known(table) {
-            // The handle itself may have been undone since.
-            table.own_row(self.reads.database)?;
+        if let Some(oldest) = self.reads.known(table)? {
             return Ok(oldest);
         }
         match self.own_row(table.name()) {
@@ -83,7 +81,7 @@ impl RemoteTransaction {
     /// Admits a table to be written without being read.
     fn admit_blind(&mut self, table: &Table) -> Result<()> {
         let row = table.own_row(self.reads.database)?;
-        if self.reads.known(table).is_none() {
+        if self.reads.known(table)?.is_none() {
             match self.own_row(table.name()) {
                 Some(own) => drop(table.check_elsewhere(self.reads.database, own)?),
                 None if self.unchecked.iter().any(|known| is_same(known, table)) => {}
@@ -154,7 +152,7 @@ impl RemoteTransaction {
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let own = |key: &K| self.writes.get(table.id(), key.as_ref());
         let asked: Vec<&[u8]> = keys.iter().filter(|key| own(key).is_none()).map(AsRef::as_ref).collect();
-        let may_ask = self.reads.known(table).is_none() && self.own_row(table.name()).is_none();
+        let may_ask = self.reads.known(table)?.is_none() && self.own_row(table.name()).is_none();
         if !may_ask || asked.is_empty() {
             self.admit(table)?;
         }
