@@ -116,20 +116,21 @@ impl PostgresSession {
         commit: &Commit<'_>,
         token: Token,
     ) -> std::result::Result<(), Trouble> {
-        let is_alone = !is_open && commit.ranges.is_empty() && self.mode != Mode::WriteOverSnapshot;
         let begin = begin(self.mode);
         lease.connection().run(async |client, prepared| {
-            if is_alone {
-                // The statement is a transaction by itself.
+            if !is_open && commit.ranges.is_empty() {
+                // The statement is a transaction by itself, and serializable, as the connection's default is.
                 return write(client, prepared, commit, token).await;
             }
-            let begin = async { if is_open { Ok(()) } else { client.batch_execute(begin).await } };
+            if !is_open {
+                // Nothing is sent before this has worked: without a transaction, each statement would commit by itself.
+                client.batch_execute(begin).await?;
+            }
             // The futures are polled, and so the requests are sent, in this order.
             let writes =
                 join(delete_ranges(client, prepared, commit), write(client, prepared, commit, token));
-            let (begun, ((deleted, written), committed)) =
-                join(begin, join(writes, client.batch_execute("COMMIT"))).await;
-            begun.and(deleted).and(written).and(committed)
+            let ((deleted, written), committed) = join(writes, client.batch_execute("COMMIT")).await;
+            deleted.and(written).and(committed)
         })
     }
 
