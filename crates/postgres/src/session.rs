@@ -9,7 +9,7 @@
 use crate::connection::Driven;
 use crate::failure::Trouble;
 use crate::pool::{Lease, Pool};
-use crate::statements::{PAGE_BYTES, Prepared};
+use crate::statements::{PAGE_BYTES, Prepared, column};
 use crate::tokens;
 use base::{Error, Result, Span, TableId};
 use futures_util::future::{join, try_join_all};
@@ -97,6 +97,11 @@ impl PostgresSession {
                 Err(self.fail(Error::from(trouble)))
             }
         }
+    }
+
+    /// Notes the time of the transaction when it arrives first, and returns it.
+    fn note_time(&mut self, time_ms: i64) -> u64 {
+        *self.time_ms.get_or_insert(u64::try_from(time_ms).unwrap_or(0))
     }
 
     /// Ends the transaction with an error, and returns that.
@@ -196,14 +201,15 @@ impl Session for PostgresSession {
             let table = i64::from(table.0);
             let found =
                 self.read(async |client, prepared| client.query_opt(&prepared.get, &[&table, &key]).await)?;
-            return Ok(vec![found.map(|row| row.get(0))]);
+            return Ok(vec![found.map(|row| column(&row, 0)).transpose()?]);
         }
         if let &[(first_table, first), (second_table, second)] = keys {
             let (one, two) = (i64::from(first_table.0), i64::from(second_table.0));
             let row = self.read(async |client, prepared| {
                 client.query_one(&prepared.get_two, &[&one, &first, &two, &second]).await
             })?;
-            return Ok(vec![row.get(0), row.get(1)]);
+            self.note_time(column(&row, 2)?);
+            return Ok(vec![column(&row, 0)?, column(&row, 1)?]);
         }
         let tables: Vec<_> = keys.iter().map(|&(table, _)| i64::from(table.0)).collect();
         let asked: Vec<_> = keys.iter().map(|&(_, key)| key).collect();
@@ -211,11 +217,14 @@ impl Session for PostgresSession {
             self.read(async |client, prepared| client.query(&prepared.get_many, &[&tables, &asked]).await)?;
         let mut values = vec![None; keys.len()];
         for row in rows {
-            let place: i64 = row.get(0);
-            let value = usize::try_from(place - 1).ok().and_then(|place| values.get_mut(place));
-            *value
-                .ok_or_else(|| Error::corruption("PostgreSQL returned a value that was not asked for"))? =
-                row.get(1);
+            let place: i64 = column(&row, 0)?;
+            if place == 0 {
+                let time_ms = <[u8; 8]>::try_from(column::<&[u8]>(&row, 1)?);
+                self.note_time(i64::from_be_bytes(time_ms.map_err(|_| not_asked_for())?));
+                continue;
+            }
+            let value = usize::try_from(place).ok().and_then(|place| values.get_mut(place.wrapping_sub(1)));
+            *value.ok_or_else(not_asked_for)? = Some(column(&row, 1)?);
         }
         Ok(values)
     }
@@ -233,8 +242,8 @@ impl Session for PostgresSession {
                 (Order::Backward, Some(_)) => client.query(&prepared.backward_until, with).await,
             }
         })?;
-        let record = |row: Row| -> (Vec<u8>, Vec<u8>) { (row.get(0), row.get(1)) };
-        let records: Vec<_> = rows.into_iter().map(record).collect();
+        let record = |row: &Row| Ok((column(row, 0)?, column(row, 1)?));
+        let records = rows.iter().map(record).collect::<Result<Vec<(Vec<u8>, Vec<u8>)>>>()?;
         let bytes: usize = records.iter().map(|(_, value)| value.len()).sum();
         let is_last = records.len() < most && bytes < PAGE_BYTES as usize;
         Ok(Page { records, is_last })
@@ -245,9 +254,7 @@ impl Session for PostgresSession {
             return Ok(time_ms);
         }
         let row = self.read(async |client, prepared| client.query_one(&prepared.time, &[]).await)?;
-        let time_ms = u64::try_from(row.get::<_, i64>(0)).unwrap_or(0);
-        self.time_ms = Some(time_ms);
-        Ok(time_ms)
+        Ok(self.note_time(column(&row, 0)?))
     }
 
     fn commit(&mut self, commit: &Commit<'_>) -> std::result::Result<(), Failure> {
@@ -274,6 +281,11 @@ impl Drop for PostgresSession {
             end(*lease, if self.mode == Mode::Snapshot { "COMMIT" } else { "ROLLBACK" });
         }
     }
+}
+
+#[cold]
+fn not_asked_for() -> Error {
+    Error::corruption("PostgreSQL returned a value that was not asked for")
 }
 
 /// Ends a transaction, and gives the connection back if that works.

@@ -120,9 +120,7 @@ impl RemoteDatabase {
     /// Returns the values of many keys, in the order of `keys`, in one round trip.
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
-        // The time of a table with a TTL is another round trip, in a transaction.
-        let mode = if table.ttl().is_some() { Mode::Snapshot } else { Mode::Single };
-        Reads::new(&self.store, mode).get_many(table, &keys)
+        Reads::new(&self.store, Mode::Single).get_many(table, &keys)
     }
 
     /// Sets `key` to `value` in a transaction of its own, in one round trip.

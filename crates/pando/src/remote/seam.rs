@@ -71,7 +71,8 @@ pub trait Session: fmt::Debug + Send {
 pub enum Mode {
     /// Reads that all see one state, which some serial order of all commits has.
     Snapshot,
-    /// A single read, without a transaction around it.
+    /// One call of [`Session::get_many`], without a transaction around it. [`Session::time_ms`] then returns the time
+    /// of that call.
     Single,
     /// Reads and writes, serializable.
     Write,
