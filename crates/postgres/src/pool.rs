@@ -6,6 +6,7 @@ use crate::options::Options;
 use crate::tls::Tls;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 use tokio_postgres::Config;
@@ -17,6 +18,8 @@ pub(crate) struct Pool {
     options: Options,
     state: Mutex<State>,
     freed: Condvar,
+    /// The number of commits with writes.
+    commits: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -29,7 +32,14 @@ struct State {
 
 impl Pool {
     pub fn new(config: Config, tls: Tls, options: Options) -> Self {
-        Pool { config, tls, options, state: Mutex::default(), freed: Condvar::new() }
+        Pool {
+            config,
+            tls,
+            options,
+            state: Mutex::default(),
+            freed: Condvar::new(),
+            commits: AtomicU64::new(0),
+        }
     }
 
     pub fn options(&self) -> &Options {
@@ -87,6 +97,11 @@ impl Pool {
         state.open -= dropped.len();
         drop(state);
         self.freed.notify_all();
+    }
+
+    /// Counts a commit with writes, and returns the number of those before it.
+    pub fn count_commit(&self) -> u64 {
+        self.commits.fetch_add(1, Ordering::SeqCst)
     }
 
     pub fn close(&self) {

@@ -167,7 +167,13 @@ impl PostgresSession {
         let token = tokens::new();
         let trouble = match self.send(&mut lease, is_open, commit, token) {
             Ok(()) => {
-                lease.give_back();
+                let schema = &self.pool.options().schema;
+                let is_due = self.pool.count_commit() % tokens::COMMITS_BETWEEN_DELETES
+                    == tokens::COMMITS_BETWEEN_DELETES - 1;
+                // The commit has happened, so a failure of this is no failure of the commit.
+                if !is_due || tokens::delete_old(lease.connection(), schema).is_ok() {
+                    lease.give_back();
+                }
                 return Ok(());
             }
             Err(trouble) => trouble,

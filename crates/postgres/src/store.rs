@@ -50,10 +50,10 @@ impl PostgresStore {
         let tls = tls::choose(&mut config)?;
         let pool = Arc::new(Pool::new(config, tls, options));
         let mut connection = pool.open_bare().map_err(Error::from)?;
-        let id = migrate(&mut connection, &pool.options().schema)?;
-        drop(connection);
+        let schema = &pool.options().schema;
+        let id = migrate(&mut connection, schema)?;
         // Another program may be deleting them, too; then there is nothing left to do here.
-        match tokens::delete_old(&pool) {
+        match tokens::delete_old(&mut connection, schema) {
             Ok(()) | Err(Trouble::Server(_)) => Ok(PostgresStore { pool, id }),
             Err(lost) => Err(Error::from(lost)),
         }

@@ -15,3 +15,4 @@ mod random;
 mod refusals;
 mod round_trips;
 mod rows;
+mod tokens;
