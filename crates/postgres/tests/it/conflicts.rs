@@ -1,7 +1,7 @@
 //! The anomalies that a serializable transaction must not show, on every subject alike. Every table has enough records
 //! that a conflict is one of records, and not of a page that everything is in.
 
-use crate::subject::{Subject, on_every_subject};
+use crate::subject::{self, Subject, on_every_subject};
 use pando::{ErrorKind, Isolation, ReadTables, Table, WriteTables};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -13,6 +13,7 @@ on_every_subject!(
     phantom_in_an_empty_range,
     read_only_transactions_are_serializable,
     snapshot_isolation_allows_write_skew_but_no_lost_update,
+    blind_puts_of_one_key_do_not_conflict,
     different_records_do_not_conflict,
     transfers_keep_the_sum,
 );
@@ -125,6 +126,16 @@ fn snapshot_isolation_allows_write_skew_but_no_lost_update(subject: &impl Subjec
     assert_eq!(commit_both(subject, one, other), 1);
 }
 
+/// Writes that nobody has read depend on nothing, so both transactions commit, in this order.
+fn blind_puts_of_one_key_do_not_conflict(subject: &impl Subject) {
+    let t = accounts(subject);
+    let (mut one, mut other) = (subject.begin(), subject.begin());
+    one.put(&t, key(1), [1]).unwrap();
+    other.put(&t, key(1), [2]).unwrap();
+    assert_eq!(commit_both(subject, one, other), 2);
+    assert_eq!(subject.snapshot().get(&t, key(1)).unwrap().unwrap(), [2]);
+}
+
 fn different_records_do_not_conflict(subject: &impl Subject) {
     let t = accounts(subject);
     let (mut one, mut other) = (subject.begin(), subject.begin());
@@ -177,4 +188,23 @@ fn transfers_keep_the_sum(subject: &impl Subject) {
     assert_eq!(sum(&|number| u32::from(snapshot.get(&t, key(number)).unwrap().unwrap()[0])), 1000);
     let transfers = transfers.into_inner();
     assert!(transfers > 150, "only {transfers} of 200 transfers were committed");
+}
+
+/// The one conflict that a remote store reports and the engine does not: the writes of one key collide, although
+/// neither transaction has read it, as both have read something else before.
+#[test]
+fn puts_of_one_key_after_other_reads_conflict_in_postgresql_only() {
+    fn committed(subject: &impl Subject) -> usize {
+        let t = accounts(subject);
+        let (mut one, mut other) = (subject.begin(), subject.begin());
+        for (tx, number) in [(&mut one, 500), (&mut other, 1500)] {
+            assert_eq!(tx.get(&t, key(number)).unwrap().unwrap(), [100]);
+            tx.put(&t, key(1), [1]).unwrap();
+        }
+        commit_both(subject, one, other)
+    }
+    assert_eq!(committed(&subject::native().unwrap()), 2);
+    if let Some(postgres) = subject::postgres() {
+        assert_eq!(committed(&postgres), 1);
+    }
 }
