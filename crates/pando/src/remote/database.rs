@@ -23,14 +23,16 @@ const LONGEST_PAUSE_US: u64 = 64_000;
 /// All calls block their thread until the store has responded.
 ///
 /// ```no_run
-/// # fn open() -> pando::Result<pando::remote::RemoteDatabase> { unimplemented!() }
-/// # fn main() -> pando::Result<()> {
-/// let db = open()?;    // by an adapter, such as `pando_postgres::open`
-/// let fruit = db.ensure_table("fruit")?;
-/// db.write(|tx| tx.put(&fruit, "apple", "red"))?;
-/// assert_eq!(db.get(&fruit, "apple")?.as_deref(), Some(&b"red"[..]));
-/// # Ok(())
-/// # }
+/// use pando::Result;
+/// use pando::remote::RemoteDatabase;
+///
+/// // An adapter opens the database, such as `pando_postgres::open`.
+/// fn paint(db: &RemoteDatabase) -> Result<()> {
+///     let fruit = db.ensure_table("fruit")?;
+///     db.write(|tx| tx.put(&fruit, "apple", "red"))?;
+///     assert_eq!(db.get(&fruit, "apple")?.as_deref(), Some(&b"red"[..]));
+///     Ok(())
+/// }
 /// ```
 #[derive(Clone, Debug)]
 pub struct RemoteDatabase {
@@ -70,8 +72,9 @@ impl RemoteDatabase {
         RemoteTransaction::begin(&self.store, isolation)
     }
 
-    /// Runs `work` in a serializable transaction and commits it. It tries again after a conflict, and after a lost
-    /// connection if it is certain that nothing was written: at most 16 times, with random pauses of up to 64 ms.
+    /// Runs `work` in a serializable transaction and commits it. It tries again after a conflict, and if the connection
+    /// is lost during the commit and it is certain that nothing was written: at most 16 times, with random pauses of up
+    /// to 64 ms. A connection that is lost during a read ends it with `Io`.
     ///
     /// `work` can run several times, so its effects outside the transaction must be safe to repeat.
     ///
@@ -182,7 +185,8 @@ impl RemoteDatabase {
         self.store.outcome(token)
     }
 
-    /// Closes the connections that no snapshot or transaction uses. Later calls fail with `Closed`.
+    /// Closes the connections that no snapshot or transaction uses. Later calls fail with `Closed`, except for
+    /// [`RemoteDatabase::outcome`].
     pub fn close(&self) {
         self.store.close();
     }

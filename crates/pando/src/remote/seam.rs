@@ -33,7 +33,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// `Io` if the store cannot be reached; `TooOld` if the store may have forgotten the token.
     fn outcome(&self, token: Token) -> Result<bool>;
 
-    /// Closes the connections that no session uses. Later calls fail with `Closed`.
+    /// Closes the connections that no session uses. Later calls fail with `Closed`, except for [`Store::outcome`].
     fn close(&self);
 }
 
