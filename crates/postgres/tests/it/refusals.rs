@@ -4,6 +4,7 @@ use crate::server;
 use pando::remote::{Capability, Unsupported};
 use pando::{Compression, ErrorKind, Layout, TableOptions};
 use pando_postgres::Options;
+use std::time::Duration;
 
 #[test]
 fn capabilities_of_the_engine_are_refused_by_name() {
@@ -52,8 +53,14 @@ fn bad_options_and_urls_are_refused_before_a_connection() {
         );
     }
     assert_eq!(refused(Options::default().max_connections(0), "postgres://h/d"), ErrorKind::Invalid);
-    let never = Options::default().request_timeout(std::time::Duration::ZERO);
-    assert_eq!(refused(never, "postgres://h/d"), ErrorKind::Invalid);
+    for timeout in [Duration::ZERO, Duration::MAX] {
+        let options = Options::default();
+        let connect = options.clone().connect_timeout(timeout);
+        let request = options.clone().request_timeout(timeout);
+        for options in [connect, request, options.idle_timeout(timeout)] {
+            assert_eq!(refused(options, "postgres://h/d"), ErrorKind::Invalid);
+        }
+    }
     let error = Options::default().open("postgres://u:secret@h:port/d").unwrap_err();
     assert!(error.kind() == ErrorKind::Invalid && !format!("{error:?}").contains("secret"), "{error:?}");
     let nobody = Options::default().open("postgres:///d?host=/nonexistent&user=u").unwrap_err();
