@@ -1,15 +1,16 @@
 //! The connections of a database: at most so many, used again and again.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Driven};
 use crate::failure::Trouble;
 use crate::options::Options;
+use crate::statements::Prepared;
 use crate::tls::Tls;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
-use tokio_postgres::Config;
+use tokio_postgres::{Client, Config};
 
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -29,6 +30,9 @@ struct State {
     open: usize,
     is_closed: bool,
 }
+
+/// A connection, and what a request on it returned.
+type Ran<T> = (Lease, std::result::Result<T, Trouble>);
 
 impl Pool {
     pub fn new(config: Config, tls: Tls, options: Options) -> Self {
@@ -84,6 +88,21 @@ impl Pool {
         connection.prepare(&self.options.schema).map_err(Error::from)?;
         lease.connection = Some(connection);
         Ok((lease, false))
+    }
+
+    /// Runs a request that may be repeated, and returns the connection that it ran on. If a connection turns out to
+    /// have ended while it was idle, the request is made once more, on a new one.
+    pub fn run<T>(self: &Arc<Self>, work: &impl AsyncFn(&Client, &Prepared) -> Driven<T>) -> Result<Ran<T>> {
+        let (mut lease, was_used) = self.take()?;
+        let done = lease.connection().run(work);
+        if !was_used || !done.as_ref().is_err_and(Trouble::is_lost) {
+            return Ok((lease, done));
+        }
+        drop(lease);
+        self.forget_idle();
+        let mut lease = self.take()?.0;
+        let done = lease.connection().run(work);
+        Ok((lease, done))
     }
 
     fn lease(self: &Arc<Self>, connection: Connection) -> Lease {

@@ -1,8 +1,7 @@
 //! A session: one transaction of the server, from its first read to its commit.
 //!
 //! 1. A session takes a connection with its first request. Its `BEGIN` travels with that request.
-//! 2. A request that is the first on a connection from the pool is made once more, on a new connection, if the
-//!    connection turns out to have ended while it was idle: nothing was read before that could differ now.
+//! 2. The first request may be repeated ([`Pool::run`]): nothing was read before that could differ now.
 //! 3. After an error the transaction is over: each later call returns the same error.
 //! 4. A commit sends everything at once. If the response is lost, `tokens` finds out what happened.
 
@@ -75,14 +74,7 @@ impl PostgresSession {
             begun?;
             done
         };
-        let (mut lease, was_used) = self.pool.take()?;
-        let mut done = lease.connection().run(&request);
-        if was_used && done.as_ref().is_err_and(Trouble::is_lost) {
-            drop(lease);
-            self.pool.forget_idle();
-            lease = self.pool.take()?.0;
-            done = lease.connection().run(&request);
-        }
+        let (lease, done) = self.pool.run(&request)?;
         match done {
             Ok(found) if mode == Mode::Single => {
                 lease.give_back();

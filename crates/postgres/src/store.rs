@@ -5,9 +5,9 @@ use crate::migrate::migrate;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::session::PostgresSession;
-use crate::{tls, tokens};
-use base::{Error, Result};
-use pando::remote::{Limits, Mode, RemoteDatabase, Session, Store, Token};
+use crate::{sweep, tls, tokens};
+use base::{Error, Result, TableId};
+use pando::remote::{Limits, Mode, RemoteDatabase, Session, Store, Swept, Token};
 use std::sync::Arc;
 use tokio_postgres::Config;
 
@@ -75,6 +75,10 @@ impl Store for PostgresStore {
 
     fn session(&self, mode: Mode) -> Box<dyn Session> {
         Box::new(PostgresSession::new(&self.pool, mode))
+    }
+
+    fn delete_older(&self, table: TableId, oldest_ms: u64, start: &[u8], most: usize) -> Result<Swept> {
+        sweep::delete_older(&self.pool, table, oldest_ms, start, most)
     }
 
     fn outcome(&self, token: Token) -> Result<bool> {

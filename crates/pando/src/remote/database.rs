@@ -17,6 +17,8 @@ use txn::Isolation;
 const ATTEMPTS: u32 = 16;
 /// The longest pause before another attempt, in microseconds. Sixteen attempts pause for at most half a second.
 const LONGEST_PAUSE_US: u64 = 64_000;
+/// The number of records among which expired ones are deleted in one round trip.
+const SWEPT_AT_ONCE: usize = 1000;
 
 /// A database in a remote store. A clone is another handle on the same connections. It is `Send` and `Sync`.
 ///
@@ -174,6 +176,31 @@ impl RemoteDatabase {
     /// Returns all tables, ordered by name.
     pub fn tables(&self) -> Result<Vec<Table>> {
         self.snapshot().tables()
+    }
+
+    /// Deletes the entries of a table that have expired, and returns their number. Reads do not see them in any case;
+    /// this frees their space in the store, and nothing else does. It looks at 1,000 records in each round trip, and
+    /// needs no transaction: writers continue, and a transaction that replaces an entry while it is deleted has a
+    /// conflict. Call it from time to time for each table with a TTL.
+    ///
+    /// # Errors
+    /// `Invalid` if the table has no TTL; `Missing` if the handle is stale; `Io` if the store cannot be reached.
+    pub fn delete_expired(&self, table: &Table) -> Result<u64> {
+        let Some(oldest_ms) = Reads::new(&self.store, Mode::Snapshot).admit(table)? else {
+            return Err(Error::invalid(format!(
+                "table {:?} has no TTL, so none of it expires",
+                table.name()
+            )));
+        };
+        let (mut deleted, mut start) = (0, Vec::new());
+        loop {
+            let swept = self.store.delete_older(table.id(), oldest_ms, &start, SWEPT_AT_ONCE)?;
+            deleted += swept.deleted;
+            let Some(last) = swept.last else { return Ok(deleted) };
+            start = last;
+            // The next possible key.
+            start.push(0);
+        }
     }
 
     /// Finds out whether a commit happened whose error was `Indeterminate`: the message has the token. If it has not

@@ -22,6 +22,6 @@ mod database;
 pub use capability::{Capability, Unsupported};
 pub use cursor::RemoteCursor;
 pub use database::RemoteDatabase;
-pub use seam::{Commit, Failure, Limits, Mode, Order, Page, Put, Session, Store, Token};
+pub use seam::{Commit, Failure, Limits, Mode, Order, Page, Put, Session, Store, Swept, Token};
 pub use snapshot::RemoteSnapshot;
 pub use transaction::RemoteTransaction;
