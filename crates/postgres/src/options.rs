@@ -46,8 +46,8 @@ impl Options {
     }
 
     /// Sets how many connections are open at most. Each snapshot and each transaction that has read holds one; a thread
-    /// that needs another one waits for it, as long as [`Options::connect_timeout`], and then fails with `Full`. One more
-    /// is open while the database is opened, and while the client asks what became of a commit.
+    /// that needs another one waits for it, as long as [`Options::connect_timeout`], and then fails with `Full`. One
+    /// more is open while the database is opened, and while the client asks what became of a commit.
     ///
     /// Default: 16. A server takes about 100 in all (its `max_connections`), so divide those among the processes.
     pub fn max_connections(mut self, count: usize) -> Self {
@@ -63,9 +63,9 @@ impl Options {
         self
     }
 
-    /// Sets how long one request to the server may take. If the connection is lost during a commit, the client asks what
-    /// happened, and makes no further attempt after twice this time. Raise it if the program deletes large ranges or
-    /// drops large tables.
+    /// Sets how long one request to the server may take. If the connection is lost during a commit, the client asks
+    /// what happened, and makes no further attempt after twice this time. Raise it if the program deletes large ranges
+    /// or drops large tables.
     ///
     /// Default: 30 seconds. Range: 1 ms to 24 days.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {

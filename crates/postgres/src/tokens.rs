@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 const KEPT: &str = "7 days";
 /// The number of commits of a process after which it deletes old tokens.
 pub(crate) const COMMITS_BETWEEN_DELETES: u64 = 1000;
-/// The most tokens that are deleted at once. It is more than are made between two deletes, so that a backlog shrinks, and
-/// so few that the commit that deletes them lasts some milliseconds longer.
+/// The most tokens that are deleted at once. It is more than are made between two deletes, so that a backlog shrinks,
+/// and so few that the commit that deletes them lasts only some milliseconds longer.
 const DELETED_AT_ONCE: u64 = 2 * COMMITS_BETWEEN_DELETES;
 /// The age in milliseconds up to which the outcome of a commit can be found out: a day.
 const ASKED_MS: u64 = 24 * 3600 * 1000;
