@@ -38,11 +38,12 @@ impl Connection {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Trouble::Lost(base::Error::io("start a reactor", error)))?;
         let connecting = async { tokio::time::timeout(options.connect_timeout, connect(config, tls)).await };
-        let (client, driver) = runtime.block_on(connecting).map_err(|_| {
+        let connected = runtime.block_on(connecting).map_err(|_| {
             let message =
                 format!("PostgreSQL did not accept a connection within {:?}", options.connect_timeout);
             Trouble::Lost(base::Error::new(base::ErrorKind::Io, message))
-        })??;
+        })?;
+        let (client, driver) = connected.map_err(Trouble::unreachable)?;
         let mut connection = Connection {
             runtime: Some(runtime),
             client,

@@ -17,6 +17,14 @@ impl Trouble {
         Trouble::Lost(Error::new(ErrorKind::Io, "PostgreSQL did not respond within the request timeout"))
     }
 
+    /// Returns why a connection could not be opened.
+    pub fn unreachable(error: tokio_postgres::Error) -> Self {
+        if error.as_db_error().is_some() {
+            return Trouble::from(error);
+        }
+        Trouble::Lost(Error::new(ErrorKind::Io, "PostgreSQL cannot be reached").caused_by(error))
+    }
+
     /// Returns whether the request may have been executed.
     pub fn is_lost(&self) -> bool {
         matches!(self, Trouble::Lost(_))
@@ -62,6 +70,8 @@ impl From<Trouble> for Error {
         let code = server.code();
         let (kind, message) = if is_conflict(code) {
             (ErrorKind::Conflict, "another transaction changed what this one has read or written")
+        } else if code.code().starts_with("28") {
+            (ErrorKind::Io, "PostgreSQL refused the user or the password of the URL")
         } else if code.code().starts_with("53") {
             (ErrorKind::Full, "PostgreSQL has no disk, memory or connection left")
         } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {

@@ -18,7 +18,8 @@
 //! database. It changes nothing outside of that schema.
 //!
 //! In the code, each module uses those before it: `options`, `failure` (what the server's errors mean), `statements`
-//! (all SQL), `tls`, `connection`, `pool`, `migrate`, `tokens` (lost commits), `session`, `store`.
+//! (all SQL), `tls`, `connection`, `pool`, `migrate`, `tokens` (lost commits), `sweep` (expired
+//! entries), `session`, `store`.
 //!
 //! # Panics
 //! A call blocks its thread, as all of Pando's calls do. Like every call of tokio that blocks, it panics on a thread
@@ -33,6 +34,7 @@ mod connection;
 mod pool;
 mod migrate;
 mod tokens;
+mod sweep;
 mod session;
 mod store;
 

@@ -3,8 +3,8 @@
 //! `meta` has one row: the version, and the id of the database. A migration and its version are committed together, and
 //! a lock keeps two programs from migrating at once.
 
-use crate::connection::Connection;
-use crate::connection::Driven;
+use crate::connection::{Connection, Driven};
+use crate::statements::quoted;
 use base::env::Random;
 use base::{Error, ErrorKind, Result};
 use tokio_postgres::Client;
@@ -15,6 +15,7 @@ const MIGRATIONS: [fn(&str) -> String; 1] = [first];
 /// Makes the three relations. A key's place in the primary key limits its length, and a record that is replaced finds
 /// room in its page, so that the index does not change.
 fn first(schema: &str) -> String {
+    let schema = quoted(schema);
     let id = Random::from_entropy().next_u64().cast_signed();
     format!(
         "CREATE TABLE {schema}.meta (version int4 NOT NULL, database int8 NOT NULL);
@@ -44,13 +45,14 @@ pub(crate) fn migrate(connection: &mut Connection, schema: &str) -> Result<u64> 
         client.batch_execute(&format!("SELECT pg_advisory_xact_lock(hashtext('pando {schema}'))")).await?;
         let before = read_meta(client, schema).await?.map_or(0, |(version, _)| version);
         if before == 0 {
-            client.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")).await?;
+            client.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS {}", quoted(schema))).await?;
         }
         for migration in MIGRATIONS.iter().skip(usize::try_from(before).unwrap_or(0)) {
             client.batch_execute(&migration(schema)).await?;
         }
         if before < newest {
-            client.batch_execute(&format!("UPDATE {schema}.meta SET version = {newest}")).await?;
+            let update = format!("UPDATE {}.meta SET version = {newest}", quoted(schema));
+            client.batch_execute(&update).await?;
         }
         client.batch_execute("COMMIT").await?;
         Ok(read_meta(client, schema).await?.unwrap_or((0, 0)))
@@ -68,11 +70,13 @@ async fn read_meta(client: &Client, schema: &str) -> Driven<Option<(i32, u64)>> 
              WHERE n.nspname = '{schema}' AND c.relname = 'meta'
          )"
     );
-    if !client.query_one(&exists, &[]).await?.get::<_, bool>(0) {
+    if !client.query_one(&exists, &[]).await?.try_get::<_, bool>(0)? {
         return Ok(None);
     }
-    let row = client.query_opt(&format!("SELECT version, database FROM {schema}.meta"), &[]).await?;
-    Ok(row.map(|row| (row.get(0), row.get::<_, i64>(1).cast_unsigned())))
+    // The server converts the types, or says that it cannot: the relation may be another program's.
+    let select = format!("SELECT version::int4, database::int8 FROM {}.meta", quoted(schema));
+    let Some(row) = client.query_opt(&select, &[]).await? else { return Ok(None) };
+    Ok(Some((row.try_get(0)?, row.try_get::<_, i64>(1)?.cast_unsigned())))
 }
 
 fn check_version(version: i32, schema: &str) -> Result<()> {

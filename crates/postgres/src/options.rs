@@ -46,7 +46,8 @@ impl Options {
     }
 
     /// Sets how many connections are open at most. Each snapshot and each transaction that has read holds one; a thread
-    /// that needs another one waits for it, as long as [`Options::connect_timeout`], and then fails with `Full`.
+    /// that needs another one waits for it, as long as [`Options::connect_timeout`], and then fails with `Full`. One
+    /// more is open while the database is opened, and while the client asks what became of a commit.
     ///
     /// Default: 16. A server takes about 100 in all (its `max_connections`), so divide those among the processes.
     pub fn max_connections(mut self, count: usize) -> Self {
@@ -56,14 +57,15 @@ impl Options {
 
     /// Sets how long a connection may take to open.
     ///
-    /// Default: 10 seconds.
+    /// Default: 10 seconds. Range: 1 ms to 24 days.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Sets how long one request to the server may take. Twice as long is spent at most to find out whether a commit
-    /// happened whose connection was lost. Raise it if the program deletes large ranges or drops large tables.
+    /// Sets how long one request to the server may take. If the connection is lost during a commit, the client asks
+    /// what happened, and makes no further attempt after twice this time. Raise it if the program deletes large ranges
+    /// or drops large tables.
     ///
     /// Default: 30 seconds. Range: 1 ms to 24 days.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
@@ -95,9 +97,11 @@ impl Options {
         if self.max_connections == 0 {
             return Err(Error::invalid("max_connections must be at least 1"));
         }
-        for (name, timeout) in
-            [("request_timeout", self.request_timeout), ("idle_timeout", self.idle_timeout)]
-        {
+        for (name, timeout) in [
+            ("connect_timeout", self.connect_timeout),
+            ("request_timeout", self.request_timeout),
+            ("idle_timeout", self.idle_timeout),
+        ] {
             if timeout.as_millis() == 0 || i32::try_from(timeout.as_millis()).is_err() {
                 return Err(Error::invalid(format!(
                     "{name} must be between 1 ms and 24 days: not {timeout:?}"

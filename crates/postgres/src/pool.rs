@@ -1,14 +1,16 @@
 //! The connections of a database: at most so many, used again and again.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Driven};
 use crate::failure::Trouble;
 use crate::options::Options;
+use crate::statements::Prepared;
 use crate::tls::Tls;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
-use tokio_postgres::Config;
+use tokio_postgres::{Client, Config};
 
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -17,6 +19,8 @@ pub(crate) struct Pool {
     options: Options,
     state: Mutex<State>,
     freed: Condvar,
+    /// The number of commits with writes.
+    commits: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -27,9 +31,19 @@ struct State {
     is_closed: bool,
 }
 
+/// A connection, and what a request on it returned.
+type Ran<T> = (Lease, std::result::Result<T, Trouble>);
+
 impl Pool {
     pub fn new(config: Config, tls: Tls, options: Options) -> Self {
-        Pool { config, tls, options, state: Mutex::default(), freed: Condvar::new() }
+        Pool {
+            config,
+            tls,
+            options,
+            state: Mutex::default(),
+            freed: Condvar::new(),
+            commits: AtomicU64::new(0),
+        }
     }
 
     pub fn options(&self) -> &Options {
@@ -76,6 +90,21 @@ impl Pool {
         Ok((lease, false))
     }
 
+    /// Runs a request that may be repeated, and returns the connection that it ran on. If a connection turns out to
+    /// have ended while it was idle, the request is made once more, on a new one.
+    pub fn run<T>(self: &Arc<Self>, work: &impl AsyncFn(&Client, &Prepared) -> Driven<T>) -> Result<Ran<T>> {
+        let (mut lease, was_used) = self.take()?;
+        let done = lease.connection().run(work);
+        if !was_used || !done.as_ref().is_err_and(Trouble::is_lost) {
+            return Ok((lease, done));
+        }
+        drop(lease);
+        self.forget_idle();
+        let mut lease = self.take()?.0;
+        let done = lease.connection().run(work);
+        Ok((lease, done))
+    }
+
     fn lease(self: &Arc<Self>, connection: Connection) -> Lease {
         Lease { pool: Arc::clone(self), connection: Some(connection), keeps_place: false }
     }
@@ -87,6 +116,11 @@ impl Pool {
         state.open -= dropped.len();
         drop(state);
         self.freed.notify_all();
+    }
+
+    /// Counts a commit with writes, and returns the number of those before it.
+    pub fn count_commit(&self) -> u64 {
+        self.commits.fetch_add(1, Ordering::SeqCst)
     }
 
     pub fn close(&self) {

@@ -1,15 +1,14 @@
 //! A session: one transaction of the server, from its first read to its commit.
 //!
 //! 1. A session takes a connection with its first request. Its `BEGIN` travels with that request.
-//! 2. A request that is the first on a connection from the pool is made once more, on a new connection, if the
-//!    connection turns out to have ended while it was idle: nothing was read before that could differ now.
+//! 2. The first request may be repeated ([`Pool::run`]): nothing was read before that could differ now.
 //! 3. After an error the transaction is over: each later call returns the same error.
 //! 4. A commit sends everything at once. If the response is lost, `tokens` finds out what happened.
 
 use crate::connection::Driven;
 use crate::failure::Trouble;
 use crate::pool::{Lease, Pool};
-use crate::statements::{PAGE_BYTES, Prepared};
+use crate::statements::{PAGE_BYTES, Prepared, column};
 use crate::tokens;
 use base::{Error, Result, Span, TableId};
 use futures_util::future::{join, try_join_all};
@@ -75,14 +74,7 @@ impl PostgresSession {
             begun?;
             done
         };
-        let (mut lease, was_used) = self.pool.take()?;
-        let mut done = lease.connection().run(&request);
-        if was_used && done.as_ref().is_err_and(Trouble::is_lost) {
-            drop(lease);
-            self.pool.forget_idle();
-            lease = self.pool.take()?.0;
-            done = lease.connection().run(&request);
-        }
+        let (lease, done) = self.pool.run(&request)?;
         match done {
             Ok(found) if mode == Mode::Single => {
                 lease.give_back();
@@ -97,6 +89,11 @@ impl PostgresSession {
                 Err(self.fail(Error::from(trouble)))
             }
         }
+    }
+
+    /// Notes the time of the transaction when it arrives first, and returns it.
+    fn note_time(&mut self, time_ms: i64) -> u64 {
+        *self.time_ms.get_or_insert(u64::try_from(time_ms).unwrap_or(0))
     }
 
     /// Ends the transaction with an error, and returns that.
@@ -116,20 +113,21 @@ impl PostgresSession {
         commit: &Commit<'_>,
         token: Token,
     ) -> std::result::Result<(), Trouble> {
-        let is_alone = !is_open && commit.ranges.is_empty() && self.mode != Mode::WriteOverSnapshot;
         let begin = begin(self.mode);
         lease.connection().run(async |client, prepared| {
-            if is_alone {
-                // The statement is a transaction by itself.
+            if !is_open && commit.ranges.is_empty() {
+                // The statement is a transaction by itself, and serializable, as the connection's default is.
                 return write(client, prepared, commit, token).await;
             }
-            let begin = async { if is_open { Ok(()) } else { client.batch_execute(begin).await } };
+            if !is_open {
+                // Nothing is sent before this has worked: without a transaction, each statement would commit by itself.
+                client.batch_execute(begin).await?;
+            }
             // The futures are polled, and so the requests are sent, in this order.
             let writes =
                 join(delete_ranges(client, prepared, commit), write(client, prepared, commit, token));
-            let (begun, ((deleted, written), committed)) =
-                join(begin, join(writes, client.batch_execute("COMMIT"))).await;
-            begun.and(deleted).and(written).and(committed)
+            let ((deleted, written), committed) = join(writes, client.batch_execute("COMMIT")).await;
+            deleted.and(written).and(committed)
         })
     }
 
@@ -161,7 +159,13 @@ impl PostgresSession {
         let token = tokens::new();
         let trouble = match self.send(&mut lease, is_open, commit, token) {
             Ok(()) => {
-                lease.give_back();
+                let schema = &self.pool.options().schema;
+                let is_due = self.pool.count_commit() % tokens::COMMITS_BETWEEN_DELETES
+                    == tokens::COMMITS_BETWEEN_DELETES - 1;
+                // The commit has happened, so a failure of this is no failure of the commit.
+                if !is_due || tokens::delete_old(lease.connection(), schema).is_ok() {
+                    lease.give_back();
+                }
                 return Ok(());
             }
             Err(trouble) => trouble,
@@ -195,14 +199,15 @@ impl Session for PostgresSession {
             let table = i64::from(table.0);
             let found =
                 self.read(async |client, prepared| client.query_opt(&prepared.get, &[&table, &key]).await)?;
-            return Ok(vec![found.map(|row| row.get(0))]);
+            return Ok(vec![found.map(|row| column(&row, 0)).transpose()?]);
         }
         if let &[(first_table, first), (second_table, second)] = keys {
             let (one, two) = (i64::from(first_table.0), i64::from(second_table.0));
             let row = self.read(async |client, prepared| {
                 client.query_one(&prepared.get_two, &[&one, &first, &two, &second]).await
             })?;
-            return Ok(vec![row.get(0), row.get(1)]);
+            self.note_time(column(&row, 2)?);
+            return Ok(vec![column(&row, 0)?, column(&row, 1)?]);
         }
         let tables: Vec<_> = keys.iter().map(|&(table, _)| i64::from(table.0)).collect();
         let asked: Vec<_> = keys.iter().map(|&(_, key)| key).collect();
@@ -210,11 +215,14 @@ impl Session for PostgresSession {
             self.read(async |client, prepared| client.query(&prepared.get_many, &[&tables, &asked]).await)?;
         let mut values = vec![None; keys.len()];
         for row in rows {
-            let place: i64 = row.get(0);
-            let value = usize::try_from(place - 1).ok().and_then(|place| values.get_mut(place));
-            *value
-                .ok_or_else(|| Error::corruption("PostgreSQL returned a value that was not asked for"))? =
-                row.get(1);
+            let place: i64 = column(&row, 0)?;
+            if place == 0 {
+                let time_ms = <[u8; 8]>::try_from(column::<&[u8]>(&row, 1)?);
+                self.note_time(i64::from_be_bytes(time_ms.map_err(|_| not_asked_for())?));
+                continue;
+            }
+            let value = usize::try_from(place).ok().and_then(|place| values.get_mut(place.wrapping_sub(1)));
+            *value.ok_or_else(not_asked_for)? = Some(column(&row, 1)?);
         }
         Ok(values)
     }
@@ -232,8 +240,8 @@ impl Session for PostgresSession {
                 (Order::Backward, Some(_)) => client.query(&prepared.backward_until, with).await,
             }
         })?;
-        let record = |row: Row| -> (Vec<u8>, Vec<u8>) { (row.get(0), row.get(1)) };
-        let records: Vec<_> = rows.into_iter().map(record).collect();
+        let record = |row: &Row| Ok((column(row, 0)?, column(row, 1)?));
+        let records = rows.iter().map(record).collect::<Result<Vec<(Vec<u8>, Vec<u8>)>>>()?;
         let bytes: usize = records.iter().map(|(_, value)| value.len()).sum();
         let is_last = records.len() < most && bytes < PAGE_BYTES as usize;
         Ok(Page { records, is_last })
@@ -244,9 +252,7 @@ impl Session for PostgresSession {
             return Ok(time_ms);
         }
         let row = self.read(async |client, prepared| client.query_one(&prepared.time, &[]).await)?;
-        let time_ms = u64::try_from(row.get::<_, i64>(0)).unwrap_or(0);
-        self.time_ms = Some(time_ms);
-        Ok(time_ms)
+        Ok(self.note_time(column(&row, 0)?))
     }
 
     fn commit(&mut self, commit: &Commit<'_>) -> std::result::Result<(), Failure> {
@@ -273,6 +279,11 @@ impl Drop for PostgresSession {
             end(*lease, if self.mode == Mode::Snapshot { "COMMIT" } else { "ROLLBACK" });
         }
     }
+}
+
+#[cold]
+fn not_asked_for() -> Error {
+    Error::corruption("PostgreSQL returned a value that was not asked for")
 }
 
 /// Ends a transaction, and gives the connection back if that works.

@@ -10,7 +10,8 @@
 
 use futures_util::future::try_join_all;
 use std::time::Duration;
-use tokio_postgres::{Client, Error, Statement};
+use tokio_postgres::types::FromSql;
+use tokio_postgres::{Client, Error, Row, Statement};
 
 /// The bytes of values after which a page of records ends.
 pub(crate) const PAGE_BYTES: i64 = 4 << 20;
@@ -22,8 +23,10 @@ const NOW_MS: &str = "floor(extract(epoch FROM now()) * 1000)::int8";
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub get: Statement,
-    /// Two records at once: the first record of a table comes with the table's row of the catalog.
+    /// Two records and the time: the first record of a table comes with the table's row of the catalog, and is read
+    /// as of that time if the table has a TTL.
     pub get_two: Statement,
+    /// Each record with its place among those that were asked for, which counts from 1; at place 0, the time.
     pub get_many: Statement,
     /// Pages of records: forward and backward, without an end and with one.
     pub forward: Statement,
@@ -39,16 +42,19 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// Prepares all statements, in one round trip.
     pub async fn prepare(client: &Client, schema: &str) -> Result<Self, Error> {
+        let schema = &quoted(schema);
         let texts = [
             format!("SELECT value FROM {schema}.records WHERE tbl = $1 AND key = $2"),
             format!(
                 "SELECT (SELECT value FROM {schema}.records WHERE tbl = $1 AND key = $2),
-                        (SELECT value FROM {schema}.records WHERE tbl = $3 AND key = $4)"
+                        (SELECT value FROM {schema}.records WHERE tbl = $3 AND key = $4),
+                        {NOW_MS}"
             ),
             format!(
                 "SELECT k.place, r.value
                  FROM unnest($1::int8[], $2::bytea[]) WITH ORDINALITY AS k(tbl, key, place)
-                 JOIN {schema}.records r ON r.tbl = k.tbl AND r.key = k.key"
+                 JOIN {schema}.records r ON r.tbl = k.tbl AND r.key = k.key
+                 UNION ALL SELECT 0, int8send({NOW_MS})"
             ),
             page(schema, "key >= $2", "key"),
             page(schema, "key >= $2 AND key < $5", "key"),
@@ -77,6 +83,12 @@ impl Prepared {
             delete_range_until: next(),
         })
     }
+}
+
+/// Returns the name of a schema as SQL has it. Without quotes, a word of the language such as `user` is no name.
+pub(crate) fn quoted(schema: &str) -> String {
+    // `Options::check` lets no quote into a name.
+    format!("\"{schema}\"")
 }
 
 /// Returns the statement that reads a page: $1 table, $2 start, $3 most records, $4 most bytes, $5 end.
@@ -115,6 +127,18 @@ fn commit(schema: &str) -> String {
          )
          SELECT 1 / (CASE WHEN count = 0 THEN 1 ELSE 0 END) FROM unmet"
     )
+}
+
+/// Returns a column of a row that the server sent.
+///
+/// # Errors
+/// `Foreign` if the server sent another type, or nothing: the relations are not those that `migrate` made.
+pub(crate) fn column<'r, T: FromSql<'r>>(row: &'r Row, place: usize) -> base::Result<T> {
+    row.try_get(place).map_err(|error| {
+        let message = "the relations of the schema in PostgreSQL have other columns than Pando's: another \
+                       program has changed them";
+        base::Error::new(base::ErrorKind::Foreign, message).caused_by(error)
+    })
 }
 
 /// Returns the settings of a connection.

@@ -5,9 +5,9 @@ use crate::migrate::migrate;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::session::PostgresSession;
-use crate::{tls, tokens};
-use base::{Error, Result};
-use pando::remote::{Limits, Mode, RemoteDatabase, Session, Store, Token};
+use crate::{sweep, tls, tokens};
+use base::{Error, Result, TableId};
+use pando::remote::{Limits, Mode, RemoteDatabase, Session, Store, Swept, Token};
 use std::sync::Arc;
 use tokio_postgres::Config;
 
@@ -50,10 +50,10 @@ impl PostgresStore {
         let tls = tls::choose(&mut config)?;
         let pool = Arc::new(Pool::new(config, tls, options));
         let mut connection = pool.open_bare().map_err(Error::from)?;
-        let id = migrate(&mut connection, &pool.options().schema)?;
-        drop(connection);
+        let schema = &pool.options().schema;
+        let id = migrate(&mut connection, schema)?;
         // Another program may be deleting them, too; then there is nothing left to do here.
-        match tokens::delete_old(&pool) {
+        match tokens::delete_old(&mut connection, schema) {
             Ok(()) | Err(Trouble::Server(_)) => Ok(PostgresStore { pool, id }),
             Err(lost) => Err(Error::from(lost)),
         }
@@ -75,6 +75,10 @@ impl Store for PostgresStore {
 
     fn session(&self, mode: Mode) -> Box<dyn Session> {
         Box::new(PostgresSession::new(&self.pool, mode))
+    }
+
+    fn delete_older(&self, table: TableId, oldest_ms: u64, start: &[u8], most: usize) -> Result<Swept> {
+        sweep::delete_older(&self.pool, table, oldest_ms, start, most)
     }
 
     fn outcome(&self, token: Token) -> Result<bool> {

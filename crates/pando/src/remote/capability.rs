@@ -16,18 +16,21 @@ pub enum Capability {
     Layouts,
     /// The compression of a table's pages: the store compresses as it likes.
     Compression,
+    /// A TTL of its own for each entry of a table.
+    TtlByKey,
 }
 
 impl Capability {
     /// All capabilities that can be refused.
-    pub const ALL: [Capability; 2] = [Capability::Layouts, Capability::Compression];
+    pub const ALL: [Capability; 3] = [Capability::Layouts, Capability::Compression, Capability::TtlByKey];
 
-    /// Returns the name: `layouts` or `compression`.
+    /// Returns the name: `layouts`, `compression` or `ttl-by-key`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Capability::Layouts => "layouts",
             Capability::Compression => "compression",
+            Capability::TtlByKey => "ttl-by-key",
         }
     }
 }
@@ -57,11 +60,16 @@ impl std::error::Error for Unsupported {}
 
 /// Rejects the options of a table that need a capability of the engine.
 pub(super) fn check_options(options: &TableOptions) -> Result<()> {
-    if options.layout != Layout::default() {
+    // Every field is named, so that a new option is either refused here or implemented.
+    let TableOptions { layout, ttl: _, ttl_by_key, compression } = *options;
+    if layout != Layout::default() {
         return Err(refused(Capability::Layouts, "a remote store keeps tables in its own layout"));
     }
-    if options.compression != Compression::default() {
+    if compression != Compression::default() {
         return Err(refused(Capability::Compression, "a remote store compresses tables in its own way"));
+    }
+    if ttl_by_key {
+        return Err(refused(Capability::TtlByKey, "a remote store has TTLs of whole tables only"));
     }
     Ok(())
 }

@@ -17,20 +17,24 @@ use txn::Isolation;
 const ATTEMPTS: u32 = 16;
 /// The longest pause before another attempt, in microseconds. Sixteen attempts pause for at most half a second.
 const LONGEST_PAUSE_US: u64 = 64_000;
+/// The number of records among which expired ones are deleted in one round trip.
+const SWEPT_AT_ONCE: usize = 1000;
 
 /// A database in a remote store. A clone is another handle on the same connections. It is `Send` and `Sync`.
 ///
 /// All calls block their thread until the store has responded.
 ///
 /// ```no_run
-/// # fn open() -> pando::Result<pando::remote::RemoteDatabase> { unimplemented!() }
-/// # fn main() -> pando::Result<()> {
-/// let db = open()?;    // by an adapter, such as `pando_postgres::open`
-/// let fruit = db.ensure_table("fruit")?;
-/// db.write(|tx| tx.put(&fruit, "apple", "red"))?;
-/// assert_eq!(db.get(&fruit, "apple")?.as_deref(), Some(&b"red"[..]));
-/// # Ok(())
-/// # }
+/// use pando::Result;
+/// use pando::remote::RemoteDatabase;
+///
+/// // An adapter opens the database, such as `pando_postgres::open`.
+/// fn paint(db: &RemoteDatabase) -> Result<()> {
+///     let fruit = db.ensure_table("fruit")?;
+///     db.write(|tx| tx.put(&fruit, "apple", "red"))?;
+///     assert_eq!(db.get(&fruit, "apple")?.as_deref(), Some(&b"red"[..]));
+///     Ok(())
+/// }
 /// ```
 #[derive(Clone, Debug)]
 pub struct RemoteDatabase {
@@ -70,8 +74,9 @@ impl RemoteDatabase {
         RemoteTransaction::begin(&self.store, isolation)
     }
 
-    /// Runs `work` in a serializable transaction and commits it. It tries again after a conflict, and after a lost
-    /// connection if it is certain that nothing was written: at most 16 times, with random pauses of up to 64 ms.
+    /// Runs `work` in a serializable transaction and commits it. It tries again after a conflict, and if the connection
+    /// is lost during the commit and it is certain that nothing was written: at most 16 times, with random pauses of up
+    /// to 64 ms. A connection that is lost during a read ends it with `Io`.
     ///
     /// `work` can run several times, so its effects outside the transaction must be safe to repeat.
     ///
@@ -120,9 +125,7 @@ impl RemoteDatabase {
     /// Returns the values of many keys, in the order of `keys`, in one round trip.
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
-        // The time of a table with a TTL is another round trip, in a transaction.
-        let mode = if table.ttl().is_some() { Mode::Snapshot } else { Mode::Single };
-        Reads::new(&self.store, mode).get_many(table, &keys)
+        Reads::new(&self.store, Mode::Single).get_many(table, &keys)
     }
 
     /// Sets `key` to `value` in a transaction of its own, in one round trip.
@@ -175,6 +178,31 @@ impl RemoteDatabase {
         self.snapshot().tables()
     }
 
+    /// Deletes the entries of a table that have expired, and returns their number. Reads do not see them in any case;
+    /// this frees their space in the store, and nothing else does. It looks at 1,000 records in each round trip, and
+    /// needs no transaction: writers continue, and a transaction that replaces an entry while it is deleted has a
+    /// conflict. Call it from time to time for each table with a TTL.
+    ///
+    /// # Errors
+    /// `Invalid` if the table has no TTL; `Missing` if the handle is stale; `Io` if the store cannot be reached.
+    pub fn delete_expired(&self, table: &Table) -> Result<u64> {
+        let Some(oldest_ms) = Reads::new(&self.store, Mode::Snapshot).admit(table)? else {
+            return Err(Error::invalid(format!(
+                "table {:?} has no TTL, so none of it expires",
+                table.name()
+            )));
+        };
+        let (mut deleted, mut start) = (0, Vec::new());
+        loop {
+            let swept = self.store.delete_older(table.id(), oldest_ms, &start, SWEPT_AT_ONCE)?;
+            deleted += swept.deleted;
+            let Some(last) = swept.last else { return Ok(deleted) };
+            start = last;
+            // The next possible key.
+            start.push(0);
+        }
+    }
+
     /// Finds out whether a commit happened whose error was `Indeterminate`: the message has the token. If it has not
     /// happened yet, it never will. Returns whether it did.
     ///
@@ -184,7 +212,8 @@ impl RemoteDatabase {
         self.store.outcome(token)
     }
 
-    /// Closes the connections that no snapshot or transaction uses. Later calls fail with `Closed`.
+    /// Closes the connections that no snapshot or transaction uses. Later calls fail with `Closed`, except for
+    /// [`RemoteDatabase::outcome`].
     pub fn close(&self) {
         self.store.close();
     }

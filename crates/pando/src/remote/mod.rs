@@ -6,13 +6,14 @@
 //! and products that speak its protocol. `docs/distributed.md` says when to move, and what changes.
 //!
 //! In the code, each module uses those before it: `seam` (the two traits of an adapter), `capability` (what is
-//! refused), `reads`, `cursor`, `snapshot`, `transaction` and `tables`, `database`.
+//! refused), `reads`, `cursor`, `shared_reads`, `snapshot`, `transaction` and `tables`, `database`.
 //! The reasons are in docs/decisions/0044-remote-stores-behind-two-traits.md.
 
 mod seam;
 mod capability;
 mod reads;
 mod cursor;
+mod shared_reads;
 mod snapshot;
 mod transaction;
 mod tables;
@@ -21,6 +22,6 @@ mod database;
 pub use capability::{Capability, Unsupported};
 pub use cursor::RemoteCursor;
 pub use database::RemoteDatabase;
-pub use seam::{Commit, Failure, Limits, Mode, Order, Page, Put, Session, Store, Token};
+pub use seam::{Commit, Failure, Limits, Mode, Order, Page, Put, Session, Store, Swept, Token};
 pub use snapshot::RemoteSnapshot;
 pub use transaction::RemoteTransaction;

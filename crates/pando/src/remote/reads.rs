@@ -43,12 +43,18 @@ impl Reads {
         &mut **self.session.get_mut()
     }
 
-    /// Returns how the values of a table are read, if the table's row was found before.
-    pub fn known(&self, table: &Table) -> Option<Oldest> {
+    /// Returns how the values of a table are read, if the table's row was found before. A table of another database
+    /// can have the same id and name, and the making of a handle can have been rolled back since.
+    ///
+    /// # Errors
+    /// `Invalid` if the handle belongs to another database; `Missing` if its making was rolled back.
+    pub fn known(&self, table: &Table) -> Result<Option<Oldest>> {
         let known = self.known.borrow();
         let is_same =
             |(found, _): &&(Table, Oldest)| found.id() == table.id() && found.name() == table.name();
-        known.iter().find(is_same).map(|&(_, oldest)| oldest)
+        let Some(&(_, oldest)) = known.iter().find(is_same) else { return Ok(None) };
+        table.own_row(self.database)?;
+        Ok(Some(oldest))
     }
 
     /// Notes that a table's row was found, and returns how its values are read.
@@ -73,7 +79,7 @@ impl Reads {
 
     /// Returns how the values of `table` are read. Looks its row up in the store unless it is known.
     pub fn admit(&self, table: &Table) -> Result<Oldest> {
-        if let Some(oldest) = self.known(table) {
+        if let Some(oldest) = self.known(table)? {
             return Ok(oldest);
         }
         let row = self.get_raw(TableId::CATALOG, table.name().as_bytes())?;
@@ -88,7 +94,7 @@ impl Reads {
 
     /// Returns the values of these keys, in one round trip, which also looks up the table's row if it is not known.
     pub fn get_many(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        let known = self.known(table);
+        let known = self.known(table)?;
         let mut asked = Vec::with_capacity(keys.len() + 1);
         asked.extend(keys.iter().map(|&key| (table.id(), key)));
         if known.is_none() {
@@ -122,7 +128,7 @@ impl Reads {
         let name = std::str::from_utf8(name)
             .map_err(|_| Error::corruption(format!("the name of {} in the catalog is not UTF-8", row.id)))?;
         let table = Table::elsewhere(self.database, name, row);
-        if self.known(&table).is_none() {
+        if self.known(&table)?.is_none() {
             self.know(&table, row)?;
         }
         Ok(table)

@@ -26,6 +26,13 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Returns a session. It uses no connection before its first call.
     fn session(&self, mode: Mode) -> Box<dyn Session>;
 
+    /// Deletes the records of a table whose date ([`Put::is_dated`]) is before `oldest_ms`, among the first `most`
+    /// records from `start` on. A record that is replaced meanwhile stays.
+    ///
+    /// # Errors
+    /// `Io` if the store cannot be reached.
+    fn delete_older(&self, table: TableId, oldest_ms: u64, start: &[u8], most: usize) -> Result<Swept>;
+
     /// Finds out whether the commit with this token happened, and makes certain that it does not happen later if it has
     /// not yet. Returns whether it did.
     ///
@@ -33,7 +40,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// `Io` if the store cannot be reached; `TooOld` if the store may have forgotten the token.
     fn outcome(&self, token: Token) -> Result<bool>;
 
-    /// Closes the connections that no session uses. Later calls fail with `Closed`.
+    /// Closes the connections that no session uses. Later calls fail with `Closed`, except for [`Store::outcome`].
     fn close(&self);
 }
 
@@ -71,7 +78,8 @@ pub trait Session: fmt::Debug + Send {
 pub enum Mode {
     /// Reads that all see one state, which some serial order of all commits has.
     Snapshot,
-    /// A single read, without a transaction around it.
+    /// One call of [`Session::get_many`], without a transaction around it. [`Session::time_ms`] then returns the time
+    /// of that call.
     Single,
     /// Reads and writes, serializable.
     Write,
@@ -115,6 +123,15 @@ pub struct Page {
     pub records: Vec<(Vec<u8>, Vec<u8>)>,
     /// Whether the span has no record after these. A page without records is the last.
     pub is_last: bool,
+}
+
+/// What [`Store::delete_older`] did.
+#[derive(Debug)]
+pub struct Swept {
+    /// The number of records that it deleted.
+    pub deleted: u64,
+    /// The last key that it looked at; `None` if no record follows.
+    pub last: Option<Vec<u8>>,
 }
 
 /// A table, the first key to delete, and the first one to keep.

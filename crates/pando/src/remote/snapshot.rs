@@ -1,12 +1,13 @@
 //! Reads of one state of a remote store.
 
-use crate::cursor::{Range, Span};
+use crate::cursor::Span;
 use crate::remote::cursor::RemoteCursor;
 use crate::remote::reads::Reads;
 use crate::remote::seam::{Mode, Order, Store};
+use crate::remote::shared_reads::shared_reads;
 use base::{Result, TableId};
 use std::sync::Arc;
-use store::{Table, ValueReader, ValueRef};
+use store::Table;
 
 /// Reads that all see one state of a remote store. It is `Send`, but not `Sync`.
 ///
@@ -27,59 +28,12 @@ impl RemoteSnapshot {
         RemoteSnapshot { reads: Reads::new(store, Mode::Snapshot) }
     }
 
-    /// Returns the value of `key`, or `None` if the key does not exist.
-    ///
-    /// # Errors
-    /// `Missing` if the handle of the table is stale; otherwise those of the type.
-    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let mut found = self.reads.get_many(table, &[key.as_ref()])?;
-        Ok(found.pop().flatten())
-    }
-
-    /// Does what [`RemoteSnapshot::get`] does. The value owns its bytes.
-    pub fn get_ref(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueRef<'_>>> {
-        Ok(self.get(table, key)?.map(ValueRef::of))
-    }
-
-    /// Calls `with` on the value of `key`. Returns `None` if the key does not exist.
-    pub fn get_with<T>(
-        &self,
-        table: &Table,
-        key: impl AsRef<[u8]>,
-        with: impl FnOnce(&[u8]) -> T,
-    ) -> Result<Option<T>> {
-        Ok(self.get(table, key)?.map(|value| with(&value)))
-    }
+    shared_reads!();
 
     /// Returns the values of many keys, in the order of `keys`, in one round trip.
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
         self.reads.get_many(table, &keys)
-    }
-
-    /// Returns whether `key` exists. Reads the value.
-    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(table, key)?.is_some())
-    }
-
-    /// Returns the length of the value of `key` in bytes. Reads the value.
-    pub fn value_len(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        Ok(self.get(table, key)?.map(|value| value.len() as u64))
-    }
-
-    /// Returns a reader of the value of `key`, which is read completely by this call.
-    pub fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
-        Ok(self.get(table, key)?.map(ValueReader::of))
-    }
-
-    /// Returns copies of the records of `span` in key order, or in descending order with `.rev()`.
-    pub fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_, RemoteCursor<'_>>> {
-        Range::new(|span| self.cursor(table, span), span.into())
-    }
-
-    /// Returns the records whose keys begin with `prefix`, in key order.
-    pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_, RemoteCursor<'_>>> {
-        self.range(table, Span::prefix(prefix.as_ref()))
     }
 
     /// Returns a cursor over `span`, positioned before its first record.

@@ -1,13 +1,14 @@
 //! Reads and writes of one transaction on a remote store. Writes stay here until the commit sends them all.
 
-use crate::cursor::{Range, Span};
+use crate::cursor::Span;
 use crate::remote::cursor::RemoteCursor;
 use crate::remote::reads::{Oldest, Reads};
 use crate::remote::seam::{Commit, Failure, Limits, Mode, Put, Store};
+use crate::remote::shared_reads::shared_reads;
 use base::{Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 use store::write_set::{Own, Prior, WriteSet};
-use store::{Savepoint, Table, ValueReader, ValueRef};
+use store::{Savepoint, Table};
 use txn::Isolation;
 
 /// A read-write transaction on a remote store. It sees the store as of its first read, and its own writes. If it is
@@ -57,9 +58,7 @@ impl RemoteTransaction {
 
     /// Returns how the values of a table are read: by the row that the transaction wrote, or that the store has.
     pub(super) fn admit(&self, table: &Table) -> Result<Oldest> {
-        if let Some(oldest) = self.reads.known(table) {
-            // The handle itself may have been undone since.
-            table.own_row(self.reads.database)?;
+        if let Some(oldest) = self.reads.known(table)? {
             return Ok(oldest);
         }
         match self.own_row(table.name()) {
@@ -83,7 +82,7 @@ impl RemoteTransaction {
     /// Admits a table to be written without being read.
     fn admit_blind(&mut self, table: &Table) -> Result<()> {
         let row = table.own_row(self.reads.database)?;
-        if self.reads.known(table).is_none() {
+        if self.reads.known(table)?.is_none() {
             match self.own_row(table.name()) {
                 Some(own) => drop(table.check_elsewhere(self.reads.database, own)?),
                 None if self.unchecked.iter().any(|known| is_same(known, table)) => {}
@@ -125,36 +124,13 @@ impl RemoteTransaction {
         Ok(())
     }
 
-    /// Returns the value of `key`, including this transaction's writes, or `None` if the key does not exist.
-    ///
-    /// # Errors
-    /// `Missing` if the handle of the table is stale; otherwise as for
-    /// [`RemoteSnapshot`](crate::remote::RemoteSnapshot).
-    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let mut found = self.multi_get(table, &[key.as_ref()])?;
-        Ok(found.pop().flatten())
-    }
-
-    /// Does what [`RemoteTransaction::get`] does. The value owns its bytes.
-    pub fn get_ref(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueRef<'_>>> {
-        Ok(self.get(table, key)?.map(ValueRef::of))
-    }
-
-    /// Calls `with` on the value of `key`. Returns `None` if the key does not exist.
-    pub fn get_with<T>(
-        &self,
-        table: &Table,
-        key: impl AsRef<[u8]>,
-        with: impl FnOnce(&[u8]) -> T,
-    ) -> Result<Option<T>> {
-        Ok(self.get(table, key)?.map(|value| with(&value)))
-    }
+    shared_reads!();
 
     /// Returns the values of many keys, in the order of `keys`, in at most one round trip.
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let own = |key: &K| self.writes.get(table.id(), key.as_ref());
         let asked: Vec<&[u8]> = keys.iter().filter(|key| own(key).is_none()).map(AsRef::as_ref).collect();
-        let may_ask = self.reads.known(table).is_none() && self.own_row(table.name()).is_none();
+        let may_ask = self.reads.known(table)?.is_none() && self.own_row(table.name()).is_none();
         if !may_ask || asked.is_empty() {
             self.admit(table)?;
         }
@@ -166,32 +142,6 @@ impl RemoteTransaction {
             None => found.next().flatten(),
         };
         Ok(keys.iter().map(value).collect())
-    }
-
-    /// Returns whether `key` exists. Reads the value.
-    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(table, key)?.is_some())
-    }
-
-    /// Returns the length of the value of `key` in bytes. Reads the value.
-    pub fn value_len(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        Ok(self.get(table, key)?.map(|value| value.len() as u64))
-    }
-
-    /// Returns a reader of the value of `key`, which is read completely by this call.
-    pub fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
-        Ok(self.get(table, key)?.map(ValueReader::of))
-    }
-
-    /// Returns copies of the records of `span` in key order, including this transaction's writes; in descending order
-    /// with `.rev()`.
-    pub fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_, RemoteCursor<'_>>> {
-        Range::new(|span| self.cursor(table, span), span.into())
-    }
-
-    /// Returns the records whose keys begin with `prefix`, in key order.
-    pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_, RemoteCursor<'_>>> {
-        self.range(table, Span::prefix(prefix.as_ref()))
     }
 
     /// Returns a cursor over `span`, positioned before its first record.

@@ -116,9 +116,17 @@ fn names_are_checked(subject: &impl Subject) {
 
 fn handles_of_another_database(subject: &impl Subject) {
     let other = pando::Database::builder().in_memory().unwrap().ensure_table("t").unwrap();
-    create(subject, "t");
+    let own = create(subject, "t");
+    assert_eq!(own.id(), other.id(), "only the database differs");
     assert_eq!(subject.snapshot().get(&other, "k").unwrap_err().kind(), ErrorKind::Invalid);
     let mut tx = subject.begin();
+    assert_eq!(tx.put(&other, "k", "").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(tx.get(&other, "k").unwrap_err().kind(), ErrorKind::Invalid);
+    // Not either after the table of the same name was used.
+    let snapshot = subject.snapshot();
+    assert_eq!((snapshot.get(&own, "k").unwrap(), tx.get(&own, "k").unwrap()), (None, None));
+    assert_eq!(snapshot.get(&other, "k").unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(snapshot.cursor(&other, ..).is_err_and(|error| error.kind() == ErrorKind::Invalid));
     assert_eq!(tx.put(&other, "k", "").unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(tx.get(&other, "k").unwrap_err().kind(), ErrorKind::Invalid);
 }

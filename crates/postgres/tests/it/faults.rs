@@ -2,8 +2,8 @@
 
 use crate::proxy::{Cut, MARK, Proxy};
 use crate::server::{self, Server};
-use pando::ErrorKind;
 use pando::remote::Token;
+use pando::{ErrorKind, TableOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -74,6 +74,7 @@ fn a_restart_ends_transactions_and_nothing_else() {
     let db = server::options().open(&server::url(&server.dir)).unwrap();
     let t = db.ensure_table("t").unwrap();
     db.put(&t, "k", "before").unwrap();
+    let dated = db.create_table("dated", &TableOptions::default().ttl(Duration::from_secs(60))).unwrap();
     for how in ["fast", "immediate"] {
         let (mut tx, snapshot) = (db.begin(), db.snapshot());
         assert!(tx.get(&t, "k").unwrap().is_some() && snapshot.contains(&t, "k").unwrap());
@@ -86,6 +87,8 @@ fn a_restart_ends_transactions_and_nothing_else() {
         assert_eq!(db.get(&t, "k").unwrap().unwrap(), b"before");
         server.restart(how);
         db.put(&t, "other", how).unwrap();
+        server.restart(how);
+        assert_eq!(db.delete_expired(&dated).unwrap(), 0);
         assert_eq!(db.get(&t, "other").unwrap().unwrap(), how.as_bytes());
     }
 }

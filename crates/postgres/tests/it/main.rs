@@ -15,3 +15,5 @@ mod random;
 mod refusals;
 mod round_trips;
 mod rows;
+mod sweep;
+mod tokens;

@@ -4,13 +4,18 @@ use crate::server;
 use pando::remote::{Capability, Unsupported};
 use pando::{Compression, ErrorKind, Layout, TableOptions};
 use pando_postgres::Options;
+use std::time::Duration;
 
 #[test]
 fn capabilities_of_the_engine_are_refused_by_name() {
     let Some(db) = server::database() else { return };
     let lsm = TableOptions::with_layout(Layout::Lsm);
     let compressed = TableOptions::default().compression(Compression::Lz4);
-    for (options, capability) in [(lsm, Capability::Layouts), (compressed, Capability::Compression)] {
+    let by_key = TableOptions::default().ttl_by_key();
+    let refused =
+        [(lsm, Capability::Layouts), (compressed, Capability::Compression), (by_key, Capability::TtlByKey)];
+    assert_eq!(refused.map(|(_, capability)| capability), Capability::ALL);
+    for (options, capability) in refused {
         let error = db.create_table("t", &options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert_eq!(Unsupported::in_error(&error), Some(Unsupported { capability }));
@@ -48,8 +53,14 @@ fn bad_options_and_urls_are_refused_before_a_connection() {
         );
     }
     assert_eq!(refused(Options::default().max_connections(0), "postgres://h/d"), ErrorKind::Invalid);
-    let never = Options::default().request_timeout(std::time::Duration::ZERO);
-    assert_eq!(refused(never, "postgres://h/d"), ErrorKind::Invalid);
+    for timeout in [Duration::ZERO, Duration::MAX] {
+        let options = Options::default();
+        let connect = options.clone().connect_timeout(timeout);
+        let request = options.clone().request_timeout(timeout);
+        for options in [connect, request, options.idle_timeout(timeout)] {
+            assert_eq!(refused(options, "postgres://h/d"), ErrorKind::Invalid);
+        }
+    }
     let error = Options::default().open("postgres://u:secret@h:port/d").unwrap_err();
     assert!(error.kind() == ErrorKind::Invalid && !format!("{error:?}").contains("secret"), "{error:?}");
     let nobody = Options::default().open("postgres:///d?host=/nonexistent&user=u").unwrap_err();
@@ -74,4 +85,53 @@ fn versions_of_the_schema() {
     let t = one.ensure_table("t").unwrap();
     other.ensure_table("t").unwrap();
     assert_eq!(other.get(&t, "k").unwrap_err().kind(), ErrorKind::Invalid);
+    let schema = server::schema();
+    let open = || Options::default().schema(&schema).open(&url);
+    open().unwrap();
+    server::sql(server, &format!("UPDATE {schema}.meta SET version = 99"));
+    let newer = open().unwrap_err();
+    assert!(newer.kind() == ErrorKind::Foreign && newer.message().contains("99"), "{newer:?}");
+}
+
+#[test]
+fn a_word_of_sql_can_be_the_name_of_a_schema() {
+    let Some(server) = server::shared() else { return };
+    let db = Options::default().schema("user").open(&server::url(server)).unwrap();
+    let t = db.ensure_table("t").unwrap();
+    db.write(|tx| tx.put(&t, "k", "v").and_then(|()| tx.delete_range(&t, "x"..))).unwrap();
+    assert_eq!(db.snapshot().range(&t, ..).unwrap().count(), 1);
+}
+
+/// What the server sends is not trusted: relations that another program made or changed are an error, and no panic.
+#[test]
+fn relations_of_another_program_are_refused() {
+    let Some(server) = server::shared() else { return };
+    let (url, schema) = (server::url(server), server::schema());
+    let meta = format!(
+        "CREATE SCHEMA {schema}; CREATE TABLE {schema}.meta (version text, database text);
+         INSERT INTO {schema}.meta VALUES ('first', 'shop')"
+    );
+    server::sql(server, &meta);
+    let error = Options::default().schema(&schema).open(&url).unwrap_err();
+    assert!(error.kind() == ErrorKind::Io && error.to_string().contains("first"), "{error:?}");
+
+    let schema = server::schema();
+    let db = Options::default().schema(&schema).open(&url).unwrap();
+    let t = db.ensure_table("t").unwrap();
+    db.put(&t, "k", "v").unwrap();
+    let emptied = format!(
+        "ALTER TABLE {schema}.records ALTER value DROP NOT NULL;
+         UPDATE {schema}.records SET value = NULL WHERE tbl = {}",
+        t.id().0
+    );
+    server::sql(server, &emptied);
+    assert_eq!(db.multi_get(&t, &["a", "k"]).unwrap_err().kind(), ErrorKind::Foreign);
+}
+
+#[test]
+fn an_unknown_user_is_named_as_the_reason() {
+    let Some(server) = server::shared() else { return };
+    let url = server::url(server).replace("user=test", "user=nobody_here");
+    let error = Options::default().open(&url).unwrap_err();
+    assert!(error.kind() == ErrorKind::Io && error.message().contains("the user"), "{error:?}");
 }

@@ -89,6 +89,21 @@ pub fn url(dir: &Path) -> String {
     format!("postgres:///postgres?host={}&user=test", dir.display())
 }
 
+/// Runs statements on a connection of its own, and returns the first column of the last row.
+pub fn sql(dir: &Path, statements: &str) -> Option<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(&url(dir), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let responses = client.simple_query(statements).await.unwrap();
+        let rows = responses.iter().filter_map(|response| match response {
+            tokio_postgres::SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        rows.last().and_then(|row| Some(row.get(0)?.to_owned()))
+    })
+}
+
 /// Returns the directory with the newest server's programs.
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
@@ -108,11 +123,15 @@ pub fn shared() -> Option<&'static Path> {
     Some(DIR.get_or_init(|| server.lock().unwrap().dir.clone()))
 }
 
+/// Returns the name of a schema that no other test uses.
+pub fn schema() -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!("test_{}", NEXT.fetch_add(1, Ordering::SeqCst))
+}
+
 /// Returns options with a schema that no other test uses.
 pub fn options() -> Options {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let schema = format!("test_{}", NEXT.fetch_add(1, Ordering::SeqCst));
-    Options::default().schema(&schema).max_connections(8)
+    Options::default().schema(&schema()).max_connections(8)
 }
 
 /// Returns a new database on the shared server.
