@@ -94,7 +94,8 @@ impl Transaction {
     /// # }
     /// ```
     ///
-    /// # Errors `Invalid` if the table has no TTL by key, and for a TTL of less than 1 ms; otherwise as for
+    /// # Errors
+    /// `Invalid` if the table has no TTL by key, and for a TTL of less than 1 ms; otherwise as for
     /// [`Transaction::put`].
     pub fn set_expiry(
         &mut self,
