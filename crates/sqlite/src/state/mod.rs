@@ -77,10 +77,10 @@ pub(crate) struct State {
     /// Held from `BEGIN IMMEDIATE` on.
     excluding: Option<Excluding>,
     /// Whether the next write excludes other writers: a statement is repeated for the last time.
-    pub insists: bool,
+    insists: bool,
     /// Where the last commit met a conflict.
     conflict: Option<Place>,
-    /// Whether SQLite opened this connection for reading only.
+    /// Whether the program opened this connection, or its database, for reading only.
     is_read_only: bool,
     /// The name that SQLite opened, as a name of its own kind: with zeros before and after it.
     name: Vec<u8>,
@@ -223,12 +223,21 @@ impl State {
         let turn = match self.work {
             _ if is_immediate => Turn::Exclusive,
             Work::Reading(_) => Turn::Exclusive,
-            _ if self.insists => Turn::Brief,
+            _ if self.insists => Turn::brief(),
             _ if self.writers.is_excluded() => return Err(busy()),
             _ => return Ok(()),
         };
         self.excluding = Some(self.writers.exclude(&self.db, turn).ok_or_else(busy)?);
         Ok(())
+    }
+
+    /// Begins to exclude other writers with the next write, or ends that. If the statement has not ended then, it has
+    /// returned a row, and its turn goes on.
+    pub(crate) fn insist(&mut self, is_on: bool) {
+        self.insists = is_on;
+        if let (false, Some(excluding)) = (is_on, &self.excluding) {
+            excluding.lengthen();
+        }
     }
 
     fn open(&mut self, is_synced: bool) -> Outcome<()> {
@@ -424,7 +433,9 @@ impl State {
 }
 
 fn busy() -> Failure {
-    Failure::new(BUSY, "database is locked: another connection is in BEGIN IMMEDIATE")
+    let message = "database is locked: another connection excludes other writers, as BEGIN IMMEDIATE does; \
+                   try again after its transaction, or set a busy timeout";
+    Failure::new(BUSY, message)
 }
 
 /// Calls with `$reader` bound to what is read from, a snapshot or a transaction.
