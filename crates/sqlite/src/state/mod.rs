@@ -109,7 +109,8 @@ pub(crate) struct Begin {
 impl State {
     /// Opens a database, and creates the tables of an empty one.
     pub(crate) fn new(db: Database) -> Outcome<State> {
-        Self::with_name(db, "", false, None)
+        let is_read_only = db.is_read_only();
+        Self::with_name(db, "", is_read_only, None)
     }
 
     /// Opens the database in a directory.
@@ -208,9 +209,13 @@ impl State {
 
     /// Says why nothing can be written.
     fn read_only(&self) -> Failure {
-        let message = match self.db.is_beside_writer() {
-            true => "another process has the database open for writing, and this one only reads it",
-            false => "the database is open for reading only",
+        let message = if self.db.is_beside_writer() {
+            "another process has the database open for writing, and this one only reads it"
+        } else if self.is_read_only {
+            "the database is open for reading only"
+        } else {
+            "other processes had the database open, so that this one only reads it; open it again after \
+             they have closed it"
         };
         Failure::new(crate::failure::READONLY, message)
     }
