@@ -274,6 +274,17 @@ def stock_files(directory):
     except sqlite3.OperationalError as error:
         assert str(error) == "unable to open database file", error
     assert list(other.iterdir()) == []
+    # A database in memory has a name, which may also be that of a directory.
+    before = os.getcwd()
+    os.chdir(directory)
+    (directory / "x").mkdir()
+    if hasattr(memory, "deserialize"):
+        memory.deserialize(memory.serialize())
+        assert memory.execute("SELECT a FROM t").fetchone() == (1,)
+    named = sqlite3.connect(f"file:{directory}?vfs=memdb", uri=True)
+    named.execute("CREATE TABLE t(a)")
+    named.close()
+    os.chdir(before)
     # Both kinds at once.
     connection.execute("ATTACH ? AS pando", (str(directory / "attached.pando"),))
     connection.execute("CREATE TABLE pando.t AS SELECT a + 1 AS a FROM main.t")
