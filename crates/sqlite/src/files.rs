@@ -21,7 +21,7 @@ type Open = BTreeMap<(PathBuf, bool), (Database, usize)>;
 
 static OPEN: Mutex<Option<(u32, Open)>> = Mutex::new(None);
 
-/// How often a database that another process has open is opened for writing, while that process does not write.
+/// How often a database is opened for writing, if its writer each time ends before this process reads beside it.
 const TRIES: usize = 3;
 
 /// How SQLite opens a name.
@@ -85,7 +85,7 @@ fn open_anew(path: &Path, how: How) -> Outcome<(Database, bool)> {
             Err(_) => {}
         }
         let db = Database::open_read_only(path).map_err(failed)?;
-        // If nobody writes, the writer has ended since, or other processes only read.
+        // If nobody writes now, the writer has ended since.
         tries += 1;
         if db.is_beside_writer() || tries == TRIES {
             return Ok((db, true));

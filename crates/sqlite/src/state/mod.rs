@@ -214,8 +214,8 @@ impl State {
         } else if self.is_read_only {
             "the database is open for reading only"
         } else {
-            "other processes had the database open, so that this one only reads it; open it again after \
-             they have closed it"
+            "another process was writing the database when this one opened it, so that this one only reads \
+             it; close it and open it again"
         };
         Failure::new(crate::failure::READONLY, message)
     }
