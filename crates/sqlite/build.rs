@@ -111,7 +111,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("sqlite3_result_text(context, sqlite3_sourceid()", "sqlite3_sourceid", "pando_stock_sqlite3_sourceid"),
 ];
 
-/// What the source is compiled with. `DESERIALIZE` reads pages, which there are none of.
+/// What the source is compiled with.
 const OPTIONS: &[&str] = &[
     "SQLITE_CORE",
     "SQLITE_THREADSAFE=1",

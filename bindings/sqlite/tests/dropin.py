@@ -158,6 +158,52 @@ def several_connections(path):
     second.close()
 
 
+def repeated_statements(path):
+    """A statement outside of BEGIN is repeated after a conflict, unless that could be noticed."""
+    first = connect(path, isolation_level=None)
+    other = connect(path, isolation_level=None, timeout=0)
+    first.execute("CREATE TABLE tally(n)")
+    first.execute("INSERT INTO tally VALUES (0)")
+    left = 0
+
+    def interfere():
+        nonlocal left
+        if left > 0:
+            left -= 1
+            try:
+                other.execute("UPDATE tally SET n = n + 1")
+            except sqlite3.OperationalError as error:
+                assert error.sqlite_errorname == "SQLITE_BUSY", error.sqlite_errorname
+        return 10
+
+    first.create_function("interfere", 0, interfere)
+    add = "UPDATE tally SET n = n + interfere()"
+    # The seventh repetition excludes the other connection. It cannot wait in the same thread, and gives up.
+    for left, times in ((1, 1), (3, 3), (100, 7)):
+        first.execute(add)
+        assert other.execute("SELECT n FROM tally").fetchone() == (10 + times,)
+        other.execute("UPDATE tally SET n = 0")
+
+    def conflicts(sql):
+        nonlocal left
+        left = 1
+        try:
+            first.execute(sql).fetchall()
+            raise AssertionError(f"{sql} is repeated")
+        except sqlite3.OperationalError as error:
+            assert error.sqlite_errorname == "SQLITE_BUSY_SNAPSHOT", error.sqlite_errorname
+        assert other.execute("SELECT n FROM tally").fetchone() == (1,)
+        other.execute("UPDATE tally SET n = 0")
+
+    # Its row was returned when its commit met the conflict.
+    conflicts(f"{add} RETURNING n")
+    # One of two databases may have been committed.
+    first.execute("ATTACH ? AS second", (str(path.with_name("second.pando")),))
+    conflicts(add)
+    first.close()
+    other.close()
+
+
 def writes(path):
     connection = connect(path, isolation_level=None)
     connection.execute("CREATE TABLE IF NOT EXISTS work(id INTEGER PRIMARY KEY, twice UNIQUE)")
@@ -228,6 +274,17 @@ def stock_files(directory):
     except sqlite3.OperationalError as error:
         assert str(error) == "unable to open database file", error
     assert list(other.iterdir()) == []
+    # A database in memory has a name, which may also be that of a directory.
+    before = os.getcwd()
+    os.chdir(directory)
+    (directory / "x").mkdir()
+    if hasattr(memory, "deserialize"):
+        memory.deserialize(memory.serialize())
+        assert memory.execute("SELECT a FROM t").fetchone() == (1,)
+    named = sqlite3.connect(f"file:{directory}?vfs=memdb", uri=True)
+    named.execute("CREATE TABLE t(a)")
+    named.close()
+    os.chdir(before)
     # Both kinds at once.
     connection.execute("ATTACH ? AS pando", (str(directory / "attached.pando"),))
     connection.execute("CREATE TABLE pando.t AS SELECT a + 1 AS a FROM main.t")
@@ -261,7 +318,7 @@ def main():
     path = directory / "test.pando"
     if len(sys.argv) > 2:
         return {"write": writes, "read": reads_beside}[sys.argv[2]](path)
-    steps = [schema_and_rows, reopened, several_connections, killed, forked]
+    steps = [schema_and_rows, reopened, several_connections, repeated_statements, killed, forked]
     for step in steps:
         step(path)
     stock_files(directory)

@@ -162,7 +162,7 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
   if( zFilename && zFilename[0] && (vfsFlags & SQLITE_OPEN_MAIN_DB)!=0 ){
 #ifdef PANDO_DROP_IN
     isDirectory = (vfsFlags & SQLITE_OPEN_MEMORY)==0 && strcmp(zFilename, ":memory:")!=0
-                  && pando_bt_is_ours(zFilename);
+                  && strcmp(pVfs->zName, "memdb")!=0 && pando_bt_is_ours(zFilename);
 #else
     zToken = sqlite3_uri_parameter(zFilename, "pando");
 #endif
@@ -218,7 +218,7 @@ SQLITE_PRIVATE int sqlite3BtreeSetAutoVacuum(Btree *p, int eMode){
 SQLITE_PRIVATE int sqlite3BtreeIncrVacuum(Btree *p){
   return pandoOf(p) ? SQLITE_DONE : stockBtreeIncrVacuum(p);
 }
-/* VACUUM on Pando does not come here, and the backup interface, which else copies a whole file, is refused below. */
+/* VACUUM on Pando does not come here, and the backup interface, the other caller, is refused below. */
 SQLITE_PRIVATE int sqlite3BtreeCopyFile(Btree *pTo, Btree *pFrom){
   void *pState = pandoOf(pTo);
   if( pState==0 ) pState = pandoOf(pFrom);
@@ -375,7 +375,7 @@ static void pandoExplain(sqlite3 *db){
 }
 SQLITE_API const char *sqlite3_errmsg(sqlite3 *db){
   const char *z;
-  if( db==0 || !sqlite3SafetyCheckOk(db) ) return pando_stock_sqlite3_errmsg(db);
+  if( db==0 || !sqlite3SafetyCheckSickOrOk(db) ) return pando_stock_sqlite3_errmsg(db);
   sqlite3_mutex_enter(db->mutex);
   pandoExplain(db);
   z = pando_stock_sqlite3_errmsg(db);
@@ -384,7 +384,7 @@ SQLITE_API const char *sqlite3_errmsg(sqlite3 *db){
 }
 SQLITE_API const void *sqlite3_errmsg16(sqlite3 *db){
   const void *z;
-  if( db==0 || !sqlite3SafetyCheckOk(db) ) return pando_stock_sqlite3_errmsg16(db);
+  if( db==0 || !sqlite3SafetyCheckSickOrOk(db) ) return pando_stock_sqlite3_errmsg16(db);
   sqlite3_mutex_enter(db->mutex);
   pandoExplain(db);
   z = pando_stock_sqlite3_errmsg16(db);

@@ -21,6 +21,9 @@ type Open = BTreeMap<(PathBuf, bool), (Database, usize)>;
 
 static OPEN: Mutex<Option<(u32, Open)>> = Mutex::new(None);
 
+/// How often a database is opened for writing, if its writer each time ends before this process reads beside it.
+const TRIES: usize = 3;
+
 /// How SQLite opens a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct How {
@@ -70,16 +73,23 @@ fn open_anew(path: &Path, how: How) -> Outcome<(Database, bool)> {
         return Ok((Database::open_read_only(path).map_err(failed)?, true));
     }
     let is_named_ours = path.extension().is_some_and(|ending| ending == ENDING);
-    let opened = match how.may_create && is_named_ours {
-        true => Database::create(path),
-        false => Database::open(path),
-    };
-    match opened {
-        Ok(db) => Ok((db, false)),
-        Err(error) if error.kind() == ErrorKind::Locked => {
-            Ok((Database::open_read_only(path).map_err(failed)?, true))
+    let mut tries = 0;
+    loop {
+        let opened = match how.may_create && is_named_ours {
+            true => Database::create(path),
+            false => Database::open(path),
+        };
+        match opened {
+            Ok(db) => return Ok((db, false)),
+            Err(error) if error.kind() != ErrorKind::Locked => return Err(failed(error)),
+            Err(_) => {}
         }
-        Err(error) => Err(failed(error)),
+        let db = Database::open_read_only(path).map_err(failed)?;
+        // If nobody writes now, the writer has ended since.
+        tries += 1;
+        if db.is_beside_writer() || tries == TRIES {
+            return Ok((db, true));
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! What C and Rust share. The layouts are those of `c/glue.c`.
 
-use std::ffi::{c_char, c_int, c_void};
+#[cfg(not(feature = "drop-in"))]
+use std::ffi::c_char;
+use std::ffi::{c_int, c_void};
 
 /// One row of a batch.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,9 @@
 //!    running have ended, and it holds the engine's commit gate, so that nothing at all is committed meanwhile. Other
 //!    connections get `SQLITE_BUSY` for what writes, after their busy handler has given up.
 //! 3. A turn is *brief* while a statement outside of `BEGIN` is repeated for the last time. Commits wait for its end,
-//!    without their busy handler: a program that set none would see an error that it has done nothing to cause.
+//!    without their busy handler: a program that set none would see an error that it has done nothing to cause. It
+//!    becomes exclusive once the statement returns a row, because then its end depends on the program. And a thread
+//!    does not wait for its own: a function that the statement calls may write through a second connection.
 //!
 //! # Rowids
 //! SQLite gives a new row the number after the last one. Transactions that run at once would all give the same number,
@@ -16,6 +18,7 @@
 use pando::{CommitHold, Database, Transaction};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, ThreadId};
 
 /// Those of databases, by the identity of the database.
 type ByIdentity = HashMap<(u64, u32), Weak<Writers>>;
@@ -45,7 +48,22 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Exclusive,
-    Brief,
+    /// With the thread whose turn it is.
+    Brief(ThreadId),
+}
+
+impl Turn {
+    /// Returns a brief turn of this thread.
+    pub(crate) fn brief() -> Turn {
+        Turn::Brief(thread::current().id())
+    }
+}
+
+impl Inner {
+    /// Returns whether another thread has a brief turn, whose end is worth waiting for.
+    fn is_brief_elsewhere(&self) -> bool {
+        matches!(self.turn, Some(Turn::Brief(by)) if by != thread::current().id())
+    }
 }
 
 /// The rowids that were given in one table.
@@ -88,7 +106,7 @@ impl Writers {
     /// Excludes other writers. Returns `None` if another transaction does. Waits for commits that are running.
     pub(crate) fn exclude(self: &Arc<Self>, db: &Database, turn: Turn) -> Option<Excluding> {
         let mut inner = lock(&self.inner);
-        while inner.turn == Some(Turn::Brief) {
+        while inner.is_brief_elsewhere() {
             inner = self.wait(inner);
         }
         if inner.turn.is_some() {
@@ -109,7 +127,7 @@ impl Writers {
     /// Begins a commit beside others. Returns `None` if another transaction excludes that.
     pub(crate) fn begin_commit(&self) -> Option<Committing<'_>> {
         let mut inner = lock(&self.inner);
-        while inner.turn == Some(Turn::Brief) {
+        while inner.is_brief_elsewhere() {
             inner = self.wait(inner);
         }
         if inner.turn.is_some() {
@@ -154,11 +172,17 @@ impl Excluding {
             None => transaction.commit(),
         }
     }
+
+    /// Makes a brief turn exclusive, so that nobody waits for it without a busy handler.
+    pub(crate) fn lengthen(&self) {
+        lock(&self.writers.inner).turn = Some(Turn::Exclusive);
+        self.writers.changed.notify_all();
+    }
 }
 
 impl Drop for Excluding {
     fn drop(&mut self) {
-        // The gate opens first: who finds the turn free must not find the gate held.
+        // The gate opens first: a writer that finds the turn free must not find the gate held.
         self.hold = None;
         lock(&self.writers.inner).turn = None;
         self.writers.changed.notify_all();
@@ -205,7 +229,7 @@ impl Drop for Ticket {
         inner.clock += 1;
         inner.running -= 1;
         if inner.running == 0 {
-            // Who begins from now on sees everything.
+            // A transaction that begins from now on sees everything.
             inner.given.clear();
             return;
         }
@@ -218,5 +242,59 @@ impl Drop for Ticket {
             let (_, last) = given.running.swap_remove(at);
             given.ended = Some((given.ended.map_or(last, |(before, _)| before.max(last)), now));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    fn fresh() -> (Database, Arc<Writers>) {
+        let db = Database::builder().in_memory().expect("it opens");
+        let writers = Writers::of(&db);
+        (db, writers)
+    }
+
+    /// Runs `waiter` in another thread and expects that it returns only after `act`.
+    fn waits_for<T: Send>(waiter: impl FnOnce() -> T + Send, act: impl FnOnce()) -> T {
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let result = waiter();
+                is_done.store(true, Ordering::SeqCst);
+                result
+            });
+            thread::sleep(Duration::from_millis(30));
+            assert!(!is_done.load(Ordering::SeqCst), "it does not wait");
+            act();
+            waiting.join().expect("it ends")
+        })
+    }
+
+    #[test]
+    fn a_turn_begins_after_the_commits_that_are_running() {
+        let (db, writers) = fresh();
+        for turn in [Turn::Exclusive, Turn::brief()] {
+            let running = writers.begin_commit().expect("nobody excludes it");
+            let excluding = waits_for(|| writers.exclude(&db, turn), || drop(running));
+            assert!(excluding.is_some());
+        }
+    }
+
+    #[test]
+    fn commits_wait_for_a_brief_turn_and_not_for_one_whose_end_is_open() {
+        let (db, writers) = fresh();
+        let excluding = writers.exclude(&db, Turn::brief()).expect("nobody else does");
+        assert!(!writers.is_excluded() && writers.begin_commit().is_none(), "it would wait for itself");
+        assert!(writers.exclude(&db, Turn::Exclusive).is_none(), "it would wait for itself");
+        assert!(waits_for(|| writers.begin_commit().is_some(), || drop(excluding)));
+
+        let excluding = writers.exclude(&db, Turn::brief()).expect("nobody else does");
+        assert!(waits_for(|| writers.begin_commit().is_none(), || excluding.lengthen()));
+        assert!(writers.is_excluded());
+        drop(excluding);
+        assert!(!writers.is_excluded() && writers.begin_commit().is_some());
     }
 }

@@ -143,7 +143,7 @@ unsafe extern "C" fn pando_bt_begin(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_insist(state: *mut State, is_on: c_int) {
     // SAFETY: it is alive (1), and nothing else uses it during the call (3).
-    unsafe { &mut *state }.insists = is_on != 0;
+    unsafe { &mut *state }.insist(is_on != 0);
 }
 
 /// Pauses before a statement is repeated: up to 20 microseconds, and twice as long each time.

@@ -77,10 +77,10 @@ pub(crate) struct State {
     /// Held from `BEGIN IMMEDIATE` on.
     excluding: Option<Excluding>,
     /// Whether the next write excludes other writers: a statement is repeated for the last time.
-    pub insists: bool,
+    insists: bool,
     /// Where the last commit met a conflict.
     conflict: Option<Place>,
-    /// Whether SQLite opened this connection for reading only.
+    /// Whether the program opened this connection, or its database, for reading only.
     is_read_only: bool,
     /// The name that SQLite opened, as a name of its own kind: with zeros before and after it.
     name: Vec<u8>,
@@ -109,7 +109,8 @@ pub(crate) struct Begin {
 impl State {
     /// Opens a database, and creates the tables of an empty one.
     pub(crate) fn new(db: Database) -> Outcome<State> {
-        Self::with_name(db, "", false, None)
+        let is_read_only = db.is_read_only();
+        Self::with_name(db, "", is_read_only, None)
     }
 
     /// Opens the database in a directory.
@@ -208,9 +209,13 @@ impl State {
 
     /// Says why nothing can be written.
     fn read_only(&self) -> Failure {
-        let message = match self.db.is_beside_writer() {
-            true => "another process has the database open for writing, and this one only reads it",
-            false => "the database is open for reading only",
+        let message = if self.db.is_beside_writer() {
+            "another process has the database open for writing, and this one only reads it"
+        } else if self.is_read_only {
+            "the database is open for reading only"
+        } else {
+            "another process was writing the database when this one opened it, so that this one only reads \
+             it; close it and open it again"
         };
         Failure::new(crate::failure::READONLY, message)
     }
@@ -223,12 +228,21 @@ impl State {
         let turn = match self.work {
             _ if is_immediate => Turn::Exclusive,
             Work::Reading(_) => Turn::Exclusive,
-            _ if self.insists => Turn::Brief,
+            _ if self.insists => Turn::brief(),
             _ if self.writers.is_excluded() => return Err(busy()),
             _ => return Ok(()),
         };
         self.excluding = Some(self.writers.exclude(&self.db, turn).ok_or_else(busy)?);
         Ok(())
+    }
+
+    /// Begins to exclude other writers with the next write, or ends that. If the statement has not ended then, it has
+    /// returned a row, and its turn goes on.
+    pub(crate) fn insist(&mut self, is_on: bool) {
+        self.insists = is_on;
+        if let (false, Some(excluding)) = (is_on, &self.excluding) {
+            excluding.lengthen();
+        }
     }
 
     fn open(&mut self, is_synced: bool) -> Outcome<()> {
@@ -424,7 +438,9 @@ impl State {
 }
 
 fn busy() -> Failure {
-    Failure::new(BUSY, "database is locked: another connection is in BEGIN IMMEDIATE")
+    let message = "database is locked: another connection excludes other writers, as BEGIN IMMEDIATE does; \
+                   try again after its transaction, or set a busy timeout";
+    Failure::new(BUSY, message)
 }
 
 /// Calls with `$reader` bound to what is read from, a snapshot or a transaction.

@@ -22,7 +22,7 @@ fn several<const N: usize>(schema: &str) -> (Database, [Connection; N]) {
 fn busy(connection: &Connection, sql: &str) {
     let error = connection.execute(sql).expect_err(sql);
     assert_eq!(error.code, BUSY, "{sql}: {error}");
-    assert!(error.message.starts_with("database is locked: another connection is in BEGIN"), "{error}");
+    assert!(error.message.starts_with("database is locked: another connection excludes"), "{error}");
 }
 
 #[test]
@@ -133,6 +133,33 @@ fn a_statement_outside_of_begin_is_repeated_after_a_conflict() {
 }
 
 #[test]
+fn a_statement_that_has_returned_a_row_is_not_repeated() {
+    let (_, [one, two]) = several("CREATE TABLE t(a INTEGER PRIMARY KEY, b); INSERT INTO t VALUES (1, 0)");
+    let mut update = one.prepare("UPDATE t SET b = b + 10 RETURNING b").expect("it is prepared");
+    assert!(update.step().expect("it returns the row"));
+    two.execute("UPDATE t SET b = b + 1").expect("it writes");
+    assert_eq!(update.step().expect_err("the row has changed").code, BUSY_SNAPSHOT);
+    drop(update);
+    assert_eq!(rows(&one, "SELECT b FROM t"), ["1"]);
+}
+
+#[test]
+fn only_a_full_synchronous_setting_waits_for_the_disk() {
+    let (db, [connection]) = several("CREATE TABLE t(a INTEGER PRIMARY KEY, b)");
+    let count = || db.stats().expect("it is open").log_flushes;
+    let flushes = |sql: &str| {
+        let before = count();
+        connection.execute(sql).expect("it commits");
+        count() - before
+    };
+    for (setting, expected) in [("FULL", 1), ("EXTRA", 1), ("NORMAL", 0), ("OFF", 0)] {
+        connection.execute(&format!("PRAGMA synchronous = {setting}")).expect("it is set");
+        assert_eq!(flushes("INSERT INTO t(b) VALUES (1)"), expected, "{setting}");
+        assert_eq!(flushes("BEGIN; INSERT INTO t(b) VALUES (2); COMMIT"), expected, "{setting}");
+    }
+}
+
+#[test]
 fn a_conflict_is_named_in_sqls_words() {
     let (_, [one, two]) = several(
         "CREATE TABLE t(a INTEGER PRIMARY KEY, b UNIQUE); CREATE INDEX \"by b\" ON t(b DESC, a);
@@ -187,6 +214,16 @@ fn rows_without_an_id_are_inserted_side_by_side() {
     assert_eq!(one.last_insert_rowid(), last + 1);
     one.execute("DELETE FROM t WHERE a > 1; INSERT INTO t(b) VALUES ('z')").expect("it writes");
     assert_eq!(rows(&one, "SELECT * FROM t"), ["1|x", "2|z"]);
+}
+
+/// What was committed after a transaction began is not visible to it, and its numbers are passed over all the same.
+#[test]
+fn ids_of_a_transaction_that_has_ended_are_passed_over() {
+    let (_, [one, two]) = several("CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE TABLE other(a)");
+    two.execute("BEGIN; SELECT * FROM other").expect("it begins");
+    one.execute("INSERT INTO t(b) VALUES ('one')").expect("it commits");
+    two.execute("INSERT INTO t(b) VALUES ('two'); COMMIT").expect("it does not conflict");
+    assert_eq!(rows(&two, "SELECT * FROM t"), ["1|one", "2|two"]);
 }
 
 #[test]

@@ -20,10 +20,9 @@
 //!    it fixes its time under the commit lock, and only if it absorbs the newest rows; otherwise it drops by the time
 //!    of the checkpoint before (`Store::dropping_time_ms`). During a recovery, when newer rows may follow, nothing is
 //!    dropped.
-//!
 //! 6. *A TTL by key*: in a table of this kind the 8 bytes are the time at which the entry expires, or all ones: never.
-//!    The row has the TTL 0, by which rule 2 reads them correctly: what is put at a time with this TTL has expired
-//!    then. Whether a table has a TTL by key never changes.
+//!    The row has the TTL 0, so that the other rules hold as they are: an entry has expired once its date is reached.
+//!    Whether a table has a TTL by key never changes.
 //!
 //! The reasons are in docs/decisions/0024-ttl.md, 0031-time-of-a-database.md and 0041-ttl-by-key.md.
 

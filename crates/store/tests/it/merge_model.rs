@@ -278,9 +278,21 @@ fn run_on(
     Ok(cursor.entry().is_some())
 }
 
+/// Prints a seed if the test fails, also where the functions that it calls do not know the seed.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("seed {}", self.0);
+        }
+    }
+}
+
 #[test]
 fn agrees_with_one_map_wherever_it_turns() {
     for seed in 0..400 {
+        let _shown = Seed(seed);
         let mut random = Random::seeded(seed);
         let stack = Stack::random(&mut random);
         let keys: Vec<_> = stack.map.iter().collect();

@@ -169,8 +169,8 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
     }
 
     /// Moves to the next entry; to the first, if the cursor is before the first or was never moved. `stop` is a key
-    /// where the caller will end, if there is one; for each direction it must be the same in a seek and in the moves
-    /// after it, until the next seek.
+    /// where the caller will end, if there is one. For each direction it must be the same in a seek and in the moves
+    /// after it, until the next seek: a move counts the steps before it, and later moves take these unchecked.
     #[inline]
     pub fn next(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         self.advance::<true>(stop)
