@@ -60,10 +60,10 @@ pub enum Work {
 }
 
 /// The outcome of a job.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// The replies.
-    pub replies: Vec<u8>,
+    pub replies: Out,
     /// The number of commands that ran.
     pub ran: usize,
     /// Whether the last command found nothing to pop.
@@ -433,7 +433,7 @@ fn check_layout(table: &Table, stored: Option<Vec<u8>>) -> Result<()> {
 
 /// Runs the commands of a job.
 fn run_job(job: &Job, mut space: Space<'_>, around: &Around, effects: &mut Effects) -> crate::fault::Done {
-    let mut out = Out::new(job.protocol);
+    let mut out = Out::within(&around.replying, job.protocol);
     let mut outcome = Outcome::default();
     match &job.work {
         Work::Commands(commands, from) => {
@@ -460,7 +460,7 @@ fn run_job(job: &Job, mut space: Space<'_>, around: &Around, effects: &mut Effec
         }
         Work::Sweep => outcome.swept = space.sweep(SWEPT)?,
     }
-    outcome.replies = out.take();
+    outcome.replies = out;
     outcome.database = space.database;
     effects.outcomes.push(outcome);
     effects.messages.append(&mut space.messages);

@@ -9,6 +9,7 @@ use crate::host::{Host, Options};
 use crate::layout;
 use crate::notify::Notifier;
 use crate::pubsub::Hub;
+use crate::room::Room;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::space::DATABASES;
@@ -16,7 +17,7 @@ use pando::{Error, Result};
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -94,15 +95,16 @@ impl Door {
             hub: Hub::default(),
             figures: Figures::new(COMMANDS.iter().map(|spec| spec.name).collect()),
             most_bytes: options.command_bytes,
+            replying: Room::new(options.replying_bytes),
         };
         let shared = Arc::new(Shared {
             host,
-            options,
             around: Arc::new(around),
             committer,
             notifier: Notifier::default(),
             is_ending: AtomicBool::new(false),
-            receiving_bytes: AtomicUsize::new(0),
+            receiving: Room::new(options.receiving_bytes),
+            options,
         });
         let streams = Arc::new(Streams::default());
         let door = Door { shared, address, streams, threads: Mutex::default() };

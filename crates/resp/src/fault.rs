@@ -34,6 +34,10 @@ impl Fault {
     pub const TOO_LONG_REPLY: Fault =
         Fault::fixed("ERR the reply is too long; ask for less at a time, for example with SCAN");
 
+    /// The replies of all clients together would be too long.
+    pub const TOO_MANY_REPLIES: Fault =
+        Fault::fixed("ERR too many long replies wait for their clients; try again later");
+
     /// The command would hold more of a collection in memory than it may.
     pub const TOO_LARGE: Fault =
         Fault::fixed("ERR this command reads the whole collection, which may have at most 512 MiB");

@@ -17,6 +17,8 @@ pub struct Options {
     pub command_bytes: usize,
     /// The memory in bytes of all long commands that are being received.
     pub receiving_bytes: usize,
+    /// The memory in bytes of all long replies that are being gathered, or wait for their clients.
+    pub replying_bytes: usize,
 }
 
 impl Default for Options {
@@ -27,6 +29,7 @@ impl Default for Options {
             connections: 1024,
             command_bytes: 64 << 20,
             receiving_bytes: 256 << 20,
+            replying_bytes: 512 << 20,
         }
     }
 }

@@ -6,8 +6,8 @@
 //!              for each      for each        records           the writes of all connections
 //! ```
 //!
-//! Reading order, which is that of the modules: `fault` (errors), `wire` (commands and replies as bytes), `layout`
-//! (keys as records), `versions` (numbers and time), `space` (the keys that a snapshot or a transaction has), `pubsub`
+//! Reading order, which is that of the modules: `fault` (errors), `room` (memory that connections share), `wire`
+//! (commands and replies as bytes), `layout` (keys as records), `versions` (numbers and time), `space` (the keys that a snapshot or a transaction has), `pubsub`
 //! (channels), `commands`, [`Host`] (what the door needs from its server), `commit` (writes of all connections
 //! together), `notify` (keyspace notifications), `session` (one connection), [`Door`].
 //!
@@ -15,6 +15,7 @@
 #![deny(missing_docs, unsafe_code)]
 
 mod fault;
+mod room;
 mod wire;
 mod layout;
 mod versions;

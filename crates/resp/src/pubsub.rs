@@ -28,7 +28,7 @@ pub struct Mailbox {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    pieces: VecDeque<Vec<u8>>,
+    pieces: VecDeque<Out>,
     bytes: usize,
     is_closed: bool,
     protocol: Protocol,
@@ -47,28 +47,28 @@ impl Mailbox {
     }
 
     /// Adds replies, once there is space for them. Returns false if the connection has ended.
-    pub fn reply(&self, bytes: Vec<u8>) -> bool {
+    pub fn reply(&self, replies: Out) -> bool {
         let mut state = locked(&self.state);
         while state.bytes > MOST_WAITING_BYTES / 2 && !state.is_closed {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if !state.is_closed {
-            state.bytes += bytes.len() + EACH_BYTES;
-            state.pieces.push_back(bytes);
+            state.bytes += replies.len() + EACH_BYTES;
+            state.pieces.push_back(replies);
             self.changed.notify_all();
         }
         !state.is_closed
     }
 
     /// Adds a message without waiting. Returns false if the subscriber had too many, and so was disconnected.
-    fn deliver(&self, message: impl FnOnce(Protocol) -> Vec<u8>) -> bool {
+    fn deliver(&self, message: impl FnOnce(Protocol) -> Out) -> bool {
         let mut state = locked(&self.state);
         if state.is_closed {
             return true;
         }
-        let bytes = message(state.protocol);
-        state.bytes += bytes.len() + EACH_BYTES;
-        state.pieces.push_back(bytes);
+        let message = message(state.protocol);
+        state.bytes += message.len() + EACH_BYTES;
+        state.pieces.push_back(message);
         if state.bytes > MOST_WAITING_BYTES {
             drop(state);
             self.close();
@@ -80,7 +80,7 @@ impl Mailbox {
     }
 
     /// Returns the next piece, and waits for it; `None` after the end.
-    pub fn take(&self) -> Option<Vec<u8>> {
+    pub fn take(&self) -> Option<Out> {
         let mut state = locked(&self.state);
         loop {
             if let Some(piece) = state.pieces.pop_front() {
@@ -130,7 +130,7 @@ impl Hub {
         name: &[u8],
         id: u64,
         mailbox: &Arc<Mailbox>,
-        confirmation: Vec<u8>,
+        confirmation: Out,
     ) {
         let mut topics = locked(&self.topics);
         mailbox.deliver(|_| confirmation);
@@ -207,7 +207,7 @@ impl Hub {
     }
 }
 
-fn message(protocol: Protocol, channel: &[u8], pattern: Option<&[u8]>, text: &[u8]) -> Vec<u8> {
+fn message(protocol: Protocol, channel: &[u8], pattern: Option<&[u8]>, text: &[u8]) -> Out {
     let mut out = Out::new(protocol);
     out.push(if pattern.is_some() { 4 } else { 3 });
     out.bulk(if pattern.is_some() { b"pmessage" } else { b"message" });
@@ -216,7 +216,7 @@ fn message(protocol: Protocol, channel: &[u8], pattern: Option<&[u8]>, text: &[u
     }
     out.bulk(channel);
     out.bulk(text);
-    out.take()
+    out
 }
 
 #[cfg(test)]
@@ -230,31 +230,42 @@ mod tests {
         Arc::new(Mailbox::new(Arc::new(stream), Protocol::Resp2))
     }
 
+    fn ok() -> Out {
+        let mut out = Out::new(Protocol::Resp2);
+        out.ok();
+        out
+    }
+
     #[test]
     fn messages_reach_channels_and_patterns() {
         let (hub, one, other) = (Hub::default(), mailbox(), mailbox());
-        hub.subscribe(false, b"news", 1, &one, b"ok".to_vec());
-        hub.subscribe(true, b"n*", 2, &other, b"ok".to_vec());
+        hub.subscribe(false, b"news", 1, &one, ok());
+        hub.subscribe(true, b"n*", 2, &other, ok());
         assert_eq!(hub.listeners(b"news"), 2);
         assert_eq!(hub.publish(b"news", b"x"), (2, 0));
-        assert_eq!((one.take().unwrap(), other.take().unwrap()), (b"ok".to_vec(), b"ok".to_vec()));
-        assert_eq!(one.take().unwrap(), b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n");
-        assert_eq!(other.take().unwrap(), b"*4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$1\r\nx\r\n");
+        for mailbox in [&one, &other] {
+            assert_eq!(mailbox.take().unwrap().bytes(), b"+OK\r\n");
+        }
+        assert_eq!(one.take().unwrap().bytes(), b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n");
+        assert_eq!(
+            other.take().unwrap().bytes(),
+            b"*4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$1\r\nx\r\n"
+        );
         hub.unsubscribe(false, b"news", 1);
         assert_eq!((hub.publish(b"news", b"y").0, hub.publish(b"other", b"y").0), (1, 0));
         assert!(!hub.wants_changes());
-        hub.subscribe(true, b"__keyevent@*", 2, &other, b"ok".to_vec());
+        hub.subscribe(true, b"__keyevent@*", 2, &other, ok());
         assert!(hub.wants_changes());
     }
 
     #[test]
     fn a_subscriber_that_does_not_read_is_disconnected() {
         let (hub, one) = (Hub::default(), mailbox());
-        hub.subscribe(false, b"c", 1, &one, b"ok".to_vec());
+        hub.subscribe(false, b"c", 1, &one, ok());
         let lost: u64 = (0..20).map(|_| hub.publish(b"c", &vec![0; 1 << 20]).1).sum();
         assert_eq!(lost, 1);
         assert!(locked(&one.state).bytes < MOST_WAITING_BYTES + (2 << 20));
         while one.take().is_some() {}
-        assert!(!one.reply(b"x".to_vec()));
+        assert!(!one.reply(ok()));
     }
 }

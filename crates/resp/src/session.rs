@@ -16,7 +16,8 @@ use crate::fault::Fault;
 use crate::figures::Figures;
 use crate::host::Permission;
 use crate::pubsub::Mailbox;
-use crate::shared::{Charge, Shared};
+use crate::room::Share;
+use crate::shared::Shared;
 use crate::space::{Source, Space};
 use crate::wire::numbers::parse_f64;
 use crate::wire::reply::{Out, Protocol};
@@ -72,7 +73,8 @@ pub struct Session {
     stream: Arc<TcpStream>,
     id: u64,
     parser: Parser,
-    charge: Charge,
+    /// The part of the memory for commands that are being received.
+    receiving: Share,
     out: Out,
     token: Option<Vec<u8>>,
     /// What the client may do; it is asked again for each group of commands.
@@ -94,12 +96,12 @@ impl Session {
     /// Creates the session of an accepted connection.
     pub fn new(shared: Arc<Shared>, stream: Arc<TcpStream>, id: u64) -> Self {
         Session {
-            charge: Charge::new(&shared),
+            receiving: Share::new(&shared.receiving),
+            out: Out::within(&shared.around.replying, Protocol::default()),
             shared,
             stream,
             id,
             parser: Parser::default(),
-            out: Out::default(),
             token: None,
             permission: None,
             name: Vec::new(),
@@ -160,7 +162,7 @@ impl Session {
             };
             let next = self.parser.next(limits)?;
             let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
-            if !self.charge.set(self.parser.held_bytes() + self.pending_bytes + queued) {
+            if !self.receiving.set(self.parser.held_bytes() + self.pending_bytes + queued) {
                 return Err(Fault::fixed(
                     "ERR the server is receiving too many long commands; try again later",
                 ));
@@ -294,7 +296,7 @@ impl Session {
             let job = Job::new(self.database, self.out.protocol, work);
             match self.shared.committer.run(&job, &self.shared.around) {
                 Ok(outcome) => {
-                    self.out.raw(&outcome.replies);
+                    self.out.append(outcome.replies);
                     from += outcome.ran;
                 }
                 Err(reply) => {
@@ -370,7 +372,7 @@ impl Session {
         match self.shared.committer.run(&job, &self.shared.around) {
             Ok(outcome) => {
                 self.database = outcome.database;
-                self.out.raw(&outcome.replies);
+                self.out.append(outcome.replies);
             }
             Err(reply) => self.out.error(&reply),
         }
@@ -400,12 +402,12 @@ impl Session {
                 Ok(outcome) => {
                     let is_late = until.is_some_and(|until| Instant::now() >= until);
                     // A key that got another type while the client waits is as good as none.
-                    let is_other = is_waiting.is_some() && outcome.replies.starts_with(b"-WRONGTYPE");
+                    let is_other = is_waiting.is_some() && outcome.replies.bytes().starts_with(b"-WRONGTYPE");
                     if !(outcome.would_block || is_other) || is_late {
                         if is_other {
                             return self.out.null_array();
                         }
-                        return self.out.raw(&outcome.replies);
+                        return self.out.append(outcome.replies);
                     }
                 }
             }

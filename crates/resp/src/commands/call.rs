@@ -5,13 +5,12 @@ use crate::fault::{Done, Fault};
 use crate::figures::Figures;
 use crate::layout::{Header, Kind};
 use crate::pubsub::Hub;
+use crate::room::Room;
 use crate::space::{Parts, Space};
 use crate::wire::numbers::{parse_f64, parse_i64};
 use crate::wire::reply::Out;
 use crate::wire::request::Command;
-
-/// The longest reply in bytes. A command that would exceed it fails.
-const MOST_REPLY_BYTES: usize = 256 << 20;
+use std::sync::Arc;
 
 /// The memory in bytes of elements that a command holds at a time.
 const MOST_HELD_BYTES: usize = 512 << 20;
@@ -29,6 +28,8 @@ pub struct Around {
     pub figures: Figures,
     /// The longest command in bytes, and so the longest string.
     pub most_bytes: usize,
+    /// The memory of long replies.
+    pub replying: Arc<Room>,
 }
 
 /// A call of a command.
@@ -75,9 +76,9 @@ impl<'c> Call<'c, '_> {
         self.from(1).take(self.len() - 2)
     }
 
-    /// Fails if the reply has become too long.
-    pub fn check_reply(&self) -> Done {
-        if self.out.len() > MOST_REPLY_BYTES { Err(Fault::TOO_LONG_REPLY) } else { Ok(()) }
+    /// Fails if the reply has become too long, or those of all clients together have.
+    pub fn check_reply(&mut self) -> Done {
+        self.out.check()
     }
 
     /// Fails if a string of `len` bytes would be too long.
@@ -163,7 +164,7 @@ pub fn reply_elements(
     call.space.each_element(header, span, |part, value| {
         show(out, part, value);
         found += 1;
-        if out.len() > MOST_REPLY_BYTES { Err(Fault::TOO_LONG_REPLY) } else { Ok(true) }
+        out.check().map(|()| true)
     })?;
     if found == count {
         return Ok(());

@@ -38,7 +38,7 @@ impl Session {
         let (own, stream) = (Arc::clone(&mailbox), Arc::clone(&self.stream));
         let write = move || {
             while let Some(piece) = own.take() {
-                if (&*stream).write_all(&piece).is_err() {
+                if (&*stream).write_all(piece.bytes()).is_err() {
                     own.close();
                     let _ = stream.shutdown(Shutdown::Both);
                     return;
@@ -72,13 +72,13 @@ impl Session {
         Ok(())
     }
 
-    fn confirmation(&self, kind: &str, name: Option<&[u8]>) -> Vec<u8> {
+    fn confirmation(&self, kind: &str, name: Option<&[u8]>) -> Out {
         let mut out = Out::new(self.out.protocol);
         out.push(3);
         out.bulk(kind.as_bytes());
         out.bulk_or_null(name);
         out.count(self.channels.len() + self.patterns.len());
-        out.take()
+        out
     }
 
     fn unsubscribe(&mut self, command: &Command, is_pattern: bool) -> Done {
@@ -90,14 +90,14 @@ impl Session {
         }
         if asked.is_empty() {
             let confirmation = self.confirmation(kind, None);
-            self.out.raw(&confirmation);
+            self.out.append(confirmation);
         }
         for name in asked {
             let names = if is_pattern { &mut self.patterns } else { &mut self.channels };
             names.remove(&name);
             self.shared.around.hub.unsubscribe(is_pattern, &name, self.id);
             let confirmation = self.confirmation(kind, Some(&name));
-            self.out.raw(&confirmation);
+            self.out.append(confirmation);
         }
         Ok(())
     }

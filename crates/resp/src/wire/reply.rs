@@ -1,6 +1,12 @@
 //! Replies, in version 2 or 3 of the protocol.
 
 use super::numbers::show_f64;
+use crate::fault::{Done, Fault};
+use crate::room::{Room, Share};
+use std::sync::Arc;
+
+/// The longest reply in bytes. A command that would exceed it fails.
+const MOST_BYTES: usize = 256 << 20;
 
 /// The version of the protocol that a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,14 +22,30 @@ pub enum Protocol {
 #[derive(Debug, Default)]
 pub struct Out {
     bytes: Vec<u8>,
+    /// The part of the memory for long replies; `None` if all replies are short.
+    share: Option<Share>,
     /// The version of the replies that are added.
     pub protocol: Protocol,
 }
 
 impl Out {
-    /// Creates an empty buffer.
+    /// Creates an empty buffer for short replies.
     pub fn new(protocol: Protocol) -> Self {
-        Out { bytes: Vec::new(), protocol }
+        Out { bytes: Vec::new(), share: None, protocol }
+    }
+
+    /// Creates an empty buffer for replies of any length, which take memory of `room`.
+    pub fn within(room: &Arc<Room>, protocol: Protocol) -> Self {
+        Out { bytes: Vec::new(), share: Some(Share::new(room)), protocol }
+    }
+
+    /// Fails if the replies have become too long, or those of all clients together have.
+    pub fn check(&mut self) -> Done {
+        if self.bytes.len() > MOST_BYTES {
+            return Err(Fault::TOO_LONG_REPLY);
+        }
+        let fits = self.share.as_mut().is_none_or(|share| share.set(self.bytes.len()));
+        if fits { Ok(()) } else { Err(Fault::TOO_MANY_REPLIES) }
     }
 
     /// Returns the number of bytes.
@@ -39,22 +61,42 @@ impl Out {
     /// Removes what was added after the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);
+        self.shrink_share();
+    }
+
+    /// Gives memory back that is no longer needed.
+    fn shrink_share(&mut self) {
+        if let Some(share) = &mut self.share {
+            share.shrink(self.bytes.len());
+        }
     }
 
     /// Removes everything, and frees memory that a long reply has left.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(64 << 10);
+        self.shrink_share();
     }
 
-    /// Adds replies that are bytes already.
-    pub fn raw(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+    /// Adds other replies, with the memory that they have.
+    pub fn append(&mut self, other: Out) {
+        if self.bytes.is_empty() {
+            self.bytes = other.bytes;
+        } else {
+            self.bytes.extend_from_slice(&other.bytes);
+        }
+        match (&mut self.share, other.share) {
+            (Some(own), Some(other)) => own.join(other),
+            (own @ None, other) => *own = other,
+            (Some(_), None) => {}
+        }
     }
 
-    /// Returns the bytes, and is empty afterwards.
-    pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.bytes)
+    /// Returns the replies with the memory that they have, and is empty afterwards.
+    pub fn take(&mut self) -> Out {
+        let share = self.share.as_ref().map(Share::empty);
+        let empty = Out { bytes: Vec::new(), share, protocol: self.protocol };
+        std::mem::replace(self, empty)
     }
 
     fn head(&mut self, kind: u8, number: i64) {

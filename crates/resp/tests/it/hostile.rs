@@ -93,6 +93,35 @@ fn long_commands_of_many_clients_share_a_bound() {
 }
 
 #[test]
+fn long_replies_of_many_clients_share_a_bound() {
+    const LONG: usize = 3 << 20;
+    let served = Served::with(Options { replying_bytes: 2 * LONG + (1 << 20), ..Options::default() });
+    let mut clients: Vec<Client> = (0..6).map(|_| served.client()).collect();
+    assert_eq!(clients[0].ask_words(&[b"SET", b"long", &vec![b'x'; LONG]]), "OK");
+    // More than the system holds for a connection, so that its thread waits with a reply in its hands.
+    for client in &mut clients {
+        (0..10).for_each(|_| client.send(&[b"GET", b"long"]));
+    }
+    thread::sleep(Duration::from_millis(500));
+    // A short one always fits.
+    assert_eq!(served.client().ask("INCR n"), "1");
+    let (mut whole, mut refused) = (0, 0);
+    for client in &mut clients {
+        for _ in 0..10 {
+            match client.reply() {
+                reply if reply.contains("too many long replies") => refused += 1,
+                reply => whole += usize::from(reply.len() == LONG + 2),
+            }
+        }
+    }
+    assert_eq!(whole + refused, 60, "each command has its reply");
+    assert!(whole >= 20 && refused >= 10, "{whole} were sent, {refused} refused");
+    for mut client in clients {
+        assert_eq!(client.ask("GET long").len(), LONG + 2, "the memory is free again");
+    }
+}
+
+#[test]
 fn connections_beyond_the_limit_are_refused() {
     let served = Served::with(Options { connections: 3, ..Options::default() });
     let mut clients: Vec<Client> = (0..3).map(|_| served.client()).collect();
