@@ -1,5 +1,6 @@
 //! `export`: writes a table as CSV, NDJSON or a directory tree, from one snapshot. An `import` of the result creates
-//! the same table, for any bytes; a tree supports only keys that are paths.
+//! the same table, for any bytes; a tree supports only keys that are paths. In a table with a TTL by key, each record of
+//! CSV and NDJSON says how long it still lives.
 
 #[cfg(feature = "arrow")]
 use crate::columnar;
@@ -10,7 +11,7 @@ use crate::output::{self, Cell, Format, Rows};
 use crate::remote::Remote;
 use crate::{export_typed, text, tree, values};
 use clap::Args;
-use pando::{Cursor, Span};
+use pando::{Cursor, Expiry, Snapshot, Span, Table};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -65,22 +66,21 @@ pub fn run(args: &ExportArgs) -> Outcome {
         return export_typed::from_snapshot(&snapshot, args, format);
     }
     let table = open::table(&snapshot, &args.table)?;
-    let mut cursor = snapshot.cursor(&table, Span::all())?;
     let to_stdout = args.target == Path::new("-");
     let rows = match format {
         RecordFormat::Tree if to_stdout => {
             return Err(no_tree_on_stdout());
         }
-        RecordFormat::Tree => return write_tree(&mut cursor, &args.target),
+        RecordFormat::Tree => return write_tree(&mut snapshot.cursor(&table, Span::all())?, &args.target),
         RecordFormat::Csv => Format::Csv,
         _ => Format::Ndjson,
     };
     if to_stdout {
-        return write_rows(&mut cursor, output::stdout(), rows, Failure::stdout);
+        return write_rows(&snapshot, &table, output::stdout(), rows, Failure::stdout);
     }
     let refused = |cause| Failure::system(format_args!("write {}", args.target.display()), cause);
     let file = File::create_new(&args.target).map_err(refused)?;
-    write_rows(&mut cursor, BufWriter::new(file), rows, refused)
+    write_rows(&snapshot, &table, BufWriter::new(file), rows, refused)
 }
 
 /// Exports from a server, which reads one snapshot.
@@ -98,6 +98,8 @@ fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outc
         RecordFormat::Parquet | RecordFormat::Arrow => return Err(no_columns_of_servers()),
     };
     // The server is asked before anything is created, so that a misspelt table creates no file.
+    let about = remote.ask_json("GET", &Remote::table(&args.table))?;
+    let by_key = about.get("ttl_by_key").and_then(serde_json::Value::as_bool).unwrap_or_default();
     let answer = remote.ask("GET", &format!("{}/entries", Remote::table(&args.table)), None)?;
     let Some(rows) = rows else {
         new_root(&args.target)?;
@@ -113,9 +115,10 @@ fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outc
     } else {
         Box::new(BufWriter::new(File::create_new(&args.target).map_err(&refused)?))
     };
-    let mut rows = Rows::new(out, rows, &["key", "value"]).map_err(&refused)?;
-    Remote::each_of(answer, |key, value| {
-        rows.row(&[Cell::Bytes(key), Cell::Bytes(value)]).map_err(&refused)
+    let mut rows = Rows::new(out, rows, columns(by_key)).map_err(&refused)?;
+    Remote::each_with_ttl(answer, |key, value, ttl_ms| {
+        rows.row(&[Cell::Bytes(key), Cell::Bytes(value), ttl(ttl_ms)][..columns(by_key).len()])
+            .map_err(&refused)
     })?;
     rows.finish().map(drop).map_err(&refused)
 }
@@ -132,15 +135,33 @@ fn no_tree_on_stdout() -> Failure {
     Failure::Usage("--format tree writes to a directory: name a directory as TARGET".to_owned())
 }
 
+/// Returns the columns of the records of a table.
+fn columns(by_key: bool) -> &'static [&'static str] {
+    if by_key { &["key", "value", "ttl_ms"] } else { &["key", "value"] }
+}
+
+/// Returns the cell that says how many milliseconds an entry still lives; `None`: until it is deleted.
+fn ttl(ms: Option<u64>) -> Cell<'static> {
+    ms.map_or(Cell::Null, Cell::Number)
+}
+
 fn write_rows(
-    cursor: &mut Cursor<'_>,
+    snapshot: &Snapshot,
+    table: &Table,
     out: impl Write,
     format: Format,
     refused: impl Fn(std::io::Error) -> Failure,
 ) -> Outcome {
-    let mut rows = Rows::new(out, format, &["key", "value"]).map_err(&refused)?;
+    let columns = columns(table.has_ttl_by_key());
+    let mut rows = Rows::new(out, format, columns).map_err(&refused)?;
+    let mut cursor = snapshot.cursor(table, Span::all())?;
     while let Some((key, value)) = cursor.next()? {
-        rows.row(&[Cell::Bytes(key), Cell::Bytes(value)]).map_err(&refused)?;
+        let ttl_ms = match table.has_ttl_by_key().then(|| snapshot.expiry(table, key)).transpose()?.flatten()
+        {
+            Some(Expiry::In(ttl)) => Some(ttl.as_millis() as u64),
+            Some(Expiry::Never) | None => None,
+        };
+        rows.row(&[Cell::Bytes(key), Cell::Bytes(value), ttl(ttl_ms)][..columns.len()]).map_err(&refused)?;
     }
     rows.finish().map(drop).map_err(&refused)
 }

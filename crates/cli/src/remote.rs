@@ -229,6 +229,14 @@ impl Remote {
 
     /// Runs `each` on every record of a response.
     pub fn each_of(response: Response<Body>, mut each: impl FnMut(&[u8], &[u8]) -> Outcome) -> Outcome {
+        Self::each_with_ttl(response, |key, value, _| each(key, value))
+    }
+
+    /// Runs `each` on every record of a response, with how many milliseconds it still lives; `None`: until it is deleted.
+    pub fn each_with_ttl(
+        response: Response<Body>,
+        mut each: impl FnMut(&[u8], &[u8], Option<u64>) -> Outcome,
+    ) -> Outcome {
         let broken = |error| Failure::system("read the server's response", error);
         for line in BufReader::new(response.into_body().into_reader()).lines() {
             let line = line.map_err(broken)?;
@@ -237,7 +245,8 @@ impl Remote {
             if record.contains_key("cursor") {
                 break;
             }
-            each(&bytes_of(&record, "key")?, &bytes_of(&record, "value")?)?;
+            let ttl_ms = record.get("ttl_ms").and_then(Value::as_u64);
+            each(&bytes_of(&record, "key")?, &bytes_of(&record, "value")?, ttl_ms)?;
         }
         Ok(())
     }

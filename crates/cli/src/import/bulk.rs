@@ -1,6 +1,6 @@
 //! `import --bulk`: imports the whole input as one load ([`pando::Database::bulk_load`]).
 
-use super::items::{Item, Items, Loaded};
+use super::items::{Item, Items, Loaded, Record};
 use crate::failure::{Failure, Outcome};
 use indicatif::ProgressBar;
 use pando::{Database, Error, Table};
@@ -8,14 +8,17 @@ use pando::{Database, Error, Table};
 /// The number of records between updates of the progress bar.
 const PROGRESS_RECORDS: u64 = 4096;
 
+const NO_TTL: &str = "--bulk loads no records with `ttl_ms`; leave out --bulk";
+
 /// Loads all of `items`, or nothing.
 pub(super) fn load(db: &Database, table: &Table, items: Items, bar: &ProgressBar) -> Outcome<Loaded> {
     let mut loaded = Loaded { commits: 1, ..Loaded::default() };
     // The load accepts only the library's errors. It ends at the first one, and ours is reported instead.
     let mut failure: Option<Failure> = None;
     let records = items.map(|item| {
-        let record = item.map(|item| match item {
-            Item::Record(key, value) => (key, value),
+        let record = item.and_then(|item| match item {
+            Item::Record(Record { ttl: Some(_), .. }) => Err(Failure::Usage(NO_TTL.to_owned())),
+            Item::Record(Record { key, value, ttl: None }) => Ok((key, value)),
             Item::File(_) => unreachable!("a tree is not loaded in bulk"),
         });
         record

@@ -1,14 +1,19 @@
 //! Reads CSV rows as records.
 //!
 //! The key is the named column, or the first. The value is the named column. Without a name it is the second of two
-//! columns, or else the whole row as a JSON object, in the order of the columns.
+//! columns, or else the whole row as a JSON object, in the order of the columns. With exactly the columns `key`, `value`
+//! and `ttl_ms`, as `export` writes them, the third is how many milliseconds the entry lives, or empty.
 
-use super::items::Item;
+use super::items::{Item, Record};
 use crate::failure::{Failure, Outcome};
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use rows::{Quotes, Refused, Text, other_delimiter};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::io::Read;
+use std::time::Duration;
+
+/// The columns that `export` writes for a table with a TTL by key.
+const EXPORTED: [&str; 3] = ["key", "value", "ttl_ms"];
 
 /// The records of one CSV input.
 pub struct Records {
@@ -17,6 +22,8 @@ pub struct Records {
     key: usize,
     /// The column of the value; `None`: the whole row.
     value: Option<usize>,
+    /// The column of the TTL.
+    ttl: Option<usize>,
     row: ByteRecord,
 }
 
@@ -39,10 +46,21 @@ impl Records {
                 || Failure::Usage(format!("there is no column {name:?} among {}", columns.join(", ")));
             columns.iter().position(|column| column == name).ok_or_else(among)
         };
+        let is_exported = key.is_none() && value.is_none() && columns == EXPORTED;
+        if is_exported {
+            return Ok(Records {
+                reader,
+                columns,
+                key: 0,
+                value: Some(1),
+                ttl: Some(2),
+                row: ByteRecord::new(),
+            });
+        }
         let key = key.map_or(Ok(0), find)?;
         let other = (columns.len() == 2).then_some(1 - key.min(1));
         let value = value.map(find).transpose()?.or(other);
-        Ok(Records { reader, columns, key, value, row: ByteRecord::new() })
+        Ok(Records { reader, columns, key, value, ttl: None, row: ByteRecord::new() })
     }
 
     fn item(&self) -> Outcome<Item> {
@@ -53,7 +71,13 @@ impl Records {
                 serde_json::to_vec(&row).map_err(|error| Failure::Failed(self.place(&error)))?
             }
         };
-        Ok(Item::Record(self.row[self.key].to_vec(), value))
+        let ttl = self.ttl.map(|column| &self.row[column]).filter(|field| !field.is_empty());
+        let ttl = ttl.map(|field| {
+            let ms = str::from_utf8(field).ok().and_then(|digits| digits.parse().ok());
+            let wrong = "`ttl_ms` is not a whole number of milliseconds, or empty";
+            ms.map(Duration::from_millis).ok_or_else(|| Failure::Failed(self.place(&wrong)))
+        });
+        Ok(Item::Record(Record { key: self.row[self.key].to_vec(), value, ttl: ttl.transpose()? }))
     }
 
     fn place(&self, message: &impl std::fmt::Display) -> String {

@@ -41,9 +41,30 @@ impl RecordFormat {
 
 /// A record to put.
 pub enum Item {
-    Record(Vec<u8>, Vec<u8>),
+    Record(Record),
     /// A file, which the writer reads, so that several are read at once.
     File(tree::Entry),
+}
+
+/// A record in memory.
+#[derive(Debug)]
+pub struct Record {
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+    /// How long the entry lives; `None`: until it is deleted, or as long as its table says.
+    pub ttl: Option<Duration>,
+}
+
+impl Record {
+    /// Creates a record without a TTL.
+    pub fn new(key: Vec<u8>, value: Vec<u8>) -> Self {
+        Record { key, value, ttl: None }
+    }
+
+    /// Returns the number of bytes of key and value.
+    pub fn bytes(&self) -> u64 {
+        (self.key.len() + self.value.len()) as u64
+    }
 }
 
 /// The records of an input, one after the other.

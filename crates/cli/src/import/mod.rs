@@ -23,7 +23,7 @@ use crate::{text, tree};
 use clap::{Args, value_parser};
 use indicatif::ProgressBar;
 pub use items::RecordFormat;
-use items::{Item, Items, Loaded, open_input, progress};
+use items::{Item, Items, Loaded, Record, open_input, progress};
 use pando::{Database, Table};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -170,7 +170,7 @@ impl ImportArgs {
         if matches!(format, RecordFormat::Parquet | RecordFormat::Arrow) {
             let records = columnar::records(columnar::open(&self.source, format)?, key, value)?;
             return Ok(Box::new(
-                records.map(|record| Ok(record.map(|(key, value)| Item::Record(key, value))?)),
+                records.map(|record| Ok(record.map(|(key, value)| Item::Record(Record::new(key, value)))?)),
             ));
         }
         let input = open_input(&self.source)?;
@@ -244,7 +244,7 @@ impl Loader<'_> {
                 return Ok(());
             }
             batch_bytes += match &item {
-                Item::Record(key, value) => (key.len() + value.len()) as u64,
+                Item::Record(record) => record.bytes(),
                 Item::File(entry) => entry.bytes,
             };
             batch.push(item);
@@ -292,16 +292,22 @@ impl Loader<'_> {
 /// Puts a batch in one transaction, and counts what is committed.
 fn put(db: &Database, table: &Table, batch: Vec<Item>, loaded: &mut Loaded) -> Outcome {
     let read = batch.into_iter().map(|item| match item {
-        Item::Record(key, value) => Ok((key, Content::Bytes(value))),
+        Item::Record(Record { key, value, ttl }) => Ok((key, Content::Bytes(value, ttl))),
         Item::File(entry) if entry.bytes > SHORT_BYTES => Ok((entry.key, Content::File(entry.path))),
-        Item::File(entry) => Ok((entry.key, Content::Bytes(tree::read(&entry.path)?))),
+        Item::File(entry) => Ok((entry.key, Content::Bytes(tree::read(&entry.path)?, None))),
     });
     let records = read.collect::<Outcome<Vec<_>>>()?;
     let bytes = db.write(|tx| {
         let mut bytes = 0;
         for (key, content) in &records {
             let put = match content {
-                Content::Bytes(value) => tx.put(table, key, value).map(|()| value.len() as u64),
+                Content::Bytes(value, ttl) => {
+                    let put = match ttl {
+                        Some(ttl) => tx.put_with_ttl(table, key, value, *ttl),
+                        None => tx.put(table, key, value),
+                    };
+                    put.map(|()| value.len() as u64)
+                }
                 Content::File(path) => open_file(path).and_then(|file| tx.put_reader(table, key, file)),
             };
             let put = put.map_err(|error| error.within(format_args!("key {}", text::name(key))))?;
@@ -317,7 +323,8 @@ fn put(db: &Database, table: &Table, batch: Vec<Item>, loaded: &mut Loaded) -> O
 
 /// The value of a record.
 enum Content {
-    Bytes(Vec<u8>),
+    /// It is in memory, with its TTL.
+    Bytes(Vec<u8>, Option<Duration>),
     /// A file that is too long for memory. It is read from its beginning each time that the transaction runs.
     File(PathBuf),
 }

@@ -1,16 +1,18 @@
 //! Reads NDJSON lines as records.
 //!
 //! Without options a line is `{"key": "...", "value": ...}`, with `key_hex` and `value_hex` for bytes that are not
-//! UTF-8, as `export` writes it. A value that is not a string is kept as its JSON text. With `--key FIELD` a line is
-//! any object: that field is the key, and the value is the whole line or the field that `--value` names.
+//! UTF-8, as `export` writes it. A value that is not a string is kept as its JSON text. `ttl_ms` is how many
+//! milliseconds the entry lives, or null. With `--key FIELD` a line is any object: that field is the key, and the value
+//! is the whole line or the field that `--value` names.
 
-use super::items::Item;
+use super::items::{Item, Record};
 use crate::failure::{Failure, Outcome};
 use crate::text;
 use rows::{Refused, Text, json_problem};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
+use std::time::Duration;
 
 type Fields = BTreeMap<String, Box<RawValue>>;
 
@@ -38,9 +40,14 @@ impl Records {
         let line = self.line.trim_ascii();
         let mut fields: Fields = serde_json::from_slice(line).map_err(|error| json_problem(&error))?;
         let Some(key) = &self.key else {
-            let item = Item::Record(either(&mut fields, "key")?, either(&mut fields, "value")?);
+            let (key, value) = (either(&mut fields, "key")?, either(&mut fields, "value")?);
+            let ttl = fields.remove("ttl_ms").map(|ms| serde_json::from_str::<Option<u64>>(ms.get()));
+            let ttl =
+                ttl.transpose().map_err(|_| "`ttl_ms` is not a whole number of milliseconds, or null")?;
             return match fields.keys().next() {
-                None => Ok(item),
+                None => {
+                    Ok(Item::Record(Record { key, value, ttl: ttl.flatten().map(Duration::from_millis) }))
+                }
                 Some(name) => Err(format!(
                     "field {name:?} is not part of a record; name the field of the key with --key"
                 )),
@@ -53,7 +60,7 @@ impl Records {
             Some(name) => content(&field(name)?)?,
             None => line.to_vec(),
         };
-        Ok(Item::Record(key, value))
+        Ok(Item::Record(Record::new(key, value)))
     }
 }
 

@@ -4,7 +4,7 @@
 //! A long value is sent separately in pieces, as a transaction of its own. The records before it are sent first, so
 //! that the last of several records with the same key stays here too.
 
-use super::items::{Item, Items, Loaded};
+use super::items::{Item, Items, Loaded, Record};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Cell, Format, Rows};
 use crate::remote::Remote;
@@ -29,29 +29,30 @@ impl ServerTable<'_> {
     pub fn write(&self, batch: Vec<Item>, loaded: &mut Loaded) -> Outcome {
         let (mut lines, mut waiting) = (Vec::new(), Loaded::default());
         for item in batch {
-            let (key, bytes, long): (_, _, Option<Box<dyn Read>>) = match item {
+            let (key, bytes, ttl, long): (_, _, _, Option<Box<dyn Read>>) = match item {
                 Item::File(entry) if entry.bytes > LONG_BYTES => {
                     let refused =
                         |cause| Failure::system(format_args!("open {}", entry.path.display()), cause);
-                    (entry.key, entry.bytes, Some(Box::new(File::open(&entry.path).map_err(refused)?)))
+                    (entry.key, entry.bytes, None, Some(Box::new(File::open(&entry.path).map_err(refused)?)))
                 }
-                Item::Record(key, value) if value.len() as u64 > LONG_BYTES => {
-                    (key, value.len() as u64, Some(Box::new(std::io::Cursor::new(value))))
+                Item::Record(Record { key, value, ttl }) if value.len() as u64 > LONG_BYTES => {
+                    (key, value.len() as u64, ttl, Some(Box::new(std::io::Cursor::new(value))))
                 }
                 Item::File(entry) => {
-                    let value = tree::read(&entry.path)?;
-                    add_line(&entry.key, &value, &mut lines)?;
-                    (entry.key, value.len() as u64, None)
+                    let record = Record::new(entry.key, tree::read(&entry.path)?);
+                    add_line(&record, &mut lines)?;
+                    (record.key, record.value.len() as u64, None, None)
                 }
-                Item::Record(key, value) => {
-                    add_line(&key, &value, &mut lines)?;
-                    (key, value.len() as u64, None)
+                Item::Record(record) => {
+                    add_line(&record, &mut lines)?;
+                    (record.key, record.value.len() as u64, record.ttl, None)
                 }
             };
             let record_bytes = key.len() as u64 + bytes;
             if let Some(mut long) = long {
                 self.send(&mut lines, &mut waiting, loaded)?;
-                let path = format!("{}?durability={}", Remote::entry(self.name, &key), self.durability);
+                let ttl = ttl.map_or(String::new(), |ttl| format!("&ttl_ms={}", ttl.as_millis()));
+                let path = format!("{}?durability={}{ttl}", Remote::entry(self.name, &key), self.durability);
                 let within = |failure| match failure {
                     Failure::Engine(error) => {
                         Failure::Engine(error.within(format_args!("key {}", text::name(&key))))
@@ -112,9 +113,9 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn next_line(&mut self, item: Item) -> Outcome {
-        let Item::Record(key, value) = item else { unreachable!("a tree is not loaded in bulk") };
-        if value.len() as u64 > LONG_BYTES {
-            let key = text::name(&key);
+        let Item::Record(record) = item else { unreachable!("a tree is not loaded in bulk") };
+        if record.value.len() as u64 > LONG_BYTES {
+            let key = text::name(&record.key);
             let message = format!(
                 "key {key}: a value of more than 512 KiB needs a request of its own: leave out --bulk"
             );
@@ -122,9 +123,9 @@ impl Lines<'_> {
         }
         self.line.clear();
         self.sent = 0;
-        add_line(&key, &value, &mut self.line)?;
+        add_line(&record, &mut self.line)?;
         self.loaded.records += 1;
-        self.loaded.bytes += (key.len() + value.len()) as u64;
+        self.loaded.bytes += record.bytes();
         self.bar.set_position(self.loaded.records);
         Ok(())
     }
@@ -145,8 +146,12 @@ impl Read for Lines<'_> {
     }
 }
 
-fn add_line(key: &[u8], value: &[u8], lines: &mut Vec<u8>) -> Outcome {
-    let rows = Rows::new(lines, Format::Ndjson, &["key", "value"]);
-    rows.and_then(|mut rows| rows.row(&[Cell::Bytes(key), Cell::Bytes(value)]))
-        .map_err(|cause| Failure::system("encode a record", cause))
+fn add_line(record: &Record, lines: &mut Vec<u8>) -> Outcome {
+    let cells = [Cell::Bytes(&record.key), Cell::Bytes(&record.value)];
+    let written = match record.ttl {
+        Some(ttl) => Rows::new(lines, Format::Ndjson, &["key", "value", "ttl_ms"])
+            .and_then(|mut rows| rows.row(&[cells[0], cells[1], Cell::Number(ttl.as_millis() as u64)])),
+        None => Rows::new(lines, Format::Ndjson, &["key", "value"]).and_then(|mut rows| rows.row(&cells)),
+    };
+    written.map_err(|cause| Failure::system("encode a record", cause))
 }

@@ -113,3 +113,54 @@ fn each_entry_of_a_table_can_have_a_ttl_of_its_own() {
         server.ask("GET", "/v1/databases/default/changes?table=sessions&wait=0", b"").text().to_owned();
     assert!(changes.contains("\"ttl_by_key\":true") && changes.contains("\"expires_ms\":"), "{changes}");
 }
+
+#[test]
+fn exports_keep_the_ttl_of_each_entry() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("default");
+    let path = home.to_str().unwrap();
+    text(pando(["put", path, "cache", "hour", "v", "--expires-in", "1h"]));
+    text(pando(["put", path, "cache", "ever", "v"]));
+    let long = dir.path().join("long");
+    std::fs::write(&long, vec![b'x'; 2 << 20]).unwrap();
+    text(pando(["put", path, "cache", "long", "--file", long.to_str().unwrap(), "--expires-in", "2h"]));
+
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let server = Server::start(&dir.path().join("elsewhere"));
+    let remote = format!("http://{}/copy", server.address);
+    for name in ["cache.ndjson", "cache.csv"] {
+        text(pando(["export", path, "cache", &file(name)]));
+        // Into a directory and from it to a server, and back.
+        let copy = file(&format!("of-{name}.pando"));
+        text(pando(["import", &copy, "cache", &file(name), "--ttl", "by-key"]));
+        let again = format!("again-{name}");
+        text(pando(["export", &copy, "cache", &file(&again)]));
+        text(pando(["import", &remote, "cache", &file(&again), "--ttl", "by-key"]));
+        let from_server = format!("server-{name}");
+        text(pando(["export", &remote, "cache", &file(&from_server)]));
+        let last = file(&format!("last-{name}.pando"));
+        text(pando(["import", &last, "cache", &file(&from_server), "--ttl", "by-key"]));
+        for copy in [copy, last] {
+            let db = pando::Database::builder().read_only(true).open(&copy).unwrap();
+            let (snapshot, table) = (db.snapshot().unwrap(), db.table("cache").unwrap().unwrap());
+            let hours = |key: &str| match snapshot.expiry(&table, key).unwrap().expect("it is there") {
+                pando::Expiry::Never => None,
+                pando::Expiry::In(ttl) => Some(ttl.as_secs_f64() / 3600.0),
+            };
+            assert_eq!(hours("ever"), None, "{copy}");
+            assert!(hours("hour").is_some_and(|hours| (0.9..1.0).contains(&hours)), "{copy}");
+            assert!(hours("long").is_some_and(|hours| (1.9..2.0).contains(&hours)), "{copy}");
+            assert_eq!(snapshot.get(&table, "long").unwrap().unwrap().len(), 2 << 20, "{copy}");
+        }
+    }
+
+    let plain = file("plain.pando");
+    let refused = failure(pando(["import", &plain, "cache", &file("cache.ndjson")]), 2);
+    assert!(refused.contains("create it with a TTL by key"), "{refused}");
+    let bulk = ["import", &plain, "bulk", &file("cache.ndjson"), "--bulk", "--ttl", "by-key"];
+    assert!(failure(pando(bulk), 2).contains("leave out --bulk"));
+    std::fs::write(file("wrong.ndjson"), "{\"key\":\"k\",\"value\":\"v\",\"ttl_ms\":\"soon\"}\n").unwrap();
+    assert!(failure(pando(["import", &plain, "t", &file("wrong.ndjson")]), 1).contains("line 1: `ttl_ms`"));
+    std::fs::write(file("wrong.csv"), "key,value,ttl_ms\nk,v,soon\n").unwrap();
+    assert!(failure(pando(["import", &plain, "t", &file("wrong.csv")]), 1).contains("`ttl_ms`"));
+}

@@ -3,7 +3,7 @@
 //! * GET with `key` (several): those records, in that order.
 //! * GET with `start`, `end`, `prefix`, `reverse`, `limit`, `cursor`, `keys_only`: a range, or the whole table. With a
 //!   limit the last line is a cursor if there are more records. With `value_bytes` longer values are cut.
-//! * POST: one line of NDJSON for each record, all in one transaction.
+//! * POST: one line of NDJSON for each record, all in one transaction. With `ttl_ms` a record expires.
 //! * DELETE with `start`, `end` or `prefix`: deletes the range without reading it.
 
 use crate::access::tokens::Scope;
@@ -20,11 +20,11 @@ use crate::operations::upload::import_lines;
 use crate::send::records::{Batch, Batches, Nothing, Part, Records, RecordsBody, Which};
 use crate::watch::observe::Kind;
 use crate::wire::digits::from_hex;
-use crate::wire::form::{Form, LONGEST_CUT_BYTES, bytes_of};
+use crate::wire::form::{Form, LONGEST_CUT_BYTES, bytes_of, ttl_of};
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{NDJSON, done, typed};
 use crate::wire::target::{decode, names, raw_parameter, raw_parameters};
-use pando::{Cursor, Span, Table, Transaction};
+use pando::{Expiry, Span, Table, Transaction};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -159,8 +159,8 @@ async fn get(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
             let table = table_in(tx, &name)?;
             let parts = match which {
                 Which::Keys(keys) => keys_in_transaction(open, tx, &table, keys, form)?,
-                Which::Forwards(span) => in_transaction(open, tx.cursor(&table, span)?, false, form, limit)?,
-                Which::Backwards(span) => in_transaction(open, tx.cursor(&table, span)?, true, form, limit)?,
+                Which::Forwards(span) => in_transaction(open, tx, &table, span, false, form, limit)?,
+                Which::Backwards(span) => in_transaction(open, tx, &table, span, true, form, limit)?,
             };
             Ok(parts)
         };
@@ -183,11 +183,14 @@ async fn get(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
 /// ends it and is read while it is sent.
 fn in_transaction(
     open: &Arc<Open>,
-    mut cursor: Cursor<'_>,
+    tx: &Transaction,
+    table: &Table,
+    span: Span,
     backwards: bool,
     form: Form,
     limit: u64,
 ) -> Answer<VecDeque<Part>> {
+    let mut cursor = tx.cursor(table, span)?;
     let mut batch = Batch::default();
     for count in 0.. {
         if !(if backwards { cursor.retreat()? } else { cursor.advance()? }) {
@@ -197,9 +200,14 @@ fn in_transaction(
             batch.write_cursor(form);
             break;
         }
-        batch.add(form, &mut cursor, open)?;
+        batch.add(form, &mut cursor, |key| life(tx, table, key), open)?;
     }
     Ok(batch.into_parts(form))
+}
+
+/// Returns when the entry of `key` expires, if its table has a TTL by key.
+fn life(tx: &Transaction, table: &Table, key: &[u8]) -> pando::Result<Option<Expiry>> {
+    if table.has_ttl_by_key() { tx.expiry(table, key) } else { Ok(None) }
 }
 
 /// Returns what a transaction sees of some keys.
@@ -212,7 +220,8 @@ fn keys_in_transaction(
 ) -> Answer<VecDeque<Part>> {
     let (mut parts, mut batch, mut bytes) = (VecDeque::new(), Batch::default(), 0);
     for key in keys {
-        batch.add_found(form, &key, tx.value_reader(table, &key)?, open)?;
+        let found = tx.value_reader(table, &key)?;
+        batch.add_found(form, &key, found, life(tx, table, &key)?, open)?;
         if bytes + batch.bytes() > AT_ONCE_BYTES {
             let detail = format!(
                 "within a transaction a response has at most {AT_ONCE_BYTES} bytes; ask for fewer keys"
@@ -277,5 +286,8 @@ fn store_record(tx: &mut Transaction, table: &Table, line: &[u8]) -> Answer<()> 
     let (Some(key), Some(value)) = (key, value) else {
         return Err(Problem::bad_request("a record needs `key` and `value`, or `key_hex` and `value_hex`"));
     };
-    Ok(tx.put(table, &key, &value)?)
+    match ttl_of(&record).map_err(Problem::bad_request)? {
+        Some(ttl) => Ok(tx.put_with_ttl(table, &key, &value, ttl)?),
+        None => Ok(tx.put(table, &key, &value)?),
+    }
 }

@@ -6,7 +6,7 @@ use crate::wire::body::counted;
 use crate::wire::digits::write_digits;
 use crate::wire::form::{Form, write_escaped};
 use bytes::Bytes;
-use pando::ValueReader;
+use pando::{Expiry, ValueReader};
 use std::io::{self, Read, Seek};
 use std::str;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ enum Writing {
 pub struct LongRecord {
     key: Vec<u8>,
     form: Form,
+    /// When the record expires, in a table with a TTL by key.
+    life: Option<Expiry>,
     /// The encoding; `None` before the first piece.
     writing: Option<Writing>,
     reader: Box<ValueReader>,
@@ -41,11 +43,12 @@ pub struct LongRecord {
 
 impl LongRecord {
     /// Creates the record of `key` with the value of `reader`, which is at its beginning, in the database `open`.
-    pub fn new(form: Form, key: &[u8], reader: ValueReader, open: &Arc<Open>) -> Self {
+    pub fn new(form: Form, key: &[u8], reader: ValueReader, life: Option<Expiry>, open: &Arc<Open>) -> Self {
         let (key, left_bytes, reader) = (key.to_vec(), reader.len_bytes(), Box::new(reader));
         LongRecord {
             key,
             form,
+            life,
             writing: None,
             reader,
             left_bytes,
@@ -106,10 +109,10 @@ impl LongRecord {
             Form::Ndjson { .. } => Writing::Digits,
         };
         match writing {
-            Writing::Plain => self.form.write(&self.key, None, out),
+            Writing::Plain => self.form.write(&self.key, None, self.life, out),
             _ => {
-                let end = self.form.write_open(&self.key, writing == Writing::Text, out);
-                self.after.splice(0..0, end.iter().copied());
+                let end = self.form.write_open(&self.key, writing == Writing::Text, self.life, out);
+                self.after.splice(0..0, end);
             }
         }
         Ok(*self.writing.insert(writing))
@@ -158,7 +161,7 @@ mod tests {
     fn record(form: Form, value: &[u8]) -> LongRecord {
         let (open, table) = stored(value);
         let reader = open.db.snapshot().unwrap().value_reader(&table, b"k\"").unwrap().unwrap();
-        LongRecord::new(form, b"k\"", reader, &open)
+        LongRecord::new(form, b"k\"", reader, Some(Expiry::Never), &open)
     }
 
     fn all(mut record: LongRecord) -> Vec<u8> {
@@ -177,7 +180,7 @@ mod tests {
         {
             let form = Form::Ndjson { keys_only: false, value_bytes: None };
             let (mut at_once, mut long) = (Vec::new(), record(form, value));
-            form.write(b"k\"", Some(value), &mut at_once);
+            form.write(b"k\"", Some(value), Some(Expiry::Never), &mut at_once);
             long.after().extend_from_slice(b"{}\n");
             at_once.extend_from_slice(b"{}\n");
             let pieces = all(long);

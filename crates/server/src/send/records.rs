@@ -15,7 +15,7 @@ use crate::wire::problem::Answer;
 use axum::http::Response;
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use pando::{Cursor, Error, ErrorKind, Result, Snapshot, Span, Table, ValueReader};
+use pando::{Cursor, Error, ErrorKind, Expiry, Result, Snapshot, Span, Table, ValueReader};
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::ops::Bound;
@@ -95,10 +95,17 @@ impl Batch {
         form.write_cursor(&self.last_key, out);
     }
 
-    /// Adds the record that `cursor` is on.
-    pub fn add(&mut self, form: Form, cursor: &mut Cursor<'_>, open: &Arc<Open>) -> Result<()> {
+    /// Adds the record that `cursor` is on. `life` returns when the entry of a key expires.
+    pub fn add(
+        &mut self,
+        form: Form,
+        cursor: &mut Cursor<'_>,
+        life: impl FnOnce(&[u8]) -> Result<Option<Expiry>>,
+        open: &Arc<Open>,
+    ) -> Result<()> {
+        let life = life(cursor.key().unwrap_or_default())?;
         if let Some(cut) = cursor.value_len().and_then(|bytes| form.cut(bytes)) {
-            return self.add_cut(form, cursor, cut);
+            return self.add_cut(form, cursor, cut, life);
         }
         let is_long = form.has_values() && cursor.value_len().is_some_and(|bytes| bytes > LONG_BYTES);
         let reader = if is_long { cursor.value_reader()? } else { None };
@@ -107,9 +114,9 @@ impl Batch {
         }
         let key = cursor.key().unwrap_or_default();
         match reader {
-            Some(reader) => self.long = Some(Box::new(LongRecord::new(form, key, reader, open))),
+            Some(reader) => self.long = Some(Box::new(LongRecord::new(form, key, reader, life, open))),
             None => {
-                form.write(key, cursor.current().map(|(_, value)| value), &mut self.bytes);
+                form.write(key, cursor.current().map(|(_, value)| value), life, &mut self.bytes);
                 self.cuts.push(self.bytes.len());
             }
         }
@@ -119,14 +126,14 @@ impl Batch {
     }
 
     /// Adds the record that `cursor` is on, with the first `cut` bytes of its value. No more of a long value is read.
-    fn add_cut(&mut self, form: Form, cursor: &mut Cursor<'_>, cut: u64) -> Result<()> {
+    fn add_cut(&mut self, form: Form, cursor: &mut Cursor<'_>, cut: u64, life: Option<Expiry>) -> Result<()> {
         let len_bytes = cursor.value_len().unwrap_or_default();
         let beginning = match cursor.value_reader()? {
             Some(reader) => read_beginning(reader, cut)?,
             None => cursor.value()?.unwrap_or_default()[..cut as usize].to_vec(),
         };
         let key = cursor.key().unwrap_or_default();
-        form.write_cut(key, &beginning, len_bytes, &mut self.bytes);
+        form.write_cut(key, &beginning, len_bytes, life, &mut self.bytes);
         self.cuts.push(self.bytes.len());
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
@@ -139,21 +146,22 @@ impl Batch {
         form: Form,
         key: &[u8],
         found: Option<ValueReader>,
+        life: Option<Expiry>,
         open: &Arc<Open>,
     ) -> Result<()> {
         match found {
             Some(reader) if form.cut(reader.len_bytes()).is_some() => {
                 let len_bytes = reader.len_bytes();
                 let cut = form.cut(len_bytes).unwrap_or_default();
-                form.write_cut(key, &read_beginning(reader, cut)?, len_bytes, &mut self.bytes);
+                form.write_cut(key, &read_beginning(reader, cut)?, len_bytes, life, &mut self.bytes);
                 self.cuts.push(self.bytes.len());
             }
             Some(reader) if form.has_values() && reader.len_bytes() > LONG_BYTES => {
-                self.long = Some(Box::new(LongRecord::new(form, key, reader, open)));
+                self.long = Some(Box::new(LongRecord::new(form, key, reader, life, open)));
             }
             Some(reader) => {
                 let value = if form.has_values() { read_all(reader)? } else { Vec::new() };
-                form.write(key, Some(&value), &mut self.bytes);
+                form.write(key, Some(&value), life, &mut self.bytes);
                 self.cuts.push(self.bytes.len());
             }
             None => {
@@ -186,6 +194,11 @@ impl Records {
         Ok(Records { snapshot, table, which, form, left: limit.unwrap_or(u64::MAX), over: false, open })
     }
 
+    /// Returns when the entry of `key` expires, if its table has a TTL by key.
+    fn life(&self, key: &[u8]) -> Result<Option<Expiry>> {
+        if self.table.has_ttl_by_key() { self.snapshot.expiry(&self.table, key) } else { Ok(None) }
+    }
+
     fn read_span(&mut self, span: &Span, forwards: bool, batch: &mut Batch) -> Result<()> {
         let mut cursor = self.snapshot.cursor(&self.table, span.clone())?;
         while !batch.is_full() {
@@ -201,7 +214,7 @@ impl Records {
                 return Ok(());
             }
             self.left -= 1;
-            batch.add(self.form, &mut cursor, &self.open)?;
+            batch.add(self.form, &mut cursor, |key| self.life(key), &self.open)?;
         }
         // The cursor must name the last record that was sent if the limit is reached here.
         if self.left == 0 {
@@ -221,7 +234,7 @@ impl Records {
                 break;
             };
             let found = self.snapshot.value_reader(&self.table, &key)?;
-            batch.add_found(self.form, &key, found, &self.open)?;
+            batch.add_found(self.form, &key, found, self.life(&key)?, &self.open)?;
         }
         self.which = Which::Keys(keys);
         Ok(())

@@ -2,11 +2,14 @@
 //!
 //! * Lines, the form of the contract: `key`, a line feed, `value`. Bytes are not encoded, and each record is a chunk.
 //! * NDJSON: one object per line, `{"key":...,"value":...}`. Bytes that are not UTF-8 are written as hexadecimal digits
-//!   under the name with the suffix `_hex`, as `pando export` writes them and `pando import` reads them.
+//!   under the name with the suffix `_hex`, as `pando export` writes them and `pando import` reads them. Records of a
+//!   table with a TTL by key have a member `ttl_ms`.
 
 use crate::wire::digits::{from_hex, hex, write_digits};
+use pando::Expiry;
 use serde_json::{Map, Value};
 use std::io::Write;
+use std::time::Duration;
 
 /// The form of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +48,14 @@ impl Form {
     }
 
     /// Writes one record with only the beginning of its value, which has `len_bytes`.
-    pub fn write_cut(self, key: &[u8], mut beginning: &[u8], len_bytes: u64, out: &mut Vec<u8>) {
+    pub fn write_cut(
+        self,
+        key: &[u8],
+        mut beginning: &[u8],
+        len_bytes: u64,
+        life: Option<Expiry>,
+        out: &mut Vec<u8>,
+    ) {
         // A character that was cut is left out.
         if let Err(error) = std::str::from_utf8(beginning)
             && error.error_len().is_none()
@@ -56,11 +66,12 @@ impl Form {
         write_bytes("key", key, out);
         out.push(b',');
         write_bytes("value", beginning, out);
-        let _ = writeln!(out, ",\"value_bytes\":{len_bytes}}}");
+        let _ = write!(out, ",\"value_bytes\":{len_bytes}");
+        write_end(life, out);
     }
 
-    /// Writes one record.
-    pub fn write(self, key: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) {
+    /// Writes one record. `life` says when it expires, in a table with a TTL by key.
+    pub fn write(self, key: &[u8], value: Option<&[u8]>, life: Option<Expiry>, out: &mut Vec<u8>) {
         let value = value.unwrap_or_default();
         match self {
             Form::Lines => {
@@ -76,18 +87,20 @@ impl Form {
                     out.push(b',');
                     write_bytes("value", value, out);
                 }
-                out.extend_from_slice(b"}\n");
+                write_end(life, out);
             }
         }
     }
 
     /// Writes one record up to the first byte of its value, and returns what must be written after the last byte.
     /// `is_text` says whether the value is text. It is used for values that are written in pieces.
-    pub fn write_open(self, key: &[u8], is_text: bool, out: &mut Vec<u8>) -> &'static [u8] {
+    pub fn write_open(self, key: &[u8], is_text: bool, life: Option<Expiry>, out: &mut Vec<u8>) -> Vec<u8> {
         out.push(b'{');
         write_bytes("key", key, out);
         out.extend_from_slice(if is_text { b",\"value\":\"" } else { b",\"value_hex\":\"" });
-        b"\"}\n"
+        let mut end = b"\"".to_vec();
+        write_end(life, &mut end);
+        end
     }
 
     /// Writes that a requested key does not exist.
@@ -103,6 +116,16 @@ impl Form {
             let _ = writeln!(out, "{{\"cursor\":\"{}\"}}", hex(last));
         }
     }
+}
+
+/// Writes the end of a record: how long it still lives, in a table with a TTL by key.
+fn write_end(life: Option<Expiry>, out: &mut Vec<u8>) {
+    match life {
+        None => {}
+        Some(Expiry::Never) => out.extend_from_slice(b",\"ttl_ms\":null"),
+        Some(Expiry::In(ttl)) => drop(write!(out, ",\"ttl_ms\":{}", ttl.as_millis())),
+    }
+    out.extend_from_slice(b"}\n");
 }
 
 /// Writes a member of an object.
@@ -152,6 +175,20 @@ pub fn bytes_of(object: &Map<String, Value>, name: &str) -> Result<Option<Vec<u8
     }
 }
 
+/// Returns the member `ttl_ms` of a record; `None` if the record has none, or never expires.
+///
+/// # Errors
+/// A message that says what is wrong with the member.
+pub fn ttl_of(object: &Map<String, Value>) -> Result<Option<Duration>, String> {
+    match object.get("ttl_ms") {
+        None | Some(Value::Null) => Ok(None),
+        Some(number) => match number.as_u64() {
+            Some(ms) => Ok(Some(Duration::from_millis(ms))),
+            None => Err("`ttl_ms` is not a whole number of milliseconds, or null".to_owned()),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,11 +199,13 @@ mod tests {
             [(b"k", b"v"), (b"\xff", b"\n\"\\"), (b"", b"\0\xfe"), ("ä\u{7f}".as_bytes(), b"")];
         for (key, value) in records {
             let mut line = Vec::new();
-            Form::Ndjson { keys_only: false, value_bytes: None }.write(key, Some(value), &mut line);
+            let life = Some(Expiry::In(Duration::from_millis(7)));
+            Form::Ndjson { keys_only: false, value_bytes: None }.write(key, Some(value), life, &mut line);
             assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1, "one line");
             let object: Map<String, Value> = serde_json::from_slice(&line).unwrap();
             assert_eq!(bytes_of(&object, "key").unwrap().unwrap(), key);
             assert_eq!(bytes_of(&object, "value").unwrap().unwrap(), value);
+            assert_eq!(ttl_of(&object).unwrap(), Some(Duration::from_millis(7)));
         }
     }
 
@@ -175,10 +214,10 @@ mod tests {
         let form = Form::Ndjson { keys_only: false, value_bytes: Some(3) };
         assert_eq!((form.cut(3), form.cut(4), Form::Lines.cut(4)), (None, Some(3), None));
         let mut out = Vec::new();
-        form.write_cut(b"k", "aä€".as_bytes().get(..4).unwrap(), 6, &mut out);
-        form.write_cut(b"k", b"\xff\xfe", 9, &mut out);
+        form.write_cut(b"k", "aä€".as_bytes().get(..4).unwrap(), 6, None, &mut out);
+        form.write_cut(b"k", b"\xff\xfe", 9, Some(Expiry::Never), &mut out);
         let lines = "{\"key\":\"k\",\"value\":\"aä\",\"value_bytes\":6}\n\
-                     {\"key\":\"k\",\"value_hex\":\"fffe\",\"value_bytes\":9}\n";
+                     {\"key\":\"k\",\"value_hex\":\"fffe\",\"value_bytes\":9,\"ttl_ms\":null}\n";
         assert_eq!(String::from_utf8(out).unwrap(), lines);
     }
 
@@ -186,6 +225,9 @@ mod tests {
     fn what_is_no_bytes_is_refused_in_words() {
         for text in [r#"{"k":1}"#, r#"{"k":"a","k_hex":"61"}"#, r#"{"k_hex":"6"}"#, r#"{"k_hex":"zz"}"#] {
             assert!(bytes_of(&serde_json::from_str(text).unwrap(), "k").is_err(), "{text}");
+        }
+        for text in [r#"{"ttl_ms":-1}"#, r#"{"ttl_ms":1.5}"#, r#"{"ttl_ms":"1"}"#] {
+            assert!(ttl_of(&serde_json::from_str(text).unwrap()).is_err(), "{text}");
         }
     }
 }
