@@ -1,6 +1,6 @@
 //! `export`: writes a table as CSV, NDJSON or a directory tree, from one snapshot. An `import` of the result creates
-//! the same table, for any bytes; a tree supports only keys that are paths. In a table with a TTL by key, each record of
-//! CSV and NDJSON says how long it still lives.
+//! the same table, for any bytes; a tree supports only keys that are paths. In a table with a TTL by key, each record
+//! of CSV and NDJSON says how long it still lives.
 
 #[cfg(feature = "arrow")]
 use crate::columnar;

@@ -232,7 +232,8 @@ impl Remote {
         Self::each_with_ttl(response, |key, value, _| each(key, value))
     }
 
-    /// Runs `each` on every record of a response, with how many milliseconds it still lives; `None`: until it is deleted.
+    /// Runs `each` on every record of a response, with how many milliseconds it still lives; `None`: until it is
+    /// deleted.
     pub fn each_with_ttl(
         response: Response<Body>,
         mut each: impl FnMut(&[u8], &[u8], Option<u64>) -> Outcome,

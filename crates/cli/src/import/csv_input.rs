@@ -1,8 +1,8 @@
 //! Reads CSV rows as records.
 //!
 //! The key is the named column, or the first. The value is the named column. Without a name it is the second of two
-//! columns, or else the whole row as a JSON object, in the order of the columns. With exactly the columns `key`, `value`
-//! and `ttl_ms`, as `export` writes them, the third is how many milliseconds the entry lives, or empty.
+//! columns, or else the whole row as a JSON object, in the order of the columns. With exactly the columns `key`,
+//! `value` and `ttl_ms`, as `export` writes them, the third is how many milliseconds the entry lives, or empty.
 
 use super::items::{Item, Record};
 use crate::failure::{Failure, Outcome};
