@@ -354,6 +354,7 @@ fn serve(args: ServeArgs) -> Outcome {
     args.redis.add_to(&mut config);
     args.schedule.add_to(&mut config);
     config.source = source;
+    config.settings = crate::settings::of(std::env::args_os().collect());
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;
     let scheme = if server.is_encrypted() { "https" } else { "http" };

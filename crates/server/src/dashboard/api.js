@@ -78,6 +78,7 @@ export const rights = {
   all: null, databases: new Map(), isReplica: false,
   read(list) { this.all = list.scope; this.databases = new Map(list.databases.map(({ name, scope }) => [name, scope])); },
   mayWrite(db) { return !this.isReplica && ["write", "admin"].includes(this.databases.get(db)); },
+  scopeIn(db) { return this.databases.get(db) ?? null; },
   mayAdminister(db) { return this.databases.get(db) === "admin"; },
   seesServer() { return this.all === "admin"; },
 };

@@ -128,6 +128,16 @@ pub fn parameter(name: &str) -> Value {
         "kind" | "seconds" | "last" | "form" => of_profile(name),
         "since" | "rate" => of_backup(name),
         "after" | "consumer" | "acknowledge" | "changed" | "wait" | "change_format" => of_changes(name),
+        "point" => {
+            let number = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
+            query("after", false, "Only the points after the one of this number", number)
+        }
+        "keep_ttl" => query(
+            "keep_ttl",
+            false,
+            "Let the entry expire when the one that it replaces would have, in a table with `ttl_by_key`",
+            json!({ "type": "boolean" }),
+        ),
         "min-commit" => header(
             "pando-min-commit",
             "Wait until the database has this commit, for at most 5 seconds: the number in the header \

@@ -45,13 +45,8 @@ impl Form {
     }
 
     /// Writes one record with only the beginning of its value, which has `len_bytes`.
-    pub fn write_cut(self, key: &[u8], mut beginning: &[u8], len_bytes: u64, out: &mut Vec<u8>) {
-        // A character that was cut is left out.
-        if let Err(error) = std::str::from_utf8(beginning)
-            && error.error_len().is_none()
-        {
-            beginning = &beginning[..error.valid_up_to()];
-        }
+    pub fn write_cut(self, key: &[u8], beginning: &[u8], len_bytes: u64, out: &mut Vec<u8>) {
+        let beginning = without_cut_character(beginning);
         out.push(b'{');
         write_bytes("key", key, out);
         out.push(b',');
@@ -102,6 +97,14 @@ impl Form {
         if self != Form::Lines {
             let _ = writeln!(out, "{{\"cursor\":\"{}\"}}", hex(last));
         }
+    }
+}
+
+/// Returns the beginning of a value without a character that was cut at its end.
+pub fn without_cut_character(beginning: &[u8]) -> &[u8] {
+    match std::str::from_utf8(beginning) {
+        Err(error) if error.error_len().is_none() => &beginning[..error.valid_up_to()],
+        _ => beginning,
     }
 }
 
