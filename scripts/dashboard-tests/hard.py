@@ -68,7 +68,7 @@ def a_token_sees_only_what_it_may_do(browser, _):
             expect(page.get_by_role("heading", name=name)).to_have_count(0)
         expect(page.get_by_role("button", name=re.compile("^End"))).to_have_count(0)
         page.get_by_role("link", name="Changes").click()
-        expect(page.get_by_role("grid", name="Changes, newest first")).to_contain_text("lemon")
+        expect(page.get_by_role("grid", name="Changes, newest first")).to_contain_text("item0229")
     # A database that is dropped is looked at no more.
     with Visit(browser, server.address, "#data?db=shop&typed=fruit", headers={"authorization": f"Bearer {admin}"}, allowed=("404",)) as page:
         expect(page.get_by_role("grid")).to_contain_text("apple")
@@ -169,7 +169,7 @@ def a_million_rows_are_paged_like_ten(browser, server):
             expect(grid).to_contain_text("note 0")
             assert visit.data_bytes < 64 << 10, visit.data_bytes
             page.get_by_role("button", name="Last").click()
-            expect(grid).to_contain_text("note 999999")
+            expect(grid).to_contain_text("note 999950")
             page.get_by_role("button", name="Previous").click()
             expect(grid).to_contain_text("note 999900")
             page.get_by_role("searchbox", name="First values of the key").fill("500000")
@@ -209,14 +209,14 @@ def twelve_long_values_are_listed_by_their_beginnings(browser, server):
 
 
 def a_restart_is_noticed_and_loses_nothing(browser, _):
-    server = Server("restarted")
+    server = Server("restarted", "--drain", "1")
     server.ask("PUT", "v0/entity?id=before", b"the restart")
     with Visit(browser, server.address, "#changes?db=default", allowed=("ERR_", "503")) as page:
         grid = page.get_by_role("grid", name="Changes, newest first")
         expect(grid).to_contain_text("before")
         server.stop()
         expect(page.locator("#wrong")).to_contain_text("The server does not respond")
-        again = Server("restarted", port=server.port)
+        again = Server("restarted", "--drain", "1", port=server.port)
         try:
             again.ask("PUT", "v0/entity?id=after", b"it")
             expect(grid).to_contain_text("after", timeout=30000)

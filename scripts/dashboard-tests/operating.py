@@ -186,13 +186,14 @@ def work_and_backups_are_shown(browser, server):
             page.get_by_text(re.compile("^The last work")).click()
             expect(page.get_by_role("region", name="The last work")).to_contain_text("scheduled backup")
             page.get_by_text(re.compile("^Configuration of the server")).click()
-            expect(page.get_by_role("row").filter(has_text="--backup-every")).to_contain_text("the command line")
-            expect(page.get_by_role("row").filter(has_text="--max-streams")).to_contain_text("the default")
+            expect(page.get_by_role("row", name=re.compile("^--backup-every "))).to_contain_text("the command line")
+            expect(page.get_by_role("row", name=re.compile("^--max-streams "))).to_contain_text("the default")
         name = json.loads(own.ask("GET", "v1/databases/default/backups"))["backups"][0]["name"]
         subprocess.run([pando, "restore", f"{folder}/default", f"{scratch}/restored", "--at", name], check=True, capture_output=True)
     finally:
         own.stop()
     # Progress of a backup that is slow.
+    server.ask("PUT", "v1/databases/shop/tables/stock/entries/~long", b"x" * (3 << 20))
     with Visit(browser, server.address, "#operations?db=shop") as page:
         slow = subprocess.Popen(["curl", "-s", "-o", os.devnull, f"{server.address}/v1/databases/shop/backup?rate=65536"])
         try:
@@ -200,6 +201,7 @@ def work_and_backups_are_shown(browser, server):
         finally:
             slow.kill()
             slow.wait()
+    server.ask("DELETE", "v1/databases/shop/tables/stock/entries/~long")
 
 
 def tokens_are_created_and_revoked(browser, _):

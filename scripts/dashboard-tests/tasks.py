@@ -286,7 +286,7 @@ def flame_graphs_are_drawn_or_say_why_not(browser, server):
             blocks = page.get_by_role("group", name="Flame graph").get_by_role("button").count()
             assert blocks > 3 or "Nothing was recorded" in status.inner_text(), (kind, blocks, status.inner_text())
             assert kind != "alloc" or blocks > 3
-        assert b"profile" not in server.ask("GET", "debug/slow")
+        assert b"debug/profile" not in server.ask("GET", "debug/slow")
 
 TESTS = [the_rail_leads_to_tables_by_keyboard, pages_go_both_ways, a_row_is_edited_deleted_and_brought_back, entries_stay_as_they_were_but_for_what_was_changed,
          the_second_of_two_people_is_shown_both_versions, what_was_asked_for_an_earlier_place_is_not_drawn, what_is_written_is_what_was_meant,

@@ -85,8 +85,13 @@ export class Operations {
       const newest = ended.slice(0, MOST_ENDED);
       if (db !== this.db || !this.isNew("jobs", [running, newest])) return;
       const amount = (one, n) => one.unit === "bytes" ? bytes(n) : `${count(n)} ${one.unit}`;
-      const bar = one => { const part = h("progress", { max: one.expected, "aria-label": `Progress of ${one.kind}` }); part.value = Math.min(one.done, one.expected); return part; };
-      fill(this.jobs, running.map(one => h("p", { class: "job" }, h("b", {}, one.kind), one.expected ? bar(one) : "", h("span", { class: "small soft" }, `${amount(one, one.done)}${one.expected ? ` of about ${amount(one, Math.max(one.expected, one.done))}` : ""}, for ${span(one.age_ms / 1000)}`))),
+      const bar = one => {
+        const part = h("progress", { max: one.expected, "aria-label": `Progress of ${one.kind}` });
+        // Without a value it only says that something goes on.
+        if (one.expected) part.value = Math.min(one.done, one.expected);
+        return part;
+      };
+      fill(this.jobs, running.map(one => h("p", { class: "job" }, h("b", {}, one.kind), bar(one), h("span", { class: "small soft" }, `${amount(one, one.done)}${one.expected ? ` of about ${amount(one, Math.max(one.expected, one.done))}` : ""}, for ${span(one.age_ms / 1000)}`))),
         newest.length > 0 && h("details", {}, h("summary", {}, `The last work (${newest.length})`), table(["work", "began", "took", "result"], newest.map(one => [one.kind, new Date(one.begun_ms).toLocaleTimeString(), time(one.took_ms * 1e6), one.error === null ? "done" : { text: one.error, class: "bad" }]), { label: "The last work" })));
       const backups = ended.filter(one => one.kind === "scheduled backup").length;
       if (this.backupsEnded !== undefined && backups !== this.backupsEnded) this.showBackups();

@@ -103,7 +103,10 @@ fn problem(error: io::Error) -> Problem {
 }
 
 fn take(open: &Open, since: Option<&BackupInfo>, rate_bytes: Option<u64>, mut sink: Sink, job: Running) {
-    let mut note = |progress: BackupProgress| job.set(progress.bytes, progress.expected_bytes);
+    // The library's estimate has the pages. The log behind them is copied, too. How long a difference is, nobody knows.
+    let log_bytes = open.db.stats().map_or(0, |stats| stats.pacing.unabsorbed_log_bytes);
+    let expected = |pages: u64| if since.is_some() { 0 } else { pages + log_bytes };
+    let mut note = |progress: BackupProgress| job.set(progress.bytes, expected(progress.expected_bytes));
     let mut options = BackupOptions::default().progress(&mut note);
     if let Some(since) = since {
         options = options.since(since);

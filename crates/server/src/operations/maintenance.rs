@@ -149,6 +149,7 @@ async fn check(work: Work, call: Call) -> Answer {
     let verify = |db: &Database, job: &Running| {
         let tables = db.snapshot()?.tables()?.len() as u64;
         let found = db.check_all(|now| job.set(now.tables, tables.max(now.tables)))?;
+        job.set(found.report.tables, found.report.tables);
         Ok((found, rows::check(&db.snapshot()?, |_| {})?))
     };
     let (found, typed) = work.run(call, "check", "tables", verify).await?;
