@@ -16,8 +16,7 @@ pub fn of(words: Vec<OsString>) -> Vec<Setting> {
     let Ok(expanded) = expand(words.clone()) else { return Vec::new() };
     let command = Cli::command();
     let Ok(matches) = command.clone().try_get_matches_from(expanded) else { return Vec::new() };
-    let (Some(serve), Some(found)) =
-        (command.find_subcommand("serve"), matches.subcommand_matches("serve"))
+    let (Some(serve), Some(found)) = (command.find_subcommand("serve"), matches.subcommand_matches("serve"))
     else {
         return Vec::new();
     };

@@ -44,7 +44,9 @@ fn the_server_keeps_a_history_of_itself_and_of_its_databases() {
     let later = value(&server, &format!("/v1/history?after={newest}"));
     assert!(later["points"].as_u64() <= Some(1), "{later}");
     let of_database = value(&server, &format!("{DB}/history"));
-    assert!(of_database["points"].as_u64() >= Some(1) && of_database["data_file_bytes"][0].as_u64() > Some(0));
+    assert!(
+        of_database["points"].as_u64() >= Some(1) && of_database["data_file_bytes"][0].as_u64() > Some(0)
+    );
     assert_eq!(server.ask("GET", "/v1/history?after=x", b"").status, 400);
     assert_eq!(server.ask("GET", "/v1/databases/none/history", b"").status, 404);
 }
@@ -130,34 +132,58 @@ fn tokens_are_made_and_revoked_and_nobody_is_locked_out() {
         let reply = server.ask_with(method, target, &headers, &body);
         (reply.status, serde_json::from_slice::<Value>(&reply.body).unwrap_or_default())
     };
-    for first in [json!({"name": "a", "scope": "write"}), json!({"name": "a", "scope": "admin", "database": "default"}),
-                  json!({"name": "a", "scope": "admin", "expires_in_s": 60})] {
+    for first in [
+        json!({"name": "a", "scope": "write"}),
+        json!({"name": "a", "scope": "admin", "database": "default"}),
+        json!({"name": "a", "scope": "admin", "expires_in_s": 60}),
+    ] {
         assert_eq!(ask("POST", "/v1/tokens", "", first.clone()).0, 409, "{first}");
     }
     let (status, made) = ask("POST", "/v1/tokens", "", json!({"name": "chief", "scope": "admin"}));
     let chief = made["token"].as_str().unwrap().to_owned();
     assert_eq!(status, 201);
     assert_eq!(ask("GET", "/v1/tokens", "", Value::Null).0, 401, "from now on a token is required");
-    let wanted = json!({"name": "a b", "scope": "read", "database": "default", "rate": 1000, "expires_in_s": 3});
+    let wanted =
+        json!({"name": "a b", "scope": "read", "database": "default", "rate": 1000, "expires_in_s": 3});
     let reader = ask("POST", "/v1/tokens", &chief, wanted.clone()).1["token"].as_str().unwrap().to_owned();
     assert_eq!(ask("POST", "/v1/tokens", &chief, wanted).0, 409, "the name is taken");
     assert_eq!(ask("GET", &format!("{DB}/stats"), &reader, Value::Null).0, 200);
     assert_eq!(ask("GET", "/v1/tokens", &reader, Value::Null).0, 403);
     let listed = ask("GET", "/v1/tokens", &chief, Value::Null).1;
-    let of = |name: &str| listed["tokens"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap().clone();
-    assert_eq!((&of("a b")["scope"], &of("a b")["rate"], &of("a b")["is_expired"]), (&json!("read"), &json!(1000), &json!(false)));
+    let of = |name: &str| {
+        listed["tokens"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap().clone()
+    };
+    assert_eq!(
+        (&of("a b")["scope"], &of("a b")["rate"], &of("a b")["is_expired"]),
+        (&json!("read"), &json!(1000), &json!(false))
+    );
     assert!(of("a b")["last_used_s"].as_u64() >= of("a b")["created_s"].as_u64(), "{listed}");
     assert!(!listed.to_string().contains(&reader) && listed["tokens"][0].get("sha256").is_none());
-    wait_for("the token's end", || (ask("GET", &format!("{DB}/stats"), &reader, Value::Null).0 == 401).then_some(()));
-    assert_eq!(ask("DELETE", "/v1/tokens/chief", &chief, Value::Null).0, 409, "nobody could administer the server");
+    wait_for("the token's end", || {
+        (ask("GET", &format!("{DB}/stats"), &reader, Value::Null).0 == 401).then_some(())
+    });
+    assert_eq!(
+        ask("DELETE", "/v1/tokens/chief", &chief, Value::Null).0,
+        409,
+        "nobody could administer the server"
+    );
     assert_eq!(ask("DELETE", "/v1/tokens/none", &chief, Value::Null).0, 404);
     assert_eq!(ask("DELETE", "/v1/tokens/a%20b", &chief, Value::Null).0, 204);
     let second = ask("POST", "/v1/tokens", &chief, json!({"name": "second", "scope": "admin"})).1;
     assert_eq!(ask("DELETE", "/v1/tokens/chief", second["token"].as_str().unwrap(), Value::Null).0, 204);
     assert_eq!(ask("GET", "/v1/tokens", &chief, Value::Null).0, 401);
-    for wrong in [json!({"name": "", "scope": "read"}), json!({"name": "x"}), json!({"name": "x", "scope": "read", "rate": 0}),
-                  json!({"name": "x", "scope": "read", "expires_in_s": 0}), json!({"name": "x", "scope": "read", "more": 1})] {
-        assert_eq!(ask("POST", "/v1/tokens", second["token"].as_str().unwrap(), wrong.clone()).0, 400, "{wrong}");
+    for wrong in [
+        json!({"name": "", "scope": "read"}),
+        json!({"name": "x"}),
+        json!({"name": "x", "scope": "read", "rate": 0}),
+        json!({"name": "x", "scope": "read", "expires_in_s": 0}),
+        json!({"name": "x", "scope": "read", "more": 1}),
+    ] {
+        assert_eq!(
+            ask("POST", "/v1/tokens", second["token"].as_str().unwrap(), wrong.clone()).0,
+            400,
+            "{wrong}"
+        );
     }
 }
 

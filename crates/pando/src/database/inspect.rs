@@ -3,10 +3,10 @@
 use super::Database;
 use crate::options::Setting;
 use base::Result;
-use store::{OpenReader, ReaderId};
 use store::advice::{Advice, Operations};
 use store::check::{Findings, Report};
 use store::stats::{Stats, TableStats};
+use store::{OpenReader, ReaderId};
 
 impl Database {
     /// Reads every page, large value and space map entry that the newest view reaches, and verifies every checksum

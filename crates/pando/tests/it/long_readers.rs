@@ -212,7 +212,8 @@ fn one_reader_is_ended_by_its_id_and_others_are_not() {
     assert_eq!(readers.iter().map(|reader| reader.id).collect::<std::collections::BTreeSet<_>>().len(), 3);
     assert!(readers.iter().any(|reader| reader.is_transaction && reader.id == of_tx));
     // Snapshots that were begun later use the same slots again: an id is that of one reader only.
-    let ids: Vec<_> = readers.iter().filter(|reader| !reader.is_transaction).map(|reader| reader.id).collect();
+    let ids: Vec<_> =
+        readers.iter().filter(|reader| !reader.is_transaction).map(|reader| reader.id).collect();
     let count = |db: &Database| db.readers().unwrap().len();
     assert!(db.expire_reader(of_tx).unwrap());
     assert!(!db.expire_reader(of_tx).unwrap(), "it expired before");

@@ -178,7 +178,8 @@ impl TokenFile {
     /// # Errors
     /// `Missing` if there is no token `name`.
     pub fn revoke(&self, name: &str) -> Result<()> {
-        self.revoke_if(name, |_| Ok::<(), std::convert::Infallible>(()))?.unwrap_or_else(|never| match never {});
+        self.revoke_if(name, |_| Ok::<(), std::convert::Infallible>(()))?
+            .unwrap_or_else(|never| match never {});
         Ok(())
     }
 

@@ -9,6 +9,8 @@ import { Grid } from "./grid.js";
 
 const MOST_ROWS = 1000, VALUE_BYTES = 200, EARLIER_COMMITS = 100, DRAW_MS = 250, MOST_WAIT_MS = 10000;
 const NAMES = { put: "put", delete: "delete", delete_range: "delete range", create_table: "create table", drop_table: "drop table", rename_table: "rename table", alter_table: "alter table" };
+/** The typed table whose rows a table keeps, if it is one that does. */
+const typedBehind = name => name.match(/^rows\/\d+\.\d+\/(.*)$/s)?.[1];
 const COLUMNS = [{ name: "commit" }, { name: "time" }, { name: "change" }, { name: "table" }, { name: "key" }, { name: "value", note: `its first ${VALUE_BYTES} bytes` }];
 
 export class Changes {
@@ -43,8 +45,7 @@ export class Changes {
   /** The rows of a typed table are in an internal table of its own. */
   async showTables({ db, of }) {
     const { typed, plain, internal } = await this.app.rail.catalog(db);
-    this.typed = new Map(internal.map(({ name }) => [name, name.match(/^rows\/\d+\.\d+\/(.*)$/s)?.[1]]));
-    const kept = new Map([...this.typed].map(([name, of]) => [of, name]));
+    const kept = new Map(internal.map(({ name }) => [typedBehind(name), name]));
     const choices = [...typed.map(({ name }) => [kept.get(name) ?? name, name]), ...plain.map(({ name }) => [name, name])];
     fill(this.table, h("option", { value: "" }, "all tables"), choices.map(([value, name]) => h("option", { value, selected: value === of }, visible(name))));
     if (of && !choices.some(([value]) => value === of)) this.table.append(h("option", { value: of, selected: true }, visible(of)));
@@ -118,14 +119,14 @@ export class Changes {
   }
   cells(row) {
     const text = (name, kind = "") => row[name] !== undefined ? { text: row[name], kind } : row[`${name}_hex`] !== undefined ? { text: `0x${row[`${name}_hex`]}`, kind: `${kind} blob` } : { text: "", kind };
-    const of = this.typed?.get(row.table), key = row.op === "delete_range" ? { text: `${text("start").text} … ${text("end").text || "the end"}`, kind: "key" } : row.op === "rename_table" ? { text: `was ${row.from}`, kind: "key" } : text("key", "key");
+    const of = typedBehind(row.table), index = row.table.match(/^rows\/\d+\/\d+\/(.*)$/s)?.[1], key = row.op === "delete_range" ? { text: `${text("start").text} … ${text("end").text || "the end"}`, kind: "key" } : row.op === "rename_table" ? { text: `was ${row.from}`, kind: "key" } : text("key", "key");
     const value = text("value"), cut = row.value_bytes ? `${value.text}… (${bytes(row.value_bytes)})` : value.text;
     return [{ text: String(row.commit), kind: "number" }, { text: row.time_ms ? new Date(row.time_ms).toLocaleTimeString() : "", kind: "" }, { text: NAMES[row.op] ?? row.op, kind: row.op.startsWith("delete") || row.op === "drop_table" ? "gone" : "" },
-      { text: of ? `${of} (typed)` : row.table, kind: "" }, key, { text: cut, kind: value.kind }];
+      { text: of ? `${of} (typed)` : index ? `${index} (index)` : row.table, kind: "" }, key, { text: cut, kind: value.kind }];
   }
   /** Opens the record of a change, if it is one of a plain table. */
   open(row) {
-    const { db } = this.place, of = this.typed?.get(row.table);
+    const { db } = this.place, of = typedBehind(row.table);
     if (of) { go({ tab: "data", db, typed: of }); return; }
     const key = row.key_hex ?? (row.key === undefined ? undefined : Array.from(new TextEncoder().encode(row.key), byte => byte.toString(16).padStart(2, "0")).join(""));
     go({ tab: "data", db, table: row.table, key: row.op === "put" ? key : undefined });

@@ -7,10 +7,11 @@ import { h, s, fill } from "./dom.js";
 
 const HEIGHT = 150, LEFT = 58, BOTTOM = 22, TOP = 8;
 
-/** `series`: `{kind, name}`; `say(value)` writes a value with its unit; `least`: the lowest top of the axis. */
+/** `series`: `{kind, name}`; `say(value)` writes a value with its unit; `least`: the lowest top of the axis; `base`:
+ * 1024 for bytes, so that the axis has round numbers. */
 export class Chart {
-  constructor({ label, series, say, least = 1, lines = false, newest = "now" }) {
-    Object.assign(this, { label, series, say, least, lines, newest, points: [], picked: null, length_ms: 3600e3 });
+  constructor({ label, series, say, least = 1, base = 10, lines = false, newest = "now" }) {
+    Object.assign(this, { label, series, say, least, base, lines, newest, points: [], picked: null, length_ms: 3600e3 });
     this.svg = s("svg", { role: "img", height: HEIGHT, tabindex: 0 });
     this.tip = h("div", { class: "tip", hidden: true });
     this.keys = h("div", { class: "keys" }, series.map(({ kind, name }) => h("span", {}, h("i", { class: `c-${kind}` }), name)));
@@ -42,7 +43,7 @@ export class Chart {
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
     const { series, points } = this, value = (point, kind) => point.values?.[kind] ?? 0;
     const height = point => this.lines ? Math.max(0, ...series.map(({ kind }) => value(point, kind))) : series.reduce((sum, { kind }) => sum + value(point, kind), 0);
-    const most = points.reduce((most, point) => Math.max(most, height(point)), this.least), step = 10 ** Math.floor(Math.log10(most)), top = Math.ceil(most / step * 2) / 2 * step;
+    const most = points.reduce((most, point) => Math.max(most, height(point)), this.least), top = roundUp(most, this.base);
     const y = amount => (HEIGHT - BOTTOM - TOP) * (1 - amount / top) + TOP, shapes = [];
     for (const share of [0, .5, 1]) {
       shapes.push(s("line", { x1: LEFT, x2: this.width, y1: y(top * share), y2: y(top * share) }));
@@ -90,6 +91,12 @@ export class Chart {
     const right = this.x(picked) + 10 + this.tip.offsetWidth > this.width;
     this.tip.style.left = `${Math.max(0, right ? this.x(picked) - 10 - this.tip.offsetWidth : this.x(picked) + 10)}px`;
   }
+}
+
+/** The next round number: at most one and a half times as much. */
+function roundUp(most, base) {
+  const unit = base === 10 ? 1 : base ** Math.floor(Math.log(most) / Math.log(base)), step = 10 ** Math.floor(Math.log10(most / unit));
+  return Math.ceil(most / unit / step * 2) / 2 * step * unit;
 }
 
 /** The stretches of neighbouring points that have values, or that `has` accepts. */

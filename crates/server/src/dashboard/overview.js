@@ -60,21 +60,21 @@ export class Overview {
     this.app = app;
     const figure = (title, box) => h("section", { class: "quarter" }, h("h2", {}, title), box);
     this.figures = ["rate", "get", "put", "connections"].map(() => h("div", {}));
-    this.minutes = 60;
+    this.minutes = null;
     this.past = new Past("v1/history", ofServer(KINDS.map(({ kind }) => kind)));
     this.pasts = new Map();
     const chart = (label, say, series, rest) => new Chart({ label, say, series, ...rest });
     this.charts = {
       requests: chart("Requests a second", rate, KINDS, { least: 1 }),
       latency: chart("p99 latency", micros, [{ kind: "get", name: "reads" }, { kind: "put", name: "writes" }, { kind: "sql", name: "SQL" }], { lines: true, least: 100 }),
-      memory: chart("Memory in use", bytes, [{ kind: "range", name: "all databases" }], { least: 1 << 20 }),
+      memory: chart("Memory in use", bytes, [{ kind: "range", name: "all databases" }], { least: 1 << 20, base: 1024 }),
       commits: chart("Commits a second", rate, [{ kind: "put", name: "commits" }, { kind: "delete", name: "conflicts" }], { lines: true }),
       operations: chart("Records a second", rate, [{ kind: "get", name: "read" }, { kind: "put", name: "written" }, { kind: "range", name: "pages read from disk" }], { lines: true }),
-      files: chart("Size of the files", bytes, [{ kind: "get", name: "data file" }, { kind: "transaction", name: "log" }, { kind: "put", name: "memtables" }], { lines: true, least: 1 << 20 }),
+      files: chart("Size of the files", bytes, [{ kind: "get", name: "data file" }, { kind: "transaction", name: "log" }, { kind: "put", name: "memtables" }], { lines: true, least: 1 << 20, base: 1024 }),
     };
     const { requests, latency, memory, commits, operations, files } = this.charts;
-    const choose = h("select", { "aria-label": "Length of the chart", onchange: event => { this.minutes = Number(event.target.value); this.drawCharts(); } },
-      LENGTHS.map(([value, text]) => h("option", { value, selected: value === this.minutes }, text)));
+    const choose = this.choose = h("select", { "aria-label": "Length of the chart", onchange: event => { this.minutes = Number(event.target.value); this.drawCharts(); } },
+      LENGTHS.map(([value, text]) => h("option", { value, selected: value === 60 }, text)));
     this.latency = h("div", {}); this.memory = h("div", {}); this.databases = h("div", {}); this.costs = h("div", {}); this.slow = h("section", { hidden: true });
     this.steps = h("div", {});
     this.root = h("div", { class: "cards" },
@@ -118,7 +118,10 @@ export class Overview {
     if (isNew || this.drawnOf !== db) { this.drawnOf = db; this.drawCharts(); }
   }
   drawCharts() {
-    const length = this.minutes * 60e3, { requests, latency, memory, commits, operations, files } = this.charts, db = this.drawnOf;
+    // Until somebody chooses, the chart is as long as what there is.
+    const there = this.past.points.length * this.past.step_ms / 60e3, minutes = this.minutes ?? (LENGTHS.find(([most]) => there <= most) ?? LENGTHS.at(-1))[0];
+    this.choose.value = minutes;
+    const length = minutes * 60e3, { requests, latency, memory, commits, operations, files } = this.charts, db = this.drawnOf;
     requests.show(this.past.last(length, (value, seconds) => Object.fromEntries(KINDS.map(({ kind }) => [kind, value[`${kind}.count`] / seconds]))), length);
     latency.show(this.past.last(length, value => ({ get: value["get.p99_us"], put: value["put.p99_us"], sql: value["sql.p99_us"] })), length);
     memory.show(this.past.last(length, value => ({ range: value.memory_bytes })), length);

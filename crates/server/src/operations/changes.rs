@@ -118,7 +118,8 @@ async fn changes(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     };
     let changes = hand_off(begin).await?;
     let (writer, reader) = pipe(Instant::now() + LONGEST);
-    let following = Following { changes, format, value_bytes, wait, writer, piece: Vec::new(), _held: (open, permit) };
+    let following =
+        Following { changes, format, value_bytes, wait, writer, piece: Vec::new(), _held: (open, permit) };
     tokio::task::spawn_blocking(move || following.run());
     let mut response = streamed(format.content_type(), axum::body::Body::new(reader));
     // No proxy may buffer the stream.

@@ -12,9 +12,9 @@ use crate::limits::room::Room;
 use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{done, json};
+use axum::http::HeaderValue;
 use axum::http::StatusCode;
 use axum::http::header::CACHE_CONTROL;
-use axum::http::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Value, json as object};
 use std::sync::Arc;
@@ -41,7 +41,12 @@ pub const OPERATIONS: &[Operation] = &[
     )
     .receives("token")
     .on_replicas()
-    .responses(&[(201, "JSON: the token"), (409, "There is a token of this name, or it would lock everybody out"), TOO_LARGE, LATE]),
+    .responses(&[
+        (201, "JSON: the token"),
+        (409, "There is a token of this name, or it would lock everybody out"),
+        TOO_LARGE,
+        LATE,
+    ]),
     Operation::new(
         "DELETE",
         "/v1/tokens/{token}",
@@ -51,7 +56,11 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, _| Box::pin(revoke(parts.keeper(), call)),
     )
     .on_replicas()
-    .responses(&[DONE, (404, "There is no such token"), (409, "Nobody could administer the server without it")]),
+    .responses(&[
+        DONE,
+        (404, "There is no such token"),
+        (409, "Nobody could administer the server without it"),
+    ]),
 ];
 
 /// A token that is to be created.
@@ -101,7 +110,8 @@ async fn create(keeper: Arc<Gatekeeper>, room: Arc<Room>, _: Call, body: Request
                  the server requires a token for everything",
             ));
         }
-        let new = NewToken { name: &name, scope, database, rate, lives_for: expires_in_s.map(Duration::from_secs) };
+        let new =
+            NewToken { name: &name, scope, database, rate, lives_for: expires_in_s.map(Duration::from_secs) };
         let token = keeper.file().create_as(new)?;
         keeper.refresh()?;
         Ok(object!({ "name": name, "token": token }))

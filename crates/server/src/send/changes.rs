@@ -90,7 +90,11 @@ pub(crate) fn cut_change_lines<E>(
     write(&line, true).map_err(Ended::Unwritten)
 }
 
-fn write_operation(operation: Operation<'_>, most_bytes: Option<u64>, line: &mut Vec<u8>) -> pando::Result<()> {
+fn write_operation(
+    operation: Operation<'_>,
+    most_bytes: Option<u64>,
+    line: &mut Vec<u8>,
+) -> pando::Result<()> {
     match operation {
         Operation::Table(change) => write_table_change(change, line),
         Operation::Put { table, key, value } => {
@@ -253,7 +257,8 @@ mod tests {
         })?;
         let change = changes.next()?.expect("the puts");
         let mut lines = Vec::new();
-        let keep = |line: &[u8], _| serde_json::from_slice(line).map(|line: serde_json::Value| lines.push(line));
+        let keep =
+            |line: &[u8], _| serde_json::from_slice(line).map(|line: serde_json::Value| lines.push(line));
         cut_change_lines(&change, Some(4), keep).expect("every line is JSON");
         assert_eq!((&lines[0]["value"], &lines[0]["value_bytes"]), (&"aä".into(), &6.into()));
         assert_eq!((&lines[1]["value"], lines[1].get("value_bytes")), (&"ab".into(), None));

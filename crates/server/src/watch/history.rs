@@ -312,7 +312,8 @@ fn counts(observed: &Observed, kind: Kind) -> Counts {
 impl KindPoint {
     /// Returns what was counted between `before` and `now`.
     fn since(before: Option<&Counts>, now: &Counts) -> Self {
-        let of = |at: usize| now.buckets[at] - before.map_or(0, |before| before.buckets[at].min(now.buckets[at]));
+        let of =
+            |at: usize| now.buckets[at] - before.map_or(0, |before| before.buckets[at].min(now.buckets[at]));
         let count: u64 = (0..BUCKETS).map(of).sum();
         let below = |share: f64| {
             let wanted = ((count as f64 * share).ceil() as u64).max(1);
@@ -366,7 +367,10 @@ mod tests {
         let us = all["requests"]["get"]["p50_us"][0].as_u64().unwrap();
         assert!((90..=102).contains(&us), "{us}");
         assert!(all["requests"].get("sql").is_none(), "there was none");
-        assert_eq!((&all["newest"], &all["points"], &all["newest_ms"]), (&6.into(), &6.into(), &1_800_000_000_000_u64.into()));
+        assert_eq!(
+            (&all["newest"], &all["points"], &all["newest_ms"]),
+            (&6.into(), &6.into(), &1_800_000_000_000_u64.into())
+        );
         let some = history.server(Some(4));
         assert_eq!((&some["requests"]["get"]["count"], &some["points"]), (&json!([7, 0]), &2.into()));
         assert_eq!(history.server(Some(6))["points"], 0);

@@ -157,7 +157,10 @@ mod tests {
         check.set(3, 7);
         let shown = jobs.of("a");
         let running = &shown["running"][0];
-        assert_eq!((&running["kind"], &running["done"], &running["expected"]), (&"check".into(), &3.into(), &7.into()));
+        assert_eq!(
+            (&running["kind"], &running["done"], &running["expected"]),
+            (&"check".into(), &3.into(), &7.into())
+        );
         assert_eq!((shown["running"].as_array().unwrap().len(), &shown["ended"]), (1, &json!([])));
         check.end(Ok::<(), String>(()));
         drop(other);
@@ -167,6 +170,9 @@ mod tests {
         for _ in 0..KEPT {
             jobs.begin("c", "compact", "checkpoints").end(Err("full"));
         }
-        assert_eq!((jobs.of("a")["ended"].clone(), jobs.of("c")["ended"][0]["error"].clone()), (json!([]), json!("full")));
+        assert_eq!(
+            (jobs.of("a")["ended"].clone(), jobs.of("c")["ended"][0]["error"].clone()),
+            (json!([]), json!("full"))
+        );
     }
 }

@@ -32,7 +32,9 @@ pub fn take(
         None => db.backup_to(folder, options(plan, now, progress))?,
         Some(base) => match db.backup_to(folder, options(plan, now, progress).since(base)) {
             // The database was replaced: by a restored copy, or by an older one.
-            Err(error) if error.kind() == ErrorKind::Mismatch => db.backup_to(folder, options(plan, now, progress))?,
+            Err(error) if error.kind() == ErrorKind::Mismatch => {
+                db.backup_to(folder, options(plan, now, progress))?
+            }
             taken => taken?,
         },
     };
@@ -270,7 +272,8 @@ mod tests {
         let table = db.ensure_table("t").unwrap();
         db.write(|tx| tx.put(&table, b"k", [7; 10_000])).unwrap();
         let refused =
-            take(&db, &folder, &plan(Path::new("."), Retention::Newest(1)), UNIX_EPOCH, &mut |_| {}).unwrap_err();
+            take(&db, &folder, &plan(Path::new("."), Retention::Newest(1)), UNIX_EPOCH, &mut |_| {})
+                .unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
         assert_eq!(folder.list().unwrap().len(), 0);
     }
