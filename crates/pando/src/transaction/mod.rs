@@ -399,8 +399,8 @@ impl Transaction {
         self.inner.release(savepoint)
     }
 
-    /// Returns the identity by which [`Database::readers`](crate::Database::readers) lists the transaction, and by which
-    /// [`Database::expire_reader`](crate::Database::expire_reader) ends it.
+    /// Returns the identity by which [`Database::readers`](crate::Database::readers) lists the transaction, and by
+    /// which [`Database::expire_reader`](crate::Database::expire_reader) ends it.
     pub fn reader_id(&self) -> crate::ReaderId {
         self.inner.reader_id()
     }

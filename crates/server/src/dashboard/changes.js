@@ -5,9 +5,10 @@
 import { h, fill, visible, named, confirm, toast, bytes, count, plural, table } from "./dom.js";
 import { ask, at, lines, query } from "./api.js";
 import { go } from "./route.js";
-import { Grid } from "./grid.js";
+import { Grid, ROW_HEIGHT } from "./grid.js";
 
 const MOST_ROWS = 1000, VALUE_BYTES = 200, EARLIER_COMMITS = 100, DRAW_MS = 250, MOST_WAIT_MS = 10000;
+const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const NAMES = { put: "put", delete: "delete", delete_range: "delete range", create_table: "create table", drop_table: "drop table", rename_table: "rename table", alter_table: "alter table" };
 /** The typed table whose rows a table keeps, if it is one that does. */
 const typedBehind = name => name.match(/^rows\/\d+\.\d+\/(.*)$/s)?.[1];
@@ -16,15 +17,15 @@ const COLUMNS = [{ name: "commit" }, { name: "time" }, { name: "change" }, { nam
 export class Changes {
   constructor(app) {
     this.app = app;
-    this.rows = [];
+    Object.assign(this, { rows: [], added: 0 });
     this.table = h("select", { "aria-label": "Changes of", onchange: () => this.filter() });
     this.prefix = h("input", { type: "search", placeholder: "Key begins with", "aria-label": "Keys that begin with" });
     this.pause = h("button", { type: "button", onclick: () => { this.isPaused = !this.isPaused; this.run(); } }, "Pause");
     this.status = h("span", { class: "small soft push", role: "status" });
-    this.grid = new Grid({ label: "Changes, newest first", columns: COLUMNS, open: index => this.open(this.rows[index]) });
+    this.grid = new Grid({ label: "Changes, newest first", columns: COLUMNS, open: index => this.open(this.rows[index]), cells: row => this.cells(row) });
     this.consumers = h("section", {});
     this.root = h("div", {}, h("form", { class: "bar", onsubmit: event => { event.preventDefault(); this.filter(); } }, h("label", {}, "Table", this.table), this.prefix, h("button", {}, "Apply"), this.pause,
-      h("button", { type: "button", onclick: () => { this.rows = []; this.draw(); } }, "Clear"), this.status),
+      h("button", { type: "button", onclick: () => { Object.assign(this, { rows: [], added: 0 }); this.draw(); } }, "Clear"), this.status),
     this.note = h("p", { class: "small bad", role: "alert" }), this.grid.box, h("div", { class: "gap" }), this.consumers);
     document.addEventListener("visibilitychange", () => this.run());
   }
@@ -32,7 +33,7 @@ export class Changes {
     this.isShown = true;
     const name = JSON.stringify([to.db, to.of, to.prefix]);
     if (name === this.name) { this.run(); return; }
-    Object.assign(this, { name, place: to, rows: [], after: null, isPaused: false });
+    Object.assign(this, { name, place: to, rows: [], added: 0, after: null, isPaused: false });
     this.stop();
     this.prefix.value = to.prefix ?? "";
     this.said = null;
@@ -86,7 +87,7 @@ export class Changes {
         if (isOld()) return false;
         const one = JSON.parse(line);
         if (one.error) throw new Error(one.error.detail);
-        if (one.op !== "commit") { commit.push(one); if (commit.length > MOST_ROWS) commit.shift(); return true; }
+        if (one.op !== "commit") { commit.push(one); if (commit.length > 2 * MOST_ROWS) commit = commit.slice(-MOST_ROWS); return true; }
         this.note.textContent = "";
         this.add(commit, one);
         commit = [];
@@ -104,24 +105,29 @@ export class Changes {
   }
   add(operations, { commit, time_ms }) {
     this.after = commit;
-    for (const one of operations) this.rows.unshift({ ...one, time_ms });
-    if (this.rows.length > MOST_ROWS) this.rows.length = MOST_ROWS;
+    for (const one of operations) one.time_ms = time_ms;
+    this.rows = [...operations.reverse(), ...this.rows].slice(0, MOST_ROWS);
+    this.added += operations.length;
     // A busy database is drawn a few times a second.
     this.drawing ??= setTimeout(() => { this.drawing = null; this.draw(); }, DRAW_MS);
   }
   say() {
     this.status.textContent = this.isPaused ? `Paused after commit ${this.after ?? "–"}; Continue shows what came since.` : this.stream && this.isLive ? `Live. ${plural(this.rows.length, "row")}${this.rows.length === MOST_ROWS ? ", the newest" : ""}.` : "Connecting…";
   }
+  /** Draws the rows. Who has gone down in the list keeps the place, although new rows come in above. */
   draw() {
-    this.grid.active = 0;
-    this.grid.show(this.rows.map(row => this.cells(row)));
+    const { grid, added } = this, { scrollTop } = grid.box;
+    if (grid.active > 0) grid.active += added;
+    this.added = 0;
+    grid.show(this.rows);
+    if (scrollTop > 0) grid.box.scrollTop = scrollTop + added * ROW_HEIGHT;
     this.say();
   }
   cells(row) {
     const text = (name, kind = "") => row[name] !== undefined ? { text: row[name], kind } : row[`${name}_hex`] !== undefined ? { text: `0x${row[`${name}_hex`]}`, kind: `${kind} blob` } : { text: "", kind };
     const of = typedBehind(row.table), index = row.table.match(/^rows\/\d+\/\d+\/(.*)$/s)?.[1], key = row.op === "delete_range" ? { text: `${text("start").text} … ${text("end").text || "the end"}`, kind: "key" } : row.op === "rename_table" ? { text: `was ${row.from}`, kind: "key" } : text("key", "key");
     const value = text("value"), cut = row.value_bytes ? `${value.text}… (${bytes(row.value_bytes)})` : value.text;
-    return [{ text: String(row.commit), kind: "number" }, { text: row.time_ms ? new Date(row.time_ms).toLocaleTimeString() : "", kind: "" }, { text: NAMES[row.op] ?? row.op, kind: row.op.startsWith("delete") || row.op === "drop_table" ? "gone" : "" },
+    return [{ text: String(row.commit), kind: "number" }, { text: row.time_ms ? CLOCK.format(row.time_ms) : "", kind: "" }, { text: NAMES[row.op] ?? row.op, kind: row.op.startsWith("delete") || row.op === "drop_table" ? "gone" : "" },
       { text: of ? `${of} (typed)` : index ? `${index} (index)` : row.table, kind: "" }, key, { text: cut, kind: value.kind }];
   }
   /** Opens the record of a change, if it is one of a plain table. */

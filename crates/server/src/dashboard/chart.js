@@ -11,7 +11,7 @@ const HEIGHT = 150, LEFT = 58, BOTTOM = 22, TOP = 8;
  * 1024 for bytes, so that the axis has round numbers. */
 export class Chart {
   constructor({ label, series, say, least = 1, base = 10, lines = false, newest = "now" }) {
-    Object.assign(this, { label, series, say, least, base, lines, newest, points: [], picked: null, length_ms: 3600e3 });
+    Object.assign(this, { label, series, say, least, base, lines, newest, points: [], picked: null, others: [], length_ms: 3600e3 });
     this.svg = s("svg", { role: "img", height: HEIGHT, tabindex: 0 });
     this.tip = h("div", { class: "tip", hidden: true });
     this.keys = h("div", { class: "keys" }, series.map(({ kind, name }) => h("span", {}, h("i", { class: `c-${kind}` }), name)));
@@ -78,14 +78,20 @@ export class Chart {
     const now = last ? series.map(({ kind, name }) => `${name} ${last.values[kind] === null ? "none" : this.say(last.values[kind])}`).join(", ") : "nothing yet";
     this.svg.setAttribute("aria-label", `${this.label}, ${known.length} points; the newest: ${now}`);
     this.svg.replaceChildren(...shapes, this.cursor);
-    this.drawCursor();
+    if (this.picked !== null) this.drawCursor();
+  }
+  /** Draws the line at a moment, without figures: the one under the pointer in another chart. */
+  mark(ago_ms) {
+    const isThere = ago_ms !== null && ago_ms <= this.length_ms && Boolean(this.width);
+    this.cursor.style.display = isThere ? "" : "none";
+    if (isThere) for (const end of ["x1", "x2"]) this.cursor.setAttribute(end, this.x({ ago_ms }));
   }
   drawCursor() {
     const picked = this.picked === null ? null : this.points[this.picked];
+    for (const other of this.others) other.mark(picked?.ago_ms ?? null);
     this.tip.hidden = !picked;
-    this.cursor.style.display = picked ? "" : "none";
+    this.mark(picked?.ago_ms ?? null);
     if (!picked) return;
-    this.cursor.setAttribute("x1", this.x(picked)); this.cursor.setAttribute("x2", this.x(picked));
     const line = ({ kind, name }) => h("div", {}, h("i", { class: `c-${kind}` }), `${name}: ${picked.values[kind] === null ? "none" : this.say(picked.values[kind])}`);
     fill(this.tip, h("b", {}, new Date(picked.at_ms).toLocaleTimeString()), picked.values ? this.series.map(line) : h("div", {}, "no figures"));
     const right = this.x(picked) + 10 + this.tip.offsetWidth > this.width;

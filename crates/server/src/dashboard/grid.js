@@ -2,14 +2,15 @@
 // a box in front of each row, Space, or Ctrl+A selects rows.
 import { h, visible, Rows } from "./dom.js";
 
-const HEIGHT = 29, SHOWN = 300;
+export const ROW_HEIGHT = 29;
+const HEIGHT = ROW_HEIGHT, SHOWN = 300;
 let grids = 0;
 
 /** `columns`: `{name, note}`; `rows`: arrays of `{text, kind, title}`; `open(at)` is called for a row, and `select(places)` when
- * other rows are selected. */
+ * other rows are selected. With `cells`, rows are anything, and `cells(row)` makes the array when a row is shown. */
 export class Grid {
-  constructor({ label, columns, open, select }) {
-    Object.assign(this, { columns, open, select, selected: new Set(), rows: [], active: 0, id: `grid${grids += 1}` });
+  constructor({ label, columns, open, select, cells = row => row }) {
+    Object.assign(this, { columns, open, select, cells, selected: new Set(), rows: [], active: 0, id: `grid${grids += 1}` });
     this.head = h("div", { role: "row", class: "row head" });
     this.box = h("div", { role: "grid", class: "grid", tabIndex: 0, "aria-label": label, "aria-multiselectable": select ? "true" : null, onkeydown: event => this.key(event) });
     this.box.append(h("div", { role: "rowgroup", class: "heads" }, this.head));
@@ -21,8 +22,9 @@ export class Grid {
     this.rows = rows;
     if (this.select && this.selected.size) { this.selected.clear(); this.select([]); }
     this.active = Math.min(this.active, Math.max(0, rows.length - 1));
+    this.sample = rows.slice(0, 100).map(row => this.cells(row));
     const widths = this.columns.map(({ name, note }, at) => {
-      const longest = rows.slice(0, 100).reduce((most, row) => Math.max(most, row[at].text.length), Math.max(name.length, (note ?? "").length));
+      const longest = this.sample.reduce((most, row) => Math.max(most, row[at].text.length), Math.max(name.length, (note ?? "").length));
       return Math.min(Math.max(longest, 5), 44);
     });
     this.box.style.setProperty("--columns", (this.select ? "2.2rem " : "") + widths.map(width => `minmax(calc(${width}ch + 1.4rem), ${width}fr)`).join(" "));
@@ -36,14 +38,14 @@ export class Grid {
     this.box.classList.toggle("short", rows.length < 12);
     this.box.style.setProperty("--rows", Math.max(rows.length, 1));
   }
-  isNumber(at) { return this.rows.length > 0 && this.rows.slice(0, 100).every(row => row[at].kind === "number" || row[at].kind === "null"); }
+  isNumber(at) { return this.sample.length > 0 && this.sample.every(row => row[at].kind === "number" || row[at].kind === "null"); }
   row(at) {
-    const isActive = at === this.active, isSelected = this.selected.has(at);
+    const isActive = at === this.active, isSelected = this.selected.has(at), cells = this.cells(this.rows[at]);
     return h("div", { role: "row", id: `${this.id}-${at}`, class: isActive ? "row active" : "row", "aria-rowindex": at + 2, "aria-selected": this.select ? String(isSelected) : null,
       onclick: () => { if (!String(getSelection())) { this.active = at; this.open(at); } } },
-    this.select && h("div", { role: "gridcell", class: "pick", onclick: event => event.stopPropagation() }, h("input", { type: "checkbox", tabIndex: -1, checked: isSelected, "aria-label": `Select ${visible(this.rows[at][0].text)}`,
+    this.select && h("div", { role: "gridcell", class: "pick", onclick: event => event.stopPropagation() }, h("input", { type: "checkbox", tabIndex: -1, checked: isSelected, "aria-label": `Select ${visible(cells[0].text)}`,
       onchange: event => this.toggle(at, event.target.checked) })),
-    this.rows[at].map(({ text, kind, title }) => h("div", { role: "gridcell", class: kind ?? "", title, dir: kind === "number" ? null : "auto" },
+    cells.map(({ text, kind, title }) => h("div", { role: "gridcell", class: kind ?? "", title, dir: kind === "number" ? null : "auto" },
       visible(text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text).replace(/\n/g, "⏎"))));
   }
   toggle(at, isSelected) { this.selected[isSelected ? "add" : "delete"](at); this.choose([...this.selected]); }

@@ -92,7 +92,7 @@ export class Operations {
         return part;
       };
       fill(this.jobs, running.map(one => h("p", { class: "job" }, h("b", {}, one.kind), bar(one), h("span", { class: "small soft" }, `${amount(one, one.done)}${one.expected ? ` of about ${amount(one, Math.max(one.expected, one.done))}` : ""}, for ${span(one.age_ms / 1000)}`))),
-        newest.length > 0 && h("details", {}, h("summary", {}, `The last work (${newest.length})`), table(["work", "began", "took", "result"], newest.map(one => [one.kind, new Date(one.begun_ms).toLocaleTimeString(), time(one.took_ms * 1e6), one.error === null ? "done" : { text: one.error, class: "bad" }]), { label: "The last work" })));
+        newest.length > 0 && h("details", {}, h("summary", {}, `The last work (${newest.length})`), table(["work", "began", "took", "result"], newest.map(one => [one.kind, new Date(one.begun_ms).toLocaleTimeString(), one.took_ms ? time(one.took_ms * 1e6) : "< 1 ms", one.error === null ? "done" : { text: one.error, class: "bad" }]), { label: "The last work" })));
       const backups = ended.filter(one => one.kind === "scheduled backup").length;
       if (this.backupsEnded !== undefined && backups !== this.backupsEnded) this.showBackups();
       this.backupsEnded = backups;

@@ -72,7 +72,9 @@ export class Overview {
       operations: chart("Records a second", rate, [{ kind: "get", name: "read" }, { kind: "put", name: "written" }, { kind: "range", name: "pages read from disk" }], { lines: true }),
       files: chart("Size of the files", bytes, [{ kind: "get", name: "data file" }, { kind: "transaction", name: "log" }, { kind: "put", name: "memtables" }], { lines: true, least: 1 << 20, base: 1024 }),
     };
-    const { requests, latency, memory, commits, operations, files } = this.charts;
+    const { requests, latency, memory, commits, operations, files } = this.charts, all = Object.values(this.charts);
+    // The same moment is marked in all of them.
+    for (const one of all) one.others = all.filter(other => other !== one);
     const choose = this.choose = h("select", { "aria-label": "Length of the chart", onchange: event => { this.minutes = Number(event.target.value); this.drawCharts(); } },
       LENGTHS.map(([value, text]) => h("option", { value, selected: value === 60 }, text)));
     this.latency = h("div", {}); this.memory = h("div", {}); this.databases = h("div", {}); this.costs = h("div", {}); this.slow = h("section", { hidden: true });

@@ -283,9 +283,6 @@ impl Databases {
     }
 
     /// Checks that a database exists, without opening it.
-    ///
-    /// # Errors
-    /// 400 if the name is not a valid one, 404 if there is no such database.
     pub fn check_exists(&self, name: &str) -> Answer<()> {
         check_name(name)?;
         if self.dir.join(name).is_dir() { Ok(()) } else { Err(missing(name)) }

@@ -106,8 +106,8 @@ async fn create(keeper: Arc<Gatekeeper>, room: Arc<Room>, _: Call, body: Request
         let is_first = !keeper.is_on_guard();
         if is_first && (scope != Scope::Admin || database.is_some() || expires_in_s.is_some()) {
             return Err(locked_out(
-                "the first token must have the scope admin, for all databases and without an end: from then on \
-                 the server requires a token for everything",
+                "the first token must have the scope admin, for all databases and without an end: from then \
+                 on the server requires a token for everything",
             ));
         }
         let new =
@@ -133,8 +133,8 @@ async fn revoke(keeper: Arc<Gatekeeper>, call: Call) -> Answer {
         match keeper.file().revoke_if(&name, remains)? {
             Ok(()) => Ok(keeper.refresh()?),
             Err(()) => Err(locked_out(
-                "it is the last token with the scope admin for all databases; create another one first, or use \
-                 `pando token revoke`",
+                "it is the last token with the scope admin for all databases; create another one first, or \
+                 use `pando token revoke`",
             )),
         }
     });

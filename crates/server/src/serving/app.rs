@@ -94,7 +94,6 @@ impl App {
         if let Err(error) = self.parts.keeper.refresh() {
             tracing::error!(%error, "the tokens could not be read again; the earlier ones stay valid");
         }
-        self.note_history();
         self.parts.data.transactions.give_up_idle();
         self.parts.hrana.give_up_idle();
         for (name, open) in self.parts.data.databases.all_open() {
@@ -104,6 +103,7 @@ impl App {
                 let _ = replicas.lag(&name, &open.db);
             }
         }
+        self.note_history();
         self.parts.data.databases.tick();
         self.parts.data.databases.close_idle();
         self.give_back_memory();

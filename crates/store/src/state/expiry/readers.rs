@@ -57,8 +57,8 @@ impl Store {
         std::mem::take(&mut lock(&self.expiry.noticed).notices)
     }
 
-    /// Lets a reader expire: its next call fails, and what only it kept is freed, once it is in no call. Returns `false`
-    /// if there is no such reader, or if it expired before. O(open readers).
+    /// Lets a reader expire: its next call fails, and what only it kept is freed, once it is in no call. Returns
+    /// `false` if there is no such reader, or if it expired before. O(open readers).
     ///
     /// # Errors
     /// [`Closed`](base::ErrorKind::Closed).
