@@ -117,6 +117,7 @@ def several_records_are_deleted_brought_back_and_exported(browser, server):
         assert [json.loads(line)["id"] for line in open(stored.value.path())] == [2, 3, 5]
         bulk.get_by_role("button", name="Delete selected").click()
         dialog = page.get_by_role("dialog", name="Delete 3 records?")
+        expect(dialog).to_be_visible()
         # Somebody changes one of them while the question is open.
         server.sql("UPDATE bulk SET note = 'changed meanwhile' WHERE id = 3")
         dialog.get_by_role("button", name="Delete 3 records").click()
@@ -148,7 +149,17 @@ def several_records_are_deleted_brought_back_and_exported(browser, server):
         with page.expect_download() as stored:
             page.get_by_role("link", name="Export what is found as NDJSON").click()
         assert len(open(stored.value.path()).readlines()) == 10
-    server.sql("DROP TABLE bulk")
+    # The file of all records is what the server would send.
+    server.sql("CREATE TABLE odd(id TEXT PRIMARY KEY, note TEXT, n REAL, raw BLOB)")
+    for n, note in enumerate([None, "", "\\N", "\\\\N", "a,b", "a\nb", " padded ", '"', "NULL", "ä‮"]):
+        server.ask("POST", "v1/databases/shop/sql", {"sql": "INSERT INTO odd VALUES (?, ?, ?, NULL)", "params": [f"k {n}", note, n / 4]})
+    with Visit(browser, server.address, "#data?db=shop&typed=odd") as page:
+        page.get_by_role("checkbox", name="Select all records of the page").check()
+        with page.expect_download() as stored:
+            page.get_by_role("button", name="Export selected as CSV").click()
+        ours, theirs = open(stored.value.path(), newline="").read(), server.ask("GET", "v1/databases/shop/documents/odd?format=csv").decode()
+        assert ours == theirs, (ours, theirs)
+    server.sql("DROP TABLE odd; DROP TABLE bulk")
     server.ask("DELETE", "v1/databases/shop/tables/loose")
 
 

@@ -65,7 +65,7 @@ const MOST_BLOCKED_MS = 20;
  * however many lines come at once. */
 export async function lines(response, each) {
   const reader = response.body.getReader(), decoder = new TextDecoder();
-  let rest = "", begun = performance.now();
+  let rest = "", begun;
   for (;;) {
     const { value, done } = await reader.read();
     begun = performance.now();

@@ -1,9 +1,8 @@
 // Several records at once: deleted after a question, with an undo, or exported. Every record is deleted only in the version
 // that was read for the undo, so nothing that somebody has changed meanwhile is lost.
-import { confirm, download, plural, toast, visible } from "./dom.js";
+import { confirm, download, plural, toast, toHex, visible } from "./dom.js";
 import { Digits, written } from "./api.js";
 import { Documents, textOf } from "./source.js";
-import { toHex } from "./dom.js";
 
 const AT_ONCE = 6;
 
@@ -64,4 +63,4 @@ function csv(source, found) {
   const cell = value => value === null ? "\\N" : value instanceof Digits ? value.text : typeof value === "string" ? quoted(/^\\*\\N$/.test(value) ? `\\${value}` : value) : quoted(written(value));
   return [names.map(quoted), ...found.map(([, value]) => names.map(name => cell(value[name])))].map(row => `${row.join(",")}\n`);
 }
-const quoted = text => text === "" || /[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll("\"", "\"\"")}"` : text;
+const quoted = text => /[",\r\n]/.test(text) ? `"${text.replaceAll("\"", "\"\"")}"` : text;

@@ -391,7 +391,7 @@ mod tests {
         let table = db.ensure_table("t")?;
         let add = |step, names: &[String]| -> pando::Result<()> {
             let stats = db.stats()?;
-            let databases: Vec<_> = names.iter().map(|name| (name.clone(), stats.clone())).collect();
+            let databases: Vec<_> = names.iter().map(|name| (name.clone(), stats)).collect();
             history.add(at(step), UNIX_EPOCH, &observed, 0, 0, &databases);
             Ok(())
         };
