@@ -114,7 +114,7 @@ export class Changes {
   say() {
     this.status.textContent = this.isPaused ? `Paused after commit ${this.after ?? "–"}; Continue shows what came since.` : this.stream && this.isLive ? `Live. ${plural(this.rows.length, "row")}${this.rows.length === MOST_ROWS ? ", the newest" : ""}.` : "Connecting…";
   }
-  /** Draws the rows. Who has gone down in the list keeps the place, although new rows come in above. */
+  /** Draws the rows. A reader who has scrolled down keeps the place, although new rows come in above. */
   draw() {
     const { grid, added } = this, { scrollTop } = grid.box;
     if (grid.active > 0) grid.active += added;
@@ -146,7 +146,7 @@ export class Changes {
     if (db !== this.place.db || text === this.said) return;
     this.said = text;
     const mayDelete = this.app.rights.scopeIn(db) !== "read", focused = document.activeElement?.getAttribute("aria-label");
-    fill(this.consumers, h("h2", {}, `Consumers of ${db}`), listed.length ? table(["name", "has acknowledged commit", "behind", "", ""].slice(0, mayDelete ? 5 : 4), listed.map(one => [
+    fill(this.consumers, h("h2", {}, `Consumers of ${db}`), listed.length ? table(["name", "has acknowledged commit", "lags by", "", ""].slice(0, mayDelete ? 5 : 4), listed.map(one => [
       named(one.name), count(one.position), last === undefined ? "" : plural(Math.max(0, last - one.position), "commit"), one.is_lost ? { text: "lost its place: what it needs is no longer kept", class: "bad" } : "",
       ...mayDelete ? [h("button", { type: "button", class: "danger", "aria-label": `Delete ${visible(one.name)}`, onclick: () => this.remove(db, one.name) }, "Delete")] : []]), { label: "Consumers" })
       : h("p", { class: "small soft" }, "None. A consumer is a place in the changes that the server keeps for a program while that is away. Create one with PUT …/consumers/NAME."));

@@ -103,7 +103,7 @@ fn problem(error: io::Error) -> Problem {
 }
 
 fn take(open: &Open, since: Option<&BackupInfo>, rate_bytes: Option<u64>, mut sink: Sink, job: Running) {
-    // The library's estimate has the pages. The log behind them is copied, too. How long a difference is, nobody knows.
+    // The estimate has the pages. The log after them is copied as well. The length of a difference is not known.
     let log_bytes = open.db.stats().map_or(0, |stats| stats.pacing.unabsorbed_log_bytes);
     let expected = |pages: u64| if since.is_some() { 0 } else { pages + log_bytes };
     let mut note = |progress: BackupProgress| job.set(progress.bytes, expected(progress.expected_bytes));
