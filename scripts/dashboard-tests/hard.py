@@ -154,7 +154,7 @@ def the_page_is_there_at_once(browser, server):
         with visit as page:
             assert visit.bytes < 200 << 10, visit.bytes
             return page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    quickly("first paint", 300, first_paint)
+    quickly("first paint", 300, first_paint, tries=5)
 
 
 def a_million_rows_are_paged_like_ten(browser, server):
