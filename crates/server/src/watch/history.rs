@@ -1,8 +1,8 @@
 //! The last hour in figures, so that a chart is full when its page is opened.
 //!
 //! 1. Time is cut into steps of [`STEP`], numbered since the start of the server. The thread that looks after the
-//!    server every second takes one point for each step: counts since the point before, and sizes at that moment. A request
-//!    costs nothing more, because what it counts is counted anyway.
+//!    server every second takes one point for each step: counts since the point before, and sizes at that moment. A
+//!    request costs nothing more, because what it counts is counted anyway.
 //! 2. A step in which that thread did not run, because the machine was suspended for example, has no point (null).
 //! 3. Memory is bounded: [`POINTS`] points of the server, about 100 KiB, and as many of each of at most
 //!    [`MOST_DATABASES`] databases, about 50 KiB each. A database that was closed for the whole hour is forgotten. If
