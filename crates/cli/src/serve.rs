@@ -5,6 +5,7 @@ use crate::failure::{Doing, Failure, Outcome};
 use crate::open::WriteArgs;
 use crate::output::say;
 use crate::schedule::ScheduleArgs;
+use crate::settings;
 #[cfg(feature = "ship")]
 use crate::ship::serving::Role;
 use crate::text;
@@ -309,6 +310,14 @@ fn start_log(level: LevelFilter, lines: Log) {
     log.with_target(false).with_span_events(spans).init();
 }
 
+/// Returns the options of the server in a command line, with what set each.
+fn settings_of(words: Vec<OsString>) -> Vec<server::Setting> {
+    match expand(words.clone()) {
+        Ok(expanded) => settings::of(&Cli::command(), &words, expanded),
+        Err(_) => Vec::new(),
+    }
+}
+
 fn serve(args: ServeArgs) -> Outcome {
     let source = args.source(&args.dir)?;
     let mut config = Config::new(args.dir);
@@ -354,6 +363,7 @@ fn serve(args: ServeArgs) -> Outcome {
     args.redis.add_to(&mut config);
     args.schedule.add_to(&mut config);
     config.source = source;
+    config.settings = settings_of(std::env::args_os().collect());
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;
     let scheme = if server.is_encrypted() { "https" } else { "http" };
@@ -418,5 +428,25 @@ mod tests {
             let message = parsed(bad, &[]).unwrap_err();
             assert!(message.contains("pando.toml: ") && message.contains(said), "{bad}: {message}");
         }
+    }
+
+    #[test]
+    fn each_option_says_what_set_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pando.toml");
+        std::fs::write(&path, "max-body = '1M'\ndrain = 3\nallow-anyone = true").unwrap();
+        let words = ["pando", "serve", "data", "--config", path.to_str().unwrap(), "--drain", "5"];
+        let settings = settings_of(words.into_iter().map(Into::into).collect());
+        let shown = |name: &str| {
+            let one = settings.iter().find(|one| one.name == name).expect(name);
+            (one.value.clone(), one.origin.clone())
+        };
+        let of = |value: &str, origin: &str| (value.to_owned(), origin.to_owned());
+        assert_eq!(shown("max-body"), of("1M", "the file in --config"));
+        assert_eq!(shown("drain"), of("5", "the command line"));
+        assert_eq!(shown("allow-anyone"), of("true", "the file in --config"));
+        assert_eq!(shown("max-head"), of("64K", "the default"));
+        assert_eq!(shown("unix-socket"), of("", "the default"));
+        assert_eq!(settings_of(vec!["pando".into(), "tables".into(), "data".into()]), []);
     }
 }

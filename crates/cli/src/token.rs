@@ -2,9 +2,11 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, FormatArgs, Rows, say};
+use crate::text;
 use clap::{Args, Subcommand, ValueEnum};
-use server::{Scope, TokenFile};
+use server::{NewToken, Scope, TokenFile};
 use std::path::PathBuf;
+use std::time::Duration;
 
 const NOTES: &str = "\
 A running server notices changes within a second. As long as a directory has never had a token, its server
@@ -40,6 +42,9 @@ enum Action {
         /// once [default: no limit]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         rate: Option<u32>,
+        /// The token is valid for TIME from now on, as in 12h or 30d [default: until it is revoked]
+        #[arg(long, value_name = "TIME", value_parser = text::parse_duration)]
+        expires_in: Option<Duration>,
     },
     /// List the tokens with their names and what they allow
     List {
@@ -70,16 +75,18 @@ enum ScopeName {
 /// Runs `pando token`.
 pub fn run(args: &TokenArgs) -> Outcome {
     match &args.action {
-        Action::Create { dir, name, scope, database, rate } => {
+        Action::Create { dir, name, scope, database, rate, expires_in } => {
             let scope = match scope {
                 ScopeName::Read => Scope::Read,
                 ScopeName::Write => Scope::Write,
                 ScopeName::Admin => Scope::Admin,
             };
-            say!("{}", TokenFile::in_dir(dir).create_with_rate(name, scope, database.clone(), *rate)?)
+            let (database, rate, lives_for) = (database.clone(), *rate, *expires_in);
+            let new = NewToken { name, scope, database, rate, lives_for };
+            say!("{}", TokenFile::in_dir(dir).create_as(new)?)
         }
         Action::List { dir, format } => {
-            let columns = &["name", "scope", "database", "created_s", "rate"];
+            let columns = &["name", "scope", "database", "created_s", "rate", "expires_s"];
             let mut rows = Rows::new(output::stdout(), format.format(), columns).map_err(Failure::stdout)?;
             for token in TokenFile::in_dir(dir).list()? {
                 let scope = format!("{:?}", token.scope).to_lowercase();
@@ -90,6 +97,7 @@ pub fn run(args: &TokenArgs) -> Outcome {
                     Cell::Bytes(database.as_bytes()),
                     Cell::Number(token.created_s),
                     token.rate.map_or(Cell::Null, |rate| Cell::Number(rate.into())),
+                    token.expires_s.map_or(Cell::Null, Cell::Number),
                 ];
                 rows.row(&cells).map_err(Failure::stdout)?;
             }

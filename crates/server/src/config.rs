@@ -45,6 +45,21 @@ pub struct Config {
     pub source: Option<Arc<dyn Source>>,
     /// Limits on clients.
     pub limits: Limits,
+    /// The options with which the server was started, for those who look at them. They have no effect.
+    pub settings: Vec<Setting>,
+}
+
+/// An option with which the server was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The name of the option.
+    pub name: String,
+    /// Its value as text.
+    pub value: String,
+    /// What set it: a default, a file, a variable or the command line.
+    pub origin: String,
+    /// What it does.
+    pub help: String,
 }
 
 /// The certificate that the server shows to its clients.
@@ -152,6 +167,7 @@ impl Config {
             redis: None,
             source: None,
             limits: Limits::default(),
+            settings: Vec::new(),
         }
     }
 }

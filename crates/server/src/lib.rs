@@ -16,8 +16,8 @@
 //! 2. `wire`: what is sent over the network: sockets, addresses, bodies, problems, records as bytes, the heads of
 //!    requests.
 //! 3. `limits`: bounds on what requests use: threads, memory for bodies, places of streams, connections.
-//! 4. `watch`: what operators can observe: counts and latencies, refusals, slow requests, a log line for each request,
-//!    the disk and the process.
+//! 4. `watch`: what operators can observe: counts and latencies, the figures of the last hour, refusals, slow requests,
+//!    a log line for each request, work that takes long, the disk and the process.
 //! 5. `data`: databases that are opened and closed as needed, single writes that are committed together, interactive
 //!    transactions, conditions, the threads of a replica, scheduled backups.
 //! 6. `access`: authorization: tokens and their rates, requests from pages of other sites, reserved tables.
@@ -51,12 +51,12 @@ mod routes;
 mod redis;
 mod serving;
 
-pub use access::tokens::{Scope, Token, TokenFile};
+pub use access::tokens::{NewToken, Scope, Token, TokenFile};
 #[cfg(feature = "tls")]
 pub use config::Certificate;
 #[cfg(feature = "redis")]
 pub use config::Redis;
-pub use config::{BackupPlan, Config, Limits};
+pub use config::{BackupPlan, Config, Limits, Setting};
 pub use data::databases::DEFAULT_DATABASE;
 pub use data::followers::followed_by;
 pub use send::changes::{Ended, change_lines};

@@ -43,7 +43,7 @@ pub use read::value_reader::ValueReader;
 pub use read::value_ref::ValueRef;
 pub use run::walk::Piece;
 pub use state::catalog::{self, Compression, RequestedLayout};
-pub use state::expiry::{self, OpenReader};
+pub use state::expiry::{self, OpenReader, ReaderId};
 pub use state::options::{self, Options};
 pub use state::store::{self, Store};
 pub use state::{attach, latch, memory, pacing, superblock, tables, time, ttl, view};

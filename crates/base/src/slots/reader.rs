@@ -117,6 +117,11 @@ impl Reader {
         self.slot().view.store(IDLE, Ordering::Release);
     }
 
+    /// Returns the identity of what the reader holds, as [`Holding::id`](super::Holding::id) has it.
+    pub fn holding_id(&self) -> (usize, u64) {
+        (self.index, self.slot().view.load(Ordering::SeqCst) & !REVOKED)
+    }
+
     /// Returns whether the view was revoked. Outside of a call, the result may be out of date at once. Inside a call,
     /// `false` holds until the call ends.
     #[inline]

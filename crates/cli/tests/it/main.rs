@@ -25,6 +25,7 @@ mod records;
 mod replica;
 mod reserved;
 mod salvage;
+mod serve_administration;
 mod serve_backups;
 mod serve_bench;
 mod serve_dashboard;

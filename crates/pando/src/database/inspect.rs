@@ -3,10 +3,10 @@
 use super::Database;
 use crate::options::Setting;
 use base::Result;
-use store::OpenReader;
 use store::advice::{Advice, Operations};
 use store::check::{Findings, Report};
 use store::stats::{Stats, TableStats};
+use store::{OpenReader, ReaderId};
 
 impl Database {
     /// Reads every page, large value and space map entry that the newest view reaches, and verifies every checksum
@@ -114,5 +114,28 @@ impl Database {
     /// ```
     pub fn readers(&self) -> Result<Vec<OpenReader>> {
         self.shared.store.readers()
+    }
+
+    /// Lets an open snapshot or transaction expire, as it would if it kept too much: its next call fails with
+    /// `SnapshotTooOld`, a transaction cannot commit any more, and what only it kept is freed. What it is reading at
+    /// this moment, and what an open cursor looks at, stays until that ends. Returns `false` if it has ended or expired
+    /// already. O(open readers).
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.ensure_table("t")?;
+    /// let snapshot = db.snapshot()?;
+    /// let oldest = db.readers()?[0].id;
+    /// assert!(db.expire_reader(oldest)?);
+    /// assert_eq!(snapshot.get(&table, "k").unwrap_err().kind(), pando::ErrorKind::SnapshotTooOld);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn expire_reader(&self, id: ReaderId) -> Result<bool> {
+        self.shared.store.expire_reader(id)
     }
 }

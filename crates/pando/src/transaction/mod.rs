@@ -399,6 +399,12 @@ impl Transaction {
         self.inner.release(savepoint)
     }
 
+    /// Returns the identity by which [`Database::readers`](crate::Database::readers) lists the transaction, and by
+    /// which [`Database::expire_reader`](crate::Database::expire_reader) ends it.
+    pub fn reader_id(&self) -> crate::ReaderId {
+        self.inner.reader_id()
+    }
+
     /// Commits all changes or none. When this returns, the commit is as durable as the transaction's
     /// [`Durability`](crate::Durability) states. Returns the number of the commit.
     ///

@@ -198,3 +198,36 @@ fn whoever_is_old_is_told_of_once_and_once_more_when_it_expires() {
     assert_eq!(told, [(here, false), (here, true)]);
     assert!(young.tables().is_ok());
 }
+
+#[test]
+fn one_reader_is_ended_by_its_id_and_others_are_not() {
+    let db = small().in_memory().unwrap();
+    let table = db.ensure_table("t").unwrap();
+    db.put(&table, b"k", b"old").unwrap();
+    let (ended, other) = (db.snapshot().unwrap(), db.snapshot().unwrap());
+    let mut tx = db.begin().unwrap();
+    tx.put(&table, b"k", b"of the transaction").unwrap();
+    let of_tx = tx.reader_id();
+    let readers = db.readers().unwrap();
+    assert_eq!(readers.iter().map(|reader| reader.id).collect::<std::collections::BTreeSet<_>>().len(), 3);
+    assert!(readers.iter().any(|reader| reader.is_transaction && reader.id == of_tx));
+    // Snapshots that were begun later use the same slots again: an id is that of one reader only.
+    let ids: Vec<_> =
+        readers.iter().filter(|reader| !reader.is_transaction).map(|reader| reader.id).collect();
+    let count = |db: &Database| db.readers().unwrap().len();
+    assert!(db.expire_reader(of_tx).unwrap());
+    assert!(!db.expire_reader(of_tx).unwrap(), "it expired before");
+    assert_eq!(count(&db), 2);
+    assert_eq!(kind(tx.get(&table, b"k")), ErrorKind::SnapshotTooOld);
+    assert_eq!(kind(tx.commit()), ErrorKind::SnapshotTooOld);
+    assert_eq!(db.get(&table, b"k").unwrap().as_deref(), Some(&b"old"[..]), "nothing was written");
+    let is_ended = |id: pando::ReaderId| db.expire_reader(id).unwrap();
+    assert!(is_ended(ids[0]));
+    let left = [&ended, &other].into_iter().filter(|snapshot| snapshot.get(&table, b"k").is_ok()).count();
+    assert_eq!((left, count(&db), db.stats().unwrap().expired_readers), (1, 1, 2));
+    drop((ended, other));
+    assert!(!is_ended(ids[1]), "it has ended");
+    let (one, two) = (db.snapshot().unwrap(), db.snapshot().unwrap());
+    assert!(!is_ended(ids[0]) && !is_ended(ids[1]) && !is_ended(of_tx));
+    assert!(one.get(&table, b"k").is_ok() && two.get(&table, b"k").is_ok());
+}

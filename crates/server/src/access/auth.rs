@@ -6,11 +6,12 @@
 //!    refuses to start, unless an option allows it.
 //! 3. A token can have a rate: requests that exceed it are refused. A request is counted once, when it is admitted.
 //!    After the file was read again, rates begin anew.
-//! 4. A running server checks every second whether the file was replaced.
+//! 4. The last use of a token is noted at most once a second, so that requests do not write one cache line in turns.
+//! 5. A running server checks every second whether the file was replaced.
 
 use crate::access::credentials::credentials;
 use crate::access::rate::Rate;
-use crate::access::tokens::{Scope, Stamp, Token, TokenFile};
+use crate::access::tokens::{Scope, Stamp, Token, TokenFile, now_s};
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
 use axum::http::header::AUTHORIZATION;
@@ -54,6 +55,10 @@ struct Known {
     scope: Scope,
     database: Option<Box<str>>,
     rate: Option<Rate>,
+    /// When it ends to be valid, in seconds since 1970.
+    expires_s: Option<u64>,
+    /// When a request last presented it, in seconds since 1970; 0: not since the server started.
+    used_s: AtomicU64,
 }
 
 impl Gatekeeper {
@@ -84,6 +89,13 @@ impl Gatekeeper {
             return Ok(());
         }
         let known = self.file.list()?.into_iter().map(Known::new).collect::<Result<Vec<_>>>()?;
+        let earlier = self.tokens.load();
+        for known in &known {
+            if let Some(before) = earlier.iter().find(|before| before.hash == known.hash) {
+                // Relaxed: it is shown, and orders nothing.
+                known.used_s.store(before.used_s.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
         // An operator who revokes the last token wants to restrict access, not to open it.
         let shut = known.is_empty() && stamp.is_some();
         self.tokens.store(if shut { vec![Known::nobody()].into() } else { known.into() });
@@ -105,6 +117,7 @@ impl Gatekeeper {
         if !known.allows(need) {
             return Err(forbidden());
         }
+        known.note_use();
         match known.rate.as_ref().and_then(Rate::take) {
             None => Ok(()),
             Some(wait) => Err(too_fast(wait)),
@@ -123,6 +136,20 @@ impl Gatekeeper {
     fn fail_login(&self) {
         // Relaxed: this is a counter, which orders nothing.
         self.failed_logins.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the file of tokens.
+    pub fn file(&self) -> &TokenFile {
+        &self.file
+    }
+
+    /// Returns the hash of each token, and when it was last used, in seconds since 1970.
+    pub fn last_uses(&self) -> Vec<([u8; 32], Option<u64>)> {
+        let used = |known: &Known| {
+            let used_s = known.used_s.load(Ordering::Relaxed); // Relaxed: it is shown, and orders nothing.
+            (known.hash, (used_s > 0).then_some(used_s))
+        };
+        self.tokens.load().iter().map(used).collect()
     }
 
     /// Returns how often a token was presented that is unknown or revoked.
@@ -183,12 +210,29 @@ impl Known {
             scope: token.scope,
             database: token.database.map(String::into_boxed_str),
             rate: token.rate.map(Rate::new),
+            expires_s: token.expires_s,
+            used_s: AtomicU64::new(0),
         })
     }
 
     /// Stands for all revoked tokens: no token has this hash.
     fn nobody() -> Self {
-        Known { hash: [0; 32], scope: Scope::Read, database: Some("".into()), rate: None }
+        let (expires_s, used_s) = (None, AtomicU64::new(0));
+        Known { hash: [0; 32], scope: Scope::Read, database: Some("".into()), rate: None, expires_s, used_s }
+    }
+
+    #[inline]
+    fn note_use(&self) {
+        let now_s = now_s();
+        // Relaxed for both: it is shown, and orders nothing.
+        if self.used_s.load(Ordering::Relaxed) != now_s {
+            self.used_s.store(now_s, Ordering::Relaxed); // Relaxed: as above.
+        }
+    }
+
+    #[inline]
+    fn is_expired(&self) -> bool {
+        self.expires_s.is_some_and(|expires_s| expires_s <= now_s())
     }
 
     fn allows(&self, need: Need<'_>) -> bool {
@@ -214,7 +258,7 @@ fn find_token<'t>(tokens: &'t [Known], token: &[u8]) -> Option<&'t Known> {
             found = Some(known);
         }
     }
-    found
+    found.filter(|known| !known.is_expired())
 }
 
 #[cold]
@@ -292,5 +336,36 @@ mod tests {
         let bearer = headers(&format!("Bearer {token}"));
         assert_eq!(keeper.admit(&bearer, Need::Any).unwrap_err().status, StatusCode::UNAUTHORIZED);
         assert_eq!(file.revoke("only").unwrap_err().kind(), ErrorKind::Missing);
+    }
+
+    #[test]
+    fn a_token_ends_with_its_time_and_its_last_use_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::in_dir(dir.path());
+        let new = |name, lives_for| crate::access::tokens::NewToken {
+            name,
+            scope: Scope::Read,
+            database: None,
+            rate: None,
+            lives_for,
+        };
+        let lasting = file.create_as(new("lasting", None)).unwrap();
+        let brief = file.create_as(new("brief", Some(Duration::from_secs(60)))).unwrap();
+        let keeper = Gatekeeper::new(dir.path()).unwrap();
+        let admit = |token: &str| keeper.admit(&headers(&format!("Bearer {token}")), Need::Any).is_ok();
+        let used = || keeper.last_uses().into_iter().map(|(_, used)| used.is_some()).collect::<Vec<_>>();
+        assert_eq!(used(), [false, false]);
+        assert!(admit(&brief));
+        assert_eq!(used(), [false, true]);
+        // Half a minute after its end, in a file that says so.
+        let path = dir.path().join("tokens.json");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let expires_s = file.list().unwrap()[1].expires_s.unwrap();
+        std::fs::write(&path, text.replace(&expires_s.to_string(), &(now_s() - 30).to_string())).unwrap();
+        keeper.refresh().unwrap();
+        assert!(admit(&lasting) && !admit(&brief));
+        assert_eq!(used(), [true, true], "reading the file again forgets no use");
+        assert!(file.list().unwrap()[1].is_expired());
+        assert_eq!(file.create_as(new("x", Some(Duration::ZERO))).unwrap_err().kind(), ErrorKind::Invalid);
     }
 }

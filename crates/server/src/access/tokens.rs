@@ -13,7 +13,7 @@ use std::fs;
 use std::io::{ErrorKind as IoErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The file of tokens in the served directory.
 const FILE: &str = "tokens.json";
@@ -47,16 +47,49 @@ pub struct Token {
     /// The number of requests a second that it allows; `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
+    /// When it ends to be valid, in seconds since 1970; `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_s: Option<u64>,
     /// SHA-256 of the token, in hexadecimal digits.
     sha256: String,
 }
 
+/// A token that is to be created.
+#[derive(Clone, Debug)]
+pub struct NewToken<'t> {
+    /// The name of the token.
+    pub name: &'t str,
+    /// The scope of the token.
+    pub scope: Scope,
+    /// The only database to which the token applies; `None`: all.
+    pub database: Option<String>,
+    /// The number of requests a second that it allows; `None`: no limit.
+    pub rate: Option<u32>,
+    /// How long it is valid; `None`: until it is revoked.
+    pub lives_for: Option<Duration>,
+}
+
+/// Returns the time in seconds since 1970.
+pub(super) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
 impl Token {
+    /// Returns whether the token is not valid any more because its time has passed.
+    pub fn is_expired(&self) -> bool {
+        self.expires_s.is_some_and(|expires_s| expires_s <= now_s())
+    }
+
+    /// Returns whether the token allows everything in all databases, and always will.
+    pub(crate) fn administers_all(&self) -> bool {
+        self.scope == Scope::Admin && self.database.is_none() && self.expires_s.is_none()
+    }
+
     /// Returns the SHA-256 of the token.
     ///
     /// # Errors
     /// `Invalid` if the file has another text in its place.
-    pub(super) fn hash(&self) -> Result<[u8; 32]> {
+    pub(crate) fn hash(&self) -> Result<[u8; 32]> {
         let bytes = from_hex(&self.sha256).and_then(|bytes| bytes.try_into().ok());
         bytes.ok_or_else(|| {
             let name = &self.name;
@@ -98,20 +131,18 @@ impl TokenFile {
     /// # Errors
     /// `Exists` if a token `name` already exists; `Invalid` if `name` is not a valid name.
     pub fn create(&self, name: &str, scope: Scope, database: Option<String>) -> Result<String> {
-        self.create_with_rate(name, scope, database, None)
+        self.create_as(NewToken { name, scope, database, rate: None, lives_for: None })
     }
 
-    /// Creates a token that allows at most `rate` requests a second, if that is given. See [`TokenFile::create`].
+    /// Creates a token with all that it can have. See [`TokenFile::create`].
     ///
     /// # Errors
-    /// As for [`TokenFile::create`]; `Invalid` if `rate` is 0.
-    pub fn create_with_rate(
-        &self,
-        name: &str,
-        scope: Scope,
-        database: Option<String>,
-        rate: Option<u32>,
-    ) -> Result<String> {
+    /// As for [`TokenFile::create`]; `Invalid` if the rate or the time is 0.
+    pub fn create_as(&self, new: NewToken<'_>) -> Result<String> {
+        let NewToken { name, scope, database, rate, lives_for } = new;
+        if lives_for.is_some_and(|time| time.as_secs() == 0) {
+            return Err(Error::invalid("a token must be valid for at least one second"));
+        }
         if rate == Some(0) {
             return Err(Error::invalid("a token's rate must be at least one request a second"));
         }
@@ -134,9 +165,10 @@ impl TokenFile {
         let mut secret = [0; SECRET_BYTES];
         random(&mut secret)?;
         let text = format!("{PREFIX}{}", hex(&secret));
-        let created_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let created_s = now_s();
+        let expires_s = lives_for.map(|time| created_s.saturating_add(time.as_secs()));
         let sha256 = hex(&Sha256::digest(&text));
-        tokens.push(Token { name: name.to_owned(), scope, database, created_s, rate, sha256 });
+        tokens.push(Token { name: name.to_owned(), scope, database, created_s, rate, expires_s, sha256 });
         self.store(&tokens)?;
         Ok(text)
     }
@@ -146,14 +178,32 @@ impl TokenFile {
     /// # Errors
     /// `Missing` if there is no token `name`.
     pub fn revoke(&self, name: &str) -> Result<()> {
+        self.revoke_if(name, |_| Ok::<(), std::convert::Infallible>(()))?
+            .unwrap_or_else(|never| match never {});
+        Ok(())
+    }
+
+    /// Revokes a token unless `may`, which gets all tokens, refuses that. Nobody can change them meanwhile.
+    ///
+    /// # Errors
+    /// As for [`TokenFile::revoke`].
+    pub(crate) fn revoke_if<E>(
+        &self,
+        name: &str,
+        may: impl FnOnce(&[Token]) -> std::result::Result<(), E>,
+    ) -> Result<std::result::Result<(), E>> {
         let _turn = self.take_turn()?;
         let mut tokens = self.list()?;
+        if let Err(refused) = may(&tokens) {
+            return Ok(Err(refused));
+        }
         let before = tokens.len();
         tokens.retain(|token| token.name != name);
         if tokens.len() == before {
             return Err(Error::new(ErrorKind::Missing, format!("there is no token {name:?}")));
         }
-        self.store(&tokens)
+        self.store(&tokens)?;
+        Ok(Ok(()))
     }
 
     /// Returns the time, length and number of the file; `None` if there is none.

@@ -1,6 +1,7 @@
 //! The parts of a server that handlers receive. Each handler names those that it uses.
 
 use crate::access::auth::Gatekeeper;
+use crate::config::Setting;
 use crate::data::followers::Followers;
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
@@ -41,6 +42,8 @@ pub struct Parts {
     pub watch: Arc<Watch>,
     /// The scheduled backups, if there are any.
     pub schedule: Option<Arc<Schedule>>,
+    /// The options with which the server was started.
+    pub settings: Vec<Setting>,
     /// Whether the databases are shipped.
     pub shipping: IsShipped,
     /// The door for clients of Redis.

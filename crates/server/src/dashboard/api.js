@@ -60,15 +60,21 @@ export function written(value, indent = "") {
   return JSON.stringify(value);
 }
 
-/** Calls `each` on every line of a response of NDJSON as it comes; `each` may return false to end it. */
+const MOST_BLOCKED_MS = 20;
+/** Calls `each` on every line of a response of NDJSON as it comes; `each` may return false to end it. The page reacts meanwhile,
+ * however many lines come at once. */
 export async function lines(response, each) {
   const reader = response.body.getReader(), decoder = new TextDecoder();
-  let rest = "";
+  let rest = "", begun;
   for (;;) {
     const { value, done } = await reader.read();
+    begun = performance.now();
     const parts = (rest + (value ? decoder.decode(value, { stream: true }) : "")).split("\n");
     rest = parts.pop();
-    for (const line of parts) if (line && each(line) === false) { await reader.cancel(); return; }
+    for (const line of parts) {
+      if (line && each(line) === false) { await reader.cancel(); return; }
+      if (performance.now() - begun > MOST_BLOCKED_MS) { await new Promise(go => setTimeout(go)); begun = performance.now(); }
+    }
     if (done) return;
   }
 }
@@ -78,6 +84,7 @@ export const rights = {
   all: null, databases: new Map(), isReplica: false,
   read(list) { this.all = list.scope; this.databases = new Map(list.databases.map(({ name, scope }) => [name, scope])); },
   mayWrite(db) { return !this.isReplica && ["write", "admin"].includes(this.databases.get(db)); },
+  scopeIn(db) { return this.databases.get(db) ?? null; },
   mayAdminister(db) { return this.databases.get(db) === "admin"; },
   seesServer() { return this.all === "admin"; },
 };

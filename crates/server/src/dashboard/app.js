@@ -3,18 +3,19 @@ import { h, fill, visible, span } from "./dom.js";
 import { at, json, rights } from "./api.js";
 import { TABS, go, link, onMove, place } from "./route.js";
 import { Rail } from "./rail.js";
-import { History, Overview, findings } from "./overview.js";
+import { Overview, Present, findings } from "./overview.js";
 import { Data } from "./data.js";
+import { Changes } from "./changes.js";
 import { Operations } from "./operations.js";
 import { Sql } from "./sql.js";
 import { Profile } from "./profile.js";
 
 const PERIOD_MS = 2000, MOST_LOOKED_AT = 50;
-const NAMES = { overview: "Overview", data: "Data", sql: "SQL", operations: "Operations", profile: "Profile" };
-const VIEWS = { overview: Overview, data: Data, sql: Sql, operations: Operations, profile: Profile };
+const NAMES = { overview: "Overview", data: "Data", sql: "SQL", changes: "Changes", operations: "Operations", profile: "Profile" };
+const VIEWS = { overview: Overview, data: Data, sql: Sql, changes: Changes, operations: Operations, profile: Profile };
 
 const app = {
-  rights, place: place(), server: null, databases: [], stats: new Map(), history: new History(), views: new Map(), rail: null,
+  rights, place: place(), server: null, databases: [], stats: new Map(), present: new Present(), views: new Map(), rail: null,
 };
 
 const $ = id => document.getElementById(id);
@@ -53,6 +54,7 @@ function show(to) {
   if (!app.views.has(to.tab)) app.views.set(to.tab, new VIEWS[to.tab](app));
   const view = app.views.get(to.tab);
   if (app.view !== view) {
+    app.view?.hide?.();
     app.view = view;
     fill($("main"), view.root);
     $("main").scrollTop = 0;
@@ -71,7 +73,7 @@ async function read() {
     rights.read(list);
     rights.isReplica = server.role === "replica";
     Object.assign(app, { server, databases: list.databases });
-    app.history.add(server);
+    app.present.add(server);
     const isHere = ({ name }) => name === app.place.db, others = list.databases.filter(one => one.open && !isHere(one));
     const known = [...list.databases.filter(isHere), ...others].slice(0, MOST_LOOKED_AT);
     const before = app.stats;
@@ -83,7 +85,7 @@ async function read() {
     // A database that was dropped, or that another token saw.
     if (db && list.databases.length && !list.databases.some(({ name }) => name === db)) go({ tab: app.place.tab === "profile" ? "profile" : "overview" }, { replace: true });
     if (isNew || !app.view) { showTabs(); if (!app.view) show(place()); await app.rail.show(list.databases); }
-    showFindings(findings(server, app.history, app.stats, app.place.tab));
+    showFindings(findings(server, app.present, app.stats, app.place.tab));
     await app.view?.update();
     document.body.dataset.ready = "yes";
   } catch (error) {

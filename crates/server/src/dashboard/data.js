@@ -6,6 +6,7 @@ import { go } from "./route.js";
 import { Grid } from "./grid.js";
 import { Documents, Entries, PAGE } from "./source.js";
 import { Editor } from "./editor.js";
+import { exportAll, removeAll } from "./bulk.js";
 
 export class Data {
   constructor(app) {
@@ -58,7 +59,9 @@ export class Data {
   build() {
     const { source } = this, mayWrite = this.app.rights.mayWrite(source.db) && !source.isInternal;
     const isTyped = source instanceof Documents;
-    this.grid = new Grid({ label: `Records of ${visible(source.name)}`, columns: source.columns, open: index => this.to({ key: this.rows[index].key, new: undefined }) });
+    this.grid = new Grid({ label: `Records of ${visible(source.name)}`, columns: source.columns, open: index => this.to({ key: this.rows[index].key, new: undefined }), select: places => this.showBulk(places) });
+    this.bulk = h("div", { class: "bar bulk", role: "group", "aria-label": "Selected records", hidden: true });
+    this.exports = h("span", { class: "bar" });
     this.order = source.orders.length > 0 && h("select", { onchange: () => this.to({ order: this.order.value, cursor: undefined, back: undefined, prefix: undefined }) },
       h("option", { value: "" }, "primary key"), source.orders.map(name => h("option", { value: name }, visible(name))));
     this.prefix = h("input", { type: "search", size: 26, placeholder: isTyped ? "Key begins with, as in Ulm/Ann" : "Key begins with", "aria-label": isTyped ? "First values of the key, separated by slashes" : "Keys that begin with" });
@@ -72,11 +75,21 @@ export class Data {
     const info = source.info;
     const about = isTyped ? `typed table of ${source.db}` : `plain table of ${source.db}, ${info.layout}${info.compression === "none" ? "" : `, ${info.compression}`}${info.ttl_ms ? `, entries live ${info.ttl_ms / 1000} s` : ""}${info.ttl_by_key ? ", each entry has its own time to live" : ""}, about ${plural(info.approximate_entries, "entry").replace("entrys", "entries")}`;
     fill(this.root, h("div", { class: "bar" }, h("h2", {}, named(source.name)), h("span", { class: "small soft" }, about),
-      h("span", { class: "push bar" }, source.exports().map(([label, address, name]) => h("a", { class: "button", href: address, download: name }, `Export ${label}`)),
+      h("span", { class: "push bar" }, this.exports,
         mayWrite && h("button", { type: "button", class: "main", onclick: () => this.to({ new: 1, key: undefined }) }, "New record"))),
     h("form", { class: "bar", onsubmit: event => { event.preventDefault(); this.to({ prefix: this.prefix.value, cursor: undefined, back: undefined }); } },
       this.order && h("label", {}, "Order by", this.order), this.prefix, h("button", {}, "Find"), h("span", { class: "push" }), this.status, this.first, this.previous, this.next, this.last),
-    h("div", { class: "split" }, h("div", {}, this.grid.box), this.pane));
+    this.bulk, h("div", { class: "split" }, h("div", {}, this.grid.box), this.pane));
+  }
+  /** What can be done with the selected records of the page. */
+  showBulk(places) {
+    const { source } = this, keys = places.map(at => this.rows[at].key), mayWrite = this.app.rights.mayWrite(source.db) && !source.isInternal;
+    this.bulk.hidden = !keys.length;
+    const button = (label, run, kind) => h("button", { type: "button", class: kind, onclick: run }, label);
+    const done = async () => { if (this.source === source) { await this.load(true); if (keys.includes(this.editor?.key)) this.to({ key: undefined }); } };
+    const run = work => async event => { event.target.disabled = true; try { await work(); } finally { event.target.disabled = false; } };
+    fill(this.bulk, h("b", {}, `${plural(keys.length, "record")} selected`), mayWrite && button("Delete selected", run(() => removeAll(source, keys, done)), "danger"),
+      source.exports().map(([label, , name]) => button(`Export selected as ${label}`, run(() => exportAll(source, keys, name.split(".").pop())))), button("Select none", () => this.grid.choose([])));
   }
   to(changes) { go({ ...this.place, ...changes }); }
   /** Reads the page of the place, unless it is shown. */
@@ -102,6 +115,7 @@ export class Data {
     this.rows = page.rows;
     if (this.order) this.order.value = order ?? "";
     this.prefix.value = prefix ?? "";
+    fill(this.exports, this.source.exports({ order, prefix }).map(([label, address, name]) => h("a", { class: "button", href: address, download: name }, `Export ${prefix ? "what is found as " : ""}${label}`)));
     this.first.disabled = this.previous.disabled = back ? !page.more : !cursor;
     this.next.disabled = this.last.disabled = back ? !cursor : !page.more;
     const isEmpty = !page.rows.length;

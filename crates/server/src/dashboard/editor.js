@@ -89,7 +89,7 @@ export class Editor {
     const key = this.key === null && h("input", { id: ids[0], class: "line" });
     const value = h("textarea", { id: ids[1], rows: 6, spellcheck: "false", readonly: readOnly });
     const form = h("select", { "aria-label": "How the value is written" }, [["text", "text"], ["json", "JSON, formatted"], ["hex", "hexadecimal digits"]].map(([name, label]) => h("option", { value: name }, label)));
-    const life = this.source.info.ttl_by_key && h("input", { id: ids[2], class: "line", inputmode: "numeric", readonly: readOnly, value: record?.ttl_ms ?? "", placeholder: "for ever" });
+    const life = this.source.info.ttl_by_key && h("input", { id: ids[2], class: "line", inputmode: "numeric", readonly: readOnly, value: record?.ttl_ms ?? "", placeholder: "for ever" }), lifeBefore = life ? life.value : "";
     let shownAs = isPlainText(content) ? "text" : "hex";
     const current = () => {
       if (shownAs === "hex") return fromHex(value.value);
@@ -111,7 +111,8 @@ export class Editor {
       try { written = current(); } catch (error) { throw error instanceof SyntaxError ? new Error(`The value is no JSON: ${error.message}.`) : error; }
       const ttl_ms = life ? life.value.trim() : "";
       if (ttl_ms && !/^[1-9]\d*$/.test(ttl_ms)) throw new Error("The time to live is a whole number of milliseconds.");
-      return { value: written, ttl_ms: ttl_ms || null, key: key ? toHex(utf8(key.value)) : undefined };
+      // What was not touched keeps the time at which it expires, however long the record was open.
+      return { value: written, ttl_ms: this.key !== null && life && life.value === lifeBefore ? undefined : ttl_ms || null, key: key ? toHex(utf8(key.value)) : undefined };
     };
     return [key && h("div", { class: "field" }, h("label", { for: ids[0] }, "Key"), key),
       h("div", { class: "field" }, h("label", { for: ids[1] }, "Value", h("small", {}, bytes(record?.length ?? content.length))), value, h("div", { class: "inline" }, "shown as", form)),
@@ -168,7 +169,7 @@ export class Editor {
     this.before = null;
     this.done(null);
     const undo = async () => {
-      try { await source.write(key, base, null); toast(`${name} is back.`); this.done(key); } catch (error) {
+      try { await source.restore(key, base); toast(`${name} is back.`); this.done(key); } catch (error) {
         toast(error.status === 412 ? `${name} exists again already; nothing was changed.` : error.message, { bad: true });
       }
     };

@@ -1,6 +1,7 @@
 // Overview: what the server does now, what it costs, and what each database holds.
 import { h, fill, named, visible, number, bytes, time, table, plural, count } from "./dom.js";
 import { Chart } from "./chart.js";
+import { Past, ofDatabase, ofServer } from "./history.js";
 import { at, json } from "./api.js";
 import { link, place } from "./route.js";
 
@@ -8,19 +9,18 @@ const KINDS = [
   { kind: "get", name: "reads" }, { kind: "put", name: "writes" }, { kind: "delete", name: "deletes" }, { kind: "range", name: "ranges" },
   { kind: "transaction", name: "batches and transactions" }, { kind: "sql", name: "SQL" }, { kind: "other", name: "others" },
 ];
-const LENGTHS = [[2, "2 minutes"], [15, "15 minutes"], [60, "1 hour"]], MOST_TABLES = 200;
+const LENGTHS = [[5, "5 minutes"], [15, "15 minutes"], [60, "1 hour"]], MOST_TABLES = 200;
+const micros = us => time(us * 1000), rate = n => `${number(n)}/s`;
 
-/** The rates since the page was opened, of at most the last hour. */
-export class History {
-  constructor() { this.points = []; this.before = null; this.now = null; }
+/** The rates and latencies of the last two seconds. */
+export class Present {
+  constructor() { this.before = null; this.now = null; }
   add(server) {
     const { before } = this;
     // A server that was started again counts from zero.
     if (before && server.uptime_ms > before.uptime_ms) {
       const seconds = (server.uptime_ms - before.uptime_ms) / 1000, rates = {};
       for (const { kind } of KINDS) rates[kind] = (server.requests[kind].count - before.requests[kind].count) / seconds;
-      this.points.push({ at_ms: Date.now(), rates });
-      while (this.points[0].at_ms < Date.now() - 3600e3) this.points.shift();
       this.now = { before, server, rates };
     }
     this.before = server;
@@ -37,9 +37,9 @@ export class History {
 }
 
 /** What is wrong, worst first: `{text, to, bad}`. */
-export function findings(server, history, stats, tab) {
+export function findings(server, present, stats, tab) {
   const found = [];
-  const failed = history.now ? KINDS.reduce((sum, { kind }) => sum + history.now.server.requests[kind].errors_5xx - history.now.before.requests[kind].errors_5xx, 0) : 0;
+  const failed = present.now ? KINDS.reduce((sum, { kind }) => sum + present.now.server.requests[kind].errors_5xx - present.now.before.requests[kind].errors_5xx, 0) : 0;
   if (failed) found.push({ bad: true, text: `${plural(failed, "request")} failed in the server just now`, to: { tab: "overview" } });
   for (const [name, lag] of Object.entries(server.replica?.databases ?? {})) {
     if (lag.error) found.push({ bad: true, text: `Replica of ${name}: ${lag.error}`, to: { tab: "overview", db: name } });
@@ -60,17 +60,32 @@ export class Overview {
     this.app = app;
     const figure = (title, box) => h("section", { class: "quarter" }, h("h2", {}, title), box);
     this.figures = ["rate", "get", "put", "connections"].map(() => h("div", {}));
-    this.minutes = 2;
-    this.chart = new Chart(KINDS, this.minutes * 60e3);
-    const choose = h("select", { "aria-label": "Length of the chart", onchange: event => { this.minutes = Number(event.target.value); this.update(); } },
-      LENGTHS.map(([value, text]) => h("option", { value }, text)));
+    this.minutes = null;
+    this.past = new Past("v1/history", ofServer(KINDS.map(({ kind }) => kind)));
+    this.pasts = new Map();
+    const chart = (label, say, series, rest) => new Chart({ label, say, series, ...rest });
+    this.charts = {
+      requests: chart("Requests a second", rate, KINDS, { least: 1 }),
+      latency: chart("p99 latency", micros, [{ kind: "get", name: "reads" }, { kind: "put", name: "writes" }, { kind: "sql", name: "SQL" }], { lines: true, least: 100 }),
+      memory: chart("Memory in use", bytes, [{ kind: "range", name: "all databases" }], { least: 1 << 20, base: 1024 }),
+      commits: chart("Commits a second", rate, [{ kind: "put", name: "commits" }, { kind: "delete", name: "conflicts" }], { lines: true }),
+      operations: chart("Records a second", rate, [{ kind: "get", name: "read" }, { kind: "put", name: "written" }, { kind: "range", name: "pages read from disk" }], { lines: true }),
+      files: chart("Size of the files", bytes, [{ kind: "get", name: "data file" }, { kind: "transaction", name: "log" }, { kind: "put", name: "memtables" }], { lines: true, least: 1 << 20, base: 1024 }),
+    };
+    const { requests, latency, memory, commits, operations, files } = this.charts, all = Object.values(this.charts);
+    // The same moment is marked in all of them.
+    for (const one of all) one.others = all.filter(other => other !== one);
+    const choose = this.choose = h("select", { "aria-label": "Length of the chart", onchange: event => { this.minutes = Number(event.target.value); this.drawCharts(); } },
+      LENGTHS.map(([value, text]) => h("option", { value, selected: value === 60 }, text)));
     this.latency = h("div", {}); this.memory = h("div", {}); this.databases = h("div", {}); this.costs = h("div", {}); this.slow = h("section", { hidden: true });
     this.steps = h("div", {});
     this.root = h("div", { class: "cards" },
       figure("Requests a second", this.figures[0]), figure("Read latency", this.figures[1]), figure("Write latency", this.figures[2]), figure("Connections", this.figures[3]),
-      h("section", {}, h("div", { class: "bar" }, h("h2", {}, "Requests a second"), h("span", { class: "push" }, choose)), this.chart.box,
-        h("div", { class: "keys" }, KINDS.map(({ kind, name }) => h("span", {}, h("i", { class: `c-${kind}` }), name))),
-        h("p", { class: "small soft" }, "Since this page was opened.")),
+      h("section", {}, h("div", { class: "bar" }, h("h2", {}, "Requests a second"), h("span", { class: "push" }, choose)), requests.box,
+        h("p", { class: "small soft" }, "The server keeps a point each five seconds, for an hour.")),
+      h("section", { class: "half" }, h("h2", {}, "p99 latency"), latency.box), h("section", { class: "half" }, h("h2", {}, "Memory in use"), memory.box),
+      this.ofDatabase = h("h2", { class: "over" }),
+      h("section", { class: "third" }, h("h2", {}, "Commits a second"), commits.box), h("section", { class: "third" }, h("h2", {}, "Records a second"), operations.box), h("section", { class: "third" }, h("h2", {}, "Size of the files"), files.box),
       h("section", { class: "half" }, h("h2", {}, "Latency of the last seconds"), this.latency),
       h("section", { class: "half" }, h("h2", {}, "Memory and merging"), this.memory),
       h("section", {}, h("h2", {}, "Databases"), this.databases),
@@ -79,24 +94,46 @@ export class Overview {
   }
   show() { this.costs.replaceChildren(); this.shown = null; this.update(); }
   async update() {
-    const { server, history, stats } = this.app, { db } = this.app.place;
+    const { server, present, stats } = this.app, { db } = this.app.place;
     if (!server) return;
-    const [rate, get, put, connections] = this.figures, { now } = history;
+    const [requests, get, put, connections] = this.figures, { now } = present;
     const big = (box, text, rest) => fill(box, h("div", { class: "big" }, text), h("div", { class: "small soft" }, rest));
     if (now) {
-      big(rate, number(KINDS.reduce((sum, { kind }) => sum + now.rates[kind], 0)), `${number(now.rates.get)} reads, ${number(now.rates.put + now.rates.delete)} writes`);
-      for (const [box, kind] of [[get, "get"], [put, "put"]]) big(box, time(history.latency(kind, .99)), `p99; p50 ${time(history.latency(kind, .5))}`);
+      big(requests, number(KINDS.reduce((sum, { kind }) => sum + now.rates[kind], 0)), `${number(now.rates.get)} reads, ${number(now.rates.put + now.rates.delete)} writes`);
+      for (const [box, kind] of [[get, "get"], [put, "put"]]) big(box, time(present.latency(kind, .99)), `p99; p50 ${time(present.latency(kind, .5))}`);
       const shares = [["p50", .5], ["p90", .9], ["p99", .99], ["p99.9", .999]];
       fill(this.latency, table(["", ...shares.map(([name]) => name)], KINDS.filter(({ kind }) => now.server.requests[kind].count)
-        .map(({ kind, name }) => [name, ...shares.map(([, share]) => time(history.latency(kind, share)))]), { label: "Latency" }));
+        .map(({ kind, name }) => [name, ...shares.map(([, share]) => time(present.latency(kind, share)))]), { label: "Latency" }));
     }
     big(connections, number(server.connections), `${plural(server.open_databases, "open database")}, ${plural(server.transactions, "transaction")}, ${plural(server.streams, "stream")}`);
-    this.chart.length_ms = this.minutes * 60e3;
-    this.chart.show(history.points.filter(point => point.at_ms > Date.now() - this.minutes * 60e3));
     this.showDatabases(stats);
     if (stats.get(db)) this.showMemory(db, stats.get(db));
+    await this.readPast(db);
     if (db && this.shown !== db) { this.shown = db; await this.showCosts(db); }
     if (this.app.rights.seesServer()) await this.showSlow();
+  }
+  /** Reads what is new of the last hour, and draws it. */
+  async readPast(db) {
+    if (db && !this.pasts.has(db)) this.pasts.set(db, new Past(at(db, "history"), ofDatabase));
+    const looks = [this.past, this.pasts.get(db)].filter(Boolean);
+    const isNew = (await Promise.all(looks.map(one => one.read()))).some(Boolean);
+    if (isNew || this.drawnOf !== db) { this.drawnOf = db; this.drawCharts(); }
+  }
+  drawCharts() {
+    // Until somebody chooses, the chart is as long as what there is.
+    const there = this.past.points.length * this.past.step_ms / 60e3, minutes = this.minutes ?? (LENGTHS.find(([most]) => there <= most) ?? LENGTHS.at(-1))[0];
+    this.choose.value = minutes;
+    const length = minutes * 60e3, { requests, latency, memory, commits, operations, files } = this.charts, db = this.drawnOf;
+    requests.show(this.past.last(length, (value, seconds) => Object.fromEntries(KINDS.map(({ kind }) => [kind, value[`${kind}.count`] / seconds]))), length);
+    latency.show(this.past.last(length, value => ({ get: value["get.p99_us"], put: value["put.p99_us"], sql: value["sql.p99_us"] })), length);
+    memory.show(this.past.last(length, value => ({ range: value.memory_bytes })), length);
+    const own = this.pasts.get(db);
+    this.ofDatabase.textContent = db ? `The database ${db}` : "";
+    for (const one of [commits, operations, files]) one.box.parentElement.hidden = !own;
+    if (!own) return;
+    commits.show(own.last(length, (value, seconds) => ({ put: value.commits / seconds, delete: value.conflicts / seconds })), length);
+    operations.show(own.last(length, (value, seconds) => ({ get: value.reads / seconds, put: value.writes / seconds, range: value.pages_read / seconds })), length);
+    files.show(own.last(length, value => ({ get: value.data_file_bytes, transaction: value.log_file_bytes, put: value.memtable_bytes })), length);
   }
   showDatabases(stats) {
     const rows = this.app.databases.map(({ name }) => {

@@ -1,6 +1,6 @@
 // The place in the URL: `#tab?db=…&table=…`. Back, forward and a reload lead to the same view.
 
-export const TABS = ["overview", "data", "sql", "operations", "profile"];
+export const TABS = ["overview", "data", "sql", "changes", "operations", "profile"];
 
 /** Reads the place. */
 export function place() {

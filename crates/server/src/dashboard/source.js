@@ -19,6 +19,11 @@ async function readPage(path, back) {
   return { rows: back ? rows.reverse() : rows, more };
 }
 
+/** The first values of a key as an address has them. */
+const starting = prefix => prefix ? new Escaped(prefix.split("/").map(encodeURIComponent).join("/")) : "";
+/** The tag of a long value, which the server computes only for a condition. The value itself is not read into the browser. */
+const tagOf = async address => (await ask(address, { method: "HEAD", headers: { "if-none-match": "\"no value has this tag\"" } })).headers.get("etag");
+
 export class Documents {
   constructor(db, described) {
     Object.assign(this, { db, name: described.name, described, path: at(db, "documents", described.name) });
@@ -27,7 +32,7 @@ export class Documents {
     this.orders = described.indexes.filter(({ building }) => !building).map(({ name }) => name);
   }
   async page({ cursor, back, order, prefix }) {
-    const start = prefix ? new Escaped(prefix.split("/").map(encodeURIComponent).join("/")) : "";
+    const start = starting(prefix);
     const { rows, more } = await readPage(query(this.path, { limit: PAGE, value_bytes: VALUE_BYTES, index: order, prefix: start, reverse: back, cursor }), back);
     return { more, rows: rows.map(row => ({ key: row.key, cursor: row.cursor, cells: this.described.columns.map(column => this.cell(row, column)) })) };
   }
@@ -42,9 +47,15 @@ export class Documents {
   }
   /** `{value, tag}`; a document with values of more than a megabyte is `{value, cut}`, and cannot be saved from here. */
   async read(key) {
-    const first = await readPage(query(this.path, { limit: 1, value_bytes: PREVIEW_BYTES, prefix: new Escaped(key) }));
-    const cut = Object.values(first.rows[0]?.cut ?? {}).reduce((sum, length) => sum + Number(length.text), 0);
-    if (cut > MOST_EDITED_BYTES) return { value: first.rows[0].document, cut: first.rows[0].cut, length: cut };
+    const beginning = async most => {
+      const { rows: [row] } = await readPage(query(this.path, { limit: 1, value_bytes: most, prefix: new Escaped(key) }));
+      return { row, length: Object.values(row?.cut ?? {}).reduce((sum, length) => sum + Number(length.text), 0) };
+    };
+    if ((await beginning(0)).length > MOST_EDITED_BYTES) {
+      // What is shown is read after the tag, so that the tag is never that of a later version.
+      const tag = await tagOf(documentAt(this.db, this.name, key)), { row, length } = await beginning(PREVIEW_BYTES);
+      if (length > MOST_EDITED_BYTES) return { tag, value: row.document, cut: row.cut, length };
+    }
     const response = await ask(documentAt(this.db, this.name, key));
     return { value: exactly(await response.text()), tag: response.headers.get("etag") };
   }
@@ -62,9 +73,14 @@ export class Documents {
     const headers = { "content-type": "application/json", ...(base ? { "if-match": base.tag } : { "if-none-match": "*" }) };
     await ask(documentAt(this.db, this.name, key), { method: "PUT", body: written(value), headers });
   }
-  async remove(key, base) { await ask(documentAt(this.db, this.name, key), { method: "DELETE", headers: base.tag ? { "if-match": base.tag } : {} }); }
+  async remove(key, base) { await ask(documentAt(this.db, this.name, key), { method: "DELETE", headers: { "if-match": base.tag } }); }
+  /** Puts back a record that was deleted. */
+  restore(key, base) { return this.write(key, base, null); }
   title(key) { return key.split("/").map(decodeURIComponent).join(" / "); }
-  exports() { return [["CSV", query(this.path, { format: "csv" }), `${this.name}.csv`], ["NDJSON", this.path, `${this.name}.ndjson`]]; }
+  exports({ order, prefix } = {}) {
+    const found = { index: order, prefix: starting(prefix) };
+    return [["CSV", query(this.path, { format: "csv", ...found }), `${this.name}.csv`], ["NDJSON", query(this.path, found), `${this.name}.ndjson`]];
+  }
   address(key) { return documentAt(this.db, this.name, key); }
   fields(value) { return this.described.columns.map(({ name }) => [name, value === null ? null : value[name] === null ? "NULL" : typeof value[name] === "string" ? value[name] : written(value[name], " ")]); }
 }
@@ -95,27 +111,40 @@ export class Entries {
       await lines(await ask(query(this.path, { key: new Escaped(key.replace(/../g, "%$&")), value_bytes: most })), line => { found = JSON.parse(line); });
       return found;
     };
-    const beginning = await looked(PREVIEW_BYTES);
+    let beginning = await looked(0), tag;
+    if (beginning?.value_bytes > MOST_EDITED_BYTES) {
+      // What is shown is read after the tag, so that the tag is never that of a later version.
+      if (!this.isOdd(key)) tag = await tagOf(this.address(key));
+      beginning = await looked(PREVIEW_BYTES);
+    }
     if (beginning === null || beginning.absent) throw Object.assign(new Error("The record does not exist any more."), { status: 404 });
     const content = one => one.value !== undefined ? utf8(one.value) : new Uint8Array((one.value_hex.match(/../g) ?? []).map(pair => parseInt(pair, 16)));
-    if (beginning.value_bytes > MOST_EDITED_BYTES) return { value: content(beginning), length: beginning.value_bytes, cut: true };
-    const base = { ttl_ms: null };
+    if (beginning.value_bytes > MOST_EDITED_BYTES) return { tag, value: content(beginning), length: beginning.value_bytes, cut: true };
+    // When its time to live was read, by a clock that is never set back.
+    const base = { ttl_ms: null, read_ms: performance.now() };
     if (this.info.ttl_by_key && !this.isOdd(key)) base.ttl_ms = (await json(`${at(this.db, "tables", this.name, "expiry")}/${key.replace(/../g, "%$&")}`)).ttl_ms;
-    if (this.isOdd(key)) return { ...base, value: content(beginning.value_bytes ? await looked(MOST_EDITED_BYTES) : beginning) };
+    if (this.isOdd(key)) return { ...base, value: content(await looked(MOST_EDITED_BYTES)) };
     const response = await ask(this.address(key));
     return { ...base, value: new Uint8Array(await response.arrayBuffer()), tag: response.headers.get("etag") };
   }
+  /** `ttl_ms` of undefined keeps the time at which the record expires. */
   async write(key, { value, ttl_ms }, base) {
     if (!this.isOdd(key)) {
-      await ask(query(this.address(key), { ttl_ms }), { method: "PUT", body: value, headers: base ? { "if-match": base.tag } : { "if-none-match": "*" } });
+      await ask(query(this.address(key), ttl_ms === undefined && this.info.ttl_by_key ? { keep_ttl: true } : { ttl_ms }), { method: "PUT", body: value, headers: base ? { "if-match": base.tag } : { "if-none-match": "*" } });
       return;
     }
-    if (ttl_ms) throw new Error("A browser cannot send this key in an address, and so not with a time to live. Use the command for it.");
+    if (this.info.ttl_by_key) throw new Error("A browser cannot send this key in an address, and so not with a time to live. Use the command for it.");
     await this.batch(key, base, { op: "put", value_hex: toHex(value) });
   }
   async remove(key, base) {
     if (this.isOdd(key)) await this.batch(key, base, { op: "delete" });
-    else await ask(this.address(key), { method: "DELETE", headers: base.tag ? { "if-match": base.tag } : {} });
+    else await ask(this.address(key), { method: "DELETE", headers: { "if-match": base.tag } });
+  }
+  /** Puts back a record that was deleted, for the rest of its time. */
+  restore(key, { value, ttl_ms, read_ms }) {
+    const left = ttl_ms === null ? null : Math.ceil(ttl_ms - (performance.now() - read_ms));
+    if (left !== null && left <= 0) throw new Error("Its time to live has passed meanwhile.");
+    return this.write(key, { value, ttl_ms: left }, null);
   }
   async batch(key, base, operation) {
     const check = base ? (base.cut ? [] : [{ op: "check", value_hex: toHex(base.value) }]) : [{ op: "check", absent: true }];
@@ -123,7 +152,7 @@ export class Entries {
     await ask(at(this.db, "batch"), { method: "POST", body: JSON.stringify({ operations }), headers: { "content-type": "application/json" } });
   }
   title(key) { return textOf(key) ?? `0x${key}`; }
-  exports() { return [["NDJSON", this.path, `${this.name}.ndjson`]]; }
+  exports({ prefix } = {}) { return [["NDJSON", query(this.path, { prefix }), `${this.name}.ndjson`]]; }
   fields(value) { return [["value", value === null ? null : isPlainText(value) ? new TextDecoder().decode(value) : `${plural(value.length, "byte")}: ${toHex(value.slice(0, 4096))}`]]; }
 }
 

@@ -282,6 +282,12 @@ impl Databases {
         Ok(())
     }
 
+    /// Checks that a database exists, without opening it.
+    pub fn check_exists(&self, name: &str) -> Answer<()> {
+        check_name(name)?;
+        if self.dir.join(name).is_dir() { Ok(()) } else { Err(missing(name)) }
+    }
+
     /// Returns the names of all databases, in order.
     pub fn names(&self) -> Answer<Vec<String>> {
         let failed = |error| Error::io("read the directory of databases", error);
@@ -307,6 +313,11 @@ impl Databases {
     pub fn close_idle(&self) {
         self.places.close_down_to(self.most_open);
         while self.is_memory_short() && self.places.close_some(1, IDLE_TICKS) > 0 {}
+    }
+
+    /// Returns how many bytes of the shared memory budget are in use.
+    pub fn used_bytes(&self) -> u64 {
+        self.budget.used_bytes() as u64
     }
 
     /// Returns whether so much memory is held for other purposes than pages, which can be evicted, that idle databases

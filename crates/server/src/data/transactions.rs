@@ -12,7 +12,7 @@ use crate::limits::handoff::hand_off;
 use crate::wire::digits::{hex, random};
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
-use pando::{Transaction, TransactionOptions};
+use pando::{ReaderId, Transaction, TransactionOptions};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
@@ -32,6 +32,8 @@ pub struct Transactions {
 struct Entry {
     database: String,
     open: Arc<Open>,
+    /// The id by which others see the transaction. The token is a secret of its client.
+    id: ReaderId,
     inner: Mutex<Inner>,
 }
 
@@ -82,8 +84,9 @@ impl Transactions {
             let mut bytes = [0; 16];
             random(&mut bytes)?;
             let (token, now) = (hex(&bytes), Instant::now());
+            let id = transaction.reader_id();
             let inner = Mutex::new(Inner { transaction: Some(transaction), begun: now, used: now });
-            let entry = Arc::new(Entry { database, open, inner });
+            let entry = Arc::new(Entry { database, open, id, inner });
             let mut held = this.held();
             if held.len() >= this.most {
                 let detail = "the limit of open transactions is reached (--max-transactions); end some, \
@@ -137,6 +140,31 @@ impl Transactions {
     fn find(&self, database: &str, token: &str) -> Answer<Arc<Entry>> {
         let entry = self.held().get(token).map(Arc::clone);
         entry.filter(|entry| entry.database == database).ok_or_else(no_such)
+    }
+
+    /// Returns the transactions of a database, each with the time since a request last used it.
+    pub fn of(&self, database: &str) -> Vec<(ReaderId, Duration)> {
+        let now = Instant::now();
+        let idle = |entry: &Entry| match entry.inner.try_lock() {
+            Ok(inner) => now.saturating_duration_since(inner.used),
+            Err(_) => Duration::ZERO,
+        };
+        let held = self.held();
+        let own = held.values().filter(|entry| entry.database == database);
+        own.map(|entry| (entry.id, idle(entry))).collect()
+    }
+
+    /// Rolls back the transaction of a database that has this id. Returns `false` if there is none, or if a request is
+    /// using it.
+    pub fn give_up(&self, database: &str, id: ReaderId) -> bool {
+        let mut held = self.held();
+        let is_it = |(_, entry): &(&String, &Arc<Entry>)| entry.database == database && entry.id == id;
+        let found = held.iter().find(is_it).map(|(token, entry)| (token.clone(), Arc::clone(entry)));
+        let Some((token, entry)) = found else { return false };
+        let Ok(mut inner) = entry.inner.try_lock() else { return false };
+        held.remove(&token);
+        drop(held);
+        inner.transaction.take().is_some()
     }
 
     /// Rolls back transactions that were unused for too long. The caller may wait.

@@ -15,7 +15,7 @@
 use crate::watch::slow::Phases;
 use crate::wire::problem::{Answer, Problem};
 use bytes::Bytes;
-use pando::{Database, Durability, Error, Table, Transaction, TransactionOptions};
+use pando::{Database, Durability, Error, Expiry, Table, Transaction, TransactionOptions};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -41,8 +41,39 @@ pub enum Change {
     Put(Bytes),
     /// The key gets this value, which expires once the time has passed.
     PutFor(Bytes, Duration),
+    /// The key gets this value, which expires when the value before would have. It is committed by itself.
+    PutKeeping(Bytes),
     /// The key is deleted if it exists.
     Delete,
+}
+
+/// How long an entry lives that is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Until it is deleted, or as long as its table says.
+    Unlimited,
+    /// For this time from now on.
+    For(Duration),
+    /// Until the entry that it replaces would have expired. One that replaces none lives until it is deleted.
+    AsBefore,
+}
+
+impl Life {
+    /// Returns how long the entry of `key` lives from now on; `None`: it has no time of its own.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::expiry`].
+    pub fn ttl(self, tx: &Transaction, table: &Table, key: &[u8]) -> Result<Option<Duration>, Error> {
+        match self {
+            Life::Unlimited => Ok(None),
+            Life::For(ttl) => Ok(Some(ttl)),
+            Life::AsBefore => Ok(match tx.expiry(table, key)? {
+                // The shortest time there is: it expires at once.
+                Some(Expiry::In(left)) => Some(left.max(Duration::from_millis(1))),
+                Some(Expiry::Never) | None => None,
+            }),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -215,9 +246,14 @@ impl Writer {
 impl Change {
     fn len(&self) -> usize {
         match self {
-            Change::Put(value) | Change::PutFor(value, _) => value.len(),
+            Change::Put(value) | Change::PutFor(value, _) | Change::PutKeeping(value) => value.len(),
             Change::Delete => 0,
         }
+    }
+
+    /// Returns whether the change depends on what is there, so that it needs a transaction of its own.
+    pub fn reads(&self) -> bool {
+        matches!(self, Change::PutKeeping(_))
     }
 
     /// Makes the change in `tx`.
@@ -228,6 +264,10 @@ impl Change {
         match self {
             Change::Put(value) => tx.put(table, key, value),
             Change::PutFor(value, ttl) => tx.put_with_ttl(table, key, value, *ttl),
+            Change::PutKeeping(value) => match Life::AsBefore.ttl(tx, table, key)? {
+                Some(ttl) => tx.put_with_ttl(table, key, value, ttl),
+                None => tx.put(table, key, value),
+            },
             Change::Delete => tx.delete(table, key),
         }
     }

@@ -9,6 +9,7 @@ use crate::data::held::Data;
 use crate::data::open::Open;
 use crate::limits::room::Room;
 use crate::limits::streams::StreamPermit;
+use crate::watch::jobs::{Jobs, Running};
 use crate::watch::observe::Kind;
 use crate::wire::digits::from_hex;
 use crate::wire::problem::{Answer, Problem};
@@ -17,7 +18,7 @@ use crate::wire::target::raw_parameter;
 use axum::http::HeaderValue;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame};
-use pando::{BackupInfo, BackupOptions};
+use pando::{BackupInfo, BackupOptions, BackupProgress};
 use std::io::{self, Write};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     Access::Database(Scope::Admin),
     Kind::Other,
     "Take a hot backup for `pando restore`, in full or since another backup",
-    |parts, call, _| Box::pin(backup(parts.data(), parts.room(), call)),
+    |parts, call, _| Box::pin(backup(parts.data(), parts.room(), Arc::clone(&parts.watch.jobs), call)),
 )
 .takes(&["since", "rate"])
 .responses(&[(200, "The backup"), MISSING, CONFLICT])
@@ -46,15 +47,16 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 
 /// Handles GET: a hot backup, as `pando backup` writes it to a stream and `pando restore` reads it. `?since=...` asks
 /// for the difference to another backup, and `?rate=N` limits its speed.
-async fn backup(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+async fn backup(data: Arc<Data>, room: Arc<Room>, jobs: Arc<Jobs>, call: Call) -> Answer {
     let target = call.target();
     let name = target.database();
     let (since, rate_bytes) = (since(target.query())?, rate_bytes(target.query())?);
     let open = data.database(name).await?;
     let permit = room.stream_permit().await?;
     let (pieces, mut coming) = mpsc::channel(PIECES_WAITING);
+    let job = jobs.begin(name, "backup", "bytes");
     tokio::task::spawn_blocking(move || {
-        take(&open, since.as_ref(), rate_bytes, Sink { pieces, piece: Vec::new() });
+        take(&open, since.as_ref(), rate_bytes, Sink { pieces, piece: Vec::new() }, job);
     });
     // An error at the start, a base of another database for example, gets a response of its own.
     let first = match coming.recv().await {
@@ -100,8 +102,12 @@ fn problem(error: io::Error) -> Problem {
     }
 }
 
-fn take(open: &Open, since: Option<&BackupInfo>, rate_bytes: Option<u64>, mut sink: Sink) {
-    let mut options = BackupOptions::default();
+fn take(open: &Open, since: Option<&BackupInfo>, rate_bytes: Option<u64>, mut sink: Sink, job: Running) {
+    // The estimate has the pages. The log after them is copied as well. The length of a difference is not known.
+    let log_bytes = open.db.stats().map_or(0, |stats| stats.pacing.unabsorbed_log_bytes);
+    let expected = |pages: u64| if since.is_some() { 0 } else { pages + log_bytes };
+    let mut note = |progress: BackupProgress| job.set(progress.bytes, expected(progress.expected_bytes));
+    let mut options = BackupOptions::default().progress(&mut note);
     if let Some(since) = since {
         options = options.since(since);
     }
@@ -113,6 +119,7 @@ fn take(open: &Open, since: Option<&BackupInfo>, rate_bytes: Option<u64>, mut si
         Ok(_) => sink.flush().and_then(|()| sink.send(None)),
         Err(error) => Err(io::Error::other(error)),
     };
+    job.end(ended.as_ref().map(|_| ()));
     if let Err(error) = ended {
         tracing::warn!(%error, "a backup was aborted");
         let _ = sink.pieces.blocking_send(Err(error));

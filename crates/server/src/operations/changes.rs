@@ -17,7 +17,8 @@ use crate::limits::handoff::hand_off;
 use crate::limits::room::Room;
 use crate::limits::streams::StreamPermit;
 use crate::operations::consumers::find;
-use crate::send::changes::{Ended, change_lines};
+use crate::operations::ranges::value_bytes;
+use crate::send::changes::{Ended, cut_change_lines};
 use crate::watch::observe::Kind;
 use crate::wire::pipe::{Stopped, Writer, pipe};
 use crate::wire::problem::{Answer, Problem};
@@ -41,7 +42,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Follow the commits of a database: NDJSON, server-sent events, or bytes for a copy",
     |parts, call, _| Box::pin(changes(parts.data(), parts.room(), call)),
 )
-.takes(&["after", "consumer", "last-event-id", "changed", "prefix", "wait", "change_format"])
+.takes(&["after", "consumer", "last-event-id", "changed", "prefix", "value_bytes", "wait", "change_format"])
 .responses(&[(200, "The changes"), MISSING, (410, "The changes after `after` are no longer kept")])
 .sends(&["application/x-ndjson", "text/event-stream", "application/octet-stream"])
 .ending_with_client()
@@ -99,7 +100,7 @@ async fn changes(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let query = target.query();
     let format = Format::choose(query, &call.headers)?;
     let wait = wait(query)?;
-    let options = options(query, &call.headers)?;
+    let (options, value_bytes) = (options(query, &call.headers)?, value_bytes(query)?);
     let consumer = consumer(query)?;
     let open = data.database(target.database()).await?;
     let permit = room.stream_permit().await?;
@@ -117,7 +118,8 @@ async fn changes(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     };
     let changes = hand_off(begin).await?;
     let (writer, reader) = pipe(Instant::now() + LONGEST);
-    let following = Following { changes, format, wait, writer, piece: Vec::new(), _held: (open, permit) };
+    let following =
+        Following { changes, format, value_bytes, wait, writer, piece: Vec::new(), _held: (open, permit) };
     tokio::task::spawn_blocking(move || following.run());
     let mut response = streamed(format.content_type(), axum::body::Body::new(reader));
     // No proxy may buffer the stream.
@@ -171,6 +173,8 @@ fn options(query: Option<&str>, headers: &HeaderMap) -> Answer<ChangesOptions> {
 struct Following {
     changes: Changes,
     format: Format,
+    /// How many bytes of each value are sent, if not all.
+    value_bytes: Option<u64>,
     wait: Option<Duration>,
     writer: Writer,
     piece: Vec<u8>,
@@ -202,9 +206,10 @@ impl Following {
                 return Err(Ended::Unwritten(Stopped));
             }
             let left = self.wait.map_or(LOOK, |wait| wait.saturating_sub(came.elapsed()).min(LOOK));
-            let (format, piece, writer) = (self.format, &mut self.piece, &self.writer);
+            let form = (self.format, self.value_bytes);
+            let (piece, writer) = (&mut self.piece, &self.writer);
             if let Some(change) = self.changes.wait(left)? {
-                write_change(change, format, &mut Pieces { piece, writer })?;
+                write_change(change, form, &mut Pieces { piece, writer })?;
                 came = Instant::now();
                 // If more changes are ready, they are sent together with these.
                 if self.changes.is_ready(Waker::noop()) {
@@ -212,7 +217,7 @@ impl Following {
                 }
             } else if self.wait.is_some_and(|wait| came.elapsed() >= wait) {
                 return Ok(());
-            } else if format == Format::Events && sent.elapsed() >= HEARTBEAT {
+            } else if self.format == Format::Events && sent.elapsed() >= HEARTBEAT {
                 self.piece.extend_from_slice(b":\n\n");
             }
             if !self.piece.is_empty() {
@@ -240,15 +245,19 @@ impl Following {
     }
 }
 
-fn write_change(mut change: Change<'_>, format: Format, out: &mut Pieces<'_>) -> Result<(), Ended<Stopped>> {
+fn write_change(
+    mut change: Change<'_>,
+    (format, value_bytes): (Format, Option<u64>),
+    out: &mut Pieces<'_>,
+) -> Result<(), Ended<Stopped>> {
     let number = change.commit_number();
     match format {
-        Format::Ndjson => change_lines(&change, |line, _| {
+        Format::Ndjson => cut_change_lines(&change, value_bytes, |line, _| {
             out.piece.extend_from_slice(line);
             out.piece.push(b'\n');
             out.hand_on_full()
         }),
-        Format::Events => change_lines(&change, |line, is_last| {
+        Format::Events => cut_change_lines(&change, value_bytes, |line, is_last| {
             out.piece.extend_from_slice(b"data: ");
             out.piece.extend_from_slice(line);
             // Only the last event of a commit has a number, so that a client that connects again continues after whole

@@ -86,11 +86,15 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         "rail.js": SCRIPT,
         "overview.js": SCRIPT,
         "chart.js": SCRIPT,
+        "history.js": SCRIPT,
         "data.js": SCRIPT,
         "source.js": SCRIPT,
+        "bulk.js": SCRIPT,
         "editor.js": SCRIPT,
         "sql.js": SCRIPT,
+        "changes.js": SCRIPT,
         "operations.js": SCRIPT,
+        "access.js": SCRIPT,
         "profile.js": SCRIPT,
     }
 });

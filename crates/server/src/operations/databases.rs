@@ -78,15 +78,6 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, _| Box::pin(stats(parts.data(), parts.schedule.clone(), call)),
     )
     .responses(&[(200, "JSON"), MISSING]),
-    Operation::new(
-        "GET",
-        "/v1/databases/{database}/readers",
-        Access::Database(Scope::Read),
-        Kind::Other,
-        "List open snapshots and transactions",
-        |parts, call, _| Box::pin(look(parts.data(), call, readers)),
-    )
-    .responses(&[(200, "JSON"), MISSING]),
 ];
 
 /// The options of a new database.
@@ -198,23 +189,4 @@ fn options(db: &Database) -> Answer<Value> {
 /// Returns counts and sizes by name, as an object.
 fn numbers(stats: &Stats) -> Value {
     Value::Object(stats.numbers().into_iter().map(|(name, value)| (name, value.into())).collect())
-}
-
-/// Returns the open snapshots and transactions.
-fn readers(db: &Database) -> Answer<Value> {
-    let readers = db.readers()?;
-    let list: Vec<Value> = readers
-        .iter()
-        .map(|reader| {
-            object!({
-                "is_transaction": reader.is_transaction,
-                "age_ms": reader.age.as_millis() as u64,
-                "commit": reader.commit,
-                "memory_bytes": reader.memory_bytes,
-                "space_bytes": reader.space_bytes,
-                "expired": reader.expired,
-            })
-        })
-        .collect();
-    Ok(object!({ "readers": list }))
 }

@@ -5,12 +5,12 @@ use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE, VALUE};
 use crate::calls::operation::{Access, Operation};
 use crate::calls::parts::Parts;
-use crate::calls::query::{durability, entry_ttl};
+use crate::calls::query::{durability, entry_ttl, flag};
 use crate::calls::target::Target;
 use crate::data::conditions::{Conditions, etag, etag_header, tag_of_long};
 use crate::data::held::{Data, commit, on_table, table_in};
 use crate::data::open::Open;
-use crate::data::writer::{Change, Committed};
+use crate::data::writer::{Change, Committed, Life};
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::{Counted, Received, RequestBody};
 use crate::limits::room::Room;
@@ -26,7 +26,6 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use pando::{Durability, Table, Transaction, ValueReader};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The longest value that is sent from memory, with its ETag.
 const WHOLE_BYTES: u64 = 1 << 20;
@@ -65,7 +64,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Put a value; with a condition, compare and swap",
         |parts, call, body| Box::pin(put(parts.data(), parts.room(), call, body)),
     )
-    .takes(&["if-match", "if-none-match", "durability", "entry_ttl", "transaction"])
+    .takes(&["if-match", "if-none-match", "durability", "entry_ttl", "keep_ttl", "transaction"])
     .receives("value")
     .responses(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
     Operation::new(
@@ -170,9 +169,13 @@ async fn get(data: Arc<Data>, room: Arc<Room>, call: Call, head_alone: bool) -> 
         Some(Found::Long(_, tag)) if conditions.has_this_already(tag.as_deref().unwrap_or_default())? => {
             Ok(not_modified())
         }
-        Some(Found::Long(reader, _)) if head_alone => {
+        Some(Found::Long(reader, tag)) if head_alone => {
             let mut response = found(Body::empty());
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(reader.len_bytes()));
+            // A condition needed it, so it is known.
+            if let Some(tag) = tag {
+                response.headers_mut().insert(ETAG, etag_header(&tag));
+            }
             Ok(response)
         }
         Some(Found::Long(reader, _)) => Ok(LongValue::response(reader, open, room.stream_permit().await?)),
@@ -207,7 +210,7 @@ fn whole(room: &Room, value: Vec<u8>, conditions: &Conditions, head_alone: bool)
 async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     let asked = Asked::parse(&call)?;
     let durability = durability(call.target().query(), data.durability)?;
-    let ttl = entry_ttl(call.target().query())?;
+    let life = life(call.target().query())?;
     let Asked { database, table: name, key, transaction, conditions } = asked;
     // This check comes before the body, so that no client sends megabytes to a missing table.
     let place = match &transaction {
@@ -223,7 +226,7 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
                 let _counted = counted;
                 let table = table_in(tx, &name)?;
                 conditions.check_in(tx, &table, &key)?;
-                Ok(put_of(value, ttl).put(tx, &table, &key)?)
+                Ok(put_of(value, life).put(tx, &table, &key)?)
             };
             data.transactions.run(&database, &token, move |_, tx| put(tx)).await?;
             Ok(stored(None, &tag))
@@ -236,13 +239,13 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
         }
         (Received::Long(begin, rest), Some((open, table))) => {
             let _permit = room.stream_permit().await?;
-            let put = long_value::Put { table, key, ttl, durability, conditions };
+            let put = long_value::Put { table, key, life, durability, conditions };
             let number = long_value::put(open, put, begin, rest).await?;
             Ok(done(Some(number)))
         }
         (Received::Whole(value, counted), Some((open, table))) => {
             let tag = etag(&value);
-            let asked = Asks { key, change: put_of(value, ttl), durability, conditions, counted };
+            let asked = Asks { key, change: put_of(value, life), durability, conditions, counted };
             let committed = change(open, table, asked).await?;
             let mut response = stored(Some(committed.number), &tag);
             slow::say(&mut response, committed.phases);
@@ -251,10 +254,21 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
     }
 }
 
-fn put_of(value: Bytes, ttl: Option<Duration>) -> Change {
-    match ttl {
-        Some(ttl) => Change::PutFor(value, ttl),
-        None => Change::Put(value),
+/// Returns how long the entry that is put lives.
+fn life(query: Option<&str>) -> Answer<Life> {
+    match (entry_ttl(query)?, flag(query, "keep_ttl")?) {
+        (Some(_), true) => Err(Problem::bad_request("`ttl_ms` and `keep_ttl` exclude each other")),
+        (Some(ttl), false) => Ok(Life::For(ttl)),
+        (None, true) => Ok(Life::AsBefore),
+        (None, false) => Ok(Life::Unlimited),
+    }
+}
+
+fn put_of(value: Bytes, life: Life) -> Change {
+    match life {
+        Life::For(ttl) => Change::PutFor(value, ttl),
+        Life::AsBefore => Change::PutKeeping(value),
+        Life::Unlimited => Change::Put(value),
     }
 }
 
@@ -297,7 +311,7 @@ struct Asks {
 /// Makes the write: in a commit with others, or in a transaction of its own if it depends on the current value.
 async fn change(open: Arc<Open>, table: Table, asked: Asks) -> Answer<Committed> {
     let Asks { key, change, durability, conditions, counted } = asked;
-    if !conditions.are_there() {
+    if !conditions.are_there() && !change.reads() {
         return match open.writer.write(table.clone(), key.clone(), change.clone(), durability).await {
             Err(problem) if problem.status == StatusCode::NOT_FOUND => {
                 open.forget(table.name());

@@ -103,7 +103,7 @@ fn span_to_delete(query: Option<&str>) -> Answer<Span> {
 }
 
 /// Returns how many bytes of each value are wanted, if not all.
-pub(super) fn value_bytes(query: Option<&str>) -> Answer<Option<u64>> {
+pub fn value_bytes(query: Option<&str>) -> Answer<Option<u64>> {
     let wrong =
         || Problem::bad_request(format!("`value_bytes` must be a whole number up to {LONGEST_CUT_BYTES}"));
     let number = raw_parameter(query, "value_bytes").map(|number| number.parse().map_err(|_| wrong()));

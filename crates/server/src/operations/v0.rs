@@ -19,7 +19,7 @@ use crate::calls::target::Target;
 use crate::data::conditions::Conditions;
 use crate::data::open::Open;
 use crate::data::v0::EntityTable;
-use crate::data::writer::{Change, Committed};
+use crate::data::writer::{Change, Committed, Life};
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::{Received, RequestBody};
 use crate::limits::room::Room;
@@ -164,7 +164,7 @@ async fn put(
             };
             let (open, table) = hand_off(move || shared.on_table(there)).await?;
             let conditions = Conditions::default();
-            let put = long_value::Put { table, key, ttl: None, durability, conditions };
+            let put = long_value::Put { table, key, life: Life::Unlimited, durability, conditions };
             long_value::put(open, put, begin, rest).await?;
             None
         }

@@ -24,6 +24,7 @@ pub fn body(name: &str) -> Value {
         "database" => of("application/json", false, reference("NewDatabase")),
         "table" => of("application/json", false, reference("NewTable")),
         "change" => of("application/json", true, reference("TableChange")),
+        "token" => of("application/json", true, reference("NewToken")),
         "transaction" => of("application/json", false, reference("NewTransaction")),
         "sql" => of("application/json", true, reference("Statements")),
         "pipeline" => of("application/json", true, reference("HranaPipeline")),
@@ -75,11 +76,20 @@ pub fn schemas() -> Map<String, Value> {
         "durability": { "enum": ["sync", "buffered", "lazy", null] },
         "isolation": { "enum": ["serializable", "snapshot", null] },
     });
+    let mut token = object(json!({
+        "name": { "type": "string", "minLength": 1, "maxLength": 100 },
+        "scope": { "enum": ["read", "write", "admin"] },
+        "database": { "type": ["string", "null"] },
+        "rate": { "type": ["integer", "null"], "minimum": 1, "maximum": u32::MAX },
+        "expires_in_s": { "type": ["integer", "null"], "minimum": 1 },
+    }));
+    token["required"] = json!(["name", "scope"]);
     let named = [
         ("Document", json!({ "type": "object" })),
         ("NewDatabase", object(database)),
         ("NewTable", object(table)),
         ("TableChange", object(change)),
+        ("NewToken", token),
         ("NewTransaction", object(transaction)),
         ("Statements", statements),
         ("Batch", batch),

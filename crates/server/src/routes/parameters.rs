@@ -128,6 +128,7 @@ pub fn parameter(name: &str) -> Value {
         "kind" | "seconds" | "last" | "form" => of_profile(name),
         "since" | "rate" => of_backup(name),
         "after" | "consumer" | "acknowledge" | "changed" | "wait" | "change_format" => of_changes(name),
+        "point" | "keep_ttl" => of_the_dashboard(name),
         "min-commit" => header(
             "pando-min-commit",
             "Wait until the database has this commit, for at most 5 seconds: the number in the header \
@@ -155,6 +156,21 @@ pub fn parameter(name: &str) -> Value {
 
 fn query(name: &str, meaning: &str, schema: Value) -> Value {
     json!({ "name": name, "in": "query", "required": false, "description": meaning, "schema": schema })
+}
+
+/// Returns the parameters that the dashboard needed first.
+fn of_the_dashboard(name: &str) -> Value {
+    match name {
+        "point" => {
+            let number = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
+            query("after", "Only the points after the one of this number", number)
+        }
+        _ => query(
+            "keep_ttl",
+            "Let the entry expire when the one that it replaces would have, in a table with `ttl_by_key`",
+            json!({ "type": "boolean" }),
+        ),
+    }
 }
 
 /// Returns the parameters that select documents by the leading values of a key.

@@ -2,8 +2,9 @@
 
 use crate::calls::operation::Operation;
 use crate::operations::{
-    advise, backup, batch, changes, consumers, dashboard, databases, debug, documents, entries, expiry,
-    explain, health, hrana, maintenance, pages, promote, ranges, statements, tables, transaction, v0,
+    advise, backup, backups, batch, changes, consumers, dashboard, databases, debug, documents, entries,
+    expiry, explain, health, history, hrana, maintenance, pages, promote, ranges, readers, settings,
+    statements, tables, tokens, transaction, v0,
 };
 
 /// The entries, in the order in which the OpenAPI document has them.
@@ -12,12 +13,17 @@ const TABLE: &[&[Operation]] = &[
     pages::OPERATIONS,
     dashboard::OPERATIONS,
     debug::OPERATIONS,
+    history::OPERATIONS,
+    settings::OPERATIONS,
+    tokens::OPERATIONS,
     promote::OPERATIONS,
     v0::OPERATIONS,
     databases::OPERATIONS,
+    readers::OPERATIONS,
     advise::OPERATIONS,
     maintenance::OPERATIONS,
     backup::OPERATIONS,
+    backups::OPERATIONS,
     changes::OPERATIONS,
     consumers::OPERATIONS,
     batch::OPERATIONS,
@@ -89,7 +95,8 @@ mod tests {
                 "{method} {path}: no success"
             );
             let parameters: Vec<&str> = path.split('/').filter(|part| part.starts_with('{')).collect();
-            let is_shown = |name: &&&str| ["{database}", "{table}", "{file}", "{consumer}"].contains(*name);
+            let known = ["{database}", "{table}", "{file}", "{consumer}", "{reader}", "{token}"];
+            let is_shown = |name: &&&str| known.contains(*name);
             let shown = parameters.iter().take_while(is_shown).count();
             assert!(parameters[shown..].iter().all(|name| LEFT_OUT.contains(name)), "{path}");
             let named = matches!(operation.access, Access::Database(_));

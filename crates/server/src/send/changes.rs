@@ -8,7 +8,7 @@
 //! [`LONGEST_BYTES`] is left out, and `value_bytes` gives its length. The memory of a line is therefore bounded.
 
 use crate::wire::digits::write_digits;
-use crate::wire::form::write_escaped;
+use crate::wire::form::{without_cut_character, write_escaped};
 use pando::changes::{ChangeValue, TableChange, TableInfo};
 use pando::{Change, Operation};
 use std::io::Write as _;
@@ -58,6 +58,16 @@ impl<E> From<pando::Error> for Ended<E> {
 /// An error of reading the change or of `write`.
 pub fn change_lines<E>(
     change: &Change<'_>,
+    write: impl FnMut(&[u8], bool) -> Result<(), E>,
+) -> Result<(), Ended<E>> {
+    cut_change_lines(change, None, write)
+}
+
+/// Does what [`change_lines`] does, with at most `most_bytes` of each value. A longer value has its length as
+/// `value_bytes`.
+pub(crate) fn cut_change_lines<E>(
+    change: &Change<'_>,
+    most_bytes: Option<u64>,
     mut write: impl FnMut(&[u8], bool) -> Result<(), E>,
 ) -> Result<(), Ended<E>> {
     let (mut line, mut count) = (Vec::new(), 0_u64);
@@ -65,7 +75,7 @@ pub fn change_lines<E>(
     while let Some(operation) = operations.next()? {
         line.clear();
         let _ = write!(line, "{{\"commit\":{},\"op\":", change.commit_number());
-        write_operation(operation, &mut line)?;
+        write_operation(operation, most_bytes, &mut line)?;
         line.push(b'}');
         count += 1;
         write(&line, false).map_err(Ended::Unwritten)?;
@@ -80,13 +90,17 @@ pub fn change_lines<E>(
     write(&line, true).map_err(Ended::Unwritten)
 }
 
-fn write_operation(operation: Operation<'_>, line: &mut Vec<u8>) -> pando::Result<()> {
+fn write_operation(
+    operation: Operation<'_>,
+    most_bytes: Option<u64>,
+    line: &mut Vec<u8>,
+) -> pando::Result<()> {
     match operation {
         Operation::Table(change) => write_table_change(change, line),
         Operation::Put { table, key, value } => {
             begin("put", table.name(), line);
             member("key", key, line);
-            write_value(value, table.has_ttl_by_key(), line)?;
+            write_value(value, table.has_ttl_by_key(), most_bytes, line)?;
         }
         Operation::Delete { table, key } => {
             begin("delete", table.name(), line);
@@ -103,8 +117,13 @@ fn write_operation(operation: Operation<'_>, line: &mut Vec<u8>) -> pando::Resul
     Ok(())
 }
 
-/// Writes a value, and the time at which it was put, or with `by_key` expires.
-fn write_value(value: ChangeValue<'_>, by_key: bool, line: &mut Vec<u8>) -> pando::Result<()> {
+/// Writes at most `most_bytes` of a value, and the time at which it was put, or with `by_key` expires.
+fn write_value(
+    value: ChangeValue<'_>,
+    by_key: bool,
+    most_bytes: Option<u64>,
+    line: &mut Vec<u8>,
+) -> pando::Result<()> {
     match value.date_ms() {
         Some(u64::MAX) if by_key => {}
         Some(expires_ms) if by_key => drop(write!(line, ",\"expires_ms\":{expires_ms}")),
@@ -115,10 +134,20 @@ fn write_value(value: ChangeValue<'_>, by_key: bool, line: &mut Vec<u8>) -> pand
         _ if value.len_bytes() > LONGEST_BYTES => {
             let _ = write!(line, ",\"value_bytes\":{}", value.len_bytes());
         }
-        Some(value) => member("value", value, line),
-        None => member("value", &value.to_vec()?, line),
+        Some(value) => write_beginning(value, most_bytes, line),
+        None => write_beginning(&value.to_vec()?, most_bytes, line),
     }
     Ok(())
+}
+
+fn write_beginning(value: &[u8], most_bytes: Option<u64>, line: &mut Vec<u8>) {
+    match most_bytes.filter(|most| value.len() as u64 > *most) {
+        None => member("value", value, line),
+        Some(most) => {
+            member("value", without_cut_character(&value[..most as usize]), line);
+            let _ = write!(line, ",\"value_bytes\":{}", value.len());
+        }
+    }
 }
 
 fn write_table_change(change: &TableChange, line: &mut Vec<u8>) {
@@ -213,6 +242,27 @@ mod tests {
         assert_eq!(lines[5]["key_hex"], "fe");
         assert_eq!((&lines[6]["operations"], &lines[6]["commit"]), (&4.into(), &2.into()));
         assert_eq!((&lines[7]["from"], &lines[7]["table"]), (&"a \"b\"".into(), &"t".into()));
+        Ok(())
+    }
+
+    #[test]
+    fn a_longer_value_has_its_beginning_and_its_length() -> pando::Result<()> {
+        let db = Database::builder().in_memory()?;
+        let table = db.ensure_table("t")?;
+        let mut changes = db.changes(1)?;
+        db.write(|tx| {
+            tx.put(&table, b"a", "aä€")?;
+            tx.put(&table, b"b", b"ab")?;
+            tx.put(&table, b"c", vec![b'x'; 600_000])
+        })?;
+        let change = changes.next()?.expect("the puts");
+        let mut lines = Vec::new();
+        let keep =
+            |line: &[u8], _| serde_json::from_slice(line).map(|line: serde_json::Value| lines.push(line));
+        cut_change_lines(&change, Some(4), keep).expect("every line is JSON");
+        assert_eq!((&lines[0]["value"], &lines[0]["value_bytes"]), (&"aä".into(), &6.into()));
+        assert_eq!((&lines[1]["value"], lines[1].get("value_bytes")), (&"ab".into(), None));
+        assert_eq!((&lines[2]["value"], &lines[2]["value_bytes"]), (&"xxxx".into(), &600_000.into()));
         Ok(())
     }
 }

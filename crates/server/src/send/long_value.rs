@@ -3,6 +3,7 @@
 
 use crate::data::conditions::Conditions;
 use crate::data::open::Open;
+use crate::data::writer::Life;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::Incoming;
 use crate::limits::streams::StreamPermit;
@@ -17,7 +18,6 @@ use std::io::Read;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -37,8 +37,8 @@ enum Piece {
 pub struct Put {
     pub table: Table,
     pub key: Vec<u8>,
-    /// How long the entry lives; `None`: until it is deleted.
-    pub ttl: Option<Duration>,
+    /// How long the entry lives.
+    pub life: Life,
     pub durability: Durability,
     pub conditions: Conditions,
 }
@@ -46,13 +46,13 @@ pub struct Put {
 /// Sets a key to a body and returns the commit number. If the client disconnects before the end, or sends more than the
 /// limit, nothing is stored.
 pub async fn put(open: Arc<Open>, put: Put, begin: Bytes, mut rest: Incoming) -> Answer<u64> {
-    let Put { table, key, ttl, durability, conditions } = put;
+    let Put { table, key, life, durability, conditions } = put;
     let (pieces, mut coming) = mpsc::channel(PIECES_WAITING);
     let storing = hand_off(move || {
         let options = TransactionOptions { durability, ..open.db.transaction_options() };
         let mut tx = open.db.begin_with(&options)?;
         conditions.check_in(&tx, &table, &key)?;
-        let mut writer = match ttl {
+        let mut writer = match life.ttl(&tx, &table, &key)? {
             Some(ttl) => tx.value_writer_with_ttl(&table, &key, ttl)?,
             None => tx.value_writer(&table, &key)?,
         };

@@ -20,6 +20,7 @@ use pando::{Budget, Result};
 use profile::freed;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 /// The growth of the process below which it keeps its free memory.
 const GROWN_BYTES: u64 = 8 << 20;
@@ -78,6 +79,7 @@ impl App {
             keeper: Arc::new(Gatekeeper::new(&config.dir)?),
             watch: Arc::new(watch),
             schedule,
+            settings: config.settings.clone(),
             shipping,
             #[cfg(feature = "redis")]
             redis: Arc::default(),
@@ -101,9 +103,24 @@ impl App {
                 let _ = replicas.lag(&name, &open.db);
             }
         }
+        self.note_history();
         self.parts.data.databases.tick();
         self.parts.data.databases.close_idle();
         self.give_back_memory();
+    }
+
+    /// Adds a point to the history, if one is due. Of a database whose figures cannot be read there is no point.
+    fn note_history(&self) {
+        let Parts { watch, connections, data, .. } = &*self.parts;
+        let uptime = connections.uptime();
+        if !watch.history.is_due(uptime) {
+            return;
+        }
+        let open = data.databases.all_open();
+        let stats = open.into_iter().filter_map(|(name, open)| Some((name, open.db.stats().ok()?)));
+        let (count, memory_bytes) = (connections.count(), data.databases.used_bytes());
+        let stats: Vec<_> = stats.collect();
+        watch.history.add(uptime, SystemTime::now(), &watch.observed, count, memory_bytes, &stats);
     }
 
     /// Returns freed memory of the allocator to the system when the process has grown. Responses are allocated by one

@@ -204,7 +204,7 @@ impl Server {
             self.workers.push(Worker::start(number, door.clone(), drain, ended.clone())?);
         }
         if let Some(schedule) = &self.app.parts.schedule {
-            schedule.start(self.app.parts.data())?;
+            schedule.start(self.app.parts.data(), Arc::clone(&self.app.parts.watch.jobs))?;
         }
         let Server { runtime, listeners, app, mut signals, workers, .. } = self;
         runtime.block_on(async {

@@ -1,5 +1,7 @@
 //! What operators can observe of requests.
 
+pub mod history;
+pub mod jobs;
 pub mod machine;
 pub mod observe;
 pub mod slow;

@@ -1,11 +1,14 @@
 //! What is counted and kept of requests.
 
+use crate::watch::history::History;
+use crate::watch::jobs::Jobs;
 use crate::watch::observe::Observed;
 use crate::watch::slow::SlowRequests;
 use crate::watch::trace::Ids;
 use crate::watch::traffic::Traffic;
 use pando::{Error, Result};
 use profile::Window;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// All that is counted and kept of requests.
@@ -15,6 +18,10 @@ pub struct Watch {
     pub observed: Observed,
     /// The bytes of connections, and the refused requests.
     pub traffic: Traffic,
+    /// The figures of the last hour.
+    pub history: History,
+    /// The work that takes long.
+    pub jobs: Arc<Jobs>,
     /// The slowest requests.
     pub slow: SlowRequests,
     /// The CPU profile of the last seconds, if it is kept.
@@ -31,6 +38,8 @@ impl Watch {
         Ok(Watch {
             observed: Observed::new(),
             traffic: Traffic::new(),
+            history: History::new(),
+            jobs: Arc::default(),
             slow: SlowRequests::new(slow),
             window: window.map_err(|error| Error::invalid(error.to_string()))?,
             ids: Ids::new(start),

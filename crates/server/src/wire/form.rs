@@ -51,17 +51,12 @@ impl Form {
     pub fn write_cut(
         self,
         key: &[u8],
-        mut beginning: &[u8],
+        beginning: &[u8],
         len_bytes: u64,
         life: Option<Expiry>,
         out: &mut Vec<u8>,
     ) {
-        // A character that was cut is left out.
-        if let Err(error) = std::str::from_utf8(beginning)
-            && error.error_len().is_none()
-        {
-            beginning = &beginning[..error.valid_up_to()];
-        }
+        let beginning = without_cut_character(beginning);
         out.push(b'{');
         write_bytes("key", key, out);
         out.push(b',');
@@ -126,6 +121,14 @@ fn write_end(life: Option<Expiry>, out: &mut Vec<u8>) {
         Some(Expiry::In(ttl)) => drop(write!(out, ",\"ttl_ms\":{}", ttl.as_millis())),
     }
     out.extend_from_slice(b"}\n");
+}
+
+/// Returns the beginning of a value without a character that was cut at its end.
+pub fn without_cut_character(beginning: &[u8]) -> &[u8] {
+    match std::str::from_utf8(beginning) {
+        Err(error) if error.error_len().is_none() => &beginning[..error.valid_up_to()],
+        _ => beginning,
+    }
 }
 
 /// Writes a member of an object.

@@ -16,7 +16,10 @@
 //!
 //! The store has no clock. Its driver sets the time ([`crate::Store::tick`]); ages are as precise as that.
 
+mod id;
 mod readers;
+
+pub use id::ReaderId;
 
 use crate::state::view::{SealedMemtable, View};
 use base::CheckpointNo;
@@ -69,6 +72,8 @@ struct Noticed {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpenReader {
+    /// The identity of the reader, from its beginning to its end.
+    pub id: ReaderId,
     /// Whether it is a read-write transaction.
     pub is_transaction: bool,
     /// The time for which it has been open, with a precision of about a second.

@@ -2,7 +2,7 @@
 
 use crate::config::BackupPlan;
 use crate::data::schedule::plan::begins_chain;
-use pando::{BackupOptions, BackupReport, Backups, Database, ErrorKind, Result};
+use pando::{BackupOptions, BackupProgress, BackupReport, Backups, Database, ErrorKind, Result};
 use std::time::SystemTime;
 
 /// The result of a backup.
@@ -15,26 +15,39 @@ pub struct Taken {
 }
 
 /// Takes a backup of `db` into `folder`, and removes those that `plan` does not keep. `now` is the time that the backup
-/// states.
+/// states, and `progress` is called with what was written.
 ///
 /// # Errors
 /// Those of [`Database::backup_to`]. A file with the name of a backup is then not left.
-pub fn take(db: &Database, folder: &Backups, plan: &BackupPlan, now: SystemTime) -> Result<Taken> {
-    let options = || {
-        let options = BackupOptions::default().verify(true).created(now);
-        if let Some(bytes) = plan.rate_bytes { options.rate_bytes(bytes) } else { options }
-    };
+pub fn take(
+    db: &Database,
+    folder: &Backups,
+    plan: &BackupPlan,
+    now: SystemTime,
+    progress: &mut dyn FnMut(BackupProgress),
+) -> Result<Taken> {
     let entries = folder.list()?;
     let base = entries.last().and_then(|newest| newest.info.as_ref().ok());
     let report = match base.filter(|_| !begins_chain(&entries)) {
-        None => db.backup_to(folder, options())?,
-        Some(base) => match db.backup_to(folder, options().since(base)) {
+        None => db.backup_to(folder, options(plan, now, progress))?,
+        Some(base) => match db.backup_to(folder, options(plan, now, progress).since(base)) {
             // The database was replaced: by a restored copy, or by an older one.
-            Err(error) if error.kind() == ErrorKind::Mismatch => db.backup_to(folder, options())?,
+            Err(error) if error.kind() == ErrorKind::Mismatch => {
+                db.backup_to(folder, options(plan, now, progress))?
+            }
             taken => taken?,
         },
     };
     Ok(Taken { report, removed: folder.prune(plan.keep, now) })
+}
+
+fn options<'p>(
+    plan: &BackupPlan,
+    now: SystemTime,
+    progress: &'p mut dyn FnMut(BackupProgress),
+) -> BackupOptions<'p> {
+    let options = BackupOptions::default().verify(true).created(now).progress(progress);
+    if let Some(bytes) = plan.rate_bytes { options.rate_bytes(bytes) } else { options }
 }
 
 #[cfg(test)]
@@ -94,7 +107,7 @@ mod tests {
                 continue;
             }
             newest = Some(now);
-            let done = take(&db, &folder, &plan, now).unwrap();
+            let done = take(&db, &folder, &plan, now, &mut |_| {}).unwrap();
             taken.insert(done.report.name.unwrap(), count);
             for removed in done.removed.unwrap() {
                 taken.remove(&removed).expect("it was there");
@@ -259,7 +272,8 @@ mod tests {
         let table = db.ensure_table("t").unwrap();
         db.write(|tx| tx.put(&table, b"k", [7; 10_000])).unwrap();
         let refused =
-            take(&db, &folder, &plan(Path::new("."), Retention::Newest(1)), UNIX_EPOCH).unwrap_err();
+            take(&db, &folder, &plan(Path::new("."), Retention::Newest(1)), UNIX_EPOCH, &mut |_| {})
+                .unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
         assert_eq!(folder.list().unwrap().len(), 0);
     }
@@ -272,19 +286,19 @@ mod tests {
         let db = Database::builder().memory_bytes(2 << 20).in_memory().unwrap();
         let now = UNIX_EPOCH + DAY;
         let name = |taken: Taken| taken.report.name.unwrap();
-        assert_eq!(name(take(&db, &folder, &plan, now).unwrap()), "backup-000001-full");
+        assert_eq!(name(take(&db, &folder, &plan, now, &mut |_| {}).unwrap()), "backup-000001-full");
         db.ensure_table("t").unwrap();
-        assert_eq!(name(take(&db, &folder, &plan, now).unwrap()), "backup-000002-incremental");
+        assert_eq!(name(take(&db, &folder, &plan, now, &mut |_| {}).unwrap()), "backup-000002-incremental");
         // Of another database: the incremental one is refused, and a full one is taken instead.
         let other = Database::builder().memory_bytes(2 << 20).in_memory().unwrap();
-        let taken = take(&other, &folder, &plan, now).unwrap();
+        let taken = take(&other, &folder, &plan, now, &mut |_| {}).unwrap();
         let removed = taken.removed.as_ref().unwrap();
         assert_eq!(removed[..], ["backup-000002-incremental", "backup-000001-full"]);
         assert_eq!(name(taken), "backup-000003-full");
         let path = dir.path().join("backup-000003-full");
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-        let taken = take(&other, &folder, &plan, now).unwrap();
+        let taken = take(&other, &folder, &plan, now, &mut |_| {}).unwrap();
         assert_eq!(taken.removed.as_ref().unwrap().len(), 0, "the damaged one stays");
         assert_eq!(name(taken), "backup-000004-full");
     }

@@ -12,10 +12,11 @@ use crate::data::end::End;
 use crate::data::held::Data;
 use crate::data::schedule::plan::is_due;
 use crate::data::schedule::take::{Taken, take};
+use crate::watch::jobs::{Jobs, Running};
 use crate::wire::problem::Problem;
-use pando::{Backups, Error, ErrorKind, Result};
+use pando::{BackupEntry, BackupProgress, Backups, Error, ErrorKind, Result};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -88,13 +89,13 @@ impl Schedule {
         }))
     }
 
-    /// Starts the thread, which backs up these databases.
+    /// Starts the thread, which backs up these databases. Each backup is one of the `jobs` while it runs.
     ///
     /// # Errors
     /// `Io` if the thread cannot be started.
-    pub fn start(self: &Arc<Self>, data: Arc<Data>) -> Result<()> {
+    pub fn start(self: &Arc<Self>, data: Arc<Data>, jobs: Arc<Jobs>) -> Result<()> {
         let own = Arc::clone(self);
-        let run = move || own.run(&data.databases);
+        let run = move || own.run(&data.databases, &jobs);
         let thread = thread::Builder::new().name("pando-backups".to_owned()).spawn(run);
         let thread = thread.map_err(|error| Error::io("start the thread of backups", error))?;
         *locked(&self.thread) = Some(thread);
@@ -104,6 +105,16 @@ impl Schedule {
     /// Returns the interval of backups.
     pub fn every(&self) -> Duration {
         self.plan.every
+    }
+
+    /// Returns the folder of a database's backups.
+    pub fn folder(&self, database: &str) -> PathBuf {
+        self.plan.to.join(database)
+    }
+
+    /// Returns the backups of a database that are kept, oldest first. Reads the folder.
+    pub fn kept(&self, database: &str) -> Vec<BackupEntry> {
+        Backups::open(self.folder(database)).and_then(|folder| folder.list()).unwrap_or_default()
     }
 
     /// Returns the results by database.
@@ -128,16 +139,16 @@ impl Schedule {
         }
     }
 
-    fn run(&self, databases: &Databases) {
+    fn run(&self, databases: &Databases, jobs: &Arc<Jobs>) {
         let pause = (self.plan.every / 10).clamp(LOOKS.0, LOOKS.1);
         while !self.end.is_over() {
-            self.look(databases);
+            self.look(databases, jobs);
             self.end.pause(pause);
         }
     }
 
     /// Takes the backups that are due.
-    fn look(&self, databases: &Databases) {
+    fn look(&self, databases: &Databases, jobs: &Arc<Jobs>) {
         let names = match databases.names() {
             Ok(names) => names,
             Err(problem) => {
@@ -156,7 +167,9 @@ impl Schedule {
                 continue;
             }
             let begun = Instant::now();
-            let outcome = self.back_up(databases, &name, now);
+            let job = jobs.begin(&name, "scheduled backup", "bytes");
+            let outcome = self.back_up(databases, &name, now, &job);
+            job.end(outcome.as_ref().map(drop));
             if outcome.is_err() && self.end.is_over() {
                 return;
             }
@@ -175,7 +188,7 @@ impl Schedule {
         found
     }
 
-    fn back_up(&self, databases: &Databases, name: &str, now: SystemTime) -> Result<Taken> {
+    fn back_up(&self, databases: &Databases, name: &str, now: SystemTime, job: &Running) -> Result<Taken> {
         let is_over = self.end.flag();
         if *is_over {
             return Err(Error::new(ErrorKind::Closed, "the server ends"));
@@ -183,7 +196,8 @@ impl Schedule {
         let open = databases.open(name).map_err(Problem::into_error)?;
         drop(is_over);
         let folder = Backups::create(self.plan.to.join(name))?;
-        take(&open.db, &folder, &self.plan, now)
+        let mut note = |progress: BackupProgress| job.set(progress.bytes, progress.expected_bytes);
+        take(&open.db, &folder, &self.plan, now, &mut note)
     }
 
     fn note(&self, name: &str, outcome: Result<Taken>, now: SystemTime, took: Duration) {
@@ -272,7 +286,7 @@ mod tests {
         for round in 0..2 {
             let data = data(dir.path());
             let schedule = Schedule::new(plan(to.path()), dir.path()).unwrap();
-            schedule.start(Arc::clone(&data)).unwrap();
+            schedule.start(Arc::clone(&data), Arc::default()).unwrap();
             let results = wait(&schedule, |all| all.values().filter(|one| one.newest.is_some()).count() == 2);
             thread::sleep(LOOKS.0 * 2);
             schedule.stop();
@@ -295,7 +309,7 @@ mod tests {
         std::fs::write(to.path().join("a"), b"").unwrap();
         let data = data(dir.path());
         let schedule = Schedule::new(plan(to.path()), dir.path()).unwrap();
-        schedule.start(Arc::clone(&data)).unwrap();
+        schedule.start(Arc::clone(&data), Arc::default()).unwrap();
         let results = wait(&schedule, |all| all.get("b").is_some_and(|b| b.taken == 1));
         assert_eq!((results["a"].failures, results["a"].taken, results["a"].kept), (1, 0, 0));
         assert!(results["a"].error.is_some() && results["b"].error.is_none(), "{results:?}");

@@ -1,6 +1,6 @@
 //! Checks of readers: which are open, and which have kept too much for too long.
 
-use super::{Census, MAX_NOTICES, NOTICED_AGE_MS, OpenReader, default_space_bytes};
+use super::{Census, MAX_NOTICES, NOTICED_AGE_MS, OpenReader, ReaderId, default_space_bytes};
 use crate::state::store::Store;
 use crate::state::view::holdings;
 use base::limits::UNIT_BYTES;
@@ -57,6 +57,26 @@ impl Store {
         std::mem::take(&mut lock(&self.expiry.noticed).notices)
     }
 
+    /// Lets a reader expire: its next call fails, and what only it kept is freed, once it is in no call. Returns
+    /// `false` if there is no such reader, or if it expired before. O(open readers).
+    ///
+    /// # Errors
+    /// [`Closed`](base::ErrorKind::Closed).
+    pub fn expire_reader(&self, id: ReaderId) -> base::Result<bool> {
+        self.check_open()?;
+        let found = self.slots.announced().find_map(|announced| match announced {
+            Announced::Held(holding) if ReaderId::of(&holding) == id && !holding.is_revoked => Some(holding),
+            _ => None,
+        });
+        // The word of the slot is exchanged as a whole, so a younger reader of the same slot is not affected.
+        let is_expired = found.is_some_and(|holding| self.slots.revoke(&holding));
+        if is_expired {
+            self.expiry.expired.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally.
+            self.look_after_readers();
+        }
+        Ok(is_expired)
+    }
+
     fn census(&self) -> Census {
         let space = lock(&self.space);
         let committer = lock(&self.committer);
@@ -65,6 +85,7 @@ impl Store {
 
     fn describe_reader(&self, census: &Census, holding: &Holding, known: &Particulars) -> OpenReader {
         OpenReader {
+            id: ReaderId::of(holding),
             is_transaction: holding.writes,
             age: Duration::from_millis(self.now_ms().saturating_sub(known.since_ms)),
             commit: known.ts,

@@ -12,6 +12,7 @@ use crate::commit::{Applied, Repeated, Request};
 use crate::read::handle::Admitted;
 use crate::read::handle::Table;
 use crate::read::snapshot::Snapshot;
+use crate::state::expiry::ReaderId;
 use crate::state::memory::FREE_TRANSACTION_BYTES;
 use crate::state::store::Store;
 use crate::state::ttl::{Reading, Ttl};
@@ -141,6 +142,11 @@ impl Transaction {
             }
             _ => scratch.writes.release(*savepoint),
         }
+    }
+
+    /// Returns the identity by which [`Store::readers`] lists the transaction.
+    pub fn reader_id(&self) -> ReaderId {
+        ReaderId::of_reader(self.snapshot.reader())
     }
 
     /// Runs steps 1 to 6 of the commit; [`Store::acknowledge`] completes it.
