@@ -13,8 +13,9 @@
 //!    [`schedule`]: scheduled backups; [`backup`]: backup and restore; [`salvage`] for damaged directories; `sql`;
 //!    `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
-//! 6. [`token`]. [`pages`]: completions, and pages of the manual. [`follow`]: replicas. [`serve`] and [`profile`],
-//!    which runs any other command, use [`args`] (the command line), which lists their arguments.
+//! 6. [`token`]. [`pages`]: completions, and pages of the manual. [`follow`]: replicas.
+//!    [`activation`]: sockets of a service manager. [`serve`] and [`reload`], which use each other, and [`profile`], which
+//!    runs any other command, use [`args`] (the command line), which lists their arguments.
 //!
 //! Data is written to standard output. Standard error gets errors, and progress if it is a terminal. Commands that only
 //! read a database create nothing.
@@ -59,7 +60,9 @@ mod demo;
 mod token;
 mod pages;
 mod follow;
+mod activation;
 mod serve;
+mod reload;
 mod profile;
 mod args;
 

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, FormatArgs, Rows, say};
 use clap::{Args, Subcommand, ValueEnum};
-use server::{Scope, TokenFile};
+use server::{Scope, TokenFile, TokenLimits};
 use std::path::PathBuf;
 
 const NOTES: &str = "\
@@ -40,6 +40,10 @@ enum Action {
         /// once [default: no limit]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         rate: Option<u32>,
+        /// Allow at most N requests at a time over HTTP; further ones get 429. A response that is sent in pieces counts
+        /// until its end [default: no limit]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        concurrency: Option<u32>,
     },
     /// List the tokens with their names and what they allow
     List {
@@ -70,16 +74,17 @@ enum ScopeName {
 /// Runs `pando token`.
 pub fn run(args: &TokenArgs) -> Outcome {
     match &args.action {
-        Action::Create { dir, name, scope, database, rate } => {
+        Action::Create { dir, name, scope, database, rate, concurrency } => {
             let scope = match scope {
                 ScopeName::Read => Scope::Read,
                 ScopeName::Write => Scope::Write,
                 ScopeName::Admin => Scope::Admin,
             };
-            say!("{}", TokenFile::in_dir(dir).create_with_rate(name, scope, database.clone(), *rate)?)
+            let limits = TokenLimits { rate: *rate, concurrency: *concurrency };
+            say!("{}", TokenFile::in_dir(dir).create_with_limits(name, scope, database.clone(), limits)?)
         }
         Action::List { dir, format } => {
-            let columns = &["name", "scope", "database", "created_s", "rate"];
+            let columns = &["name", "scope", "database", "created_s", "rate", "concurrency"];
             let mut rows = Rows::new(output::stdout(), format.format(), columns).map_err(Failure::stdout)?;
             for token in TokenFile::in_dir(dir).list()? {
                 let scope = format!("{:?}", token.scope).to_lowercase();
@@ -90,6 +95,7 @@ pub fn run(args: &TokenArgs) -> Outcome {
                     Cell::Bytes(database.as_bytes()),
                     Cell::Number(token.created_s),
                     token.rate.map_or(Cell::Null, |rate| Cell::Number(rate.into())),
+                    token.concurrency.map_or(Cell::Null, |most| Cell::Number(most.into())),
                 ];
                 rows.row(&cells).map_err(Failure::stdout)?;
             }

@@ -51,12 +51,12 @@ mod routes;
 mod redis;
 mod serving;
 
-pub use access::tokens::{Scope, Token, TokenFile};
+pub use access::tokens::{Scope, Token, TokenFile, TokenLimits};
 #[cfg(feature = "tls")]
 pub use config::Certificate;
 #[cfg(feature = "redis")]
 pub use config::Redis;
-pub use config::{BackupPlan, Config, Limits};
+pub use config::{BackupPlan, Config, Limits, Reload, Renewed, Socket};
 pub use data::databases::DEFAULT_DATABASE;
 pub use data::followers::followed_by;
 pub use send::changes::{Ended, change_lines};

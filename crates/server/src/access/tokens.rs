@@ -47,8 +47,20 @@ pub struct Token {
     /// The number of requests a second that it allows; `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
+    /// The number of requests that it allows at a time; `None`: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
     /// SHA-256 of the token, in hexadecimal digits.
     sha256: String,
+}
+
+/// How much the requests of a token may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenLimits {
+    /// The number of requests a second; `None`: no limit.
+    pub rate: Option<u32>,
+    /// The number of requests at a time; `None`: no limit.
+    pub concurrency: Option<u32>,
 }
 
 impl Token {
@@ -98,22 +110,26 @@ impl TokenFile {
     /// # Errors
     /// `Exists` if a token `name` already exists; `Invalid` if `name` is not a valid name.
     pub fn create(&self, name: &str, scope: Scope, database: Option<String>) -> Result<String> {
-        self.create_with_rate(name, scope, database, None)
+        self.create_with_limits(name, scope, database, TokenLimits::default())
     }
 
-    /// Creates a token that allows at most `rate` requests a second, if that is given. See [`TokenFile::create`].
+    /// Creates a token whose requests are limited. See [`TokenFile::create`].
     ///
     /// # Errors
-    /// As for [`TokenFile::create`]; `Invalid` if `rate` is 0.
-    pub fn create_with_rate(
+    /// As for [`TokenFile::create`]; `Invalid` if a limit is 0.
+    pub fn create_with_limits(
         &self,
         name: &str,
         scope: Scope,
         database: Option<String>,
-        rate: Option<u32>,
+        limits: TokenLimits,
     ) -> Result<String> {
+        let TokenLimits { rate, concurrency } = limits;
         if rate == Some(0) {
             return Err(Error::invalid("a token's rate must be at least one request a second"));
+        }
+        if concurrency == Some(0) {
+            return Err(Error::invalid("a token must allow at least one request at a time"));
         }
         if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
             return Err(Error::invalid("a token's name must have 1 to 100 bytes and no control characters"));
@@ -136,7 +152,7 @@ impl TokenFile {
         let text = format!("{PREFIX}{}", hex(&secret));
         let created_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let sha256 = hex(&Sha256::digest(&text));
-        tokens.push(Token { name: name.to_owned(), scope, database, created_s, rate, sha256 });
+        tokens.push(Token { name: name.to_owned(), scope, database, created_s, rate, concurrency, sha256 });
         self.store(&tokens)?;
         Ok(text)
     }

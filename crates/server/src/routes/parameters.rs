@@ -149,6 +149,21 @@ pub fn parameter(name: &str) -> Value {
             "Act only if the value has none of these tags; `*`: only if it does not exist",
             tags(),
         ),
+        "range" => header(
+            "range",
+            "Return only these bytes, as in `bytes=0-99`, `bytes=100-` or `bytes=-100`; several ranges are ignored",
+            json!({ "type": "string" }),
+        ),
+        "if-range" => header(
+            "if-range",
+            "Return a part only if the value still has this tag",
+            json!({ "type": "string" }),
+        ),
+        "content-encoding" => header(
+            "content-encoding",
+            "How the body is compressed; the limit of an import applies to what it becomes",
+            json!({ "type": "string", "enum": ["gzip", "zstd", "identity"] }),
+        ),
         other => unreachable!("no parameter {other} is described"),
     }
 }

@@ -1,9 +1,13 @@
 //! A server from its start to its end.
 
 mod app;
+mod coded;
 mod connection;
+mod door;
 #[cfg(feature = "tls")]
 mod encryption;
+mod http1;
+mod http2;
 mod listen;
 mod lock;
 pub mod promote;

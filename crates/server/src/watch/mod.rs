@@ -5,4 +5,5 @@ pub mod observe;
 pub mod slow;
 pub mod trace;
 pub mod traffic;
+pub mod versions;
 pub mod watcher;

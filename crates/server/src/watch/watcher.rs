@@ -4,6 +4,7 @@ use crate::watch::observe::Observed;
 use crate::watch::slow::SlowRequests;
 use crate::watch::trace::Ids;
 use crate::watch::traffic::Traffic;
+use crate::watch::versions::Versions;
 use pando::{Error, Result};
 use profile::Window;
 use std::time::Duration;
@@ -15,6 +16,8 @@ pub struct Watch {
     pub observed: Observed,
     /// The bytes of connections, and the refused requests.
     pub traffic: Traffic,
+    /// The counts that differ between the versions of HTTP.
+    pub versions: Versions,
     /// The slowest requests.
     pub slow: SlowRequests,
     /// The CPU profile of the last seconds, if it is kept.
@@ -31,6 +34,7 @@ impl Watch {
         Ok(Watch {
             observed: Observed::new(),
             traffic: Traffic::new(),
+            versions: Versions::default(),
             slow: SlowRequests::new(slow),
             window: window.map_err(|error| Error::invalid(error.to_string()))?,
             ids: Ids::new(start),
