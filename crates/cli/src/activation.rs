@@ -3,8 +3,8 @@
 //! 1. `LISTEN_PID` must be this process; otherwise the sockets are somebody else's. `LISTEN_FDS` is their number.
 //! 2. Each must be a listening TCP or unix socket. Anything else is an error, because the server would be unreachable
 //!    where its operator expects it.
-//! 3. A name in `LISTEN_FDNAMES` says which clients a socket is for. All sockets are for clients of HTTP, whatever their
-//!    name, except for the names of other protocols, which are refused.
+//! 3. A name in `LISTEN_FDNAMES` says which clients a socket is for. All sockets are for clients of HTTP, except for
+//!    those with the name of another protocol, which are refused.
 
 use crate::failure::{Failure, Outcome};
 use listenfd::ListenFd;
@@ -37,8 +37,8 @@ fn socket(passed: &mut ListenFd, index: usize, name: Option<&str>) -> Outcome<So
     };
     if let Some((name, option)) = OTHERS.into_iter().find(|(other, _)| Some(*other) == name) {
         return Err(Failure::Usage(format!(
-            "{shown} is for clients of {name}, which cannot be served at a socket of the service manager: use \
-             {option}"
+            "{shown} is for clients of {name}, which cannot be served at a socket of the service manager: \
+             use {option}"
         )));
     }
     if let Ok(Some(tcp)) = passed.take_tcp_listener(index) {
@@ -47,8 +47,8 @@ fn socket(passed: &mut ListenFd, index: usize, name: Option<&str>) -> Outcome<So
     match passed.take_unix_listener(index) {
         Ok(Some(unix)) => Ok(Socket::Unix(Arc::new(unix))),
         Ok(None) | Err(_) => Err(Failure::Usage(format!(
-            "{shown} is neither a TCP nor a unix socket that accepts connections: use ListenStream= in the unit of the \
-             socket, without Accept=yes"
+            "{shown} is neither a TCP nor a unix socket that accepts connections: use ListenStream= in the \
+             unit of the socket, without Accept=yes"
         ))),
     }
 }

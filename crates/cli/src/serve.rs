@@ -5,7 +5,6 @@ use crate::args::Cli;
 use crate::failure::{Doing, Failure, Outcome};
 use crate::open::WriteArgs;
 use crate::output::say;
-use crate::reload::reload;
 use crate::schedule::ScheduleArgs;
 #[cfg(feature = "ship")]
 use crate::ship::serving::Role;
@@ -14,7 +13,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, Parser};
 use server::following::Source;
 use server::log::Log;
-use server::{Config, Server};
+use server::{Config, Reload, Server};
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
@@ -307,13 +306,13 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "give an address and a port, as in 127.0.0.1:7263 or [::1]:7263".to_owned())
 }
 
-/// Runs `pando serve`.
-pub fn run(args: ServeArgs) -> Outcome {
+/// Runs `pando serve`. At SIGHUP, `reload` reads its options again.
+pub fn run(args: ServeArgs, reload: Reload) -> Outcome {
     let level: LevelFilter = args.log.parse().expect("the argument takes these alone");
     let log = Log::to_stderr().map_err(|cause| Failure::system("write the log", cause))?;
     log.take_panics();
     start_log(level, log.clone());
-    let outcome = serve(args);
+    let outcome = serve(args, reload);
     if let Err(failure) = &outcome {
         // The failure is written through the log, because the reader of standard error may have stalled.
         let _ = failure.write(&mut log.line(), Doing::Creating);
@@ -335,7 +334,7 @@ fn start_log(level: LevelFilter, lines: Log) {
     log.with_target(false).with_span_events(spans).finish().with(filter).init();
 }
 
-fn serve(args: ServeArgs) -> Outcome {
+fn serve(args: ServeArgs, reload: Reload) -> Outcome {
     let source = args.source(&args.dir)?;
     let mut config = Config::new(&args.dir);
     args.set_limits(&mut config);
@@ -354,7 +353,7 @@ fn serve(args: ServeArgs) -> Outcome {
     {
         config.hrana = args.hrana;
     }
-    config.reload = Some(reload());
+    config.reload = Some(reload);
     let limits = &mut config.limits;
     limits.connections = args.max_connections as usize;
     limits.open_databases = args.max_open as usize;

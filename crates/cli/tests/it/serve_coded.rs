@@ -78,7 +78,8 @@ fn what_is_sent_in_pieces_is_compressed_where_it_is_asked_for() {
 #[cfg(feature = "sql")]
 fn rows_are_compressed() {
     let (_dir, server) = started(&[]);
-    let sql = r#"{"sql":"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 50000) SELECT i FROM n"}"#;
+    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 50000) SELECT i FROM n";
+    let sql = format!("{{\"sql\":\"{rows}\"}}");
     let target = "/v1/databases/default/sql";
     let plain = server.ask("POST", target, sql.as_bytes());
     for coding in ["gzip", "zstd"] {

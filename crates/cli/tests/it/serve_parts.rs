@@ -74,8 +74,13 @@ fn a_patch_changes_what_it_names() {
     let (_dir, server) = started();
     let people = "/v1/databases/default/documents/people";
     let schema = "schema=id%20int%20key,name%20text,age%20int%20null,more%20json%20null&unique=by_name=name";
-    let rows = b"{\"id\":1,\"name\":\"Ann\",\"age\":30,\"more\":{\"a\":{\"b\":1,\"c\":2}}}\n{\"id\":2,\"name\":\"Bob\"}\n";
-    assert_eq!(server.ask("POST", &format!("{people}?{schema}"), rows).status, 200);
+    let rows = concat!(
+        r#"{"id":1,"name":"Ann","age":30,"more":{"a":{"b":1,"c":2}}}"#,
+        "\n",
+        r#"{"id":2,"name":"Bob"}"#,
+        "\n"
+    );
+    assert_eq!(server.ask("POST", &format!("{people}?{schema}"), rows.as_bytes()).status, 200);
     let patch = |key: &str, headers: &[(&str, &str)], body: &str| {
         server.ask_with("PATCH", &format!("{people}/{key}"), headers, body.as_bytes())
     };

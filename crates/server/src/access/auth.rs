@@ -5,8 +5,8 @@
 //! 2. As long as there is no file of tokens, no token is required. A server that listens on more than this machine then
 //!    refuses to start, unless an option allows it.
 //! 3. A token can have a rate, and a number of requests at a time: requests that exceed one of them are refused. A
-//!    request is counted once, when it is admitted, and has its [`Turn`] until its response was sent. After the file was
-//!    read again, rates begin anew; turns do not.
+//!    request is counted once, when it is admitted, and has its [`Turn`] until its response was sent. After the file
+//!    was read again, rates begin anew; turns do not.
 //! 4. A running server checks every second whether the file was replaced.
 
 use crate::access::credentials::credentials;
@@ -275,8 +275,8 @@ fn too_fast(wait: Duration) -> Problem {
 #[cold]
 fn too_many(most: u32) -> Problem {
     let detail = format!(
-        "the token already has {most} requests in progress, as many as it allows; nothing was done; try again when \
-         one of them has ended"
+        "the token already has {most} requests in progress, as many as it allows; nothing was done; try \
+         again when one of them has ended"
     );
     let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "concurrency-limit", detail);
     problem.retry_after_s = Some(1);

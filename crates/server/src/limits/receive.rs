@@ -110,7 +110,14 @@ impl Reception {
         // Relaxed for all: each stands by itself.
         self.body_bytes.store(limits.body_bytes, Ordering::Relaxed);
         self.import_bytes.store(limits.import_bytes, Ordering::Relaxed);
-        self.patience_ms.store(limits.body_timeout.as_millis() as u64, Ordering::Relaxed); // Relaxed: as above.
+        let patience_ms = limits.body_timeout.as_millis() as u64;
+        self.patience_ms.store(patience_ms, Ordering::Relaxed); // Relaxed: as above.
+    }
+
+    /// Returns the limit of an import.
+    #[cfg(feature = "compression")]
+    pub fn import_bytes(&self) -> u64 {
+        self.import_bytes.load(Ordering::Relaxed) // Relaxed: see `renew`.
     }
 
     /// Receives a body, up to `limit_bytes` and to the server's own limit.
@@ -127,7 +134,8 @@ impl Reception {
 
     async fn receive_up_to(&self, body: RequestBody, limit_bytes: u64) -> Answer<Received> {
         let hint = body.size_hint();
-        let patience = Duration::from_millis(self.patience_ms.load(Ordering::Relaxed)); // Relaxed: see `renew`.
+        // Relaxed: see `renew`.
+        let patience = Duration::from_millis(self.patience_ms.load(Ordering::Relaxed));
         let mut incoming = Incoming { body, received_bytes: 0, limit_bytes, patience, left: patience };
         if hint.lower() > limit_bytes {
             if hint.lower() <= incoming.most_discarded() {

@@ -1,7 +1,7 @@
 //! Bodies of responses that are compressed while they are sent.
 //!
-//! 1. Only bodies that are sent in pieces are compressed, if the client asks for it and if their content is text. Values
-//!    are not: their tag and their ranges belong to the bytes as they are stored.
+//! 1. Only bodies that are sent in pieces are compressed, if the client asks for it and if their content is text.
+//!    Values are not: their tag and their ranges belong to the bytes as they are stored.
 //! 2. Nothing waits in the encoder: when there is no next piece yet, as between two changes, everything up to there is
 //!    sent.
 //! 3. Long pieces are encoded on a thread that may wait, so that other connections of the thread do not wait for it.

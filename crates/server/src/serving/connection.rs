@@ -15,15 +15,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Poll, ready};
-use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::sleep;
-
-/// How often the timer of a connection fires within the time that the connection can be idle.
-pub const LOOKS: u32 = 4;
-/// How long a client whose connection is closed may take to receive the reason.
-pub const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The beginning of the preface of HTTP/2, by which it is recognized. The library checks the rest.
 const PREFACE: &[u8] = b"PRI ";

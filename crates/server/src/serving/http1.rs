@@ -14,7 +14,7 @@
 
 use crate::limits::streams::Place;
 use crate::routes::tree::find;
-use crate::serving::connection::{LAST_WORDS, LOOKS};
+use crate::serving::patience::{LAST_WORDS, LOOKS};
 use crate::serving::service::Service;
 use crate::watch::watcher::Watch;
 use crate::wire::body::Working;
@@ -269,7 +269,10 @@ impl AsyncRead for Watched {
         let before = buffer.filled().len();
         let read = match this.ahead.is_empty() {
             true => Pin::new(&mut this.stream).poll_read(context, buffer),
-            false => Poll::Ready(Ok(hand_over(&mut this.ahead, buffer))),
+            false => {
+                hand_over(&mut this.ahead, buffer);
+                Poll::Ready(Ok(()))
+            }
         };
         let Poll::Ready(read) = read else {
             if this.gate.is_within_head() {

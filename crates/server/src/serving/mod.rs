@@ -10,6 +10,7 @@ mod http1;
 mod http2;
 mod listen;
 mod lock;
+mod patience;
 pub mod promote;
 pub mod serve;
 mod service;

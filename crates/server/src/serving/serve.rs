@@ -172,8 +172,8 @@ impl Server {
         })
     }
 
-    /// Returns the address on which it listens, with the actual port if port 0 was requested; `None` if it has only unix
-    /// sockets.
+    /// Returns the address on which it listens, with the actual port if port 0 was requested; `None` if it has only
+    /// unix sockets.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listeners.address()
     }

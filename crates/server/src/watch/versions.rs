@@ -21,7 +21,8 @@ pub struct Counted(Arc<Counts>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed); // Relaxed: this is a counter, which orders nothing.
+        // Relaxed: this is a counter, which orders nothing.
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

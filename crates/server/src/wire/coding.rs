@@ -186,8 +186,8 @@ impl Decoder {
         })
     }
 
-    /// Decodes from the beginning of `encoded` until about [`DECODED_BYTES`] have come of it. Returns them, and how many
-    /// bytes of `encoded` were used. Nothing was used and nothing has come only if `encoded` is empty.
+    /// Decodes from the beginning of `encoded` until about [`DECODED_BYTES`] have come of it. Returns them, and how
+    /// many bytes of `encoded` were used. Nothing was used and nothing has come only if `encoded` is empty.
     pub fn decode(&mut self, encoded: &[u8]) -> io::Result<(Vec<u8>, usize)> {
         match self {
             Decoder::Zstd { decoder, is_complete } => {

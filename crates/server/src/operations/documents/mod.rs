@@ -11,7 +11,8 @@
 //! handle is ever stale.
 //!
 //! `list` lists tables, `range` reads ranges, `import` stores many rows, and `one` handles single documents.
-//! `merge_patch` changes members of one, `address` parses addresses, and `described` writes them beside documents whose long values are cut.
+//! `merge_patch` changes members of one, `address` parses addresses, and `described` writes them beside documents whose
+//! long values are cut.
 
 mod address;
 #[cfg(feature = "arrow")]

@@ -19,10 +19,10 @@ mod wire;
 
 use crate::limits::streams::Place;
 use crate::routes::tree::find;
-use crate::serving::connection::LAST_WORDS;
 use crate::serving::http2::reply::Reply;
 use crate::serving::http2::streams::{Spawner, Streams};
 use crate::serving::http2::wire::Wire;
+use crate::serving::patience::LAST_WORDS;
 use crate::serving::service::Service;
 use crate::wire::body::Body;
 use crate::wire::stream::Stream;

@@ -4,8 +4,8 @@
 //! because tasks must be able to move.
 
 use crate::limits::room::{FREE_ANSWER_BYTES, Room};
-use crate::serving::connection::LOOKS;
 use crate::serving::http2::reply::{Charge, Reply};
+use crate::serving::patience::LOOKS;
 use crate::watch::watcher::Watch;
 use crate::wire::body::{Body, Working};
 use http_body::Body as _;
