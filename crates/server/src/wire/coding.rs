@@ -309,8 +309,15 @@ mod tests {
             encoded.extend(encoder.encode(first).unwrap());
             encoded.extend(encoder.flush().unwrap());
             // All that was flushed can be decoded.
-            let mut decoder = Decoder::new(coding).unwrap();
-            assert_eq!(decoder.decode(&encoded).unwrap().0, first, "{coding:?}");
+            if coding == Coding::Zstd {
+                let mut decoder = Decoder::new(coding).unwrap();
+                assert_eq!(decoder.decode(&encoded).unwrap().0, first);
+            } else {
+                let mut decoder = flate2::write::GzDecoder::new(Vec::new());
+                decoder.write_all(&encoded).unwrap();
+                decoder.flush().unwrap();
+                assert_eq!(decoder.get_ref().as_slice(), first);
+            }
             for piece in rest.chunks(7_000) {
                 encoded.extend(encoder.encode(piece).unwrap());
             }
