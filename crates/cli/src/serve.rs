@@ -1,5 +1,6 @@
 //! `serve`: serves a directory of databases over HTTP.
 
+use crate::activation;
 use crate::args::Cli;
 use crate::failure::{Doing, Failure, Outcome};
 use crate::open::WriteArgs;
@@ -13,15 +14,17 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, Parser};
 use server::following::Source;
 use server::log::Log;
-use server::{Config, Server};
+use server::{Config, Reload, Server};
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +34,9 @@ Examples:
 
 A browser finds a dashboard at http://127.0.0.1:7263/ and the API's documentation at /docs.
 SIGTERM and Ctrl-C shut the server down: it accepts no more connections, completes the requests in progress
-and syncs everything. At SIGHUP it reads its certificate again. It ignores SIGUSR1 and SIGUSR2.
+and syncs everything. At SIGHUP it reads its certificate and its configuration again; body-timeout, cors-origin,
+head-timeout, max-body, max-head, max-import and slow take effect, and the log names other options that have
+changed. It ignores SIGUSR1 and SIGUSR2.
 You can also set an option by the environment variable beside it, or in a TOML file (--config) under its name
 without the dashes, as in `max-body = \"1G\"`. The command line overrides variables, and variables override
 the file.";
@@ -46,7 +51,8 @@ pub struct ServeArgs {
     /// Read options from this TOML file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Listen on this address and port; port 0 picks a free port
+    /// Listen on this address and port; port 0 picks a free port. Sockets that a service manager such as systemd passes
+    /// (LISTEN_FDS) take its place
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7263", env = "PANDO_LISTEN",
           value_parser = parse_address)]
     listen: SocketAddr,
@@ -188,6 +194,23 @@ impl TlsArgs {
 }
 
 impl ServeArgs {
+    /// Returns the directory that is served.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Sets what a running server takes over when it reads its configuration again.
+    pub fn set_limits(&self, config: &mut Config) {
+        config.cors_origins.clone_from(&self.cors_origin);
+        let limits = &mut config.limits;
+        limits.body_bytes = self.max_body as u64;
+        limits.import_bytes = self.max_import as u64;
+        limits.head_bytes = self.max_head.max(LEAST_HEAD_BYTES);
+        limits.head_timeout = Duration::from_secs(self.head_timeout);
+        limits.body_timeout = Duration::from_secs(self.body_timeout);
+        limits.slow = Duration::from_millis(self.slow);
+    }
+
     /// Returns what the server follows, if it begins as a replica. A server that ships first restores an empty
     /// directory.
     fn source(&self, dir: &Path) -> Outcome<Option<Arc<dyn Source>>> {
@@ -284,13 +307,13 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "give an address and a port, as in 127.0.0.1:7263 or [::1]:7263".to_owned())
 }
 
-/// Runs `pando serve`.
-pub fn run(args: ServeArgs) -> Outcome {
+/// Runs `pando serve`. At SIGHUP, `reload` reads its options again.
+pub fn run(args: ServeArgs, reload: Reload) -> Outcome {
     let level: LevelFilter = args.log.parse().expect("the argument takes these alone");
     let log = Log::to_stderr().map_err(|cause| Failure::system("write the log", cause))?;
     log.take_panics();
     start_log(level, log.clone());
-    let outcome = serve(args);
+    let outcome = serve(args, reload);
     if let Err(failure) = &outcome {
         // The failure is written through the log, because the reader of standard error may have stalled.
         let _ = failure.write(&mut log.line(), Doing::Creating);
@@ -304,10 +327,12 @@ fn start_log(level: LevelFilter, lines: Log) {
     let is_terminal = std::io::stderr().is_terminal();
     let has_colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(move || lines.line());
+    // The library of HTTP/2 logs every frame.
+    let filter = Targets::new().with_default(level).with_target("h2", level.min(LevelFilter::WARN));
     let log = log.with_ansi(has_colours).log_internal_errors(false);
     // With `debug`, each phase of the engine is logged with its duration.
     let spans = if level >= LevelFilter::DEBUG { FmtSpan::CLOSE } else { FmtSpan::NONE };
-    log.with_target(false).with_span_events(spans).init();
+    log.with_target(false).with_span_events(spans).finish().with(filter).init();
 }
 
 /// Returns the options of the server in a command line, with what set each.
@@ -318,10 +343,12 @@ fn settings_of(words: Vec<OsString>) -> Vec<server::Setting> {
     }
 }
 
-fn serve(args: ServeArgs) -> Outcome {
+fn serve(args: ServeArgs, reload: Reload) -> Outcome {
     let source = args.source(&args.dir)?;
-    let mut config = Config::new(args.dir);
+    let mut config = Config::new(&args.dir);
+    args.set_limits(&mut config);
     config.listen = args.listen;
+    config.sockets = activation::sockets()?;
     config.unix_socket = args.unix_socket;
     #[cfg(feature = "tls")]
     {
@@ -330,16 +357,13 @@ fn serve(args: ServeArgs) -> Outcome {
     config.memory_bytes = args.write.memory.memory;
     config.durability = args.write.durability.into();
     config.allow_anyone = args.allow_anyone;
-    config.cors_origins = args.cors_origin;
     config.profile_window = (args.profile_window > 0).then(|| Duration::from_secs(args.profile_window));
     #[cfg(feature = "sql")]
     {
         config.hrana = args.hrana;
     }
+    config.reload = Some(reload);
     let limits = &mut config.limits;
-    limits.body_bytes = args.max_body as u64;
-    limits.import_bytes = args.max_import as u64;
-    limits.head_bytes = args.max_head.max(LEAST_HEAD_BYTES);
     limits.connections = args.max_connections as usize;
     limits.open_databases = args.max_open as usize;
     limits.transactions = args.max_transactions as usize;
@@ -350,9 +374,6 @@ fn serve(args: ServeArgs) -> Outcome {
     limits.most_statement_time = Duration::from_secs(args.max_sql_timeout.max(args.sql_timeout));
     let usual = usize::try_from(limits.sql_memory_bytes).unwrap_or(usize::MAX);
     limits.sql_memory_bytes = args.sql_memory.unwrap_or(usual).max(LEAST_SQL_MEMORY_BYTES) as u64;
-    limits.head_timeout = Duration::from_secs(args.head_timeout);
-    limits.body_timeout = Duration::from_secs(args.body_timeout);
-    limits.slow = Duration::from_millis(args.slow);
     limits.drain_delay = Duration::from_secs(args.drain_delay);
     limits.drain = Duration::from_secs(args.drain);
     #[cfg(feature = "ship")]
@@ -368,7 +389,10 @@ fn serve(args: ServeArgs) -> Outcome {
     let server = Server::start(config)?;
     let scheme = if server.is_encrypted() { "https" } else { "http" };
     // The server runs even if this line cannot be written.
-    let _ = say!("pando serves {dir} at {scheme}://{}", server.address());
+    let _ = match server.address() {
+        Some(address) => say!("pando serves {dir} at {scheme}://{address}"),
+        None => say!("pando serves {dir} at unix sockets"),
+    };
     #[cfg(feature = "redis")]
     if let Some(address) = server.redis_address() {
         let _ = say!("clients of Redis connect to {address}");

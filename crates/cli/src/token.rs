@@ -45,6 +45,10 @@ enum Action {
         /// The token is valid for TIME from now on, as in 12h or 30d [default: until it is revoked]
         #[arg(long, value_name = "TIME", value_parser = text::parse_duration)]
         expires_in: Option<Duration>,
+        /// Allow at most N requests at a time over HTTP; further ones get 429. A response that is sent in pieces counts
+        /// until its end [default: no limit]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        concurrency: Option<u32>,
     },
     /// List the tokens with their names and what they allow
     List {
@@ -75,18 +79,24 @@ enum ScopeName {
 /// Runs `pando token`.
 pub fn run(args: &TokenArgs) -> Outcome {
     match &args.action {
-        Action::Create { dir, name, scope, database, rate, expires_in } => {
+        Action::Create { dir, name, scope, database, rate, concurrency, expires_in } => {
             let scope = match scope {
                 ScopeName::Read => Scope::Read,
                 ScopeName::Write => Scope::Write,
                 ScopeName::Admin => Scope::Admin,
             };
-            let (database, rate, lives_for) = (database.clone(), *rate, *expires_in);
-            let new = NewToken { name, scope, database, rate, lives_for };
+            let new = NewToken {
+                name,
+                scope,
+                database: database.clone(),
+                rate: *rate,
+                concurrency: *concurrency,
+                lives_for: *expires_in,
+            };
             say!("{}", TokenFile::in_dir(dir).create_as(new)?)
         }
         Action::List { dir, format } => {
-            let columns = &["name", "scope", "database", "created_s", "rate", "expires_s"];
+            let columns = &["name", "scope", "database", "created_s", "rate", "concurrency", "expires_s"];
             let mut rows = Rows::new(output::stdout(), format.format(), columns).map_err(Failure::stdout)?;
             for token in TokenFile::in_dir(dir).list()? {
                 let scope = format!("{:?}", token.scope).to_lowercase();
@@ -97,6 +107,7 @@ pub fn run(args: &TokenArgs) -> Outcome {
                     Cell::Bytes(database.as_bytes()),
                     Cell::Number(token.created_s),
                     token.rate.map_or(Cell::Null, |rate| Cell::Number(rate.into())),
+                    token.concurrency.map_or(Cell::Null, |most| Cell::Number(most.into())),
                     token.expires_s.map_or(Cell::Null, Cell::Number),
                 ];
                 rows.row(&cells).map_err(Failure::stdout)?;

@@ -3,8 +3,9 @@
 use crate::following::Source;
 use crate::shipping::Shipping;
 use pando::options::Value;
-use pando::{Database, Durability, Retention};
-use std::net::{Ipv4Addr, SocketAddr};
+use pando::{Database, Durability, Result, Retention};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,10 @@ use std::time::Duration;
 pub struct Config {
     /// The directory that holds the databases, each in a subdirectory of its own name.
     pub dir: PathBuf,
-    /// The address and the port on which the server listens.
+    /// The address and the port on which the server listens, unless there are `sockets`.
     pub listen: SocketAddr,
+    /// Sockets that already listen, opened by a service manager for example. With any, `listen` is not used.
+    pub sockets: Vec<Socket>,
     /// The path of a unix socket on which the server listens as well. The permissions of the socket decide who may
     /// connect.
     pub unix_socket: Option<PathBuf>,
@@ -43,6 +46,8 @@ pub struct Config {
     pub redis: Option<Redis>,
     /// The databases that the server follows as a replica. With `None`, it is a primary.
     pub source: Option<Arc<dyn Source>>,
+    /// What reads the configuration again at SIGHUP. With `None`, only the certificate is read again.
+    pub reload: Option<Reload>,
     /// Limits on clients.
     pub limits: Limits,
     /// The options with which the server was started, for those who look at them. They have no effect.
@@ -60,6 +65,74 @@ pub struct Setting {
     pub origin: String,
     /// What it does.
     pub help: String,
+}
+
+/// Reads the configuration again.
+#[derive(Clone)]
+pub struct Reload(Arc<dyn Fn() -> Result<Renewed> + Send + Sync>);
+
+impl Reload {
+    /// Calls `read` at each SIGHUP.
+    pub fn new(read: impl Fn() -> Result<Renewed> + Send + Sync + 'static) -> Self {
+        Reload(Arc::new(read))
+    }
+
+    /// Reads the configuration.
+    pub(crate) fn read(&self) -> Result<Renewed> {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for Reload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reload(..)")
+    }
+}
+
+/// A configuration that was read again while the server runs. Connections that are open keep the settings they began
+/// with, except for the limits of bodies.
+#[derive(Clone, Debug)]
+pub struct Renewed {
+    /// The origins whose pages may use the server from a browser.
+    pub cors_origins: Vec<String>,
+    /// Limits on clients. Of these, the following change: `body_bytes`, `import_bytes`, `head_bytes`, `head_timeout`,
+    /// `body_timeout`, `slow`.
+    pub limits: Limits,
+    /// The names of changed options that take effect only when the server starts again. The log names them.
+    pub fixed: Vec<String>,
+}
+
+impl Renewed {
+    /// Returns the limits of a server that has `used` so far.
+    pub(crate) fn limits_from(&self, used: &Limits) -> Limits {
+        let Limits { body_bytes, import_bytes, head_bytes, head_timeout, body_timeout, slow, .. } =
+            self.limits;
+        Limits { body_bytes, import_bytes, head_bytes, head_timeout, body_timeout, slow, ..used.clone() }
+    }
+}
+
+/// A socket that listens already.
+#[derive(Clone, Debug)]
+pub enum Socket {
+    /// A TCP socket, whose connections are encrypted if the server has a certificate.
+    Tcp(Arc<TcpListener>),
+    /// A unix socket.
+    Unix(Arc<UnixListener>),
+}
+
+impl Config {
+    /// Returns the addresses at which other machines or programs connect over TCP. A socket without an address is left
+    /// out.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let of = |socket: &Socket| match socket {
+            Socket::Tcp(socket) => socket.local_addr().ok(),
+            Socket::Unix(_) => None,
+        };
+        match self.sockets.is_empty() {
+            true => vec![self.listen],
+            false => self.sockets.iter().filter_map(of).collect(),
+        }
+    }
 }
 
 /// The certificate that the server shows to its clients.
@@ -152,6 +225,7 @@ impl Config {
         Config {
             dir: dir.into(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7263)),
+            sockets: Vec::new(),
             unix_socket: None,
             #[cfg(feature = "tls")]
             tls: None,
@@ -166,6 +240,7 @@ impl Config {
             #[cfg(feature = "redis")]
             redis: None,
             source: None,
+            reload: None,
             limits: Limits::default(),
             settings: Vec::new(),
         }

@@ -11,6 +11,8 @@ mod exit_codes;
 mod explain;
 #[path = "../../../server/tests/it/http.rs"]
 mod http;
+#[cfg(feature = "tls")]
+mod http2;
 mod kill;
 mod layout;
 #[cfg(feature = "mcp")]
@@ -25,16 +27,25 @@ mod records;
 mod replica;
 mod reserved;
 mod salvage;
+mod serve_activation;
 mod serve_administration;
 mod serve_backups;
 mod serve_bench;
+#[cfg(feature = "compression")]
+mod serve_coded;
 mod serve_dashboard;
 mod serve_docs;
 mod serve_hostile;
 mod serve_hrana;
+#[cfg(feature = "tls")]
+mod serve_http2;
+#[cfg(feature = "tls")]
+mod serve_http2_hostile;
 mod serve_metrics;
 mod serve_operators;
 mod serve_pages;
+mod serve_parts;
+mod serve_reload;
 mod serve_remote;
 mod serve_sql;
 #[cfg(feature = "tls")]

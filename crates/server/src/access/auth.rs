@@ -4,8 +4,9 @@
 //!    reveals nothing.
 //! 2. As long as there is no file of tokens, no token is required. A server that listens on more than this machine then
 //!    refuses to start, unless an option allows it.
-//! 3. A token can have a rate: requests that exceed it are refused. A request is counted once, when it is admitted.
-//!    After the file was read again, rates begin anew.
+//! 3. A token can have a rate, and a number of requests at a time: requests that exceed one of them are refused. A
+//!    request is counted once, when it is admitted, and has its [`Turn`] until its response was sent. After the file
+//!    was read again, rates begin anew; turns do not.
 //! 4. The last use of a token is noted at most once a second, so that requests do not write one cache line in turns.
 //! 5. A running server checks every second whether the file was replaced.
 
@@ -19,10 +20,11 @@ use axum::http::{HeaderMap, StatusCode};
 use pando::Result;
 use sha2::{Digest, Sha256};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use subtle::ConstantTimeEq;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The permission that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,27 @@ struct Known {
     expires_s: Option<u64>,
     /// When a request last presented it, in seconds since 1970; 0: not since the server started.
     used_s: AtomicU64,
+    turns: Option<Turns>,
+}
+
+/// The requests that a token allows at a time.
+#[derive(Clone, Debug)]
+struct Turns {
+    most: u32,
+    free: Arc<Semaphore>,
+}
+
+/// The turn of a request whose token has a limit, until it is dropped. `None` without a limit.
+pub type Turn = Option<OwnedSemaphorePermit>;
+
+impl Turns {
+    fn new(most: u32) -> Self {
+        Turns { most, free: Arc::new(Semaphore::new(most as usize)) }
+    }
+
+    fn take(&self) -> Answer<OwnedSemaphorePermit> {
+        Arc::clone(&self.free).try_acquire_owned().map_err(|_| too_many(self.most))
+    }
 }
 
 impl Gatekeeper {
@@ -88,12 +111,11 @@ impl Gatekeeper {
         if stamp == *seen || (stamp.is_none() && seen.is_some()) {
             return Ok(());
         }
-        let known = self.file.list()?.into_iter().map(Known::new).collect::<Result<Vec<_>>>()?;
+        let mut known = self.file.list()?.into_iter().map(Known::new).collect::<Result<Vec<_>>>()?;
         let earlier = self.tokens.load();
-        for known in &known {
+        for known in &mut known {
             if let Some(before) = earlier.iter().find(|before| before.hash == known.hash) {
-                // Relaxed: it is shown, and orders nothing.
-                known.used_s.store(before.used_s.load(Ordering::Relaxed), Ordering::Relaxed);
+                known.keep(before);
             }
         }
         // An operator who revokes the last token wants to restrict access, not to open it.
@@ -106,20 +128,23 @@ impl Gatekeeper {
     /// Checks whether a request with these headers has the permission that it needs.
     ///
     /// # Errors
-    /// 401 without a known token, 403 with a token whose scope is too small, 429 if the token has used up its rate.
+    /// 401 without a known token, 403 with a token whose scope is too small, 429 if the token has used up its rate or
+    /// has as many requests in progress as it allows.
     #[inline]
-    pub fn admit(&self, headers: &HeaderMap, need: Need<'_>) -> Answer<()> {
+    pub fn admit(&self, headers: &HeaderMap, need: Need<'_>) -> Answer<Turn> {
         let tokens = self.tokens.load();
         if tokens.is_empty() || need == Need::Nothing {
-            return Ok(());
+            return Ok(None);
         }
         let known = find(&tokens, headers).ok_or_else(|| self.reject(headers))?;
         if !known.allows(need) {
             return Err(forbidden());
         }
+        // A request that has no turn does not use up the rate.
+        let turn = known.turns.as_ref().map(Turns::take).transpose()?;
         known.note_use();
         match known.rate.as_ref().and_then(Rate::take) {
-            None => Ok(()),
+            None => Ok(turn),
             Some(wait) => Err(too_fast(wait)),
         }
     }
@@ -210,6 +235,7 @@ impl Known {
             scope: token.scope,
             database: token.database.map(String::into_boxed_str),
             rate: token.rate.map(Rate::new),
+            turns: token.concurrency.map(Turns::new),
             expires_s: token.expires_s,
             used_s: AtomicU64::new(0),
         })
@@ -218,7 +244,26 @@ impl Known {
     /// Stands for all revoked tokens: no token has this hash.
     fn nobody() -> Self {
         let (expires_s, used_s) = (None, AtomicU64::new(0));
-        Known { hash: [0; 32], scope: Scope::Read, database: Some("".into()), rate: None, expires_s, used_s }
+        Known {
+            hash: [0; 32],
+            scope: Scope::Read,
+            database: Some("".into()),
+            rate: None,
+            turns: None,
+            expires_s,
+            used_s,
+        }
+    }
+
+    /// Keeps the turns of the requests in progress, if the token was known with the same limit, and its last use.
+    fn keep(&mut self, before: &Known) {
+        // Relaxed: it is shown, and orders nothing.
+        self.used_s.store(before.used_s.load(Ordering::Relaxed), Ordering::Relaxed);
+        if let (Some(turns), Some(same)) = (&mut self.turns, &before.turns)
+            && same.most == turns.most
+        {
+            *turns = same.clone();
+        }
     }
 
     #[inline]
@@ -277,6 +322,17 @@ fn too_fast(wait: Duration) -> Problem {
 }
 
 #[cold]
+fn too_many(most: u32) -> Problem {
+    let detail = format!(
+        "the token already has {most} requests in progress, as many as it allows; nothing was done; try \
+         again when one of them has ended"
+    );
+    let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "concurrency-limit", detail);
+    problem.retry_after_s = Some(1);
+    problem
+}
+
+#[cold]
 fn forbidden() -> Problem {
     Problem::new(
         StatusCode::FORBIDDEN,
@@ -288,6 +344,7 @@ fn forbidden() -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::tokens::NewToken;
     use pando::ErrorKind;
 
     fn headers(authorization: &str) -> HeaderMap {
@@ -304,7 +361,8 @@ mod tests {
         let reader = file.create("reader", Scope::Read, Some("a".into())).unwrap();
         let admin = file.create("admin", Scope::Admin, None).unwrap();
         keeper.refresh().unwrap();
-        let status = |headers: &HeaderMap, need| keeper.admit(headers, need).map_err(|p| p.status.as_u16());
+        let status =
+            |headers: &HeaderMap, need| keeper.admit(headers, need).map(drop).map_err(|p| p.status.as_u16());
         assert_eq!(status(&HeaderMap::new(), Need::Any), Err(401));
         assert_eq!(status(&HeaderMap::new(), Need::Nothing), Ok(()));
         let bearer = |token: &str| headers(&format!("Bearer {token}"));
@@ -322,6 +380,34 @@ mod tests {
         assert_eq!(rights(&reader), (None, Some(Scope::Read), None));
         assert_eq!(rights(&admin), (Some(Scope::Admin), Some(Scope::Admin), Some(Scope::Admin)));
         assert_eq!(rights("pando_wrong"), (None, None, None));
+    }
+
+    fn new_token(name: &str) -> NewToken<'_> {
+        NewToken { name, scope: Scope::Read, database: None, rate: None, concurrency: None, lives_for: None }
+    }
+
+    #[test]
+    fn a_token_has_no_more_requests_at_a_time_than_it_allows() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::in_dir(dir.path());
+        let limited = |name, concurrency| NewToken { concurrency, ..new_token(name) };
+        let token = file.create_as(limited("two", Some(2))).unwrap();
+        let keeper = Gatekeeper::new(dir.path()).unwrap();
+        let bearer = headers(&format!("Bearer {token}"));
+        let admit = || keeper.admit(&bearer, Need::Any);
+        let (first, second) = (admit().unwrap(), admit().unwrap());
+        assert!(first.is_some() && second.is_some());
+        let refused = admit().unwrap_err();
+        assert_eq!((refused.status.as_u16(), refused.kind), (429, "concurrency-limit"));
+        assert_eq!(refused.retry_after_s, Some(1));
+        // The turns survive that the file is read again, for another token.
+        file.create("other", Scope::Read, None).unwrap();
+        keeper.refresh().unwrap();
+        assert!(admit().is_err());
+        drop(first);
+        assert!(admit().is_ok());
+        let none = file.create_as(limited("none", Some(0)));
+        assert_eq!(none.unwrap_err().kind(), ErrorKind::Invalid);
     }
 
     #[test]
@@ -342,13 +428,7 @@ mod tests {
     fn a_token_ends_with_its_time_and_its_last_use_is_known() {
         let dir = tempfile::tempdir().unwrap();
         let file = TokenFile::in_dir(dir.path());
-        let new = |name, lives_for| crate::access::tokens::NewToken {
-            name,
-            scope: Scope::Read,
-            database: None,
-            rate: None,
-            lives_for,
-        };
+        let new = |name, lives_for| NewToken { lives_for, ..new_token(name) };
         let lasting = file.create_as(new("lasting", None)).unwrap();
         let brief = file.create_as(new("brief", Some(Duration::from_secs(60)))).unwrap();
         let keeper = Gatekeeper::new(dir.path()).unwrap();

@@ -47,6 +47,9 @@ pub struct Token {
     /// The number of requests a second that it allows; `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
+    /// The number of requests that it allows at a time; `None`: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
     /// When it ends to be valid, in seconds since 1970; `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_s: Option<u64>,
@@ -65,6 +68,8 @@ pub struct NewToken<'t> {
     pub database: Option<String>,
     /// The number of requests a second that it allows; `None`: no limit.
     pub rate: Option<u32>,
+    /// The number of requests that it allows at a time; `None`: no limit.
+    pub concurrency: Option<u32>,
     /// How long it is valid; `None`: until it is revoked.
     pub lives_for: Option<Duration>,
 }
@@ -131,20 +136,23 @@ impl TokenFile {
     /// # Errors
     /// `Exists` if a token `name` already exists; `Invalid` if `name` is not a valid name.
     pub fn create(&self, name: &str, scope: Scope, database: Option<String>) -> Result<String> {
-        self.create_as(NewToken { name, scope, database, rate: None, lives_for: None })
+        self.create_as(NewToken { name, scope, database, rate: None, concurrency: None, lives_for: None })
     }
 
     /// Creates a token with all that it can have. See [`TokenFile::create`].
     ///
     /// # Errors
-    /// As for [`TokenFile::create`]; `Invalid` if the rate or the time is 0.
+    /// As for [`TokenFile::create`]; `Invalid` if a limit or the time is 0.
     pub fn create_as(&self, new: NewToken<'_>) -> Result<String> {
-        let NewToken { name, scope, database, rate, lives_for } = new;
+        let NewToken { name, scope, database, rate, concurrency, lives_for } = new;
         if lives_for.is_some_and(|time| time.as_secs() == 0) {
             return Err(Error::invalid("a token must be valid for at least one second"));
         }
         if rate == Some(0) {
             return Err(Error::invalid("a token's rate must be at least one request a second"));
+        }
+        if concurrency == Some(0) {
+            return Err(Error::invalid("a token must allow at least one request at a time"));
         }
         if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
             return Err(Error::invalid("a token's name must have 1 to 100 bytes and no control characters"));
@@ -168,7 +176,8 @@ impl TokenFile {
         let created_s = now_s();
         let expires_s = lives_for.map(|time| created_s.saturating_add(time.as_secs()));
         let sha256 = hex(&Sha256::digest(&text));
-        tokens.push(Token { name: name.to_owned(), scope, database, created_s, rate, expires_s, sha256 });
+        let name = name.to_owned();
+        tokens.push(Token { name, scope, database, created_s, rate, concurrency, expires_s, sha256 });
         self.store(&tokens)?;
         Ok(text)
     }

@@ -16,6 +16,9 @@ pub const FULL: Meaning = (507, "The disk or the memory budget is full; nothing 
 pub const FAILED: Meaning = (412, "A condition does not hold; nothing was done");
 /// 413.
 pub const TOO_LARGE: Meaning = (413, "The body is too long; nothing was stored");
+/// 415.
+pub const UNSUPPORTED: Meaning =
+    (415, "The body has a `content-encoding` or a `content-type` that is not supported");
 /// 408.
 pub const LATE: Meaning = (408, "The body arrived too slowly");
 /// 200 with a value.

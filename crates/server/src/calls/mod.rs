@@ -3,6 +3,7 @@
 pub mod call;
 pub mod meanings;
 pub mod operation;
+pub mod part;
 pub mod parts;
 pub mod query;
 pub mod target;

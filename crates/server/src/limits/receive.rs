@@ -20,6 +20,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -84,29 +85,57 @@ pub struct Incoming {
 #[derive(Debug)]
 pub struct Reception {
     memory: Arc<Semaphore>,
-    limits: Limits,
+    /// The limits of a body, of an import, and of the time that a body keeps the server waiting. They can be renewed.
+    body_bytes: AtomicU64,
+    import_bytes: AtomicU64,
+    patience_ms: AtomicU64,
 }
 
 impl Reception {
     /// Creates the bounds from `limits`.
     pub fn new(limits: &Limits) -> Self {
         let steps = limits.receiving_bytes.div_ceil(STEP_BYTES).max(WHOLE_BYTES / STEP_BYTES);
-        Reception { memory: Arc::new(Semaphore::new(steps)), limits: limits.clone() }
+        let reception = Reception {
+            memory: Arc::new(Semaphore::new(steps)),
+            body_bytes: AtomicU64::new(0),
+            import_bytes: AtomicU64::new(0),
+            patience_ms: AtomicU64::new(0),
+        };
+        reception.renew(limits);
+        reception
+    }
+
+    /// Changes the limits of bodies that are received from now on. The memory for all bodies stays.
+    pub fn renew(&self, limits: &Limits) {
+        // Relaxed for all: each stands by itself.
+        self.body_bytes.store(limits.body_bytes, Ordering::Relaxed);
+        self.import_bytes.store(limits.import_bytes, Ordering::Relaxed);
+        let patience_ms = limits.body_timeout.as_millis() as u64;
+        self.patience_ms.store(patience_ms, Ordering::Relaxed); // Relaxed: as above.
+    }
+
+    /// Returns the limit of an import.
+    #[cfg(feature = "compression")]
+    pub fn import_bytes(&self) -> u64 {
+        self.import_bytes.load(Ordering::Relaxed) // Relaxed: see `renew`.
     }
 
     /// Receives a body, up to `limit_bytes` and to the server's own limit.
     pub async fn receive(&self, body: RequestBody, limit_bytes: u64) -> Answer<Received> {
-        self.receive_up_to(body, limit_bytes.min(self.limits.body_bytes)).await
+        let most_bytes = self.body_bytes.load(Ordering::Relaxed); // Relaxed: see `renew`.
+        self.receive_up_to(body, limit_bytes.min(most_bytes)).await
     }
 
     /// Receives the body of an import, which has a limit of its own.
     pub async fn receive_import(&self, body: RequestBody) -> Answer<Received> {
-        self.receive_up_to(body, self.limits.import_bytes).await
+        let most_bytes = self.import_bytes.load(Ordering::Relaxed); // Relaxed: see `renew`.
+        self.receive_up_to(body, most_bytes).await
     }
 
     async fn receive_up_to(&self, body: RequestBody, limit_bytes: u64) -> Answer<Received> {
         let hint = body.size_hint();
-        let patience = self.limits.body_timeout;
+        // Relaxed: see `renew`.
+        let patience = Duration::from_millis(self.patience_ms.load(Ordering::Relaxed));
         let mut incoming = Incoming { body, received_bytes: 0, limit_bytes, patience, left: patience };
         if hint.lower() > limit_bytes {
             if hint.lower() <= incoming.most_discarded() {

@@ -19,7 +19,7 @@ const _: () = assert!(CHUNKS_KIB as u64 * 1024 > CHUNK_BYTES + (1 << 20), "and i
 /// The memory of values that were read as a whole, until their clients have received them.
 const RESPONSES_KIB: usize = 256 << 10;
 /// Shorter responses are not counted.
-const FREE_ANSWER_BYTES: usize = 64 << 10;
+pub const FREE_ANSWER_BYTES: usize = 64 << 10;
 
 /// The largest number of SQL requests that wait. Their statements are counted as bodies that are received.
 #[cfg(feature = "sql")]
@@ -86,10 +86,15 @@ impl Room {
         if bytes <= FREE_ANSWER_BYTES {
             return Ok(None);
         }
+        self.counted_memory(bytes).map(Some)
+    }
+
+    /// Reserves the memory of a response, also of a short one.
+    pub fn counted_memory(&self, bytes: usize) -> Answer<OwnedSemaphorePermit> {
         let busy =
             |_| Problem::busy("responses that clients have not read yet fill the memory reserved for them");
         let kib = bytes.div_ceil(1024).min(RESPONSES_KIB) as u32;
-        Arc::clone(&self.responses).try_acquire_many_owned(kib).map_err(busy).map(Some)
+        Arc::clone(&self.responses).try_acquire_many_owned(kib).map_err(busy)
     }
 
     /// Reserves more memory for a response that has grown to `bytes` and has reserved `have_bytes`.

@@ -4,6 +4,7 @@ use crate::access::tokens::Scope;
 use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE, VALUE};
 use crate::calls::operation::{Access, Operation};
+use crate::calls::part::{AskedPart, Part, beyond, partial};
 use crate::calls::parts::Parts;
 use crate::calls::query::{durability, entry_ttl, flag};
 use crate::calls::target::Target;
@@ -21,7 +22,7 @@ use crate::watch::slow;
 use crate::wire::body::Body;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{absent, done, found, not_modified};
-use axum::http::header::{CONTENT_LENGTH, ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, ETAG, IF_MATCH, IF_NONE_MATCH, RANGE};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use pando::{Durability, Table, Transaction, ValueReader};
@@ -40,11 +41,19 @@ pub const OPERATIONS: &[Operation] = &[
         Access::Database(Scope::Read),
         Kind::Get,
         "Get the value of a key",
-        |parts, call, _| Box::pin(get(parts.data(), parts.room(), call, false)),
+        |parts, call, _| Box::pin(get(parts.data(), parts.room(), call)),
     )
     .recalled_by(recall)
-    .takes(&["if-match", "if-none-match", "transaction"])
-    .responses(&[VALUE, (304, "The client has it"), MISSING, CONFLICT, FAILED])
+    .takes(&["if-match", "if-none-match", "range", "if-range", "transaction"])
+    .responses(&[
+        VALUE,
+        (206, "The part of the value that `range` asks for"),
+        (304, "The client has it"),
+        MISSING,
+        CONFLICT,
+        FAILED,
+        (416, "The value ends before the range; `content-range` has its length"),
+    ])
     .sends(&["application/octet-stream"]),
     Operation::new(
         "HEAD",
@@ -81,8 +90,9 @@ pub const OPERATIONS: &[Operation] = &[
 
 /// Responds to a plain get if the value is in memory.
 fn recall(parts: &Parts, target: Target<'_>, headers: &HeaderMap) -> Option<Response<Body>> {
+    // A request has few headers: this costs less than looking up each of these.
     let asks_for_more =
-        || [IF_MATCH, IF_NONE_MATCH, TRANSACTION].iter().any(|name| headers.contains_key(name));
+        || headers.keys().any(|name| [IF_MATCH, IF_NONE_MATCH, RANGE, TRANSACTION].contains(name));
     if target.query().is_some() || asks_for_more() {
         return None;
     }
@@ -92,7 +102,7 @@ fn recall(parts: &Parts, target: Target<'_>, headers: &HeaderMap) -> Option<Resp
     });
     match value??? {
         Some(value) => {
-            let answer = whole(&parts.room, value, &Conditions::default(), false);
+            let answer = whole(&parts.room, value, &Conditions::default(), &AskedPart::default());
             Some(answer.unwrap_or_else(|busy| busy.response()))
         }
         None => Some(absent()),
@@ -128,23 +138,36 @@ enum Found {
     Long(ValueReader, Option<String>),
 }
 
-fn read(find: impl Fn() -> Answer<Option<ValueReader>>, conditions: &Conditions) -> Answer<Option<Found>> {
+fn read(find: impl Fn() -> Answer<Option<ValueReader>>, needs_tag: bool) -> Answer<Option<Found>> {
     let Some(reader) = find()? else { return Ok(None) };
     if reader.len_bytes() <= WHOLE_BYTES {
         return Ok(Some(Found::Whole(read_all(reader)?)));
     }
-    let again = if conditions.name_tags() { find()? } else { None };
+    let again = if needs_tag { find()? } else { None };
     Ok(Some(Found::Long(reader, again.map(tag_of_long).transpose()?)))
 }
 
-async fn get(data: Arc<Data>, room: Arc<Room>, call: Call, head_alone: bool) -> Answer {
+/// What a request wants of a value.
+enum Wanted {
+    /// The value, or a part of it.
+    Bytes(AskedPart),
+    /// Its length and its tag.
+    Head,
+}
+
+async fn get(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+    let part = AskedPart::from_headers(&call.headers);
+    look(data, room, call, Wanted::Bytes(part)).await
+}
+
+async fn look(data: Arc<Data>, room: Arc<Room>, call: Call, wanted: Wanted) -> Answer {
     let Asked { database, table: name, key, transaction, conditions } = Asked::parse(&call)?;
-    let when = conditions.clone();
+    let needs_tag = conditions.name_tags() || matches!(&wanted, Wanted::Bytes(part) if part.names_tag());
     let (value, open) = match transaction {
         Some(token) => {
             let read = move |open: &Arc<Open>, tx: &mut Transaction| {
                 let table = table_in(tx, &name)?;
-                Ok((read(|| Ok(tx.value_reader(&table, &key)?), &when)?, Arc::clone(open)))
+                Ok((read(|| Ok(tx.value_reader(&table, &key)?), needs_tag)?, Arc::clone(open)))
             };
             data.transactions.run(&database, &token, read).await?
         }
@@ -153,7 +176,7 @@ async fn get(data: Arc<Data>, room: Arc<Room>, call: Call, head_alone: bool) -> 
             let read = move || {
                 let find = |table: &Table| {
                     let snapshot = open.db.snapshot()?;
-                    read(|| Ok(snapshot.value_reader(table, &key)?), &when)
+                    read(|| Ok(snapshot.value_reader(table, &key)?), needs_tag)
                 };
                 Ok((on_table(&open, table, find)?, open))
             };
@@ -165,45 +188,88 @@ async fn get(data: Arc<Data>, room: Arc<Room>, call: Call, head_alone: bool) -> 
             conditions.check(None)?;
             Ok(absent())
         }
-        Some(Found::Whole(value)) => whole(&room, value, &conditions, head_alone),
+        Some(Found::Whole(value)) => match wanted {
+            Wanted::Bytes(part) => whole(&room, value, &conditions, &part),
+            Wanted::Head => whole_head(&value, &conditions),
+        },
         Some(Found::Long(_, tag)) if conditions.has_this_already(tag.as_deref().unwrap_or_default())? => {
             Ok(not_modified())
         }
-        Some(Found::Long(reader, tag)) if head_alone => {
-            let mut response = found(Body::empty());
-            response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(reader.len_bytes()));
-            // A condition needed it, so it is known.
-            if let Some(tag) = tag {
-                response.headers_mut().insert(ETAG, etag_header(&tag));
+        Some(Found::Long(reader, tag)) => match wanted {
+            Wanted::Bytes(part) => long(&room, reader, open, &part, tag.as_deref()).await,
+            Wanted::Head => {
+                let mut response = found(Body::empty());
+                let headers = response.headers_mut();
+                headers.insert(CONTENT_LENGTH, HeaderValue::from(reader.len_bytes()));
+                headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+                // A condition needed it, so it is known.
+                if let Some(tag) = tag {
+                    headers.insert(ETAG, etag_header(&tag));
+                }
+                Ok(response)
             }
-            Ok(response)
-        }
-        Some(Found::Long(reader, _)) => Ok(LongValue::response(reader, open, room.stream_permit().await?)),
+        },
     }
+}
+
+/// Returns a long value, or a part of it.
+async fn long(
+    room: &Room,
+    reader: ValueReader,
+    open: Arc<Open>,
+    part: &AskedPart,
+    tag: Option<&str>,
+) -> Answer {
+    let len_bytes = reader.len_bytes();
+    let mut response = match part.of(len_bytes, tag) {
+        Part::Beyond => return Ok(beyond(len_bytes)),
+        Part::All => LongValue::response(reader, open, room.stream_permit().await?, 0..len_bytes),
+        Part::Bytes { start, end } => {
+            let permit = room.stream_permit().await?;
+            partial(LongValue::response(reader, open, permit, start..end), start, end, len_bytes)
+        }
+    };
+    response.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    Ok(response)
 }
 
 /// Responds without the value, but with its length.
 async fn head(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
-    let mut response = get(data, room, call, true).await?;
+    let mut response = look(data, room, call, Wanted::Head).await?;
     response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(0));
     Ok(response)
 }
 
-/// Returns 200 with a value that is in memory, or 304 if the client already has it.
-fn whole(room: &Room, value: Vec<u8>, conditions: &Conditions, head_alone: bool) -> Answer {
+/// Returns 200 with a value that is in memory or 206 with a part of it, or 304 if the client already has it.
+fn whole(room: &Room, mut value: Vec<u8>, conditions: &Conditions, part: &AskedPart) -> Answer {
     let tag = etag(&value);
     let header = etag_header(&tag);
+    let len_bytes = value.len() as u64;
     let mut response = if conditions.has_this_already(&tag)? {
         not_modified()
     } else {
-        let length = HeaderValue::from(value.len());
-        let mut response = found(if head_alone { Body::empty() } else { room.body_of(value)? });
-        if head_alone {
-            response.headers_mut().insert(CONTENT_LENGTH, length);
+        match part.of(len_bytes, Some(&tag)) {
+            Part::All => found(room.body_of(value)?),
+            Part::Beyond => beyond(len_bytes),
+            Part::Bytes { start, end } => {
+                value.truncate(end as usize);
+                value.drain(..start as usize);
+                partial(found(room.body_of(value)?), start, end, len_bytes)
+            }
         }
-        response
     };
     response.headers_mut().insert(ETAG, header);
+    Ok(response)
+}
+
+/// Returns the length and the tag of a value that is in memory, or 304 if the client already has it.
+fn whole_head(value: &[u8], conditions: &Conditions) -> Answer {
+    let tag = etag(value);
+    let mut response = if conditions.has_this_already(&tag)? { not_modified() } else { found(Body::empty()) };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(value.len()));
+    headers.insert(ETAG, etag_header(&tag));
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     Ok(response)
 }
 

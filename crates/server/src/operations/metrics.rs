@@ -74,6 +74,7 @@ pub fn text(figures: &Figures, all_tables: bool) -> Answer<String> {
     requests(&figures.watch.observed, &mut out);
     server(figures, &mut out);
     traffic(figures, &mut out);
+    versions(&figures.watch, &mut out);
     machine(figures.data.databases.dir(), &mut out);
     figures.schedule.as_ref().inspect(|schedule| backups(schedule, &mut out));
     databases(&figures.data.databases, all_tables, &mut out)?;
@@ -180,6 +181,22 @@ fn traffic(figures: &Figures, out: &mut String) {
     for (reason, count) in traffic.refusals() {
         let _ = writeln!(out, "{name}{{reason=\"{reason}\"}} {count}");
     }
+}
+
+/// Writes what differs between the versions of HTTP.
+fn versions(watch: &Watch, out: &mut String) {
+    let all: u64 = Kind::ALL.iter().map(|kind| watch.observed.totals(*kind).count()).sum();
+    let second = watch.versions.requests();
+    let name = "pando_http_version_requests_total";
+    head(out, name, "counter", "Requests by the version of HTTP.");
+    let _ = writeln!(out, "{name}{{version=\"1\"}} {}", all.saturating_sub(second));
+    let _ = writeln!(out, "{name}{{version=\"2\"}} {second}");
+    let name = "pando_http2_resets_total";
+    head(out, name, "counter", "Requests of HTTP/2 that their clients reset before the end of the response.");
+    let _ = writeln!(out, "{name} {}", watch.versions.resets());
+    let name = "pando_http2_connections";
+    head(out, name, "gauge", "Connections of HTTP/2 that are open.");
+    let _ = writeln!(out, "{name} {}", watch.versions.connections());
 }
 
 /// Writes the room on the disk, and the resources of the process under the names that all programs use.

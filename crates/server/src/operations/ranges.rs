@@ -8,7 +8,7 @@
 
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
-use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE, UNSUPPORTED};
 use crate::calls::operation::{Access, Operation};
 use crate::calls::query::{durability, flag, limit, span};
 use crate::data::held::{Data, commit, on_table, table_in};
@@ -76,10 +76,18 @@ pub const OPERATIONS: &[Operation] = &[
         "Import records from NDJSON in one transaction",
         |parts, call, body| Box::pin(import(parts.data(), parts.room(), call, body)),
     )
-    .takes(&["durability"])
+    .takes(&["content-encoding", "durability"])
     .receives("records")
     .importing()
-    .responses(&[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
+    .responses(&[
+        (200, "JSON: how many, and the commit"),
+        MISSING,
+        CONFLICT,
+        TOO_LARGE,
+        UNSUPPORTED,
+        LATE,
+        FULL,
+    ]),
     Operation::new(
         "DELETE",
         PATH,

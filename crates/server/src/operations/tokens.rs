@@ -71,6 +71,7 @@ struct Wanted {
     scope: Scope,
     database: Option<String>,
     rate: Option<u32>,
+    concurrency: Option<u32>,
     expires_in_s: Option<u64>,
 }
 
@@ -88,6 +89,7 @@ async fn list(keeper: Arc<Gatekeeper>) -> Answer {
                 "expires_s": token.expires_s,
                 "is_expired": token.is_expired(),
                 "rate": token.rate,
+                "concurrency": token.concurrency,
                 // Since the server started; null: not since then.
                 "last_used_s": last.and_then(|(_, used)| *used),
             })
@@ -102,7 +104,7 @@ async fn list(keeper: Arc<Gatekeeper>) -> Answer {
 async fn create(keeper: Arc<Gatekeeper>, room: Arc<Room>, _: Call, body: RequestBody) -> Answer {
     let (wanted, _): (Wanted, _) = json_body(&room.reception, body).await?;
     let created = hand_off(move || {
-        let Wanted { name, scope, database, rate, expires_in_s } = wanted;
+        let Wanted { name, scope, database, rate, concurrency, expires_in_s } = wanted;
         let is_first = !keeper.is_on_guard();
         if is_first && (scope != Scope::Admin || database.is_some() || expires_in_s.is_some()) {
             return Err(locked_out(
@@ -110,8 +112,8 @@ async fn create(keeper: Arc<Gatekeeper>, room: Arc<Room>, _: Call, body: Request
                  on the server requires a token for everything",
             ));
         }
-        let new =
-            NewToken { name: &name, scope, database, rate, lives_for: expires_in_s.map(Duration::from_secs) };
+        let lives_for = expires_in_s.map(Duration::from_secs);
+        let new = NewToken { name: &name, scope, database, rate, concurrency, lives_for };
         let token = keeper.file().create_as(new)?;
         keeper.refresh()?;
         Ok(object!({ "name": name, "token": token }))

@@ -137,7 +137,8 @@ async fn get(entity: Arc<EntityTable>, room: Arc<Room>, call: Call) -> Answer {
     let Some((reader, open)) = reader.await? else { return Ok(absent()) };
     if reader.len_bytes() > WHOLE_BYTES {
         let permit = room.stream_permit().await?;
-        return Ok(LongValue::response(reader, open, permit));
+        let range = 0..reader.len_bytes();
+        return Ok(LongValue::response(reader, open, permit, range));
     }
     Ok(found(room.body_of(hand_off(move || Ok(read_all(reader)?)).await?)?))
 }

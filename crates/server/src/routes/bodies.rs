@@ -17,6 +17,7 @@ pub fn body(name: &str) -> Value {
     match name {
         "value" => of("application/octet-stream", false, json!({})),
         "document" => of("application/json", true, reference("Document")),
+        "merge-patch" => of("application/merge-patch+json", true, reference("Document")),
         "records" => of("application/x-ndjson", false, json!({})),
         "rows" => json!({ "required": false, "content": {
             "application/x-ndjson": { "schema": {} }, "text/csv": { "schema": { "type": "string" } },
@@ -81,6 +82,7 @@ pub fn schemas() -> Map<String, Value> {
         "scope": { "enum": ["read", "write", "admin"] },
         "database": { "type": ["string", "null"] },
         "rate": { "type": ["integer", "null"], "minimum": 1, "maximum": u32::MAX },
+        "concurrency": { "type": ["integer", "null"], "minimum": 1, "maximum": u32::MAX },
         "expires_in_s": { "type": ["integer", "null"], "minimum": 1 },
     }));
     token["required"] = json!(["name", "scope"]);

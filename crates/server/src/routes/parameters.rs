@@ -150,7 +150,31 @@ pub fn parameter(name: &str) -> Value {
             "Act only if the value has none of these tags; `*`: only if it does not exist",
             tags(),
         ),
+        "range" | "if-range" | "content-encoding" => of_bytes(name),
         other => unreachable!("no parameter {other} is described"),
+    }
+}
+
+/// Returns the headers that say which bytes are sent, and how.
+fn of_bytes(name: &str) -> Value {
+    let header = |meaning: &str, schema: Value| {
+        let mut header = query(name, meaning, schema);
+        header["in"] = json!("header");
+        header
+    };
+    match name {
+        "range" => header(
+            "Return only these bytes, as in `bytes=0-99`, `bytes=100-` or `bytes=-100`; several ranges are \
+             ignored",
+            json!({ "type": "string" }),
+        ),
+        "if-range" => {
+            header("Return a part only if the value still has this tag", json!({ "type": "string" }))
+        }
+        _ => header(
+            "How the body is compressed; the limit of an import applies to what it becomes",
+            json!({ "type": "string", "enum": ["gzip", "zstd", "identity"] }),
+        ),
     }
 }
 

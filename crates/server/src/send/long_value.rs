@@ -14,7 +14,8 @@ use axum::http::Response;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pando::{Durability, Table, TransactionOptions, ValueReader};
-use std::io::Read;
+use std::io::{Read, Seek as _, SeekFrom};
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -104,9 +105,15 @@ enum State {
 }
 
 impl LongValue {
-    /// Returns a response with the whole value of `reader`, which is at its beginning, in `open`.
-    pub fn response(reader: ValueReader, open: Arc<Open>, permit: StreamPermit) -> Response<ResponseBody> {
-        let (left_bytes, place) = (reader.len_bytes(), permit.place());
+    /// Returns a response with the bytes in `range` of the value of `reader`, in `open`.
+    pub fn response(
+        mut reader: ValueReader,
+        open: Arc<Open>,
+        permit: StreamPermit,
+        range: Range<u64>,
+    ) -> Response<ResponseBody> {
+        reader.seek(SeekFrom::Start(range.start)).expect("a position in the value");
+        let (left_bytes, place) = (range.end - range.start, permit.place());
         let value = LongValue { state: State::Ready(Box::new(reader)), left_bytes, open, permit };
         let mut response = found(axum::body::Body::new(value).into());
         response.extensions_mut().insert(place);

@@ -366,6 +366,10 @@ impl<R: Batches> RecordsBody<R> {
         if let Some(place) = place {
             response.extensions_mut().insert(place);
         }
+        #[cfg(feature = "compression")]
+        if let Some(bytes) = whole_bytes {
+            response.extensions_mut().insert(crate::send::compressed::InMemory(bytes));
+        }
         Ok(response)
     }
 }

@@ -1,329 +1,101 @@
-//! One connection, from its first byte to its last.
+//! The protocol of a connection.
 //!
-//! 1. Requests are served one after the other. When the server ends, the request in progress gets its response, and no
-//!    further one is served.
-//! 2. An idle connection is closed: no request began, no byte was written and no work was in progress for as long as a
-//!    head may take. That covers clients that never send, that send a byte at a time without ending a head, and that do
-//!    not read their response. `receive` decides how long a body may pause. A client in the middle of a head gets 408.
-//! 3. A client that has closed only its sending side still gets a response, because it cannot be distinguished from one
-//!    that has disconnected until something is written. Only SQL statements are cancelled [`GRACE`] after such a close,
-//!    because they may take long without writing, and others wait for their place.
-//! 4. What the client sends passes a [`Gate`], which also adds a body to refusals of the HTTP library.
-//! 5. A stream that lost its place ([`streams`](crate::limits::streams)) ends with its connection.
-//! 6. There is no timer for each request. Each connection has one, which fires seldom and compares counters.
+//! 1. A client of an encrypted connection chooses in the handshake (ALPN). Without a choice it is HTTP/1.
+//! 2. On other connections, a client that knows that the server speaks HTTP/2 begins with the preface of HTTP/2
+//!    (RFC 9113, 3.3). HTTP/1 has no method of that name. The upgrade from HTTP/1
+//!    (`Upgrade: h2c`), which RFC 9113 has removed, is ignored.
+//! 3. The bytes that were read to find this out are handed on, so that no request costs one more system call.
 
-use crate::limits::streams::Place;
-use crate::routes::tree::find;
 use crate::serving::service::Service;
-use crate::watch::watcher::Watch;
-use crate::wire::body::Working;
-use crate::wire::gate::{Gate, Refusal, UNREADABLE_END};
-use crate::wire::stream::Stream;
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, interval_at, sleep, timeout};
+use crate::serving::{http1, http2};
+use crate::wire::stream::{Protocol, Stream};
+use bytes::Bytes;
+use std::future::poll_fn;
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Poll, ready};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::sleep;
 
-/// How often the timer fires within the time that a connection can be idle.
-const LOOKS: u32 = 4;
-/// How long SQL statements continue after their client stops sending.
-const GRACE: Duration = Duration::from_secs(2);
-/// How long a client whose connection is closed may take to receive the reason.
-const LAST_WORDS: Duration = Duration::from_secs(2);
-
-/// The events and state of a connection. Only one thread reads and writes them.
-#[derive(Debug, Default)]
-struct Signs {
-    /// The number of requests begun and writes made.
-    events: AtomicU64,
-    /// Whether a request, or the next piece of its response, is in progress.
-    working: Arc<Working>,
-    /// Whether that work ends with the client, as SQL statements do.
-    is_given_up_early: AtomicBool,
-    /// Notifies that the client has stopped sending.
-    has_ended: Notify,
-    /// Notifies that the stream has lost its place.
-    cut: Arc<Notify>,
-    /// Whether a head is being received.
-    is_within_head: AtomicBool,
-    /// Whether the rest of a head did not arrive in time, so that the client gets 408.
-    is_late: AtomicBool,
-    reader: Mutex<Option<Waker>>,
-}
-
-impl Signs {
-    fn note(&self) {
-        // Relaxed: only one thread uses it.
-        self.events.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Notes that a request has begun.
-    fn begin(&self, is_given_up_early: bool) {
-        self.note();
-        self.working.set(true);
-        self.is_given_up_early.store(is_given_up_early, Ordering::Relaxed); // Relaxed: as above.
-    }
-
-    /// Returns whether to check that the client has stopped sending.
-    fn looks_for_end(&self) -> bool {
-        // Relaxed: see above.
-        self.working.get() && self.is_given_up_early.load(Ordering::Relaxed)
-    }
-
-    /// Closes the connection if its stream loses its place.
-    fn end_with(&self, place: &Place) {
-        place.cut_by(&self.cut);
-    }
-
-    /// Tells the reader of a head that it is late. Returns whether a head is being read.
-    fn tell_late(&self) -> bool {
-        // Relaxed: see above.
-        if !self.is_within_head.load(Ordering::Relaxed) {
-            return false;
-        }
-        self.is_late.store(true, Ordering::Relaxed); // Relaxed: as above.
-        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
-        reader.into_iter().for_each(Waker::wake);
-        true
-    }
-}
+/// The beginning of the preface of HTTP/2, by which it is recognized. The library checks the rest.
+const PREFACE: &[u8] = b"PRI ";
+/// The number of bytes that are read at first: enough for the head of a usual request.
+const FIRST_BYTES: usize = 2048;
 
 /// Serves `stream` until its client disconnects, exceeds a limit, or the server ends.
-pub async fn serve(
-    stream: Stream,
-    service: Service,
-    mut ending: watch::Receiver<bool>,
-    patience: Duration,
-    head_bytes: usize,
-) {
+pub async fn serve(mut stream: Stream, service: Service, mut ending: watch::Receiver<bool>) {
     stream.set_nodelay();
-    let signs = Arc::new(Signs::default());
-    let mut http = http1::Builder::new();
-    http.max_buf_size(head_bytes).half_close(true);
-    let answer = service_fn(|request: Request<Incoming>| {
-        let found = find(request.method(), request.uri().path());
-        signs.begin(found.operation().is_some_and(|operation| operation.ends_with_client));
-        let answer = service.answer(found, request);
-        let signs = &signs;
-        async move {
-            let answer = answer.await;
-            signs.working.set(false);
-            answer.map(|mut response| {
-                if let Some(place) = response.extensions_mut().remove::<Arc<Place>>() {
-                    signs.end_with(&place);
+    let (protocol, ahead) = match stream.chosen() {
+        Some(protocol) => (protocol, Bytes::new()),
+        None => {
+            let begun = tokio::select! {
+                biased;
+                begun = begin(&mut stream) => begun,
+                _ = ending.wait_for(|ending| *ending) => return,
+                () = sleep(service.limits().head_timeout) => return,
+            };
+            match begun {
+                Ok(begun) => begun,
+                Err(error) => {
+                    tracing::debug!(%error, "a connection ended before its first request");
+                    return;
                 }
-                response.map(|body| body.watched_by(&signs.working))
-            })
-        }
-    });
-    let watched = Watched {
-        stream,
-        signs: Arc::clone(&signs),
-        watch: Arc::clone(service.watch()),
-        gate: Gate::new(),
-        refusal: None,
-    };
-    let mut connection = pin!(http.serve_connection(TokioIo::new(watched), answer));
-    let ending = async move { ending.wait_for(|ending| *ending).await.is_ok() };
-    let outcome = tokio::select! {
-        outcome = connection.as_mut() => outcome,
-        _ = ending => {
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                outcome = connection => outcome,
-                () = silence(&signs, patience) => return,
-                () = signs.cut.notified() => return,
             }
-        }
-        () = silence(&signs, patience) => {
-            if signs.tell_late() {
-                let _ = timeout(LAST_WORDS, connection).await;
-            }
-            tracing::debug!("an idle connection was closed");
-            return;
-        }
-        () = signs.cut.notified() => {
-            tracing::warn!("a stream whose client read nothing was ended in favour of another");
-            return;
-        }
-        () = end(&signs) => {
-            tracing::debug!("the client of running statements has disconnected");
-            return;
         }
     };
-    if let Err(error) = outcome {
-        tracing::debug!(%error, "a connection ended early");
+    match protocol {
+        Protocol::Http1 => http1::serve(stream, ahead, service, ending).await,
+        Protocol::Http2 => http2::serve(stream, ahead, service, ending).await,
     }
 }
 
-/// Returns after nothing has happened for `patience`.
-async fn silence(signs: &Signs, patience: Duration) {
-    let between = patience / LOOKS;
-    let mut look = interval_at(Instant::now() + between, between);
-    let (mut seen, mut quiet) = (0, 0);
+/// Reads until the protocol is known. Returns it, and what was read.
+async fn begin(stream: &mut Stream) -> io::Result<(Protocol, Bytes)> {
+    let mut seen = Vec::new();
     loop {
-        look.tick().await;
-        // Relaxed: only one thread uses them.
-        let events = signs.events.load(Ordering::Relaxed);
-        if events != seen || signs.working.get() {
-            (seen, quiet) = (events, 0);
-        } else {
-            quiet += 1;
-            if quiet >= LOOKS {
-                return;
-            }
+        let more = poll_fn(|context| {
+            // The buffer is on the stack: a connection that is idle from its beginning takes no memory for it.
+            let mut space = [MaybeUninit::uninit(); FIRST_BYTES];
+            let mut buffer = ReadBuf::uninit(&mut space);
+            ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
+            seen.extend_from_slice(buffer.filled());
+            Poll::Ready(Ok::<_, io::Error>(buffer.filled().len()))
+        });
+        let is_over = more.await? == 0;
+        if let Some(protocol) = protocol_of(&seen) {
+            return Ok((protocol, seen.into()));
+        }
+        if is_over {
+            return Ok((Protocol::Http1, seen.into()));
         }
     }
 }
 
-/// Returns after the client of running statements has stopped sending and nothing has happened for a while since.
-async fn end(signs: &Signs) {
-    loop {
-        signs.has_ended.notified().await;
-        // Relaxed for both: only one thread uses them.
-        let events = signs.events.load(Ordering::Relaxed);
-        sleep(GRACE).await;
-        // Relaxed: see above.
-        if signs.looks_for_end() && signs.events.load(Ordering::Relaxed) == events {
-            return;
-        }
+/// Returns the protocol of a connection that begins with these bytes; `None` if they are too few.
+fn protocol_of(seen: &[u8]) -> Option<Protocol> {
+    let compared = seen.len().min(PREFACE.len());
+    if seen[..compared] != PREFACE[..compared] {
+        return Some(Protocol::Http1);
     }
+    (compared == PREFACE.len()).then_some(Protocol::Http2)
 }
 
-/// A socket with a gate, which notes each write.
-struct Watched {
-    stream: Stream,
-    signs: Arc<Signs>,
-    watch: Arc<Watch>,
-    gate: Gate,
-    /// The response that replaces the library's refusal.
-    refusal: Option<Refusal>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Watched {
-    fn stream(self: Pin<&mut Self>) -> Pin<&mut Stream> {
-        Pin::new(&mut self.get_mut().stream)
-    }
-
-    fn noted(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(written) = &written {
-            self.signs.note();
-            self.watch.traffic.sent(*written.as_ref().unwrap_or(&0));
+    #[test]
+    fn the_first_bytes_show_the_protocol() {
+        for few in ["", "P", "PRI"] {
+            assert_eq!(protocol_of(few.as_bytes()), None, "{few}");
         }
-        written
-    }
-
-    /// Replaces a head of the library's own, and everything after it, by a refusal with a body. Returns whether `bytes`
-    /// was such a head.
-    fn poll_refuse(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<bool>> {
-        if self.refusal.is_none() {
-            // Relaxed: only one thread uses it.
-            let is_late = self.signs.is_late.load(Ordering::Relaxed);
-            self.refusal = Refusal::instead_of(bytes, self.gate.refusal(), is_late);
-            if let Some(refusal) = &self.refusal {
-                self.watch.traffic.refused(refusal.reason());
-            }
+        for first in ["GET / HTTP/1.1\r\n", "PUT", "PATCH", "PRINT", "\r\n", "\0", "pri * HTTP/2.0"] {
+            assert_eq!(protocol_of(first.as_bytes()), Some(Protocol::Http1), "{first}");
         }
-        let Some(refusal) = &mut self.refusal else { return Poll::Ready(Ok(false)) };
-        while !refusal.left().is_empty() {
-            let sent = ready!(Pin::new(&mut self.stream).poll_write(context, refusal.left()))?;
-            refusal.sent(sent);
-            self.watch.traffic.sent(sent);
+        for first in ["PRI ", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+            assert_eq!(protocol_of(first.as_bytes()), Some(Protocol::Http2), "{first}");
         }
-        self.signs.note();
-        Poll::Ready(Ok(true))
-    }
-
-    /// Checks whether the client of running statements has stopped sending, and registers to be woken when it does.
-    fn look_for_end(&mut self, context: &mut Context<'_>) {
-        if let Poll::Ready(true) = self.stream.poll_has_ended(context) {
-            self.signs.has_ended.notify_one();
-        }
-    }
-
-    /// Returns whether the head that is being read is refused in any case, because the gate has refused it or it is
-    /// late.
-    fn is_refused(&self) -> bool {
-        // Relaxed: only one thread uses it.
-        self.gate.is_closed() || self.signs.is_late.load(Ordering::Relaxed)
-    }
-}
-
-impl AsyncRead for Watched {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.is_refused() {
-            buffer.put_slice(&UNREADABLE_END[..UNREADABLE_END.len().min(buffer.remaining())]);
-            return Poll::Ready(Ok(()));
-        }
-        let before = buffer.filled().len();
-        let Poll::Ready(read) = Pin::new(&mut this.stream).poll_read(context, buffer) else {
-            if this.gate.is_within_head() {
-                let mut reader = this.signs.reader.lock().unwrap_or_else(PoisonError::into_inner);
-                *reader = Some(context.waker().clone());
-            }
-            return Poll::Pending;
-        };
-        this.watch.traffic.received(buffer.filled().len() - before);
-        let passed = this.gate.look(&mut buffer.filled_mut()[before..]);
-        buffer.set_filled(before + passed);
-        // Relaxed: only one thread uses it.
-        this.signs.is_within_head.store(this.gate.is_within_head(), Ordering::Relaxed);
-        Poll::Ready(read)
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        if ready!(self.poll_refuse(context, bytes))? {
-            return Poll::Ready(Ok(bytes.len()));
-        }
-        let written = self.as_mut().stream().poll_write(context, bytes);
-        self.noted(written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        if ready!(self.poll_refuse(context, slices.first().map_or(&[], |slice| slice)))? {
-            return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
-        }
-        let written = self.as_mut().stream().poll_write_vectored(context, slices);
-        self.noted(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.signs.looks_for_end() {
-            self.look_for_end(context);
-        }
-        self.stream().poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_shutdown(context)
     }
 }

@@ -5,10 +5,11 @@
 //!    cannot be read or do not belong together change nothing: the error is logged, and the certificate in use stays.
 //! 2. The handshake runs on the connection's worker. It counts as a part of the first request's head, and must end
 //!    within the time of one.
-//! 3. The protocols are TLS 1.2 and 1.3. The cryptography is that of `ring`.
+//! 3. The protocols are TLS 1.2 and 1.3. The cryptography is that of `ring`. The client chooses HTTP/2 or HTTP/1.1 in
+//!    the handshake (ALPN).
 
 use crate::config::Certificate;
-use crate::wire::stream::tls::Encrypted;
+use crate::wire::stream::tls::{Encrypted, HTTP1, HTTP2};
 use arc_swap::ArcSwap;
 use pando::{Error, ErrorKind, Result};
 use std::fs;
@@ -21,9 +22,6 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto};
-
-/// The protocol that clients can choose in the handshake.
-const HTTP1: &[u8] = b"http/1.1";
 
 /// The certificate in use, and where it comes from.
 pub struct Encryption {
@@ -134,6 +132,7 @@ fn config(
     let provider = Arc::new(crypto::ring::default_provider());
     let versions = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let mut config = versions.with_no_client_auth().with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![HTTP1.to_vec()];
+    // The first one that the client knows as well is chosen.
+    config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
     Ok(config)
 }

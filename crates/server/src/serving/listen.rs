@@ -1,12 +1,17 @@
 //! The sockets on which a server listens.
 
+use crate::config::Socket;
 use crate::wire::stream::Stream;
 use pando::{Error, Result};
+use std::fs;
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
-use std::{fs, future};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 /// The number of connections that the system keeps until they are accepted. If a burst exceeds it, each client tries
@@ -38,9 +43,18 @@ impl Incoming {
 /// The sockets on which a server listens.
 #[derive(Debug)]
 pub struct Listeners {
-    tcp: TcpListener,
-    address: SocketAddr,
-    unix: Option<UnixSocket>,
+    all: Vec<Listener>,
+    /// The socket that is asked first, in turn, so that clients of one do not keep those of another waiting.
+    turn: AtomicUsize,
+    address: Option<SocketAddr>,
+}
+
+#[derive(Debug)]
+enum Listener {
+    Tcp(TcpListener),
+    /// Its file belongs to the service manager.
+    Given(UnixListener),
+    Unix(UnixSocket),
 }
 
 /// A unix socket, whose file is removed at the end.
@@ -57,21 +71,32 @@ impl Drop for UnixSocket {
 }
 
 impl Listeners {
-    /// Listens for connections at `address`, and at the unix socket `path`. It must be called within a runtime.
+    /// Listens for connections at the sockets in `given`, or without any at `address`, and at the unix socket `path`.
+    /// It must be called within a runtime.
     ///
     /// # Errors
-    /// `Io` if one of them cannot be bound; `Invalid` if the path has a file that is not a socket, or that another
-    /// server listens on.
-    pub fn bind(address: SocketAddr, path: Option<&Path>) -> Result<Self> {
-        let bound = |error| refused(address, error);
-        let tcp = listen(address).map_err(bound)?;
-        let address = tcp.local_addr().map_err(bound)?;
-        let unix = path.map(UnixSocket::bind).transpose()?;
-        Ok(Listeners { tcp, address, unix })
+    /// `Io` if one of them cannot be bound; `Invalid` if `path` is a file of another kind, or if another server
+    /// listens there.
+    pub fn new(given: &[Socket], address: SocketAddr, path: Option<&Path>) -> Result<Self> {
+        let failed = |error| Error::io("use a socket that was opened before the server started", error);
+        let mut all = given.iter().map(Listener::of).collect::<io::Result<Vec<_>>>().map_err(failed)?;
+        if given.is_empty() {
+            all.push(Listener::Tcp(listen(address).map_err(|error| refused(address, error))?));
+        }
+        let first = all.iter().find_map(|listener| match listener {
+            Listener::Tcp(tcp) => Some(tcp.local_addr()),
+            _ => None,
+        });
+        let address = first.transpose().map_err(|error| refused(address, error))?;
+        if let Some(path) = path {
+            all.push(Listener::Unix(UnixSocket::bind(path)?));
+        }
+        Ok(Listeners { all, turn: AtomicUsize::new(0), address })
     }
 
-    /// Returns the address, with the actual port.
-    pub fn address(&self) -> SocketAddr {
+    /// Returns the address of the first socket that other machines may reach, with the actual port; `None` if there are
+    /// only unix sockets.
+    pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
@@ -80,16 +105,65 @@ impl Listeners {
     /// # Errors
     /// Those of accepting it, such as too many open files.
     pub async fn accept(&self) -> io::Result<Incoming> {
-        let unix = async {
-            match &self.unix {
-                Some(unix) => unix.listener.accept().await,
-                None => future::pending().await,
+        poll_fn(|context| self.poll_accept(context)).await
+    }
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Incoming>> {
+        // Relaxed: only one thread accepts.
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let count = self.all.len();
+        for at in 0..count {
+            if let Poll::Ready(accepted) = self.all[(turn + at) % count].poll_accept(context) {
+                return Poll::Ready(accepted);
             }
-        };
-        tokio::select! {
-            accepted = self.tcp.accept() => Ok(Incoming::Tcp(accepted?.0.into_std()?)),
-            accepted = unix => Ok(Incoming::Unix(accepted?.0.into_std()?)),
         }
+        Poll::Pending
+    }
+}
+
+impl Listener {
+    /// Takes a socket that listens already.
+    fn of(socket: &Socket) -> io::Result<Self> {
+        Ok(match socket {
+            Socket::Tcp(socket) => {
+                accepts(socket)?;
+                let socket = socket.try_clone()?;
+                socket.set_nonblocking(true)?;
+                Listener::Tcp(TcpListener::from_std(socket)?)
+            }
+            Socket::Unix(socket) => {
+                accepts(socket)?;
+                let socket = socket.try_clone()?;
+                socket.set_nonblocking(true)?;
+                Listener::Given(UnixListener::from_std(socket)?)
+            }
+        })
+    }
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Incoming>> {
+        let unix = match self {
+            Listener::Tcp(tcp) => {
+                let (stream, _) = ready!(tcp.poll_accept(context))?;
+                return Poll::Ready(Ok(Incoming::Tcp(stream.into_std()?)));
+            }
+            Listener::Given(unix) => unix,
+            Listener::Unix(unix) => &unix.listener,
+        };
+        let (stream, _) = ready!(unix.poll_accept(context))?;
+        Poll::Ready(Ok(Incoming::Unix(stream.into_std()?)))
+    }
+}
+
+/// Checks that a socket accepts connections, and is not a connection itself.
+fn accepts(socket: impl AsFd) -> io::Result<()> {
+    // Apple's systems cannot say.
+    #[cfg(target_vendor = "apple")]
+    let accepts = socket.as_fd().try_clone_to_owned().is_ok();
+    #[cfg(not(target_vendor = "apple"))]
+    let accepts = rustix::net::sockopt::socket_acceptconn(socket)?;
+    match accepts {
+        true => Ok(()),
+        false => Err(io::Error::new(ErrorKind::InvalidInput, "it does not accept connections")),
     }
 }
 

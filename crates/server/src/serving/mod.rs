@@ -1,11 +1,16 @@
 //! A server from its start to its end.
 
 mod app;
+mod coded;
 mod connection;
+mod door;
 #[cfg(feature = "tls")]
 mod encryption;
+mod http1;
+mod http2;
 mod listen;
 mod lock;
+mod patience;
 pub mod promote;
 pub mod serve;
 mod service;

@@ -1,25 +1,26 @@
 //! A server from its start to its end.
 //!
-//! 1. [`Server::start`] locks the directory, opens the default database and binds the address. Errors occur before the
-//!    server reports that it is ready.
+//! 1. [`Server::start`] locks the directory, opens the default database, and binds the address or takes the sockets
+//!    that were opened for it. Errors occur before the server reports that it is ready.
 //! 2. [`Server::run`]: one thread accepts connections up to the limit and distributes them to the workers in turn.
 //!    There is a worker thread for each core, with an event loop of its own. The thread that reads a request also sends
 //!    its response, and wakes no other thread.
 //! 3. At SIGTERM, SIGINT or SIGXCPU `/readyz` says so. After the drain delay no further connection is accepted, and
 //!    every connection ends after its current request. After the drain time the remaining ones are closed. Then every
 //!    database is synced and closed.
-//! 4. At SIGHUP the certificate is read again, if there is one. SIGUSR1 and SIGUSR2 are ignored. No other file must be
-//!    opened or read again, because the log is standard error, and tokens are read again when they change.
+//! 4. At SIGHUP the configuration and the certificate are read again ([`Door`]). SIGUSR1 and SIGUSR2 are ignored. No
+//!    other file must be opened or read again, because the log is standard error, and tokens are read again when they
+//!    change.
 
 use crate::config::Config;
 use crate::serving::app::App;
 use crate::serving::connection;
+use crate::serving::door::Door;
 #[cfg(feature = "tls")]
 use crate::serving::encryption::Encryption;
 use crate::serving::listen::{Incoming, Listeners};
 use crate::serving::lock::DirLock;
 use crate::serving::service::Service;
-use crate::wire::stream::Stream;
 use io::ShortTimeSlice;
 use pando::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -134,8 +135,9 @@ impl Server {
         config.limits.connections = connections_allowed(config.limits.connections);
         let app = Arc::new(App::new(config)?);
         let config = &app.config;
-        if !config.listen.ip().is_loopback() && !app.parts.keeper.is_on_guard() && !config.allow_anyone {
-            let listen = config.listen;
+        let is_open = !app.parts.keeper.is_on_guard() && !config.allow_anyone;
+        let reached = config.addresses().into_iter().find(|address| !address.ip().is_loopback());
+        if let Some(listen) = reached.filter(|_| is_open) {
             return Err(Error::invalid(format!(
                 "{listen} can be reached from other machines, but there are no tokens: create one with \
                  `pando token create`, or start the server with --allow-anyone"
@@ -144,10 +146,12 @@ impl Server {
         let service = Service::new(Arc::clone(&app.parts), config)?;
         let runtime = runtime()?;
         let inside = runtime.enter();
-        let listeners = Listeners::bind(config.listen, config.unix_socket.as_deref())?;
+        let listeners = Listeners::new(&config.sockets, config.listen, config.unix_socket.as_deref())?;
         #[cfg(feature = "tls")]
         let encryption = match &config.tls {
-            Some(source) => Some(Arc::new(Encryption::new(source.clone(), listeners.address())?)),
+            Some(source) => {
+                Some(Arc::new(Encryption::new(source.clone(), listeners.address().unwrap_or(config.listen))?))
+            }
             None => None,
         };
         #[cfg(feature = "redis")]
@@ -168,8 +172,9 @@ impl Server {
         })
     }
 
-    /// Returns the address on which it listens, with the actual port if port 0 was requested.
-    pub fn address(&self) -> SocketAddr {
+    /// Returns the address on which it listens, with the actual port if port 0 was requested; `None` if it has only
+    /// unix sockets.
+    pub fn address(&self) -> Option<SocketAddr> {
         self.listeners.address()
     }
 
@@ -193,11 +198,12 @@ impl Server {
     /// Those of the last sync.
     pub fn run(mut self) -> Result<()> {
         let (ending, ended) = watch::channel(false);
-        let door = Door {
-            service: self.service.clone(),
+        let door = Door::new(
+            self.service.clone(),
+            self.app.config.reload.clone(),
             #[cfg(feature = "tls")]
-            encryption: self.encryption.clone(),
-        };
+            self.encryption.clone(),
+        );
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for number in 0..cores {
             let drain = self.app.config.limits.drain;
@@ -211,11 +217,11 @@ impl Server {
             let looking_after = tokio::spawn(look_after(Arc::clone(&app), door.clone()));
             let delay = app.config.limits.drain_delay;
             let end = async {
-                signals.end(|| door.reload(true)).await;
+                signals.end(|| door.reload()).await;
                 app.parts.connections.end();
                 // Load balancers see that the server is not ready, while it still serves what they send. A second
                 // signal is in a hurry.
-                let _ = timeout(delay, signals.end(|| door.reload(true))).await;
+                let _ = timeout(delay, signals.end(|| door.reload())).await;
             };
             accept(&listeners, &app.parts.connections.places, &workers, end).await;
             drop(listeners);
@@ -302,75 +308,6 @@ fn connections_allowed(wanted: usize) -> usize {
     allowed
 }
 
-/// What a new connection needs. Cheap to clone: each worker has a clone.
-#[derive(Clone, Debug)]
-struct Door {
-    service: Service,
-    #[cfg(feature = "tls")]
-    encryption: Option<Arc<Encryption>>,
-}
-
-impl Door {
-    /// Reads the files of the certificate again if they have changed, or in any case if `must`.
-    #[cfg(feature = "tls")]
-    fn reload(&self, must: bool) {
-        match &self.encryption {
-            Some(encryption) => encryption.refresh(must),
-            None if must => {
-                tracing::info!("SIGHUP was received and ignored: there is no certificate to read again")
-            }
-            None => {}
-        }
-    }
-
-    /// Does nothing: there is no certificate.
-    #[cfg(not(feature = "tls"))]
-    fn reload(&self, must: bool) {
-        if must {
-            tracing::info!("SIGHUP was received and ignored");
-        }
-    }
-
-    /// Prepares a connection for its first request: makes the handshake if connections are encrypted. Returns `None`
-    /// if that fails.
-    async fn open(&self, incoming: Incoming) -> Option<Stream> {
-        let stream = match incoming.into_stream() {
-            Ok(stream) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be handed to its thread");
-                return None;
-            }
-        };
-        self.encrypt(stream).await
-    }
-
-    /// Makes the handshake, if connections are encrypted.
-    #[cfg(feature = "tls")]
-    async fn encrypt(&self, stream: Stream) -> Option<Stream> {
-        let (encryption, socket) = match (&self.encryption, stream) {
-            (Some(encryption), Stream::Tcp(socket)) => (encryption, socket),
-            (_, stream) => return Some(stream),
-        };
-        match timeout(self.service.limits().head_timeout, encryption.accept(socket)).await {
-            Ok(Ok(stream)) => Some(Stream::Tls(Box::new(stream))),
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "a handshake failed");
-                None
-            }
-            Err(_) => {
-                tracing::debug!("a handshake did not end in time");
-                None
-            }
-        }
-    }
-
-    /// Returns the stream as it is: nothing is encrypted.
-    #[cfg(not(feature = "tls"))]
-    async fn encrypt(&self, stream: Stream) -> Option<Stream> {
-        Some(stream)
-    }
-}
-
 /// Runs a worker's loop: receives connections until their sender is dropped at the end.
 async fn work(mut coming: UnboundedReceiver<Accepted>, door: Door, ending: watch::Receiver<bool>) {
     while let Some((incoming, place)) = coming.recv().await {
@@ -383,9 +320,7 @@ async fn work(mut coming: UnboundedReceiver<Accepted>, door: Door, ending: watch
                 _ = ended.wait_for(|ended| *ended) => None,
             };
             if let Some(stream) = opened {
-                let limits = door.service.limits();
-                let (patience, head_bytes) = (limits.head_timeout, limits.head_bytes);
-                connection::serve(stream, door.service, ending, patience, head_bytes).await;
+                connection::serve(stream, door.service(), ending).await;
             }
             drop(place);
         });
@@ -400,7 +335,7 @@ async fn look_after(app: Arc<App>, door: Door) {
         let (app, door) = (Arc::clone(&app), door.clone());
         let look = move || {
             app.look_after();
-            door.reload(false);
+            door.refresh();
         };
         let _ = tokio::task::spawn_blocking(look).await;
     }
@@ -466,11 +401,12 @@ mod tests {
         let app = Arc::new(App::new(Config::new(dir.path())).unwrap());
         let (_ending, ended) = watch::channel(false);
         let service = Service::new(Arc::clone(&app.parts), &app.config).unwrap();
-        let door = Door {
+        let door = Door::new(
             service,
+            None,
             #[cfg(feature = "tls")]
-            encryption: None,
-        };
+            None,
+        );
         let worker = Worker::start(7, door, Duration::ZERO, ended).unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();

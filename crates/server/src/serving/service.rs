@@ -9,18 +9,21 @@
 //!
 //! [`find`]: crate::routes::tree::find
 
+use crate::access::auth::Turn;
 use crate::access::cors::{Cors, preflight};
 use crate::access::sites::{check_host, check_one_host, check_origin};
 use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::operation::{Access, Operation, Pending};
 use crate::calls::parts::{IsShipped, Parts};
 use crate::calls::target::Target;
-use crate::config::{Config, Limits};
+use crate::config::{Config, Limits, Renewed};
 use crate::data::databases::DEFAULT_DATABASE;
 use crate::data::open::{Open, SHIPPED_WITHIN, not_shipped};
 use crate::data::replicas::{Replicas, redirected};
 use crate::limits::receive::{RequestBody, check_head, is_to_be_heard, lend, throw_away};
+use crate::limits::room::Room;
 use crate::routes::tree::Found;
+use crate::serving::coded;
 use crate::shipping::Ship;
 use crate::watch::slow::{Asked, Phases, Slow};
 use crate::watch::trace::{self, Line, REQUEST_ID};
@@ -29,7 +32,7 @@ use crate::wire::body::Body;
 use crate::wire::problem::{Answer, Problem, Reason};
 use crate::wire::response::COMMIT;
 use axum::http::header::{ALLOW, EXPECT, HeaderName};
-use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,9 +65,27 @@ impl Service {
         Ok(Service { parts, settings: Arc::new(settings) })
     }
 
+    /// Returns the service of connections that begin after the configuration was read again.
+    ///
+    /// # Errors
+    /// `Invalid` if an origin whose pages are allowed is none. Nothing has changed then.
+    pub fn renewed(&self, renewed: &Renewed) -> pando::Result<Self> {
+        let cors = Cors::new(&renewed.cors_origins)?;
+        let limits = renewed.limits_from(&self.settings.limits);
+        self.parts.room.reception.renew(&limits);
+        self.parts.watch.slow.renew(limits.slow);
+        let settings = Settings { limits, allow_anyone: self.settings.allow_anyone, cors };
+        Ok(Service { parts: Arc::clone(&self.parts), settings: Arc::new(settings) })
+    }
+
     /// Returns what is counted of requests and connections.
     pub fn watch(&self) -> &Arc<Watch> {
         &self.parts.watch
+    }
+
+    /// Returns the bounds that requests share.
+    pub fn room(&self) -> Arc<Room> {
+        self.parts.room()
     }
 
     /// Returns the limits on clients.
@@ -74,7 +95,7 @@ impl Service {
 
     /// Checks whether the request is authorized.
     #[inline]
-    fn admit<B>(&self, request: &Request<B>, found: &Found, is_allowed_origin: bool) -> Answer<()> {
+    fn admit<B>(&self, request: &Request<B>, found: &Found, is_allowed_origin: bool) -> Answer<Turn> {
         let (method, headers, path) = (request.method(), request.headers(), request.uri().path());
         check_one_host(request.version(), headers)?;
         if !is_allowed_origin {
@@ -83,12 +104,14 @@ impl Service {
         if !self.settings.allow_anyone && !self.parts.keeper.is_on_guard() {
             check_host(headers)?;
         }
-        self.parts.keeper.admit(headers, found.need(method, path))?;
+        let turn = self.parts.keeper.admit(headers, found.need(method, path))?;
         found.refuse_raw_write(method, path)?;
-        match self.parts.data.databases.replicas() {
-            Some(replicas) if replicas.is_replica() => keep_from_writing(replicas, request, found),
-            _ => Ok(()),
+        if let Some(replicas) = self.parts.data.databases.replicas()
+            && replicas.is_replica()
+        {
+            keep_from_writing(replicas, request, found)?;
         }
+        Ok(turn)
     }
 
     /// Returns the response from memory, if the value is there.
@@ -121,20 +144,21 @@ impl Service {
     {
         let begun = Instant::now();
         let limit_bytes = self.settings.limits.body_bytes;
+        // A client of HTTP/2 can always read a response while it sends.
+        let reads_late = request.version() != Version::HTTP_2;
         let origin = self.settings.cors.origin(request.headers());
         let preflight = origin.as_ref().and_then(|_| preflight(request.method(), request.headers()));
         let admitted = match preflight {
-            Some(_) => Ok(None),
-            None => {
-                self.admit(&request, &found, origin.is_some()).and_then(|()| min_commit(request.headers()))
-            }
+            Some(_) => Ok((None, None)),
+            None => self
+                .admit(&request, &found, origin.is_some())
+                .and_then(|turn| Ok((turn, min_commit(request.headers())?))),
         };
-        let wanted = *admitted.as_ref().unwrap_or(&None);
-        let answer = match admitted {
-            _ if preflight.is_some() => preflight.map(Ok),
-            Ok(None) => self.recall(&request, &found).map(Ok),
-            Ok(Some(_)) => None,
-            Err(problem) => Some(Err(problem)),
+        let (turn, wanted, answer) = match admitted {
+            _ if preflight.is_some() => (None, None, preflight.map(Ok)),
+            Ok((turn, None)) => (turn, None, self.recall(&request, &found).map(Ok)),
+            Ok((turn, wanted)) => (turn, wanted, None),
+            Err(problem) => (None, None, Some(Err(problem))),
         };
         let answer = answer.or_else(|| self.check(&request, &found).err().map(Err));
         let noted = Noted::new(&self.parts.watch, &request, found, begun, answer.is_some());
@@ -142,23 +166,28 @@ impl Service {
             Some(answer) => {
                 let path = request.uri().path();
                 let response = answer.unwrap_or_else(|problem| found.response(&problem, path));
-                let left = is_to_be_heard(response.status()).then(|| left_of(request)).flatten();
+                let is_heard = reads_late && is_to_be_heard(response.status());
+                let left = is_heard.then(|| left_of(request)).flatten();
                 let mut response = noted.end(&self.parts.watch, response);
                 self.settings.cors.mark(origin, &mut response);
                 Err((response, left))
             }
-            None => Ok((self.clone(), request, noted, origin)),
+            None => Ok((self.clone(), request, noted, origin, turn)),
         };
         async move {
             let (response, left) = match later {
                 Err(answered) => answered,
-                Ok((Service { parts, settings }, request, noted, origin)) => {
+                Ok((Service { parts, settings }, request, noted, origin, turn)) => {
                     let (head, body) = request.into_parts();
                     let uri = head.uri.clone();
+                    let asked = coded::Asked::of(found.operation(), &head.headers);
                     let (body, left) = lend(body, &head.headers);
                     let call = Call { uri: head.uri, headers: head.headers, captured: found.captured() };
                     let answer = match found.operation() {
-                        Some(operation) => run(&parts, operation, call, &uri, body, wanted).await,
+                        Some(operation) => match coded::decoded(&parts, operation, &call.headers, body) {
+                            Ok(body) => run(&parts, operation, call, &uri, body, wanted).await,
+                            Err(problem) => Err(problem),
+                        },
                         None => {
                             // The unread rest comes back when the body is dropped.
                             drop(body);
@@ -166,10 +195,10 @@ impl Service {
                         }
                     };
                     let response = answer.unwrap_or_else(|problem| found.response(&problem, uri.path()));
-                    let left = left.take().filter(|_| is_to_be_heard(response.status()));
-                    let mut response = noted.end(&parts.watch, response);
+                    let left = left.take().filter(|_| reads_late && is_to_be_heard(response.status()));
+                    let mut response = asked.answered(&parts, noted.end(&parts.watch, response));
                     settings.cors.mark(origin, &mut response);
-                    (response, left)
+                    (response.map(|body| body.keeps(turn)), left)
                 }
             };
             if let Some(body) = left {
@@ -341,7 +370,7 @@ impl Noted {
         let id = (!at_once || wanted || headers.contains_key(REQUEST_ID)).then(|| watch.ids.id_of(headers));
         let shown = || found.shown(request.uri().path());
         let line = id.as_ref().filter(|_| wanted);
-        let line = line.map(|id| Line::new(request.method(), shown(), headers, id.clone()));
+        let line = line.map(|id| Line::new(request, shown(), id.clone()));
         let asked = (!at_once).then(|| (request.method().clone(), request.uri().clone()));
         Noted { begun, found, id, line, asked }
     }

@@ -7,4 +7,5 @@ pub mod observe;
 pub mod slow;
 pub mod trace;
 pub mod traffic;
+pub mod versions;
 pub mod watcher;

@@ -13,6 +13,7 @@
 use crate::wire::body::Body;
 use axum::http::Response;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ const KEPT_FOR: Duration = Duration::from_secs(600);
 /// The list of slow requests.
 #[derive(Debug)]
 pub struct SlowRequests {
-    threshold: Duration,
+    threshold_ns: AtomicU64,
     /// The slow requests, slowest first.
     list: Mutex<Vec<Slow>>,
 }
@@ -86,13 +87,25 @@ pub fn say(response: &mut Response<Body>, phases: Option<Phases>) {
 impl SlowRequests {
     /// Creates an empty list of requests that take `threshold` or longer.
     pub fn new(threshold: Duration) -> Self {
-        SlowRequests { threshold, list: Mutex::default() }
+        let slow = SlowRequests { threshold_ns: AtomicU64::new(0), list: Mutex::default() };
+        slow.renew(threshold);
+        slow
+    }
+
+    /// Changes the duration from which a request counts as slow.
+    pub fn renew(&self, threshold: Duration) {
+        let ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
+        self.threshold_ns.store(ns, Ordering::Relaxed); // Relaxed: it orders nothing.
+    }
+
+    fn threshold(&self) -> Duration {
+        Duration::from_nanos(self.threshold_ns.load(Ordering::Relaxed)) // Relaxed: as above.
     }
 
     /// Returns whether a request of this duration is slow.
     #[inline]
     pub fn is_slow(&self, took: Duration) -> bool {
-        took >= self.threshold
+        took >= self.threshold()
     }
 
     /// Keeps a request if it is among the slowest.
@@ -125,7 +138,7 @@ impl SlowRequests {
                 "committed_together": slow.phases.map(|phases| phases.together),
             })
         });
-        json!({ "threshold_us": us(self.threshold), "slow": list.collect::<Vec<_>>() })
+        json!({ "threshold_us": us(self.threshold()), "slow": list.collect::<Vec<_>>() })
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<Slow>> {

@@ -6,7 +6,7 @@
 //! tokens, because anybody who knows such a token can use the transaction.
 
 use crate::wire::body::Body;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ const MAX_ID_BYTES: usize = 128;
 /// The parts of a log line that are kept while the request runs.
 #[derive(Debug)]
 pub struct Line {
+    version: Version,
     method: Method,
     path: String,
     id: HeaderValue,
@@ -71,8 +72,9 @@ fn trace_of(headers: &HeaderMap) -> Option<String> {
 
 impl Line {
     /// Creates the line of a request; `shown` is its path without keys and tokens.
-    pub fn new(method: &Method, shown: &str, headers: &HeaderMap, id: HeaderValue) -> Self {
-        Line { method: method.clone(), path: shown.to_owned(), id, trace: trace_of(headers) }
+    pub fn new<B>(request: &Request<B>, shown: &str, id: HeaderValue) -> Self {
+        let (version, method) = (request.version(), request.method().clone());
+        Line { version, method, path: shown.to_owned(), id, trace: trace_of(request.headers()) }
     }
 
     /// Writes the line.
@@ -81,6 +83,7 @@ impl Line {
         let length = http_body::Body::size_hint(response.body()).exact();
         tracing::info!(
             target: "access",
+            version = ?self.version,
             method = %self.method,
             path = %self.path,
             status = response.status().as_u16(),

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The name of every problem that a response of this server can have, in order. [`OTHER`] counts those that are not
 /// here, which a debug build rejects.
-pub const REASONS: [&str; 48] = [
+pub const REASONS: [&str; 50] = [
     "bad-request",
     "busy",
     "closed",
+    "concurrency-limit",
     "conflict",
     "constraint",
     "corruption",
@@ -39,6 +40,7 @@ pub const REASONS: [&str; 48] = [
     "precondition-failed",
     "profile-busy",
     "proto-error",
+    "range",
     "rate-limit",
     "refused",
     "replica",

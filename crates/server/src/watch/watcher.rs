@@ -6,6 +6,7 @@ use crate::watch::observe::Observed;
 use crate::watch::slow::SlowRequests;
 use crate::watch::trace::Ids;
 use crate::watch::traffic::Traffic;
+use crate::watch::versions::Versions;
 use pando::{Error, Result};
 use profile::Window;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub struct Watch {
     pub observed: Observed,
     /// The bytes of connections, and the refused requests.
     pub traffic: Traffic,
+    /// The counts that differ between the versions of HTTP.
+    pub versions: Versions,
     /// The figures of the last hour.
     pub history: History,
     /// The work that takes long.
@@ -38,6 +41,7 @@ impl Watch {
         Ok(Watch {
             observed: Observed::new(),
             traffic: Traffic::new(),
+            versions: Versions::default(),
             history: History::new(),
             jobs: Arc::default(),
             slow: SlowRequests::new(slow),

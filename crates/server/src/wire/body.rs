@@ -52,6 +52,18 @@ impl Body {
         Body::Whole(None)
     }
 
+    /// Keeps `turn` until the body was sent, or is not wanted any more. A body of one piece has no need of that: its
+    /// request has ended.
+    pub fn keeps(self, turn: Option<OwnedSemaphorePermit>) -> Self {
+        match (self, turn) {
+            (Body::Pieces { body, working }, Some(turn)) => {
+                let body = axum::body::Body::new(Keeping { body, _turn: turn });
+                Body::Pieces { body, working }
+            }
+            (body, _) => body,
+        }
+    }
+
     /// Registers `working`, in which a body that is sent in pieces records whether the client waits for the server.
     pub fn watched_by(self, working: &Arc<Working>) -> Self {
         match self {
@@ -99,6 +111,32 @@ impl HttpBody for Body {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Body::Pieces { body, .. } => body.size_hint(),
         }
+    }
+}
+
+/// A body that keeps the turn of its request.
+struct Keeping {
+    body: axum::body::Body,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl HttpBody for Keeping {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

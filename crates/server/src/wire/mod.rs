@@ -1,6 +1,8 @@
 //! What is sent over the network: sockets, addresses, bodies, problems.
 
 pub mod body;
+#[cfg(feature = "compression")]
+pub mod coding;
 pub mod digits;
 pub mod form;
 pub mod gate;

@@ -1,5 +1,6 @@
 //! The socket of a connection: TCP, with or without TLS, or a unix socket.
 
+use bytes::{Buf as _, Bytes};
 use rustix::net::{RecvFlags, recv};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,6 +18,26 @@ pub enum Stream {
     /// An encrypted TCP connection.
     #[cfg(feature = "tls")]
     Tls(Box<tls::Encrypted>),
+}
+
+/// A protocol of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1, and HTTP/1.0.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+/// Moves bytes that were read before into the buffer of a reader.
+pub fn hand_over(ahead: &mut Bytes, buffer: &mut ReadBuf<'_>) {
+    let bytes = ahead.len().min(buffer.remaining());
+    buffer.put_slice(&ahead[..bytes]);
+    ahead.advance(bytes);
+    if ahead.is_empty() {
+        // Its memory is released.
+        *ahead = Bytes::new();
+    }
 }
 
 /// Calls a method of the socket.
@@ -40,6 +61,15 @@ impl Stream {
             #[cfg(feature = "tls")]
             Stream::Tls(socket) => socket.tcp().set_nodelay(true),
         };
+    }
+
+    /// Returns the protocol that the client chose in the handshake; `None`: the first bytes show it.
+    pub fn chosen(&self) -> Option<Protocol> {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => None,
+            #[cfg(feature = "tls")]
+            Stream::Tls(socket) => Some(socket.chosen()),
+        }
     }
 
     /// Returns whether the client has stopped sending. While it has not, and has sent nothing either, the task is woken
@@ -115,6 +145,10 @@ pub mod tls {
     use super::*;
     use tokio_rustls::server::TlsStream;
 
+    /// The protocols that clients can choose in the handshake, by their names there.
+    pub const HTTP1: &[u8] = b"http/1.1";
+    pub const HTTP2: &[u8] = b"h2";
+
     /// An encrypted TCP connection.
     #[derive(Debug)]
     pub struct Encrypted {
@@ -132,6 +166,14 @@ pub mod tls {
         /// Returns the TCP connection below.
         pub fn tcp(&self) -> &TcpStream {
             self.stream.get_ref().0
+        }
+
+        /// Returns the protocol of the handshake. A client that names none speaks HTTP/1 (RFC 9113, 3.2).
+        pub(super) fn chosen(&self) -> Protocol {
+            match self.stream.get_ref().1.alpn_protocol() {
+                Some(HTTP2) => Protocol::Http2,
+                _ => Protocol::Http1,
+            }
         }
 
         pub(super) fn poll_has_ended(&mut self, context: &mut Context<'_>) -> Poll<bool> {

@@ -53,6 +53,6 @@ fn serves_in_a_process_of_its_own() {
         set(&mut config, pair[0], pair[1]);
     }
     let server = Server::start(config).unwrap();
-    println!("\nserves at http://{}", server.address());
+    println!("\nserves at http://{}", server.address().unwrap());
     server.run().unwrap();
 }

@@ -4,14 +4,15 @@
 //! * `/documents/{table}`: GET with `index`, `start`, `end`, `prefix`, `reverse`, `limit`, `cursor`, `value_bytes`,
 //!   `format`: a range
 //!   of the primary key or of an index; POST: rows of NDJSON or CSV, all of them in one transaction.
-//! * `/documents/{table}/{key}`: GET, PUT, DELETE of one row.
+//! * `/documents/{table}/{key}`: GET, PUT, PATCH, DELETE of one row.
 //!
 //! Values are written as `rows` writes them: as JSON in documents, and as text in addresses. The parts of a key follow
 //! one another with slashes between them. Each request looks the table up in its own snapshot or transaction, so no
 //! handle is ever stale.
 //!
-//! `list` lists tables, `range` reads ranges, `import` stores many rows, and `one` handles single documents. `address`
-//! parses addresses, and `described` writes them beside documents whose long values are cut.
+//! `list` lists tables, `range` reads ranges, `import` stores many rows, and `one` handles single documents.
+//! `merge_patch` changes members of one, `address` parses addresses, and `described` writes them beside documents whose
+//! long values are cut.
 
 mod address;
 #[cfg(feature = "arrow")]
@@ -19,5 +20,6 @@ mod columns;
 mod described;
 pub mod import;
 pub mod list;
+mod merge_patch;
 pub mod one;
 pub mod range;

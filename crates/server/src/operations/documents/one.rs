@@ -1,8 +1,8 @@
-//! Single documents: GET, PUT and DELETE of a primary key.
+//! Single documents: GET, PUT, PATCH and DELETE of a primary key.
 
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
-use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE, UNSUPPORTED};
 use crate::calls::operation::{Access, Operation};
 use crate::calls::query;
 use crate::data::conditions::{Conditions, etag, etag_header};
@@ -11,6 +11,7 @@ use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
 use crate::operations::documents::address::{Asked, values_of};
+use crate::operations::documents::merge_patch::{apply, check_patch_type, unknown, wrong};
 use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{done, not_modified, whole};
@@ -51,6 +52,17 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["if-match", "if-none-match", "durability", "transaction"])
     .receives("document")
     .responses(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
+    Operation::new(
+        "PATCH",
+        PATH,
+        Access::Database(Scope::Write),
+        Kind::Put,
+        "Change members of a document (JSON merge patch); with a condition, compare and swap",
+        |parts, call, body| Box::pin(patch(parts.data(), parts.room(), call, body)),
+    )
+    .takes(&["if-match", "if-none-match", "durability", "transaction"])
+    .receives("merge-patch")
+    .responses(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, UNSUPPORTED, LATE, FULL]),
     Operation::new(
         "DELETE",
         PATH,
@@ -103,6 +115,22 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
     Ok(response)
 }
 
+async fn patch(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    check_patch_type(&call.headers)?;
+    let (asked, conditions) = (Asked::parse(&call)?, Conditions::from_headers(&call.headers)?);
+    let durability = query::durability(call.target().query(), data.durability)?;
+    let (members, counted): (Map<String, Json>, _) = json_body(&room.reception, body).await?;
+    let place = asked.clone();
+    let work = move |tx: &mut Transaction| {
+        let _counted = &counted;
+        merge(tx, &asked_key(tx, &place)?, &members, &conditions)
+    };
+    let (tag, number) = change(&data, durability, asked, work).await?;
+    let mut response = done(number);
+    response.headers_mut().insert(ETAG, etag_header(&tag));
+    Ok(response)
+}
+
 async fn delete(data: Arc<Data>, call: Call) -> Answer {
     let (asked, conditions) = (Asked::parse(&call)?, Conditions::from_headers(&call.headers)?);
     let durability = query::durability(call.target().query(), data.durability)?;
@@ -135,12 +163,9 @@ fn read(
     object: &Map<String, Json>,
     key: Option<&[Value<'static>]>,
 ) -> Answer<DynamicRow> {
-    let wrong = |column: &str, what: String| {
-        Problem::bad_request(format!("table {:?}, column {column:?}: {what}", table.name()))
-    };
+    let wrong = |column: &str, what: String| wrong(table, column, what);
     if let Some(name) = object.keys().find(|name| table.schema().place(name).is_none()) {
-        let known: Vec<_> = table.schema().columns().map(Column::name).collect();
-        return Err(wrong(name, format!("there is no such column; there are {}", known.join(", "))));
+        return Err(unknown(table, name));
     }
     let of_key = |column: &Column| {
         let at = table.schema().key().iter().position(|part| part.column() == column.name())?;
@@ -193,6 +218,34 @@ fn set(
     check(tx, place, conditions)?;
     place.table.upsert(tx, &row)?;
     Ok(etag(&document(&place.table, &row)))
+}
+
+/// Changes members of a document, and returns its tag.
+fn merge(
+    tx: &mut Transaction,
+    place: &Place,
+    members: &Map<String, Json>,
+    conditions: &Conditions,
+) -> Answer<String> {
+    let table = &place.table;
+    let Some(mut row) = table.get(tx, &place.key)? else {
+        conditions.check(None)?;
+        return Err(Problem::not_found("there is no document with this key: PUT creates one"));
+    };
+    conditions.check(Some(&etag(&document(table, &row))))?;
+    let before = row.clone();
+    apply(table, members, &mut row)?;
+    if let Some(part) = table
+        .schema()
+        .key()
+        .iter()
+        .find(|part| table.schema().place(part.column()).is_some_and(|at| row.get(at) != before.get(at)))
+    {
+        let what = "it is a part of the key, which a patch cannot change";
+        return Err(wrong(table, part.column(), what));
+    }
+    table.upsert(tx, &row)?;
+    Ok(etag(&document(table, &row)))
 }
 
 fn unset(tx: &mut Transaction, place: &Place, conditions: &Conditions) -> Answer<()> {

@@ -1,0 +1,131 @@
+//! Parts of values (`Range`), and of documents (PATCH).
+
+use crate::http::{Reply, Server};
+
+const ENTRIES: &str = "/v1/databases/default/tables/t/entries";
+
+fn started() -> (tempfile::TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    assert_eq!(server.ask("PUT", "/v1/databases/default/tables/t", b"").status, 201);
+    (dir, server)
+}
+
+#[test]
+fn a_range_gets_its_part_of_a_value() {
+    let (_dir, server) = started();
+    let short = b"0123456789".to_vec();
+    let long: Vec<u8> = (0..3_u32 << 20).map(|n| (n % 251) as u8).collect();
+    for (key, value) in [("short", &short), ("long", &long), ("empty", &Vec::new())] {
+        assert_eq!(server.ask("PUT", &format!("{ENTRIES}/{key}"), value).status, 204);
+    }
+    let get = |key: &str, headers: &[(&str, &str)]| -> Reply {
+        server.ask_with("GET", &format!("{ENTRIES}/{key}"), headers, b"")
+    };
+    for (key, value) in [("short", &short), ("long", &long)] {
+        let length = value.len();
+        for (range, start, end) in [
+            ("bytes=0-0".to_owned(), 0, 1),
+            ("bytes=2-5".to_owned(), 2, 6),
+            ("bytes=3-".to_owned(), 3, length),
+            ("bytes=-4".to_owned(), length - 4, length),
+            (format!("bytes={}-{}", length - 2, length + 7), length - 2, length),
+        ] {
+            let reply = get(key, &[("range", &range)]);
+            assert_eq!(reply.status, 206, "{key} {range}");
+            assert!(reply.body == value[start..end], "{key} {range}");
+            let shown = format!("bytes {start}-{}/{length}", end - 1);
+            assert_eq!(reply.header("content-range"), Some(&*shown), "{key}");
+            assert_eq!(reply.header("content-length"), Some(&*(end - start).to_string()));
+        }
+        // Several ranges, and what cannot be understood, get the whole value.
+        for range in ["bytes=0-1,3-4", "lines=0-1", "bytes=x"] {
+            let reply = get(key, &[("range", range)]);
+            assert!(reply.status == 200 && reply.body == *value, "{key} {range}");
+        }
+        let reply = get(key, &[("range", &format!("bytes={length}-"))]);
+        let shown = format!("bytes */{length}");
+        assert_eq!((reply.status, reply.header("content-range")), (416, Some(&*shown)), "{key}");
+        assert!(reply.text().contains("urn:pando:problem:range"));
+        let head = server.ask_with("HEAD", &format!("{ENTRIES}/{key}"), &[("range", "bytes=0-0")], b"");
+        assert_eq!((head.status, head.header("content-length")), (200, Some(&*length.to_string())), "{key}");
+        assert_eq!(head.header("accept-ranges"), Some("bytes"));
+    }
+    assert_eq!(get("empty", &[("range", "bytes=0-")]).status, 416);
+    assert_eq!(get("none", &[("range", "bytes=0-")]).status, 404);
+    // The condition decides before the range does.
+    let tag = get("short", &[]).header("etag").unwrap().to_owned();
+    assert_eq!(get("short", &[("range", "bytes=0-0"), ("if-none-match", &tag)]).status, 304);
+    assert_eq!(get("short", &[("range", "bytes=0-0"), ("if-match", "\"x\"")]).status, 412);
+    let part = get("short", &[("range", "bytes=0-0"), ("if-range", &tag)]);
+    assert_eq!((part.status, part.header("etag")), (206, Some(&*tag)));
+    for changed in ["\"x\"", &format!("W/{tag}"), "Wed, 21 Oct 2015 07:28:00 GMT"] {
+        assert_eq!(get("short", &[("range", "bytes=0-0"), ("if-range", changed)]).status, 200, "{changed}");
+    }
+    // A tag of a long value is computed if it decides.
+    let put = server.ask_with("GET", &format!("{ENTRIES}/long"), &[("if-none-match", "\"x\"")], b"");
+    assert_eq!(put.status, 200);
+    let of_long = get("long", &[("range", "bytes=1-1"), ("if-range", "\"x\"")]);
+    assert!(of_long.status == 200 && of_long.body == long);
+}
+
+#[test]
+fn a_patch_changes_what_it_names() {
+    let (_dir, server) = started();
+    let people = "/v1/databases/default/documents/people";
+    let schema = "schema=id%20int%20key,name%20text,age%20int%20null,more%20json%20null&unique=by_name=name";
+    let rows = concat!(
+        r#"{"id":1,"name":"Ann","age":30,"more":{"a":{"b":1,"c":2}}}"#,
+        "\n",
+        r#"{"id":2,"name":"Bob"}"#,
+        "\n"
+    );
+    assert_eq!(server.ask("POST", &format!("{people}?{schema}"), rows.as_bytes()).status, 200);
+    let patch = |key: &str, headers: &[(&str, &str)], body: &str| {
+        server.ask_with("PATCH", &format!("{people}/{key}"), headers, body.as_bytes())
+    };
+    let document = |key: &str| {
+        let reply = server.ask("GET", &format!("{people}/{key}"), b"");
+        (reply.text().to_owned(), reply.header("etag").unwrap_or_default().to_owned())
+    };
+    let done = patch("1", &[("content-type", "application/merge-patch+json")], r#"{"age":31}"#);
+    assert_eq!(done.status, 204, "{}", done.text());
+    let (text, tag) = document("1");
+    assert_eq!(text, r#"{"id":1,"name":"Ann","age":31,"more":{"a":{"b":1,"c":2}}}"#);
+    assert_eq!(done.header("etag"), Some(&*tag));
+    assert!(done.header("pando-commit").is_some());
+    // Documents within a column merge at every depth; null removes.
+    assert_eq!(patch("1", &[], r#"{"age":null,"more":{"a":{"b":null},"d":[1]}}"#).status, 204);
+    assert_eq!(document("1").0, r#"{"id":1,"name":"Ann","age":null,"more":{"a":{"c":2},"d":[1]}}"#);
+    assert_eq!(patch("1", &[], "{}").status, 204);
+    // Compare and swap.
+    let (_, tag) = document("1");
+    assert_eq!(patch("1", &[("if-match", "\"x\"")], r#"{"age":1}"#).status, 412);
+    assert_eq!(patch("1", &[("if-match", &tag)], r#"{"age":1}"#).status, 204);
+    assert_eq!(patch("1", &[("if-match", &tag)], r#"{"age":2}"#).status, 412);
+    for (key, body, status) in [
+        ("1", r#"{"nothing":1}"#, 400),
+        ("1", r#"{"age":"x"}"#, 400),
+        ("1", r#"{"name":null}"#, 400),
+        ("1", r#"{"id":7}"#, 400),
+        ("1", r#"{"id":1}"#, 204),
+        ("1", r#"{"name":"Bob"}"#, 409),
+        ("1", "[]", 400),
+        ("1", "{", 400),
+        ("9", "{}", 404),
+    ] {
+        let reply = patch(key, &[], body);
+        assert_eq!(reply.status, status, "{body}: {}", String::from_utf8_lossy(&reply.body));
+    }
+    let other = patch("1", &[("content-type", "application/json-patch+json")], "[]");
+    assert_eq!(other.status, 415);
+    // In a transaction, and undone with it.
+    let begun = server.ask("POST", "/v1/databases/default/transactions", b"{}");
+    let begun: serde_json::Value = serde_json::from_slice(&begun.body).unwrap();
+    let token = begun["transaction"].as_str().unwrap();
+    assert_eq!(patch("2", &[("pando-transaction", token)], r#"{"age":5}"#).status, 204);
+    assert!(document("2").0.contains("\"age\":null"));
+    let ended = server.ask("DELETE", &format!("/v1/databases/default/transactions/{token}"), b"");
+    assert_eq!(ended.status, 204);
+    assert!(document("2").0.contains("\"age\":null"));
+}

@@ -1,0 +1,239 @@
+//! The streams of one connection: which of them run, which stall, and how many the client has reset.
+//!
+//! Everything here runs on the thread of the connection. The atomics and the locks are never contended; they are there
+//! because tasks must be able to move.
+
+use crate::limits::room::{FREE_ANSWER_BYTES, Room};
+use crate::serving::http2::reply::{Charge, Reply};
+use crate::serving::patience::LOOKS;
+use crate::watch::watcher::Watch;
+use crate::wire::body::{Body, Working};
+use http_body::Body as _;
+use hyper::Response;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, interval_at};
+
+/// The memory of responses that a connection may hold before they are counted with those of all clients.
+const FREE_BYTES: usize = 256 << 10;
+/// A response up to this length is sent in one piece and never counted.
+const TINY_BYTES: usize = 4 << 10;
+
+/// The streams of a connection.
+pub struct Streams {
+    room: Arc<Room>,
+    watch: Arc<Watch>,
+    /// The stream whose request the library has handed over, and whose task it spawns next.
+    begun: Mutex<Option<Arc<OneStream>>>,
+    /// The streams whose tasks wait for something. Most end without ever being here.
+    waiting: Mutex<Vec<Arc<OneStream>>>,
+    begun_count: AtomicU64,
+    most_resets: u32,
+    resets_left: AtomicU32,
+    exhausted: Notify,
+    /// The memory of responses that are not sent yet.
+    unsent_bytes: AtomicUsize,
+}
+
+/// One stream.
+#[derive(Debug, Default)]
+pub struct OneStream {
+    /// Whether the client waits for the server.
+    working: Working,
+    /// The number of pieces that the client has taken.
+    pieces: AtomicU64,
+    is_complete: AtomicBool,
+    /// Ends the stream.
+    cut: Arc<Notify>,
+    /// The pieces at the last look, and how many looks found no more.
+    seen: AtomicU64,
+    quiet: AtomicU32,
+}
+
+impl OneStream {
+    /// Notes that the handler has returned the head of the response.
+    pub fn responds(&self) {
+        self.working.set(false);
+    }
+
+    /// Notes whether the server looks for the next piece of the body.
+    pub fn looks(&self, looks: bool) {
+        self.working.set(looks);
+    }
+
+    /// Notes that a piece was handed over.
+    pub fn hand_over(&self) {
+        self.pieces.fetch_add(1, Ordering::Relaxed); // Relaxed: only one thread uses it.
+    }
+
+    /// Notes that the whole response was handed over, or that the server itself has broken it off.
+    pub fn complete(&self) {
+        self.is_complete.store(true, Ordering::Relaxed); // Relaxed: as above.
+    }
+
+    /// Returns what ends the stream.
+    pub fn cut(&self) -> &Arc<Notify> {
+        &self.cut
+    }
+
+    /// Ends the stream if its client has taken nothing at as many looks in a row as fit into its patience.
+    fn look(&self) {
+        // Relaxed for all: only one thread uses them.
+        let pieces = self.pieces.load(Ordering::Relaxed);
+        if self.working.get() || self.seen.swap(pieces, Ordering::Relaxed) != pieces {
+            self.quiet.store(0, Ordering::Relaxed);
+        } else if self.quiet.fetch_add(1, Ordering::Relaxed) + 1 >= LOOKS {
+            tracing::debug!("a stream whose client took nothing was reset");
+            self.complete();
+            self.cut.notify_one();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Streams {
+    /// Creates the streams of a connection that has none yet.
+    pub fn new(room: Arc<Room>, watch: Arc<Watch>, most_resets: u32) -> Arc<Self> {
+        Arc::new(Streams {
+            room,
+            watch,
+            begun: Mutex::default(),
+            waiting: Mutex::default(),
+            begun_count: AtomicU64::new(0),
+            most_resets,
+            resets_left: AtomicU32::new(most_resets),
+            exhausted: Notify::new(),
+            unsent_bytes: AtomicUsize::new(0),
+        })
+    }
+
+    /// Returns what is counted of requests.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Begins a stream, of which the client waits for the server.
+    pub fn begin(&self) -> Arc<OneStream> {
+        let stream = Arc::new(OneStream::default());
+        stream.working.set(true);
+        self.begun_count.fetch_add(1, Ordering::Relaxed); // Relaxed: only one thread uses it.
+        *lock(&self.begun) = Some(Arc::clone(&stream));
+        stream
+    }
+
+    /// Runs the task of a stream to its end.
+    async fn run(&self, stream: Arc<OneStream>, task: impl Future<Output = ()>) {
+        let mut task = pin!(task);
+        if poll_fn(|context| Poll::Ready(task.as_mut().poll(context))).await.is_pending() {
+            lock(&self.waiting).push(Arc::clone(&stream));
+            tokio::select! {
+                biased;
+                () = task => {}
+                () = stream.cut.notified() => stream.complete(),
+            }
+            lock(&self.waiting).retain(|other| !Arc::ptr_eq(other, &stream));
+        }
+        self.ended(stream.is_complete.load(Ordering::Relaxed)); // Relaxed: only one thread uses it.
+    }
+
+    /// Notes the end of a stream: `is_complete`, or reset by the client.
+    fn ended(&self, is_complete: bool) {
+        // Relaxed for all: only one thread uses it.
+        let left = self.resets_left.load(Ordering::Relaxed);
+        if is_complete {
+            self.resets_left.store((left + 1).min(self.most_resets), Ordering::Relaxed);
+            return;
+        }
+        self.watch.versions.reset();
+        match left.checked_sub(1) {
+            Some(left) => self.resets_left.store(left, Ordering::Relaxed), // Relaxed: as above.
+            None => self.exhausted.notify_one(),
+        }
+    }
+
+    /// Returns after the client has reset too many streams.
+    pub async fn exhausted(&self) {
+        self.exhausted.notified().await;
+    }
+
+    /// Returns after the connection had no stream for `patience`. Meanwhile it ends streams that stall for as long.
+    pub async fn idle(&self, patience: Duration) {
+        let between = patience / LOOKS;
+        let mut look = interval_at(Instant::now() + between, between);
+        let (mut seen, mut quiet) = (0, 0);
+        while quiet < LOOKS {
+            look.tick().await;
+            let waiting = lock(&self.waiting);
+            waiting.iter().for_each(|stream| stream.look());
+            let begun = self.begun_count.load(Ordering::Relaxed); // Relaxed: only one thread uses it.
+            let is_quiet = waiting.is_empty() && begun == seen;
+            (seen, quiet) = (begun, if is_quiet { quiet + 1 } else { 0 });
+        }
+    }
+
+    /// Counts the memory of a response until it was sent. A response to a read is replaced by a refusal if there is no
+    /// memory for it. Any other response is short, or counted by its handler, and must not be lost.
+    pub fn charge(
+        self: &Arc<Self>,
+        stream: Arc<OneStream>,
+        response: Response<Body>,
+        is_read: bool,
+        has_place: bool,
+    ) -> Response<Reply> {
+        let bytes = match response.body() {
+            Body::Whole(_) => response.body().size_hint().exact().unwrap_or_default() as usize,
+            Body::Pieces { .. } if has_place => 0,
+            Body::Pieces { .. } => FREE_ANSWER_BYTES,
+        };
+        // Longer ones are counted already.
+        if !is_read || bytes <= TINY_BYTES || bytes > FREE_ANSWER_BYTES {
+            return response.map(|body| Reply::new(body, stream, None));
+        }
+        let unsent = self.unsent_bytes.load(Ordering::Relaxed); // Relaxed: only one thread uses it.
+        let memory = match unsent + bytes > FREE_BYTES {
+            true => self.room.counted_memory(bytes).map(Some),
+            false => Ok(None),
+        };
+        match memory {
+            Ok(memory) => {
+                self.unsent_bytes.fetch_add(bytes, Ordering::Relaxed); // Relaxed: as above.
+                let charge = Charge { streams: Arc::clone(self), bytes, _memory: memory };
+                response.map(|body| Reply::new(body, stream, Some(Arc::new(charge))))
+            }
+            Err(problem) => {
+                self.watch.traffic.refused(problem.kind);
+                problem.response().map(|body| Reply::new(body, stream, None))
+            }
+        }
+    }
+
+    /// Notes that a response was sent, or is not wanted any more.
+    pub fn sent(&self, bytes: usize) {
+        self.unsent_bytes.fetch_sub(bytes, Ordering::Relaxed); // Relaxed: only one thread uses it.
+    }
+}
+
+/// Spawns the tasks of streams on the thread of their connection. The library hands over a request and then spawns the
+/// task of its stream, without anything between the two.
+#[derive(Clone)]
+pub struct Spawner(pub Arc<Streams>);
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Spawner {
+    fn execute(&self, task: F) {
+        let streams = Arc::clone(&self.0);
+        let Some(stream) = lock(&streams.begun).take() else {
+            // It belongs to no stream.
+            tokio::spawn(task);
+            return;
+        };
+        tokio::spawn(async move { streams.run(stream, task).await });
+    }
+}
