@@ -67,6 +67,8 @@ pub(crate) struct Appender {
     pub older: VecDeque<SegmentHeader>,
     /// The segments after this one that are ready, in order.
     pub next: VecDeque<Segment>,
+    /// Whether the segment that was made last was needed before it was ready.
+    pub is_in_need: bool,
     /// The LSN of the next block.
     pub end: Lsn,
     /// The link of the next block.
@@ -107,6 +109,7 @@ impl Appender {
             segment,
             older: VecDeque::new(),
             next: VecDeque::new(),
+            is_in_need: false,
             end,
             link,
             begun: end,

@@ -22,11 +22,19 @@ use base::{Error, Lsn, Result};
 /// The disk is asked to start writing the log when this much was appended since the last request or flush.
 const BEHIND_BYTES: u64 = 1 << 20;
 
+/// The threads that need a flush.
+#[derive(Debug, Default)]
+struct Queue {
+    /// Whether a thread leads a flush.
+    is_led: bool,
+    /// The number of threads that wait for its end. To wake none is a system call, too.
+    followers: usize,
+}
+
 /// The state that threads share while they wait for a flush.
 #[derive(Debug, Default)]
 pub(crate) struct Flush {
-    /// Whether a thread leads a flush.
-    led: Mutex<bool>,
+    queue: Mutex<Queue>,
     done: Condvar,
     /// The number of flushes, and the number of syncs that had to wait for one.
     pub flushes: AtomicU64,
@@ -35,8 +43,14 @@ pub(crate) struct Flush {
 
 impl Flush {
     fn step_down(&self) {
-        *lock(&self.led) = false;
-        self.done.notify_all();
+        let followers = {
+            let mut queue = lock(&self.queue);
+            queue.is_led = false;
+            queue.followers
+        };
+        if followers > 0 {
+            self.done.notify_all();
+        }
     }
 }
 
@@ -89,9 +103,11 @@ impl Log {
             )));
         }
         self.flush.asked.fetch_add(1, Ordering::SeqCst);
-        let mut led = lock(&self.flush.led);
-        while *led {
-            led = wait(&self.flush.done, led);
+        let mut queue = lock(&self.flush.queue);
+        while queue.is_led {
+            queue.followers += 1;
+            queue = wait(&self.flush.done, queue);
+            queue.followers -= 1;
             if self.synced() >= through {
                 return Ok(());
             }
@@ -100,8 +116,8 @@ impl Log {
         if self.synced() >= through {
             return Ok(());
         }
-        *led = true;
-        drop(led);
+        queue.is_led = true;
+        drop(queue);
         let _lead = Lead(&self.flush);
         self.lead_flush()
     }

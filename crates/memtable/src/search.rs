@@ -3,6 +3,7 @@
 use crate::node::{Entry, Inner, MAX_LEVELS, MAX_SKIP, Node, NodePtr};
 use crate::permutation::Permutation;
 use crate::record::Record;
+use base::CommitTs;
 use base::keys::head8;
 
 /// Returns the newest record of `key` in the tree under `root`.
@@ -59,12 +60,6 @@ pub(crate) struct Fences<'m> {
 }
 
 impl Fences<'_> {
-    /// Returns whether `key` belongs between the separators.
-    #[inline]
-    pub fn hold(&self, key: &[u8]) -> bool {
-        self.low.is_none_or(|low| low.key() <= key) && self.high.is_none_or(|high| key < high.key())
-    }
-
     /// Returns how many bytes a node of these entries between the separators skips. If its heads are all equal, that is
     /// all that the separators have in common, because every key between them begins with it; otherwise it is the same
     /// as before.
@@ -103,6 +98,28 @@ impl<'m> Path<'m> {
         let mut path = Path::at(root);
         let found = path.descend(key);
         (path, found)
+    }
+
+    /// Does what [`Path::to`] does, in the place of an old path.
+    pub fn restart(&mut self, root: NodePtr<'m>, key: &[u8]) -> bool {
+        self.root_level = root.level();
+        self.frames[self.root_level] = Frame::new(root);
+        self.descend(key)
+    }
+
+    /// Records in the nodes above the leaf that a record of `ts` is about to be published below.
+    #[inline]
+    pub fn stamp(&self, ts: CommitTs) {
+        self.frames[..=self.root_level].iter().skip(1).for_each(|frame| frame.at.stamp(ts));
+    }
+
+    /// Moves to the next entry of the leaf's parent, whose permutation is now `permutation`, and to the end of the leaf
+    /// there.
+    pub fn move_to_next(&mut self, permutation: Permutation) {
+        let parent = &mut self.frames[1];
+        (parent.permutation, parent.place) = (permutation, parent.place + 1);
+        self.enter(1);
+        self.frames[0].place = self.frames[0].permutation.len();
     }
 
     /// Goes from the root to the leaf that covers `key`. Returns whether the key is there.

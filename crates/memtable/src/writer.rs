@@ -186,16 +186,10 @@ impl Writer {
             }
             Change { ts, key, value }
         });
-        let mut records = 0;
-        if tree.root.load().is_none() {
-            records = tree.build(ts, &mut changes);
-        } else {
-            let mut finger = None;
-            for change in changes {
-                tree.insert_near(&mut finger, change);
-                records += 1;
-            }
-        }
+        let records = match tree.root.load() {
+            None => tree.build(ts, &mut changes),
+            Some(_) => tree.extend(ts, &mut changes),
+        };
         table.count(records);
         self.count(records);
     }

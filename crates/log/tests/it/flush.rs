@@ -536,3 +536,45 @@ fn the_disk_begins_before_anybody_waits() {
     assert!(log.synced() < log.end().lsn, "nothing of it counts as flushed");
     assert!(syncs.load(Ordering::SeqCst) <= syncs_before + 3, "those of a new segment");
 }
+
+/// The lengths of the segments' files in `dir`, oldest first.
+fn segment_lengths(dir: &Arc<dyn io::Dir>) -> Vec<u64> {
+    let mut names = dir.list().unwrap();
+    names.sort();
+    names.iter().map(|name| dir.open(name).unwrap().len().unwrap()).collect()
+}
+
+#[test]
+fn segments_grow_fast_while_appends_wait_for_them() {
+    const KIB: u64 = 1 << 10;
+    let dir = memory();
+    let options = Options { first_segment_bytes: 4 * KIB, max_segment_bytes: 16 << 20, ..Options::default() };
+    let log = Log::create(dir.clone(), DATABASE, options).unwrap();
+    let fill = |segments: u64| {
+        while log.stats().segments < segments {
+            log.append(&payload(0, 900)).unwrap();
+        }
+    };
+    // The append that finds no segment ready makes one 16 times as long, and the next one is due at once.
+    fill(2);
+    assert_eq!(segment_lengths(&dir), [4 * KIB, 64 * KIB]);
+    assert!(log.prepare_next().unwrap());
+    assert_eq!(segment_lengths(&dir), [4 * KIB, 64 * KIB, KIB * KIB]);
+    // It was ready in time. The next one has twice its length, like any other that is.
+    fill(3);
+    assert!(log.prepare_next().unwrap());
+    assert_eq!(segment_lengths(&dir)[3..], [2 * KIB * KIB]);
+}
+
+#[test]
+fn a_segment_for_an_expected_record_does_not_count_as_late() {
+    const KIB: u64 = 1 << 10;
+    let dir = memory();
+    let options = Options { first_segment_bytes: 4 * KIB, ..Options::default() };
+    let log = Log::create(dir.clone(), DATABASE, options).unwrap();
+    assert!(log.expect(40 * KIB).unwrap());
+    assert_eq!(segment_lengths(&dir), [4 * KIB, 44 * KIB]);
+    log.append(&payload(0, 30 * 1024)).unwrap();
+    assert!(log.prepare_next().unwrap(), "more than half full");
+    assert_eq!(segment_lengths(&dir)[2..], [88 * KIB]);
+}

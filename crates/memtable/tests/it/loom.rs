@@ -6,7 +6,7 @@
 use base::sync::Arc;
 use base::{CommitTs, TableId};
 use loom::thread;
-use pando_memtable::{Found, Memtable};
+use pando_memtable::{Found, Memtable, Writer};
 
 const TABLE: TableId = TableId(16);
 
@@ -19,6 +19,28 @@ fn whole(key: u8) -> Vec<u8> {
 
 /// Lets a writer put `later` at timestamp 2 over `sooner` at timestamp 1, while a reader at 1 does `read`.
 fn race(sooner: &'static [u8], later: &'static [u8], read: fn(&Memtable)) {
+    race_with(sooner, later, read, |writer, keys| {
+        for key in keys {
+            writer.put(TABLE, &whole(*key), b"new", CommitTs(2));
+        }
+    });
+}
+
+/// Does the same with all of `later` in one sorted piece, as a commit applies them.
+fn race_sorted(sooner: &'static [u8], later: &'static [u8], read: fn(&Memtable)) {
+    race_with(sooner, later, read, |writer, keys| {
+        let keys: Vec<_> = keys.iter().map(|&key| whole(key)).collect();
+        let changes = keys.iter().map(|key| (&key[..], Found::Value(b"new")));
+        writer.extend_sorted(TABLE, CommitTs(2), &mut { changes });
+    });
+}
+
+fn race_with(
+    sooner: &'static [u8],
+    later: &'static [u8],
+    read: fn(&Memtable),
+    write: fn(&mut Writer, &[u8]),
+) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(4);
     model.check(move || {
@@ -30,9 +52,7 @@ fn race(sooner: &'static [u8], later: &'static [u8], read: fn(&Memtable)) {
             let memtable = Arc::clone(&memtable);
             thread::spawn(move || read(&memtable))
         };
-        for key in later {
-            writer.put(TABLE, &whole(*key), b"new", CommitTs(2));
-        }
+        write(&mut writer, later);
         reader.join().unwrap();
     });
 }
@@ -88,6 +108,25 @@ fn a_get_finds_its_key_while_a_leaf_that_skips_is_split() {
     race(&[10, 20, 30, 50, 60, 40], &[42, 41, 44], |memtable| {
         assert_eq!(memtable.get(TABLE, &whole(40), CommitTs(1)), Some(Found::Value(b"old")));
         assert_eq!(memtable.get(TABLE, &whole(43), CommitTs(1)), None);
+    });
+}
+
+#[test]
+fn a_cursor_sees_its_keys_while_ascending_keys_get_leaves_of_their_own() {
+    // After the last leaf, which is full; then between two separators.
+    race_sorted(&[10, 20, 30], &[31, 32, 33, 34], |memtable| {
+        assert_eq!(keys_forward(memtable), [10, 20, 30]);
+    });
+    race_sorted(&[10, 20, 30, 40], &[31, 32, 33, 35], |memtable| {
+        assert_eq!(keys_backward(memtable), [10, 20, 30, 40]);
+    });
+}
+
+#[test]
+fn a_get_finds_its_key_while_smaller_ones_are_cut_off_from_it() {
+    race_sorted(&[10, 50, 60], &[11, 12, 13], |memtable| {
+        assert_eq!(memtable.get(TABLE, &whole(50), CommitTs(1)), Some(Found::Value(b"old")));
+        assert_eq!(memtable.get(TABLE, &whole(12), CommitTs(1)), None);
     });
 }
 

@@ -475,6 +475,71 @@ fn what_a_commit_takes_was_reserved() {
     }
 }
 
+/// Commits of adjacent keys, few or many, between those of earlier commits: what they do to leaves that are full, and
+/// what they take, which is charged before.
+#[test]
+fn adjacent_keys_fit_between_others() {
+    for seed in 0..40 {
+        let mut random = Random::seeded(seed);
+        let account = Account::alone(64 << 20);
+        let none = Charge::none(&account, MemoryCategory::Memtables);
+        let (memtable, mut writer) = Memtable::charged(none, 4096);
+        let mut model = BTreeMap::new();
+        // Many in few places, or few in many.
+        let (places, longest) = [(3, 200), (20, 40), (400, 2), (400, 9)][seed as usize % 4];
+        for ts in 1..150 {
+            let mut keys = Vec::new();
+            for _ in 0..1 + random.below(places) {
+                let place = random.below(places);
+                let run = model.range((place, 0)..(place + 1, 0)).count() as u64;
+                // After the last one of the place, or before all, or over some of them.
+                let from = [1_000 + run, 1_000 - random.below(1_000), 1_000][random.below(3) as usize];
+                keys.extend((from..from + 1 + random.below(longest)).map(|at| (place, at)));
+            }
+            keys.sort_unstable();
+            keys.dedup();
+            model.extend(keys.iter().map(|&key| (key, ts)));
+            let bytes = |(place, at): &(u64, u64)| [place.to_be_bytes(), at.to_be_bytes()].concat();
+            let changes: Vec<_> = keys.iter().map(bytes).collect();
+            assert!(writer.reserve(changes.len() * 16, changes.len() as u64), "seed {seed}");
+            let charged = account.held().total();
+            let pairs = changes.iter().map(|key| (&key[..], Found::Value(&key[8..])));
+            writer.extend_sorted(TABLE, CommitTs(ts), &mut { pairs });
+            assert_eq!(account.held().total(), charged, "seed {seed}, commit {ts}: charged by force");
+        }
+        let mut cursor = memtable.cursor(TABLE, CommitTs::MAX);
+        cursor.seek_first();
+        for (&(place, at), &ts) in &model {
+            let key = [place.to_be_bytes(), at.to_be_bytes()].concat();
+            assert_eq!(cursor.entry(), Some((&key[..], Found::Value(&key[8..]))), "seed {seed}");
+            assert_eq!(memtable.newest_in(TABLE, &key), Some(CommitTs(ts)), "seed {seed}");
+            assert!(!memtable.is_unchanged(TABLE, &key, &key, CommitTs(ts - 1), 100), "seed {seed}");
+            cursor.next();
+        }
+        assert_eq!(cursor.entry(), None, "seed {seed}");
+    }
+}
+
+/// Writers that each append to a range of their own fill nodes as one writer alone does.
+#[test]
+fn writers_beside_each_other_fill_their_leaves() {
+    const ROWS: u64 = 40_000;
+    let used_by = |writers: u64| {
+        let (_, mut writer) = Memtable::new();
+        for (ts, first) in (1..).zip((0..ROWS / writers).step_by(100)) {
+            for range in 0..writers {
+                let ids = first..first + 100;
+                let keys: Vec<_> = ids.map(|id| (range << 32 | id).to_be_bytes()).collect();
+                let changes = keys.iter().map(|key| (&key[..], Found::Value(b"value")));
+                writer.extend_sorted(TABLE, CommitTs(ts), &mut { changes });
+            }
+        }
+        writer.used_bytes() as u64 / ROWS
+    };
+    let (alone, beside) = (used_by(1), used_by(8));
+    assert!(beside * 10 <= alone * 12, "{alone} bytes a row alone, {beside} beside others");
+}
+
 /// What a range delete takes is logarithmic, whatever was deleted before and however it overlaps; and looking at the
 /// newest takes nothing for those that it replaced.
 #[test]

@@ -46,9 +46,11 @@ pub struct Transaction {
 }
 
 /// Steps of (bytes written, bytes of room to ask the log for). A new database's log has segments of 16 KiB, and a
-/// commit that finds no segment large enough makes one itself, which takes three syncs. Beyond the last step that is
-/// little compared with what the commit writes, and each step may make a file in vain.
-const LOG_ASKS: [(usize, u64); 2] = [(8 << 10, 64 << 10), (64 << 10, 512 << 10)];
+/// commit that finds no segment large enough makes one itself, which takes three syncs. A fast writer reaches the next
+/// step before the segment of the first one is ready, and its commit then waits for both, so the steps are long; but a
+/// segment of more than 256 KiB takes one sync more. Beyond the last step it is little compared with what the commit
+/// writes. Each step may make a file in vain.
+const LOG_ASKS: [(usize, u64); 2] = [(8 << 10, 240 << 10), (192 << 10, 1 << 20)];
 
 impl Transaction {
     #[track_caller]

@@ -21,7 +21,8 @@ pub(crate) fn apply_record(record: &[u8], writer: &mut Writer) -> Result<CommitT
         ahead = decoder.next();
         match (change(op), &ahead) {
             (Some(first), Some((next, op))) if *next == table && change(*op).is_some() => {
-                let mut piece = Piece { table, last: first.0, first: Some(first), ahead, decoder };
+                let mut piece =
+                    Piece { table, last: first.0, first: Some(first), ahead, decoder, is_over: false };
                 writer.extend_sorted(table, ts, &mut piece);
                 (ahead, decoder) = (piece.ahead, piece.decoder);
             }
@@ -81,8 +82,10 @@ struct Piece<'a> {
     table: TableId,
     last: &'a [u8],
     first: Option<Change<'a>>,
+    /// The next operation, if it was decoded: the one after `first`, or the one that ends the piece.
     ahead: Option<(TableId, Op<'a>)>,
     decoder: Decoder<'a>,
+    is_over: bool,
 }
 
 impl<'a> Iterator for Piece<'a> {
@@ -93,11 +96,20 @@ impl<'a> Iterator for Piece<'a> {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
-        let (table, op) = self.ahead?;
-        let next = change(op).filter(|(key, _)| table == self.table && self.last < *key)?;
-        self.last = next.0;
-        self.ahead = self.decoder.next();
-        Some(next)
+        if self.is_over {
+            return None;
+        }
+        let ahead = self.ahead.take().or_else(|| self.decoder.next());
+        if let Some((table, op)) = ahead
+            && table == self.table
+            && let Some(next) = change(op)
+            && self.last < next.0
+        {
+            self.last = next.0;
+            return Some(next);
+        }
+        (self.ahead, self.is_over) = (ahead, true);
+        None
     }
 }
 
