@@ -8,5 +8,6 @@ mod same_as_sqlite;
 mod schemas;
 mod support;
 mod transactions;
+mod typed_definitions;
 mod turns;
 mod writers;
