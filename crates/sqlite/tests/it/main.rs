@@ -9,5 +9,6 @@ mod schemas;
 mod support;
 mod transactions;
 mod typed_definitions;
+mod typed_rows;
 mod turns;
 mod writers;
