@@ -55,8 +55,8 @@ impl DynamicTable {
     fn made_by_sqlite(&self) -> Error {
         let table = self.name().to_owned();
         let message = format!(
-            "table {table:?} was made by SQLite's library, and can only be read here: its triggers, foreign keys \
-             and constraints are enforced there"
+            "table {table:?} was made by SQLite's library, and can only be read here: its triggers, foreign \
+             keys and constraints are enforced there"
         );
         Cause::MadeBySqlite { table }.error(message)
     }

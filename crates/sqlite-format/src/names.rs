@@ -1,9 +1,9 @@
 //! Names of Pando's tables that hold SQLite's trees, and the meta values of a database.
 //!
-//! SQLite knows a table's rows, and an index's entries, by the number of their first page, the root. Here it is a number
-//! that is never used again, and the name of a table of Pando: `sql:7`. Root 1 is `sqlite_schema`. The table `sql:meta`
-//! has the values that SQLite keeps in the header of a file: the key is their number, one byte, and the value 4 bytes,
-//! big-endian.
+//! SQLite knows a table's rows, and an index's entries, by the number of their first page, the root. Here it is a
+//! number that is never used again, and the name of a table of Pando: `sql:7`. Root 1 is `sqlite_schema`. The table
+//! `sql:meta` has the values that SQLite keeps in the header of a file: the key is their number, one byte, and the
+//! value 4 bytes, big-endian.
 
 /// The prefix of all names.
 pub const PREFIX: &str = "sql:";

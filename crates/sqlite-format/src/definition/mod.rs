@@ -1,8 +1,8 @@
 //! Definitions: what `sqlite_schema` says of a table or an index in SQL, as far as its rows and entries depend on it.
 //!
-//! The text was accepted by SQLite, which stores it as `CREATE TABLE name(...)`, so this reads it and does not check it.
-//! What it does not understand is [`NotUnderstood`], never a guess: a definition that is read in another way than SQLite
-//! reads it would make wrong rows.
+//! The text was accepted by SQLite, which stores it as `CREATE TABLE name(...)`, so this reads it and does not check
+//! it. What it does not understand is [`NotUnderstood`], never a guess: a definition that is read in another way than
+//! SQLite reads it would make wrong rows.
 //!
 //! How the rows of a table are stored follows from four things:
 //! 1. *The rowid.* Without `WITHOUT ROWID`, the key of a row is its rowid, and the record has all columns in their
@@ -285,8 +285,11 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(words in prop::collection::vec(0..24usize, 0..24), tail: String) {
-            let all = ["CREATE", "TABLE", "t", "(", ")", ",", "a", "INTEGER", "PRIMARY", "KEY", "DEFAULT", "-", "5",
-                       "CHECK", "CONSTRAINT", "NOT", "NULL", "AS", "REFERENCES", "ON", "'x", "UNIQUE", "WITHOUT", "."];
+            let all = [
+                "CREATE", "TABLE", "t", "(", ")", ",", "a", "INTEGER", "PRIMARY", "KEY", "DEFAULT", "-",
+                "5", "CHECK", "CONSTRAINT", "NOT", "NULL", "AS", "REFERENCES", "ON", "'x", "UNIQUE",
+                "WITHOUT", ".",
+            ];
             let text: Vec<_> = words.iter().map(|word| all[*word]).collect();
             for start in ["", "CREATE TABLE t("] {
                 let text = format!("{start}{} {tail}", text.join(" "));

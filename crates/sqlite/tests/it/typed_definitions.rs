@@ -21,18 +21,27 @@ const TABLES: &[&str] = &[
     "CREATE TABLE t(id INTEGER PRIMARY KEY, b ANY) WITHOUT ROWID, STRICT",
     "CREATE TABLE t(a TEXT COLLATE NOCASE, b TEXT, PRIMARY KEY(b, a, b)) WITHOUT ROWID",
     "CREATE TABLE t(a ANY, b INT NOT NULL ON CONFLICT IGNORE, c REAL NULL ON CONFLICT FAIL) STRICT",
-    "CREATE TABLE \"t\"(\"a \"\"b\" varchar ( 20 , 3 ) DEFAULT 'it''s, (' NOT NULL, [c d] DOUBLE  PRECISION, `e` 'a type')",
-    "CREATE TABLE t(a DEFAULT -5, b DEFAULT +1.5e-3 NOT NULL, c DEFAULT (1 + (2)), d DEFAULT CURRENT_TIME, e DEFAULT .5)",
-    "CREATE TABLE t(a DEFAULT null NOT NULL, b DEFAULT x'00' UNIQUE, c DEFAULT word CHECK (c > 0), d DEFAULT \"q\")",
-    "CREATE TABLE t(a INT GENERATED ALWAYS AS (b + 1), b, c AS (b || ',') STORED NOT NULL, d GENERATED ALWAYS AS (1) VIRTUAL)",
-    "CREATE TABLE t(a REFERENCES u(x) ON DELETE SET NULL ON UPDATE NO ACTION MATCH full NOT DEFERRABLE INITIALLY IMMEDIATE, b
-       CONSTRAINT named REFERENCES u DEFERRABLE INITIALLY DEFERRED, FOREIGN KEY (a, b) REFERENCES u (x, y) ON DELETE CASCADE
+    "CREATE TABLE \"t\"(\"a \"\"b\" varchar ( 20 , 3 ) DEFAULT 'it''s, (' NOT NULL, \
+    [c d] DOUBLE  PRECISION, `e` 'a type')",
+    "CREATE TABLE t(a DEFAULT -5, b DEFAULT +1.5e-3 NOT NULL, c DEFAULT (1 + (2)), \
+    d DEFAULT CURRENT_TIME, e DEFAULT .5)",
+    "CREATE TABLE t(a DEFAULT null NOT NULL, b DEFAULT x'00' UNIQUE, c DEFAULT word CHECK (c > 0), \
+    d DEFAULT \"q\")",
+    "CREATE TABLE t(a INT GENERATED ALWAYS AS (b + 1), b, c AS (b || ',') STORED NOT NULL, \
+    d GENERATED ALWAYS AS (1) VIRTUAL)",
+    "CREATE TABLE t(a REFERENCES u(x) ON DELETE SET NULL ON UPDATE NO ACTION MATCH full
+       NOT DEFERRABLE INITIALLY IMMEDIATE, b
+       CONSTRAINT named REFERENCES u DEFERRABLE INITIALLY DEFERRED, FOREIGN KEY (a,
+       b) REFERENCES u (x, y) ON DELETE CASCADE
        CONSTRAINT c CHECK (a <> ')') UNIQUE (a) ON CONFLICT REPLACE)",
-    "CREATE TABLE t(a -- a comment, with (brackets\n INTEGER /* PRIMARY KEY */ , key TEXT, action, \"primary\" BLOB)",
+    "CREATE TABLE t(a -- a comment, with (brackets\n INTEGER /* PRIMARY KEY */ , key TEXT, action, \
+    \"primary\" BLOB)",
     "CREATE TABLE t(a CONSTRAINT one CONSTRAINT two NOT NULL, b CONSTRAINT last)",
     "CREATE TABLE t(ä TEXT, \u{1F333} NUMERIC, generated TEXT, always INT)",
-    "CREATE TABLE t(a UNSIGNED BIG INT, b NATIVE CHARACTER(70), c DECIMAL(10,5), d BOOLEAN, e FLOATING POINT)",
-    "CREATE TABLE t(a PRIMARY KEY, b UNIQUE ON CONFLICT ROLLBACK COLLATE RTRIM DEFAULT 'x' CHECK(1), UNIQUE(a, b COLLATE NOCASE))",
+    "CREATE TABLE t(a UNSIGNED BIG INT, b NATIVE CHARACTER(70), c DECIMAL(10,5), d BOOLEAN, \
+    e FLOATING POINT)",
+    "CREATE TABLE t(a PRIMARY KEY, \
+    b UNIQUE ON CONFLICT ROLLBACK COLLATE RTRIM DEFAULT 'x' CHECK(1), UNIQUE(a, b COLLATE NOCASE))",
     "CREATE TABLE t AS SELECT 1 AS a, 'x' AS \"b c\", 2.5 AS d",
 ];
 
@@ -125,7 +134,10 @@ fn check_key(connection: &Connection, table: &Table, sql: &str) {
         return;
     };
     let described = connection
-        .query("SELECT x.cid, x.\"desc\", x.coll, x.key FROM pragma_index_list('t') l, pragma_index_xinfo(l.name) x WHERE l.origin = 'pk' ORDER BY x.seqno")
+        .query(
+            "SELECT x.cid, x.\"desc\", x.coll, x.key FROM pragma_index_list('t') l, \
+        pragma_index_xinfo(l.name) x WHERE l.origin = 'pk' ORDER BY x.seqno",
+        )
         .unwrap();
     let record: Vec<_> = described.iter().map(|field| number(&field[0]) as usize).collect();
     assert_eq!(record, table.stored(), "{sql}");

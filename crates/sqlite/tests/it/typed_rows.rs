@@ -57,8 +57,8 @@ fn batched(
     rows
 }
 
-/// Tables `t`, the columns to select, and the order of their key. Values are integers, floats, texts and blobs where the
-/// type of the column allows them.
+/// Tables `t`, the columns to select, and the order of their key. Values are integers, floats, texts and blobs where
+/// the type of the column allows them.
 const TABLES: &[(&str, &str, &str)] = &[
     ("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT, c REAL, d, e BLOB, f NUMERIC)", "*", "a"),
     ("CREATE TABLE t(a INT, b TEXT, c REAL, d, e BLOB, f NUMERIC)", "rowid, *", "rowid"),
@@ -69,12 +69,14 @@ const TABLES: &[(&str, &str, &str)] = &[
         "b, a",
     ),
     (
-        "CREATE TABLE t(a INT, b TEXT COLLATE NOCASE, c REAL, d, e BLOB, f NUMERIC, PRIMARY KEY(c DESC, b, a)) WITHOUT ROWID",
+        "CREATE TABLE t(a INT, b TEXT COLLATE NOCASE, c REAL, d, e BLOB, f NUMERIC, \
+        PRIMARY KEY(c DESC, b, a)) WITHOUT ROWID",
         "*",
         "c DESC, b, a",
     ),
     (
-        "CREATE TABLE t(rowid TEXT, a INT, b TEXT, c REAL, d ANY, e BLOB, f ANY, g TEXT AS (b || c) STORED) STRICT",
+        "CREATE TABLE t(rowid TEXT, a INT, b TEXT, c REAL, d ANY, e BLOB, f ANY, \
+        g TEXT AS (b || c) STORED) STRICT",
         "_rowid_, *",
         "_rowid_",
     ),
@@ -182,7 +184,8 @@ fn random_rows_are_those_of_sql() {
 #[test]
 fn a_schema_shows_what_sql_declares() {
     let (db, _connection) = made(
-        "CREATE TABLE fruit(id INTEGER PRIMARY KEY, name VARCHAR(20) NOT NULL COLLATE NOCASE, price DOUBLE DEFAULT 1.5,
+        "CREATE TABLE fruit(id INTEGER PRIMARY KEY, name VARCHAR(20) NOT NULL COLLATE NOCASE, \
+        price DOUBLE DEFAULT 1.5,
              picture BLOB, born DATE);
          CREATE UNIQUE INDEX by_name ON fruit(name);
          CREATE TABLE plain(a); CREATE VIEW v AS SELECT 1; CREATE VIRTUAL TABLE words USING fts5(text)",
@@ -220,7 +223,8 @@ fn a_schema_shows_what_sql_declares() {
 fn what_has_no_right_value_is_refused_by_name() {
     let (db, connection) = made(
         "CREATE TABLE odd(id INTEGER PRIMARY KEY, n INT, t TEXT);
-         INSERT INTO odd VALUES (1, 1, 'a'), (2, 'word', 'b'), (3, 1.5, 'c'), (4, 4, x'00'), (5, 5, CAST(x'ff' AS TEXT)), (6, 6, 'f');
+         INSERT INTO odd VALUES (1, 1, 'a'), (2, 'word', 'b'), (3, 1.5, 'c'), (4, 4, x'00'), (5, 5,
+         CAST(x'ff' AS TEXT)), (6, 6, 'f');
          CREATE TABLE computed(a, b AS (a + 1));
          CREATE TABLE aged(a); INSERT INTO aged VALUES (1)",
     );
@@ -256,7 +260,8 @@ fn what_has_no_right_value_is_refused_by_name() {
 #[test]
 fn nothing_can_be_written() {
     let (db, connection) = made(
-        "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); INSERT INTO t VALUES (1, 'x'); CREATE VIEW v AS SELECT 1",
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); INSERT INTO t VALUES (1, 'x'); \
+        CREATE VIEW v AS SELECT 1",
     );
     let row = [Value::Int(1), Value::from("y")];
     let (key, all) = ([Value::Int(1)], KeyRange::all());
@@ -325,9 +330,15 @@ fn a_handle_is_stale_after_a_change_of_definitions() {
 fn keys_without_an_order_are_refused() {
     let (db, connection) = made(
         "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); CREATE INDEX i ON t(a);
-         CREATE TABLE k(a TEXT PRIMARY KEY, b) WITHOUT ROWID; INSERT INTO t VALUES (1, 'short'); INSERT INTO k VALUES ('s', 1)",
+         CREATE TABLE k(a TEXT PRIMARY KEY, b) WITHOUT ROWID; INSERT INTO t VALUES (1, 'short'); \
+         INSERT INTO k VALUES ('s', 1)",
     );
-    connection.execute("INSERT INTO t VALUES (2, printf('%.*c', 2000, 'a')); INSERT INTO k VALUES (printf('%.*c', 2000, 'a'), 2)").unwrap();
+    connection
+        .execute(
+            "INSERT INTO t VALUES (2, printf('%.*c', 2000, 'a')); \
+    INSERT INTO k VALUES (printf('%.*c', 2000, 'a'), 2)",
+        )
+        .unwrap();
     let snapshot = db.snapshot().unwrap();
     let table = DynamicTable::expect(&snapshot, "t").unwrap();
     assert_eq!(
@@ -351,7 +362,8 @@ fn damage_is_an_error_and_never_a_panic() {
         [("sql:1", 0), ("sql:1", 1), ("sql:2", 0), ("sql:2", 1), ("sql:3", 0), ("sql:3", 1), ("sql:meta", 2)]
     {
         let (db, _connection) = made(
-            "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); CREATE INDEX i ON t(a); INSERT INTO t VALUES (1, 'x')",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); CREATE INDEX i ON t(a); \
+            INSERT INTO t VALUES (1, 'x')",
         );
         let table = db.snapshot().unwrap().table(tree).unwrap().unwrap();
         let records: Vec<_> =
@@ -392,10 +404,12 @@ fn virtual_tables_read_them() {
     let (db, connection) = made(
         "CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT NOT NULL, price REAL DEFAULT 1.5, note);
          CREATE INDEX by_name ON fruit(name, price DESC); CREATE INDEX by_note ON fruit(note);
-         INSERT INTO fruit(name, price, note) VALUES ('apple', 2, 7), ('lemon', NULL, 'sour'), ('apple', 0.5, x'07'), ('fig', -1, 7.5);
+         INSERT INTO fruit(name, price, note) VALUES ('apple', 2, 7), ('lemon', NULL, 'sour'),
+         ('apple', 0.5, x'07'), ('fig', -1, 7.5);
          CREATE TABLE plain(a, b TEXT); INSERT INTO plain VALUES (5, 'apple'), (NULL, 'fig'), (2.5, 'none');
          CREATE TABLE keyed(k TEXT COLLATE NOCASE, n INT, v, PRIMARY KEY(k, n DESC)) WITHOUT ROWID;
-         CREATE INDEX by_v ON keyed(v); INSERT INTO keyed VALUES ('X', 1, 'one'), ('x', 2, 'two'), ('y', 1, NULL)",
+         CREATE INDEX by_v ON keyed(v); INSERT INTO keyed VALUES ('X', 1, 'one'), ('x', 2, 'two'), \
+         ('y', 1, NULL)",
     );
     let sql = sql::Sql::new(db.clone()).connect().unwrap();
     let of_pando = |query: &str| -> Vec<Vec<Sql>> {
@@ -444,6 +458,11 @@ fn virtual_tables_read_them() {
     assert!(error.message().contains("already"), "{error}");
     assert_eq!(of_pando("SELECT count(*) FROM fruit"), [[Sql::Integer(4)]]);
     // It notices what SQLite changes.
-    connection.execute("ALTER TABLE fruit RENAME COLUMN note TO remark; INSERT INTO fruit(name, remark) VALUES ('kiwi', 1)").unwrap();
+    connection
+        .execute(
+            "ALTER TABLE fruit RENAME COLUMN note TO remark; INSERT INTO fruit(name, \
+    remark) VALUES ('kiwi', 1)",
+        )
+        .unwrap();
     assert_eq!(of_pando("SELECT name FROM fruit WHERE remark = 1"), [[Sql::Text("kiwi".into())]]);
 }
