@@ -14,8 +14,8 @@
 //!              └──► calls ──► cursor ──► state ──► pando
 //! ```
 //!
-//! Reading order: the crate `sqlite-format` (bytes), `state` (transactions and trees), `cursor` (moves and changes), `calls`
-//! (what C calls), `connection` (what a program calls).
+//! Reading order: the crate `sqlite-format` (bytes), `state` (transactions and trees), `cursor` (moves and changes),
+//! `calls` (what C calls), `connection` (what a program calls).
 #![deny(missing_docs)]
 
 mod calls;
