@@ -4,6 +4,7 @@
 use crate::catalog;
 use crate::cause::Cause;
 use crate::definition::{Column, Definition, IndexDefinition};
+use crate::open::is_taken;
 use crate::schema::Schema;
 use crate::table::{DynamicTable, atomically};
 use pando::{Error, ErrorKind, ReadTables, Result, Table, TableOptions, WriteTables};
@@ -18,7 +19,7 @@ impl DynamicTable {
     /// `Exists` if there is already a table of this name; `Invalid` with the reason if the definition is not
     /// consistent.
     pub fn create(tx: &mut impl WriteTables, definition: &Definition) -> Result<Self> {
-        if catalog::find(tx, definition.name())?.is_some() {
+        if is_taken(tx, definition.name())? {
             return Err(exists(definition.name()));
         }
         // The definition is checked before an id is claimed, so that an invalid one writes nothing.
@@ -58,7 +59,7 @@ impl DynamicTable {
     /// # Errors
     /// `Exists` if there is already a table of this name.
     pub fn rename(self, tx: &mut impl WriteTables, name: &str) -> Result<Self> {
-        if catalog::find(tx, name)?.is_some() {
+        if is_taken(tx, name)? {
             return Err(exists(name));
         }
         let old = self.name().to_owned();
@@ -186,6 +187,7 @@ impl DynamicTable {
 
     /// Checks that the handle has the newest version of the schema, as the transaction sees it.
     pub(crate) fn current(&self, tx: &impl ReadTables) -> Result<()> {
+        self.check_writable()?;
         // The version alone is not enough: it may belong to another schema if a transaction made it that was rolled
         // back.
         self.check_handle(tx)?;
@@ -243,5 +245,5 @@ fn live_column<'s>(schema: &'s mut Schema, name: &str) -> Result<&'s mut Column>
 
 #[cold]
 fn exists(name: &str) -> Error {
-    Error::new(ErrorKind::Exists, format!("a typed table {name:?} already exists"))
+    Error::new(ErrorKind::Exists, format!("a table {name:?} already exists"))
 }

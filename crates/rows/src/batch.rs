@@ -4,11 +4,11 @@
 //! reached, not a cursor, so rows may be written, and transactions may begin and end, between two batches. Each batch
 //! is read from one snapshot or transaction, index entries and their rows together.
 
-use crate::key;
 use crate::key::{Parts, Shape};
 use crate::table::{DynamicTable, OpenIndex};
 use crate::value::Value;
 use pando::{Error, ReadTables, RecordCursor, Result, Snapshot, Span};
+use std::borrow::Cow;
 use std::ops::Bound;
 
 /// Bounds on the parts of the primary key or of an index: the first parts are equal to values, and the next one lies
@@ -145,11 +145,16 @@ impl BatchScan {
         let open = index.map(|name| table.open_index(name)).transpose()?;
         let prefix = table.prefix_bytes(open, &bounds.equal)?;
         let shape = shape(table, open, bounds.equal.len());
-        // Entries of a unique index with a null in them end with the primary key.
-        let is_whole = shape.is_none() && open.is_none_or(|open| open.index.unique);
+        // All entries of an index of SQLite's end with the primary key, and so do those of others with a null in them.
+        let is_whole = shape.is_none() && open.is_none_or(|open| open.index.unique && open.sqlite.is_none());
         let is_point = is_whole && !bounds.equal.iter().any(Value::is_null);
         let span = match shape {
-            Some(shape) => within(&prefix, shape, &bounds.lower, &bounds.upper)?,
+            Some(shape) => {
+                let number = bounds.equal.len();
+                let push =
+                    |key: &mut Vec<u8>, value: &Value<'_>| table.push_part(key, open, number, shape, value);
+                within(&prefix, shape.descending, push, &bounds.lower, &bounds.upper)?
+            }
             None if is_point => Some((prefix, None)),
             None => {
                 let end = pando::keys::prefix_end(&prefix);
@@ -161,6 +166,9 @@ impl BatchScan {
         let at = |open: &OpenIndex| table.inner.indexes.iter().position(|known| std::ptr::eq(known, open));
         let (index, table) = (open.and_then(at), table.clone());
         let is_checked = false;
+        // What SQLite's keys and entries contain is in its rows, too, and there in its own type.
+        let reads_rows = index.is_some() || !table.has_decodable_keys();
+        let keys_only = keys_only && !(table.inner.sqlite.is_some() && reads_rows);
         Ok(BatchScan { table, index, start, end, backwards, keys_only, is_done, is_checked, is_point })
     }
 
@@ -189,6 +197,7 @@ impl BatchScan {
         if self.is_done {
             return Ok(());
         }
+        self.table.check_cookie(reader)?;
         // An index has no version in its name: only the table of the rows shows whether the handle is stale. A scan
         // that reads a row has checked it.
         let is_unsure = self.index.is_some() && !self.is_checked;
@@ -240,6 +249,7 @@ impl BatchScan {
         batch: &mut Batch,
     ) -> Result<()> {
         batch.clear();
+        self.table.check_cookie(reader)?;
         for key in keys {
             let found = reader.get_with(self.table.data(), key, |value| batch.push(key, &[], value));
             found.map_err(|error| self.table.with_table(error, None))?;
@@ -309,7 +319,7 @@ impl BatchScan {
         value: &[u8],
         batch: &mut Batch,
     ) -> Result<()> {
-        let primary = self.table.primary_of(open, key, value)?;
+        let primary = &self.table.primary_of(open, key, value)?[..];
         let found = reader.get_with(self.table.data(), primary, |row| batch.push(primary, &[], row));
         match found.map_err(|error| self.table.with_table(error, Some(open)))? {
             Some(()) => Ok(()),
@@ -342,7 +352,11 @@ impl BatchScan {
     pub fn key<'b>(&self, batch: &'b mut Batch, row: usize) -> Result<&'b [u8]> {
         let (key, bytes, _) = batch.look_at(row);
         match self.open() {
-            Some(open) if self.keys_only => self.table.primary_of(open, key, bytes),
+            Some(open) if self.keys_only => match self.table.primary_of(open, key, bytes)? {
+                Cow::Borrowed(primary) => Ok(primary),
+                // Of SQLite's indexes, the rows are read.
+                Cow::Owned(_) => Err(self.table.bad_entry(open, key, "has no primary key")),
+            },
             _ => Ok(key),
         }
     }
@@ -406,7 +420,8 @@ impl DynamicTable {
     /// other than [`Collation::Binary`](crate::Collation::Binary). `Corruption` if the key that was found is not
     /// valid.
     pub fn last_key_bound(&self, snapshot: &Snapshot) -> Result<Option<Vec<Value<'static>>>> {
-        if !self.inner.key.iter().all(|(_, shape)| shape.is_recoverable()) {
+        self.check_cookie(snapshot)?;
+        if !self.has_decodable_keys() {
             let name = self.name();
             return Err(Error::invalid(format!(
                 "table {name:?}: the values of its keys cannot be read back from the keys"
@@ -418,9 +433,19 @@ impl DynamicTable {
         Ok(Some(values.into_iter().map(Value::into_owned).collect()))
     }
 
+    /// Returns whether the values of a key can be decoded from it.
+    fn has_decodable_keys(&self) -> bool {
+        let inner = &*self.inner;
+        inner.sqlite.as_ref().is_none_or(|storage| storage.has_rowid())
+            && inner.key.iter().all(|(_, shape)| shape.is_recoverable())
+    }
+
     /// Decodes an encoded primary key, for messages. Returns `None` if it is not valid or cannot be decoded into its
     /// values.
     pub fn read_key<'k>(&self, key: &'k [u8]) -> Option<Vec<Value<'k>>> {
+        if self.inner.sqlite.is_some() && !self.has_decodable_keys() {
+            return None;
+        }
         let mut parts = Parts::new(key);
         let values: Option<Vec<_>> = self.inner.key.iter().map(|(_, shape)| parts.next(*shape)).collect();
         values.filter(|_| parts.rest().is_empty())
@@ -430,19 +455,21 @@ impl DynamicTable {
 /// The first key of a range, and the key before which it ends.
 type Keys = (Vec<u8>, Option<Vec<u8>>);
 
-/// Returns the keys that begin with `prefix` followed by a part within bounds, or `None` if there can be none.
+/// Returns the keys that begin with `prefix` followed by a part within bounds, or `None` if there can be none. `push`
+/// appends the part.
 fn within(
     prefix: &[u8],
-    shape: Shape,
+    descending: bool,
+    push: impl Fn(&mut Vec<u8>, &Value<'_>) -> Result<()>,
     lower: &Bound<Value<'_>>,
     upper: &Bound<Value<'_>>,
 ) -> Result<Option<Keys>> {
     let with = |value: &Value<'_>| {
         let mut key = prefix.to_vec();
-        key::push(&mut key, shape, value).map(|()| key)
+        push(&mut key, value).map(|()| key)
     };
     let after = |key: Vec<u8>| pando::keys::prefix_end(&key);
-    let (first, last) = if shape.descending { (upper, lower) } else { (lower, upper) };
+    let (first, last) = if descending { (upper, lower) } else { (lower, upper) };
     // All keys with one value of the part begin with the same bytes.
     let start = match first {
         Bound::Unbounded => Some(prefix.to_vec()),

@@ -60,6 +60,11 @@ pub enum Cause {
         /// The index; `None`: the primary key.
         index: Option<String>,
     },
+    /// The table was made by SQLite's library, which alone can write to it. The kind is `Invalid`.
+    MadeBySqlite {
+        /// The table.
+        table: String,
+    },
     /// The table was altered, renamed or dropped after the handle was opened, or does not exist yet in this snapshot.
     /// Open the table again. The kind is `Missing`.
     SchemaChanged {
@@ -104,6 +109,7 @@ impl fmt::Display for Cause {
             Cause::WrongCount { .. } => f.write_str("the number of values is wrong"),
             Cause::TooLong { index: None, .. } => f.write_str("the primary key is too long"),
             Cause::TooLong { index: Some(index), .. } => write!(f, "the key of index {index:?} is too long"),
+            Cause::MadeBySqlite { .. } => f.write_str("only SQLite's library can write to the table"),
             Cause::SchemaChanged { .. } => f.write_str("the schema has changed; open the table again"),
         }
     }

@@ -51,8 +51,8 @@
 //! [`Import`] puts rows of CSV or NDJSON into a table, all or none; [`RowWriter`] writes rows.
 //!
 //! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
-//! `reserved.rs`, `part_position.rs`, `table.rs`, `columns.rs`, `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`,
-//! `build.rs`, `check/`; `field.rs`, `typed.rs`; `text.rs`, `files/`.
+//! `sqlite/` (tables that SQLite made); `reserved.rs`, `part_position.rs`, `table.rs`, `open.rs`, `columns.rs`,
+//! `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`, `check/`; `field.rs`, `typed.rs`; `text.rs`, `files/`.
 #![deny(missing_docs, unsafe_code)]
 
 // The code that the macro generates refers to the crate by its published name, also in this crate.
@@ -71,11 +71,13 @@ mod field;
 mod files;
 mod json;
 mod key;
+mod open;
 mod reserved;
 mod row;
 mod scan;
 mod schema;
 mod part_position;
+mod sqlite;
 mod table;
 mod text;
 mod typed;

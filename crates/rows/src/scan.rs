@@ -1,8 +1,9 @@
 //! Reading rows: by key, in the order of the primary key, or in the order of an index.
 
+use crate::sqlite::Storage;
 use crate::table::{DynamicRow, DynamicTable, OpenIndex};
 use crate::value::Value;
-use pando::{ReadTables, RecordCursor, Result, Span};
+use pando::{Error, ErrorKind, ReadTables, RecordCursor, Result, Span};
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Bound;
@@ -125,6 +126,7 @@ impl DynamicTable {
         with: impl FnOnce(Vec<Value<'_>>) -> T,
     ) -> Result<Option<T>> {
         let key = self.key_bytes(key)?;
+        self.check_cookie(reader)?;
         self.get_bytes(reader, &key, with)
     }
 
@@ -141,17 +143,35 @@ impl DynamicTable {
     /// Returns whether there is a row at a primary key.
     pub fn contains(&self, reader: &impl ReadTables, key: &[Value<'_>]) -> Result<bool> {
         let key = self.key_bytes(key)?;
+        self.check_cookie(reader)?;
         let found = reader.get_with(&self.inner.data, &key, |_| ());
         Ok(found.map_err(|error| self.with_table(error, None))?.is_some())
     }
 
     /// Returns the rows of a range in the order of the primary key.
     pub fn scan<'r, R: ReadTables>(&self, reader: &'r R, range: &KeyRange<'_>) -> Result<Scan<'r, R>> {
+        self.check_cookie(reader)?;
         self.scan_in(reader, None, range)
+    }
+
+    /// Checks, for a table that SQLite made, that its definition is the one that the handle knows. It costs a get.
+    #[inline]
+    pub(crate) fn check_cookie(&self, reader: &impl ReadTables) -> Result<()> {
+        match &self.inner.sqlite {
+            None => Ok(()),
+            Some(storage) => self.compare_cookie(reader, storage),
+        }
+    }
+
+    fn compare_cookie(&self, reader: &impl ReadTables, storage: &Storage) -> Result<()> {
+        let stale = || Error::new(ErrorKind::Missing, "its definition has changed");
+        let compared = storage.is_current(reader).and_then(|is| if is { Ok(()) } else { Err(stale()) });
+        compared.map_err(|error| self.with_table(error, None))
     }
 
     /// Checks that the handle is not stale. The engine checks it with a look-up; no row has this key.
     pub(crate) fn check_handle(&self, reader: &impl ReadTables) -> Result<()> {
+        self.check_cookie(reader)?;
         let checked = reader.get_with(&self.inner.data, b"", |_| ());
         checked.map(drop).map_err(|error| self.with_table(error, None))
     }
@@ -253,7 +273,7 @@ impl<'r, R: ReadTables> Scan<'r, R> {
         let Some(place) = *index else { return table.decode(key, value).map(|row| Some(with(row))) };
         let open = &table.inner.indexes[place];
         let primary = table.primary_of(open, key, value)?;
-        match table.get_bytes(*reader, primary, with)? {
+        match table.get_bytes(*reader, &primary, with)? {
             Some(found) => Ok(Some(found)),
             None => Err(table.bad_entry(open, key, "leads to no row; run `check` to list all such entries")),
         }

@@ -8,15 +8,16 @@
 //! | not unique, or with a null in it | parts, primary key | nothing |
 //! | unique | parts | primary key |
 
-use crate::catalog;
 use crate::cause::Cause;
 use crate::columns::Columns;
 use crate::key::{self, Parts, Shape};
 use crate::part_position::PartPosition;
 use crate::row::{self, Layout};
 use crate::schema::{Index, Schema};
+use crate::sqlite::{IndexStorage, Problem, Storage};
 use crate::value::Value;
-use pando::{Error, ErrorKind, ReadTables, Result, Table, WriteTables};
+use pando::{Error, ErrorKind, Result, Table, WriteTables};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -47,6 +48,8 @@ pub(crate) struct Inner {
     /// The layouts of older versions, each created when a row of it is first read, by the first version with these
     /// columns.
     older: BTreeMap<u32, OnceLock<Layout>>,
+    /// How rows are stored, if SQLite made the table.
+    pub sqlite: Option<Box<Storage>>,
 }
 
 /// An index that is ready for writing.
@@ -59,6 +62,8 @@ pub(crate) struct OpenIndex {
     pub shapes: Vec<Shape>,
     /// For each place, the position of its value among an entry's own parts; `None`: an entry does not have it.
     pub positions: Vec<Option<PartPosition>>,
+    /// How entries are stored, if SQLite made the index.
+    pub sqlite: Option<IndexStorage>,
 }
 
 /// The entry of a row in an index.
@@ -69,44 +74,6 @@ pub(crate) struct Entry {
 }
 
 impl DynamicTable {
-    /// Opens the table named `name`, as `reader` sees it, or returns `None` if there is none.
-    ///
-    /// # Errors
-    /// `Corruption` if its record in the catalog is damaged.
-    pub fn open(reader: &impl ReadTables, name: &str) -> Result<Option<Self>> {
-        catalog::find(reader, name)?.map(|schema| Self::with_schema(reader, schema)).transpose()
-    }
-
-    /// Opens the table named `name`, as `reader` sees it.
-    ///
-    /// # Errors
-    /// `Missing` if there is none.
-    pub fn expect(reader: &impl ReadTables, name: &str) -> Result<Self> {
-        let missing = || Error::new(ErrorKind::Missing, format!("there is no typed table {name:?}"));
-        Self::open(reader, name)?.ok_or_else(missing)
-    }
-
-    /// Opens all typed tables that `reader` sees, ordered by name.
-    pub fn all(reader: &impl ReadTables) -> Result<Vec<Self>> {
-        catalog::all(reader)?.into_iter().map(|schema| Self::with_schema(reader, schema)).collect()
-    }
-
-    fn with_schema(reader: &impl ReadTables, schema: Schema) -> Result<Self> {
-        let find = |name: &str| {
-            let gone = || {
-                let table = schema.name();
-                Error::corruption(format!(
-                    "typed table {table:?} is in the catalog, but its table {name:?} is gone"
-                ))
-            };
-            reader.table(name)?.ok_or_else(gone)
-        };
-        let data = find(&catalog::data_name(&schema))?;
-        let indexes = schema.indexes().iter().map(|index| find(&catalog::index_name(&schema, index)));
-        let indexes = indexes.collect::<Result<_>>()?;
-        Ok(Self::assemble(schema, data, indexes))
-    }
-
     /// Returns a handle on a table whose parts are known.
     pub(crate) fn assemble(schema: Schema, data: Table, indexes: Vec<Table>) -> Self {
         let places = |parts: &[crate::Part], shapes: &[Shape]| {
@@ -121,7 +88,7 @@ impl DynamicTable {
             // The value of a part with a path is not that of its column.
             let plain = index.parts.iter().take_while(|part| part.pointer().is_none()).count();
             let positions = positions(count, &parts[..plain]);
-            OpenIndex { index: index.clone(), table, parts, shapes, positions }
+            OpenIndex { index: index.clone(), table, parts, shapes, positions, sqlite: None }
         };
         let indexes = schema.indexes().iter().zip(indexes).map(open).collect();
         let columns = schema.columns().cloned().collect();
@@ -130,7 +97,17 @@ impl DynamicTable {
         let changes = schema.columns.iter().flat_map(|column| [Some(column.added), column.dropped]);
         let older = changes.flatten().chain([1]).map(|version| (version, OnceLock::new())).collect();
         DynamicTable {
-            inner: Arc::new(Inner { data, key, positions, indexes, columns, stored, older, schema }),
+            inner: Arc::new(Inner {
+                data,
+                key,
+                positions,
+                indexes,
+                columns,
+                stored,
+                older,
+                schema,
+                sqlite: None,
+            }),
         }
     }
 
@@ -232,11 +209,35 @@ impl DynamicTable {
             return Err(Cause::WrongCount { table: self.name().to_owned() }.error(message));
         }
         let mut out = Vec::with_capacity(16);
-        for (value, (place, shape)) in key.iter().zip(parts) {
-            let pushed = key::push(&mut out, *shape, value);
-            pushed.map_err(|_| self.misfit(&self.inner.columns[*place], value))?;
+        for (number, (value, (place, shape))) in key.iter().zip(parts).enumerate() {
+            let pushed = self.push_part(&mut out, index, number, *shape, value);
+            pushed.map_err(|error| match Cause::in_error(&error) {
+                Some(_) => error,
+                None => self.misfit(&self.inner.columns[*place], value),
+            })?;
         }
         Ok(out)
+    }
+
+    /// Appends part `number` of the primary key, or of an index.
+    #[inline]
+    pub(crate) fn push_part(
+        &self,
+        out: &mut Vec<u8>,
+        index: Option<&OpenIndex>,
+        number: usize,
+        shape: Shape,
+        value: &Value<'_>,
+    ) -> Result<()> {
+        let Some(storage) = &self.inner.sqlite else { return key::push(out, shape, value) };
+        // The check of the type is that of every key.
+        key::push(&mut Vec::new(), shape, value)?;
+        let pushed = match index.and_then(|open| open.sqlite.as_ref()) {
+            Some(index) => index.push(out, number, value),
+            None if storage.has_rowid() => return key::push(out, shape, value),
+            None => storage.push(out, number, value),
+        };
+        pushed.map_err(|problem| self.problem(problem, index, out))
     }
 
     /// Returns the stored part of a row that was checked: what its key does not contain.
@@ -252,7 +253,10 @@ impl DynamicTable {
     }
 
     /// Decodes a row.
-    pub(crate) fn decode<'a>(&self, key: &'a [u8], bytes: &'a [u8]) -> Result<Vec<Value<'a>>> {
+    pub(crate) fn decode<'a>(&'a self, key: &'a [u8], bytes: &'a [u8]) -> Result<Vec<Value<'a>>> {
+        if let Some(storage) = &self.inner.sqlite {
+            return storage.decode(key, bytes).map_err(|problem| self.problem(problem, None, key));
+        }
         let mut row: Vec<Value<'a>> = vec![Value::Null; self.inner.columns.len()];
         let layout = self.layout_of(key, bytes)?;
         if !std::ptr::eq(layout, &self.inner.stored) {
@@ -261,8 +265,7 @@ impl DynamicTable {
                 row[place] = column.default.clone().unwrap_or(Value::Null);
             }
         }
-        row::decode(bytes, layout, |place, value| row[place] = value)
-            .ok_or_else(|| self.damaged(key, "its bytes are not those of a row"))?;
+        row::decode(bytes, layout, |place, value| row[place] = value).ok_or_else(|| self.damaged_row(key))?;
         let mut parts = Parts::new(key);
         for (place, shape) in &self.inner.key {
             let value = parts.next(*shape).ok_or_else(|| self.damaged_key(key))?;
@@ -290,6 +293,9 @@ impl DynamicTable {
         if let Some(position) = &inner.positions[place] {
             return position.integer(key);
         }
+        if inner.sqlite.is_some() {
+            return None;
+        }
         let is_present = row::version_of(bytes) == Some(inner.schema.version);
         let at = inner.stored.at(place).filter(|_| is_present)?;
         inner.stored.integer(bytes, at, starts)
@@ -312,11 +318,13 @@ impl DynamicTable {
             let value = position.read(key, inner.key.iter().map(|(_, shape)| *shape));
             return value.ok_or_else(|| self.damaged_key(key));
         }
+        if let Some(storage) = &inner.sqlite {
+            let value = storage.value_at(key, bytes, place);
+            return value.map_err(|problem| self.problem(problem, None, key));
+        }
         let layout = self.layout_of(key, bytes)?;
         match layout.at(place) {
-            Some(at) => layout
-                .value(bytes, at, starts)
-                .ok_or_else(|| self.damaged(key, "its bytes are not those of a row")),
+            Some(at) => layout.value(bytes, at, starts).ok_or_else(|| self.damaged_row(key)),
             None => Ok(inner.columns[place].default.as_ref().map_or(Value::Null, Value::borrowed)),
         }
     }
@@ -348,6 +356,18 @@ impl DynamicTable {
     #[cold]
     pub(crate) fn damaged_key(&self, key: &[u8]) -> Error {
         self.damaged(key, "its key is not a key of this table")
+    }
+
+    /// Returns the error for what is wrong in a table of SQLite's.
+    #[cold]
+    fn problem(&self, problem: Problem, index: Option<&OpenIndex>, key: &[u8]) -> Error {
+        let index = index.map(|open| &open.index.name[..]);
+        problem.error(self.name(), &self.inner.columns, index, key)
+    }
+
+    #[cold]
+    pub(crate) fn damaged_row(&self, key: &[u8]) -> Error {
+        self.damaged(key, "its bytes are not those of a row")
     }
 
     #[cold]
@@ -391,13 +411,19 @@ impl DynamicTable {
         open: &OpenIndex,
         key: &'e [u8],
         value: &'e [u8],
-    ) -> Result<&'e [u8]> {
+    ) -> Result<Cow<'e, [u8]>> {
+        if let (Some(storage), Some(index)) = (&self.inner.sqlite, &open.sqlite) {
+            let primary = storage.primary(index, key, value);
+            return primary.map(Cow::Owned).map_err(|problem| self.problem(problem, Some(open), key));
+        }
         if !value.is_empty() {
-            return Ok(value);
+            return Ok(Cow::Borrowed(value));
         }
         let mut parts = Parts::new(key);
         let skipped = parts.skip(open.shapes.iter().copied());
-        skipped.map(|()| parts.rest()).ok_or_else(|| self.bad_entry(open, key, "cannot be decoded"))
+        skipped
+            .map(|()| Cow::Borrowed(parts.rest()))
+            .ok_or_else(|| self.bad_entry(open, key, "cannot be decoded"))
     }
 
     #[cold]

@@ -5,7 +5,7 @@ use crate::columns::Columns;
 use crate::scan::KeyRange;
 use crate::table::{DynamicTable, Entry, OpenIndex, atomically};
 use crate::value::Value;
-use pando::{ErrorKind, ReadTables, RecordCursor, Result, Span, WriteTables};
+use pando::{Error, ErrorKind, ReadTables, RecordCursor, Result, Span, WriteTables};
 use std::cell::Cell;
 use std::ops::Bound;
 
@@ -45,12 +45,29 @@ impl Record {
 }
 
 impl DynamicTable {
+    /// Refuses to write to a table that SQLite made.
+    #[inline]
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.inner.sqlite.is_none() { Ok(()) } else { Err(self.made_by_sqlite()) }
+    }
+
+    #[cold]
+    fn made_by_sqlite(&self) -> Error {
+        let table = self.name().to_owned();
+        let message = format!(
+            "table {table:?} was made by SQLite's library, and can only be read here: its triggers, foreign \
+             keys and constraints are enforced there"
+        );
+        Cause::MadeBySqlite { table }.error(message)
+    }
+
     /// Inserts a row whose primary key must not exist.
     ///
     /// # Errors
     /// `Exists` with [`Cause::Duplicate`] if the key, or the values in a unique index, exist; `Invalid` with a
     /// [`Cause`] for wrong types, nulls and keys that are too long. The transaction stays as it was before.
     pub fn insert<W: WriteTables>(&self, tx: &mut W, row: &(impl Columns + ?Sized)) -> Result<()> {
+        self.check_writable()?;
         self.check_row(row)?;
         let mut record = Record::take();
         self.push_key(&mut record.key, row)?;
@@ -77,6 +94,7 @@ impl DynamicTable {
     /// # Errors
     /// As for [`DynamicTable::insert`], except for a row at the same primary key.
     pub fn upsert(&self, tx: &mut impl WriteTables, row: &(impl Columns + ?Sized)) -> Result<()> {
+        self.check_writable()?;
         self.check_row(row)?;
         let key = self.key_of(row)?;
         if self.inner.indexes.is_empty() {
@@ -98,6 +116,7 @@ impl DynamicTable {
     /// # Errors
     /// As for [`DynamicTable::upsert`].
     pub fn update(&self, tx: &mut impl WriteTables, row: &(impl Columns + ?Sized)) -> Result<bool> {
+        self.check_writable()?;
         self.check_row(row)?;
         let key = self.key_of(row)?;
         atomically(tx, |tx| self.overwrite(tx, &key, row))
@@ -126,6 +145,7 @@ impl DynamicTable {
         key: &[u8],
         row: &(impl Columns + ?Sized),
     ) -> Result<bool> {
+        self.check_writable()?;
         self.check_row(row)?;
         let new = self.key_of(row)?;
         atomically(tx, |tx| {
@@ -147,11 +167,13 @@ impl DynamicTable {
 
     /// Does what [`DynamicTable::delete`] does, for the row at an encoded key ([`crate::BatchScan::key`]).
     pub fn delete_at(&self, tx: &mut impl WriteTables, key: &[u8]) -> Result<bool> {
+        self.check_writable()?;
         atomically(tx, |tx| self.remove_bytes(tx, key).map(|removed| removed.is_some()))
     }
 
     /// Deletes the row at `key` and returns it.
     pub fn remove(&self, tx: &mut impl WriteTables, key: &[Value<'_>]) -> Result<Option<crate::DynamicRow>> {
+        self.check_writable()?;
         let key = self.key_bytes(key)?;
         let removed = atomically(tx, |tx| self.remove_bytes(tx, &key))?;
         let own = |bytes: Vec<u8>| {
@@ -162,6 +184,7 @@ impl DynamicTable {
 
     /// Deletes all rows without reading them.
     pub fn clear(&self, tx: &mut impl WriteTables) -> Result<()> {
+        self.check_writable()?;
         atomically(tx, |tx| {
             tx.delete_range(&self.inner.data, ..).map_err(|error| self.with_table(error, None))?;
             self.inner.indexes.iter().try_for_each(|open| tx.delete_range(&open.table, ..))
@@ -171,6 +194,7 @@ impl DynamicTable {
     /// Deletes the rows of a range of the primary key. Without indexes the rows are not read, and the cost does not
     /// depend on their number; with indexes they are deleted one by one.
     pub fn delete_range(&self, tx: &mut impl WriteTables, range: &KeyRange<'_>) -> Result<()> {
+        self.check_writable()?;
         let span = range.span(self, None)?;
         if self.inner.indexes.is_empty() {
             return tx.delete_range(&self.inner.data, span).map_err(|error| self.with_table(error, None));

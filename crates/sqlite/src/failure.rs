@@ -1,7 +1,7 @@
 //! Errors of Pando as SQLite's codes, and the message that belongs to one.
 
-use crate::record::Malformed;
 use pando::ErrorKind;
+use sqlite_format::record::Malformed;
 use std::ffi::c_int;
 
 pub(crate) const OK: c_int = 0;
@@ -61,6 +61,12 @@ impl From<Malformed> for Failure {
     fn from(_: Malformed) -> Failure {
         Failure::new(CORRUPT, "a record is malformed")
     }
+}
+
+/// Returns the failure for a row whose key is not that of a rowid.
+#[cold]
+pub(crate) fn not_a_rowid() -> Failure {
+    Failure::new(CORRUPT, "the key of a row does not have 8 bytes")
 }
 
 pub(crate) type Outcome<T> = Result<T, Failure>;

@@ -14,8 +14,8 @@
 //!              └──► calls ──► cursor ──► state ──► pando
 //! ```
 //!
-//! Reading order: `key` and `record` (bytes), `state` (transactions and trees), `cursor` (moves and changes), `calls`
-//! (what C calls), `connection` (what a program calls).
+//! Reading order: the crate `sqlite-format` (bytes), `state` (transactions and trees), `cursor` (moves and changes),
+//! `calls` (what C calls), `connection` (what a program calls).
 #![deny(missing_docs)]
 
 mod calls;
@@ -24,8 +24,6 @@ mod connection;
 mod cursor;
 mod failure;
 mod files;
-mod key;
-mod record;
 mod registry;
 mod state;
 mod sys;

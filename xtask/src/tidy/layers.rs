@@ -10,6 +10,7 @@ use super::tree::{Finding, Tree};
 const FLOORS: &[(&str, u8)] = &[
     ("base", 0),
     ("rows-derive", 0),
+    ("sqlite-format", 1),
     ("io", 1),
     ("page", 1),
     ("log", 2),

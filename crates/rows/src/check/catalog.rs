@@ -6,7 +6,7 @@
 
 use super::CheckReport;
 use crate::catalog::{self, Record};
-use crate::reserved::{ROW_IDS, is_reserved};
+use crate::reserved::{PREFIX, ROW_IDS};
 use crate::schema::Schema;
 use pando::{Result, Snapshot, Span};
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ pub(super) fn orphans(snapshot: &Snapshot, schemas: &[Schema], report: &mut Chec
         claimed.extend(schema.indexes().iter().map(|index| catalog::index_name(schema, index)));
     }
     for table in snapshot.tables()? {
-        if is_reserved(table.name()) && !claimed.contains(table.name()) {
+        if table.name().starts_with(PREFIX) && !claimed.contains(table.name()) {
             report.note(table.name(), None, "no schema in the catalog names this table");
         }
     }

@@ -190,7 +190,7 @@ fn rows(
 }
 
 /// Returns the row if the table can hold it, under the key that it should have.
-fn sound_row<'r>(table: &DynamicTable, key: &'r [u8], bytes: &'r [u8]) -> Result<Vec<Value<'r>>> {
+fn sound_row<'r>(table: &'r DynamicTable, key: &'r [u8], bytes: &'r [u8]) -> Result<Vec<Value<'r>>> {
     let row = table.decode(key, bytes)?;
     let at_key = |error: Error| error.within(format_args!("the row at key \"{}\"", key.escape_ascii()));
     table.check_row(&row).map_err(at_key)?;
@@ -216,7 +216,7 @@ fn entries(
             progress(report);
         }
         let primary = passing(report, name, index, table.primary_of(open, key, value))?;
-        let Some(primary) = primary else { continue };
+        let Some(primary) = primary.as_deref() else { continue };
         let own = |bytes: &[u8]| {
             let row = table.decode(primary, bytes)?;
             let entry = table.entry(open, &row, primary)?;

@@ -3,10 +3,10 @@
 use super::{on_cursor, on_state};
 use crate::cursor::Own;
 use crate::failure::{DONE, Failure, OK, Outcome};
-use crate::key::Shape;
-use crate::record::Field;
 use crate::state::State;
 use crate::sys::{PandoCursor, PandoValue, UnpackedRecord, pando_bt_field, place};
+use sqlite_format::key::{Collation, Order, Shape};
+use sqlite_format::record::Field;
 use std::ffi::c_int;
 
 /// Opens a cursor. `orders` are the orders of an index, null for a table, and `key_fields` is how many of them are
@@ -27,7 +27,9 @@ unsafe extern "C" fn pando_bt_cursor(
     unsafe {
         on_state(state, |inner| {
             let orders = (!orders.is_null()).then(|| slice(orders, i64::from(order_count)));
-            let shape = orders.map(|orders| Shape::new(orders, usize::try_from(key_fields).ok()));
+            let shape = orders.map(|orders| {
+                Shape::new(orders.iter().map(|&byte| order(byte)), usize::try_from(key_fields).ok())
+            });
             let tree = inner.tree(root)?;
             (*tail).version = tree.version.as_ptr();
             (*tail).place = place::EOF;
@@ -36,6 +38,16 @@ unsafe extern "C" fn pando_bt_cursor(
             Ok(())
         })
     }
+}
+
+/// Reads an order as `glue.c` writes it.
+fn order(byte: u8) -> Order {
+    let collation = match byte >> 1 {
+        1 => Collation::NoCase,
+        2 => Collation::RTrim,
+        _ => Collation::Binary,
+    };
+    Order { collation, descending: byte & 1 == 1 }
 }
 
 /// # Safety

@@ -8,10 +8,10 @@
 
 use super::{Cursor, From, MOST_BYTES, Own, length};
 use crate::failure::{CORRUPT, Failure, OK, Outcome};
-use crate::key;
 use crate::state::read;
 use crate::sys::{Row, place};
 use pando::{ReadTables, RecordCursor, Span, keys};
+use sqlite_format::key;
 use std::ops::Bound;
 
 /// What reading a batch found, beside its rows.
@@ -139,8 +139,8 @@ fn fill(own: &mut Own, reader: &impl ReadTables, span: Span, is_backward: bool) 
             }
             0
         } else {
-            key::rowid_of(front, rest).unwrap_or_else(|failure| {
-                malformed = failure.code;
+            key::rowid_of(front, rest).unwrap_or_else(|| {
+                malformed = CORRUPT;
                 0
             })
         };

@@ -2,10 +2,10 @@
 
 use super::{Cursor, nowhere};
 use crate::failure::{CORRUPT, Failure, Outcome};
-use crate::key;
 use crate::state::read;
 use crate::sys::{Row, place};
 use pando::{ErrorKind, ReadTables, RecordCursor, Table};
+use sqlite_format::key;
 
 impl Cursor<'_> {
     /// Puts a row, with so many zeros after it. The cursor is on it then.

@@ -26,10 +26,10 @@ mod seek;
 
 pub(crate) use change::count;
 
-use crate::failure::{CORRUPT, Failure, Outcome};
-use crate::key::{self, Shape};
+use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
 use crate::state::{State, Tree, read};
 use crate::sys::{PandoCursor, Row, place};
+use sqlite_format::key::{self, Shape};
 use std::rc::Rc;
 
 /// The rows of the first batch after a seek, and of the first one of a scan from an end.
@@ -257,7 +257,7 @@ impl Cursor<'_> {
         let (own, state) = (&mut *self.own, &*self.state);
         own.rows.clear();
         own.bytes.clear();
-        let rowid = if own.shape.is_none() { key::rowid_of(key, &[])? } else { 0 };
+        let rowid = if own.shape.is_none() { key::rowid_of(key, &[]).ok_or_else(not_a_rowid)? } else { 0 };
         let (table, bytes) = (&own.tree.table, &mut own.bytes);
         let key = key::stored(key);
         let found = read!(state, reader => {

@@ -2,8 +2,8 @@
 
 use super::{Cursor, From, SEEK_ROWS};
 use crate::failure::Outcome;
-use crate::key;
 use crate::sys::place;
+use sqlite_format::key;
 use std::cmp::Ordering;
 
 /// What a seek in an index found, in SQLite's terms.

@@ -1,10 +1,9 @@
 //! Where a conflict was, in the words of SQL: the name of the table or index, and the rowid or the values of the key.
 
 use super::State;
-use super::roots;
 use crate::failure::{BUSY_SNAPSHOT, Failure};
-use crate::key;
 use pando::{Conflict, Error};
+use sqlite_format::{key, names};
 
 /// Where a commit met a conflict.
 #[derive(Clone, Debug)]
@@ -17,7 +16,7 @@ impl Place {
     /// Returns the place that an error names. `None`: it names none, or a table that SQL does not have.
     pub(super) fn of(error: &Error) -> Option<Place> {
         let conflict = Conflict::in_error(error)?;
-        let root = roots::root_of(conflict.table()?)?;
+        let root = names::root_of(conflict.table()?)?;
         Some(Place { root, key: conflict.key().map(<[u8]>::to_vec) })
     }
 }

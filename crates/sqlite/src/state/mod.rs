@@ -29,6 +29,7 @@ use crate::writers::{Excluding, Ticket, Turn, Writers};
 use conflict::Place;
 use pando::{Database, Durability, Savepoint, Snapshot, Table, Transaction};
 use roots::Roots;
+use sqlite_format::names;
 use std::ffi::{CStr, CString, c_int};
 use std::path::Path;
 use std::sync::Arc;
@@ -121,11 +122,11 @@ impl State {
 
     fn with_name(db: Database, name: &str, is_read_only: bool, shared: Option<Shared>) -> Outcome<State> {
         if !db.is_read_only() {
-            db.ensure_table(roots::META)?;
-            db.ensure_table(&roots::name(roots::SCHEMA))?;
+            db.ensure_table(names::META)?;
+            db.ensure_table(&names::of_root(names::SCHEMA))?;
         }
         let absent = || Failure::new(crate::failure::CANTOPEN, "the database has no tables of SQL");
-        let meta = db.table(roots::META)?.ok_or_else(absent)?;
+        let meta = db.table(names::META)?.ok_or_else(absent)?;
         let (roots, cursors, pins) = (Roots::default(), Vec::new(), Vec::new());
         Ok(State {
             writers: Writers::of(&db),

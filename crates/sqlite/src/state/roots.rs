@@ -1,29 +1,15 @@
 //! Roots and meta values: which table of Pando a root is, and what a database's header has in SQLite.
 
 use super::{Open, State, read};
-use crate::failure::{CORRUPT, Failure, Outcome};
-use crate::key;
+use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
 use pando::{Table, TableOptions};
+use sqlite_format::{key, names};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// The table of the meta values.
-pub(super) const META: &str = "sql:meta";
-/// The root of `sqlite_schema`.
-pub(super) const SCHEMA: u32 = 1;
 /// The key of the last root that was given, in the table of the meta values. The others have their number as key.
 const LAST_ROOT: [u8; 1] = [255];
-
-/// Returns the name of the table of a root.
-pub(super) fn name(root: u32) -> String {
-    format!("sql:{root}")
-}
-
-/// Returns the root of a table of Pando. The meta values belong to the schema.
-pub(super) fn root_of(table: &str) -> Option<u32> {
-    if table == META { Some(SCHEMA) } else { table.strip_prefix("sql:")?.parse().ok() }
-}
 
 /// A table or an index, as the cursors on it share it.
 #[derive(Debug)]
@@ -107,7 +93,7 @@ impl State {
         if let Some(tree) = self.roots.trees.get(&root) {
             return Ok(Rc::clone(tree));
         }
-        let table = read!(self, reader => reader.table(&name(root)).map_err(Failure::from))?;
+        let table = read!(self, reader => reader.table(&names::of_root(root)).map_err(Failure::from))?;
         let table =
             table.ok_or_else(|| Failure::new(CORRUPT, format!("there is no tree with root {root}")))?;
         Ok(self.roots.insert(root, table, false))
@@ -119,7 +105,7 @@ impl State {
         let meta = self.meta.clone();
         let transaction = &mut self.writable()?.transaction;
         transaction.put(&meta, LAST_ROOT, root.to_be_bytes())?;
-        let table = transaction.create_table(&name(root), &TableOptions::default())?;
+        let table = transaction.create_table(&names::of_root(root), &TableOptions::default())?;
         self.roots.insert(root, table, true);
         Ok(root)
     }
@@ -158,7 +144,7 @@ impl State {
             Some(next) => next,
             None => match transaction.last_key_unread(&tree.table)? {
                 None => 1,
-                Some(key) => match key::rowid_of(&key, &[])?.checked_add(1) {
+                Some(key) => match key::rowid_of(&key, &[]).ok_or_else(not_a_rowid)?.checked_add(1) {
                     None => return Ok(None),
                     Some(next) => next,
                 },
@@ -176,7 +162,7 @@ impl State {
 
     /// Returns the last root that was given.
     pub(crate) fn last_root(&self) -> Outcome<u32> {
-        Ok(self.number(LAST_ROOT)?.unwrap_or(SCHEMA))
+        Ok(self.number(LAST_ROOT)?.unwrap_or(names::SCHEMA))
     }
 
     /// Returns a meta value, 0 if it was never set.

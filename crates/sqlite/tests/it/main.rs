@@ -8,5 +8,7 @@ mod same_as_sqlite;
 mod schemas;
 mod support;
 mod transactions;
+mod typed_definitions;
+mod typed_rows;
 mod turns;
 mod writers;

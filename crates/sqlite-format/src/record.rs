@@ -3,20 +3,25 @@
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Field<'r> {
+pub enum Field<'r> {
+    /// `NULL`.
     Null,
+    /// An integer.
     Integer(i64),
+    /// A float.
     Real(f64),
+    /// Text. SQLite does not check that it is UTF-8.
     Text(&'r [u8]),
+    /// Bytes.
     Blob(&'r [u8]),
 }
 
 /// The bytes are no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub struct Malformed;
 
 /// Returns the fields of a record.
-pub(crate) fn fields(record: &[u8]) -> Result<Fields<'_>, Malformed> {
+pub fn fields(record: &[u8]) -> Result<Fields<'_>, Malformed> {
     let (header_bytes, start) = varint(record).ok_or(Malformed)?;
     let header_bytes = usize::try_from(header_bytes).map_err(|_| Malformed)?;
     if header_bytes < start || header_bytes > record.len() {
@@ -27,7 +32,7 @@ pub(crate) fn fields(record: &[u8]) -> Result<Fields<'_>, Malformed> {
 
 /// The fields of a record that are still to come.
 #[derive(Debug)]
-pub(crate) struct Fields<'r> {
+pub struct Fields<'r> {
     types: &'r [u8],
     body: &'r [u8],
 }

@@ -24,20 +24,19 @@
 //! and sorted by what its records say. The digest keeps the keys of a group apart; it has no order. A key that is not
 //! cut is shorter than one that is.
 
-use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::record::{self, Field};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
 /// The length of a key that is cut: the longest that the smallest pages take, so that the keys of a database do not
 /// depend on its pages.
-const MOST_BYTES: usize = pando::limits::max_key_bytes(pando::limits::MIN_PAGE_BYTES);
+const MOST_BYTES: usize = base::limits::max_key_bytes(base::limits::MIN_PAGE_BYTES);
 /// The longest key that is not cut.
-pub(crate) const CUT_BYTES: usize = MOST_BYTES - 32;
+pub const CUT_BYTES: usize = MOST_BYTES - 32;
 const _: () = assert!(CUT_BYTES == 896, "a change of it makes the long keys of old databases unreadable");
 
 /// Returns the key by which an entry is stored.
-pub(crate) fn stored(key: &[u8]) -> Cow<'_, [u8]> {
+pub fn stored(key: &[u8]) -> Cow<'_, [u8]> {
     if key.len() <= CUT_BYTES {
         return Cow::Borrowed(key);
     }
@@ -49,42 +48,47 @@ pub(crate) fn stored(key: &[u8]) -> Cow<'_, [u8]> {
 
 /// Returns whether a stored key of this length is cut.
 #[inline]
-pub(crate) fn is_cut(stored_bytes: usize) -> bool {
+pub fn is_cut(stored_bytes: usize) -> bool {
     stored_bytes > CUT_BYTES
 }
 
 /// How SQLite compares texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Collation {
+pub enum Collation {
+    /// By their bytes: `BINARY`.
     Binary,
+    /// With A to Z equal to a to z: `NOCASE`.
     NoCase,
+    /// Without spaces at the end: `RTRIM`.
     RTrim,
+}
+
+impl Collation {
+    /// Returns the collation of this name, regardless of case. `None`: it is one of a program's own.
+    pub fn of_name(name: &str) -> Option<Collation> {
+        let known =
+            [("BINARY", Collation::Binary), ("NOCASE", Collation::NoCase), ("RTRIM", Collation::RTrim)];
+        known.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, collation)| collation)
+    }
 }
 
 /// The order of one field of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Order {
+pub struct Order {
+    /// How texts are compared.
     pub collation: Collation,
+    /// Whether the largest value comes first.
     pub descending: bool,
 }
 
 impl Order {
-    pub(crate) const ASCENDING: Order = Order { collation: Collation::Binary, descending: false };
-
-    /// Reads an order as `glue.c` writes it.
-    fn decode(byte: u8) -> Order {
-        let collation = match byte >> 1 {
-            1 => Collation::NoCase,
-            2 => Collation::RTrim,
-            _ => Collation::Binary,
-        };
-        Order { collation, descending: byte & 1 == 1 }
-    }
+    /// Ascending, with texts compared by their bytes.
+    pub const ASCENDING: Order = Order { collation: Collation::Binary, descending: false };
 }
 
 /// The order of an index.
 #[derive(Clone, Debug)]
-pub(crate) struct Shape {
+pub struct Shape {
     orders: Vec<Order>,
     /// How many fields the key has. `None`: all of the record, and those without an order are ascending. The columns
     /// of a `WITHOUT ROWID` table outside of its primary key are not part of the key.
@@ -92,17 +96,19 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub(crate) fn new(orders: &[u8], key_fields: Option<usize>) -> Shape {
-        Shape { orders: orders.iter().map(|&byte| Order::decode(byte)).collect(), key_fields }
+    /// Creates the order of records whose first fields have these orders. `key_fields` is how many fields belong to
+    /// the key; `None`: all.
+    pub fn new(orders: impl IntoIterator<Item = Order>, key_fields: Option<usize>) -> Shape {
+        Shape { orders: orders.into_iter().collect(), key_fields }
     }
 
     /// Returns whether the key has a field `at`.
-    pub(crate) fn has(&self, at: usize) -> bool {
+    pub fn has(&self, at: usize) -> bool {
         self.key_fields.is_none_or(|count| at < count)
     }
 
     /// Appends field `at` in its order.
-    pub(crate) fn push(&self, key: &mut Vec<u8>, at: usize, field: &Field<'_>) {
+    pub fn push(&self, key: &mut Vec<u8>, at: usize, field: &Field<'_>) {
         let order = self.orders.get(at).copied().unwrap_or(Order::ASCENDING);
         let start = key.len();
         push_field(key, field, order.collation);
@@ -112,7 +118,7 @@ impl Shape {
     }
 
     /// Writes the fields of a record that are not part of the key, in their order.
-    pub(crate) fn rest_of(&self, record: &[u8], rest: &mut Vec<u8>) -> Result<(), record::Malformed> {
+    pub fn rest_of(&self, record: &[u8], rest: &mut Vec<u8>) -> Result<(), record::Malformed> {
         for (at, field) in record::fields(record)?.enumerate().skip_while(|&(at, _)| self.has(at)) {
             self.push(rest, at, &field?);
         }
@@ -120,7 +126,7 @@ impl Shape {
     }
 
     /// Writes the key of a record.
-    pub(crate) fn key_of(&self, record: &[u8], key: &mut Vec<u8>) -> Result<(), record::Malformed> {
+    pub fn key_of(&self, record: &[u8], key: &mut Vec<u8>) -> Result<(), record::Malformed> {
         key.clear();
         for (at, field) in record::fields(record)?.enumerate().take_while(|&(at, _)| self.has(at)) {
             self.push(key, at, &field?);
@@ -219,7 +225,7 @@ impl TrimSpaces for [u8] {
 const SHOWN_BYTES: usize = 48;
 
 /// Returns the values of a key for a message, as far as the key alone tells them: `('a', 5)`.
-pub(crate) fn shown(key: &[u8]) -> String {
+pub fn shown(key: &[u8]) -> String {
     let mut values = Vec::new();
     let mut rest = key;
     while let Some((value, after)) = next_shown(rest) {
@@ -267,24 +273,24 @@ fn next_shown(key: &[u8]) -> Option<(String, &[u8])> {
 
 /// Returns the key of a rowid: its bytes with the sign inverted, in ascending order.
 #[inline]
-pub(crate) fn of_rowid(rowid: i64) -> [u8; 8] {
+pub fn of_rowid(rowid: i64) -> [u8; 8] {
     ((rowid as u64) ^ (1 << 63)).to_be_bytes()
 }
 
-/// Returns the rowid of a key in two pieces.
+/// Returns the rowid of a key in two pieces, or `None` if the key does not have 8 bytes.
 #[inline]
-pub(crate) fn rowid_of(front: &[u8], rest: &[u8]) -> Outcome<i64> {
+pub fn rowid_of(front: &[u8], rest: &[u8]) -> Option<i64> {
     let mut key = [0; 8];
     if front.len() + rest.len() != key.len() {
-        return Err(Failure::new(CORRUPT, "the key of a row does not have 8 bytes"));
+        return None;
     }
     key[..front.len()].copy_from_slice(front);
     key[front.len()..].copy_from_slice(rest);
-    Ok(to_rowid(key))
+    Some(to_rowid(key))
 }
 
 /// Returns the rowid of a key.
 #[inline]
-pub(crate) fn to_rowid(key: [u8; 8]) -> i64 {
+pub fn to_rowid(key: [u8; 8]) -> i64 {
     (u64::from_be_bytes(key) ^ (1 << 63)) as i64
 }

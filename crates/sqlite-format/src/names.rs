@@ -1,0 +1,30 @@
+//! Names of Pando's tables that hold SQLite's trees, and the meta values of a database.
+//!
+//! SQLite knows a table's rows, and an index's entries, by the number of their first page, the root. Here it is a
+//! number that is never used again, and the name of a table of Pando: `sql:7`. Root 1 is `sqlite_schema`. The table
+//! `sql:meta` has the values that SQLite keeps in the header of a file: the key is their number, one byte, and the
+//! value 4 bytes, big-endian.
+
+/// The prefix of all names.
+pub const PREFIX: &str = "sql:";
+/// The table of the meta values.
+pub const META: &str = "sql:meta";
+/// The root of `sqlite_schema`.
+pub const SCHEMA: u32 = 1;
+/// The key of the schema cookie among the meta values. It changes with each change of a definition.
+pub const COOKIE: [u8; 1] = [1];
+
+/// Returns the name of the table of a root.
+///
+/// ```
+/// assert_eq!(pando_sqlite_format::names::of_root(7), "sql:7");
+/// ```
+pub fn of_root(root: u32) -> String {
+    format!("{PREFIX}{root}")
+}
+
+/// Returns the root of a table of Pando; `None` for a table that is none of SQLite's. The meta values belong to the
+/// schema.
+pub fn root_of(table: &str) -> Option<u32> {
+    if table == META { Some(SCHEMA) } else { table.strip_prefix(PREFIX)?.parse().ok() }
+}
