@@ -86,10 +86,7 @@ impl Clauses {
             self.primary = Some(reader.primary_parts()?);
             self.may_be_rowid = true;
             reader.skip_on_conflict()?;
-        } else if token.is("UNIQUE") {
-            reader.skip_group()?;
-            reader.skip_on_conflict()?;
-        } else if token.is("CHECK") {
+        } else if token.is("UNIQUE") || token.is("CHECK") {
             reader.skip_group()?;
             reader.skip_on_conflict()?;
         } else if token.is("FOREIGN") {

@@ -122,7 +122,7 @@ mod tests {
         };
         assert_eq!(check("Application/Merge-Patch+JSON; charset=utf-8"), Ok(()));
         assert_eq!(check("application/json"), Ok(()));
-        assert_eq!(check_patch_type(&HeaderMap::new()).is_ok(), true);
+        assert!(check_patch_type(&HeaderMap::new()).is_ok());
         for other in ["application/json-patch+json", "text/plain", "", "application/xml"] {
             assert_eq!(check(other), Err(415), "{other}");
         }
