@@ -24,6 +24,8 @@ impl Log {
                 return Ok(());
             }
             appender.next.drain(..).for_each(|next| stock.put(spare_of(&next)));
+            // What made segments grow is over.
+            appender.is_in_need = false;
             self.draft_after(&appender.segment.header)
         };
         stock.trim(0)?;

@@ -578,3 +578,17 @@ fn a_segment_for_an_expected_record_does_not_count_as_late() {
     assert!(log.prepare_next().unwrap(), "more than half full");
     assert_eq!(segment_lengths(&dir)[2..], [88 * KIB]);
 }
+
+#[test]
+fn a_log_that_was_made_short_does_not_grow_at_once() {
+    const KIB: u64 = 1 << 10;
+    let dir = memory();
+    let options = Options { first_segment_bytes: 4 * KIB, ..Options::default() };
+    let log = Log::create(dir.clone(), DATABASE, options).unwrap();
+    while log.stats().segments < 2 {
+        log.append(&payload(0, 900)).unwrap();
+    }
+    log.shorten().unwrap();
+    assert!(!log.prepare_next().unwrap(), "the short segment is empty");
+    assert_eq!(segment_lengths(&dir), [4 * KIB, 64 * KIB, 4 * KIB]);
+}
