@@ -11,7 +11,6 @@
 //!    own, and the current chunk stays in use.
 //! 4. If there is an account, each chunk is charged to it before it is allocated, out of the writer's *credit*: memory
 //!    that was reserved while the operation could still be refused. The arena returns all of it when it is freed.
-//!    what was reserved while a refusal could still be borne. The arena gives all of it back when it is freed.
 
 use base::background;
 use base::budget::{Account, Charge, MemoryCategory};

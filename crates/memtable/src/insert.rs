@@ -120,6 +120,9 @@ impl<'m> Tree<'m, '_> {
             if found || leaf.permutation.len() < SLOTS {
                 self.insert_in_leaf(&mut finger.path, found, change);
                 is_there = true;
+                if !found {
+                    finger.note(leaf.place);
+                }
             } else if leaf.place == SLOTS && leaf.permutation.grew_at_its_end() {
                 let more;
                 (is_there, more, ahead) = self.append_leaf(&mut finger, change, changes);
@@ -130,9 +133,6 @@ impl<'m> Tree<'m, '_> {
                 let middle = finger.middle(leaf.place);
                 self.split_leaf(&mut finger.path, &entry, middle);
                 is_there = false;
-            }
-            if !found {
-                finger.note(leaf.place);
             }
             ahead = changes.next();
         }

@@ -9,7 +9,6 @@
 //!   unlinked in epoch *e* is reused once no slot is in an epoch at or before *e*. A call leaves its epoch before it
 //!   waits for I/O and before it runs user code, so that a slow call delays no frames; it is `SUSPENDED` then.
 //! * `since_ms`, `ts` and `opened_at` describe the reader in diagnostics. `reads` counts what it reads.
-//!   who ask what is read.
 //!
 //! Each slot has its own cache lines: beginning and ending a read writes no line that another thread writes.
 //!
