@@ -118,8 +118,8 @@ impl Database {
 
     /// Lets an open snapshot or transaction expire, as it would if it kept too much: its next call fails with
     /// `SnapshotTooOld`, a transaction cannot commit any more, and what only it kept is freed. What it is reading at
-    /// this moment, and what an open cursor looks at, stays until that ends. Returns `false` if it has ended or expired
-    /// already. O(open readers).
+    /// this moment, and what an open cursor looks at, stays until that ends, and a commit that is under way succeeds as
+    /// it would have. Returns `false` if it has ended or expired already. O(open readers).
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

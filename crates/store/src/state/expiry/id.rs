@@ -5,10 +5,12 @@ use base::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// The identity of an open snapshot or transaction: no later one of the same database has it for a long time.
+/// The identity of an open snapshot or transaction. As text it is two hexadecimal numbers with a hyphen between them.
 ///
 /// It consists of the reader's slot and of what the slot announces, which has the number of the view and how often the
-/// slot was used before (a number of 14 bits). As text it is two hexadecimal numbers with a hyphen between them.
+/// slot was used before (a number of 14 bits). So no other open reader has it, but a later one can: if the slot was
+/// used 16,384 times more while the view stayed the same, as it does between checkpoints, or after the database was
+/// opened again. Take it from a fresh list, and do not store it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReaderId {
     slot: usize,
