@@ -48,6 +48,12 @@ pub(super) fn value_of(kind: ColumnType, field: Field<'_>) -> Result<Value<'_>, 
     })
 }
 
+/// Returns a default as a value of type `kind`, which SQLite does not require it to be.
+pub(super) fn fitting<'d>(kind: ColumnType, default: &'d Value<'static>) -> Result<Value<'d>, Misfit> {
+    // Defaults are values of SQLite's, which all have a field.
+    field_of(default).ok_or(Misfit::NoDefault).and_then(|field| value_of(kind, field))
+}
+
 /// Returns a value as SQLite stores it in a column of its own; `None`: SQLite has no such value.
 pub(super) fn field_of<'v>(value: &'v Value<'_>) -> Option<Field<'v>> {
     Some(match value {
