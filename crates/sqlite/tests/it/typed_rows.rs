@@ -278,6 +278,45 @@ fn a_default_of_another_type_is_refused() {
 }
 
 #[test]
+fn a_default_in_older_rows_is_that_of_sql_or_refused() {
+    let defaults = [
+        "2.0",
+        "(2.0)",
+        "2.5",
+        "1e3",
+        "1e99",
+        "5",
+        "(5)",
+        "-5",
+        "+5",
+        "05",
+        "true",
+        "004912345678901",
+        "-0.0",
+        "'5'",
+        "'none'",
+        "x'00'",
+        "NULL",
+    ];
+    let mut read = 0;
+    for kind in ["", "BLOB", "TEXT", "NUMERIC", "INT", "REAL"] {
+        for default in defaults {
+            let (db, connection) = made(&format!(
+                "CREATE TABLE aged(a INTEGER PRIMARY KEY); INSERT INTO aged VALUES (1);
+                 ALTER TABLE aged ADD COLUMN b {kind} DEFAULT {default}"
+            ));
+            let snapshot = db.snapshot().unwrap();
+            let table = DynamicTable::expect(&snapshot, "aged").unwrap();
+            let Ok(found) = table.get(&snapshot, &[Value::Int(1)]) else { continue };
+            let found = all_in_sql(vec![found.unwrap()]);
+            assert_eq!(found, connection.query("SELECT a, b FROM aged").unwrap(), "{kind} {default}");
+            read += 1;
+        }
+    }
+    assert!(read > 50, "{read} of them are plain");
+}
+
+#[test]
 fn a_value_after_a_damaged_field_is_an_error() {
     let (db, _connection) =
         made("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b TEXT); INSERT INTO t VALUES (1, 'x', 'y')");
