@@ -110,7 +110,12 @@ impl Storage {
         self.check_key(key)?;
         let field = match self.columns[place].source {
             Source::Rowid => None,
-            Source::Field(at, _) => record::fields(row)?.nth(at).transpose()?,
+            Source::Field(at, _) => {
+                let mut fields = record::fields(row)?;
+                // `nth` would pass over an error, and the row would look as if it lacked the column.
+                fields.by_ref().take(at).try_for_each(|field| field.map(drop))?;
+                fields.next().transpose()?
+            }
         };
         self.value(key, place, field)
     }
@@ -121,7 +126,7 @@ impl Storage {
         match (source, field) {
             (Source::Rowid, _) => key::rowid_of(key, &[]).map(Value::Int).ok_or(Problem::Key),
             (Source::Field(..), Some(field)) => value_of(*kind, field).map_err(unfit),
-            (Source::Field(_, Some(default)), None) => Ok(default.borrowed()),
+            (Source::Field(_, Some(default)), None) => values::fitting(*kind, default).map_err(unfit),
             (Source::Field(_, None), None) => Err(unfit(values::Misfit::NoDefault)),
         }
     }

@@ -48,6 +48,12 @@ pub(super) fn value_of(kind: ColumnType, field: Field<'_>) -> Result<Value<'_>, 
     })
 }
 
+/// Returns a default as a value of type `kind`, which SQLite does not require it to be.
+pub(super) fn fitting<'d>(kind: ColumnType, default: &'d Value<'static>) -> Result<Value<'d>, Misfit> {
+    // Defaults are values of SQLite's, which all have a field.
+    field_of(default).ok_or(Misfit::NoDefault).and_then(|field| value_of(kind, field))
+}
+
 /// Returns a value as SQLite stores it in a column of its own; `None`: SQLite has no such value.
 pub(super) fn field_of<'v>(value: &'v Value<'_>) -> Option<Field<'v>> {
     Some(match value {
@@ -75,13 +81,17 @@ pub(super) fn default_of(text: &str, affinity: Affinity) -> Option<Value<'static
         _ => number(text)?,
     };
     Some(match (affinity, value) {
-        (Affinity::Integer | Affinity::Numeric, Value::Float(number)) if number.fract() == 0.0 => {
+        // For columns without affinity, too: SQLite reads the digits of such a default as a NUMERIC column would.
+        (Affinity::Integer | Affinity::Numeric | Affinity::Blob, Value::Float(number))
+            if number.fract() == 0.0 =>
+        {
             // Beyond 2^53 the conversion is not exact, and below it there is nothing to decide.
             if number.abs() < 9e15 { Value::Int(number as i64) } else { return None }
         }
         (Affinity::Real, Value::Int(number)) => Value::Float(number as f64),
-        (Affinity::Text, Value::Int(number)) => Value::from(number.to_string()),
-        (Affinity::Text, Value::Float(_)) => return None,
+        (Affinity::Text, Value::Int(number)) if number.to_string() == text => Value::from(text.to_owned()),
+        // SQLite keeps digits as they are written if they are many, and `TRUE` as an integer.
+        (Affinity::Text, Value::Int(_) | Value::Float(_)) => return None,
         (Affinity::Integer | Affinity::Real | Affinity::Numeric, Value::Text(text))
             if text.trim_start().starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) =>
         {
@@ -110,7 +120,8 @@ fn number(text: &str) -> Option<Value<'static>> {
         return Some(Value::Int(integer));
     }
     if digits.chars().all(|c| c.is_ascii_digit() || "eE.+-".contains(c)) {
-        return whole.parse().ok().map(Value::Float);
+        // SQLite's zero has no sign.
+        return whole.parse().ok().map(|number: f64| Value::Float(number + 0.0));
     }
     None
 }
@@ -143,6 +154,12 @@ mod tests {
             ("2", Affinity::Real, Some(Value::Float(2.0))),
             ("2", Affinity::Text, text("2")),
             ("2.5", Affinity::Text, None),
+            ("004912345678901", Affinity::Text, None),
+            ("true", Affinity::Text, None),
+            ("2.0", Affinity::Blob, Some(Value::Int(2))),
+            ("1e3", Affinity::Blob, Some(Value::Int(1000))),
+            ("2.5", Affinity::Blob, Some(Value::Float(2.5))),
+            ("-0.0", Affinity::Real, Some(Value::Float(0.0))),
             ("'it''s'", Affinity::Text, text("it's")),
             ("'5'", Affinity::Blob, text("5")),
             ("'5'", Affinity::Integer, None),

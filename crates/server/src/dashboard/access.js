@@ -33,6 +33,8 @@ export class Access {
     const life = h("select", {}, LIVES.map(([value, text]) => h("option", { value }, text)));
     const body = h("div", { class: "editor-fields" }, field("Name", name), field("Allows", scope), field("In", database), field("Valid", life), field("Requests a second", rate));
     if (!await dialog("New token", body, [{ label: "Cancel", value: null }, { label: "Create", value: true, kind: "main" }])) return;
+    // A number that cannot be read would be sent as null, which is no limit.
+    if (!/^([1-9]\d*)?$/.test(rate.value.trim())) { toast("The requests a second are a whole number, or nothing for no limit. No token was created.", { bad: true, seconds: 20 }); return; }
     const wanted = { name: name.value, scope: scope.value, database: database.value || null, rate: rate.value.trim() ? Number(rate.value) : null, expires_in_s: life.value ? Number(life.value) : null };
     let made;
     try { made = await json("v1/tokens", { method: "POST", body: JSON.stringify(wanted), headers: { "content-type": "application/json" } }); } catch (error) { toast(error.message, { bad: true, seconds: 20 }); return; }

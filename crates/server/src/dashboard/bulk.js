@@ -30,7 +30,8 @@ export async function removeAll(source, keys, done) {
   if (!await confirm(`Delete ${records}?`, `${records} of ${visible(source.name)} will be deleted.${rest}`, `Delete ${records}`)) return;
   const outcomes = await each(found, one => source.remove(one.key, one.value));
   const deleted = found.filter((_, at) => !outcomes[at].error), changed = outcomes.filter(one => one.error?.status === 412).length;
-  const failed = outcomes.find(one => one.error && one.error.status !== 412)?.error;
+  // A record that is not there any more needs no deleting; one that could not be read was not deleted.
+  const failed = outcomes.find(one => one.error && one.error.status !== 412)?.error ?? read.find(one => one.error && one.error.status !== 404)?.error;
   await done();
   const back = deleted.filter(one => !one.value.cut);
   const undo = async () => {

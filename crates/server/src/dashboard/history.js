@@ -17,7 +17,10 @@ export class Past {
     if (this.started !== null && (found.started_ms !== this.started || found.newest < this.newest)) { this.forget(); return this.read(); }
     Object.assign(this, { started: found.started_ms, newest: found.newest ?? 0, newest_ms: found.newest_ms ?? 0, step_ms: found.step_ms });
     const columns = this.columns(found), first = this.newest - found.points + 1;
+    // Two looks at the same time find the same points.
+    const known = this.points.at(-1)?.number ?? 0;
     for (let at = 0; at < found.points; at += 1) {
+      if (first + at <= known) continue;
       const point = { number: first + at, values: {} };
       for (const [name, list] of Object.entries(columns)) point.values[name] = list ? list[at] : 0;
       this.points.push(point);

@@ -3,6 +3,7 @@
 import { h, named, visible, Rows, plural, number } from "./dom.js";
 import { at, json } from "./api.js";
 import { go, place } from "./route.js";
+import { isInternal } from "./source.js";
 
 const HEIGHT = 28;
 
@@ -31,7 +32,7 @@ export class Rail {
   async read(db) {
     const [{ tables }, typed] = await Promise.all([json(at(db, "tables")), json(at(db, "documents"))]);
     const catalog = { typed: typed.tables.sort(byName), plain: [], internal: [] };
-    for (const table of tables.sort(byName)) (table.name.startsWith("rows/") ? catalog.internal : catalog.plain).push(table);
+    for (const table of tables.sort(byName)) (isInternal(table.name) ? catalog.internal : catalog.plain).push(table);
     this.catalogs.set(db, catalog);
     return catalog;
   }

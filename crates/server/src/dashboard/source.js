@@ -85,10 +85,13 @@ export class Documents {
   fields(value) { return this.described.columns.map(({ name }) => [name, value === null ? null : value[name] === null ? "NULL" : typeof value[name] === "string" ? value[name] : written(value[name], " ")]); }
 }
 
+/** Whether a table holds part of a typed table, or of one that SQLite's library made. The server refuses to write to it. */
+export const isInternal = name => name.startsWith("rows/") || name.startsWith("sql:");
+
 export class Entries {
   constructor(db, info) {
     Object.assign(this, { db, name: info.name, info, path: at(db, "tables", info.name, "entries"), orders: [] });
-    this.isInternal = info.name.startsWith("rows/");
+    this.isInternal = isInternal(info.name);
     this.columns = [{ name: "key" }, { name: "length" }, { name: "value", note: `its first ${VALUE_BYTES} bytes` }];
   }
   async page({ cursor, back, prefix }) {

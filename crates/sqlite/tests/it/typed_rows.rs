@@ -258,6 +258,85 @@ fn what_has_no_right_value_is_refused_by_name() {
 }
 
 #[test]
+fn a_default_of_another_type_is_refused() {
+    for (column, words) in [
+        ("INT DEFAULT 'word'", "holds a TEXT"),
+        ("INT DEFAULT 2.5", "holds a REAL"),
+        ("TEXT DEFAULT x'00'", "holds a BLOB"),
+        ("BLOB DEFAULT 5", "holds an INTEGER"),
+    ] {
+        let (db, _connection) = made(&format!(
+            "CREATE TABLE aged(a INTEGER PRIMARY KEY); INSERT INTO aged VALUES (1);
+             ALTER TABLE aged ADD COLUMN b {column}"
+        ));
+        let snapshot = db.snapshot().unwrap();
+        let table = DynamicTable::expect(&snapshot, "aged").unwrap();
+        let error = table.get(&snapshot, &[Value::Int(1)]).expect_err(column);
+        assert!(error.to_string().contains(words), "{column}: {error}");
+        assert!(matches!(Cause::in_error(&error), Some(Cause::WrongType { .. })), "{error}");
+    }
+}
+
+#[test]
+fn a_default_in_older_rows_is_that_of_sql_or_refused() {
+    let defaults = [
+        "2.0",
+        "(2.0)",
+        "2.5",
+        "1e3",
+        "1e99",
+        "5",
+        "(5)",
+        "-5",
+        "+5",
+        "05",
+        "true",
+        "004912345678901",
+        "-0.0",
+        "'5'",
+        "'none'",
+        "x'00'",
+        "NULL",
+    ];
+    let mut read = 0;
+    for kind in ["", "BLOB", "TEXT", "NUMERIC", "INT", "REAL"] {
+        for default in defaults {
+            let (db, connection) = made(&format!(
+                "CREATE TABLE aged(a INTEGER PRIMARY KEY); INSERT INTO aged VALUES (1);
+                 ALTER TABLE aged ADD COLUMN b {kind} DEFAULT {default}"
+            ));
+            let snapshot = db.snapshot().unwrap();
+            let table = DynamicTable::expect(&snapshot, "aged").unwrap();
+            let Ok(found) = table.get(&snapshot, &[Value::Int(1)]) else { continue };
+            let found = all_in_sql(vec![found.unwrap()]);
+            assert_eq!(found, connection.query("SELECT a, b FROM aged").unwrap(), "{kind} {default}");
+            read += 1;
+        }
+    }
+    assert!(read > 50, "{read} of them are plain");
+}
+
+#[test]
+fn a_value_after_a_damaged_field_is_an_error() {
+    let (db, _connection) =
+        made("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b TEXT); INSERT INTO t VALUES (1, 'x', 'y')");
+    let root = db.snapshot().unwrap().table("sql:2").unwrap().unwrap();
+    let records: Vec<_> =
+        db.snapshot().unwrap().range(&root, ..).unwrap().map(|record| record.unwrap()).collect();
+    let (key, mut record) = (records[0].0.to_vec(), records[0].1.to_vec());
+    // The type of field `a` is one that SQLite reserves.
+    record[2] = 10;
+    db.write(|tx| tx.put(&root, &key, &record)).unwrap();
+    let snapshot = db.snapshot().unwrap();
+    let table = DynamicTable::expect(&snapshot, "t").unwrap();
+    let mut scan = BatchScan::new(&table, None, &Bounds::default(), false, false).unwrap();
+    let mut batch = Batch::default();
+    scan.fill(&snapshot, 1, &mut batch).unwrap();
+    let error = scan.value(&mut batch, 0, 2).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+}
+
+#[test]
 fn nothing_can_be_written() {
     let (db, connection) = made(
         "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); INSERT INTO t VALUES (1, 'x'); \
