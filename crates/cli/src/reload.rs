@@ -20,17 +20,21 @@ pub const RENEWED: [&str; 7] =
 /// The values of all options, by their names on the command line.
 type Values = BTreeMap<String, Vec<OsString>>;
 
-/// Returns what reads the options of this process again.
-pub fn reload() -> Reload {
+/// Returns what reads the options of this process again. `None` if the server is run by another command, as by
+/// `profile`, whose command line has no file of options.
+pub fn reload() -> Option<Reload> {
+    if std::env::args_os().nth(1).is_none_or(|command| command != "serve") {
+        return None;
+    }
     // What the server has begun with: the process has just parsed the same words.
     let begun = parse().ok().map(|(_, values)| values);
-    Reload::new(move || {
+    Some(Reload::new(move || {
         let (args, values) = parse().map_err(|failure| pando::Error::invalid(failure.message()))?;
         let mut config = Config::new(args.dir());
         args.set_limits(&mut config);
         let fixed = begun.as_ref().map_or_else(Vec::new, |begun| changed(begun, &values));
         Ok(Renewed { cors_origins: config.cors_origins, limits: config.limits, fixed })
-    })
+    }))
 }
 
 /// Parses the command line of this process.

@@ -307,8 +307,8 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "give an address and a port, as in 127.0.0.1:7263 or [::1]:7263".to_owned())
 }
 
-/// Runs `pando serve`. At SIGHUP, `reload` reads its options again.
-pub fn run(args: ServeArgs, reload: Reload) -> Outcome {
+/// Runs `pando serve`. At SIGHUP, `reload` reads its options again, if there is one.
+pub fn run(args: ServeArgs, reload: Option<Reload>) -> Outcome {
     let level: LevelFilter = args.log.parse().expect("the argument takes these alone");
     let log = Log::to_stderr().map_err(|cause| Failure::system("write the log", cause))?;
     log.take_panics();
@@ -343,7 +343,7 @@ fn settings_of(words: Vec<OsString>) -> Vec<server::Setting> {
     }
 }
 
-fn serve(args: ServeArgs, reload: Reload) -> Outcome {
+fn serve(args: ServeArgs, reload: Option<Reload>) -> Outcome {
     let source = args.source(&args.dir)?;
     let mut config = Config::new(&args.dir);
     args.set_limits(&mut config);
@@ -362,7 +362,7 @@ fn serve(args: ServeArgs, reload: Reload) -> Outcome {
     {
         config.hrana = args.hrana;
     }
-    config.reload = Some(reload);
+    config.reload = reload;
     let limits = &mut config.limits;
     limits.connections = args.max_connections as usize;
     limits.open_databases = args.max_open as usize;

@@ -1,7 +1,9 @@
 //! `pando profile`, run as a user does.
 
 use crate::common::{failure, pando};
+use crate::http::Server;
 use std::fs;
+use std::process::Command;
 
 #[test]
 fn a_command_is_watched_and_its_exit_code_kept() {
@@ -23,6 +25,21 @@ fn a_command_is_watched_and_its_exit_code_kept() {
     let ran = pando(["profile", "--kind", "lock", "-o", &path("c.svg"), "--", "get", &db, "t", "absent"]);
     assert_eq!(ran.status.code(), Some(1));
     assert!(fs::read_to_string(path("c.svg")).unwrap().contains("</svg>"));
+}
+
+#[test]
+fn a_server_is_watched_until_it_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let (svg, data) = (path("a.svg"), path("data"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pando"));
+    command.args(["profile", "-o", &svg, "--", "serve", &data, "--listen", "127.0.0.1:0"]);
+    let server = Server::of(command);
+    // It has no configuration to read again.
+    server.signal("HUP");
+    assert_eq!(server.ask("GET", "/healthz", b"").status, 200);
+    assert!(server.terminate().success());
+    assert!(fs::read_to_string(svg).unwrap().contains("</svg>"));
 }
 
 #[test]

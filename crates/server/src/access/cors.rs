@@ -18,12 +18,13 @@ use pando::{Error, Result};
 /// What a page may send.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, POST, PATCH, DELETE");
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
-    "accept, authorization, content-type, if-match, if-none-match, pando-min-commit, pando-transaction, \
-     traceparent, x-request-id",
+    "accept, authorization, content-encoding, content-type, if-match, if-none-match, if-range, \
+     pando-min-commit, pando-transaction, range, traceparent, x-request-id",
 );
 /// What a page may read, beside the headers that every page may read.
-const RESPONSE_HEADERS: HeaderValue =
-    HeaderValue::from_static("allow, etag, location, pando-commit, retry-after, x-request-id");
+const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static(
+    "accept-ranges, allow, content-range, etag, location, pando-commit, retry-after, x-request-id",
+);
 /// How long a browser remembers the response to a preflight, in seconds.
 const MAX_AGE_S: HeaderValue = HeaderValue::from_static("600");
 

@@ -27,6 +27,7 @@ pub fn decoded(room: &Room, headers: &HeaderMap, body: RequestBody) -> Answer<Re
     let decoder = Decoder::new(coding).map_err(|error| Problem::internal(error.to_string()))?;
     let decoded = Decoded {
         body,
+        coding,
         decoder: Some(decoder),
         rest: Bytes::new(),
         decoded_bytes: 0,
@@ -40,6 +41,7 @@ pub fn decoded(room: &Room, headers: &HeaderMap, body: RequestBody) -> Answer<Re
 /// A body that is decoded.
 struct Decoded {
     body: RequestBody,
+    coding: Coding,
     /// `None` after the end.
     decoder: Option<Decoder>,
     /// What was received and is not decoded yet.
@@ -52,6 +54,11 @@ struct Decoded {
 }
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+/// Says that the coding is what is wrong with a body.
+fn undecodable(coding: Coding, error: &std::io::Error) -> Failed {
+    format!("it cannot be decoded as {}: {error}", coding.name()).into()
+}
 
 impl Body for Decoded {
     type Data = Bytes;
@@ -68,7 +75,8 @@ impl Body for Decoded {
         loop {
             let Some(decoder) = &mut this.decoder else { return Poll::Ready(None) };
             if this.is_full || !this.rest.is_empty() {
-                let (out, used) = decoder.decode(&this.rest)?;
+                let decoded = decoder.decode(&this.rest);
+                let (out, used) = decoded.map_err(|error| undecodable(this.coding, &error))?;
                 this.rest.advance(used);
                 this.is_full = !out.is_empty();
                 this.decoded_bytes += out.len() as u64;
@@ -83,7 +91,7 @@ impl Body for Decoded {
                 None => {
                     let last = decoder.finish();
                     this.decoder = None;
-                    let last = last?;
+                    let last = last.map_err(|error| undecodable(this.coding, &error))?;
                     if !last.is_empty() {
                         return Poll::Ready(Some(Ok(Frame::data(last.into()))));
                     }

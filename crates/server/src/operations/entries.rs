@@ -241,7 +241,7 @@ async fn head(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
 }
 
 /// Returns 200 with a value that is in memory or 206 with a part of it, or 304 if the client already has it.
-fn whole(room: &Room, mut value: Vec<u8>, conditions: &Conditions, part: &AskedPart) -> Answer {
+fn whole(room: &Room, value: Vec<u8>, conditions: &Conditions, part: &AskedPart) -> Answer {
     let tag = etag(&value);
     let header = etag_header(&tag);
     let len_bytes = value.len() as u64;
@@ -252,9 +252,9 @@ fn whole(room: &Room, mut value: Vec<u8>, conditions: &Conditions, part: &AskedP
             Part::All => found(room.body_of(value)?),
             Part::Beyond => beyond(len_bytes),
             Part::Bytes { start, end } => {
-                value.truncate(end as usize);
-                value.drain(..start as usize);
-                partial(found(room.body_of(value)?), start, end, len_bytes)
+                // It is copied: a short part is not counted, so it must not keep the memory of the whole value.
+                let bytes = value[start as usize..end as usize].to_vec();
+                partial(found(room.body_of(bytes)?), start, end, len_bytes)
             }
         }
     };
@@ -399,4 +399,23 @@ async fn change(open: Arc<Open>, table: Table, asked: Asks) -> Answer<Committed>
         Ok(Committed { number, phases: None })
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Limits;
+
+    #[test]
+    fn a_part_does_not_keep_the_memory_of_its_value() {
+        let room = Room::new(&Limits::default());
+        let headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_static("bytes=5-5"))]);
+        let part = AskedPart::from_headers(&headers);
+        let response = whole(&room, vec![7; 1 << 20], &Conditions::default(), &part).unwrap();
+        assert_eq!(response.status(), StatusCode::PARTIAL_CONTENT);
+        let Body::Whole(Some(bytes)) = response.into_body() else { panic!("it is in memory") };
+        let bytes = bytes.try_into_mut().expect("nobody else has it");
+        assert_eq!(bytes[..], [7]);
+        assert!(bytes.capacity() < 1024, "{} bytes", bytes.capacity());
+    }
 }

@@ -4,7 +4,8 @@
 //!    Values are not: their tag and their ranges belong to the bytes as they are stored.
 //! 2. Nothing waits in the encoder: when there is no next piece yet, as between two changes, everything up to there is
 //!    sent.
-//! 3. Long pieces are encoded on a thread that may wait, so that other connections of the thread do not wait for it.
+//! 3. Long pieces are encoded on a thread that may wait, so that other connections of the thread do not wait for it. A
+//!    step encodes at most [`STEP_BYTES`]: what comes of it is not counted, while the piece is counted until its end.
 //! 4. The memory of an encoder is counted with that of responses. If there is none, the body is sent as it is, which
 //!    every client accepts.
 //! 5. Whether or not a response is compressed, it says that this depends on the request (`Vary`).
@@ -26,6 +27,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 const LEAST_BYTES: u64 = 1024;
 /// The longest piece that is encoded on the thread of the connection.
 const AT_ONCE_BYTES: usize = 4 << 10;
+
+/// The longest part of a piece that is encoded at a time.
+const STEP_BYTES: usize = 256 << 10;
 
 /// The length of a body that is sent in pieces and lies in memory, as an extension of the response.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +59,8 @@ pub fn compress(room: &Room, coding: Option<Coding>, mut response: Response<Body
     headers.remove(CONTENT_LENGTH);
     response.map(|body| {
         let state = State::Ready(Box::new(encoder));
-        let compressed = Compressed { body, state, has_unsent: false, is_over: false, _memory: memory };
+        let rest = Bytes::new();
+        let compressed = Compressed { body, rest, state, has_unsent: false, is_over: false, _memory: memory };
         Body::from(axum::body::Body::new(compressed))
     })
 }
@@ -85,6 +90,8 @@ enum State {
 /// A body that is compressed.
 struct Compressed {
     body: Body,
+    /// What is left of the last piece of the body.
+    rest: Bytes,
     state: State,
     /// Whether the encoder may hold something that was not sent.
     has_unsent: bool,
@@ -96,19 +103,20 @@ struct Compressed {
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 impl Compressed {
-    /// Encodes a piece. Returns `None` if that runs on another thread.
-    fn encode(&mut self, mut encoder: Box<Encoder>, piece: Bytes) -> io::Result<Option<Vec<u8>>> {
+    /// Encodes the next step of the piece. Returns nothing yet if that runs on another thread.
+    fn encode(&mut self, mut encoder: Box<Encoder>) -> io::Result<Vec<u8>> {
+        let piece = self.rest.split_to(self.rest.len().min(STEP_BYTES));
         self.has_unsent = true;
         if piece.len() > AT_ONCE_BYTES {
             self.state = State::Encoding(spawn_blocking(move || {
                 let encoded = encoder.encode(&piece);
                 (encoder, encoded)
             }));
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let encoded = encoder.encode(&piece)?;
         self.state = State::Ready(encoder);
-        Ok(Some(encoded))
+        Ok(encoded)
     }
 
     /// Returns the next bytes to send, perhaps none; `None` at the end.
@@ -123,6 +131,9 @@ impl Compressed {
                 let (encoder, encoded) = done?;
                 self.state = State::Ready(encoder);
                 Poll::Ready(Some(encoded.map_err(Failed::from)))
+            }
+            State::Ready(encoder) if !self.rest.is_empty() => {
+                Poll::Ready(Some(self.encode(encoder).map_err(Failed::from)))
             }
             State::Ready(encoder) if self.is_over => {
                 Poll::Ready(Some(encoder.finish().map_err(Failed::from)))
@@ -139,10 +150,9 @@ impl Compressed {
                     Poll::Pending
                 }
                 Poll::Ready(Some(Ok(frame))) => {
-                    match self.encode(encoder, frame.into_data().unwrap_or_default())? {
-                        Some(encoded) => Poll::Ready(Some(Ok(encoded))),
-                        None => Poll::Ready(Some(Ok(Vec::new()))),
-                    }
+                    self.rest = frame.into_data().unwrap_or_default();
+                    self.state = State::Ready(encoder);
+                    Poll::Ready(Some(Ok(Vec::new())))
                 }
                 Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
                 Poll::Ready(None) => {
@@ -170,6 +180,37 @@ impl HttpBody for Compressed {
                 Some(next) => return Poll::Ready(Some(next.map(|bytes| Frame::data(bytes.into())))),
                 None => return Poll::Ready(None),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Limits;
+    use crate::wire::digits::random;
+    use crate::wire::response::streamed;
+    use http_body_util::BodyExt as _;
+
+    #[test]
+    fn what_comes_of_a_long_piece_is_sent_in_steps() {
+        let room = Room::new(&Limits::default());
+        // Bytes that no coding makes fewer.
+        let mut piece = vec![0; 4 << 20];
+        random(&mut piece).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for coding in [Coding::Zstd, Coding::Gzip] {
+            let body = axum::body::Body::from(piece.clone());
+            let response = compress(&room, Some(coding), streamed("text/plain", body));
+            assert_eq!(response.headers()[CONTENT_ENCODING], coding.name());
+            let mut body = response.into_body();
+            let mut bytes = 0;
+            while let Some(frame) = runtime.block_on(body.frame()) {
+                let sent = frame.unwrap().into_data().unwrap().len();
+                assert!(sent <= 2 * STEP_BYTES, "{coding:?}: {sent} bytes at once");
+                bytes += sent;
+            }
+            assert!(bytes >= piece.len(), "{coding:?}: {bytes} bytes");
         }
     }
 }

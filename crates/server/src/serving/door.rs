@@ -94,7 +94,8 @@ impl Door {
             (Some(encryption), Stream::Tcp(socket)) => (encryption, socket),
             (_, stream) => return Some(stream),
         };
-        match timeout(self.service.load().limits().head_timeout, encryption.accept(socket)).await {
+        let patience = self.service.load().limits().head_timeout;
+        match timeout(patience, encryption.accept(socket)).await {
             Ok(Ok(stream)) => Some(Stream::Tls(Box::new(stream))),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a handshake failed");

@@ -34,6 +34,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::spawn_blocking;
 use tokio::time::{interval, sleep, timeout};
 
 /// The number of threads that may wait, for each worker. They start when they are needed, and end when they are idle.
@@ -80,8 +81,8 @@ impl Signals {
         })
     }
 
-    /// Returns when a signal arrives that ends the server. Calls `reload` at SIGHUP.
-    async fn end(&mut self, reload: impl Fn()) {
+    /// Returns when a signal arrives that ends the server. Makes `door` read its files again at SIGHUP.
+    async fn end(&mut self, door: &Door) {
         let ([term, int, xcpu], [hup, usr1, usr2]) = (&mut self.ending, &mut self.others);
         loop {
             let ignored = tokio::select! {
@@ -92,7 +93,9 @@ impl Signals {
                     return;
                 }
                 _ = hup.recv() => {
-                    reload();
+                    // It reads files, and this thread accepts connections.
+                    let door = door.clone();
+                    let _ = spawn_blocking(move || door.reload()).await;
                     continue;
                 }
                 _ = usr1.recv() => "SIGUSR1",
@@ -217,11 +220,11 @@ impl Server {
             let looking_after = tokio::spawn(look_after(Arc::clone(&app), door.clone()));
             let delay = app.config.limits.drain_delay;
             let end = async {
-                signals.end(|| door.reload()).await;
+                signals.end(&door).await;
                 app.parts.connections.end();
                 // Load balancers see that the server is not ready, while it still serves what they send. A second
                 // signal is in a hurry.
-                let _ = timeout(delay, signals.end(|| door.reload())).await;
+                let _ = timeout(delay, signals.end(&door)).await;
             };
             accept(&listeners, &app.parts.connections.places, &workers, end).await;
             drop(listeners);
@@ -337,7 +340,7 @@ async fn look_after(app: Arc<App>, door: Door) {
             app.look_after();
             door.refresh();
         };
-        let _ = tokio::task::spawn_blocking(look).await;
+        let _ = spawn_blocking(look).await;
     }
 }
 

@@ -133,13 +133,12 @@ impl Streams {
     async fn run(&self, stream: Arc<OneStream>, task: impl Future<Output = ()>) {
         let mut task = pin!(task);
         if poll_fn(|context| Poll::Ready(task.as_mut().poll(context))).await.is_pending() {
-            lock(&self.waiting).push(Arc::clone(&stream));
+            let _waiting = Waiting::begin(self, &stream);
             tokio::select! {
                 biased;
                 () = task => {}
                 () = stream.cut.notified() => stream.complete(),
             }
-            lock(&self.waiting).retain(|other| !Arc::ptr_eq(other, &stream));
         }
         self.ended(stream.is_complete.load(Ordering::Relaxed)); // Relaxed: only one thread uses it.
     }
@@ -221,6 +220,26 @@ impl Streams {
     }
 }
 
+/// A stream among those that wait, until this is dropped. A task that panics does not stay there, where it would keep
+/// its connection from being idle.
+struct Waiting<'s> {
+    streams: &'s Streams,
+    stream: &'s Arc<OneStream>,
+}
+
+impl<'s> Waiting<'s> {
+    fn begin(streams: &'s Streams, stream: &'s Arc<OneStream>) -> Self {
+        lock(&streams.waiting).push(Arc::clone(stream));
+        Waiting { streams, stream }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        lock(&self.streams.waiting).retain(|other| !Arc::ptr_eq(other, self.stream));
+    }
+}
+
 /// Spawns the tasks of streams on the thread of their connection. The library hands over a request and then spawns the
 /// task of its stream, without anything between the two.
 #[derive(Clone)]
@@ -235,5 +254,32 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Spawner
             return;
         };
         tokio::spawn(async move { streams.run(stream, task).await });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Limits;
+    use tokio::runtime::Builder;
+    use tokio::task::yield_now;
+
+    #[test]
+    fn a_task_that_panics_does_not_wait_for_ever() {
+        let limits = Limits::default();
+        let watch = Arc::new(Watch::new(limits.slow, None, 0).unwrap());
+        let streams = Streams::new(Arc::new(Room::new(&limits)), watch, 1);
+        let (running, stream) = (Arc::clone(&streams), streams.begin());
+        let task = async move {
+            yield_now().await;
+            assert_eq!(lock(&running.waiting).len(), 1);
+            panic!("on purpose");
+        };
+        let running = Arc::clone(&streams);
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let ended =
+            runtime.block_on(async { tokio::spawn(async move { running.run(stream, task).await }).await });
+        assert!(ended.unwrap_err().is_panic());
+        assert!(lock(&streams.waiting).is_empty());
     }
 }
