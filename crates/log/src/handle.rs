@@ -189,7 +189,8 @@ impl Log {
         self.segment_limit_bytes.store(bytes.max(LEAST_LIMIT_BYTES), Ordering::SeqCst);
     }
 
-    pub(crate) fn longest_segment_bytes(&self) -> u64 {
+    /// Returns the greatest length of a segment that is made now, unless a record needs a longer one.
+    pub fn longest_segment_bytes(&self) -> u64 {
         self.options.max_segment_bytes.min(self.segment_limit_bytes.load(Ordering::SeqCst))
     }
 

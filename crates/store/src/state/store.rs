@@ -211,7 +211,8 @@ impl Store {
 
     /// Prepares a log segment with room for an expected commit record of `bytes`. Returns whether it did.
     pub fn expect_record(&self, bytes: u64) -> Result<bool> {
-        self.log.expect(bytes)
+        // It is a guess, for which no segment is made that exceeds the options. A segment has room for its header, too.
+        self.log.expect(bytes.min(self.log.longest_segment_bytes() / 2))
     }
 
     /// Records the last checkpoint's time for its records, and from there to the switch, in nanoseconds. The thread
