@@ -79,8 +79,16 @@ fn every_operation_but_health_wants_a_token() {
             assert_eq!(status(method, &target, "Bearer pando_wrong"), without, "{method} {path}");
             // One for another database: the pages say nothing of anybody's data, and the list is of its own.
             let is_anybodys = is_health
-                || ["/", "/dashboard/{file}", "/docs", "/openapi.json", "/v1/server", "/v1/databases"]
-                    .contains(&&path[..]);
+                || [
+                    "/",
+                    "/dashboard/{file}",
+                    "/docs",
+                    "/openapi.json",
+                    "/v1/server",
+                    "/v1/history",
+                    "/v1/databases",
+                ]
+                .contains(&&path[..]);
             let other = if is_anybodys { 200 } else { 403 };
             assert_eq!(status(method, &target, &stranger), other, "{method} {path}");
         }

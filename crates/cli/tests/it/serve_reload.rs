@@ -76,8 +76,8 @@ fn a_token_is_refused_more_requests_at_a_time_than_it_allows() {
     };
     let (two, other) = (create("two", &["--concurrency", "2"]), create("other", &[]));
     let listed = text(crate::common::pando(["token", "list", path, "--format", "csv"]));
-    assert!(listed.lines().next().unwrap().ends_with("rate,concurrency"), "{listed}");
-    assert!(listed.lines().any(|line| line.starts_with("two,") && line.ends_with(",2")), "{listed}");
+    assert!(listed.lines().next().unwrap().ends_with("rate,concurrency,expires_s"), "{listed}");
+    assert!(listed.lines().any(|line| line.starts_with("two,") && line.ends_with(",2,")), "{listed}");
     let server = Server::start(dir.path());
     let asked = |token: &str| {
         let bearer = format!("Bearer {token}");
