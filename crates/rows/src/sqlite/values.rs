@@ -81,10 +81,7 @@ pub(super) fn default_of(text: &str, affinity: Affinity) -> Option<Value<'static
         _ => number(text)?,
     };
     Some(match (affinity, value) {
-        // For columns without affinity, too: SQLite reads the digits of such a default as a NUMERIC column would.
-        (Affinity::Integer | Affinity::Numeric | Affinity::Blob, Value::Float(number))
-            if number.fract() == 0.0 =>
-        {
+        (Affinity::Integer | Affinity::Numeric, Value::Float(number)) if number.fract() == 0.0 => {
             // Beyond 2^53 the conversion is not exact, and below it there is nothing to decide.
             if number.abs() < 9e15 { Value::Int(number as i64) } else { return None }
         }
@@ -156,8 +153,8 @@ mod tests {
             ("2.5", Affinity::Text, None),
             ("004912345678901", Affinity::Text, None),
             ("true", Affinity::Text, None),
-            ("2.0", Affinity::Blob, Some(Value::Int(2))),
-            ("1e3", Affinity::Blob, Some(Value::Int(1000))),
+            ("2.0", Affinity::Blob, Some(Value::Float(2.0))),
+            ("1e3", Affinity::Blob, Some(Value::Float(1000.0))),
             ("2.5", Affinity::Blob, Some(Value::Float(2.5))),
             ("-0.0", Affinity::Real, Some(Value::Float(0.0))),
             ("'it''s'", Affinity::Text, text("it's")),
