@@ -114,7 +114,7 @@ struct Entry {
     name: String,
     table: String,
     root: u32,
-    sql: Option<String>,
+    sql: Option<Vec<u8>>,
 }
 
 impl Entry {
@@ -154,7 +154,8 @@ impl OfSqlite {
         let mut entries = Vec::new();
         let mut cursor = reader.cursor(&schema, Span::all())?;
         while let Some((_, record)) = cursor.next()? {
-            entries.push(entry(record).ok_or_else(|| damaged("a row of sqlite_schema cannot be decoded"))?);
+            let decoded = entry(record).ok_or_else(|| damaged("a row of sqlite_schema cannot be decoded"))?;
+            entries.extend(decoded);
         }
         drop(cursor);
         Ok(Some(OfSqlite { meta, cookie, entries }))
@@ -168,6 +169,7 @@ impl OfSqlite {
             ))
         };
         let sql = entry.sql.as_deref().ok_or_else(|| damaged("a table has no definition"))?;
+        let sql = str::from_utf8(sql).map_err(|_| refused("its definition is not UTF-8"))?;
         let table = definition::Table::parse(sql);
         let table = table.map_err(|error| refused(&format!("its definition has {error}")))?;
         let data = tree(reader, entry.root)?;
@@ -176,7 +178,8 @@ impl OfSqlite {
         let indexes = self.entries.iter().filter(|index| index.kind == "index" && index.table == entry.name);
         for index in indexes {
             // An index that is not understood is not needed to read the table.
-            let parsed = index.sql.as_deref().and_then(|sql| table.parse_index(sql).ok().flatten());
+            let sql = index.sql.as_deref().and_then(|sql| str::from_utf8(sql).ok());
+            let parsed = sql.and_then(|sql| table.parse_index(sql).ok().flatten());
             let Some(parsed) = parsed else { continue };
             if let Some(storage) = derived.push_index(&table, &index.name, &parsed) {
                 trees.push(tree(reader, index.root)?);
@@ -194,18 +197,22 @@ fn tree(reader: &impl ReadTables, root: u32) -> Result<Table> {
     reader.table(&name)?.ok_or_else(|| damaged(&format!("table {name:?} is gone")))
 }
 
-fn entry(record: &[u8]) -> Option<Entry> {
+/// Decodes a row of `sqlite_schema`. `None`: it is damaged; `Some(None)`: a name is not UTF-8, which SQLite allows, and
+/// which nobody can ask for here.
+fn entry(record: &[u8]) -> Option<Option<Entry>> {
     let mut fields = record::fields(record).ok()?;
     let text = |fields: &mut record::Fields<'_>| match fields.next()?.ok()? {
-        Field::Text(text) => Some(Some(String::from_utf8(text.to_vec()).ok()?)),
+        Field::Text(text) => Some(Some(text.to_vec())),
         Field::Null => Some(None),
         _ => None,
     };
-    let (kind, name, table) = (text(&mut fields)??, text(&mut fields)??, text(&mut fields)??);
+    let names = [text(&mut fields)??, text(&mut fields)??, text(&mut fields)??];
     let root = match fields.next()?.ok()? {
         Field::Integer(root) => u32::try_from(root).ok()?,
         Field::Null => 0,
         _ => return None,
     };
-    Some(Entry { kind, name, table, root, sql: text(&mut fields)? })
+    let sql = text(&mut fields)?;
+    let [kind, name, table] = names.map(|name| String::from_utf8(name).ok());
+    Some(kind.zip(name).zip(table).map(|((kind, name), table)| Entry { kind, name, table, root, sql }))
 }

@@ -317,6 +317,24 @@ fn a_default_in_older_rows_is_that_of_sql_or_refused() {
 }
 
 #[test]
+fn definitions_that_are_not_utf8_hide_no_other_table() {
+    let (db, _connection) = made(
+        "CREATE TABLE good(id INTEGER PRIMARY KEY, a TEXT); INSERT INTO good VALUES (1, 'x');
+         CREATE TABLE named(id INTEGER PRIMARY KEY); CREATE TABLE odd(id INTEGER PRIMARY KEY);
+         CREATE INDEX good_a ON good(a); PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET name = CAST(x'ff' AS TEXT) WHERE name = 'named';
+         UPDATE sqlite_schema SET sql = CAST(CAST(sql AS BLOB) || x'2d2dff' AS TEXT) WHERE name IN ('odd', 'good_a')",
+    );
+    let snapshot = db.snapshot().unwrap();
+    let all = DynamicTable::all(&snapshot).unwrap();
+    assert_eq!(all.iter().map(DynamicTable::name).collect::<Vec<_>>(), ["good"]);
+    assert!(all[0].is_read_only() && all[0].schema().indexes().is_empty());
+    assert!(all[0].get(&snapshot, &[Value::Int(1)]).unwrap().is_some());
+    let refused = DynamicTable::open(&snapshot, "odd").unwrap_err().to_string();
+    assert!(refused.contains("its definition is not UTF-8"), "{refused}");
+}
+
+#[test]
 fn a_value_after_a_damaged_field_is_an_error() {
     let (db, _connection) =
         made("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b TEXT); INSERT INTO t VALUES (1, 'x', 'y')");
