@@ -5,7 +5,8 @@
 //!    threads in the background do now and then, as going on in another segment of the log, only adds. Then under
 //!    callgrind (instructions), and three times under strace (system calls of the calling thread, the least again).
 //! 3. Hold each figure against `crates/bench/budgets.toml`. More than the budget fails; much less asks for a new
-//!    budget.
+//!    budget. If a figure is over its budget, everything is counted again, at most twice: on a busy machine a thread in
+//!    the background can be late, and the state that an operation finds is then another one.
 //! 4. Budgets change together with CHANGELOG.md: `--update` writes them only if that has uncommitted changes, and a
 //!    commit that changed one without the other fails.
 //!
@@ -32,6 +33,9 @@ const SLACK: f64 = 0.02;
 
 /// How often it runs alone, and under strace.
 const ALONE: usize = 3;
+
+/// How often everything is counted at most, while a figure is over its budget.
+const COUNTS: usize = 3;
 
 /// Figures by operation and name, for one repetition of the operation.
 pub(crate) type Figures = BTreeMap<(String, String), f64>;
@@ -75,13 +79,19 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
     if updates && git(root, &["diff", "HEAD", "--name-only", "--", "CHANGELOG.md"])?.is_empty() {
         return Err(io::Error::other("say in CHANGELOG.md what changes for users, then update the budgets"));
     }
-    let figures = count(root, &target(root))?;
+    let mut figures = count(root, &target(root))?;
     if updates {
         fs::write(root.join(BUDGETS), written(&figures))?;
         writeln!(out, "wrote {BUDGETS}")?;
         return Ok(true);
     }
     let budgets = read(&fs::read_to_string(root.join(BUDGETS))?).map_err(io::Error::other)?;
+    for _ in 1..COUNTS {
+        if judge(&budgets, &figures, &mut io::sink())? == 0 {
+            break;
+        }
+        take_less(&mut figures, count(root, &target(root))?);
+    }
     let over = judge(&budgets, &figures, out)?;
     let alone = changed_alone(root)?;
     if alone {
@@ -89,6 +99,13 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
     }
     writeln!(out, "guard: {} figures, {over} over budget", figures.len())?;
     Ok(over == 0 && !alone)
+}
+
+/// Takes each figure of another count that is less.
+fn take_less(figures: &mut Figures, other: Figures) {
+    for (key, figure) in other {
+        figures.entry(key).and_modify(|known| *known = known.min(figure)).or_insert(figure);
+    }
 }
 
 /// Whether the last commit that changed the budgets left CHANGELOG.md as it was. Without history nothing is known.
@@ -382,5 +399,8 @@ mod tests {
         assert_eq!(over(&Figures::new()), 2, "what is not counted is not guarded");
         let said = String::from_utf8(said).unwrap();
         assert!(said.contains("get instructions: 900.00, far below its budget of 1000.00"), "{said}");
+        let mut counted = figures(1031.0, 1.0);
+        take_less(&mut counted, figures(1000.0, 2.0));
+        assert_eq!(counted, budgets, "each figure is the least of all counts");
     }
 }

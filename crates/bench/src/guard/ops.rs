@@ -26,6 +26,8 @@ const SHORT_VALUE_BYTES: usize = 1_000;
 const SHORT_SCAN: u64 = 50;
 /// The number of records in a queue.
 const QUEUED: u64 = 100;
+/// The number of records in a batch.
+const BATCH: u64 = 100;
 /// The number of range deletes of a table.
 const RANGES: u64 = 2_000;
 const KEY_BYTES: usize = 16;
@@ -81,6 +83,7 @@ pub const OPS: &[Op] = &[
     Op { name: "short_scan", times: 200, run: short_scan, warm_up: |_| Ok(()) },
     Op { name: "short_lsm_seek", times: 200, run: short_lsm_seek, warm_up: load_short_lsm },
     Op { name: "short_lsm_scan", times: 200, run: short_lsm_scan, warm_up: |_| Ok(()) },
+    Op { name: "batch_row", times: 20 * BATCH, run: batch_row, warm_up: begin_batches },
 ];
 
 pub struct Bench {
@@ -95,6 +98,9 @@ pub struct Bench {
     /// The tables of short scans, of either layout. Warm-ups create them.
     short: Option<Table>,
     short_lsm: Option<Table>,
+    /// The table of batches, and the number of its records. The warm-up creates it.
+    batched: Option<Table>,
+    batched_records: u64,
     queue: Table,
     /// The number of records that were taken from the queue.
     taken: u64,
@@ -138,6 +144,8 @@ impl Bench {
             long: None,
             short: None,
             short_lsm: None,
+            batched: None,
+            batched_records: 0,
             queue,
             taken: 0,
             ranged,
@@ -169,6 +177,20 @@ impl Bench {
         let mut tx = self.db().begin_with(&options)?;
         tx.put(&self.fresh, key, &[2; VALUE_BYTES])?;
         tx.commit()?;
+        Ok(())
+    }
+
+    /// Puts a batch of ascending keys in one transaction.
+    fn put_batch(&mut self) -> Outcome<()> {
+        let options =
+            TransactionOptions { durability: Durability::Buffered.into(), ..self.db().transaction_options() };
+        let table = self.batched.as_ref().expect("a warm-up creates it");
+        let mut tx = self.db().begin_with(&options)?;
+        for record in self.batched_records..self.batched_records + BATCH {
+            tx.put(table, record.to_be_bytes(), &[4; VALUE_BYTES])?;
+        }
+        tx.commit()?;
+        self.batched_records += BATCH;
         Ok(())
     }
 
@@ -390,6 +412,16 @@ fn put_buffered(bench: &mut Bench, times: u64) -> Outcome<()> {
 #[inline(never)]
 fn put_sync(bench: &mut Bench, times: u64) -> Outcome<()> {
     bench.keys[..times as usize].iter().try_for_each(|key| bench.put(Durability::Sync, key))
+}
+
+fn begin_batches(bench: &mut Bench) -> Outcome<()> {
+    bench.batched = Some(bench.db().ensure_table("batched")?);
+    bench.put_batch()
+}
+
+#[inline(never)]
+fn batch_row(bench: &mut Bench, times: u64) -> Outcome<()> {
+    (0..times / BATCH).try_for_each(|_| bench.put_batch())
 }
 
 #[inline(never)]
