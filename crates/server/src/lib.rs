@@ -14,20 +14,21 @@
 //!    with which a replica follows another server. [`config`]: the configuration. [`log`]: the server's log, which no
 //!    request waits for.
 //! 2. `wire`: what is sent over the network: sockets, addresses, bodies, problems, records as bytes, the heads of
-//!    requests.
-//! 3. `limits`: bounds on what requests use: threads, memory for bodies, places of streams, connections.
+//!    requests, zstd and gzip.
+//! 3. `limits`: bounds on what requests use: threads, memory for bodies, encoders and decoders, places of streams,
+//!    connections.
 //! 4. `watch`: what operators can observe: counts and latencies, the figures of the last hour, refusals, slow requests,
 //!    a log line for each request, work that takes long, the disk and the process.
 //! 5. `data`: databases that are opened and closed as needed, single writes that are committed together, interactive
 //!    transactions, conditions, the threads of a replica, scheduled backups.
 //! 6. `access`: authorization: tokens and their rates, requests from pages of other sites, reserved tables.
-//! 7. `send`: records and long values as bodies of responses.
+//! 7. `send`: records and long values as bodies of responses, compressed if the client asks for it.
 //! 8. `calls`: the definition of an operation, and the arguments of its handler.
 //! 9. `operations`: the handlers, each with its entry for the table. One of them sends the files of the dashboard,
 //!    which are in the folder `dashboard`.
 //! 10. `routes`: the table, the tree that finds an operation by its path, and the OpenAPI document.
 //! 11. `redis`: the door for clients of Redis, with the feature of this name.
-//! 12. `serving`: the steps of a request, a connection, and a server from start to end.
+//! 12. `serving`: the steps of a request, a connection of HTTP/1 or HTTP/2, and a server from start to end.
 //!
 //! To add an operation, write its handler in `operations`, and add its entry to the `OPERATIONS` beside it.
 //!

@@ -4,11 +4,11 @@
 //!    becomes a huge one is refused at the limit, and is never in memory as a whole.
 //! 2. Once the limit is exceeded, nothing more is decoded: what is then discarded is what still arrives, not what it
 //!    would become.
-//! 3. The memory of a decoder is counted with that of responses. If there is none, the client is asked to retry.
+//! 3. The number of decoders is bounded. If there are too many, the client is asked to retry.
 
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
-use crate::wire::coding::{Coding, DECODER_BYTES, Decoder};
+use crate::wire::coding::{Coding, Decoder};
 use crate::wire::problem::{Answer, Problem};
 use axum::http::HeaderMap;
 use bytes::{Buf as _, Bytes};
@@ -20,10 +20,10 @@ use tokio::sync::OwnedSemaphorePermit;
 /// Returns the body of an import as it was before its client encoded it.
 ///
 /// # Errors
-/// 415 for a coding that is not supported, 503 if there is no memory for a decoder.
+/// 415 for a coding that is not supported, 503 if too many bodies are decoded.
 pub fn decoded(room: &Room, headers: &HeaderMap, body: RequestBody) -> Answer<RequestBody> {
     let Some(coding) = Coding::of_body(headers)? else { return Ok(body) };
-    let memory = room.counted_memory(DECODER_BYTES)?;
+    let permit = room.decoder_permit()?;
     let decoder = Decoder::new(coding).map_err(|error| Problem::internal(error.to_string()))?;
     let decoded = Decoded {
         body,
@@ -33,7 +33,7 @@ pub fn decoded(room: &Room, headers: &HeaderMap, body: RequestBody) -> Answer<Re
         decoded_bytes: 0,
         limit_bytes: room.reception.import_bytes(),
         is_full: false,
-        _memory: memory,
+        _permit: permit,
     };
     Ok(RequestBody::new(decoded))
 }
@@ -50,7 +50,7 @@ struct Decoded {
     limit_bytes: u64,
     /// Whether the decoder may have more of what it was given.
     is_full: bool,
-    _memory: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;

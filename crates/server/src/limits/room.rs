@@ -21,6 +21,13 @@ const RESPONSES_KIB: usize = 256 << 10;
 /// Shorter responses are not counted.
 pub const FREE_ANSWER_BYTES: usize = 64 << 10;
 
+/// The largest number of responses that are compressed at a time: 64 MiB, as each encoder takes 2.
+#[cfg(feature = "compression")]
+const ENCODERS: usize = 32;
+/// The largest number of imports that are decoded at a time: 72 MiB, as each decoder takes 9.
+#[cfg(feature = "compression")]
+const DECODERS: usize = 8;
+
 /// The largest number of SQL requests that wait. Their statements are counted as bodies that are received.
 #[cfg(feature = "sql")]
 const WAITING_STATEMENTS: usize = 1024;
@@ -32,6 +39,10 @@ pub struct Room {
     pub reception: Reception,
     streams: Arc<Streams>,
     responses: Arc<Semaphore>,
+    #[cfg(feature = "compression")]
+    encoders: Arc<Semaphore>,
+    #[cfg(feature = "compression")]
+    decoders: Arc<Semaphore>,
     #[cfg(feature = "sql")]
     turns: Turns,
 }
@@ -55,6 +66,10 @@ impl Room {
             reception: Reception::new(limits),
             streams: Streams::new(limits.streams, Arc::new(Semaphore::new(CHUNKS_KIB))),
             responses: Arc::new(Semaphore::new(RESPONSES_KIB)),
+            #[cfg(feature = "compression")]
+            encoders: Arc::new(Semaphore::new(ENCODERS)),
+            #[cfg(feature = "compression")]
+            decoders: Arc::new(Semaphore::new(DECODERS)),
             #[cfg(feature = "sql")]
             turns: Turns {
                 running: Arc::new(Semaphore::new(limits.statements)),
@@ -114,6 +129,29 @@ impl Room {
     /// Waits for a place of a stream and returns the right to stream, which lasts until it is dropped.
     pub async fn stream_permit(&self) -> Answer<StreamPermit> {
         self.streams.take().await
+    }
+}
+
+/// Encoders and decoders have bounds of their own, so that clients that do not read compressed responses take no memory
+/// from the responses of others.
+#[cfg(feature = "compression")]
+impl Room {
+    /// Returns the right to compress a response, which lasts until it is dropped; `None` if too many are compressed.
+    pub fn encoder_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.encoders).try_acquire_owned().ok()
+    }
+
+    /// Returns the right to decode an import, which lasts until it is dropped.
+    ///
+    /// # Errors
+    /// 503 if too many are decoded.
+    pub fn decoder_permit(&self) -> Answer<OwnedSemaphorePermit> {
+        let busy = |_| {
+            Problem::busy(
+                "too many encoded imports arrive at a time; try again, or send it without an encoding",
+            )
+        };
+        Arc::clone(&self.decoders).try_acquire_owned().map_err(busy)
     }
 }
 

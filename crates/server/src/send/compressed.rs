@@ -6,13 +6,12 @@
 //!    sent.
 //! 3. Long pieces are encoded on a thread that may wait, so that other connections of the thread do not wait for it. A
 //!    step encodes at most [`STEP_BYTES`]: what comes of it is not counted, while the piece is counted until its end.
-//! 4. The memory of an encoder is counted with that of responses. If there is none, the body is sent as it is, which
-//!    every client accepts.
+//! 4. The number of encoders is bounded. If there are too many, the body is sent as it is, which every client accepts.
 //! 5. Whether or not a response is compressed, it says that this depends on the request (`Vary`).
 
 use crate::limits::room::Room;
 use crate::wire::body::Body;
-use crate::wire::coding::{Coding, ENCODER_BYTES, Encoder};
+use crate::wire::coding::{Coding, Encoder};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY};
 use axum::http::{HeaderValue, Response};
 use bytes::Bytes;
@@ -46,7 +45,7 @@ pub fn compress(room: &Room, coding: Option<Coding>, mut response: Response<Body
     let Some(coding) = coding.filter(|_| length.is_none_or(|bytes| bytes >= LEAST_BYTES)) else {
         return response;
     };
-    let Ok(memory) = room.counted_memory(ENCODER_BYTES) else { return response };
+    let Some(permit) = room.encoder_permit() else { return response };
     let encoder = match Encoder::new(coding) {
         Ok(encoder) => encoder,
         Err(error) => {
@@ -60,7 +59,7 @@ pub fn compress(room: &Room, coding: Option<Coding>, mut response: Response<Body
     response.map(|body| {
         let state = State::Ready(Box::new(encoder));
         let rest = Bytes::new();
-        let compressed = Compressed { body, rest, state, has_unsent: false, is_over: false, _memory: memory };
+        let compressed = Compressed { body, rest, state, has_unsent: false, is_over: false, _permit: permit };
         Body::from(axum::body::Body::new(compressed))
     })
 }
@@ -97,7 +96,7 @@ struct Compressed {
     has_unsent: bool,
     /// Whether the body has ended.
     is_over: bool,
-    _memory: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -191,6 +190,24 @@ mod tests {
     use crate::wire::digits::random;
     use crate::wire::response::streamed;
     use http_body_util::BodyExt as _;
+
+    #[test]
+    fn responses_that_nobody_takes_leave_the_memory_of_others_alone() {
+        let room = Room::new(&Limits::default());
+        let compressed = || {
+            let body = axum::body::Body::from(vec![b'a'; 4096]);
+            compress(&room, Some(Coding::Zstd), streamed("text/plain", body))
+        };
+        let held: Vec<_> = (0..100).map(|_| compressed()).collect();
+        let count = |held: &[Response<Body>]| {
+            held.iter().filter(|response| response.headers().contains_key(CONTENT_ENCODING)).count()
+        };
+        assert_eq!(count(&held), 32, "further ones are sent as they are");
+        let values: Vec<_> = (0..256).map_while(|_| room.body_of(vec![7; 1 << 20]).ok()).collect();
+        assert_eq!(values.len(), 256, "values have all their memory");
+        drop(held);
+        assert_eq!(count(&[compressed()]), 1);
+    }
 
     #[test]
     fn what_comes_of_a_long_piece_is_sent_in_steps() {

@@ -48,7 +48,7 @@ mod with {
     /// Returns the body of an import decoded.
     ///
     /// # Errors
-    /// 415 for a coding that is not supported, 503 if there is no memory for a decoder.
+    /// 415 for a coding that is not supported, 503 if too many bodies are decoded.
     pub fn decoded(
         parts: &Parts,
         operation: &Operation,

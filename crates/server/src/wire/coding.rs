@@ -23,10 +23,6 @@ const ZSTD_LEVEL: i32 = 1;
 const ZSTD_WINDOW_LOG2: u32 = 18;
 /// The largest window that a decoder of zstd accepts: 8 MiB, which every decoder should (RFC 8878, 3.1.1.1.2).
 const ZSTD_MOST_WINDOW_LOG2: u32 = 23;
-/// The memory that an encoder counts as: the window, and the tables of either coding.
-pub const ENCODER_BYTES: usize = 2 << 20;
-/// The memory that a decoder counts as: the largest window, and what is decoded at a time.
-pub const DECODER_BYTES: usize = 9 << 20;
 /// The number of bytes after which a decoder hands on what it has.
 const DECODED_BYTES: usize = 32 << 10;
 /// The number of bytes that are given to a decoder of gzip at a time. They become at most a thousand times as many.
