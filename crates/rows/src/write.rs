@@ -45,10 +45,16 @@ impl Record {
 }
 
 impl DynamicTable {
+    /// Returns whether the table can only be read, because SQLite's library made it.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.inner.sqlite.is_some()
+    }
+
     /// Refuses to write to a table that SQLite made.
     #[inline]
     pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.inner.sqlite.is_none() { Ok(()) } else { Err(self.made_by_sqlite()) }
+        if self.is_read_only() { Err(self.made_by_sqlite()) } else { Ok(()) }
     }
 
     #[cold]

@@ -57,7 +57,7 @@ export class Data {
     return new Documents(db, found);
   }
   build() {
-    const { source } = this, mayWrite = this.app.rights.mayWrite(source.db) && !source.isInternal;
+    const { source } = this, mayWrite = this.app.rights.mayWrite(source.db) && !source.whyReadOnly;
     const isTyped = source instanceof Documents;
     this.grid = new Grid({ label: `Records of ${visible(source.name)}`, columns: source.columns, open: index => this.to({ key: this.rows[index].key, new: undefined }), select: places => this.showBulk(places) });
     this.bulk = h("div", { class: "bar bulk", role: "group", "aria-label": "Selected records", hidden: true });
@@ -83,7 +83,7 @@ export class Data {
   }
   /** What can be done with the selected records of the page. */
   showBulk(places) {
-    const { source } = this, keys = places.map(at => this.rows[at].key), mayWrite = this.app.rights.mayWrite(source.db) && !source.isInternal;
+    const { source } = this, keys = places.map(at => this.rows[at].key), mayWrite = this.app.rights.mayWrite(source.db) && !source.whyReadOnly;
     this.bulk.hidden = !keys.length;
     const button = (label, run, kind) => h("button", { type: "button", class: kind, onclick: run }, label);
     const done = async () => { if (this.source === source) { await this.load(true); if (keys.includes(this.editor?.key)) this.to({ key: undefined }); } };

@@ -41,7 +41,7 @@ export class Editor {
   /** `done(key)` is called after the record was written (`key`) or deleted (`null`); `close()` leaves the editor. */
   constructor({ source, mayWrite, done, close }) {
     Object.assign(this, { source, done, close, base: null, fields: [] });
-    this.mayWrite = mayWrite && !source.isInternal;
+    this.mayWrite = mayWrite && !source.whyReadOnly;
     this.root = h("section", { class: "editor", "aria-label": "Record" });
     this.note = h("p", { role: "alert", class: "bad" });
   }
@@ -71,7 +71,7 @@ export class Editor {
     fill(this.root, h("h2", {}, key === null ? "New record" : named(source.title(key))),
       record?.cut && h("p", { class: "small" }, `The record has ${bytes(record.length)} of long values, of which the beginning is shown: too much to edit here. `,
         h("a", { href: source.address(key), download: "value" }, "Download it"), source instanceof Documents ? ", or change single columns with SQL." : "."),
-      source.isInternal && h("p", { class: "small soft" }, source.name.startsWith("sql:") ? "These entries belong to a table that SQLite's library made. Change its rows with that library, which updates its indexes." : "These entries belong to a typed table. Change its rows there or with SQL, which update its indexes."),
+      source.whyReadOnly && h("p", { class: "small soft" }, source.whyReadOnly),
       h("form", { onsubmit: event => { event.preventDefault(); this.save(); } }, body, this.note, buttons));
     this.before = this.state();
   }

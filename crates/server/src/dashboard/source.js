@@ -27,6 +27,7 @@ const tagOf = async address => (await ask(address, { method: "HEAD", headers: { 
 export class Documents {
   constructor(db, described) {
     Object.assign(this, { db, name: described.name, described, path: at(db, "documents", described.name) });
+    this.whyReadOnly = described.read_only ? "SQLite's library made this table. Change its rows with that library." : "";
     this.isKey = column => described.key.some(part => part.column === column);
     this.columns = described.columns.map(({ name, type }) => ({ name, note: this.isKey(name) ? `${type}, key` : type }));
     this.orders = described.indexes.filter(({ building }) => !building).map(({ name }) => name);
@@ -91,7 +92,9 @@ export const isInternal = name => name.startsWith("rows/") || name.startsWith("s
 export class Entries {
   constructor(db, info) {
     Object.assign(this, { db, name: info.name, info, path: at(db, "tables", info.name, "entries"), orders: [] });
-    this.isInternal = isInternal(info.name);
+    this.whyReadOnly = !isInternal(info.name) ? "" : info.name.startsWith("sql:")
+      ? "These entries belong to a table that SQLite's library made. Change its rows with that library, which updates its indexes."
+      : "These entries belong to a typed table. Change its rows there or with SQL, which update its indexes.";
     this.columns = [{ name: "key" }, { name: "length" }, { name: "value", note: `its first ${VALUE_BYTES} bytes` }];
   }
   async page({ cursor, back, prefix }) {

@@ -38,5 +38,6 @@ async fn all(data: Arc<Data>, call: Call) -> Answer {
 fn describe(table: &DynamicTable) -> Json {
     let mut described = table.schema().to_json();
     described["name"] = table.name().into();
+    described["read_only"] = table.is_read_only().into();
     described
 }
