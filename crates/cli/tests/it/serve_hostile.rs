@@ -6,14 +6,15 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-fn started(dir: &Path, options: &[&str]) -> Server {
+/// Starts a server that has a record.
+pub fn started(dir: &Path, options: &[&str]) -> Server {
     let server = Server::start_with(dir, options);
     assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201);
     server
 }
 
-/// Others are served.
-fn is_well(server: &Server) {
+/// Checks that others are served.
+pub fn is_well(server: &Server) {
     let reply = server.ask("GET", "/v0/entity?id=k", b"");
     assert_eq!((reply.status, &reply.body[..]), (200, &b"v"[..]));
 }

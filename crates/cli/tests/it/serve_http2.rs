@@ -245,7 +245,7 @@ fn the_end_of_the_server_completes_what_runs() {
         server.signal("TERM");
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(read(response.into_body()).await.unwrap() == long, "it is completed");
-        // The client was told that no more requests are served.
+        // GOAWAY has arrived: the server accepts no more requests on this connection.
         assert!(client.connection.await.unwrap().is_ok());
     });
     let begun = Instant::now();

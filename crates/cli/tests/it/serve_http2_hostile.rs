@@ -2,9 +2,9 @@
 
 use crate::http::Server;
 use crate::http2::{Client, read, request, run};
+use crate::serve_hostile::{is_well, started};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,18 +23,6 @@ const HEALTH: &[u8] = b"\x82\x86\x04\x08/healthz\x01\x01t";
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
-
-fn started(dir: &Path, options: &[&str]) -> Server {
-    let server = Server::start_with(dir, options);
-    assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201);
-    server
-}
-
-/// Others are served.
-fn is_well(server: &Server) {
-    let reply = server.ask("GET", "/v0/entity?id=k", b"");
-    assert_eq!((reply.status, &reply.body[..]), (200, &b"v"[..]));
 }
 
 /// A connection that has sent its preface.
