@@ -21,5 +21,8 @@ pub const UNSUPPORTED: Meaning =
     (415, "The body has a `content-encoding` or a `content-type` that is not supported");
 /// 408.
 pub const LATE: Meaning = (408, "The body arrived too slowly");
+/// What an import responds.
+pub const IMPORTED: &[Meaning] =
+    &[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, UNSUPPORTED, LATE, FULL];
 /// 200 with a value.
 pub const VALUE: Meaning = (200, "The value, byte for byte");

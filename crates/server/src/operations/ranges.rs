@@ -8,7 +8,7 @@
 
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
-use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE, UNSUPPORTED};
+use crate::calls::meanings::{CONFLICT, DONE, FULL, IMPORTED, MISSING};
 use crate::calls::operation::{Access, Operation};
 use crate::calls::query::{durability, flag, limit, span};
 use crate::data::held::{Data, commit, on_table, table_in};
@@ -79,15 +79,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["content-encoding", "durability"])
     .receives("records")
     .importing()
-    .responses(&[
-        (200, "JSON: how many, and the commit"),
-        MISSING,
-        CONFLICT,
-        TOO_LARGE,
-        UNSUPPORTED,
-        LATE,
-        FULL,
-    ]),
+    .responses(IMPORTED),
     Operation::new(
         "DELETE",
         PATH,

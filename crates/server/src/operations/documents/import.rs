@@ -10,7 +10,7 @@
 
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
-use crate::calls::meanings::{CONFLICT, FULL, LATE, MISSING, TOO_LARGE, UNSUPPORTED};
+use crate::calls::meanings::IMPORTED;
 use crate::calls::operation::{Access, Operation};
 use crate::calls::query::{durability, flag};
 use crate::data::held::Data;
@@ -57,15 +57,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 ])
 .receives("rows")
 .importing()
-.responses(&[
-    (200, "JSON: how many, and the commit"),
-    MISSING,
-    CONFLICT,
-    TOO_LARGE,
-    UNSUPPORTED,
-    LATE,
-    FULL,
-])];
+.responses(IMPORTED)];
 
 /// The parameters of an import. Any other one is an error: a misspelt `inset=true` would replace rows that must be
 /// kept.
