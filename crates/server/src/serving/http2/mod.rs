@@ -11,7 +11,7 @@
 //! 5. The memory of a connection is bounded: [`CONNECTION_WINDOW_BYTES`] of bodies that no handler has read, the header
 //!    lists of its streams, [`SEND_BYTES`] for each stream of bodies in the library, and responses that wait to be sent
 //!    ([`reply`]).
-//! 6. When the server ends, the client is told so (GOAWAY), and its streams in progress are completed.
+//! 6. When the server ends, it sends GOAWAY, and completes the streams in progress.
 
 mod reply;
 mod streams;
