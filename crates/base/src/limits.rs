@@ -42,8 +42,19 @@ pub const fn is_page_size(page_bytes: usize) -> bool {
 /// The longest name of a table in bytes of UTF-8.
 pub const MAX_TABLE_NAME_BYTES: usize = 255;
 
+/// Returns whether a page that holds only what it must has 32 bytes left, for the nonce and the tag of an encrypted
+/// database. The header of a page has 64 bytes, a slot and what a cell needs besides key and value at most 28.
+const fn leaves_room(page_bytes: usize) -> bool {
+    let (key, value, entry) = (max_key_bytes(page_bytes), max_inline_bytes(page_bytes), 28);
+    let two_records = 2 * (key + value + entry);
+    let three_keys = 3 * (key + entry);
+    64 + two_records + 32 <= page_bytes && 64 + three_keys + 32 <= page_bytes
+}
+
 const _: () = assert!(is_page_size(DEFAULT_PAGE_BYTES));
 const _: () = assert!(PIECE_BYTES.is_multiple_of(UNIT_BYTES) && PIECE_BYTES <= MAX_LOGGED_VALUE_BYTES);
+const _: () =
+    assert!(leaves_room(MIN_PAGE_BYTES) && leaves_room(DEFAULT_PAGE_BYTES) && leaves_room(MAX_PAGE_BYTES));
 const _: () = assert!(max_inline_bytes(MAX_PAGE_BYTES) < MAX_LOGGED_VALUE_BYTES);
 const _: () = assert!(max_key_bytes(MIN_PAGE_BYTES) >= 511, "keys as long as LMDB's fit the smallest page");
 const _: () = assert!(MAX_TABLE_NAME_BYTES <= max_key_bytes(MIN_PAGE_BYTES));
