@@ -323,7 +323,8 @@ fn definitions_that_are_not_utf8_hide_no_other_table() {
          CREATE TABLE named(id INTEGER PRIMARY KEY); CREATE TABLE odd(id INTEGER PRIMARY KEY);
          CREATE INDEX good_a ON good(a); PRAGMA writable_schema = ON;
          UPDATE sqlite_schema SET name = CAST(x'ff' AS TEXT) WHERE name = 'named';
-         UPDATE sqlite_schema SET sql = CAST(CAST(sql AS BLOB) || x'2d2dff' AS TEXT) WHERE name IN ('odd', 'good_a')",
+         UPDATE sqlite_schema SET sql = CAST(CAST(sql AS BLOB) || x'2d2dff' AS TEXT)
+         WHERE name IN ('odd', 'good_a')",
     );
     let snapshot = db.snapshot().unwrap();
     let all = DynamicTable::all(&snapshot).unwrap();
