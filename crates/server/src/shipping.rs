@@ -29,6 +29,9 @@ pub trait Ship: Debug + Send + Sync {
     /// Returns the error with which shipping has ended. `None` while it goes on, and after [`Ship::end`].
     fn failure(&self) -> Option<Error>;
 
+    /// Returns the error of the last request to the bucket, while it is repeated. `None` if shipping works.
+    fn difficulty(&self) -> Option<String>;
+
     /// Returns why writes are refused: another writer has taken over. `None` while writes are allowed.
     fn refusal(&self) -> Option<Error>;
 

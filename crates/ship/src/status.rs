@@ -63,6 +63,14 @@ pub struct Status {
     pub last_error: Option<String>,
 }
 
+impl Status {
+    /// Returns the error of the last request while it is repeated; `None` if shipping works, or has ended.
+    #[must_use]
+    pub fn difficulty(&self) -> Option<&str> {
+        self.last_error.as_deref().filter(|_| self.state == State::Retrying)
+    }
+}
+
 /// Shared by the shipper's thread, its waiters, and those who ask for its status.
 #[derive(Debug, Default)]
 pub(crate) struct Board {

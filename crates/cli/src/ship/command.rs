@@ -7,13 +7,13 @@ use crate::output::{self, Cell, FormatArgs};
 use crate::signals;
 use crate::text;
 use clap::Args;
-use pando::Database;
-use ship::{Options, Shipper, State, Status};
+use pando::{Database, Error, ErrorKind};
+use ship::{Options, Shipper, Status};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -35,6 +35,10 @@ pub struct ShipArgs {
     /// Ship what there is, and exit
     #[arg(long)]
     once: bool,
+    /// With --once: give up when requests have failed for TIME
+    #[arg(long, value_name = "TIME", default_value = "60s", requires = "once",
+          value_parser = text::parse_duration)]
+    give_up: Duration,
     /// Print how far the bucket is behind the database, and ship nothing
     #[arg(long, conflicts_with = "once")]
     status: bool,
@@ -99,34 +103,54 @@ pub fn run(args: &ShipArgs) -> Outcome {
         return status(args, &bucket);
     }
     let db = args.memory.builder().open(&args.dir)?;
-    let options = Options { stop_within: LAST_TRY, ..args.shipping.options(false) };
+    let stop_within = if args.once { args.give_up } else { LAST_TRY };
+    let options = Options { stop_within, ..args.shipping.options(false) };
     let shipper = Shipper::start(&db, &args.dir, bucket, options)?;
-    if args.once {
-        shipper.wait(db.snapshot()?.commit_number())?;
-    } else {
-        watch(&shipper)?;
-    }
+    let goal = if args.once { Some(db.snapshot()?.commit_number()) } else { None };
+    watch(&shipper, goal, args.give_up)?;
     shipper.stop()?;
     let status = shipper.status();
     db.close()?;
     write_status(&status, args)
 }
 
-/// Returns when a signal ends the process, or shipping has ended.
-fn watch(shipper: &Shipper) -> Outcome {
+/// Returns when a signal ends the process, or the commit `goal` is in the bucket. Reports what fails meanwhile.
+///
+/// With a goal, it is an error if requests fail for `patience`: a job that is started by a clock must end.
+fn watch(shipper: &Shipper, goal: Option<u64>, patience: Duration) -> Outcome {
     let end = Arc::new(AtomicBool::new(false));
     signals::end_in_order(&end).map_err(|cause| Failure::system("listen to signals", cause))?;
-    let mut said = None;
+    let (mut is_said, mut fails_since) = (false, None);
     while !end.load(Ordering::SeqCst) {
         if let Some(error) = shipper.ended() {
             return Err(error.into());
         }
         let status = shipper.status();
-        if status.state == State::Retrying && status.last_error != said {
-            eprintln!("note: {}; trying again", status.last_error.as_deref().unwrap_or_default());
-            said = status.last_error;
+        match status.difficulty() {
+            Some(error) => {
+                if !is_said {
+                    eprintln!("note: {error}; trying again");
+                }
+                let failing = fails_since.get_or_insert_with(Instant::now).elapsed();
+                if goal.is_some() && failing >= patience {
+                    let message =
+                        format!("requests to the bucket have failed for {} s: {error}", failing.as_secs());
+                    return Err(Error::new(ErrorKind::Io, message).into());
+                }
+            }
+            None => {
+                if is_said {
+                    eprintln!("note: the database is shipped again");
+                }
+                fails_since = None;
+            }
         }
-        thread::sleep(LOOK);
+        is_said = status.difficulty().is_some();
+        match goal {
+            Some(commit) if shipper.wait_for(commit, LOOK)? => return Ok(()),
+            Some(_) => {}
+            None => thread::sleep(LOOK),
+        }
     }
     Ok(())
 }

@@ -151,6 +151,10 @@ impl Ship for One {
         self.0.ended().filter(|error| error.kind() != ErrorKind::Closed)
     }
 
+    fn difficulty(&self) -> Option<String> {
+        self.0.status().difficulty().map(str::to_owned)
+    }
+
     fn refusal(&self) -> Option<Error> {
         // Another process writes the database, or has written it since. Commits made here would fork its history.
         let is_of_another = |error: &Error| matches!(error.kind(), ErrorKind::Fenced | ErrorKind::Mismatch);

@@ -3,6 +3,7 @@
 
 use crate::common::{failure, pando, stdout, text};
 use crate::http::Server;
+use crate::serving::command;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -88,6 +89,42 @@ fn what_cannot_be_restored_or_shipped_is_said() {
     let said = failure(pando(["restore", &bucket, &target]), 3);
     assert!(said.contains(part.file_name().unwrap().to_str().unwrap()), "{said}");
     assert!(!Path::new(&target).exists(), "nothing is left");
+}
+
+/// A bucket that cannot be written to: the cause is printed and logged, and a single shipment ends.
+#[test]
+fn a_bucket_that_fails_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, bucket) = (path(dir.path(), "db"), path(dir.path(), "bucket"));
+    put(&db, "a", "1");
+    let (data, log) = (dir.path().join("data"), dir.path().join("log"));
+    let mut command = command(&data, &["--ship", &bucket]);
+    command.stderr(fs::File::create(&log).unwrap());
+    let server = Server::of(command);
+    assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201);
+    let aside = dir.path().join("aside");
+    let within = |what: &str| {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !fs::read_to_string(&log).unwrap().contains(what) {
+            assert!(Instant::now() < until, "{what} is not in {}", fs::read_to_string(&log).unwrap());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    while !server.ask("GET", "/metrics", b"").text().contains("pando_ship_up{database=\"default\"} 1") {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // A file stands where the folder was.
+    fs::rename(&bucket, &aside).unwrap();
+    fs::write(&bucket, "").unwrap();
+    server.ask("PUT", "/v0/entity?id=k", b"w");
+    within("the database cannot be shipped");
+    let began = Instant::now();
+    let said = failure(pando(["ship", &db, &path(dir.path(), "bucket/x"), "--once", "--give-up", "1s"]), 5);
+    assert!(said.contains("failed for"), "{said}");
+    assert!(began.elapsed() < Duration::from_secs(15), "it took {:?}", began.elapsed());
+    fs::remove_file(&bucket).unwrap();
+    fs::rename(&aside, &bucket).unwrap();
+    within("the database is shipped again");
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub struct Open {
     ship: OnceLock<Box<dyn Ship>>,
     /// Whether the log already has the reason why shipping ended.
     failure_is_logged: AtomicBool,
+    /// Whether the last line in the log about shipping says that it does not work at present.
+    difficulty_is_logged: AtomicBool,
     /// The database.
     pub db: Database,
     /// The queue of single writes.
@@ -51,6 +53,7 @@ impl Open {
         Open {
             ship: ship.map_or_else(OnceLock::new, OnceLock::from),
             failure_is_logged: AtomicBool::new(false),
+            difficulty_is_logged: AtomicBool::new(false),
             writer: Writer::new(db.clone(), memory),
             #[cfg(feature = "sql")]
             sql: sql::Sql::new(db.clone()),
@@ -86,13 +89,23 @@ impl Open {
         let _ = self.ship.set(ship);
     }
 
-    /// Logs once why shipping ended.
-    pub fn log_failure_of_shipping(&self, name: &str) {
-        let failure = self.ship().and_then(|ship| ship.failure());
-        if let Some(error) = failure
-            && !self.failure_is_logged.swap(true, Ordering::SeqCst)
-        {
-            tracing::error!(%error, database = %name, "the database is no longer shipped");
+    /// Logs once why shipping ended, and each time that it begins to fail or works again.
+    pub fn log_shipping(&self, name: &str) {
+        let Some(ship) = self.ship() else { return };
+        if let Some(error) = ship.failure() {
+            if !self.failure_is_logged.swap(true, Ordering::SeqCst) {
+                tracing::error!(%error, database = %name, "the database is no longer shipped");
+            }
+            return;
+        }
+        let difficulty = ship.difficulty();
+        let was_logged = self.difficulty_is_logged.swap(difficulty.is_some(), Ordering::SeqCst);
+        match difficulty {
+            Some(error) if !was_logged => {
+                tracing::warn!(%error, database = %name, "the database cannot be shipped; trying again");
+            }
+            None if was_logged => tracing::info!(database = %name, "the database is shipped again"),
+            _ => {}
         }
     }
 

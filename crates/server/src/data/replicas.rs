@@ -282,6 +282,10 @@ mod tests {
             None
         }
 
+        fn difficulty(&self) -> Option<String> {
+            None
+        }
+
         fn refusal(&self) -> Option<Error> {
             None
         }

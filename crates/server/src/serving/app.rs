@@ -97,7 +97,7 @@ impl App {
         self.parts.data.transactions.give_up_idle();
         self.parts.hrana.give_up_idle();
         for (name, open) in self.parts.data.databases.all_open() {
-            open.log_failure_of_shipping(&name);
+            open.log_shipping(&name);
             if let Some(replicas) = self.parts.data.databases.replicas() {
                 // Its lag counts from the last look at which it had everything.
                 let _ = replicas.lag(&name, &open.db);
