@@ -96,8 +96,10 @@ pub struct Renewed {
     /// The origins whose pages may use the server from a browser.
     pub cors_origins: Vec<String>,
     /// Limits on clients. Of these, the following change: `body_bytes`, `import_bytes`, `head_bytes`, `head_timeout`,
-    /// `body_timeout`, `slow`.
+    /// `body_timeout`, `slow`, `drain_delay`.
     pub limits: Limits,
+    /// What else takes effect, outside of the server.
+    pub effect: Effect,
     /// The names of changed options that take effect only when the server starts again. The log names them.
     pub fixed: Vec<String>,
 }
@@ -105,9 +107,40 @@ pub struct Renewed {
 impl Renewed {
     /// Returns the limits of a server that has `used` so far.
     pub(crate) fn limits_from(&self, used: &Limits) -> Limits {
-        let Limits { body_bytes, import_bytes, head_bytes, head_timeout, body_timeout, slow, .. } =
-            self.limits;
-        Limits { body_bytes, import_bytes, head_bytes, head_timeout, body_timeout, slow, ..used.clone() }
+        Limits {
+            body_bytes: self.limits.body_bytes,
+            import_bytes: self.limits.import_bytes,
+            head_bytes: self.limits.head_bytes,
+            head_timeout: self.limits.head_timeout,
+            body_timeout: self.limits.body_timeout,
+            slow: self.limits.slow,
+            drain_delay: self.limits.drain_delay,
+            ..used.clone()
+        }
+    }
+}
+
+/// What takes effect outside of the server when it has taken over a configuration, such as the level of the log.
+#[derive(Clone, Default)]
+pub struct Effect(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl Effect {
+    /// Calls `then` when the configuration is in use. It is not called for a configuration that cannot be used.
+    pub fn new(then: impl Fn() + Send + Sync + 'static) -> Self {
+        Effect(Some(Arc::new(then)))
+    }
+
+    /// Makes it take effect.
+    pub(crate) fn take(&self) {
+        if let Some(then) = &self.0 {
+            then();
+        }
+    }
+}
+
+impl std::fmt::Debug for Effect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Effect(..)")
     }
 }
 

@@ -57,7 +57,7 @@ pub use access::tokens::{NewToken, Scope, Token, TokenFile};
 pub use config::Certificate;
 #[cfg(feature = "redis")]
 pub use config::Redis;
-pub use config::{BackupPlan, Config, Limits, Reload, Renewed, Setting, Socket};
+pub use config::{BackupPlan, Config, Effect, Limits, Reload, Renewed, Setting, Socket};
 pub use data::databases::DEFAULT_DATABASE;
 pub use data::followers::followed_by;
 pub use send::changes::{Ended, change_lines};
