@@ -15,7 +15,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, Parser};
 use server::following::Source;
 use server::log::Log;
-use server::{Config, Reload, Server};
+use server::{Config, Reload, Server, TrustedProxies};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -139,6 +139,14 @@ pub struct ServeArgs {
     /// commas [default: none]
     #[arg(long, value_name = "ORIGIN", env = "PANDO_CORS_ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
+    /// Believe this proxy about the addresses of its clients, which the log shows: an address, a network as in
+    /// `10.0.0.0/8`, or `unix` for the unix socket; separate several by commas [default: none]
+    #[arg(long, value_name = "PROXY", env = "PANDO_TRUSTED_PROXY", value_delimiter = ',')]
+    trusted_proxy: Vec<String>,
+    /// The header to which the trusted proxies append the address of a client; the other one is not read
+    #[arg(long, value_name = "HEADER", default_value = "x-forwarded-for", env = "PANDO_PROXY_HEADER",
+          value_parser = ["x-forwarded-for", "forwarded"])]
+    proxy_header: String,
     /// Accept connections from other machines although there are no tokens
     #[arg(long)]
     allow_anyone: bool,
@@ -347,6 +355,8 @@ fn serve(args: ServeArgs, reload: Option<Reload>) -> Outcome {
     config.memory_bytes = args.write.memory.memory;
     config.durability = args.write.durability.into();
     config.allow_anyone = args.allow_anyone;
+    config.trusted_proxies =
+        TrustedProxies { addresses: args.trusted_proxy, write_forwarded: args.proxy_header == "forwarded" };
     config.profile_window = (args.profile_window > 0).then(|| Duration::from_secs(args.profile_window));
     #[cfg(feature = "sql")]
     {

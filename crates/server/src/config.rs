@@ -33,6 +33,8 @@ pub struct Config {
     pub allow_anyone: bool,
     /// The origins whose pages may use the server from a browser, as in `https://app.example`. None by default.
     pub cors_origins: Vec<String>,
+    /// The proxies whose headers say where requests come from. None by default.
+    pub trusted_proxies: TrustedProxies,
     /// The duration of the CPU profile that is kept. With `None`, CPU time is sampled only on request.
     pub profile_window: Option<Duration>,
     /// Whether the protocol of libSQL's clients is spoken. It needs the feature `sql`.
@@ -168,6 +170,16 @@ impl Config {
     }
 }
 
+/// Proxies in front of the server that say for which client they send a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustedProxies {
+    /// Addresses (`10.0.0.1`), networks (`10.0.0.0/8`), or `unix` for all that connects to the unix socket.
+    pub addresses: Vec<String>,
+    /// Whether they append to the header `Forwarded` (RFC 7239) instead of `X-Forwarded-For`. The other one is not
+    /// read.
+    pub write_forwarded: bool,
+}
+
 /// The certificate that the server shows to its clients.
 #[cfg(feature = "tls")]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -266,6 +278,7 @@ impl Config {
             durability: Durability::Sync,
             allow_anyone: false,
             cors_origins: Vec::new(),
+            trusted_proxies: TrustedProxies::default(),
             profile_window: None,
             hrana: false,
             backups: None,

@@ -11,6 +11,7 @@
 
 use crate::access::auth::Turn;
 use crate::access::cors::{Cors, preflight};
+use crate::access::proxies::{Peer, Proxies};
 use crate::access::sites::{check_host, check_one_host, check_origin};
 use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::operation::{Access, Operation, Pending};
@@ -34,6 +35,7 @@ use crate::wire::response::COMMIT;
 use axum::http::header::{ALLOW, EXPECT, HeaderName};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -44,6 +46,8 @@ use tokio::time::{sleep, timeout};
 pub struct Service {
     parts: Arc<Parts>,
     settings: Arc<Settings>,
+    /// The other end of the connection.
+    peer: Peer,
 }
 
 /// The part of the configuration that requests depend on.
@@ -52,17 +56,25 @@ struct Settings {
     limits: Limits,
     allow_anyone: bool,
     cors: Cors,
+    proxies: Proxies,
 }
 
 impl Service {
     /// Creates a service with these parts.
     ///
     /// # Errors
-    /// `Invalid` if an origin whose pages are allowed is none.
+    /// `Invalid` if an origin whose pages are allowed is none, or a proxy that is trusted is none.
     pub fn new(parts: Arc<Parts>, config: &Config) -> pando::Result<Self> {
         let cors = Cors::new(&config.cors_origins)?;
-        let settings = Settings { limits: config.limits.clone(), allow_anyone: config.allow_anyone, cors };
-        Ok(Service { parts, settings: Arc::new(settings) })
+        let proxies = Proxies::new(&config.trusted_proxies)?;
+        let (limits, allow_anyone) = (config.limits.clone(), config.allow_anyone);
+        let settings = Settings { limits, allow_anyone, cors, proxies };
+        Ok(Service { parts, settings: Arc::new(settings), peer: Peer::Unknown })
+    }
+
+    /// Returns the service of a connection to `peer`.
+    pub fn of(self, peer: Peer) -> Self {
+        Service { peer, ..self }
     }
 
     /// Returns the service of connections that begin after the configuration was read again.
@@ -74,8 +86,9 @@ impl Service {
         let limits = renewed.limits_from(&self.settings.limits);
         self.parts.room.reception.renew(&limits);
         self.parts.watch.slow.renew(limits.slow);
-        let settings = Settings { limits, allow_anyone: self.settings.allow_anyone, cors };
-        Ok(Service { parts: Arc::clone(&self.parts), settings: Arc::new(settings) })
+        let (allow_anyone, proxies) = (self.settings.allow_anyone, self.settings.proxies.clone());
+        let settings = Settings { limits, allow_anyone, cors, proxies };
+        Ok(Service { parts: Arc::clone(&self.parts), settings: Arc::new(settings), peer: self.peer })
     }
 
     /// Returns what is counted of requests and connections.
@@ -161,7 +174,8 @@ impl Service {
             Err(problem) => (None, None, Some(Err(problem))),
         };
         let answer = answer.or_else(|| self.check(&request, &found).err().map(Err));
-        let noted = Noted::new(&self.parts.watch, &request, found, begun, answer.is_some());
+        let client = || self.settings.proxies.client(self.peer, request.headers());
+        let noted = Noted::new(&self.parts.watch, &request, found, begun, answer.is_some(), client);
         let later = match answer {
             Some(answer) => {
                 let path = request.uri().path();
@@ -177,7 +191,7 @@ impl Service {
         async move {
             let (response, left) = match later {
                 Err(answered) => answered,
-                Ok((Service { parts, settings }, request, noted, origin, turn)) => {
+                Ok((Service { parts, settings, .. }, request, noted, origin, turn)) => {
                     let (head, body) = request.into_parts();
                     let uri = head.uri.clone();
                     let asked = coded::Asked::of(found.operation(), &head.headers);
@@ -364,13 +378,20 @@ struct Noted {
 
 impl Noted {
     #[inline]
-    fn new<B>(watch: &Watch, request: &Request<B>, found: Found, begun: Instant, at_once: bool) -> Self {
+    fn new<B>(
+        watch: &Watch,
+        request: &Request<B>,
+        found: Found,
+        begun: Instant,
+        at_once: bool,
+        client: impl FnOnce() -> Option<IpAddr>,
+    ) -> Self {
         let headers = request.headers();
         let wanted = trace::is_wanted();
         let id = (!at_once || wanted || headers.contains_key(REQUEST_ID)).then(|| watch.ids.id_of(headers));
         let shown = || found.shown(request.uri().path());
         let line = id.as_ref().filter(|_| wanted);
-        let line = line.map(|id| Line::new(request, shown(), id.clone()));
+        let line = line.map(|id| Line::new(request, shown(), id.clone(), client()));
         let asked = (!at_once).then(|| (request.method().clone(), request.uri().clone()));
         Noted { begun, found, id, line, asked }
     }
