@@ -14,14 +14,14 @@ use tracing_subscriber::{fmt, registry, reload};
 pub struct Level(Arc<dyn Fn(LevelFilter) + Send + Sync>);
 
 impl Level {
-    /// Makes the log have the events of this level, and of more severe ones, from now on. A level that is not enabled
-    /// costs no lock: events ask for it once, and again after a change.
+    /// Makes the log have the events of this level, and of more severe ones, from now on. An event that is not logged
+    /// costs no lock, because whether it is wanted is looked up once, and again after each change.
     pub fn set(&self, level: LevelFilter) {
         (self.0)(level);
     }
 }
 
-/// Writes events to the log, in colors only at a terminal.
+/// Writes events to the log, in colors only at a terminal. Returns what changes the level.
 pub fn start(level: LevelFilter, lines: Log) -> Level {
     let is_terminal = std::io::stderr().is_terminal();
     let has_colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
