@@ -14,8 +14,9 @@
 //!    `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
 //! 6. [`token`]. [`pages`]: completions, and pages of the manual. [`follow`]: replicas. [`settings`]: options and what
-//!    set them. [`activation`]: sockets of a service manager. [`serve`] and [`profile`], which runs any other command,
-//!    use [`args`] (the command line), which lists their arguments. [`reload`]: the options of a running server.
+//!    set them. [`activation`]: sockets of a service manager. [`logging`]: the log of a server. [`serve`] and
+//!    [`profile`], which runs any other command, use [`args`] (the command line), which lists their arguments.
+//!    [`reload`]: the options of a running server.
 //!
 //! Data is written to standard output. Standard error gets errors, and progress if it is a terminal. Commands that only
 //! read a database create nothing.
@@ -62,6 +63,7 @@ mod pages;
 mod follow;
 mod settings;
 mod activation;
+mod logging;
 mod serve;
 mod profile;
 mod args;
@@ -118,7 +120,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Salvage(args) => salvage::run(&args),
-        Command::Serve(args) => serve::run(*args, reload::reload()),
+        Command::Serve(args) => serve::run(*args, reload::reload),
         #[cfg(feature = "ship")]
         Command::Ship(args) => ship::run(&args),
         #[cfg(not(feature = "ship"))]

@@ -7,22 +7,32 @@
 
 use crate::args::Cli;
 use crate::failure::{Failure, Outcome};
+use crate::logging::Level;
 use crate::serve::{ServeArgs, expand};
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
-use server::{Config, Reload, Renewed};
+use server::{Config, Effect, Reload, Renewed};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// The options that change while the server runs, by their names on the command line.
-pub const RENEWED: [&str; 7] =
-    ["body-timeout", "cors-origin", "head-timeout", "max-body", "max-head", "max-import", "slow"];
+pub const RENEWED: [&str; 9] = [
+    "body-timeout",
+    "cors-origin",
+    "drain-delay",
+    "head-timeout",
+    "log",
+    "max-body",
+    "max-head",
+    "max-import",
+    "slow",
+];
 
 /// The values of all options, by their names on the command line.
 type Values = BTreeMap<String, Vec<OsString>>;
 
 /// Returns what reads the options of this process again. `None` if the server is run by another command, as by
-/// `profile`, whose command line has no file of options.
-pub fn reload() -> Option<Reload> {
+/// `profile`, whose command line has no file of options. `level` is that of the log.
+pub fn reload(level: Level) -> Option<Reload> {
     if std::env::args_os().nth(1).is_none_or(|command| command != "serve") {
         return None;
     }
@@ -33,7 +43,9 @@ pub fn reload() -> Option<Reload> {
         let mut config = Config::new(args.dir());
         args.set_limits(&mut config);
         let fixed = begun.as_ref().map_or_else(Vec::new, |begun| changed(begun, &values));
-        Ok(Renewed { cors_origins: config.cors_origins, limits: config.limits, fixed })
+        let (level, wanted) = (level.clone(), args.log_level());
+        let effect = Effect::new(move || level.set(wanted));
+        Ok(Renewed { cors_origins: config.cors_origins, limits: config.limits, effect, fixed })
     }))
 }
 

@@ -3,6 +3,7 @@
 use crate::activation;
 use crate::args::Cli;
 use crate::failure::{Doing, Failure, Outcome};
+use crate::logging::{self, Level};
 use crate::open::WriteArgs;
 use crate::output::say;
 use crate::schedule::ScheduleArgs;
@@ -14,17 +15,13 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, Parser};
 use server::following::Source;
 use server::log::Log;
-use server::{Config, Reload, Server};
+use server::{Config, Reload, Server, TrustedProxies};
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt::format::FmtSpan;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::filter::LevelFilter;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,8 +32,8 @@ Examples:
 A browser finds a dashboard at http://127.0.0.1:7263/ and the API's documentation at /docs.
 SIGTERM and Ctrl-C shut the server down: it accepts no more connections, completes the requests in progress
 and syncs everything. At SIGHUP it reads its certificate and its configuration again; body-timeout, cors-origin,
-head-timeout, max-body, max-head, max-import and slow take effect, and the log names other options that have
-changed. It ignores SIGUSR1 and SIGUSR2.
+drain-delay, head-timeout, log, max-body, max-head, max-import and slow take effect, and the log names other
+options that have changed. It ignores SIGUSR1 and SIGUSR2.
 You can also set an option by the environment variable beside it, or in a TOML file (--config) under its name
 without the dashes, as in `max-body = \"1G\"`. The command line overrides variables, and variables override
 the file.";
@@ -142,6 +139,14 @@ pub struct ServeArgs {
     /// commas [default: none]
     #[arg(long, value_name = "ORIGIN", env = "PANDO_CORS_ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
+    /// Believe this proxy about the addresses of its clients, which the log shows: an address, a network as in
+    /// `10.0.0.0/8`, or `unix` for the unix socket; separate several by commas [default: none]
+    #[arg(long, value_name = "PROXY", env = "PANDO_TRUSTED_PROXY", value_delimiter = ',')]
+    trusted_proxy: Vec<String>,
+    /// The header to which the trusted proxies append the address of a client; the other one is not read
+    #[arg(long, value_name = "HEADER", default_value = "x-forwarded-for", env = "PANDO_PROXY_HEADER",
+          value_parser = ["x-forwarded-for", "forwarded"])]
+    proxy_header: String,
     /// Accept connections from other machines although there are no tokens
     #[arg(long)]
     allow_anyone: bool,
@@ -209,6 +214,12 @@ impl ServeArgs {
         limits.head_timeout = Duration::from_secs(self.head_timeout);
         limits.body_timeout = Duration::from_secs(self.body_timeout);
         limits.slow = Duration::from_millis(self.slow);
+        limits.drain_delay = Duration::from_secs(self.drain_delay);
+    }
+
+    /// Returns the level of the log.
+    pub fn log_level(&self) -> LevelFilter {
+        self.log.parse().expect("the argument takes these alone")
     }
 
     /// Returns what the server follows, if it begins as a replica. A server that ships first restores an empty
@@ -307,32 +318,19 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "give an address and a port, as in 127.0.0.1:7263 or [::1]:7263".to_owned())
 }
 
-/// Runs `pando serve`. At SIGHUP, `reload` reads its options again, if there is one.
-pub fn run(args: ServeArgs, reload: Option<Reload>) -> Outcome {
-    let level: LevelFilter = args.log.parse().expect("the argument takes these alone");
+/// Runs `pando serve`. `reload` returns what reads its options again at SIGHUP, if anything does, and sets the level of
+/// the log then.
+pub fn run(args: ServeArgs, reload: impl FnOnce(Level) -> Option<Reload>) -> Outcome {
     let log = Log::to_stderr().map_err(|cause| Failure::system("write the log", cause))?;
     log.take_panics();
-    start_log(level, log.clone());
-    let outcome = serve(args, reload);
+    let level = logging::start(args.log_level(), log.clone());
+    let outcome = serve(args, reload(level));
     if let Err(failure) = &outcome {
         // The failure is written through the log, because the reader of standard error may have stalled.
         let _ = failure.write(&mut log.line(), Doing::Creating);
     }
     log.finish(LAST_LINES);
     outcome.map_err(|failure| Failure::Reported(failure.code()))
-}
-
-/// Writes events to the log, in colors only at a terminal.
-fn start_log(level: LevelFilter, lines: Log) {
-    let is_terminal = std::io::stderr().is_terminal();
-    let has_colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(move || lines.line());
-    // The library of HTTP/2 logs every frame.
-    let filter = Targets::new().with_default(level).with_target("h2", level.min(LevelFilter::WARN));
-    let log = log.with_ansi(has_colours).log_internal_errors(false);
-    // With `debug`, each phase of the engine is logged with its duration.
-    let spans = if level >= LevelFilter::DEBUG { FmtSpan::CLOSE } else { FmtSpan::NONE };
-    log.with_target(false).with_span_events(spans).finish().with(filter).init();
 }
 
 /// Returns the options of the server in a command line, with what set each.
@@ -357,6 +355,8 @@ fn serve(args: ServeArgs, reload: Option<Reload>) -> Outcome {
     config.memory_bytes = args.write.memory.memory;
     config.durability = args.write.durability.into();
     config.allow_anyone = args.allow_anyone;
+    config.trusted_proxies =
+        TrustedProxies { addresses: args.trusted_proxy, write_forwarded: args.proxy_header == "forwarded" };
     config.profile_window = (args.profile_window > 0).then(|| Duration::from_secs(args.profile_window));
     #[cfg(feature = "sql")]
     {
@@ -374,7 +374,6 @@ fn serve(args: ServeArgs, reload: Option<Reload>) -> Outcome {
     limits.most_statement_time = Duration::from_secs(args.max_sql_timeout.max(args.sql_timeout));
     let usual = usize::try_from(limits.sql_memory_bytes).unwrap_or(usize::MAX);
     limits.sql_memory_bytes = args.sql_memory.unwrap_or(usual).max(LEAST_SQL_MEMORY_BYTES) as u64;
-    limits.drain_delay = Duration::from_secs(args.drain_delay);
     limits.drain = Duration::from_secs(args.drain);
     #[cfg(feature = "ship")]
     {

@@ -33,6 +33,8 @@ pub struct Config {
     pub allow_anyone: bool,
     /// The origins whose pages may use the server from a browser, as in `https://app.example`. None by default.
     pub cors_origins: Vec<String>,
+    /// The proxies whose headers say where requests come from. None by default.
+    pub trusted_proxies: TrustedProxies,
     /// The duration of the CPU profile that is kept. With `None`, CPU time is sampled only on request.
     pub profile_window: Option<Duration>,
     /// Whether the protocol of libSQL's clients is spoken. It needs the feature `sql`.
@@ -96,8 +98,10 @@ pub struct Renewed {
     /// The origins whose pages may use the server from a browser.
     pub cors_origins: Vec<String>,
     /// Limits on clients. Of these, the following change: `body_bytes`, `import_bytes`, `head_bytes`, `head_timeout`,
-    /// `body_timeout`, `slow`.
+    /// `body_timeout`, `slow`, `drain_delay`.
     pub limits: Limits,
+    /// What else takes effect, outside of the server.
+    pub effect: Effect,
     /// The names of changed options that take effect only when the server starts again. The log names them.
     pub fixed: Vec<String>,
 }
@@ -105,9 +109,40 @@ pub struct Renewed {
 impl Renewed {
     /// Returns the limits of a server that has `used` so far.
     pub(crate) fn limits_from(&self, used: &Limits) -> Limits {
-        let Limits { body_bytes, import_bytes, head_bytes, head_timeout, body_timeout, slow, .. } =
-            self.limits;
-        Limits { body_bytes, import_bytes, head_bytes, head_timeout, body_timeout, slow, ..used.clone() }
+        Limits {
+            body_bytes: self.limits.body_bytes,
+            import_bytes: self.limits.import_bytes,
+            head_bytes: self.limits.head_bytes,
+            head_timeout: self.limits.head_timeout,
+            body_timeout: self.limits.body_timeout,
+            slow: self.limits.slow,
+            drain_delay: self.limits.drain_delay,
+            ..used.clone()
+        }
+    }
+}
+
+/// What takes effect outside of the server when it has taken over a configuration, such as the level of the log.
+#[derive(Clone, Default)]
+pub struct Effect(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl Effect {
+    /// Calls `then` when the configuration is in use. It is not called for a configuration that cannot be used.
+    pub fn new(then: impl Fn() + Send + Sync + 'static) -> Self {
+        Effect(Some(Arc::new(then)))
+    }
+
+    /// Makes it take effect.
+    pub(crate) fn take(&self) {
+        if let Some(then) = &self.0 {
+            then();
+        }
+    }
+}
+
+impl std::fmt::Debug for Effect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Effect(..)")
     }
 }
 
@@ -133,6 +168,16 @@ impl Config {
             false => self.sockets.iter().filter_map(of).collect(),
         }
     }
+}
+
+/// Proxies in front of the server that say for which client they send a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustedProxies {
+    /// Addresses (`10.0.0.1`), networks (`10.0.0.0/8`), or `unix` for all that connects to the unix socket.
+    pub addresses: Vec<String>,
+    /// Whether they append to the header `Forwarded` (RFC 7239) instead of `X-Forwarded-For`. The other one is not
+    /// read.
+    pub write_forwarded: bool,
 }
 
 /// The certificate that the server shows to its clients.
@@ -233,6 +278,7 @@ impl Config {
             durability: Durability::Sync,
             allow_anyone: false,
             cors_origins: Vec::new(),
+            trusted_proxies: TrustedProxies::default(),
             profile_window: None,
             hrana: false,
             backups: None,

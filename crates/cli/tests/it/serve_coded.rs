@@ -143,6 +143,36 @@ fn an_import_is_decoded() {
     assert_eq!(put.status, 204);
 }
 
+/// What little bytes become extends the time of their body by nothing.
+#[test]
+fn an_encoded_body_that_trickles_is_refused() {
+    let (_dir, server) = started(&["--body-timeout", "1"]);
+    let line = format!("{{\"key\":\"k\",\"value\":\"{}\"}}\n", "0".repeat(1 << 20));
+    let body = gzip(line.repeat(100).as_bytes());
+    let mut client = server.connect();
+    let head = format!(
+        "POST {ENTRIES} HTTP/1.1\r\nhost: a\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    client.send(head.as_bytes()).unwrap();
+    client.send(&body[..200]).unwrap();
+    let begun = Instant::now();
+    // A byte stands for about a thousand.
+    for byte in body[200..].chunks(1) {
+        std::thread::sleep(Duration::from_millis(50));
+        if client.send(byte).is_err() || begun.elapsed() > Duration::from_secs(15) {
+            break;
+        }
+    }
+    assert!(begun.elapsed() < Duration::from_secs(15), "it is received for ever");
+    // The connection may be reset before the response is read, because more arrived after it.
+    if let Ok(reply) = client.reply_head() {
+        assert_eq!(reply.status, 408);
+    }
+    // A fast one is not affected.
+    assert_eq!(server.ask_with("POST", ENTRIES, &[("content-encoding", "gzip")], &body).status, 200);
+}
+
 /// A hundred kilobytes that become a hundred megabytes.
 #[test]
 fn a_bomb_is_refused_at_the_limit() {

@@ -310,6 +310,60 @@ fn a_server_that_ends_serves_on_while_load_balancers_notice() {
 }
 
 #[test]
+fn the_log_has_the_client_that_a_trusted_proxy_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let ask = |server: &Server, id: &str, headers: &[(&str, &str)]| {
+        let headers = [headers, &[("x-request-id", id)]].concat();
+        // One response comes from memory, the other from its handler.
+        for path in ["/v0/entity?id=k", "/healthz"] {
+            assert!(server.ask_with("GET", path, &headers, b"").status < 500);
+        }
+    };
+    let lines = |said: &str, id: &str, client: &str| {
+        let is_so = |line: &&str| {
+            line.contains(&format!("id=\"{id}\"")) && line.contains(&format!("client={client} "))
+        };
+        said.lines().filter(is_so).count()
+    };
+    let xff = |list| ("x-forwarded-for", list);
+    // Returns what a server logs about the requests that `asks` sends.
+    let logged = |options: &[&str], asks: &dyn Fn(&Server)| {
+        let path = dir.path().join("log");
+        let words = [&["--log", "info"], options].concat();
+        let mut command = crate::serving::command(&dir.path().join("data"), &words);
+        command.stderr(std::fs::File::create(&path).unwrap());
+        let server = Server::of(command);
+        asks(&server);
+        assert!(server.terminate().success());
+        std::fs::read_to_string(&path).unwrap().replace('\n', " \n")
+    };
+    let said = logged(&[], &|server| {
+        ask(server, "direct", &[]);
+        ask(server, "hostile", &[xff("203.0.113.5"), ("forwarded", "for=203.0.113.5")]);
+    });
+    assert_eq!((lines(&said, "direct", "127.0.0.1"), lines(&said, "hostile", "127.0.0.1")), (2, 2), "{said}");
+    assert!(!said.contains("203.0.113.5"), "{said}");
+
+    let said = logged(&["--trusted-proxy", "192.0.2.1,127.0.0.0/8"], &|server| {
+        ask(server, "named", &[xff("203.0.113.5, 198.51.100.7")]);
+        ask(server, "other", &[("forwarded", "for=203.0.113.5")]);
+        ask(server, "broken", &[xff("203.0.113.5, \"")]);
+    });
+    assert_eq!(lines(&said, "named", "198.51.100.7"), 2, "{said}");
+    assert_eq!((lines(&said, "other", "127.0.0.1"), lines(&said, "broken", "127.0.0.1")), (2, 2), "{said}");
+    assert!(!said.contains("203.0.113.5"), "{said}");
+
+    let said = logged(&["--trusted-proxy", "127.0.0.1", "--proxy-header", "forwarded"], &|server| {
+        ask(server, "standard", &[("forwarded", "for=198.51.100.7;proto=https"), xff("203.0.113.5")]);
+    });
+    assert_eq!(lines(&said, "standard", "198.51.100.7"), 2, "{said}");
+
+    let path = dir.path().to_str().unwrap();
+    let words = ["serve", path, "--listen", "127.0.0.1:0", "--trusted-proxy", "proxy.example"];
+    failure(pando(words), 2);
+}
+
+#[test]
 fn a_token_with_a_rate_gets_no_more_than_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();

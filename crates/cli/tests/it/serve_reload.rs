@@ -66,6 +66,55 @@ fn a_changed_configuration_takes_effect_at_a_signal() {
     assert!(fixed[0].contains("starts again: max-sql"), "{said}");
 }
 
+/// Sends SIGHUP until the configuration is in use, as `is_so` finds.
+fn reload_until(server: &Server, what: &str, is_so: impl Fn() -> bool) {
+    server.signal("HUP");
+    wait_until(what, is_so);
+}
+
+#[test]
+fn the_level_of_the_log_and_the_drain_delay_change_at_a_signal() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |text: &str| std::fs::write(dir.path().join("pando.toml"), text).unwrap();
+    write("log = 'warn'\nslow = 100");
+    let config = dir.path().join("pando.toml");
+    let words = ["--config", config.to_str().unwrap()];
+    let mut command = crate::serving::command(&dir.path().join("data"), &words);
+    command.stderr(Stdio::piped());
+    let server = Server::of(command);
+    let ask = |id: &str| server.ask_with("GET", "/healthz", &[("x-request-id", id)], b"");
+    let threshold = |us: u32| {
+        let slow = server.ask("GET", "/debug/slow", b"");
+        slow.text().contains(&format!("\"threshold_us\":{us}"))
+    };
+    ask("before");
+    write("log = 'debug'\nslow = 5\ndrain-delay = 60");
+    reload_until(&server, "the log is verbose", || threshold(5000));
+    ask("meanwhile");
+    // A checkpoint has spans, which are logged at their ends.
+    assert_eq!(server.ask("POST", "/v1/databases/default/checkpoint", b"").status, 204);
+    // A configuration that cannot be used leaves the level as it is.
+    write("log = 'warn'\ncors-origin = 'app'");
+    server.signal("HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    ask("still");
+    write("log = 'warn'\nslow = 7\ndrain-delay = 60");
+    reload_until(&server, "the log is quiet", || threshold(7000));
+    ask("after");
+
+    server.signal("TERM");
+    wait_until("it says that it ends", || server.ask("GET", "/readyz", b"").status == 503);
+    assert_eq!(ask("draining").status, 200, "it still serves what load balancers send");
+    let said = server.kill_and_hear();
+    for (id, is_logged) in [("before", false), ("meanwhile", true), ("still", true), ("after", false)] {
+        assert_eq!(said.contains(&format!("id=\"{id}\"")), is_logged, "{id}: {said}");
+    }
+    let closed =
+        said.lines().filter(|line| line.contains("checkpoint{") && line.contains("time.busy")).count();
+    assert!(closed > 0, "{said}");
+    assert!(!said.contains("only when the server starts again"), "{said}");
+}
+
 #[test]
 fn a_token_is_refused_more_requests_at_a_time_than_it_allows() {
     let dir = tempfile::tempdir().unwrap();

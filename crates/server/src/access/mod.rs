@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod cors;
 mod credentials;
+pub mod proxies;
 mod rate;
 pub mod reserved;
 pub mod sites;

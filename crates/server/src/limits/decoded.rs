@@ -5,8 +5,10 @@
 //! 2. Once the limit is exceeded, nothing more is decoded: what is then discarded is what still arrives, not what it
 //!    would become.
 //! 3. The number of decoders is bounded. If there are too many, the client is asked to retry.
+//! 4. The time in which a body keeps the server waiting is extended by what was received, not by what it became: a
+//!    client could hold a decoder for hours with one byte now and then.
 
-use crate::limits::receive::RequestBody;
+use crate::limits::receive::{Patience, RequestBody, TooSlow};
 use crate::limits::room::Room;
 use crate::wire::coding::{Coding, Decoder};
 use crate::wire::problem::{Answer, Problem};
@@ -14,7 +16,8 @@ use axum::http::HeaderMap;
 use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Returns the body of an import as it was before its client encoded it.
@@ -33,6 +36,8 @@ pub fn decoded(room: &Room, headers: &HeaderMap, body: RequestBody) -> Answer<Re
         decoded_bytes: 0,
         limit_bytes: room.reception.import_bytes(),
         is_full: false,
+        patience: room.reception.patience(),
+        waits_since: None,
         _permit: permit,
     };
     Ok(RequestBody::new(decoded))
@@ -50,6 +55,9 @@ struct Decoded {
     limit_bytes: u64,
     /// Whether the decoder may have more of what it was given.
     is_full: bool,
+    patience: Patience,
+    /// Since when the server waits for the client.
+    waits_since: Option<Instant>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -85,8 +93,18 @@ impl Body for Decoded {
                 }
                 continue;
             }
-            match ready!(Pin::new(&mut this.body).poll_frame(context)) {
-                Some(Ok(frame)) => this.rest = frame.into_data().unwrap_or_default(),
+            let Poll::Ready(received) = Pin::new(&mut this.body).poll_frame(context) else {
+                this.waits_since.get_or_insert_with(Instant::now);
+                return Poll::Pending;
+            };
+            let waited = this.waits_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+            match received {
+                Some(Ok(frame)) => {
+                    this.rest = frame.into_data().unwrap_or_default();
+                    if !this.patience.note(waited, this.rest.len()) {
+                        return Poll::Ready(Some(Err(TooSlow.into())));
+                    }
+                }
                 Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 None => {
                     let last = decoder.finish();

@@ -19,6 +19,7 @@ use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
+use std::error::Error as _;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,10 +77,41 @@ pub struct Incoming {
     body: RequestBody,
     received_bytes: u64,
     limit_bytes: u64,
-    patience: Duration,
-    /// The time budget that is left.
+    patience: Patience,
+}
+
+/// The time that a client may still keep the server waiting for a body. What arrives extends it.
+#[derive(Debug)]
+pub struct Patience {
+    most: Duration,
     left: Duration,
 }
+
+impl Patience {
+    fn new(most: Duration) -> Self {
+        Patience { most, left: most }
+    }
+
+    /// Notes that the client sent so many bytes after the server has waited for them. Returns whether time is left.
+    pub fn note(&mut self, waited: Duration, bytes: usize) -> bool {
+        let left = self.left.checked_sub(waited);
+        let earned = Duration::from_secs_f64(bytes as f64 / LEAST_BYTES_A_SECOND);
+        self.left = (left.unwrap_or_default() + earned).min(self.most);
+        left.is_some()
+    }
+}
+
+/// The error of an encoded body that arrives too slowly.
+#[derive(Debug)]
+pub struct TooSlow;
+
+impl std::fmt::Display for TooSlow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it arrives too slowly")
+    }
+}
+
+impl std::error::Error for TooSlow {}
 
 /// The bounds of request bodies.
 #[derive(Debug)]
@@ -120,6 +152,12 @@ impl Reception {
         self.import_bytes.load(Ordering::Relaxed) // Relaxed: see `renew`.
     }
 
+    /// Returns how long a client may keep the server waiting for one body.
+    pub fn patience(&self) -> Patience {
+        // Relaxed: see `renew`.
+        Patience::new(Duration::from_millis(self.patience_ms.load(Ordering::Relaxed)))
+    }
+
     /// Receives a body, up to `limit_bytes` and to the server's own limit.
     pub async fn receive(&self, body: RequestBody, limit_bytes: u64) -> Answer<Received> {
         let most_bytes = self.body_bytes.load(Ordering::Relaxed); // Relaxed: see `renew`.
@@ -135,8 +173,7 @@ impl Reception {
     async fn receive_up_to(&self, body: RequestBody, limit_bytes: u64) -> Answer<Received> {
         let hint = body.size_hint();
         // Relaxed: see `renew`.
-        let patience = Duration::from_millis(self.patience_ms.load(Ordering::Relaxed));
-        let mut incoming = Incoming { body, received_bytes: 0, limit_bytes, patience, left: patience };
+        let mut incoming = Incoming { body, received_bytes: 0, limit_bytes, patience: self.patience() };
         if hint.lower() > limit_bytes {
             if hint.lower() <= incoming.most_discarded() {
                 incoming.discard().await;
@@ -199,25 +236,23 @@ impl Incoming {
     pub async fn next(&mut self) -> Answer<Option<Bytes>> {
         loop {
             let begun = Instant::now();
-            let frame = match timeout(self.left, self.body.frame()).await {
+            let frame = match timeout(self.patience.left, self.body.frame()).await {
                 Ok(None) => return Ok(None),
                 Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) if error.source().is_some_and(|cause| cause.is::<TooSlow>()) => {
+                    return Err(too_slow());
+                }
                 Ok(Some(Err(error))) => {
                     return Err(Problem::bad_request(format!("the body could not be received: {error}")));
                 }
-                Err(_) => {
-                    let (status, kind) = (StatusCode::REQUEST_TIMEOUT, "timeout");
-                    let detail = "the body was not received in time: it arrives too slowly";
-                    return Err(Problem::new(status, kind, detail));
-                }
+                Err(_) => return Err(too_slow()),
             };
             // Trailers carry nothing that the server uses.
             let Ok(piece) = frame.into_data() else { continue };
             self.received_bytes += piece.len() as u64;
             // Only the client's time counts. A piece that arrived while the request waited for its place is there at
             // once.
-            let earned = Duration::from_secs_f64(piece.len() as f64 / LEAST_BYTES_A_SECOND);
-            self.left = (self.left.saturating_sub(begun.elapsed()) + earned).min(self.patience);
+            self.patience.note(begun.elapsed(), piece.len());
             if self.received_bytes > self.limit_bytes {
                 self.discard().await;
                 return Err(Problem::too_large(self.limit_bytes));
@@ -236,6 +271,12 @@ impl Incoming {
         let most = self.most_discarded();
         discard(&mut self.body, most).await;
     }
+}
+
+#[cold]
+fn too_slow() -> Problem {
+    let detail = "the body was not received in time: it arrives too slowly";
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
 }
 
 fn most_discarded(limit_bytes: u64) -> u64 {

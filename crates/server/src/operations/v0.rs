@@ -31,7 +31,7 @@ use crate::wire::body::Body;
 use crate::wire::form::Form;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{COMMIT, absent, empty, found, typed, whole};
-use crate::wire::target::parameter;
+use crate::wire::target::{decode, parameter};
 use axum::http::{HeaderMap, Response, StatusCode};
 use pando::{Durability, Span, Table};
 use std::future::ready;
@@ -106,12 +106,10 @@ pub const OPERATIONS: &[Operation] = &[
 
 /// Responds to a get if the value is in memory.
 fn recall(parts: &Parts, target: Target<'_>, _: &HeaderMap) -> Option<Response<Body>> {
-    let query = target.query()?;
-    let id = parameter(Some(query), "id").ok()??;
-    // The handler refuses other parameters.
-    if id.is_empty() || query.contains('&') {
-        return None;
-    }
+    // Anything else is left to the handler, which refuses other parameters.
+    let id =
+        target.query()?.strip_prefix("id=").filter(|id| !id.is_empty() && !id.as_bytes().contains(&b'&'))?;
+    let id = decode(id).ok()?;
     match parts.entity.with_known(|open, table| open.resident(table, &id))?? {
         Some(value) => Some(parts.room.body_of(value).map_or_else(|busy| busy.response(), found)),
         None => Some(absent()),

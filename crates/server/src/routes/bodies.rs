@@ -40,6 +40,23 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
+/// Returns the schema of one of these words.
+fn words(words: &[&str]) -> Value {
+    json!({ "type": "string", "enum": words })
+}
+
+/// Returns a reference to a schema, or null. A list of values with null among them is no type to generators of Go
+/// clients.
+fn nullable(name: &str) -> Value {
+    json!({ "anyOf": [reference(name), { "type": "null" }] })
+}
+
+/// Returns the schema of an object with any members. Generators of TypeScript clients need it in words: to them, an
+/// object of which nothing is said has no members.
+pub fn any_object() -> Value {
+    json!({ "type": "object", "additionalProperties": true })
+}
+
 /// Returns the schema of an object without other members.
 fn object(properties: Value) -> Value {
     json!({
@@ -50,8 +67,8 @@ fn object(properties: Value) -> Value {
 /// Returns the schemas of bodies by name.
 pub fn schemas() -> Map<String, Value> {
     let ttl = || json!({ "type": ["integer", "null"], "minimum": 1, "maximum": u64::MAX });
-    let layout = || json!({ "enum": ["btree", "lsm", null] });
-    let compression = || json!({ "enum": ["lz4", "none", null] });
+    let layout = || nullable("Layout");
+    let compression = || nullable("Compression");
     let mut name = table_name();
     name["type"] = json!(["string", "null"]);
     let mut statements = object(json!({
@@ -65,7 +82,7 @@ pub fn schemas() -> Map<String, Value> {
     let one_of: Vec<Value> = steps.iter().map(|(name, _)| reference(name)).collect();
     let mut batch = object(json!({ "operations": { "type": "array", "items": { "oneOf": one_of } } }));
     batch["required"] = json!(["operations"]);
-    let database = json!({ "page_bytes": { "enum": [4096, 8192, 16384, 32768, 65536, null] } });
+    let database = json!({ "page_bytes": nullable("PageBytes") });
     let table = json!({
         "layout": layout(),
         "ttl_ms": ttl(),
@@ -73,13 +90,10 @@ pub fn schemas() -> Map<String, Value> {
         "compression": compression(),
     });
     let change = json!({ "name": name, "layout": layout(), "ttl_ms": ttl(), "compression": compression() });
-    let transaction = json!({
-        "durability": { "enum": ["sync", "buffered", "lazy", null] },
-        "isolation": { "enum": ["serializable", "snapshot", null] },
-    });
+    let transaction = json!({ "durability": nullable("Durability"), "isolation": nullable("Isolation") });
     let mut token = object(json!({
         "name": { "type": "string", "minLength": 1, "maxLength": 100 },
-        "scope": { "enum": ["read", "write", "admin"] },
+        "scope": words(&["read", "write", "admin"]),
         "database": { "type": ["string", "null"] },
         "rate": { "type": ["integer", "null"], "minimum": 1, "maximum": u32::MAX },
         "concurrency": { "type": ["integer", "null"], "minimum": 1, "maximum": u32::MAX },
@@ -87,16 +101,24 @@ pub fn schemas() -> Map<String, Value> {
     }));
     token["required"] = json!(["name", "scope"]);
     let named = [
-        ("Document", json!({ "type": "object" })),
+        ("Document", any_object()),
+        ("PageBytes", json!({ "type": "integer", "enum": [4096, 8192, 16384, 32768, 65536] })),
+        ("Layout", words(&["btree", "lsm"])),
+        ("Compression", words(&["lz4", "none"])),
+        ("Durability", words(&["sync", "buffered", "lazy"])),
+        ("Isolation", words(&["serializable", "snapshot"])),
         ("NewDatabase", object(database)),
         ("NewTable", object(table)),
         ("TableChange", object(change)),
         ("NewToken", token),
         ("NewTransaction", object(transaction)),
         ("Statements", statements),
+        ("SqlValue", sql_value()),
+        ("SqlBytes", sql_form("bytes", json!({ "type": "string", "pattern": HEX }))),
+        ("SqlFloat", sql_form("float", words(&["inf", "-inf"]))),
         ("Batch", batch),
-        ("HranaPipeline", hrana("requests", json!({ "type": "array", "items": { "type": "object" } }))),
-        ("HranaCursor", hrana("batch", json!({ "type": "object" }))),
+        ("HranaPipeline", hrana("requests", json!({ "type": "array", "items": any_object() }))),
+        ("HranaCursor", hrana("batch", any_object())),
     ];
     named.into_iter().chain(steps).map(|(name, schema)| (name.to_owned(), schema)).collect()
 }
@@ -112,22 +134,31 @@ fn hrana(name: &str, schema: Value) -> Value {
 
 /// Returns the schema of SQL parameters, by position or by name.
 fn sql_params() -> Value {
-    let object = |name: &str, is: Value| {
-        let properties = json!({ name: is });
-        json!({
-            "type": "object", "required": [name], "properties": properties, "additionalProperties": false,
-        })
-    };
-    let value = json!({ "anyOf": [
-        { "type": ["null", "boolean", "number", "string"] },
-        object("bytes", json!({ "type": "string", "pattern": HEX })),
-        object("float", json!({ "enum": ["inf", "-inf"] })),
-    ] });
     json!({ "anyOf": [
         { "type": "null" },
-        { "type": "array", "items": value },
-        { "type": "object", "additionalProperties": value },
+        { "type": "array", "items": reference("SqlValue") },
+        { "type": "object", "additionalProperties": reference("SqlValue") },
     ] })
+}
+
+/// Returns the schema of a value of SQL. Each alternative has one type, because generators of Go clients know no
+/// schema of several.
+fn sql_value() -> Value {
+    json!({ "anyOf": [
+        { "type": "null" },
+        { "type": "boolean" },
+        { "type": "number", "format": "double" },
+        { "type": "string" },
+        reference("SqlBytes"),
+        reference("SqlFloat"),
+    ] })
+}
+
+/// Returns the schema of a value of SQL that JSON cannot express by itself.
+fn sql_form(name: &str, is: Value) -> Value {
+    let mut form = object(json!({ name: is }));
+    form["required"] = json!([name]);
+    form
 }
 
 /// Bytes as hexadecimal digits.
@@ -148,7 +179,7 @@ fn steps() -> [(&'static str, Value); 8] {
         let names = rows.iter().copied().flatten();
         let mut properties: Map<String, Value> =
             names.map(|name| ((*name).to_owned(), member(name))).collect();
-        properties.insert("op".to_owned(), json!({ "const": op }));
+        properties.insert("op".to_owned(), json!({ "type": "string", "const": op }));
         properties.insert("table".to_owned(), table_name());
         let one_of = |row: &&[&str]| {
             let each = row.iter().map(|name| json!({ "required": [name] }));

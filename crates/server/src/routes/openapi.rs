@@ -3,7 +3,7 @@
 
 use crate::calls::meanings::Meaning;
 use crate::calls::operation::{Access, Operation};
-use crate::routes::bodies::{body, schemas, table_name};
+use crate::routes::bodies::{any_object, body, schemas, table_name};
 use crate::routes::parameters::parameter;
 use crate::routes::table::operations;
 use serde_json::{Map, Value, json};
@@ -173,7 +173,7 @@ const VALUE: &str = "application/octet-stream";
 
 fn schema(kind: &str) -> Value {
     match kind {
-        "application/json" => json!({ "type": "object" }),
+        "application/json" => any_object(),
         kind if kind.starts_with("text/") => json!({ "type": "string" }),
         _ => json!({}),
     }

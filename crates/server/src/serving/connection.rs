@@ -6,6 +6,7 @@
 //!    (`Upgrade: h2c`), which RFC 9113 has removed, is ignored.
 //! 3. The bytes that were read to find this out are handed on, so that no request costs one more system call.
 
+use crate::access::proxies::Peer;
 use crate::serving::service::Service;
 use crate::serving::{http1, http2};
 use crate::wire::stream::{Protocol, Stream};
@@ -27,6 +28,7 @@ const FIRST_BYTES: usize = 2048;
 /// Serves `stream` until its client disconnects, exceeds a limit, or the server ends.
 pub async fn serve(mut stream: Stream, service: Service, mut ending: watch::Receiver<bool>) {
     stream.set_nodelay();
+    let service = service.of(peer_of(&stream));
     let (protocol, ahead) = match stream.chosen() {
         Some(protocol) => (protocol, Bytes::new()),
         None => {
@@ -48,6 +50,15 @@ pub async fn serve(mut stream: Stream, service: Service, mut ending: watch::Rece
     match protocol {
         Protocol::Http1 => http1::serve(stream, ahead, service, ending).await,
         Protocol::Http2 => http2::serve(stream, ahead, service, ending).await,
+    }
+}
+
+/// Returns the other end of a connection.
+fn peer_of(stream: &Stream) -> Peer {
+    match stream.tcp() {
+        None => Peer::Unix,
+        // What an IPv6 socket shows of a client of IPv4 is the same client.
+        Some(tcp) => tcp.peer_addr().map_or(Peer::Unknown, |peer| Peer::Address(peer.ip().to_canonical())),
     }
 }
 

@@ -57,14 +57,14 @@ impl Door {
             tracing::info!("SIGHUP was received: there is no configuration to read again");
             return;
         };
-        let renewed =
-            reload.read().and_then(|renewed| Ok((self.service().renewed(&renewed)?, renewed.fixed)));
+        let renewed = reload.read().and_then(|renewed| Ok((self.service().renewed(&renewed)?, renewed)));
         match renewed {
-            Ok((service, fixed)) => {
+            Ok((service, renewed)) => {
                 self.service.store(Arc::new(service));
+                renewed.effect.take();
                 tracing::info!("the configuration was read again");
-                if !fixed.is_empty() {
-                    let fixed = fixed.join(", ");
+                if !renewed.fixed.is_empty() {
+                    let fixed = renewed.fixed.join(", ");
                     tracing::warn!("these options change only when the server starts again: {fixed}");
                 }
             }

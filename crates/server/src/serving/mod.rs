@@ -1,5 +1,6 @@
 //! A server from its start to its end.
 
+mod answering;
 mod app;
 mod coded;
 mod connection;

@@ -218,10 +218,11 @@ impl Server {
         let Server { runtime, listeners, app, mut signals, workers, .. } = self;
         runtime.block_on(async {
             let looking_after = tokio::spawn(look_after(Arc::clone(&app), door.clone()));
-            let delay = app.config.limits.drain_delay;
             let end = async {
                 signals.end(&door).await;
                 app.parts.connections.end();
+                // The delay may have been renewed.
+                let delay = door.service().limits().drain_delay;
                 // Load balancers see that the server is not ready, while it still serves what they send. A second
                 // signal is in a hurry.
                 let _ = timeout(delay, signals.end(&door)).await;

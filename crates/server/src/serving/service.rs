@@ -11,7 +11,8 @@
 
 use crate::access::auth::Turn;
 use crate::access::cors::{Cors, preflight};
-use crate::access::sites::{check_host, check_one_host, check_origin};
+use crate::access::proxies::{Peer, Proxies};
+use crate::access::sites::{Glance, check_host, check_one_host, check_origin};
 use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::operation::{Access, Operation, Pending};
 use crate::calls::parts::{IsShipped, Parts};
@@ -23,6 +24,7 @@ use crate::data::replicas::{Replicas, redirected};
 use crate::limits::receive::{RequestBody, check_head, is_to_be_heard, lend, throw_away};
 use crate::limits::room::Room;
 use crate::routes::tree::Found;
+use crate::serving::answering::Answering;
 use crate::serving::coded;
 use crate::shipping::Ship;
 use crate::watch::slow::{Asked, Phases, Slow};
@@ -33,7 +35,7 @@ use crate::wire::problem::{Answer, Problem, Reason};
 use crate::wire::response::COMMIT;
 use axum::http::header::{ALLOW, EXPECT, HeaderName};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
-use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -44,6 +46,8 @@ use tokio::time::{sleep, timeout};
 pub struct Service {
     parts: Arc<Parts>,
     settings: Arc<Settings>,
+    /// The other end of the connection.
+    peer: Peer,
 }
 
 /// The part of the configuration that requests depend on.
@@ -52,17 +56,25 @@ struct Settings {
     limits: Limits,
     allow_anyone: bool,
     cors: Cors,
+    proxies: Proxies,
 }
 
 impl Service {
     /// Creates a service with these parts.
     ///
     /// # Errors
-    /// `Invalid` if an origin whose pages are allowed is none.
+    /// `Invalid` if an origin whose pages are allowed is none, or a proxy that is trusted is none.
     pub fn new(parts: Arc<Parts>, config: &Config) -> pando::Result<Self> {
         let cors = Cors::new(&config.cors_origins)?;
-        let settings = Settings { limits: config.limits.clone(), allow_anyone: config.allow_anyone, cors };
-        Ok(Service { parts, settings: Arc::new(settings) })
+        let proxies = Proxies::new(&config.trusted_proxies)?;
+        let (limits, allow_anyone) = (config.limits.clone(), config.allow_anyone);
+        let settings = Settings { limits, allow_anyone, cors, proxies };
+        Ok(Service { parts, settings: Arc::new(settings), peer: Peer::Unknown })
+    }
+
+    /// Returns the service of a connection to `peer`.
+    pub fn of(self, peer: Peer) -> Self {
+        Service { peer, ..self }
     }
 
     /// Returns the service of connections that begin after the configuration was read again.
@@ -74,8 +86,9 @@ impl Service {
         let limits = renewed.limits_from(&self.settings.limits);
         self.parts.room.reception.renew(&limits);
         self.parts.watch.slow.renew(limits.slow);
-        let settings = Settings { limits, allow_anyone: self.settings.allow_anyone, cors };
-        Ok(Service { parts: Arc::clone(&self.parts), settings: Arc::new(settings) })
+        let (allow_anyone, proxies) = (self.settings.allow_anyone, self.settings.proxies.clone());
+        let settings = Settings { limits, allow_anyone, cors, proxies };
+        Ok(Service { parts: Arc::clone(&self.parts), settings: Arc::new(settings), peer: self.peer })
     }
 
     /// Returns what is counted of requests and connections.
@@ -97,12 +110,13 @@ impl Service {
     #[inline]
     fn admit<B>(&self, request: &Request<B>, found: &Found, is_allowed_origin: bool) -> Answer<Turn> {
         let (method, headers, path) = (request.method(), request.headers(), request.uri().path());
-        check_one_host(request.version(), headers)?;
+        let glance = Glance::at(headers);
+        check_one_host(request.version(), glance)?;
         if !is_allowed_origin {
-            check_origin(method, headers)?;
+            check_origin(method, headers, glance)?;
         }
         if !self.settings.allow_anyone && !self.parts.keeper.is_on_guard() {
-            check_host(headers)?;
+            check_host(glance)?;
         }
         let turn = self.parts.keeper.admit(headers, found.need(method, path))?;
         found.refuse_raw_write(method, path)?;
@@ -133,11 +147,7 @@ impl Service {
     /// Returns the response to a request for the operation in `found`. It is ready at once if memory has it. If a
     /// client is still sending a body that nothing reads, the body is received first for a bounded time, because the
     /// client may not read the response before.
-    pub fn answer<B>(
-        &self,
-        found: Found,
-        request: Request<B>,
-    ) -> impl Future<Output = Result<Response<Body>, Infallible>> + use<B>
+    pub fn answer<B>(&self, found: Found, request: Request<B>) -> Answering
     where
         B: http_body::Body<Data = bytes::Bytes> + Unpin + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -161,52 +171,72 @@ impl Service {
             Err(problem) => (None, None, Some(Err(problem))),
         };
         let answer = answer.or_else(|| self.check(&request, &found).err().map(Err));
-        let noted = Noted::new(&self.parts.watch, &request, found, begun, answer.is_some());
-        let later = match answer {
-            Some(answer) => {
-                let path = request.uri().path();
-                let response = answer.unwrap_or_else(|problem| found.response(&problem, path));
-                let is_heard = reads_late && is_to_be_heard(response.status());
-                let left = is_heard.then(|| left_of(request)).flatten();
-                let mut response = noted.end(&self.parts.watch, response);
-                self.settings.cors.mark(origin, &mut response);
-                Err((response, left))
-            }
-            None => Ok((self.clone(), request, noted, origin, turn)),
+        let client = || self.settings.proxies.client(self.peer, request.headers());
+        let noted = Noted::new(&self.parts.watch, &request, found, begun, answer.is_some(), client);
+        let Some(answer) = answer else {
+            let admitted = Admitted { found, noted, origin, turn, wanted };
+            return Answering::later(self.clone().handle(request, admitted, reads_late));
         };
-        async move {
-            let (response, left) = match later {
-                Err(answered) => answered,
-                Ok((Service { parts, settings }, request, noted, origin, turn)) => {
-                    let (head, body) = request.into_parts();
-                    let uri = head.uri.clone();
-                    let asked = coded::Asked::of(found.operation(), &head.headers);
-                    let (body, left) = lend(body, &head.headers);
-                    let call = Call { uri: head.uri, headers: head.headers, captured: found.captured() };
-                    let answer = match found.operation() {
-                        Some(operation) => match coded::decoded(&parts, operation, &call.headers, body) {
-                            Ok(body) => run(&parts, operation, call, &uri, body, wanted).await,
-                            Err(problem) => Err(problem),
-                        },
-                        None => {
-                            // The unread rest comes back when the body is dropped.
-                            drop(body);
-                            Err(found.refusal(uri.path()))
-                        }
-                    };
-                    let response = answer.unwrap_or_else(|problem| found.response(&problem, uri.path()));
-                    let left = left.take().filter(|_| reads_late && is_to_be_heard(response.status()));
-                    let mut response = asked.answered(&parts, noted.end(&parts.watch, response));
-                    settings.cors.mark(origin, &mut response);
-                    (response.map(|body| body.keeps(turn)), left)
-                }
-            };
-            if let Some(body) = left {
+        let path = request.uri().path();
+        let response = answer.unwrap_or_else(|problem| found.response(&problem, path));
+        let is_heard = reads_late && is_to_be_heard(response.status());
+        let left = is_heard.then(|| left_of(request)).flatten();
+        let mut response = noted.end(&self.parts.watch, response);
+        self.settings.cors.mark(origin, &mut response);
+        match left {
+            None => Answering::Ready(Some(response)),
+            Some(body) => Answering::later(async move {
                 throw_away(body, limit_bytes).await;
-            }
-            Ok(response)
+                response
+            }),
         }
     }
+
+    /// Runs the handler of a request that was admitted.
+    async fn handle<B>(self, request: Request<B>, admitted: Admitted, reads_late: bool) -> Response<Body>
+    where
+        B: http_body::Body<Data = bytes::Bytes> + Unpin + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Service { parts, settings, .. } = self;
+        let Admitted { found, noted, origin, turn, wanted } = admitted;
+        let (head, body) = request.into_parts();
+        let uri = head.uri.clone();
+        let asked = coded::Asked::of(found.operation(), &head.headers);
+        let (body, left) = lend(body, &head.headers);
+        let call = Call { uri: head.uri, headers: head.headers, captured: found.captured() };
+        let answer = match found.operation() {
+            Some(operation) => match coded::decoded(&parts, operation, &call.headers, body) {
+                Ok(body) => run(&parts, operation, call, &uri, body, wanted).await,
+                Err(problem) => Err(problem),
+            },
+            None => {
+                // The unread rest comes back when the body is dropped.
+                drop(body);
+                Err(found.refusal(uri.path()))
+            }
+        };
+        let response = answer.unwrap_or_else(|problem| found.response(&problem, uri.path()));
+        let left = left.take().filter(|_| reads_late && is_to_be_heard(response.status()));
+        let mut response = asked.answered(&parts, noted.end(&parts.watch, response));
+        settings.cors.mark(origin, &mut response);
+        let response = response.map(|body| body.keeps(turn));
+        if let Some(body) = left {
+            throw_away(body, settings.limits.body_bytes).await;
+        }
+        response
+    }
+}
+
+/// What was found out about a request before its handler runs.
+struct Admitted {
+    found: Found,
+    noted: Noted,
+    /// The origin of the page that sent it, if such pages may use the server.
+    origin: Option<HeaderValue>,
+    turn: Turn,
+    /// The commit that the database must have first.
+    wanted: Option<u64>,
 }
 
 /// Refuses a request that a replica leaves to its primary: one that writes, or that belongs to a transaction, which
@@ -364,13 +394,20 @@ struct Noted {
 
 impl Noted {
     #[inline]
-    fn new<B>(watch: &Watch, request: &Request<B>, found: Found, begun: Instant, at_once: bool) -> Self {
+    fn new<B>(
+        watch: &Watch,
+        request: &Request<B>,
+        found: Found,
+        begun: Instant,
+        at_once: bool,
+        client: impl FnOnce() -> Option<IpAddr>,
+    ) -> Self {
         let headers = request.headers();
         let wanted = trace::is_wanted();
         let id = (!at_once || wanted || headers.contains_key(REQUEST_ID)).then(|| watch.ids.id_of(headers));
         let shown = || found.shown(request.uri().path());
         let line = id.as_ref().filter(|_| wanted);
-        let line = line.map(|id| Line::new(request, shown(), id.clone()));
+        let line = line.map(|id| Line::new(request, shown(), id.clone(), client()));
         let asked = (!at_once).then(|| (request.method().clone(), request.uri().clone()));
         Noted { begun, found, id, line, asked }
     }

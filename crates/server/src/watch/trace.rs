@@ -7,6 +7,7 @@
 
 use crate::wire::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ pub struct Line {
     path: String,
     id: HeaderValue,
     trace: Option<String>,
+    client: Option<IpAddr>,
 }
 
 /// Generates ids that no other start of the server generates.
@@ -71,10 +73,11 @@ fn trace_of(headers: &HeaderMap) -> Option<String> {
 }
 
 impl Line {
-    /// Creates the line of a request; `shown` is its path without keys and tokens.
-    pub fn new<B>(request: &Request<B>, shown: &str, id: HeaderValue) -> Self {
+    /// Creates the line of a request; `shown` is its path without keys and tokens, `client` the address that it comes
+    /// from.
+    pub fn new<B>(request: &Request<B>, shown: &str, id: HeaderValue, client: Option<IpAddr>) -> Self {
         let (version, method) = (request.version(), request.method().clone());
-        Line { version, method, path: shown.to_owned(), id, trace: trace_of(request.headers()) }
+        Line { version, method, path: shown.to_owned(), id, trace: trace_of(request.headers()), client }
     }
 
     /// Writes the line.
@@ -90,6 +93,7 @@ impl Line {
             us = took.as_micros() as u64,
             bytes = length,
             id,
+            client = self.client.map(tracing::field::display),
             trace = self.trace.as_deref(),
         );
     }

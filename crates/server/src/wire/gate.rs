@@ -10,6 +10,7 @@
 
 use crate::wire::problem::Problem;
 use axum::http::StatusCode;
+use memchr::memchr;
 
 /// The number of bytes of a line that are kept if it arrives in several pieces: enough for the headers that matter.
 const KEPT_LINE_BYTES: usize = 256;
@@ -85,7 +86,7 @@ impl Gate {
                     self.skipped(left - step);
                 }
                 _ => {
-                    let Some(length) = bytes[at..].iter().position(|&byte| byte == b'\n') else {
+                    let Some(length) = memchr(b'\n', &bytes[at..]) else {
                         self.keep(&bytes[at..]);
                         break;
                     };

@@ -55,12 +55,17 @@ macro_rules! socket {
 impl Stream {
     /// Sends small writes at once.
     pub fn set_nodelay(&self) {
-        let _ = match self {
-            Stream::Tcp(socket) => socket.set_nodelay(true),
-            Stream::Unix(_) => Ok(()),
+        let _ = self.tcp().map(|socket| socket.set_nodelay(true));
+    }
+
+    /// Returns the TCP connection; `None` for a unix socket.
+    pub fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Stream::Tcp(socket) => Some(socket),
+            Stream::Unix(_) => None,
             #[cfg(feature = "tls")]
-            Stream::Tls(socket) => socket.tcp().set_nodelay(true),
-        };
+            Stream::Tls(socket) => Some(socket.tcp()),
+        }
     }
 
     /// Returns the protocol that the client chose in the handshake; `None`: the first bytes show it.

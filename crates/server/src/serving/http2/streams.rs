@@ -130,10 +130,10 @@ impl Streams {
     }
 
     /// Runs the task of a stream to its end.
-    async fn run(&self, stream: Arc<OneStream>, task: impl Future<Output = ()>) {
+    async fn run(self: Arc<Self>, stream: Arc<OneStream>, task: impl Future<Output = ()>) {
         let mut task = pin!(task);
         if poll_fn(|context| Poll::Ready(task.as_mut().poll(context))).await.is_pending() {
-            let _waiting = Waiting::begin(self, &stream);
+            let _waiting = Waiting::begin(&self, &stream);
             tokio::select! {
                 biased;
                 () = task => {}
@@ -253,7 +253,8 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Spawner
             tokio::spawn(task);
             return;
         };
-        tokio::spawn(async move { streams.run(stream, task).await });
+        // Each future around the task would hold and move it once more.
+        tokio::spawn(streams.run(stream, task));
     }
 }
 
@@ -277,8 +278,7 @@ mod tests {
         };
         let running = Arc::clone(&streams);
         let runtime = Builder::new_current_thread().build().unwrap();
-        let ended =
-            runtime.block_on(async { tokio::spawn(async move { running.run(stream, task).await }).await });
+        let ended = runtime.block_on(async { tokio::spawn(running.run(stream, task)).await });
         assert!(ended.unwrap_err().is_panic());
         assert!(lock(&streams.waiting).is_empty());
     }
