@@ -214,7 +214,8 @@ fn a_killed_copy_is_resumed() {
     db.write(|tx| {
         tx.delete(&first, key(5))?;
         tx.delete(&first, key(copied as u32 / 2))?;
-        tx.put(&first, key(7), "changed")?;
+        tx.put(&first, key(7), [200; 100])?;
+        tx.put(&first, key(8), "shorter")?;
         tx.put(&first, [&key(9)[..], b"new"].concat(), "new")?;
         tx.put(&first, "long", vec![4; 2 << 20])
     })
