@@ -10,7 +10,8 @@
 //! 3. [`records`]: put, get, delete, scan. [`inspect`]: tables, rename, layout, stats, check, checkpoint. [`advise`];
 //!    [`doctor`]; [`explain`]; [`options`]: the value of each option; [`compact`].
 //! 4. [`changes`]: watch. [`import`]; [`export`] and [`export_typed`], which use each other; [`copy`]: between
-//!    directories and stores; `ship`: buckets; [`schedule`]: scheduled backups; [`backup`]: backup and restore; [`salvage`] for damaged directories; `sql`;
+//!    directories and stores; `ship`: buckets; [`schedule`]: scheduled backups; [`backup`]: backup and restore;
+//!    [`salvage`] for damaged directories; `sql`;
 //!    `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
 //! 6. [`token`]. [`pages`]: completions, and pages of the manual. [`follow`]: replicas. [`settings`]: options and what

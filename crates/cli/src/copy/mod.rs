@@ -31,9 +31,9 @@ const SOURCE: &str = "source";
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Copied are the tables with their records, typed tables with their indexes among them. Before anything is written, the
-command lists what the target does not keep, and refuses the copy if an entry would be lost. Opening a store creates its
-schema. If the copy is interrupted, run it again with --resume.
+The command copies all tables with their records, typed tables with their indexes among them. Before it writes
+anything, it lists what the target does not keep, and refuses the copy if an entry would be lost. Opening a
+store creates its schema. If the copy is interrupted, run it again with --resume.
 
 Examples:
   pando copy shop postgres://app@db.example/shop
@@ -203,8 +203,8 @@ fn copy_table<T: Target>(
     }
     let Copied { digest, .. } = &copied;
     Err(Failure::Failed(format!(
-        "table {name:?} is not equal after the copy: {} records, {} bytes, checksum {:016x} instead of {} records, {} \
-         bytes, checksum {:016x}; does another program write to the target?",
+        "table {name:?} is not equal after the copy: {} records, {} bytes, checksum {:016x} instead of {} \
+         records, {} bytes, checksum {:016x}; does another program write to the target?",
         found.records,
         found.bytes,
         found.sum(),

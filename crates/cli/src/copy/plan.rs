@@ -149,8 +149,8 @@ impl Plan {
         if rest > 0 {
             named.push(format!("and {} more", text::count(rest)));
         }
-        let message = "nothing was copied, because the target does not take these records; delete or shorten them, \
-                       or leave out their tables with --skip";
+        let message = "nothing was copied, because the target does not take these records; delete or shorten \
+                       them, or leave out their tables with --skip";
         Err(Failure::Usage(format!("{message}:\n{}", lines(&named))))
     }
 }
@@ -160,8 +160,8 @@ fn obstacle(table: &Table, is_directory: bool, restart_ttl: bool) -> Option<Stri
     let name = table.name();
     if table.has_ttl_by_key() {
         return Some(format!(
-            "table {name:?} has a TTL for each entry, which a copy does not keep; leave it out with --skip, or use \
-             `backup` and `restore` between directories"
+            "table {name:?} has a TTL for each entry, which a copy does not keep; leave it out with --skip, \
+             or use `backup` and `restore` between directories"
         ));
     }
     if table.ttl().is_some() && !restart_ttl {
@@ -172,8 +172,8 @@ fn obstacle(table: &Table, is_directory: bool, restart_ttl: bool) -> Option<Stri
     }
     if !is_directory && rows::is_reserved(name) && !name.starts_with("rows/") {
         return Some(format!(
-            "table {name:?} belongs to SQLite's library, which uses directories only; leave these tables out with \
-             --skip 'sql:*'"
+            "table {name:?} belongs to SQLite's library, which uses directories only; leave these tables out \
+             with --skip 'sql:*'"
         ));
     }
     None

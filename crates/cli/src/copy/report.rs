@@ -1,6 +1,6 @@
 //! What a copy prints: what the target does not keep, each table, and the sum.
 
-use super::plan::{NotKept, Plan};
+use super::plan::{NotKept, Plan, Planned};
 use super::transfer::Copied;
 use crate::failure::Outcome;
 use crate::output::say;
@@ -42,7 +42,10 @@ pub fn print_plan(plan: &Plan, is_json: bool) -> Outcome {
 /// Prints the plan of a copy that is not made.
 pub fn print_dry_run(from: &str, to: &str, plan: &Plan, is_json: bool) -> Outcome {
     if is_json {
-        let table = |planned: &super::plan::Planned| json!({ "table": planned.table.name(), "approximate_records": planned.approximate_len });
+        let table = |planned: &Planned| {
+            let (name, records) = (planned.table.name(), planned.approximate_len);
+            json!({ "table": name, "approximate_records": records })
+        };
         let tables: Vec<Value> = plan.tables.iter().map(table).collect();
         let report = json!({
             "from": from,
