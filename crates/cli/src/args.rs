@@ -5,8 +5,8 @@ use crate::ship;
 #[cfg(feature = "sql")]
 use crate::sql;
 use crate::{
-    advise, backup, changes, compact, crash, demo, doctor, explain, export, follow, import, inspect, options,
-    pages, profile, records, salvage, serve, token,
+    advise, backup, changes, compact, copy, crash, demo, doctor, explain, export, follow, import, inspect,
+    options, pages, profile, records, salvage, serve, token,
 };
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -29,7 +29,7 @@ Servers:
 
 Output:
   Data goes to standard output. Errors go to standard error, and so does progress if it is a terminal.
-  Only put, sql, serve, promote, token, import, backup, restore, salvage, man, demo, kills, bench and profile
+  Only put, sql, serve, promote, token, import, copy, backup, restore, salvage, man, demo, kills, bench and profile
   create files.
 
 Examples:
@@ -82,6 +82,8 @@ pub enum Command {
     Import(import::ImportArgs),
     /// Export records as CSV, NDJSON or a directory tree that `import` can read
     Export(export::ExportArgs),
+    /// Copy a database between directories and stores that speak PostgreSQL's protocol, and verify the copy
+    Copy(copy::CopyArgs),
     /// Print every commit as it comes, a line of JSON for each operation
     Watch(changes::WatchArgs),
     /// Run SQL statements, a script, or an interactive prompt

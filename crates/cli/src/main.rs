@@ -9,8 +9,9 @@
 //! 2. [`remote`]: a server in the place of a directory. [`watch`]: the rates of a server.
 //! 3. [`records`]: put, get, delete, scan. [`inspect`]: tables, rename, layout, stats, check, checkpoint. [`advise`];
 //!    [`doctor`]; [`explain`]; [`options`]: the value of each option; [`compact`].
-//! 4. [`changes`]: watch. [`import`]; [`export`] and [`export_typed`], which use each other; `ship`: buckets;
-//!    [`schedule`]: scheduled backups; [`backup`]: backup and restore; [`salvage`] for damaged directories; `sql`;
+//! 4. [`changes`]: watch. [`import`]; [`export`] and [`export_typed`], which use each other; [`copy`]: between
+//!    directories and stores; `ship`: buckets; [`schedule`]: scheduled backups; [`backup`]: backup and restore;
+//!    [`salvage`] for damaged directories; `sql`;
 //!    `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
 //! 6. [`token`]. [`pages`]: completions, and pages of the manual. [`follow`]: replicas. [`settings`]: options and what
@@ -43,6 +44,7 @@ mod changes;
 mod import;
 mod export;
 mod export_typed;
+mod copy;
 #[cfg(feature = "arrow")]
 mod columnar;
 #[cfg(feature = "redis")]
@@ -149,6 +151,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Watch(args) => changes::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Copy(args) => copy::run(&args),
         // It reports its failures itself, with the same exit codes.
         Command::Bench(args) => return bench::cli::run(&args),
         // The exit code is that of the profiled command.

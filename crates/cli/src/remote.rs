@@ -47,7 +47,8 @@ pub const COMMANDS: [&str; 22] = [
 ];
 
 /// Commands that do not support a server, and what to do instead.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 5] = [
+    ("copy", "run it on the server's machine with the directory of the database"),
     (
         "restore",
         "restore into a new directory DIR/NAME below the served directory DIR: the server opens it as NAME",

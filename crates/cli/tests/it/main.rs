@@ -1,11 +1,19 @@
 //! The integration tests of this crate, in one program: there is one to link, and they share their fixtures.
 
+// The names that derived code and the shared fixtures use.
+#[cfg(feature = "postgres")]
+extern crate postgres as pando_postgres;
+extern crate rows as pando_rows;
+
 mod advise;
 mod backup;
 mod beside;
 mod common;
 mod compact;
 mod compression;
+mod copy;
+#[cfg(feature = "postgres")]
+mod copy_postgres;
 mod doctor;
 mod exit_codes;
 mod explain;
@@ -27,6 +35,10 @@ mod records;
 mod replica;
 mod reserved;
 mod salvage;
+#[cfg(feature = "postgres")]
+#[path = "../../../postgres/tests/it/server.rs"]
+#[allow(dead_code)] // The tests of the adapter use the rest.
+mod server;
 mod serve_activation;
 mod serve_administration;
 mod serve_backups;

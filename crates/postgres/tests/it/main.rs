@@ -4,6 +4,7 @@
 extern crate rows as pando_rows;
 
 mod server;
+mod statements;
 mod subject;
 mod conformance;
 mod catalog;

@@ -1,6 +1,6 @@
 //! What is refused, and by which error.
 
-use crate::server;
+use crate::{server, statements};
 use pando::remote::{Capability, Unsupported};
 use pando::{Compression, ErrorKind, Layout, TableOptions};
 use pando_postgres::Options;
@@ -88,7 +88,7 @@ fn versions_of_the_schema() {
     let schema = server::schema();
     let open = || Options::default().schema(&schema).open(&url);
     open().unwrap();
-    server::sql(server, &format!("UPDATE {schema}.meta SET version = 99"));
+    statements::run(server, &format!("UPDATE {schema}.meta SET version = 99"));
     let newer = open().unwrap_err();
     assert!(newer.kind() == ErrorKind::Foreign && newer.message().contains("99"), "{newer:?}");
 }
@@ -111,7 +111,7 @@ fn relations_of_another_program_are_refused() {
         "CREATE SCHEMA {schema}; CREATE TABLE {schema}.meta (version text, database text);
          INSERT INTO {schema}.meta VALUES ('first', 'shop')"
     );
-    server::sql(server, &meta);
+    statements::run(server, &meta);
     let error = Options::default().schema(&schema).open(&url).unwrap_err();
     assert!(error.kind() == ErrorKind::Io && error.to_string().contains("first"), "{error:?}");
 
@@ -124,7 +124,7 @@ fn relations_of_another_program_are_refused() {
          UPDATE {schema}.records SET value = NULL WHERE tbl = {}",
         t.id().0
     );
-    server::sql(server, &emptied);
+    statements::run(server, &emptied);
     assert_eq!(db.multi_get(&t, &["a", "k"]).unwrap_err().kind(), ErrorKind::Foreign);
 }
 

@@ -1,6 +1,6 @@
 //! Expired entries: they stay in the server until `delete_expired`, which deletes them and nothing else.
 
-use crate::server;
+use crate::{server, statements};
 use pando::{ErrorKind, TableOptions};
 use pando_postgres::Options;
 use std::thread;
@@ -15,7 +15,7 @@ fn expired_entries_are_deleted_and_nothing_else() {
     let (dated, plain) = (db.create_table("dated", &options).unwrap(), db.ensure_table("plain").unwrap());
     let count = || -> u64 {
         let sql = format!("SELECT count(*) FROM {schema}.records WHERE tbl = {}", dated.id().0);
-        server::sql(server, &sql).unwrap().parse().unwrap()
+        statements::run(server, &sql).unwrap().parse().unwrap()
     };
     // Two full pages and a third one, with short and long keys.
     let key = |number: u32| [&number.to_be_bytes()[..], &vec![7; number as usize % 9]].concat();

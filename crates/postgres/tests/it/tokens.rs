@@ -1,6 +1,6 @@
 //! The tokens of commits: stored with each commit, and deleted when nobody will ask for them.
 
-use crate::server;
+use crate::{server, statements};
 use pando_postgres::Options;
 
 /// Opening deletes 2,000 old tokens, and so does each thousandth commit, so a process that stays open needs no help.
@@ -13,13 +13,13 @@ fn old_tokens_are_deleted_at_the_opening_and_between_commits() {
     let t = db.ensure_table("t").unwrap();
     let count = |of: &str| -> u64 {
         let sql = format!("SELECT count(*) FROM {schema}.commits WHERE made {of} now() - interval '7 days'");
-        server::sql(server, &sql).unwrap().parse().unwrap()
+        statements::run(server, &sql).unwrap().parse().unwrap()
     };
     let old = format!(
         "INSERT INTO {schema}.commits (token, committed, made)
          SELECT int4send(n), true, now() - interval '8 days' FROM generate_series(1, 5000) n"
     );
-    server::sql(server, &old);
+    statements::run(server, &old);
     assert_eq!((count("<"), count(">")), (5000, 1));
     let other = open();
     assert_eq!(count("<"), 3000);

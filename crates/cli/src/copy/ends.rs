@@ -1,0 +1,287 @@
+//! The two ends of a copy: a directory, or a store that speaks PostgreSQL's protocol.
+//!
+//! Everything else of the command is generic over the traits here, so that each pair of ends has the same code.
+
+use super::digest::reading_failed;
+use crate::failure::{Failure, Outcome};
+use crate::open::{CreateArgs, MemoryArgs};
+use pando::remote::{Limits, RemoteDatabase, RemoteSnapshot, RemoteTransaction};
+use pando::{
+    Database, Durability, ErrorKind, ReadTables, Result, Snapshot, Table, TableOptions, Transaction,
+    ValueReader, WriteTables, limits,
+};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// What the command needs of a snapshot, beside the reads of one table.
+pub trait Source: ReadTables {
+    /// Returns all tables, ordered by name.
+    fn tables(&self) -> Result<Vec<Table>>;
+    /// Returns about how many records a table has, if the store knows that without counting.
+    fn approximate_len(&self, table: &Table) -> Result<Option<u64>>;
+}
+
+impl Source for Snapshot {
+    fn tables(&self) -> Result<Vec<Table>> {
+        Snapshot::tables(self)
+    }
+
+    fn approximate_len(&self, table: &Table) -> Result<Option<u64>> {
+        Snapshot::approximate_len(self, table).map(Some)
+    }
+}
+
+impl Source for RemoteSnapshot {
+    fn tables(&self) -> Result<Vec<Table>> {
+        RemoteSnapshot::tables(self)
+    }
+
+    fn approximate_len(&self, _: &Table) -> Result<Option<u64>> {
+        Ok(None)
+    }
+}
+
+/// What the command needs of the database that it writes.
+pub trait Target {
+    type Snapshot: Source;
+    type Tx: WriteTables;
+
+    fn snapshot(&self) -> Result<Self::Snapshot>;
+    /// Runs `work` in a transaction and commits it. `work` can run several times.
+    fn write(&self, work: impl FnMut(&mut Self::Tx) -> Result<()>) -> Result<()>;
+    /// Returns the table of this name, and creates it if it does not exist.
+    fn ensure_table(&self, name: &str, options: &TableOptions) -> Result<Table>;
+    /// Sets a key to a long value, in a transaction of its own.
+    fn put_long(&self, table: &Table, key: &[u8], value: ValueReader) -> Outcome;
+}
+
+impl Target for Database {
+    type Snapshot = Snapshot;
+    type Tx = Transaction;
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        Database::snapshot(self)
+    }
+
+    fn write(&self, work: impl FnMut(&mut Transaction) -> Result<()>) -> Result<()> {
+        Database::write(self, work)
+    }
+
+    fn ensure_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
+        self.ensure_table_with(name, options)
+    }
+
+    fn put_long(&self, table: &Table, key: &[u8], value: ValueReader) -> Outcome {
+        // The value can be read only once. A single put has no conflict.
+        let mut tx = self.begin()?;
+        tx.put_reader(table, key, value)?;
+        Ok(tx.commit().map(drop)?)
+    }
+}
+
+impl Target for RemoteDatabase {
+    type Snapshot = RemoteSnapshot;
+    type Tx = RemoteTransaction;
+
+    fn snapshot(&self) -> Result<RemoteSnapshot> {
+        Ok(RemoteDatabase::snapshot(self))
+    }
+
+    fn write(&self, work: impl FnMut(&mut RemoteTransaction) -> Result<()>) -> Result<()> {
+        RemoteDatabase::write(self, work)
+    }
+
+    fn ensure_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
+        RemoteDatabase::write(self, |tx| tx.ensure_table_with(name, options))
+    }
+
+    fn put_long(&self, table: &Table, key: &[u8], value: ValueReader) -> Outcome {
+        let mut bytes = Vec::new();
+        // One byte over the limit is enough for the store to refuse the value by its name.
+        let most = self.limits().max_value_bytes as u64 + 1;
+        value.take(most).read_to_end(&mut bytes).map_err(reading_failed)?;
+        Ok(self.put(table, key, &bytes)?)
+    }
+}
+
+/// An open database.
+#[derive(Debug)]
+pub enum Store {
+    Directory(Database),
+    Remote(RemoteDatabase),
+}
+
+impl Store {
+    /// Opens the source of a copy.
+    pub fn open_source(place: &Path, schema: &str, memory: MemoryArgs) -> Outcome<Store> {
+        match url(place)? {
+            Some(url) => Ok(Store::Remote(open_remote(url, schema)?)),
+            None => Ok(Store::Directory(memory.builder().read_only(true).open(place)?)),
+        }
+    }
+
+    /// Returns the largest sizes that the store takes.
+    pub fn limits(&self) -> Outcome<Limits> {
+        match self {
+            Store::Directory(db) => Ok(limits_of_pages(db.stats()?.page_bytes as usize)),
+            Store::Remote(db) => Ok(db.limits()),
+        }
+    }
+
+    /// Returns the id of the database. Copies of files have the same.
+    pub fn id(&self) -> u64 {
+        match self {
+            Store::Directory(db) => db.identity().0,
+            Store::Remote(db) => db.id(),
+        }
+    }
+}
+
+/// The target of a copy. Nothing is created in a directory before [`Destination::open`].
+#[derive(Debug)]
+pub enum Destination {
+    /// A directory without a database.
+    New(PathBuf, CreateArgs),
+    Open(Store),
+}
+
+impl Destination {
+    /// Finds out what is at `place`.
+    pub fn find(place: &Path, schema: &str, create: CreateArgs) -> Outcome<Destination> {
+        if let Some(url) = url(place)? {
+            return Ok(Destination::Open(Store::Remote(open_remote(url, schema)?)));
+        }
+        match create.builder().durability(Durability::Buffered).open(place) {
+            Ok(db) => Ok(Destination::Open(Store::Directory(db))),
+            Err(error) if error.kind() == ErrorKind::Missing => {
+                Ok(Destination::New(place.to_owned(), create))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the page size in bytes, if the target is a directory.
+    fn page_bytes(&self) -> Outcome<Option<usize>> {
+        Ok(match self {
+            Destination::New(_, create) => Some(create.page_size.unwrap_or(limits::DEFAULT_PAGE_BYTES)),
+            Destination::Open(Store::Directory(db)) => Some(db.stats()?.page_bytes as usize),
+            Destination::Open(Store::Remote(_)) => None,
+        })
+    }
+
+    pub fn limits(&self) -> Outcome<Limits> {
+        match self {
+            Destination::New(..) => Ok(limits_of_pages(self.page_bytes()?.unwrap_or_default())),
+            Destination::Open(store) => store.limits(),
+        }
+    }
+
+    /// Returns whether tables keep their layout, and SQLite's library can use its own.
+    pub fn is_directory(&self) -> bool {
+        !matches!(self, Destination::Open(Store::Remote(_)))
+    }
+
+    /// Returns whether tables keep their compression: the smallest pages cannot become smaller.
+    pub fn keeps_compression(&self) -> Outcome<bool> {
+        Ok(self.page_bytes()?.is_some_and(|bytes| bytes > limits::UNIT_BYTES))
+    }
+
+    /// Returns the names of the tables that exist.
+    pub fn tables(&self) -> Outcome<Vec<String>> {
+        let tables = match self {
+            Destination::New(..) => Vec::new(),
+            Destination::Open(Store::Directory(db)) => db.tables()?,
+            Destination::Open(Store::Remote(db)) => db.tables()?,
+        };
+        Ok(tables.iter().map(|table| table.name().to_owned()).collect())
+    }
+
+    /// Returns the open database, which is created if necessary.
+    pub fn open(self) -> Outcome<Store> {
+        match self {
+            Destination::New(dir, create) => {
+                // A loss of power can undo the newest commits only: the mark of an unfinished copy goes last.
+                Ok(Store::Directory(create.builder().durability(Durability::Buffered).create(dir)?))
+            }
+            Destination::Open(store) => Ok(store),
+        }
+    }
+}
+
+fn limits_of_pages(page_bytes: usize) -> Limits {
+    let value = usize::try_from(limits::MAX_VALUE_BYTES).unwrap_or(usize::MAX);
+    Limits::new(limits::max_key_bytes(page_bytes), value, usize::MAX)
+}
+
+/// Returns the place if it is the address of a store, and an error for addresses of another kind.
+fn url(place: &Path) -> Outcome<Option<&str>> {
+    let Some(text) = place.to_str() else { return Ok(None) };
+    match text.split_once("://") {
+        Some(("postgres" | "postgresql", _)) => Ok(Some(text)),
+        Some((scheme, _)) => Err(Failure::Usage(format!(
+            "`copy` takes a directory or an address that begins with postgres://, not {scheme}://; to copy \
+             from a server, run it on the server's machine with the directory of the database"
+        ))),
+        None => Ok(None),
+    }
+}
+
+/// Returns a place for messages: an address without user, password and parameters.
+pub fn shown(place: &Path) -> String {
+    let text = place.display().to_string();
+    let Some((scheme, rest)) = text.split_once("://") else { return text };
+    let (address, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    if !address.contains('@') && parameters.contains('@') {
+        // A password with a question mark, or a parameter: which of them cannot be said.
+        return format!("{scheme}://...");
+    }
+    // The last `@` ends the password, which may have others.
+    let address = address.rsplit_once('@').map_or(address, |(_, address)| address);
+    format!("{scheme}://{address}")
+}
+
+#[cfg(feature = "postgres")]
+fn open_remote(url: &str, schema: &str) -> Outcome<RemoteDatabase> {
+    use std::time::Duration;
+    // While one end is slow, the snapshot of the other one is idle.
+    let timeout = Duration::from_secs(600);
+    let options = postgres::Options::default().schema(schema).max_connections(4);
+    Ok(options.idle_timeout(timeout).request_timeout(timeout).open(url)?)
+}
+
+#[cfg(not(feature = "postgres"))]
+fn open_remote(_: &str, _: &str) -> Outcome<RemoteDatabase> {
+    Err(Failure::Usage(
+        "this `pando` was built without PostgreSQL; build it with the feature `postgres`: cargo install \
+         --features postgres"
+            .to_owned(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_message_has_a_password() {
+        for (place, said) in [
+            (
+                "postgres://app:se@cret@db:5432/shop?sslmode=require&password=secret",
+                "postgres://db:5432/shop",
+            ),
+            ("postgresql:///shop?host=/run&password=secret", "postgresql:///shop"),
+            ("postgres://app:secret@db", "postgres://db"),
+            ("postgres://app:sec?ret@db/shop", "postgres://..."),
+            ("data/shop", "data/shop"),
+        ] {
+            assert_eq!(shown(Path::new(place)), said);
+        }
+    }
+
+    #[test]
+    fn addresses_of_servers_are_refused() {
+        assert!(url(Path::new("http://127.0.0.1:7263/shop")).is_err());
+        assert!(url(Path::new("data/shop")).unwrap().is_none());
+        assert!(url(Path::new("postgresql://db/shop")).unwrap().is_some());
+    }
+}

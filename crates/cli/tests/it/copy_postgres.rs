@@ -1,0 +1,183 @@
+//! `copy` from and to PostgreSQL, with servers that the tests start.
+
+use crate::common::{failure, pando, text};
+use crate::copy::{Person, Tables, contents, fill, kill_during, path};
+use crate::server;
+use pando::remote::RemoteDatabase;
+use pando::{Compression, Database, Layout, TableOptions};
+use pando_postgres::Options;
+use rows::Table;
+use std::process::Command;
+use std::time::Duration;
+
+/// A schema of the shared server.
+struct Store {
+    url: String,
+    schema: String,
+}
+
+impl Store {
+    /// Returns a new one, if there is a server.
+    fn new() -> Option<Store> {
+        Some(Store { url: server::url(server::shared()?), schema: server::schema() })
+    }
+
+    fn open(&self) -> RemoteDatabase {
+        Options::default().schema(&self.schema).open(&self.url).unwrap()
+    }
+
+    fn contents(&self) -> Tables {
+        let snapshot = self.open().snapshot();
+        let records = |table: &pando::Table| snapshot.range(table, ..).unwrap().map(Result::unwrap).collect();
+        snapshot.tables().unwrap().iter().map(|table| (table.name().to_owned(), records(table))).collect()
+    }
+}
+
+#[test]
+fn a_directory_goes_to_postgres_and_back() {
+    let Some(store) = Store::new() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (from, back) = (path(dir.path(), "from"), path(dir.path(), "back"));
+    let db = Database::create(&from).unwrap();
+    fill(&db, 2, 2684);
+    let options = TableOptions::with_layout(Layout::Lsm).compression(Compression::Lz4);
+    let films = db.create_table("films", &options).unwrap();
+    let film: Vec<u8> = (0..16_u32 << 20).map(|at| (at % 251) as u8).collect();
+    db.write(|tx| tx.put_reader(&films, "long", &film[..])).unwrap();
+    db.close().unwrap();
+    let all = contents(&from);
+
+    let there = ["copy", &from, &store.url, "--to-schema", &store.schema];
+    let said = text(pando(there));
+    for what in ["not kept: layouts of table \"films\"", "not kept: compression of table \"films\""] {
+        assert!(said.contains(what), "{said}");
+    }
+    assert!(store.contents() == all);
+    let (people, snapshot) =
+        (Table::<Person>::open(&store.open().snapshot()).unwrap().unwrap(), store.open().snapshot());
+    assert_eq!(people.by_index(&snapshot, "by_city", "Bern").unwrap().count(), 100);
+    assert!(failure(pando(there), 2).contains("has tables already"));
+
+    let said = text(pando(["copy", &store.url, &back, "--from-schema", &store.schema, "--json"]));
+    assert!(said.contains("\"not_kept\":[]"), "{said}");
+    assert!(contents(&back) == all);
+    text(pando(["check", &back]));
+
+    let other = Store::new().unwrap();
+    let between =
+        ["copy", &store.url, &other.url, "--from-schema", &store.schema, "--to-schema", &other.schema];
+    text(pando(between));
+    assert!(other.contents() == all);
+}
+
+#[test]
+fn what_postgres_cannot_keep_is_named_and_nothing_is_written() {
+    let Some(store) = Store::new() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let from = path(dir.path(), "from");
+    let db = Database::create(&from).unwrap();
+    let big = db.ensure_table("big").unwrap();
+    db.put(&big, "fits", vec![1; 16 << 20]).unwrap();
+    db.put(&big, "too-long", vec![1; (16 << 20) + 1]).unwrap();
+    db.put(&big, vec![b'k'; 2685], "key").unwrap();
+    let meta = db.ensure_table("sql:meta").unwrap();
+    db.put(&meta, "k", "v").unwrap();
+    db.close().unwrap();
+
+    let words = ["copy", &from, &store.url, "--to-schema", &store.schema];
+    let with = |more: &[&str]| pando([&words[..], more].concat());
+    assert!(failure(with(&[]), 2).contains("\"sql:meta\" belongs to SQLite's library"));
+    let output = with(&["--skip", "sql:*"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for named in [
+        "key too-long: a value of 16777217 bytes, the limit is 16777216",
+        "a key of 2685 bytes, the limit is 2684",
+    ] {
+        assert!(said.contains(named), "{said}");
+    }
+    assert!(!said.contains("fits") && store.open().tables().unwrap().is_empty(), "{said}");
+}
+
+/// The copy is killed, the server crashes, and the copy is continued.
+#[test]
+fn a_killed_copy_to_postgres_is_resumed() {
+    let Some(mut own) = server::Server::start() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (from, url) = (path(dir.path(), "from"), server::url(&own.dir));
+    let db = Database::create(&from).unwrap();
+    let table = db.ensure_table("t").unwrap();
+    for part in 0..10_u32 {
+        db.write(|tx| {
+            (0..10_000).try_for_each(|at| tx.put(&table, (part * 10_000 + at).to_be_bytes(), [7; 50]))
+        })
+        .unwrap();
+    }
+    db.close().unwrap();
+    let copied = kill_during(&["copy", &from, &url], || {
+        let target = pando_postgres::open(&url).unwrap();
+        let snapshot = target.snapshot();
+        let table = snapshot.table("t").unwrap()?;
+        let copied = snapshot.range(&table, ..).ok()?.count();
+        (copied > 3_000).then_some(copied)
+    });
+    assert!(copied < 100_000, "it was finished");
+    own.restart("immediate");
+    assert!(failure(pando(["copy", &from, &url]), 2).contains("--resume"));
+    let said = text(pando(["copy", &from, &url, "--resume", "--json"]));
+    let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert!(report["unchanged"].as_u64().unwrap() >= copied as u64 && report["deleted"] == 0, "{said}");
+    let target = pando_postgres::open(&url).unwrap();
+    let table = target.table("t").unwrap().unwrap();
+    assert_eq!(target.snapshot().range(&table, ..).unwrap().count(), 100_000);
+    assert_eq!(target.tables().unwrap().len(), 1, "the note of the unfinished copy is gone");
+}
+
+/// The second pass finds what the first one did not write: here the server changes a value that it is sent.
+#[test]
+fn a_copy_that_is_not_equal_is_a_failure() {
+    let Some(store) = Store::new() else { return };
+    store.open();
+    let schema = &store.schema;
+    let change = format!(
+        "CREATE FUNCTION {schema}.change() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN NEW.value := 'other'; RETURN NEW; END $$;
+         CREATE TRIGGER change BEFORE INSERT ON {schema}.records
+             FOR EACH ROW WHEN (NEW.key = 'lemon') EXECUTE FUNCTION {schema}.change()"
+    );
+    let psql = server::programs().unwrap().join("psql");
+    let changed = Command::new(psql).args([&store.url, "-c", &change]).output().unwrap();
+    assert!(changed.status.success(), "{changed:?}");
+    let dir = tempfile::tempdir().unwrap();
+    let from = path(dir.path(), "from");
+    text(pando(["put", &from, "fruit", "apple", "green"]));
+    text(pando(["put", &from, "fruit", "lemon", "olive"]));
+    let words = ["copy", &from, &store.url, "--to-schema", schema];
+    let said = failure(pando(words), 1);
+    for part in ["table \"fruit\" is not equal", "2 records, 20 bytes", "--resume"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let is_marked = |store: &Store| store.open().table("pando-copy-unfinished").unwrap().is_some();
+    assert!(is_marked(&store), "it is not called finished");
+    failure(pando([&words[..], &["--resume"]].concat()), 1);
+    assert!(is_marked(&store));
+}
+
+#[test]
+fn a_ttl_begins_again_if_that_is_allowed() {
+    let Some(store) = Store::new() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let from = path(dir.path(), "from");
+    let db = Database::create(&from).unwrap();
+    let hour = Duration::from_secs(3600);
+    let cache = db.create_table("cache", &TableOptions::default().ttl(hour)).unwrap();
+    db.put(&cache, "k", "v").unwrap();
+    db.close().unwrap();
+    let words = ["copy", &from, &store.url, "--to-schema", &store.schema];
+    assert!(failure(pando(words), 2).contains("--restart-ttl"));
+    text(pando([&words[..], &["--restart-ttl"]].concat()));
+    let copied = store.open();
+    let cache = copied.table("cache").unwrap().unwrap();
+    assert_eq!(cache.ttl(), Some(hour));
+    assert_eq!(copied.get(&cache, "k").unwrap().as_deref(), Some(&b"v"[..]));
+}
