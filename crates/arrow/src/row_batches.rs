@@ -61,9 +61,8 @@ impl<'a> RowBatches<'a> {
         let from = match schema.index_of(&name) {
             Ok(at) if kind == ColumnType::Any && shape::is_any(schema.field(at)) => From::Any(at),
             Ok(at) => From::File(at),
-            Err(_) => match column.default_value() {
-                Some(value) => From::Default(value.clone()),
-                None if column.is_nullable() => From::Default(Value::Null),
+            Err(_) => match column.value_if_absent() {
+                Some(value) => From::Default(value),
                 None => {
                     let message = format!(
                         "the file has no column {name:?}, which in the table {:?} has no default",

@@ -140,6 +140,9 @@ pub trait WriteTables: ReadTables {
     /// Deletes all records of `span`; see [`Transaction::delete_range`].
     fn delete_range(&mut self, table: &Table, span: impl Into<Span>) -> Result<()>;
 
+    /// Makes a change of `span` by others a conflict; see [`Transaction::require_unchanged`].
+    fn require_unchanged(&self, table: &Table, span: impl Into<Span>) -> Result<()>;
+
     /// Returns a point that the transaction can be rolled back to; see [`Transaction::savepoint`].
     fn savepoint(&mut self) -> Savepoint;
 
@@ -267,6 +270,10 @@ macro_rules! write_tables {
             #[inline]
             fn delete_range(&mut self, table: &Table, span: impl Into<Span>) -> Result<()> {
                 <$type>::delete_range(self, table, span)
+            }
+
+            fn require_unchanged(&self, table: &Table, span: impl Into<Span>) -> Result<()> {
+                <$type>::require_unchanged(self, table, span)
             }
 
             fn savepoint(&mut self) -> Savepoint {

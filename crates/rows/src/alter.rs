@@ -187,7 +187,7 @@ impl DynamicTable {
 
     /// Checks that the handle has the newest version of the schema, as the transaction sees it.
     pub(crate) fn current(&self, tx: &impl ReadTables) -> Result<()> {
-        self.check_writable()?;
+        self.check_own()?;
         // The version alone is not enough: it may belong to another schema if a transaction made it that was rolled
         // back.
         self.check_handle(tx)?;

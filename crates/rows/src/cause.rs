@@ -60,10 +60,13 @@ pub enum Cause {
         /// The index; `None`: the primary key.
         index: Option<String>,
     },
-    /// The table was made by SQLite's library, which alone can write to it. The kind is `Invalid`.
+    /// The table was made by SQLite's library, which alone can do this: write to it, if it has a trigger for example,
+    /// or change its definition. The kind is `Invalid`.
     MadeBySqlite {
         /// The table.
         table: String,
+        /// What keeps this library from it.
+        reason: String,
     },
     /// The table was altered, renamed or dropped after the handle was opened, or does not exist yet in this snapshot.
     /// Open the table again. The kind is `Missing`.
@@ -109,7 +112,7 @@ impl fmt::Display for Cause {
             Cause::WrongCount { .. } => f.write_str("the number of values is wrong"),
             Cause::TooLong { index: None, .. } => f.write_str("the primary key is too long"),
             Cause::TooLong { index: Some(index), .. } => write!(f, "the key of index {index:?} is too long"),
-            Cause::MadeBySqlite { .. } => f.write_str("only SQLite's library can write to the table"),
+            Cause::MadeBySqlite { reason, .. } => write!(f, "only SQLite's library can do that: {reason}"),
             Cause::SchemaChanged { .. } => f.write_str("the schema has changed; open the table again"),
         }
     }

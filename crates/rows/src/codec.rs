@@ -21,7 +21,7 @@
 //! Parts: a varint count; of each the column's name as a text, flags (1 descending, 2 has a path), the collation's
 //! number, and the path as a text if it has one. A text is a varint length and bytes of UTF-8.
 
-use crate::definition::{Collation, Column, Part};
+use crate::definition::{Collation, Column, Part, WhenAbsent};
 use crate::row::{number_of, push_value, read_text, read_value};
 use crate::schema::{Index, Schema};
 use crate::value::{ColumnType, Value};
@@ -162,7 +162,8 @@ fn read_column(reader: &mut Reader<'_>) -> Option<Column> {
         }),
     };
     let nullable = flags & flag::NULLABLE != 0;
-    Some(Column { name, kind, nullable, default, note: read_text(reader)?.to_owned(), added, dropped })
+    let (note, when_absent) = (read_text(reader)?.to_owned(), WhenAbsent::Default);
+    Some(Column { name, kind, nullable, default, note, added, dropped, when_absent })
 }
 
 fn read_part(reader: &mut Reader<'_>) -> Option<Part> {

@@ -51,13 +51,35 @@ pub struct Column {
     pub(crate) added: u32,
     /// The first version of the schema that lacks the column, if it was dropped.
     pub(crate) dropped: Option<u32>,
+    /// What a row gets that does not name the column.
+    pub(crate) when_absent: WhenAbsent,
+}
+
+/// What a row gets in a column that it does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenAbsent {
+    /// The default, or else null if that is possible.
+    Default,
+    /// The next number: it is the rowid of SQLite's.
+    Numbered,
+    /// What only SQLite computes, such as the time of day. Here the row must name the column.
+    Computed,
 }
 
 impl Column {
     /// Creates a column that is not nullable.
     pub fn new(name: impl Into<String>, kind: ColumnType) -> Self {
         let (name, note) = (name.into(), String::new());
-        Column { name, kind, nullable: false, default: None, note, added: 1, dropped: None }
+        Column {
+            name,
+            kind,
+            nullable: false,
+            default: None,
+            note,
+            added: 1,
+            dropped: None,
+            when_absent: WhenAbsent::Default,
+        }
     }
 
     /// Makes the column nullable.
@@ -93,6 +115,16 @@ impl Column {
     /// Returns the value of rows that lack the column: its default, or null.
     pub fn default_value(&self) -> Option<&Value<'static>> {
         self.default.as_ref()
+    }
+
+    /// Returns the value of the column in a new row that does not name it: its default, or else null. `None`: the row
+    /// must name it. For the rowid of a table that SQLite made it is null, and inserting the row gives it a number.
+    pub fn value_if_absent(&self) -> Option<Value<'static>> {
+        match self.when_absent {
+            WhenAbsent::Default => self.default.clone().or(self.nullable.then_some(Value::Null)),
+            WhenAbsent::Numbered => Some(Value::Null),
+            WhenAbsent::Computed => None,
+        }
     }
 
     /// Returns the note.

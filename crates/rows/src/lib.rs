@@ -83,6 +83,7 @@ mod text;
 mod typed;
 mod value;
 mod write;
+mod write_sqlite;
 
 pub use batch::{Batch, BatchScan, Bounds};
 pub use build::{BuildProgress, build_index, build_index_in_chunks, finish_index, unfinished_indexes};

@@ -2,18 +2,18 @@
 
 use crate::catalog;
 use crate::schema::Schema;
-use crate::sqlite::{Derived, IndexStorage, Storage};
+use crate::sqlite::{Derived, IndexStorage, Storage, Writing};
 use crate::table::DynamicTable;
 use pando::{Error, ErrorKind, ReadTables, RecordCursor, Result, Span, Table};
 use sqlite_format::definition;
 use sqlite_format::names;
 use sqlite_format::record::{self, Field};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 impl DynamicTable {
     /// Opens the table named `name`, as `reader` sees it, or returns `None` if there is none. A table that SQLite's
-    /// library made in the same database can be read; writing to it fails with
-    /// [`Cause::MadeBySqlite`](crate::Cause::MadeBySqlite).
+    /// library made in the same database can be read, and written if [`DynamicTable::why_read_only`] returns `None`.
     ///
     /// # Errors
     /// `Corruption` if its record in the catalog is damaged; `Invalid` if SQLite made the table in a form that a typed
@@ -123,6 +123,24 @@ impl Entry {
         self.kind == "table" && self.root != 0
     }
 
+    /// Returns whether it is an index or a trigger of a table. A trigger has the name as its definition wrote it.
+    fn is_of(&self, table: &Entry) -> bool {
+        self.table.eq_ignore_ascii_case(&table.name)
+    }
+
+    /// Returns whether it can be a table with a foreign key.
+    fn has_references(&self) -> bool {
+        let has = |sql: &Vec<u8>| sql.windows(10).any(|word| word.eq_ignore_ascii_case(b"REFERENCES"));
+        self.kind == "table" && self.sql.as_ref().is_some_and(has)
+    }
+
+    /// Returns whether a foreign key of this table names another one. What cannot be read may do so.
+    fn may_refer_to(&self, table: &str) -> bool {
+        let sql = self.sql.as_deref().and_then(|sql| str::from_utf8(sql).ok());
+        let read = sql.and_then(|sql| definition::Table::parse(sql).ok());
+        read.is_none_or(|read| read.parents.iter().any(|parent| parent.eq_ignore_ascii_case(table)))
+    }
+
     /// Returns whether it is a table of SQLite's own, such as `sqlite_sequence`.
     fn is_internal(&self) -> bool {
         self.name.get(..7).is_some_and(|prefix| prefix.eq_ignore_ascii_case("sqlite_"))
@@ -134,6 +152,10 @@ struct OfSqlite {
     meta: Table,
     cookie: u32,
     entries: Vec<Entry>,
+    /// The places of the tables that can have foreign keys: few, as a rule, and each is read again for each table.
+    referring: Vec<usize>,
+    /// What keeps this library from writing to any table, or else the table with the cookie in its name.
+    writing: Writing,
 }
 
 fn damaged(what: &str) -> Error {
@@ -151,14 +173,21 @@ impl OfSqlite {
         let cookie = cookie.map_err(|_| damaged("the schema cookie does not have 4 bytes"))?;
         let schema = reader.table(&names::of_root(names::SCHEMA))?;
         let schema = schema.ok_or_else(|| damaged("sqlite_schema is gone"))?;
-        let mut entries = Vec::new();
+        let (mut entries, mut are_shown) = (Vec::<Entry>::new(), true);
         let mut cursor = reader.cursor(&schema, Span::all())?;
         while let Some((_, record)) = cursor.next()? {
             let decoded = entry(record).ok_or_else(|| damaged("a row of sqlite_schema cannot be decoded"))?;
+            are_shown &= decoded.is_some();
             entries.extend(decoded);
         }
         drop(cursor);
-        Ok(Some(OfSqlite { meta, cookie, entries }))
+        let writing = match are_shown {
+            true => writing(reader, &meta, cookie)?,
+            // It may be a trigger or an index of any table.
+            false => Err("the database has a definition whose name is not UTF-8".to_owned()),
+        };
+        let referring = (0..entries.len()).filter(|&at| entries[at].has_references()).collect();
+        Ok(Some(OfSqlite { meta, cookie, entries, referring, writing }))
     }
 
     fn open(&self, reader: &impl ReadTables, entry: &Entry) -> Result<DynamicTable> {
@@ -175,21 +204,107 @@ impl OfSqlite {
         let data = tree(reader, entry.root)?;
         let mut derived = Derived::new(&table).map_err(|why| refused(&why))?;
         let (mut trees, mut storages) = (Vec::new(), Vec::new());
-        let indexes = self.entries.iter().filter(|index| index.kind == "index" && index.table == entry.name);
-        for index in indexes {
+        let mut automatic = self.automatic(&table, entry);
+        let mut unkept = None;
+        for index in self.indexes(entry) {
             // An index that is not understood is not needed to read the table.
-            let sql = index.sql.as_deref().and_then(|sql| str::from_utf8(sql).ok());
-            let parsed = sql.and_then(|sql| table.parse_index(sql).ok().flatten());
-            let Some(parsed) = parsed else { continue };
-            if let Some(storage) = derived.push_index(&table, &index.name, &parsed) {
-                trees.push(tree(reader, index.root)?);
-                storages.push(storage);
+            let parsed = match &index.sql {
+                None => automatic.remove(&index.name[..]).cloned(),
+                Some(sql) => str::from_utf8(sql).ok().and_then(|sql| table.parse_index(sql).ok().flatten()),
+            };
+            let storage = parsed
+                .and_then(|parsed| derived.push_index(&table, &index.name, &parsed, index.sql.is_none()));
+            match storage {
+                Some(storage) => {
+                    trees.push(tree(reader, index.root)?);
+                    storages.push(storage);
+                }
+                None => unkept = Some(&index.name),
             }
         }
-        let (schema, storage) = derived.finish(&table, &entry.name, entry.root, &self.meta, self.cookie);
+        let writing = match (self.forbids(&table, entry), unkept) {
+            (Some(why), _) => Err(why),
+            (None, Some(index)) => Err(format!(
+                "its index {index:?} is partial, on an expression, with a collation of a program, or has a \
+                 column twice"
+            )),
+            (None, None) => self.writing.clone(),
+        };
+        let (schema, storage) =
+            derived.finish(&table, &entry.name, entry.root, &self.meta, self.cookie, writing);
         schema.check().map_err(|why| refused(&why))?;
         Ok(DynamicTable::assemble_sqlite(schema, data, trees, storage, storages))
     }
+
+    fn indexes<'e>(&'e self, table: &'e Entry) -> impl Iterator<Item = &'e Entry> {
+        self.entries.iter().filter(|index| index.kind == "index" && index.is_of(table))
+    }
+
+    /// Returns what the indexes of constraints consist of, by their names. It is empty if their number differs from
+    /// what the definition says.
+    fn automatic<'d>(
+        &'d self,
+        table: &'d definition::Table,
+        entry: &'d Entry,
+    ) -> HashMap<&'d str, &'d definition::Index> {
+        let mut named: Vec<_> = self.indexes(entry).filter(|index| index.sql.is_none()).collect();
+        // `sqlite_autoindex_t_2`. A name without a number is none of SQLite's, and leaves the table unwritable.
+        let number = |index: &&Entry| index.name.rsplit('_').next().and_then(|last| last.parse::<u32>().ok());
+        named.sort_by_key(number);
+        if named.len() != table.automatic.len() {
+            return HashMap::new();
+        }
+        let pairs = named.into_iter().zip(&table.automatic);
+        pairs.filter_map(|(entry, index)| Some((&entry.name[..], index.as_ref()?))).collect()
+    }
+
+    /// Returns what SQLite does at each write to a table beyond storing the row and its entries.
+    fn forbids(&self, table: &definition::Table, entry: &Entry) -> Option<String> {
+        if let Some(what) = table.enforced.first() {
+            return Some(format!("it has {what}"));
+        }
+        if entry.is_internal() {
+            return Some("it is a table of SQLite's own".to_owned());
+        }
+        for other in &self.entries {
+            let name = &other.name;
+            if other.kind == "trigger" && other.is_of(entry) {
+                return Some(format!("it has the trigger {name:?}"));
+            }
+            let is_virtual = other.kind == "table" && other.root == 0;
+            if is_virtual && is_part_of(&entry.name, name) {
+                return Some(format!("it belongs to the virtual table {name:?}"));
+            }
+        }
+        let mut referring = self.referring.iter().map(|&at| &self.entries[at]);
+        if let Some(other) = referring.find(|other| other.may_refer_to(&entry.name)) {
+            return Some(format!("table {:?} refers to it by a foreign key", other.name));
+        }
+        if table.automatic.len() != self.indexes(entry).filter(|index| index.sql.is_none()).count() {
+            return Some("its definition does not say what its indexes are".to_owned());
+        }
+        None
+    }
+}
+
+/// Returns whether `table` is one in which the virtual table of this name keeps its data.
+fn is_part_of(table: &str, name: &str) -> bool {
+    let front = table.get(..name.len()).is_some_and(|front| front.eq_ignore_ascii_case(name));
+    front && table[name.len()..].starts_with('_')
+}
+
+/// Returns what writers of all tables use, or why there are none.
+fn writing(reader: &impl ReadTables, meta: &Table, cookie: u32) -> Result<Writing> {
+    let decode = |value: &[u8]| value.try_into().map_or(0, u32::from_be_bytes);
+    let format = reader.get_with(meta, names::FILE_FORMAT, decode)?.unwrap_or(0);
+    if format < 4 {
+        return Ok(Err(format!(
+            "the database has SQLite's file format {format}, in which DESC has no effect"
+        )));
+    }
+    Ok(reader
+        .table(&names::of_cookie(cookie))?
+        .ok_or_else(|| "an older version made the database: open it with SQLite's library once".to_owned()))
 }
 
 fn tree(reader: &impl ReadTables, root: u32) -> Result<Table> {

@@ -132,7 +132,14 @@ impl DynamicTable {
     }
 
     /// Checks count, types and nulls of a row.
+    #[inline]
     pub(crate) fn check_row(&self, row: &(impl Columns + ?Sized)) -> Result<()> {
+        self.check_row_but(row, None)
+    }
+
+    /// Does the same, apart from the value at one place.
+    #[inline]
+    pub(crate) fn check_row_but(&self, row: &(impl Columns + ?Sized), but: Option<usize>) -> Result<()> {
         let columns = &self.inner.columns;
         if row.count() != columns.len() {
             let (is, should) = (row.count(), columns.len());
@@ -147,7 +154,7 @@ impl DynamicTable {
                 Value::Null => column.is_nullable(),
                 value => column.kind.holds(value),
             });
-            if !fits {
+            if !fits && but != Some(place) {
                 return Err(self.misfit(column, &row.value(place)));
             }
         }
@@ -233,7 +240,7 @@ impl DynamicTable {
         // The check of the type is that of every key.
         key::push(&mut Vec::new(), shape, value)?;
         let pushed = match index.and_then(|open| open.sqlite.as_ref()) {
-            Some(index) => index.push(out, number, value),
+            Some(index) => storage.push_in_index(index, out, number, value),
             None if storage.has_rowid() => return key::push(out, shape, value),
             None => storage.push(out, number, value),
         };
@@ -360,7 +367,7 @@ impl DynamicTable {
 
     /// Returns the error for what is wrong in a table of SQLite's.
     #[cold]
-    fn problem(&self, problem: Problem, index: Option<&OpenIndex>, key: &[u8]) -> Error {
+    pub(crate) fn problem(&self, problem: Problem, index: Option<&OpenIndex>, key: &[u8]) -> Error {
         let index = index.map(|open| &open.index.name[..]);
         problem.error(self.name(), &self.inner.columns, index, key)
     }

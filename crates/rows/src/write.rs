@@ -5,7 +5,7 @@ use crate::columns::Columns;
 use crate::scan::KeyRange;
 use crate::table::{DynamicTable, Entry, OpenIndex, atomically};
 use crate::value::Value;
-use pando::{Error, ErrorKind, ReadTables, RecordCursor, Result, Span, WriteTables};
+use pando::{ErrorKind, ReadTables, RecordCursor, Result, Span, WriteTables};
 use std::cell::Cell;
 use std::ops::Bound;
 
@@ -45,35 +45,49 @@ impl Record {
 }
 
 impl DynamicTable {
-    /// Returns whether the table can only be read, because SQLite's library made it.
+    /// Returns whether the table can only be read here: SQLite's library made it, and would do more at a write than
+    /// store the row and its index entries.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
+        self.why_read_only().is_some()
+    }
+
+    /// Returns what keeps this library from writing to a table that SQLite's library made, such as a trigger.
+    #[must_use]
+    pub fn why_read_only(&self) -> Option<&str> {
+        self.inner.sqlite.as_ref()?.writing().err()
+    }
+
+    /// Returns whether a value may be read as another one than was written, because SQLite's library made the table: in
+    /// a `NUMERIC` column, the text `'5'` becomes the integer 5.
+    #[must_use]
+    pub fn may_convert(&self) -> bool {
         self.inner.sqlite.is_some()
     }
 
-    /// Refuses to write to a table that SQLite made.
-    #[inline]
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.is_read_only() { Err(self.made_by_sqlite()) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn made_by_sqlite(&self) -> Error {
-        let table = self.name().to_owned();
-        let message = format!(
-            "table {table:?} was made by SQLite's library, and can only be read here: its triggers, foreign \
-             keys and constraints are enforced there"
-        );
-        Cause::MadeBySqlite { table }.error(message)
+    /// Refuses to change the definition of a table that SQLite made.
+    pub(crate) fn check_own(&self) -> Result<()> {
+        match self.inner.sqlite {
+            None => Ok(()),
+            Some(_) => Err(self.made_by_sqlite("its definition is changed with that library")),
+        }
     }
 
     /// Inserts a row whose primary key must not exist.
     ///
     /// # Errors
     /// `Exists` with [`Cause::Duplicate`] if the key, or the values in a unique index, exist; `Invalid` with a
-    /// [`Cause`] for wrong types, nulls and keys that are too long. The transaction stays as it was before.
+    /// [`Cause`] for wrong types, nulls and keys that are too long, and for tables that only SQLite's library can
+    /// write. The transaction stays as it was before.
+    ///
+    /// In a table that SQLite made, a row whose rowid is null gets the number that [`DynamicTable::next_row_id`]
+    /// returns.
     pub fn insert<W: WriteTables>(&self, tx: &mut W, row: &(impl Columns + ?Sized)) -> Result<()> {
-        self.check_writable()?;
+        if let Some(storage) = self.storage_for(tx)? {
+            let values = self.checked_values(tx, storage, row, true)?;
+            let stored = self.stored_row(storage, &values)?;
+            return atomically(tx, |tx| self.insert_stored(tx, &stored, &values));
+        }
         self.check_row(row)?;
         let mut record = Record::take();
         self.push_key(&mut record.key, row)?;
@@ -100,7 +114,14 @@ impl DynamicTable {
     /// # Errors
     /// As for [`DynamicTable::insert`], except for a row at the same primary key.
     pub fn upsert(&self, tx: &mut impl WriteTables, row: &(impl Columns + ?Sized)) -> Result<()> {
-        self.check_writable()?;
+        if let Some(storage) = self.storage_for(tx)? {
+            let values = self.checked_values(tx, storage, row, true)?;
+            let stored = self.stored_row(storage, &values)?;
+            return atomically(tx, |tx| match self.overwrite_stored(tx, storage, &stored, &values)? {
+                true => Ok(()),
+                false => self.insert_stored(tx, &stored, &values),
+            });
+        }
         self.check_row(row)?;
         let key = self.key_of(row)?;
         if self.inner.indexes.is_empty() {
@@ -122,7 +143,11 @@ impl DynamicTable {
     /// # Errors
     /// As for [`DynamicTable::upsert`].
     pub fn update(&self, tx: &mut impl WriteTables, row: &(impl Columns + ?Sized)) -> Result<bool> {
-        self.check_writable()?;
+        if let Some(storage) = self.storage_for(tx)? {
+            let values = self.checked_values(tx, storage, row, false)?;
+            let stored = self.stored_row(storage, &values)?;
+            return atomically(tx, |tx| self.overwrite_stored(tx, storage, &stored, &values));
+        }
         self.check_row(row)?;
         let key = self.key_of(row)?;
         atomically(tx, |tx| self.overwrite(tx, &key, row))
@@ -151,7 +176,20 @@ impl DynamicTable {
         key: &[u8],
         row: &(impl Columns + ?Sized),
     ) -> Result<bool> {
-        self.check_writable()?;
+        if let Some(storage) = self.storage_for(tx)? {
+            let values = self.checked_values(tx, storage, row, false)?;
+            let stored = self.stored_row(storage, &values)?;
+            return atomically(tx, |tx| {
+                if key == stored.key {
+                    return self.overwrite_stored(tx, storage, &stored, &values);
+                }
+                let found = self.remove_bytes(tx, key)?.is_some();
+                if found {
+                    self.insert_stored(tx, &stored, &values)?;
+                }
+                Ok(found)
+            });
+        }
         self.check_row(row)?;
         let new = self.key_of(row)?;
         atomically(tx, |tx| {
@@ -173,24 +211,24 @@ impl DynamicTable {
 
     /// Does what [`DynamicTable::delete`] does, for the row at an encoded key ([`crate::BatchScan::key`]).
     pub fn delete_at(&self, tx: &mut impl WriteTables, key: &[u8]) -> Result<bool> {
-        self.check_writable()?;
+        self.storage_for(tx)?;
         atomically(tx, |tx| self.remove_bytes(tx, key).map(|removed| removed.is_some()))
     }
 
     /// Deletes the row at `key` and returns it.
     pub fn remove(&self, tx: &mut impl WriteTables, key: &[Value<'_>]) -> Result<Option<crate::DynamicRow>> {
-        self.check_writable()?;
+        self.storage_for(tx)?;
         let key = self.key_bytes(key)?;
-        let removed = atomically(tx, |tx| self.remove_bytes(tx, &key))?;
         let own = |bytes: Vec<u8>| {
             self.decode(&key, &bytes).map(|row| row.into_iter().map(Value::into_owned).collect())
         };
-        removed.map(own).transpose()
+        // A row that cannot be returned is not deleted either.
+        atomically(tx, |tx| self.remove_bytes(tx, &key)?.map(own).transpose())
     }
 
     /// Deletes all rows without reading them.
     pub fn clear(&self, tx: &mut impl WriteTables) -> Result<()> {
-        self.check_writable()?;
+        self.storage_for(tx)?;
         atomically(tx, |tx| {
             tx.delete_range(&self.inner.data, ..).map_err(|error| self.with_table(error, None))?;
             self.inner.indexes.iter().try_for_each(|open| tx.delete_range(&open.table, ..))
@@ -200,7 +238,7 @@ impl DynamicTable {
     /// Deletes the rows of a range of the primary key. Without indexes the rows are not read, and the cost does not
     /// depend on their number; with indexes they are deleted one by one.
     pub fn delete_range(&self, tx: &mut impl WriteTables, range: &KeyRange<'_>) -> Result<()> {
-        self.check_writable()?;
+        self.storage_for(tx)?;
         let span = range.span(self, None)?;
         if self.inner.indexes.is_empty() {
             return tx.delete_range(&self.inner.data, span).map_err(|error| self.with_table(error, None));
@@ -235,6 +273,10 @@ impl DynamicTable {
         if let Some(bytes) = &removed
             && !self.inner.indexes.is_empty()
         {
+            if let Some(storage) = &self.inner.sqlite {
+                self.leave_all_stored(tx, storage, key, bytes)?;
+                return Ok(removed);
+            }
             let row = self.decode(key, bytes)?;
             for open in &self.inner.indexes {
                 self.leave(tx, open, &self.entry(open, &row, key)?)?;

@@ -4,6 +4,9 @@
 //! number that is never used again, and the name of a table of Pando: `sql:7`. Root 1 is `sqlite_schema`. The table
 //! `sql:meta` has the values that SQLite keeps in the header of a file: the key is their number, one byte, and the
 //! value 4 bytes, big-endian.
+//!
+//! One empty table has the schema cookie in its name: `sql:schema-5`. Each change of a definition renames it, and so
+//! conflicts with every transaction that has used it, whatever that transaction's isolation.
 
 /// The prefix of all names.
 pub const PREFIX: &str = "sql:";
@@ -13,6 +16,8 @@ pub const META: &str = "sql:meta";
 pub const SCHEMA: u32 = 1;
 /// The key of the schema cookie among the meta values. It changes with each change of a definition.
 pub const COOKIE: [u8; 1] = [1];
+/// The key of the file format among the meta values. Before format 4, `DESC` in an index has no effect.
+pub const FILE_FORMAT: [u8; 1] = [2];
 
 /// Returns the name of the table of a root.
 ///
@@ -21,6 +26,15 @@ pub const COOKIE: [u8; 1] = [1];
 /// ```
 pub fn of_root(root: u32) -> String {
     format!("{PREFIX}{root}")
+}
+
+/// Returns the name of the empty table that stands for the definitions at a schema cookie.
+///
+/// ```
+/// assert_eq!(pando_sqlite_format::names::of_cookie(5), "sql:schema-5");
+/// ```
+pub fn of_cookie(cookie: u32) -> String {
+    format!("{PREFIX}schema-{cookie}")
 }
 
 /// Returns the root of a table of Pando; `None` for a table that is none of SQLite's. The meta values belong to the

@@ -4,7 +4,8 @@
 //! 2. *Serializable*: every key read, every range read and every written key that was read before must be
 //!    unchanged. Blind writes depend on nothing. A range was read from its start to the last key returned, absent
 //!    keys included, so a key that appeared in between is found: there are no phantoms.
-//! 3. *Snapshot*: every key written, and every range deleted, must be unchanged (first committer wins).
+//! 3. *Snapshot*: every key written, every range deleted, and every range that the transaction [requires
+//!    unchanged](ReadSet::require), must be unchanged (first committer wins).
 //!
 //! Validation may be repeated with a later `since`: what was unchanged up to some commit needs to be checked only
 //! against later commits. So the long part runs before the critical section, and the rest inside it.
@@ -151,7 +152,7 @@ pub fn validate(
     since: CommitTs,
     history: &dyn History,
 ) -> Result<(), Conflict> {
-    if isolation == Isolation::Serializable {
+    if isolation == Isolation::Serializable || reads.is_required() {
         for table in reads.tables().filter(|&table| history.table_newest(table) > since) {
             validate_reads(reads, table, since, history)?;
         }

@@ -38,6 +38,7 @@ pub struct RemoteTransaction {
     /// The handles that were made here, and when.
     pub(super) made: Vec<(u64, Table)>,
     limits: Limits,
+    is_serializable: bool,
 }
 
 impl RemoteTransaction {
@@ -53,6 +54,7 @@ impl RemoteTransaction {
             dated: Vec::new(),
             made: Vec::new(),
             limits: store.limits(),
+            is_serializable: isolation == Isolation::Serializable,
         }
     }
 
@@ -196,6 +198,22 @@ impl RemoteTransaction {
             self.delete(table, key)?;
         }
         Ok(old)
+    }
+
+    /// Makes the commit fail with a conflict if others have changed a key of `span` since. The range is read, so it
+    /// takes a round trip.
+    ///
+    /// # Errors
+    /// `Invalid` at snapshot isolation, where a remote store checks only what is written.
+    pub fn require_unchanged(&self, table: &Table, span: impl Into<Span>) -> Result<()> {
+        if !self.is_serializable {
+            let message =
+                "at snapshot isolation a remote store checks no ranges; use a serializable transaction";
+            return Err(Error::invalid(message));
+        }
+        let mut cursor = self.cursor(table, span)?;
+        while cursor.advance()? {}
+        Ok(())
     }
 
     /// Deletes every key in `span` without reading it. Takes no round trip; the store deletes the records one by one.

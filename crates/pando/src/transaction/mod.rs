@@ -347,6 +347,31 @@ impl Transaction {
         self.inner.last_key_unread(table)
     }
 
+    /// Makes the commit fail with a conflict if others have changed a key of `span` after this transaction began, at
+    /// snapshot isolation, too. A serializable transaction does the same for what it reads; there, `span` counts as
+    /// read. Use it to keep a rule that the written keys alone do not express, such as that a range has one entry.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// use pando::{Isolation, TransactionOptions};
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let names = db.ensure_table("names")?;
+    /// let options = TransactionOptions { isolation: Isolation::Snapshot, ..Default::default() };
+    /// let (mut one, mut two) = (db.begin_with(&options)?, db.begin_with(&options)?);
+    /// for (tx, number) in [(&mut one, "1"), (&mut two, "2")] {
+    ///     tx.require_unchanged(&names, "ann/".."ann0")?;
+    ///     assert_eq!(tx.prefix(&names, "ann/")?.count(), 0);
+    ///     tx.put(&names, format!("ann/{number}"), "")?;
+    /// }
+    /// one.commit()?;
+    /// assert_eq!(two.commit().unwrap_err().kind(), pando::ErrorKind::Conflict);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn require_unchanged(&self, table: &Table, span: impl Into<Span>) -> Result<()> {
+        self.inner.require_unchanged(table, &span.into())
+    }
+
     /// Returns the number of the last commit that the transaction sees, apart from its own writes. Unlike a
     /// [`Snapshot`](crate::Snapshot::commit_number), it also sees commits whose flush is still to come.
     #[must_use]

@@ -194,7 +194,9 @@ impl<R: Read> RowSource for RowReader<R> {
         }
         let filled = row.into_iter().zip(table.schema().columns()).map(|(value, column)| match value {
             Some(value) => Ok(value),
-            None => absent(column).ok_or_else(|| self.wrong(column.name(), "is missing, and has no default")),
+            None => column
+                .value_if_absent()
+                .ok_or_else(|| self.wrong(column.name(), "is missing, and has no default")),
         });
         filled.collect::<Outcome<_>>().map(Some)
     }
@@ -238,11 +240,6 @@ impl<R: Read> Read for Metered<R> {
         self.left -= bytes as u64;
         Ok(bytes)
     }
-}
-
-/// Returns the value of a column that the input lacks.
-fn absent(column: &Column) -> Option<Value<'static>> {
-    column.default_value().cloned().or(column.is_nullable().then_some(Value::Null))
 }
 
 fn unknown(table: &DynamicTable, name: &str) -> String {

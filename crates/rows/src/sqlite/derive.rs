@@ -4,8 +4,8 @@
 //! declared, and hides the rowid.
 
 use super::values::{default_of, kind_of};
-use super::{IndexStorage, Source, Storage, Stored};
-use crate::definition::{Collation, Column, Part};
+use super::{IndexStorage, PrimaryKey, Source, Storage, Stored, Writing};
+use crate::definition::{Collation, Column, Part, WhenAbsent};
 use crate::schema::{Index, MAX_INDEXES, Schema};
 use crate::value::{ColumnType, Value};
 use pando::Table;
@@ -22,8 +22,10 @@ const ROWIDS: [&str; 3] = ["rowid", "_rowid_", "oid"];
 pub(crate) struct Derived {
     columns: Vec<Column>,
     stored: Vec<Stored>,
+    /// The places of a record's fields: see [`Storage`].
+    record: Vec<Option<usize>>,
     key: Vec<Part>,
-    shape: Option<Shape>,
+    shape: Option<PrimaryKey>,
     /// Whether the first column is the rowid, and no column of the definition.
     has_rowid_column: bool,
     indexes: Vec<Index>,
@@ -42,6 +44,7 @@ impl Derived {
             columns.push(Column::new(name, ColumnType::Int));
             sources.push(Source::Rowid);
         }
+        let offset = columns.len();
         for (place, column) in table.columns.iter().enumerate() {
             let affinity = affinity_of(table, column);
             let kind =
@@ -49,8 +52,10 @@ impl Derived {
             let is_key =
                 matches!(&table.key, Key::Primary(key) if key.iter().any(|part| part.column == place));
             let never_null = column.is_not_null || is_key || alias == Some(place);
-            let shown = Column::new(&column.name, kind).note(note_of(column));
-            columns.push(if never_null { shown } else { shown.nullable() });
+            let mut shown = Column::new(&column.name, kind).note(note_of(column));
+            shown.nullable = !never_null;
+            (shown.default, shown.when_absent) = if_absent(column, &shown, affinity);
+            columns.push(shown);
             sources.push(match fields.iter().position(|&stored| stored == place) {
                 _ if alias == Some(place) => Source::Rowid,
                 Some(field) => Source::Field(field, added_value(column, affinity)),
@@ -60,24 +65,34 @@ impl Derived {
         let (key, shape) = match &table.key {
             Key::Rowid(alias) => {
                 let place = alias.unwrap_or(0);
+                columns[place].when_absent = WhenAbsent::Numbered;
                 (vec![Part::new(columns[place].name())], None)
             }
             Key::Primary(parts) => {
                 let shape = Shape::new(parts.iter().map(|part| part.order), Some(parts.len()));
-                (parts.iter().map(|part| part_of(table, part)).collect(), Some(shape))
+                let places = parts.iter().map(|part| part.column).collect();
+                (parts.iter().map(|part| part_of(table, part)).collect(), Some(PrimaryKey { shape, places }))
             }
         };
-        let kinds = columns.iter().map(Column::column_type);
-        let stored = kinds.zip(sources).map(|(kind, source)| Stored { kind, source }).collect();
-        Ok(Derived { columns, stored, key, shape, has_rowid_column, indexes: Vec::new() })
+        let affinities = table.columns.iter().map(|column| affinity_of(table, column));
+        let affinities = std::iter::repeat_n(Affinity::Integer, offset).chain(affinities);
+        let stored = columns.iter().zip(sources).zip(affinities).map(|((column, source), affinity)| {
+            let kind = column.column_type();
+            Stored { kind, affinity, source }
+        });
+        let stored = stored.collect();
+        let record = fields.iter().map(|&place| (alias != Some(place)).then_some(offset + place)).collect();
+        Ok(Derived { columns, stored, record, key, shape, has_rowid_column, indexes: Vec::new() })
     }
 
-    /// Adds an index, or returns `None` if a typed table cannot have it.
+    /// Adds an index, or returns `None` if a typed table cannot have it. `is_automatic`: SQLite made it for a
+    /// constraint.
     pub fn push_index(
         &mut self,
         table: &definition::Table,
         name: &str,
         index: &definition::Index,
+        is_automatic: bool,
     ) -> Option<IndexStorage> {
         let repeats = (1..index.parts.len())
             .any(|at| index.parts[..at].iter().any(|part| part.column == index.parts[at].column));
@@ -88,9 +103,17 @@ impl Derived {
         let primary = match &table.key {
             // The rowid, ascending, is the last field.
             Key::Rowid(_) => None,
-            Key::Primary(key) => Some(key.iter().map(|part| field_in(&mut fields, part)).collect()),
+            Key::Primary(key) => {
+                Some(key.iter().map(|part| field_in(&mut fields, part, is_automatic)).collect())
+            }
         };
         let orders = fields.iter().map(|part| part.order);
+        let shape = Shape::new(orders, None);
+        let mut places: Vec<_> =
+            fields.iter().map(|part| part.column + usize::from(self.has_rowid_column)).collect();
+        if let Key::Rowid(alias) = table.key {
+            places.push(alias.unwrap_or(0));
+        }
         self.indexes.push(Index {
             id: u32::try_from(self.indexes.len()).expect("there are few") + 1,
             name: name.to_owned(),
@@ -98,7 +121,7 @@ impl Derived {
             unique: index.is_unique,
             building: false,
         });
-        Some(IndexStorage { shape: Shape::new(orders, None), primary })
+        Some(IndexStorage { shape, primary, places, own_fields: index.parts.len() })
     }
 
     /// Returns the schema of the table that has this name and root, and how its rows are stored.
@@ -109,6 +132,7 @@ impl Derived {
         root: u32,
         meta: &Table,
         cookie: u32,
+        writing: Writing,
     ) -> (Schema, Storage) {
         let flags = [
             ("row_id", self.has_rowid_column),
@@ -119,23 +143,27 @@ impl Derived {
         let note: serde_json::Map<_, _> = flags.collect();
         let note = if note.is_empty() { String::new() } else { serde_json::Value::Object(note).to_string() };
         let next_index = u32::try_from(self.indexes.len()).expect("there are few") + 1;
-        let Derived { columns, stored, key, shape, indexes, .. } = self;
+        let Derived { columns, stored, record, key, shape, indexes, .. } = self;
         // Columns belong to version 1, and a cookie can be anything.
         let version = cookie.max(1);
         let schema =
             Schema { id: root | ID, version, name: name.to_owned(), note, columns, key, indexes, next_index };
-        (schema, Storage { meta: meta.clone(), cookie, columns: stored, key: shape })
+        let meta = meta.clone();
+        (schema, Storage { meta, cookie, columns: stored, key: shape, record, writing })
     }
 }
 
 /// Returns the number of the field of an index's entry that is this part of the primary key. It is added if the index
 /// does not have the column in the same collation.
-fn field_in(fields: &mut Vec<definition::Part>, part: &definition::Part) -> usize {
+fn field_in(fields: &mut Vec<definition::Part>, part: &definition::Part, is_automatic: bool) -> usize {
     let is_it = |field: &definition::Part| {
         field.column == part.column && field.order.collation == part.order.collation
     };
     fields.iter().position(is_it).unwrap_or_else(|| {
-        fields.push(*part);
+        // Into an index of a constraint SQLite does not take over the direction, and that cannot be changed any more:
+        // <https://sqlite.org/src/info/bba7b69f9849b5bf>.
+        let descending = part.order.descending && !is_automatic;
+        fields.push(definition::Part { order: Order { descending, ..part.order }, ..*part });
         fields.len() - 1
     })
 }
@@ -159,6 +187,21 @@ fn affinity_of(table: &definition::Table, column: &definition::Column) -> Affini
     match column.declared.eq_ignore_ascii_case("ANY") && table.is_strict {
         true => Affinity::Blob,
         false => Affinity::of_declared(&column.declared),
+    }
+}
+
+/// Returns the default of a column, and what a row gets in it that does not name it.
+fn if_absent(
+    column: &definition::Column,
+    shown: &Column,
+    affinity: Affinity,
+) -> (Option<Value<'static>>, WhenAbsent) {
+    let Some(default) = &column.default else { return (None, WhenAbsent::Default) };
+    match default_of(default, affinity) {
+        Some(Value::Null) => (None, WhenAbsent::Default),
+        Some(value) if shown.column_type().holds(&value) => (Some(value), WhenAbsent::Default),
+        // A value of another type, or one that SQLite computes.
+        _ => (None, WhenAbsent::Computed),
     }
 }
 

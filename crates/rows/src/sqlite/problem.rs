@@ -18,6 +18,10 @@ pub(crate) enum Problem {
     TooLong,
     /// The value of the column at this place is none of its type.
     Unfit(usize, Misfit),
+    /// SQLite cannot store the value in the column at this place.
+    Unstorable(usize, &'static str),
+    /// The row is longer than SQLite reads.
+    LongRow,
 }
 
 impl From<Malformed> for Problem {
@@ -38,6 +42,15 @@ impl Problem {
             Problem::Key => Error::corruption(format!("{of}: its key is not a key of this table")),
             Problem::Row => Error::corruption(format!("{of}: its bytes are not those of SQLite's records")),
             Problem::TooLong => too_long(table, index),
+            Problem::Unstorable(place, what) => {
+                let name = columns[place].name().to_owned();
+                let message = format!("table {table:?}: column {name:?} cannot have {what}");
+                Cause::WrongType { table: table.to_owned(), column: name }.error(message)
+            }
+            Problem::LongRow => {
+                let most = super::stored::MOST_RECORD_BYTES;
+                Error::invalid(format!("table {table:?}: SQLite has no rows of more than {most} bytes"))
+            }
             Problem::Unfit(place, misfit) => {
                 let column = &columns[place];
                 let (name, kind) = (column.name().to_owned(), column.column_type());

@@ -27,7 +27,7 @@ const tagOf = async address => (await ask(address, { method: "HEAD", headers: { 
 export class Documents {
   constructor(db, described) {
     Object.assign(this, { db, name: described.name, described, path: at(db, "documents", described.name) });
-    this.whyReadOnly = described.read_only ? "SQLite's library made this table. Change its rows with that library." : "";
+    this.whyReadOnly = described.read_only ? `Only SQLite's library can change the rows of this table: ${described.why_read_only}.` : "";
     this.isKey = column => described.key.some(part => part.column === column);
     this.columns = described.columns.map(({ name, type }) => ({ name, note: this.isKey(name) ? `${type}, key` : type }));
     this.orders = described.indexes.filter(({ building }) => !building).map(({ name }) => name);

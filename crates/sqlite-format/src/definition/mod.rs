@@ -98,7 +98,7 @@ pub struct Column {
     pub name: String,
     /// The declared type as it was written; empty if there is none.
     pub declared: String,
-    /// Whether it has `NOT NULL`.
+    /// Whether it has `NOT NULL`, or is of the primary key of a `STRICT` table.
     pub is_not_null: bool,
     /// The text of its default.
     pub default: Option<String>,
@@ -135,6 +135,14 @@ pub struct Table {
     pub key: Key,
     /// Whether it is `STRICT`.
     pub is_strict: bool,
+    /// The indexes that SQLite made for `UNIQUE` and `PRIMARY KEY`, in the order of the numbers in their names.
+    /// `None`: one with a collation of a program's own.
+    pub automatic: Vec<Option<Index>>,
+    /// What SQLite does at each write beyond storing the row, in words: `"a CHECK constraint"`. Types, `NOT NULL` and
+    /// uniqueness do not count.
+    pub enforced: Vec<&'static str>,
+    /// The tables that its foreign keys name.
+    pub parents: Vec<String>,
 }
 
 impl Table {
@@ -269,7 +277,7 @@ mod tests {
             ("CREATE TABLE t(a 5)", "\"5\" in column \"a\""),
             ("CREATE TABLE t(a DEFAULT)", "the default \")\""),
             ("CREATE TABLE t(a) SOMETHING", "the words after its columns"),
-            ("CREATE TABLE t(a, PRIMARY KEY(b))", "its primary key names \"b\""),
+            ("CREATE TABLE t(a, PRIMARY KEY(b))", "its key names \"b\""),
             ("CREATE TABLE t(a) WITHOUT ROWID", "without a primary key"),
             ("CREATE TABLE t(a COLLATE own PRIMARY KEY) WITHOUT ROWID", "the collation of \"a\""),
             (

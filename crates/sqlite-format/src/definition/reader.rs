@@ -18,6 +18,14 @@ const CONSTRAINTS: [&str; 11] = [
     "AS",
 ];
 
+/// A part of a key, by the name of its column.
+pub(super) struct Named {
+    pub name: String,
+    /// Its collation, if the key gives one.
+    pub collation: Option<String>,
+    pub descending: bool,
+}
+
 /// The tokens that are still to be read.
 pub(super) struct Reader<'s> {
     sql: &'s str,
@@ -155,35 +163,37 @@ impl<'s> Reader<'s> {
         Ok(self.sql[self.tokens[start].start..self.tokens[self.at - 1].end()].to_owned())
     }
 
-    /// Reads the columns of a `PRIMARY KEY` clause.
-    pub fn primary_parts(&mut self) -> Understood<Vec<(String, Option<String>, bool)>> {
+    /// Reads the columns of a `PRIMARY KEY` or `UNIQUE` clause, and whether they are followed by `AUTOINCREMENT`.
+    pub fn key_parts(&mut self) -> Understood<(Vec<Named>, bool)> {
         self.expect_mark('(')?;
         let mut parts = Vec::new();
         loop {
             let name = self.name()?;
             let collation = if self.take("COLLATE") { Some(self.name()?) } else { None };
             let descending = !self.take("ASC") && self.take("DESC");
-            parts.push((name, collation, descending));
+            parts.push(Named { name, collation, descending });
             if !self.take_mark(',') {
                 break;
             }
         }
-        self.take("AUTOINCREMENT");
+        let is_autoincrement = self.take("AUTOINCREMENT");
         self.expect_mark(')')?;
-        Ok(parts)
+        Ok((parts, is_autoincrement))
     }
 
-    pub fn skip_on_conflict(&mut self) -> Understood<()> {
-        if self.take("ON") {
+    /// Passes over an `ON CONFLICT`, and returns whether there is one.
+    pub fn skip_on_conflict(&mut self) -> Understood<bool> {
+        let is_there = self.take("ON");
+        if is_there {
             self.expect("CONFLICT")?;
             self.name()?;
         }
-        Ok(())
+        Ok(is_there)
     }
 
-    /// Passes over what follows `REFERENCES`.
-    pub fn skip_reference(&mut self) -> Understood<()> {
-        self.name()?;
+    /// Passes over what follows `REFERENCES`, and returns the name of the other table.
+    pub fn skip_reference(&mut self) -> Understood<String> {
+        let name = self.name()?;
         if self.next_is_mark('(') {
             self.skip_group()?;
         }
@@ -198,7 +208,7 @@ impl<'s> Reader<'s> {
             } else if self.take("MATCH") {
                 self.name()?;
             } else {
-                return Ok(());
+                return Ok(name);
             }
         }
     }

@@ -15,7 +15,8 @@
 //!
 //! # Trees
 //! The root page of a table or an index is a number that is never used again, and the name of a table of Pando:
-//! `sql:7`. Root 1 is `sqlite_schema`. The table `sql:meta` has the meta values of a database, and the last root.
+//! `sql:7`. Root 1 is `sqlite_schema`. The table `sql:meta` has the meta values of a database, and the last root. The
+//! empty table `sql:schema-5` has the schema cookie in its name; a change of a definition renames it.
 
 mod conflict;
 mod roots;
@@ -27,7 +28,7 @@ use crate::files::{self, How, Shared};
 use crate::sys::PandoCursor;
 use crate::writers::{Excluding, Ticket, Turn, Writers};
 use conflict::Place;
-use pando::{Database, Durability, Savepoint, Snapshot, Table, Transaction};
+use pando::{Database, Durability, Isolation, ReadTables, Savepoint, Snapshot, Table, Transaction};
 use roots::Roots;
 use sqlite_format::names;
 use std::ffi::{CStr, CString, c_int};
@@ -124,6 +125,7 @@ impl State {
         if !db.is_read_only() {
             db.ensure_table(names::META)?;
             db.ensure_table(&names::of_root(names::SCHEMA))?;
+            ensure_definitions(&db)?;
         }
         let absent = || Failure::new(crate::failure::CANTOPEN, "the database has no tables of SQL");
         let meta = db.table(names::META)?.ok_or_else(absent)?;
@@ -256,6 +258,8 @@ impl State {
 
     fn begin_transaction(&self, is_synced: bool) -> Outcome<Transaction> {
         let mut options = self.db.transaction_options();
+        // SQLite has no other isolation, and its constraints depend on what a statement has read.
+        options.isolation = Isolation::Serializable;
         if !is_synced && options.durability == Durability::Sync {
             options.durability = Durability::Buffered;
         }
@@ -436,6 +440,24 @@ impl State {
         self.shown = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
         Some(&self.shown)
     }
+}
+
+/// Creates the table that has the schema cookie in its name, in a database that an older version made.
+fn ensure_definitions(db: &Database) -> Outcome<()> {
+    fn name_of(reader: &impl ReadTables) -> pando::Result<String> {
+        let Some(meta) = reader.table(names::META)? else { return Ok(names::of_cookie(0)) };
+        let decode = |value: &[u8]| value.try_into().map_or(0, u32::from_be_bytes);
+        Ok(names::of_cookie(reader.get_with(&meta, names::COOKIE, decode)?.unwrap_or(0)))
+    }
+    // A write could wait for a transaction that excludes others, and mostly there is nothing to write.
+    let snapshot = db.snapshot()?;
+    if snapshot.table(&name_of(&snapshot)?)?.is_some() {
+        return Ok(());
+    }
+    Ok(db.write(|transaction| {
+        let name = name_of(transaction)?;
+        transaction.ensure_table(&name).map(drop)
+    })?)
 }
 
 fn busy() -> Failure {

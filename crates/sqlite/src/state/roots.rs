@@ -172,8 +172,26 @@ impl State {
 
     /// Sets a meta value.
     pub(crate) fn set_meta(&mut self, at: u8, value: u32) -> Outcome<()> {
+        if [at] == names::COOKIE {
+            self.rename_definitions(value)?;
+        }
         let meta = self.meta.clone();
         Ok(self.writable()?.transaction.put(&meta, [at], value.to_be_bytes())?)
+    }
+
+    /// Renames the empty table that has the schema cookie in its name. So the commit conflicts with each transaction
+    /// that has written by older definitions, whatever its isolation, and handles of `rows` become stale.
+    fn rename_definitions(&mut self, cookie: u32) -> Outcome<()> {
+        let before = self.meta(names::COOKIE[0])?;
+        if before == cookie {
+            return Ok(());
+        }
+        let transaction = &mut self.writable()?.transaction;
+        match transaction.table(&names::of_cookie(before))? {
+            Some(table) => transaction.rename_table(&table, &names::of_cookie(cookie))?,
+            None => return Err(Failure::new(CORRUPT, "the table that has the schema cookie is gone")),
+        };
+        Ok(())
     }
 
     fn number(&self, key: [u8; 1]) -> Outcome<Option<u32>> {

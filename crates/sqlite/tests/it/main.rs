@@ -10,5 +10,6 @@ mod support;
 mod transactions;
 mod typed_definitions;
 mod typed_rows;
+mod typed_writes;
 mod turns;
 mod writers;

@@ -42,6 +42,16 @@ const TABLES: &[&str] = &[
     e FLOATING POINT)",
     "CREATE TABLE t(a PRIMARY KEY, \
     b UNIQUE ON CONFLICT ROLLBACK COLLATE RTRIM DEFAULT 'x' CHECK(1), UNIQUE(a, b COLLATE NOCASE))",
+    "CREATE TABLE t(a PRIMARY KEY UNIQUE, b UNIQUE UNIQUE, UNIQUE(a DESC), \
+    UNIQUE(b COLLATE nocase), UNIQUE(a, b))",
+    "CREATE TABLE t(id INTEGER PRIMARY KEY UNIQUE, a UNIQUE COLLATE NOCASE, \
+    UNIQUE(a COLLATE BINARY, id DESC))",
+    "CREATE TABLE t(a UNIQUE, b, c INTEGER, PRIMARY KEY(b, a), UNIQUE(c), UNIQUE(b, a)) WITHOUT ROWID",
+    "CREATE TABLE t(a INTEGER PRIMARY KEY DESC UNIQUE, b UNIQUE, UNIQUE('b', \"a\"))",
+    "CREATE TABLE t(id INTEGER PRIMARY KEY UNIQUE, a UNIQUE) WITHOUT ROWID",
+    "CREATE TABLE t(a UNIQUE PRIMARY KEY, b UNIQUE) WITHOUT ROWID",
+    "CREATE TABLE t(a TEXT, b INT, PRIMARY KEY(b, a)) STRICT",
+    "CREATE TABLE t(a INTEGER PRIMARY KEY DESC, b INT) STRICT",
     "CREATE TABLE t AS SELECT 1 AS a, 'x' AS \"b c\", 2.5 AS d",
 ];
 
@@ -111,6 +121,31 @@ fn tables_are_read_as_sqlite_reads_them() {
             "{sql}"
         );
         check_key(&connection, &table, sql);
+        check_automatic(&connection, &table, sql);
+    }
+}
+
+/// Compares the indexes of constraints, in the order in which SQLite made them.
+fn check_automatic(connection: &Connection, table: &Table, sql: &str) {
+    let described = connection
+        .query(
+            "SELECT l.name, x.cid, x.\"desc\", upper(x.coll) FROM sqlite_schema s \
+             JOIN pragma_index_list('t') l \
+             USING (name) JOIN pragma_index_xinfo(l.name) x ON x.key WHERE s.sql IS NULL \
+             ORDER BY CAST(replace(l.name, 'sqlite_autoindex_t_', '') AS INT), x.seqno",
+        )
+        .unwrap();
+    let of_sqlite: Vec<_> = described.chunk_by(|one, other| one[0] == other[0]).collect();
+    assert_eq!(of_sqlite.len(), table.automatic.len(), "{sql}");
+    for (parts, index) in of_sqlite.iter().zip(&table.automatic) {
+        let index = index.as_ref().expect("the collations are known");
+        let read = index.parts.iter().map(|part| {
+            let collation = format!("{:?}", part.order.collation).to_uppercase();
+            (part.column as i64, part.order.descending, collation)
+        });
+        let wanted = parts.iter().map(|p| (number(&p[1]), number(&p[2]) == 1, text(&p[3]).to_owned()));
+        assert_eq!(read.collect::<Vec<_>>(), wanted.collect::<Vec<_>>(), "{sql}");
+        assert!(index.is_unique);
     }
 }
 

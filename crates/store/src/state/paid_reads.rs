@@ -48,6 +48,11 @@ impl PaidReads {
         self.note(store, |set| set.range(table, low, high))
     }
 
+    /// Does what [`ReadSet::require`] does.
+    pub fn require(&self) {
+        self.set.borrow_mut().require();
+    }
+
     /// Does what [`ReadSet::extend_high`] does.
     #[inline]
     pub fn extend_high(&self, store: &Store, token: RangeToken, high: Bound<&[u8]>) {

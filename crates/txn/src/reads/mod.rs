@@ -43,6 +43,8 @@ pub struct ReadSet {
     /// The memory that `tables` takes.
     cost: Cost,
     limit_bytes: usize,
+    /// Whether its reads are validated at snapshot isolation, too.
+    is_required: bool,
     /// The emptied buffers of an earlier transaction.
     spare: Option<TableReads>,
 }
@@ -77,6 +79,7 @@ impl ReadSet {
             tables: Vec::new(),
             cost: Cost::default(),
             limit_bytes: ReadSet::FIRST_LIMIT_BYTES,
+            is_required: false,
             spare: None,
         }
     }
@@ -98,6 +101,17 @@ impl ReadSet {
         self.cost.bytes += bytes;
         self.cost.items += 1;
         RangeToken { table: at as u32, range }
+    }
+
+    /// Makes the set count at snapshot isolation, too. Such a transaction puts only those ranges into its set that must
+    /// not change.
+    pub fn require(&mut self) {
+        self.is_required = true;
+    }
+
+    /// Returns whether the set counts at snapshot isolation, too.
+    pub fn is_required(&self) -> bool {
+        self.is_required
     }
 
     /// Extends the range when its cursor moved forward to `high` (`Included`), or into the end of its scan (`Excluded`
@@ -187,6 +201,7 @@ impl ReadSet {
     /// table allocates nothing.
     pub fn clear(&mut self) {
         (self.cost, self.limit_bytes) = (Cost::default(), ReadSet::FIRST_LIMIT_BYTES);
+        self.is_required = false;
         self.tables.truncate(1);
         match self.tables.first_mut() {
             Some(reads) if reads.is_small() => {

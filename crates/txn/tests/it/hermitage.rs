@@ -244,6 +244,27 @@ fn an_absent_key_that_appears_conflicts() {
     assert!(reader.commit().is_err());
 }
 
+#[test]
+fn a_range_that_is_required_unchanged_counts_at_every_isolation() {
+    let db = Toy::with(&[("m", 1)]);
+    let check = |high: &[u8], is_required: bool, isolation, since| {
+        let mut reads = ReadSet::new();
+        let token = reads.range(T, b"k", Bound::Excluded(high));
+        reads.close(token);
+        if is_required {
+            reads.require();
+        }
+        validate(&reads, &mut [].into_iter(), isolation, CommitTs(since), &db).is_ok()
+    };
+    assert!(!check(b"n", true, Isolation::Snapshot, 0) && !check(b"n", true, Isolation::Serializable, 0));
+    assert!(check(b"n", true, Isolation::Snapshot, 1) && check(b"m", true, Isolation::Snapshot, 0));
+    assert!(check(b"n", false, Isolation::Snapshot, 0));
+    let mut reads = ReadSet::new();
+    reads.require();
+    reads.clear();
+    assert!(!reads.is_required(), "the next transaction begins without it");
+}
+
 /// Range deletes and rolled-back writes, straight through [`validate`].
 #[test]
 fn ranges_and_rolled_back_writes_count_as_their_isolation_says() {

@@ -39,5 +39,6 @@ fn describe(table: &DynamicTable) -> Json {
     let mut described = table.schema().to_json();
     described["name"] = table.name().into();
     described["read_only"] = table.is_read_only().into();
+    described["why_read_only"] = table.why_read_only().into();
     described
 }

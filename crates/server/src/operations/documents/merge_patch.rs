@@ -50,8 +50,8 @@ pub fn apply(table: &DynamicTable, members: &Map<String, Json>, row: &mut Dynami
         *value = match patch {
             Json::Null if column.is_nullable() => Value::Null,
             Json::Null => column
-                .default_value()
-                .cloned()
+                .value_if_absent()
+                .filter(|value| !value.is_null())
                 .ok_or_else(|| wrong(table, name, "it cannot be null and has no default"))?,
             Json::Object(_) if column.column_type() == ColumnType::Json => {
                 let mut document = value.to_json(ColumnType::Json);

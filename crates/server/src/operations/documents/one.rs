@@ -181,10 +181,9 @@ fn read(
             }
             (Some(given), _) => Ok(given),
             (None, Some(key)) => Ok(key),
-            (None, None) => {
-                let default = column.default_value().cloned().or(column.is_nullable().then_some(Value::Null));
-                default.ok_or_else(|| wrong(name, "it is missing and has no default".to_owned()))
-            }
+            (None, None) => column
+                .value_if_absent()
+                .ok_or_else(|| wrong(name, "it is missing and has no default".to_owned())),
         }
     };
     table.schema().columns().map(value).collect()
@@ -217,7 +216,7 @@ fn set(
     let row = read(&place.table, object, Some(&place.key))?;
     check(tx, place, conditions)?;
     place.table.upsert(tx, &row)?;
-    Ok(etag(&document(&place.table, &row)))
+    tag_of(tx, place, &row)
 }
 
 /// Changes members of a document, and returns its tag.
@@ -245,7 +244,13 @@ fn merge(
         return Err(wrong(table, part.column(), what));
     }
     table.upsert(tx, &row)?;
-    Ok(etag(&document(table, &row)))
+    tag_of(tx, place, &row)
+}
+
+/// Returns the tag of a document that was just written as `row`.
+fn tag_of(tx: &Transaction, place: &Place, row: &[Value<'_>]) -> Answer<String> {
+    let read = if place.table.may_convert() { find(tx, place)? } else { None };
+    Ok(etag(&read.unwrap_or_else(|| document(&place.table, row))))
 }
 
 fn unset(tx: &mut Transaction, place: &Place, conditions: &Conditions) -> Answer<()> {

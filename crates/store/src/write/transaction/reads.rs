@@ -199,6 +199,18 @@ impl Transaction {
         Ok(cursor.prev()?.map(|(key, _)| key.to_vec()))
     }
 
+    /// Makes each change of `span` that others commit after the beginning a conflict, at snapshot isolation, too. In a
+    /// serializable transaction the range counts as read.
+    pub fn require_unchanged(&self, table: &Table, span: &Span) -> Result<()> {
+        let id = self.admit(table)?;
+        let end = span.end().map_or(Bound::Unbounded, Bound::Excluded);
+        let reads = &self.scratch().reads;
+        let token = reads.range(self.store(), id, span.start(), end);
+        reads.close(token);
+        reads.require();
+        Ok(())
+    }
+
     /// Returns the number of the last commit that the snapshot sees.
     pub fn commit_number(&self) -> u64 {
         self.snapshot.ts().0
