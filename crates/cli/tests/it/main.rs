@@ -48,6 +48,8 @@ mod serve_parts;
 mod serve_reload;
 mod serve_remote;
 mod serve_sql;
+#[cfg(feature = "sql")]
+mod serve_sqlite_tables;
 #[cfg(feature = "tls")]
 mod serve_tls;
 mod serve_typed;
