@@ -71,11 +71,12 @@ impl Proxies {
     pub fn client(&self, peer: Peer, headers: &HeaderMap) -> Option<IpAddr> {
         let mut found = peer;
         if self.trusts(peer) {
+            let has_pairs = self.header == FORWARDED;
             // Several headers are one list.
             let lines = headers.get_all(&self.header).iter().rev();
-            let entries = lines.flat_map(|line| entries(line.as_bytes()).into_iter().rev());
+            let entries = lines.flat_map(|line| newest_first(line.as_bytes(), has_pairs));
             for entry in entries.take(MOST_HOPS) {
-                let named = if self.header == FORWARDED { named_in(entry) } else { Some(entry) };
+                let named = if has_pairs { named_in(entry) } else { Some(entry) };
                 let Some(address) = named.and_then(address) else { break };
                 found = Peer::Address(address);
                 if !self.trusts(found) {
@@ -104,11 +105,15 @@ impl Network {
         };
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.unwrap_or(most);
-        if bits > most {
+        let mut network = Network { address: address.to_canonical(), bits: bits.unwrap_or(most) };
+        if network.bits > most {
             return Err(wrong());
         }
-        Ok(Network { address, bits })
+        if network.address.is_ipv4() && most == 128 {
+            // Clients of IPv4 are compared as such.
+            network.bits = network.bits.checked_sub(96).ok_or_else(wrong)?;
+        }
+        Ok(network)
     }
 
     fn contains(&self, address: IpAddr) -> bool {
@@ -126,26 +131,17 @@ impl Network {
     }
 }
 
-/// Splits a header at the commas that stand outside of quotes. A quote that does not end makes the rest one entry.
-fn entries(line: &[u8]) -> Vec<&[u8]> {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    let parts = line.split(|byte| {
-        let was_escaped = std::mem::take(&mut is_escaped);
-        match byte {
-            _ if was_escaped => false,
-            b'"' => {
-                is_quoted = !is_quoted;
-                false
-            }
-            b'\\' => {
-                is_escaped = is_quoted;
-                false
-            }
-            b',' => !is_quoted,
-            _ => false,
-        }
+/// Splits a header at its commas, the last entry first. If it `has_quotes`, commas within them do not count.
+///
+/// It is read from its end: a quote that a client opens and never closes must not swallow what proxies append. A proxy
+/// closes its own quotes and escapes nothing in them, so a backslash has no meaning here.
+fn newest_first(line: &[u8], has_quotes: bool) -> Vec<&[u8]> {
+    let mut is_quoted = false;
+    let parts = line.rsplit(|byte| {
+        is_quoted ^= has_quotes && *byte == b'"';
+        *byte == b',' && !is_quoted
     });
-    parts.map(<[u8]>::trim_ascii).collect()
+    parts.take(MOST_HOPS).map(<[u8]>::trim_ascii).collect()
 }
 
 /// Returns the value of `for` in an entry of `Forwarded`.
@@ -208,6 +204,9 @@ mod tests {
         // A client that makes an address up cannot remove what the proxy appends.
         assert_eq!(of("10.0.0.1", "203.0.113.5, 192.0.2.7"), "192.0.2.7");
         assert_eq!(of("10.0.0.1", "10.1.1.1, 192.0.2.7"), "192.0.2.7");
+        // Nor by a quote that it does not close.
+        assert_eq!(of("10.0.0.1", "\", 192.0.2.7"), "192.0.2.7");
+        assert_eq!(of("10.0.0.1", "203.0.113.5, \"x, 192.0.2.7"), "192.0.2.7");
         // Nor is a client believed that is no proxy, in either header.
         assert_eq!(of("192.0.2.7", "203.0.113.5"), "192.0.2.7");
         assert_eq!(client(peer("10.0.0.1"), &[("forwarded", "for=203.0.113.5")]).unwrap(), "10.0.0.1");
@@ -250,7 +249,8 @@ mod tests {
             "proto=https; for=192.0.2.7 ;by=10.0.0.1",
             "for=203.0.113.5, for=192.0.2.7",
             "for=\"x, for=203.0.113.5\", for=192.0.2.7",
-            "for=\"\\\", for=203.0.113.5\", for=192.0.2.7",
+            "for=203.0.113.5;x=\", for=192.0.2.7",
+            "for=203.0.113.5;x=\"\\, for=\"192.0.2.7:80\"",
         ] {
             assert_eq!(of(line).to_string(), "192.0.2.7", "{line}");
         }
@@ -273,6 +273,8 @@ mod tests {
             ("192.0.2.7", "192.0.2.7"),
             ("2001:db8::/33", "2001:db8:7fff::1"),
             ("::/0", "ffff::"),
+            ("::ffff:10.0.0.0/104", "10.9.9.9"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
         ] {
             assert!(inside(network, address), "{address} in {network}");
         }
@@ -284,7 +286,16 @@ mod tests {
         ] {
             assert!(!inside(network, address), "{address} in {network}");
         }
-        for wrong in ["", "proxy.example", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/x", "10.0.0/8"] {
+        for wrong in [
+            "",
+            "proxy.example",
+            "10.0.0.0/33",
+            "::/129",
+            "10.0.0.0/",
+            "10.0.0.0/x",
+            "10.0.0/8",
+            "::ffff:10.0.0.1/8",
+        ] {
             assert_eq!(proxies(&[wrong], false).unwrap_err().kind(), pando::ErrorKind::Invalid, "{wrong}");
         }
     }
