@@ -71,7 +71,7 @@ impl From<Trouble> for Error {
         let (kind, message) = if is_conflict(code) {
             (ErrorKind::Conflict, "another transaction changed what this one has read or written")
         } else if code.code().starts_with("28") {
-            (ErrorKind::Io, "PostgreSQL refused the user or the password of the URL")
+            (ErrorKind::Io, "PostgreSQL refused the user or the password of the URL (or of PGPASSWORD)")
         } else if code.code().starts_with("53") {
             (ErrorKind::Full, "PostgreSQL has no disk, memory or connection left")
         } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {

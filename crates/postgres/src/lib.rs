@@ -40,11 +40,13 @@ mod store;
 
 pub use options::Options;
 pub use pando::remote::RemoteDatabase;
+pub use store::limits;
 
 use pando::Result;
 
 /// Opens the database at a URL such as `postgres://user:password@host:5432/name`, with default [`Options`], or creates
 /// it there: the server's database must exist, and the user must be allowed to create a schema in it the first time.
+/// A URL without a password takes the one in the environment variable `PGPASSWORD`.
 ///
 /// # Errors
 /// `Io` if the server cannot be reached or refuses the user; `Invalid` if the URL cannot be understood; `Foreign` if a

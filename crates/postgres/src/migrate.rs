@@ -30,14 +30,22 @@ fn first(schema: &str) -> String {
     )
 }
 
-/// Brings the database to the newest version, and returns its id.
-pub(crate) fn migrate(connection: &mut Connection, schema: &str) -> Result<u64> {
+/// Brings the database to the newest version, and returns its id. If there is none, it is made, or `Missing` if it must
+/// not be.
+pub(crate) fn migrate(connection: &mut Connection, schema: &str, create: bool) -> Result<u64> {
     let newest = MIGRATIONS.len() as i32;
-    if let Some((version, id)) = connection.run_bare(async |client| read_meta(client, schema).await)? {
-        check_version(version, schema)?;
-        if version == newest {
-            return Ok(id);
+    match connection.run_bare(async |client| read_meta(client, schema).await)? {
+        Some((version, id)) => {
+            check_version(version, schema)?;
+            if version == newest {
+                return Ok(id);
+            }
         }
+        None if !create => {
+            let message = format!("PostgreSQL has no database of Pando in the schema {schema:?}");
+            return Err(Error::new(ErrorKind::Missing, message));
+        }
+        None => {}
     }
     let (version, id) = connection.run_bare(async |client| {
         // Under this isolation a statement sees what was committed before the lock was taken.

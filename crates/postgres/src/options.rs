@@ -20,6 +20,7 @@ pub struct Options {
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) idle_timeout: Duration,
+    pub(crate) create: bool,
 }
 
 impl Default for Options {
@@ -30,6 +31,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
+            create: true,
         }
     }
 }
@@ -79,6 +81,15 @@ impl Options {
     /// Default: 60 seconds. Range: 1 ms to 24 days.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = timeout;
+        self
+    }
+
+    /// Sets whether a database that does not exist is created. If not, the opening writes nothing, except that a
+    /// database of an older version is brought to the newest one, and that old tokens are deleted.
+    ///
+    /// Default: yes.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
         self
     }
 

@@ -8,6 +8,8 @@ use crate::session::PostgresSession;
 use crate::{sweep, tls, tokens};
 use base::{Error, Result, TableId};
 use pando::remote::{Limits, Mode, RemoteDatabase, Session, Store, Swept, Token};
+use std::env;
+use std::ffi::OsString;
 use std::sync::Arc;
 use tokio_postgres::Config;
 
@@ -23,7 +25,8 @@ impl Options {
     /// Opens the database at `url`, or creates it there; see [`crate::open`].
     ///
     /// # Errors
-    /// As for [`crate::open`], and `Invalid` if an option is out of its range.
+    /// As for [`crate::open`]; `Invalid` if an option is out of its range; `Missing` if there is no database and
+    /// [`Options::create`] is off.
     pub fn open(self, url: &str) -> Result<RemoteDatabase> {
         self.check()?;
         Ok(RemoteDatabase::over(Arc::new(PostgresStore::open(url, self)?)))
@@ -43,6 +46,7 @@ impl PostgresStore {
             // The URL itself may hold a password.
             Error::invalid("the URL of a PostgreSQL server cannot be understood").caused_by(error)
         })?;
+        add_password(&mut config, env::var_os("PGPASSWORD"));
         config.connect_timeout(options.connect_timeout);
         if config.get_application_name().is_none() {
             config.application_name("pando");
@@ -51,12 +55,27 @@ impl PostgresStore {
         let pool = Arc::new(Pool::new(config, tls, options));
         let mut connection = pool.open_bare().map_err(Error::from)?;
         let schema = &pool.options().schema;
-        let id = migrate(&mut connection, schema)?;
+        let id = migrate(&mut connection, schema, pool.options().create)?;
         // Another program may be deleting them, too; then there is nothing left to do here.
         match tokens::delete_old(&mut connection, schema) {
             Ok(()) | Err(Trouble::Server(_)) => Ok(PostgresStore { pool, id }),
             Err(lost) => Err(Error::from(lost)),
         }
+    }
+}
+
+/// Returns the largest sizes of keys, values and transactions, which are the same for every server.
+#[must_use]
+pub fn limits() -> Limits {
+    Limits::new(MAX_KEY_BYTES, MAX_VALUE_BYTES, MAX_TRANSACTION_BYTES)
+}
+
+/// Sets the password of the environment if the URL has none.
+fn add_password(config: &mut Config, password: Option<OsString>) {
+    if config.get_password().is_none()
+        && let Some(password) = password
+    {
+        config.password(password.as_encoded_bytes());
     }
 }
 
@@ -70,7 +89,7 @@ impl Store for PostgresStore {
     }
 
     fn limits(&self) -> Limits {
-        Limits::new(MAX_KEY_BYTES, MAX_VALUE_BYTES, MAX_TRANSACTION_BYTES)
+        limits()
     }
 
     fn session(&self, mode: Mode) -> Box<dyn Session> {
@@ -87,5 +106,23 @@ impl Store for PostgresStore {
 
     fn close(&self) {
         self.pool.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_of_the_url_comes_before_that_of_the_environment() {
+        let password = |url: &str, of_environment: Option<&str>| {
+            let mut config: Config = url.parse().unwrap();
+            add_password(&mut config, of_environment.map(OsString::from));
+            config.get_password().map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+        };
+        let (with, without) = ("postgres://app:of%20url@db/shop", "postgres://app@db/shop");
+        assert_eq!(password(with, Some("of environment")).as_deref(), Some("of url"));
+        assert_eq!(password(without, Some("of environment")).as_deref(), Some("of environment"));
+        assert_eq!(password(without, None), None);
     }
 }
