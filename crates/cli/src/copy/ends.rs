@@ -4,14 +4,14 @@
 
 use super::digest::reading_failed;
 use crate::failure::{Failure, Outcome};
-use crate::open::{CreateArgs, MemoryArgs};
 use pando::remote::{Limits, RemoteDatabase, RemoteSnapshot, RemoteTransaction};
 use pando::{
-    Database, Durability, ErrorKind, ReadTables, Result, Snapshot, Table, TableOptions, Transaction,
-    ValueReader, WriteTables, limits,
+    Budget, Builder, Database, Durability, ErrorKind, ReadTables, Result, Snapshot, Table, TableOptions,
+    Transaction, ValueReader, WriteTables, limits,
 };
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What the command needs of a snapshot, beside the reads of one table.
 pub trait Source: ReadTables {
@@ -52,7 +52,16 @@ pub trait Target {
     /// Returns the table of this name, and creates it if it does not exist.
     fn ensure_table(&self, name: &str, options: &TableOptions) -> Result<Table>;
     /// Sets a key to a long value, in a transaction of its own.
-    fn put_long(&self, table: &Table, key: &[u8], value: ValueReader) -> Outcome;
+    /// Sets a key to a long value, in a transaction of its own, which begins with `check`.
+    fn put_long(
+        &self,
+        table: &Table,
+        key: &[u8],
+        value: ValueReader,
+        check: impl Fn(&Self::Tx) -> Result<()>,
+    ) -> Outcome;
+    /// Returns when everything that was written survives a loss of power.
+    fn sync(&self) -> Result<()>;
 }
 
 impl Target for Database {
@@ -71,11 +80,22 @@ impl Target for Database {
         self.ensure_table_with(name, options)
     }
 
-    fn put_long(&self, table: &Table, key: &[u8], value: ValueReader) -> Outcome {
-        // The value can be read only once. A single put has no conflict.
+    fn put_long(
+        &self,
+        table: &Table,
+        key: &[u8],
+        value: ValueReader,
+        check: impl Fn(&Transaction) -> Result<()>,
+    ) -> Outcome {
+        // The value can be read only once, so a conflict ends the copy. Only another copy causes one.
         let mut tx = self.begin()?;
+        check(&tx)?;
         tx.put_reader(table, key, value)?;
         Ok(tx.commit().map(drop)?)
+    }
+
+    fn sync(&self) -> Result<()> {
+        Database::sync(self)
     }
 }
 
@@ -95,12 +115,26 @@ impl Target for RemoteDatabase {
         RemoteDatabase::write(self, |tx| tx.ensure_table_with(name, options))
     }
 
-    fn put_long(&self, table: &Table, key: &[u8], value: ValueReader) -> Outcome {
+    fn put_long(
+        &self,
+        table: &Table,
+        key: &[u8],
+        value: ValueReader,
+        check: impl Fn(&RemoteTransaction) -> Result<()>,
+    ) -> Outcome {
         let mut bytes = Vec::new();
         // One byte over the limit is enough for the store to refuse the value by its name.
         let most = self.limits().max_value_bytes as u64 + 1;
         value.take(most).read_to_end(&mut bytes).map_err(reading_failed)?;
-        Ok(self.put(table, key, &bytes)?)
+        Ok(RemoteDatabase::write(self, |tx| {
+            check(tx)?;
+            tx.put(table, key, &bytes)
+        })?)
+    }
+
+    /// The server's `synchronous_commit` decides about each commit.
+    fn sync(&self) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -113,10 +147,10 @@ pub enum Store {
 
 impl Store {
     /// Opens the source of a copy.
-    pub fn open_source(place: &Path, schema: &str, memory: MemoryArgs) -> Outcome<Store> {
+    pub fn open_source(place: &Path, schema: &str, budget: &Arc<Budget>) -> Outcome<Store> {
         match url(place)? {
-            Some(url) => Ok(Store::Remote(open_remote(url, schema)?)),
-            None => Ok(Store::Directory(memory.builder().read_only(true).open(place)?)),
+            Some(url) => Ok(Store::Remote(open_remote(url, schema, false)?)),
+            None => Ok(Store::Directory(Database::builder().budget(budget).read_only(true).open(place)?)),
         }
     }
 
@@ -141,20 +175,40 @@ impl Store {
 #[derive(Debug)]
 pub enum Destination {
     /// A directory without a database.
-    New(PathBuf, CreateArgs),
+    New(PathBuf, Box<Builder>, usize),
+    /// A schema without a database, and the limits that it will have.
+    NewRemote(String, String, Limits),
     Open(Store),
 }
 
 impl Destination {
-    /// Finds out what is at `place`.
-    pub fn find(place: &Path, schema: &str, create: CreateArgs) -> Outcome<Destination> {
+    /// Finds out what is at `place`, and writes nothing. `is_dry` opens it only for reading.
+    pub fn find(
+        place: &Path,
+        schema: &str,
+        budget: &Arc<Budget>,
+        page_bytes: Option<usize>,
+        is_dry: bool,
+    ) -> Outcome<Destination> {
         if let Some(url) = url(place)? {
-            return Ok(Destination::Open(Store::Remote(open_remote(url, schema)?)));
+            return match open_remote(url, schema, false) {
+                Ok(db) => Ok(Destination::Open(Store::Remote(db))),
+                Err(Failure::Engine(error)) if error.kind() == ErrorKind::Missing => {
+                    Ok(Destination::NewRemote(url.to_owned(), schema.to_owned(), remote_limits()?))
+                }
+                Err(failure) => Err(failure),
+            };
         }
-        match create.builder().durability(Durability::Buffered).open(place) {
+        // A loss of power can undo the newest commits only. Before the copy is called finished, it is synced.
+        let mut builder = Database::builder().budget(budget).durability(Durability::Buffered);
+        if let Some(bytes) = page_bytes {
+            builder = builder.page_bytes(bytes);
+        }
+        match builder.clone().read_only(is_dry).open(place) {
             Ok(db) => Ok(Destination::Open(Store::Directory(db))),
             Err(error) if error.kind() == ErrorKind::Missing => {
-                Ok(Destination::New(place.to_owned(), create))
+                let page_bytes = page_bytes.unwrap_or(limits::DEFAULT_PAGE_BYTES);
+                Ok(Destination::New(place.to_owned(), Box::new(builder), page_bytes))
             }
             Err(error) => Err(error.into()),
         }
@@ -163,22 +217,23 @@ impl Destination {
     /// Returns the page size in bytes, if the target is a directory.
     fn page_bytes(&self) -> Outcome<Option<usize>> {
         Ok(match self {
-            Destination::New(_, create) => Some(create.page_size.unwrap_or(limits::DEFAULT_PAGE_BYTES)),
+            Destination::New(.., page_bytes) => Some(*page_bytes),
             Destination::Open(Store::Directory(db)) => Some(db.stats()?.page_bytes as usize),
-            Destination::Open(Store::Remote(_)) => None,
+            Destination::NewRemote(..) | Destination::Open(Store::Remote(_)) => None,
         })
     }
 
     pub fn limits(&self) -> Outcome<Limits> {
         match self {
-            Destination::New(..) => Ok(limits_of_pages(self.page_bytes()?.unwrap_or_default())),
+            Destination::New(.., page_bytes) => Ok(limits_of_pages(*page_bytes)),
+            Destination::NewRemote(.., limits) => Ok(*limits),
             Destination::Open(store) => store.limits(),
         }
     }
 
     /// Returns whether tables keep their layout, and SQLite's library can use its own.
     pub fn is_directory(&self) -> bool {
-        !matches!(self, Destination::Open(Store::Remote(_)))
+        !matches!(self, Destination::NewRemote(..) | Destination::Open(Store::Remote(_)))
     }
 
     /// Returns whether tables keep their compression: the smallest pages cannot become smaller.
@@ -189,7 +244,7 @@ impl Destination {
     /// Returns the names of the tables that exist.
     pub fn tables(&self) -> Outcome<Vec<String>> {
         let tables = match self {
-            Destination::New(..) => Vec::new(),
+            Destination::New(..) | Destination::NewRemote(..) => Vec::new(),
             Destination::Open(Store::Directory(db)) => db.tables()?,
             Destination::Open(Store::Remote(db)) => db.tables()?,
         };
@@ -199,10 +254,8 @@ impl Destination {
     /// Returns the open database, which is created if necessary.
     pub fn open(self) -> Outcome<Store> {
         match self {
-            Destination::New(dir, create) => {
-                // A loss of power can undo the newest commits only: the mark of an unfinished copy goes last.
-                Ok(Store::Directory(create.builder().durability(Durability::Buffered).create(dir)?))
-            }
+            Destination::New(dir, builder, _) => Ok(Store::Directory(builder.create(dir)?)),
+            Destination::NewRemote(url, schema, _) => Ok(Store::Remote(open_remote(&url, &schema, true)?)),
             Destination::Open(store) => Ok(store),
         }
     }
@@ -226,6 +279,11 @@ fn url(place: &Path) -> Outcome<Option<&str>> {
     }
 }
 
+/// Returns whether a place is an address.
+pub fn is_url(place: &Path) -> bool {
+    place.to_str().is_some_and(|text| text.contains("://"))
+}
+
 /// Returns a place for messages: an address without user, password and parameters.
 pub fn shown(place: &Path) -> String {
     let text = place.display().to_string();
@@ -241,21 +299,34 @@ pub fn shown(place: &Path) -> String {
 }
 
 #[cfg(feature = "postgres")]
-fn open_remote(url: &str, schema: &str) -> Outcome<RemoteDatabase> {
+fn open_remote(url: &str, schema: &str, create: bool) -> Outcome<RemoteDatabase> {
     use std::time::Duration;
-    // While one end is slow, the snapshot of the other one is idle.
-    let timeout = Duration::from_secs(600);
-    let options = postgres::Options::default().schema(schema).max_connections(4);
-    Ok(options.idle_timeout(timeout).request_timeout(timeout).open(url)?)
+    let options = postgres::Options::default().schema(schema).max_connections(4).create(create);
+    // While a table is read back at one end, the snapshot of the other one is idle: for as long as that takes.
+    let longest = Duration::from_secs(24 * 86_400);
+    Ok(options.idle_timeout(longest).request_timeout(Duration::from_secs(600)).open(url)?)
+}
+
+#[cfg(feature = "postgres")]
+fn remote_limits() -> Outcome<Limits> {
+    Ok(postgres::limits())
 }
 
 #[cfg(not(feature = "postgres"))]
-fn open_remote(_: &str, _: &str) -> Outcome<RemoteDatabase> {
-    Err(Failure::Usage(
-        "this `pando` was built without PostgreSQL; build it with the feature `postgres`: cargo install \
-         --features postgres"
-            .to_owned(),
-    ))
+fn remote_limits() -> Outcome<Limits> {
+    Err(without_postgres())
+}
+
+#[cfg(not(feature = "postgres"))]
+fn open_remote(_: &str, _: &str, _: bool) -> Outcome<RemoteDatabase> {
+    Err(without_postgres())
+}
+
+#[cfg(not(feature = "postgres"))]
+fn without_postgres() -> Failure {
+    let message = "this `pando` was built without PostgreSQL; build it with the feature `postgres`: cargo \
+                   install --features postgres";
+    Failure::Usage(message.to_owned())
 }
 
 #[cfg(test)]

@@ -11,29 +11,33 @@
 mod digest;
 mod ends;
 mod plan;
+mod mark;
 mod transfer;
 mod report;
 
 use crate::failure::{Failure, Outcome};
-use crate::open::{CreateArgs, MemoryArgs};
+use crate::open::MemoryArgs;
 use clap::Args;
 use ends::{Destination, Source, Store, Target, shown};
 use indicatif::{ProgressBar, ProgressStyle};
-use pando::{ReadTables, WriteTables};
+use mark::Mark;
+use pando::{Budget, Table, WriteTables, limits};
 use plan::{Allowed, Plan, Planned, UNFINISHED};
 use report::{Report, TableReport};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transfer::{Copied, Pass, digest_of};
 
-/// The key of the source's id in the table [`UNFINISHED`].
-const SOURCE: &str = "source";
+/// The schema of a store that no option names.
+const SCHEMA: &str = "pando";
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The command copies all tables with their records, typed tables with their indexes among them. Before it writes
-anything, it lists what the target does not keep, and refuses the copy if an entry would be lost. Opening a
-store creates its schema. If the copy is interrupted, run it again with --resume.
+anything, it lists what the target does not keep, and refuses the copy if an entry would be lost. If the copy is
+interrupted, run it again with --resume. Other users of the machine can see the command line, so put a password
+into the environment variable PGPASSWORD and not into the address; it is used for each address without one.
 
 Examples:
   pando copy shop postgres://app@db.example/shop
@@ -52,18 +56,18 @@ pub struct CopyArgs {
     /// Leave a table out, or all whose names have a beginning, as in 'sql:*'; may be given several times
     #[arg(long, value_name = "TABLE")]
     skip: Vec<String>,
-    /// Copy tables with a TTL, too: their entries begin their life again
+    /// Copy tables with a TTL, too: the TTL of their entries starts anew
     #[arg(long)]
     restart_ttl: bool,
     /// Say what would be copied and what would not be kept, and copy nothing
     #[arg(long)]
     dry_run: bool,
     /// The schema of the store that is read
-    #[arg(long, value_name = "NAME", default_value = "pando")]
-    from_schema: String,
+    #[arg(long, value_name = "NAME")]
+    from_schema: Option<String>,
     /// The schema of the store that is written
-    #[arg(long, value_name = "NAME", default_value = "pando")]
-    to_schema: String,
+    #[arg(long, value_name = "NAME")]
+    to_schema: Option<String>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -76,29 +80,36 @@ pub struct CopyArgs {
 
 /// Runs `pando copy`.
 pub fn run(args: &CopyArgs) -> Outcome {
-    let source = Store::open_source(&args.from, &args.from_schema, args.memory)?;
+    args.check()?;
+    // Both ends share it.
+    let budget = Budget::new(args.memory.memory.unwrap_or_else(server::config::share_bytes));
+    let schema = args.from_schema.as_deref().unwrap_or(SCHEMA);
+    let source = Store::open_source(&args.from, schema, &budget)?;
     match &source {
-        Store::Directory(db) => args.copy(&source, &db.snapshot()?),
-        Store::Remote(db) => args.copy(&source, &db.snapshot()),
+        Store::Directory(db) => args.copy(&source, &db.snapshot()?, &budget),
+        Store::Remote(db) => args.copy(&source, &db.snapshot(), &budget),
     }
 }
 
 impl CopyArgs {
     /// Plans the copy, and makes it.
-    fn copy(&self, store: &Store, source: &impl Source) -> Outcome {
-        let mut create = CreateArgs { page_size: self.page_size, ..CreateArgs::default() };
-        create.write.memory = self.memory;
-        let to = Destination::find(&self.to, &self.to_schema, create)?;
+    fn copy(&self, store: &Store, source: &impl Source, budget: &Arc<Budget>) -> Outcome {
+        let schema = self.to_schema.as_deref().unwrap_or(SCHEMA);
+        let to = Destination::find(&self.to, schema, budget, self.page_size, self.dry_run)?;
         let allowed = Allowed { skip: &self.skip, restart_ttl: self.restart_ttl };
         let plan = Plan::make(source, &to, allowed)?;
-        self.check_target(&to, &plan)?;
+        self.check_target(&to)?;
         let (most, limits) = (store.limits()?, to.limits()?);
         if limits.max_key_bytes < most.max_key_bytes || limits.max_value_bytes < most.max_value_bytes {
             let bar = progress("looked at", plan.approximate_len());
             plan.check_sizes(source, limits, &bar)?;
             bar.finish_and_clear();
         }
-        report::print_plan(&plan, self.json)?;
+        match report::print_plan(&plan, self.json) {
+            // The copy is made all the same.
+            Err(Failure::ReaderGone) => {}
+            printed => printed?,
+        }
         if self.dry_run {
             return report::print_dry_run(&shown(&self.from), &shown(&self.to), &plan, self.json);
         }
@@ -114,8 +125,27 @@ impl CopyArgs {
         report.print(self.json)
     }
 
+    /// Rejects options that would have no effect, or not the one that is meant.
+    fn check(&self) -> Outcome {
+        let (from, to) = (ends::is_url(&self.from), ends::is_url(&self.to));
+        let without = [
+            ("--from-schema", self.from_schema.is_some() && !from, "FROM is a directory"),
+            ("--to-schema", self.to_schema.is_some() && !to, "TO is a directory"),
+            ("--page-size", self.page_size.is_some() && to, "TO is a store, which has pages of its own"),
+        ];
+        if let Some((option, _, why)) = without.iter().find(|(_, is_given, _)| *is_given) {
+            return Err(Failure::Usage(format!("{option} has no effect here: {why}")));
+        }
+        match self.page_size {
+            Some(bytes) if !limits::is_page_size(bytes) => {
+                Err(Failure::Usage("--page-size must be 4K, 8K, 16K, 32K or 64K".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Rejects a target with tables that no unfinished copy has made.
-    fn check_target(&self, to: &Destination, plan: &Plan) -> Outcome {
+    fn check_target(&self, to: &Destination) -> Outcome {
         let tables = to.tables()?;
         let Some(first) = tables.first() else { return Ok(()) };
         let (to, is_begun) = (shown(&self.to), tables.iter().any(|name| name == UNFINISHED));
@@ -125,13 +155,7 @@ impl CopyArgs {
             (true, false) => {
                 format!("{to} has tables already, such as {first:?}, and no unfinished copy to resume")
             }
-            (true, true) => {
-                let is_expected = |name: &String| {
-                    name == UNFINISHED || plan.tables.iter().any(|planned| planned.table.name() == name)
-                };
-                let Some(other) = tables.iter().find(|name| !is_expected(name)) else { return Ok(()) };
-                format!("{to} has table {other:?}, which this copy does not have; drop it first")
-            }
+            (true, true) => return Ok(()),
         };
         Err(Failure::Usage(message))
     }
@@ -145,14 +169,12 @@ impl CopyArgs {
         plan: Plan,
     ) -> Outcome<Report> {
         let begun = Instant::now();
-        let is_resumed = mark(target, &format!("{:016x}", store.id()))?;
-        if is_resumed && !self.resume {
-            return Err(Failure::Usage("another copy into this target has just begun".to_owned()));
-        }
+        let mark = Mark::set(target, store.id(), self.resume)?;
+        let dropped = drop_others(target, &plan, &mark)?;
         let bar = progress("copied", plan.approximate_len());
         let mut tables: Vec<TableReport> = Vec::new();
         for planned in &plan.tables {
-            let table = copy_table(source, target, planned, is_resumed, &bar).map_err(|failure| {
+            let table = copy_table(source, target, planned, &mark, &bar).map_err(|failure| {
                 let kept = format!(
                     "{} of {} tables are copied; run the command again with --resume",
                     tables.len(),
@@ -163,10 +185,27 @@ impl CopyArgs {
             tables.push(table);
         }
         bar.finish_and_clear();
-        unmark(target)?;
-        let (from, to) = (shown(&self.from), shown(&self.to));
-        Ok(Report { from, to, plan, tables, is_resumed, time: begun.elapsed() })
+        target.sync()?;
+        mark.remove(target)?;
+        let (from, to, is_resumed) = (shown(&self.from), shown(&self.to), mark.is_resumed);
+        Ok(Report { from, to, plan, tables, dropped, is_resumed, time: begun.elapsed() })
     }
+}
+
+/// Drops the tables that an interrupted copy has made and that the source does not have any more. Returns their names.
+fn drop_others<T: Target>(target: &T, plan: &Plan, mark: &Mark) -> Outcome<Vec<String>> {
+    let is_other = |table: &Table| {
+        let name = table.name();
+        name != UNFINISHED && !plan.tables.iter().any(|planned| planned.table.name() == name)
+    };
+    let others: Vec<Table> = target.snapshot()?.tables()?.into_iter().filter(is_other).collect();
+    for table in &others {
+        target.write(|tx| {
+            mark.check(tx)?;
+            tx.drop_table(table)
+        })?;
+    }
+    Ok(others.iter().map(|table| table.name().to_owned()).collect())
 }
 
 /// Copies a table, reads it back and compares.
@@ -174,17 +213,18 @@ fn copy_table<T: Target>(
     source: &impl Source,
     target: &T,
     planned: &Planned,
-    is_resumed: bool,
+    mark: &Mark,
     bar: &ProgressBar,
 ) -> Outcome<TableReport> {
     let (name, begun) = (planned.table.name(), Instant::now());
     let into = target.ensure_table(name, &planned.options)?;
-    let earlier = if is_resumed { Some(target.snapshot()?) } else { None };
+    let earlier = if mark.is_resumed { Some(target.snapshot()?) } else { None };
     let pass = Pass {
         source,
         from: &planned.table,
         target,
         into: &into,
+        mark,
         earlier: earlier.as_ref(),
         rewrite: planned.options.ttl.is_some(),
         bar,
@@ -212,31 +252,6 @@ fn copy_table<T: Target>(
         digest.bytes,
         digest.sum()
     )))
-}
-
-/// Notes in the target that a copy of this source has begun. Returns whether one had begun before.
-fn mark<T: Target>(target: &T, source: &str) -> Outcome<bool> {
-    let (mut found, mut is_begun) = (None, false);
-    target.write(|tx| {
-        is_begun = tx.table(UNFINISHED)?.is_some();
-        let table = tx.ensure_table(UNFINISHED)?;
-        found = tx.get(&table, SOURCE)?;
-        if found.is_none() { tx.put(&table, SOURCE, source) } else { Ok(()) }
-    })?;
-    match found {
-        Some(other) if other != source.as_bytes() => Err(Failure::Usage(
-            "the target has an unfinished copy of another database; name another target".to_owned(),
-        )),
-        _ => Ok(is_begun),
-    }
-}
-
-/// Removes the note.
-fn unmark<T: Target>(target: &T) -> Outcome {
-    Ok(target.write(|tx| match tx.table(UNFINISHED)? {
-        Some(table) => tx.drop_table(&table),
-        None => Ok(()),
-    })?)
 }
 
 /// Returns a progress bar of records on standard error, if that is a terminal.

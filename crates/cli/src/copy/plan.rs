@@ -43,7 +43,7 @@ pub struct Plan {
 pub struct Allowed<'a> {
     /// Tables to leave out: names, or beginnings of names before a `*`.
     pub skip: &'a [String],
-    /// Whether entries with a TTL begin their life again.
+    /// Whether the TTL of entries starts anew.
     pub restart_ttl: bool,
 }
 
@@ -76,8 +76,18 @@ impl Plan {
         }
         for pattern in allowed.skip {
             if !plan.skipped.iter().any(|name| is_match(pattern, name)) {
-                refused.push(format!("--skip {pattern} fits no table of the source"));
+                refused.push(format!("--skip {pattern} matches no table of the source"));
             }
+        }
+        let is_sqlite = |name: &str| rows::is_reserved(name) && !name.starts_with("rows/");
+        if plan.skipped.iter().any(|name| is_sqlite(name))
+            && let Some(other) = plan.tables.iter().find(|planned| is_sqlite(planned.table.name()))
+        {
+            let name = other.table.name();
+            refused.push(format!(
+                "table {name:?} and the others of SQLite's library are one whole: leave out all of them \
+                 (--skip 'sql:*') or none"
+            ));
         }
         if refused.is_empty() {
             return Ok(plan);
@@ -116,7 +126,7 @@ impl Plan {
         self.tables.iter().map(|planned| planned.approximate_len).sum()
     }
 
-    /// Looks for keys and values that the target does not take. It reads no long value.
+    /// Looks for keys and values that the target does not take. Of a directory, it reads no long value.
     ///
     /// # Errors
     /// A usage failure that names some of them, and their number.
@@ -166,7 +176,7 @@ fn obstacle(table: &Table, is_directory: bool, restart_ttl: bool) -> Option<Stri
     }
     if table.ttl().is_some() && !restart_ttl {
         return Some(format!(
-            "the entries of table {name:?} have a TTL, and would begin their life again; allow that with \
+            "the entries of table {name:?} have a TTL, and would start it anew; allow that with \
              --restart-ttl, or leave the table out with --skip"
         ));
     }

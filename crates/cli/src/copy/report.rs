@@ -24,6 +24,8 @@ pub struct Report {
     pub to: String,
     pub plan: Plan,
     pub tables: Vec<TableReport>,
+    /// Tables of the interrupted copy that the source no longer has.
+    pub dropped: Vec<String>,
     pub is_resumed: bool,
     pub time: Duration,
 }
@@ -83,6 +85,9 @@ impl Report {
                 if table.is_verified { "" } else { "; not compared: entries may have expired meanwhile" };
             say!("table {:?}: {records} records, {bytes}, checksum {:016x}{note}", table.name, digest.sum())?;
         }
+        for name in &self.dropped {
+            say!("table {name:?}: dropped, because the source no longer has it")?;
+        }
         let records = text::count(self.sum(|copied| copied.digest.records));
         let bytes = text::size(self.sum(|copied| copied.digest.bytes));
         let [written, unchanged, deleted] = [
@@ -123,6 +128,7 @@ impl Report {
             "tables": self.tables.iter().map(table).collect::<Vec<_>>(),
             "not_kept": not_kept(&self.plan),
             "skipped": self.plan.skipped,
+            "dropped": self.dropped,
             "records": self.sum(|copied| copied.digest.records),
             "bytes": self.sum(|copied| copied.digest.bytes),
             "written": self.sum(|copied| copied.written),

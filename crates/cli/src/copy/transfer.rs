@@ -10,6 +10,7 @@
 
 use super::digest::{Digest, sum_of, sum_of_long};
 use super::ends::{Source, Target};
+use super::mark::Mark;
 use crate::failure::{Failure, Outcome};
 use crate::text;
 use crate::values::SHORT_BYTES;
@@ -39,6 +40,7 @@ pub struct Pass<'a, S, T: Target> {
     pub from: &'a Table,
     pub target: &'a T,
     pub into: &'a Table,
+    pub mark: &'a Mark,
     /// The target as it was, if it may have records.
     pub earlier: Option<&'a T::Snapshot>,
     /// Whether records are written even if they are the same: their TTL begins again.
@@ -49,7 +51,7 @@ pub struct Pass<'a, S, T: Target> {
 impl<S: Source, T: Target> Pass<'_, S, T> {
     /// Copies the table. After a failure the batches before it stay.
     pub fn run(&self) -> Outcome<Copied> {
-        let mut writer = Writer::new(self.target, self.into);
+        let mut writer = Writer::new(self.target, self.into, self.mark);
         let mut copied = Copied { digest: Digest::new(), written: 0, unchanged: 0, deleted: 0 };
         let mut earlier =
             Earlier::new(self.earlier.map(|old| old.cursor(self.into, Span::all())).transpose()?)?;
@@ -146,14 +148,15 @@ impl<C: RecordCursor> Earlier<C> {
 struct Writer<'a, T> {
     target: &'a T,
     table: &'a Table,
+    mark: &'a Mark,
     /// Keys in order; `None` deletes.
     batch: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     batch_bytes: usize,
 }
 
 impl<'a, T: Target> Writer<'a, T> {
-    fn new(target: &'a T, table: &'a Table) -> Self {
-        Writer { target, table, batch: Vec::new(), batch_bytes: 0 }
+    fn new(target: &'a T, table: &'a Table, mark: &'a Mark) -> Self {
+        Writer { target, table, mark, batch: Vec::new(), batch_bytes: 0 }
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Outcome {
@@ -162,7 +165,8 @@ impl<'a, T: Target> Writer<'a, T> {
 
     fn put_long(&mut self, key: &[u8], value: ValueReader) -> Outcome {
         self.flush()?;
-        self.target.put_long(self.table, key, value).map_err(|failure| self.named(key, failure))
+        let put = self.target.put_long(self.table, key, value, |tx| self.mark.check(tx));
+        put.map_err(|failure| self.named(key, failure))
     }
 
     /// Deletes the records before a key that only the target has, and returns their number; `None`: all that are left.
@@ -193,6 +197,7 @@ impl<'a, T: Target> Writer<'a, T> {
             return Ok(());
         }
         self.target.write(|tx| {
+            self.mark.check(tx)?;
             for (key, value) in &self.batch {
                 let done = match value {
                     Some(value) => tx.put(self.table, key, value),

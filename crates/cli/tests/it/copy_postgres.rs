@@ -84,6 +84,12 @@ fn what_postgres_cannot_keep_is_named_and_nothing_is_written() {
     db.put(&meta, "k", "v").unwrap();
     db.close().unwrap();
 
+    // A mistyped schema is no empty source, and is not made on the way.
+    for _ in 0..2 {
+        let said =
+            failure(pando(["copy", &store.url, &path(dir.path(), "to"), "--from-schema", "mistyped"]), 1);
+        assert!(said.contains("no database of Pando in the schema \"mistyped\""), "{said}");
+    }
     let words = ["copy", &from, &store.url, "--to-schema", &store.schema];
     let with = |more: &[&str]| pando([&words[..], more].concat());
     assert!(failure(with(&[]), 2).contains("\"sql:meta\" belongs to SQLite's library"));

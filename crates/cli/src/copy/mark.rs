@@ -1,0 +1,75 @@
+//! The mark of an unfinished copy: a table in the target, from the first write to the last.
+//!
+//! It has the id of the source, and the number of the run that writes. Each batch checks that number in its
+//! transaction: a run that another one has replaced must not write from its own, older snapshot.
+
+use super::ends::Target;
+use super::plan::UNFINISHED;
+use crate::failure::{Failure, Outcome};
+use base::env::Random;
+use pando::{Error, ErrorKind, ReadTables, Result, Table, WriteTables};
+
+const SOURCE: &str = "source";
+const RUN: &str = "run";
+
+/// The mark that this run has set.
+#[derive(Debug)]
+pub struct Mark {
+    table: Table,
+    run: [u8; 8],
+    /// Whether another run had begun before.
+    pub is_resumed: bool,
+}
+
+impl Mark {
+    /// Notes in the target that a copy of this source has begun.
+    ///
+    /// # Errors
+    /// A usage failure if the target has an unfinished copy of another source, or has one and `may_resume` is not set.
+    pub fn set<T: Target>(target: &T, source: u64, may_resume: bool) -> Outcome<Self> {
+        let (source, run) = (format!("{source:016x}"), Random::from_entropy().next_u64().to_be_bytes());
+        let mut set = None;
+        target.write(|tx| {
+            let is_resumed = tx.table(UNFINISHED)?.is_some();
+            let table = tx.ensure_table(UNFINISHED)?;
+            let found = tx.get(&table, SOURCE)?;
+            let is_same = found.as_ref().is_none_or(|found| found == source.as_bytes());
+            if is_same && (may_resume || !is_resumed) {
+                tx.put(&table, SOURCE, &source)?;
+                tx.put(&table, RUN, run)?;
+            }
+            set = Some((Mark { table, run, is_resumed }, is_same));
+            Ok(())
+        })?;
+        match set.expect("the transaction was run") {
+            (_, false) => Err(Failure::Usage(
+                "the target has an unfinished copy of another database; name another target".to_owned(),
+            )),
+            (mark, true) if mark.is_resumed && !may_resume => {
+                Err(Failure::Usage("another copy into this target has just begun".to_owned()))
+            }
+            (mark, true) => Ok(mark),
+        }
+    }
+
+    /// Returns an error if another run has replaced this one.
+    pub fn check(&self, reader: &impl ReadTables) -> Result<()> {
+        let is_own = reader.get_with(&self.table, RUN, |run| run == self.run);
+        match is_own {
+            Ok(Some(true)) => Ok(()),
+            Err(error) if error.kind() != ErrorKind::Missing => Err(error),
+            _ => Err(Error::new(
+                ErrorKind::Locked,
+                "another copy into this target goes on in place of this one",
+            )),
+        }
+    }
+
+    /// Removes the mark: the copy is complete.
+    pub fn remove<T: Target>(&self, target: &T) -> Outcome {
+        Ok(target.write(|tx| {
+            self.check(tx)?;
+            tx.drop_table(&self.table)
+        })?)
+    }
+}
