@@ -140,6 +140,9 @@ pub trait WriteTables: ReadTables {
     /// Deletes all records of `span`; see [`Transaction::delete_range`].
     fn delete_range(&mut self, table: &Table, span: impl Into<Span>) -> Result<()>;
 
+    /// Makes it a conflict if others rename or drop a table; see [`Transaction::use_table`].
+    fn use_table(&self, table: &Table) -> Result<()>;
+
     /// Makes a change of `span` by others a conflict; see [`Transaction::require_unchanged`].
     fn require_unchanged(&self, table: &Table, span: impl Into<Span>) -> Result<()>;
 
@@ -270,6 +273,10 @@ macro_rules! write_tables {
             #[inline]
             fn delete_range(&mut self, table: &Table, span: impl Into<Span>) -> Result<()> {
                 <$type>::delete_range(self, table, span)
+            }
+
+            fn use_table(&self, table: &Table) -> Result<()> {
+                <$type>::use_table(self, table)
             }
 
             fn require_unchanged(&self, table: &Table, span: impl Into<Span>) -> Result<()> {

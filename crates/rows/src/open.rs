@@ -1,7 +1,7 @@
 //! Looking up tables by name: typed tables, and tables that SQLite made.
 
 use crate::catalog;
-use crate::schema::Schema;
+use crate::schema::{MAX_INDEXES, Schema};
 use crate::sqlite::{Derived, IndexStorage, Storage, Writing};
 use crate::table::DynamicTable;
 use pando::{Error, ErrorKind, ReadTables, RecordCursor, Result, Span, Table};
@@ -128,17 +128,14 @@ impl Entry {
         self.table.eq_ignore_ascii_case(&table.name)
     }
 
-    /// Returns whether it can be a table with a foreign key.
-    fn has_references(&self) -> bool {
+    /// Returns the tables that foreign keys of this table name. `None`: it can have some, and is not understood.
+    fn parents(&self) -> Option<Vec<String>> {
         let has = |sql: &Vec<u8>| sql.windows(10).any(|word| word.eq_ignore_ascii_case(b"REFERENCES"));
-        self.kind == "table" && self.sql.as_ref().is_some_and(has)
-    }
-
-    /// Returns whether a foreign key of this table names another one. What cannot be read may do so.
-    fn may_refer_to(&self, table: &str) -> bool {
-        let sql = self.sql.as_deref().and_then(|sql| str::from_utf8(sql).ok());
-        let read = sql.and_then(|sql| definition::Table::parse(sql).ok());
-        read.is_none_or(|read| read.parents.iter().any(|parent| parent.eq_ignore_ascii_case(table)))
+        if !self.is_table() || !self.sql.as_ref().is_some_and(has) {
+            return Some(Vec::new());
+        }
+        let sql = self.sql.as_deref().and_then(|sql| str::from_utf8(sql).ok())?;
+        Some(definition::Table::parse(sql).ok()?.parents)
     }
 
     /// Returns whether it is a table of SQLite's own, such as `sqlite_sequence`.
@@ -152,8 +149,9 @@ struct OfSqlite {
     meta: Table,
     cookie: u32,
     entries: Vec<Entry>,
-    /// The places of the tables that can have foreign keys: few, as a rule, and each is read again for each table.
-    referring: Vec<usize>,
+    /// The places of the tables that can have foreign keys, each with the tables that those name. `None`: it is not
+    /// understood.
+    referring: Vec<(usize, Option<Vec<String>>)>,
     /// What keeps this library from writing to any table, or else the table with the cookie in its name.
     writing: Writing,
 }
@@ -186,7 +184,9 @@ impl OfSqlite {
             // It may be a trigger or an index of any table.
             false => Err("the database has a definition whose name is not UTF-8".to_owned()),
         };
-        let referring = (0..entries.len()).filter(|&at| entries[at].has_references()).collect();
+        let parents = entries.iter().map(Entry::parents).enumerate();
+        let referring =
+            parents.filter(|(_, parents)| parents.as_ref().is_none_or(|all| !all.is_empty())).collect();
         Ok(Some(OfSqlite { meta, cookie, entries, referring, writing }))
     }
 
@@ -225,8 +225,8 @@ impl OfSqlite {
         let writing = match (self.forbids(&table, entry), unkept) {
             (Some(why), _) => Err(why),
             (None, Some(index)) => Err(format!(
-                "its index {index:?} is partial, on an expression, with a collation of a program, or has a \
-                 column twice"
+                "its index {index:?} is partial, on an expression, with a collation of a program, has a \
+                 column twice, has a name that is too long, or is one of more than {MAX_INDEXES}"
             )),
             (None, None) => self.writing.clone(),
         };
@@ -241,17 +241,17 @@ impl OfSqlite {
     }
 
     /// Returns what the indexes of constraints consist of, by their names. It is empty if their number differs from
-    /// what the definition says.
+    /// what the definition says, or a name is none of SQLite's: then nothing is known, and the table cannot be written.
     fn automatic<'d>(
         &'d self,
         table: &'d definition::Table,
         entry: &'d Entry,
     ) -> HashMap<&'d str, &'d definition::Index> {
         let mut named: Vec<_> = self.indexes(entry).filter(|index| index.sql.is_none()).collect();
-        // `sqlite_autoindex_t_2`. A name without a number is none of SQLite's, and leaves the table unwritable.
+        // `sqlite_autoindex_t_2`.
         let number = |index: &&Entry| index.name.rsplit('_').next().and_then(|last| last.parse::<u32>().ok());
         named.sort_by_key(number);
-        if named.len() != table.automatic.len() {
+        if named.len() != table.automatic.len() || named.iter().any(|index| number(index).is_none()) {
             return HashMap::new();
         }
         let pairs = named.into_iter().zip(&table.automatic);
@@ -276,9 +276,19 @@ impl OfSqlite {
                 return Some(format!("it belongs to the virtual table {name:?}"));
             }
         }
-        let mut referring = self.referring.iter().map(|&at| &self.entries[at]);
-        if let Some(other) = referring.find(|other| other.may_refer_to(&entry.name)) {
-            return Some(format!("table {:?} refers to it by a foreign key", other.name));
+        for (at, parents) in &self.referring {
+            let name = &self.entries[*at].name;
+            match parents {
+                None => {
+                    return Some(format!(
+                        "the definition of table {name:?} is not understood, and may refer to it"
+                    ));
+                }
+                Some(parents) if parents.iter().any(|parent| parent.eq_ignore_ascii_case(&entry.name)) => {
+                    return Some(format!("table {name:?} refers to it by a foreign key"));
+                }
+                Some(_) => {}
+            }
         }
         if table.automatic.len() != self.indexes(entry).filter(|index| index.sql.is_none()).count() {
             return Some("its definition does not say what its indexes are".to_owned());

@@ -69,7 +69,7 @@ impl DynamicTable {
     pub(crate) fn check_own(&self) -> Result<()> {
         match self.inner.sqlite {
             None => Ok(()),
-            Some(_) => Err(self.made_by_sqlite("its definition is changed with that library")),
+            Some(_) => Err(self.not_defined_here()),
         }
     }
 

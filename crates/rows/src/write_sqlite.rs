@@ -29,18 +29,16 @@ impl DynamicTable {
     /// # Errors
     /// [`Cause::MadeBySqlite`] if only SQLite's library can write; [`Cause::SchemaChanged`].
     #[inline]
-    pub(crate) fn storage_for(&self, writer: &impl ReadTables) -> Result<Option<&Storage>> {
+    pub(crate) fn storage_for(&self, writer: &impl WriteTables) -> Result<Option<&Storage>> {
         match &self.inner.sqlite {
             None => Ok(None),
             Some(storage) => self.use_definitions(writer, storage).map(|()| Some(&**storage)),
         }
     }
 
-    fn use_definitions(&self, writer: &impl ReadTables, storage: &Storage) -> Result<()> {
+    fn use_definitions(&self, writer: &impl WriteTables, storage: &Storage) -> Result<()> {
         let definitions = storage.writing().map_err(|why| self.made_by_sqlite(why))?;
-        // The table is empty. The engine checks that it has this name, now and at the commit.
-        let used = writer.get_with(definitions, b"", |_| ());
-        used.map(drop).map_err(|error| self.with_table(error, None))
+        writer.use_table(definitions).map_err(|error| self.with_table(error, None))
     }
 
     #[cold]
@@ -49,6 +47,14 @@ impl DynamicTable {
         let message =
             format!("table {table:?} was made by SQLite's library, and can only be read here: {why}");
         Cause::MadeBySqlite { table, reason: why.to_owned() }.error(message)
+    }
+
+    #[cold]
+    pub(crate) fn not_defined_here(&self) -> Error {
+        let (table, reason) =
+            (self.name().to_owned(), "its definition is changed with that library".to_owned());
+        let message = format!("table {table:?} was made by SQLite's library: {reason}");
+        Cause::MadeBySqlite { table, reason }.error(message)
     }
 
     /// Returns the rowid that the next row gets if it has none: the last one plus 1. Only tables that SQLite made and
@@ -145,7 +151,7 @@ impl DynamicTable {
                 self.enter_stored(tx, open, &after, values)?;
             } else if before.record != after.record {
                 // They are equal in the order of the index, as texts in another case are, and both are of this row.
-                tx.put(&open.table, &after.key, &after.record)?;
+                tx.put(&open.table, key::stored(&after.key), &after.record)?;
             }
         }
         Ok(true)

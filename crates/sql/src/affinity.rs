@@ -107,6 +107,19 @@ pub(crate) fn number_of(text: &str) -> Option<Value<'static>> {
     text.parse().ok().map(Value::Float)
 }
 
+/// Returns whether SQLite may convert a text to another number than [`number_of`] does: it rounds some texts of more
+/// than 15 digits, and large powers of ten, in another way.
+pub(crate) fn is_unsure(value: ValueRef<'_>) -> bool {
+    let ValueRef::Text(text) = value else { return false };
+    match str::from_utf8(text).ok().and_then(number_of) {
+        Some(Value::Float(_)) => {
+            let has_power = text.iter().any(|byte| matches!(byte, b'e' | b'E'));
+            has_power || text.iter().filter(|byte| byte.is_ascii_digit()).count() > 15
+        }
+        _ => text.contains(&0),
+    }
+}
+
 /// Returns a float as SQLite writes it into text: with 15 significant digits, or with 17 if those do not give the same
 /// float.
 fn real_text(number: f64) -> String {

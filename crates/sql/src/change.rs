@@ -4,7 +4,7 @@
 //! breaks one writes nothing. SQLite then decides about the statement by the code that it gets: `Failure::code` of
 //! [`PandoTable::refused`].
 
-use crate::affinity::Affinity;
+use crate::affinity::{Affinity, is_unsure};
 use crate::catalog::RowId;
 use crate::column::SqlColumn;
 use crate::failure::{Failure, Outcome};
@@ -230,6 +230,10 @@ impl PandoTable {
         column: &SqlColumn,
         on_conflict: OnConflict,
     ) -> Outcome<Value<'v>> {
+        if self.table.rows.may_convert() && column.affinity.is_numeric() && is_unsure(value) {
+            let what = "text that only SQLite's library can convert to a number";
+            return Err(mistyped(on_conflict, self.misfit(column, what)));
+        }
         let value = column.affinity.apply(value).ok_or_else(|| self.not_text(column, on_conflict))?;
         let is_row_id = self.table.row_id == RowId::Column(place);
         match coerce(column.kind, value) {

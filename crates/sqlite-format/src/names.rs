@@ -37,8 +37,9 @@ pub fn of_cookie(cookie: u32) -> String {
     format!("{PREFIX}schema-{cookie}")
 }
 
-/// Returns the root of a table of Pando; `None` for a table that is none of SQLite's. The meta values belong to the
-/// schema.
+/// Returns the root of a table of Pando; `None` for a table that is none of SQLite's. The meta values, and the table
+/// that has the cookie in its name, belong to the schema.
 pub fn root_of(table: &str) -> Option<u32> {
-    if table == META { Some(SCHEMA) } else { table.strip_prefix(PREFIX)?.parse().ok() }
+    let rest = table.strip_prefix(PREFIX)?;
+    if table == META || rest.starts_with("schema-") { Some(SCHEMA) } else { rest.parse().ok() }
 }

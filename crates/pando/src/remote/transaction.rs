@@ -200,6 +200,14 @@ impl RemoteTransaction {
         Ok(old)
     }
 
+    /// Makes the commit fail if others have renamed or dropped the table since. Takes a round trip.
+    ///
+    /// # Errors
+    /// `Missing` if the handle is stale.
+    pub fn use_table(&self, table: &Table) -> Result<()> {
+        self.get_with(table, b"", |_| ()).map(drop)
+    }
+
     /// Makes the commit fail with a conflict if others have changed a key of `span` since. The range is read, so it
     /// takes a round trip.
     ///

@@ -347,9 +347,35 @@ impl Transaction {
         self.inner.last_key_unread(table)
     }
 
+    /// Makes the commit fail with a conflict if others have renamed, changed or dropped `table` after this transaction
+    /// began. Every other use of the table does so as well, and notes what it has read besides. O(1).
+    ///
+    /// # Errors
+    /// `Missing` if the handle is stale.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let (version, data) = (db.ensure_table("version-1")?, db.ensure_table("data")?);
+    /// let mut tx = db.begin()?;
+    /// tx.use_table(&version)?;
+    /// tx.put(&data, "k", "written by the rules of version 1")?;
+    /// db.rename_table("version-1", "version-2")?;
+    /// assert_eq!(tx.commit().unwrap_err().kind(), pando::ErrorKind::Conflict);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn use_table(&self, table: &Table) -> Result<()> {
+        self.inner.use_table(table)
+    }
+
     /// Makes the commit fail with a conflict if others have changed a key of `span` after this transaction began, at
     /// snapshot isolation, too. A serializable transaction does the same for what it reads; there, `span` counts as
     /// read. Use it to keep a rule that the written keys alone do not express, such as that a range has one entry.
+    /// Costs memory for the ends of the range; nothing is read.
+    ///
+    /// # Errors
+    /// `Missing` if the handle is stale.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

@@ -6,7 +6,7 @@
 use super::values::{default_of, kind_of};
 use super::{IndexStorage, PrimaryKey, Source, Storage, Stored, Writing};
 use crate::definition::{Collation, Column, Part, WhenAbsent};
-use crate::schema::{Index, MAX_INDEXES, Schema};
+use crate::schema::{Index, MAX_INDEXES, MAX_NAME_BYTES, Schema};
 use crate::value::{ColumnType, Value};
 use pando::Table;
 use serde_json::json;
@@ -96,7 +96,8 @@ impl Derived {
     ) -> Option<IndexStorage> {
         let repeats = (1..index.parts.len())
             .any(|at| index.parts[..at].iter().any(|part| part.column == index.parts[at].column));
-        if repeats || self.indexes.len() == MAX_INDEXES {
+        // SQLite makes a name of its own from that of the table, which can be as long as names may be here.
+        if repeats || self.indexes.len() == MAX_INDEXES || name.len() > MAX_NAME_BYTES {
             return None;
         }
         let mut fields = index.parts.clone();

@@ -93,6 +93,10 @@ enum Text {
 
 /// Returns the number that a whole text is, apart from spaces around it.
 fn number_of(text: &[u8]) -> Text {
+    if let Some(end) = text.iter().position(|&byte| byte == 0) {
+        // SQLite stops at the zero in some places, and reads on in others.
+        return if number_of(&text[..end]) == Text::NoNumber { Text::NoNumber } else { Text::Unsure };
+    }
     let is_space = |byte: &u8| matches!(byte, b' ' | 9..=13);
     let start = text.iter().position(|byte| !is_space(byte)).unwrap_or(text.len());
     let end = text.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
@@ -115,7 +119,7 @@ fn number_of(text: &[u8]) -> Text {
     }
     // With 15 digits and a small power of ten there is a single rounding, which is the same everywhere.
     let is_exact = whole.len() + fraction.len() <= 15
-        && exponent.parse::<i32>().is_ok_and(|power| (power - fraction.len() as i32).abs() <= 22);
+        && exponent.parse::<i32>().is_ok_and(|power| (i64::from(power) - fraction.len() as i64).abs() <= 22);
     match text.parse::<f64>() {
         Ok(number) if is_exact => Text::Number(integral(number).map_or(Field::Real(number), Field::Integer)),
         _ => Text::Unsure,
@@ -184,7 +188,9 @@ fn number(text: &str) -> Option<Value<'static>> {
     if let Ok(integer) = whole.parse() {
         return Some(Value::Int(integer));
     }
-    if digits.chars().all(|c| c.is_ascii_digit() || "eE.+-".contains(c)) {
+    // SQLite may round more digits in another way than Rust does.
+    let is_short = digits.bytes().filter(u8::is_ascii_digit).count() <= 15;
+    if is_short && digits.chars().all(|c| c.is_ascii_digit() || "eE.+-".contains(c)) {
         // SQLite's zero has no sign.
         return whole.parse().ok().map(|number: f64| Value::Float(number + 0.0));
     }
@@ -222,6 +228,13 @@ mod tests {
             ("0.1234567890123456", Text::Unsure),
             ("1e23", Text::Unsure),
             ("1e99999999999", Text::Unsure),
+            ("1.5e-2147483648", Text::Unsure),
+            ("1e-2147483648", Text::Unsure),
+            ("1.5e2147483647", Text::Unsure),
+            ("5\0", Text::Unsure),
+            ("5\0x", Text::Unsure),
+            ("\0five", Text::NoNumber),
+            ("x\0five", Text::NoNumber),
             ("", Text::NoNumber),
             (".", Text::NoNumber),
             ("-", Text::NoNumber),
@@ -270,6 +283,8 @@ mod tests {
             ("x'0'", Affinity::Blob, None),
             ("0x10", Affinity::Integer, None),
             ("1e99", Affinity::Integer, None),
+            ("3500000000000000.2500001", Affinity::Real, None),
+            ("12345678901234567890", Affinity::Real, None),
             ("CURRENT_TIME", Affinity::Text, None),
             ("\"name\"", Affinity::Text, None),
             ("", Affinity::Text, None),

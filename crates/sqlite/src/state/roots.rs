@@ -188,8 +188,11 @@ impl State {
         }
         let transaction = &mut self.writable()?.transaction;
         match transaction.table(&names::of_cookie(before))? {
-            Some(table) => transaction.rename_table(&table, &names::of_cookie(cookie))?,
-            None => return Err(Failure::new(CORRUPT, "the table that has the schema cookie is gone")),
+            Some(table) => transaction.rename_table(&table, &names::of_cookie(cookie)).map(drop)?,
+            // An older version made the database. Nobody has written by its definitions without this table.
+            None => {
+                transaction.create_table(&names::of_cookie(cookie), &TableOptions::default()).map(drop)?
+            }
         };
         Ok(())
     }

@@ -108,8 +108,9 @@ fn value(random: &mut Random, column: &str) -> Value<'static> {
     let int = [0, 1, -1, 2, 300, -70_000, 1 << 40, (1 << 53) + 1][random.below(8) as usize];
     let float = [0.0, -2.5, 3.0, 1e300, (1_i64 << 47) as f64, -(1_i64 << 47) as f64, -1e-9, 7.0]
         [random.below(8) as usize];
-    let text =
-        random.pick(&["", "a", "A", "ab ", "ab", "ü", "a\0b", "5", " 2.50 ", "1e2", "x' y"]).to_owned();
+    let text = random
+        .pick(&["", "a", "A", "ab ", "ab", "ü", "a\0b", "\0five", "5", " 2.50 ", "1e2", "x' y"])
+        .to_owned();
     let blob = [vec![], vec![0], vec![0, 255], vec![97; 300]][random.below(4) as usize].clone();
     match column {
         "a" | "f" => Value::Int(int),
@@ -651,6 +652,40 @@ fn a_failed_write_leaves_nothing() {
     let text = |text: &str| Sql::Text(text.into());
     let wanted = [[Sql::Integer(1), text("x")], [Sql::Integer(2), text("y")], [Sql::Integer(4), text("new")]];
     assert_eq!(ids, wanted);
+}
+
+/// SQLite cuts long keys of entries. Texts that are equal in an index, and of different letters, have one entry.
+#[test]
+fn an_entry_of_a_long_text_is_replaced_by_one_of_another_case() {
+    for unique in ["", "UNIQUE"] {
+        let (db, connection) = made(&format!(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE); CREATE {unique} INDEX i ON t(a);
+             INSERT INTO t VALUES (1, '{}')",
+            "A".repeat(1000)
+        ));
+        let table = expect(&db, "t");
+        db.write(|tx| table.update(tx, &[Value::Int(1), Value::from("a".repeat(1000))])).unwrap();
+        check(&connection, "an entry of another case");
+        let count = |sql: &str| connection.query(sql).unwrap();
+        assert_eq!(count("SELECT count(*) FROM t INDEXED BY i WHERE a > ''"), [[Sql::Integer(1)]]);
+        db.write(|tx| table.delete(tx, &[Value::Int(1)]).map(drop)).unwrap();
+        connection.execute(&format!("INSERT INTO t VALUES (2, '{}')", "a".repeat(1000))).unwrap();
+        check(&connection, "the text is free again");
+    }
+}
+
+#[test]
+fn definitions_elsewhere_do_not_make_a_table_unwritable() {
+    let long = "n".repeat(190);
+    let (db, _connection) = made(&format!(
+        "CREATE TABLE t(id INTEGER PRIMARY KEY); CREATE VIRTUAL TABLE d USING fts5(title, cross_references);
+         CREATE TABLE parent(id INTEGER PRIMARY KEY); CREATE TABLE child(p REFERENCES parent);
+         CREATE TABLE {long}(id INTEGER PRIMARY KEY, a UNIQUE)"
+    ));
+    assert_eq!(expect(&db, "t").why_read_only(), None);
+    assert!(expect(&db, "parent").why_read_only().unwrap().contains("\"child\" refers to it"));
+    // The name of its index is longer than names may be here, so the index cannot be kept, and the table is read.
+    assert!(expect(&db, &long).why_read_only().unwrap().contains("a name that is too long"));
 }
 
 #[test]

@@ -104,7 +104,7 @@ impl ReadSet {
     }
 
     /// Makes the set count at snapshot isolation, too. Such a transaction puts only those ranges into its set that must
-    /// not change.
+    /// not change; if it spills, also the keys that it has read, which can only cause conflicts that were not needed.
     pub fn require(&mut self) {
         self.is_required = true;
     }

@@ -199,6 +199,11 @@ impl Transaction {
         Ok(cursor.prev()?.map(|(key, _)| key.to_vec()))
     }
 
+    /// Makes it a conflict if others rename, change or drop the table after the beginning.
+    pub fn use_table(&self, table: &Table) -> Result<()> {
+        self.admit(table).map(drop)
+    }
+
     /// Makes each change of `span` that others commit after the beginning a conflict, at snapshot isolation, too. In a
     /// serializable transaction the range counts as read.
     pub fn require_unchanged(&self, table: &Table, span: &Span) -> Result<()> {
