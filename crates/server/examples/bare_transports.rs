@@ -1,7 +1,7 @@
-//! What `scripts/http-transports` holds the server against: a handler on hyper's own connections, which returns bytes from
-//! memory and does nothing else. Listens at the address that it is given, with a body of the length that it is given.
-//! With a third argument, `tls`, connections are encrypted, and the client chooses HTTP/2 or HTTP/1.1 in the handshake;
-//! with `h2`, they speak HTTP/2 from the beginning; with `h1`, HTTP/1.1.
+//! A handler on hyper's own connections, with which `scripts/http-transports` compares the server. It returns bytes
+//! from memory and does nothing else. The arguments are the address, the length of the body, and the transport: `h1` is
+//! HTTP/1.1, `h2` is HTTP/2 from the beginning, and with `tls` connections are encrypted and the client chooses one of
+//! the two in the handshake.
 //!
 //! Threads are those of the server: one accepts, and one for each core has an event loop of its own.
 

@@ -21,8 +21,8 @@
 //!    a log line for each request, work that takes long, the disk and the process.
 //! 5. `data`: databases that are opened and closed as needed, single writes that are committed together, interactive
 //!    transactions, conditions, the threads of a replica, scheduled backups.
-//! 6. `access`: authorization: tokens and their rates, requests from pages of other sites, reserved tables; the addresses of
-//!    clients.
+//! 6. `access`: authorization: tokens and their rates, requests from pages of other sites, reserved tables; the
+//!    addresses of clients.
 //! 7. `send`: records and long values as bodies of responses, compressed if the client asks for it.
 //! 8. `calls`: the definition of an operation, and the arguments of its handler.
 //! 9. `operations`: the handlers, each with its entry for the table. One of them sends the files of the dashboard,
