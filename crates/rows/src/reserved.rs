@@ -46,8 +46,8 @@ fn refusal(table: &str) -> Error {
         let prefix = names::PREFIX;
         return Error::invalid(format!(
             "table {table:?} holds part of what SQLite's library stores, and records written to it directly \
-             would break its indexes; write to it with SQLite's library; names that begin with {prefix:?} \
-             are reserved"
+             would break its indexes; write rows with SQLite's library, as documents, or with a typed \
+             import; names that begin with {prefix:?} are reserved"
         ));
     }
     Error::invalid(format!(
