@@ -122,7 +122,9 @@ fn a_bucket_that_fails_is_reported() {
     let stuck = path(dir.path(), "stuck");
     fs::create_dir(&stuck).unwrap();
     fs::write(format!("{stuck}/epochs"), "no folder").unwrap();
-    let said = failure(pando(["ship", &db, &stuck, "--once", "--give-up", "1s"]), 1);
+    let output = pando(["ship", &db, &stuck, "--once", "--give-up", "1s"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("trying again") && said.contains("failed for"), "{said}");
     assert!(began.elapsed() < Duration::from_secs(15), "it took {:?}", began.elapsed());
     fs::remove_file(&bucket).unwrap();

@@ -394,7 +394,7 @@ fn what_sqlite_enforces_is_refused_by_name() {
         ),
         (
             "CREATE TABLE t(id INTEGER PRIMARY KEY, a); CREATE INDEX i ON t(a, a COLLATE NOCASE)",
-            "or has a column twice",
+            "has a column twice",
         ),
     ] {
         let (db, connection) = made(sql);
