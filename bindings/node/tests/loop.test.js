@@ -48,6 +48,9 @@ test('1,000 durable commits at a time delay no timer', async context => {
   const file = await openFile(join(root, 'control'), 'a')
   const value = Buffer.alloc(100)
   const attempts = []
+  // On a machine that is busy with other things, the control is late as well, and its timer seldom fires.
+  const isFine = ({ measured, control }) =>
+    measured.ticks >= Math.min(20, control.ticks) && measured.most <= Math.max(MOST_LATE_MS, control.most)
   try {
     for (let attempt = 0; attempt < 10; attempt++) {
       const control = await lateness(() => all(async () => {
@@ -58,11 +61,8 @@ test('1,000 durable commits at a time delay no timer', async context => {
       attempts.push({ measured, control })
       context.diagnostic(`late by at most ${measured.most.toFixed(2)} ms, in the middle ${measured.middle.toFixed(2)}; ` +
         `control, 1,000 writes and flushes of a file: ${control.most.toFixed(2)} and ${control.middle.toFixed(2)} ms`)
-      if (measured.most <= MOST_LATE_MS) break
+      if (isFine(attempts.at(-1))) break
     }
-    // On a machine that is busy with other things, the control is late as well, and its timer seldom fires.
-    const isFine = ({ measured, control }) =>
-      measured.ticks >= Math.min(20, control.ticks) && measured.most <= Math.max(MOST_LATE_MS, control.most)
     assert.ok(attempts.some(isFine), JSON.stringify(attempts))
     for (const key of ['key0-0', `key0-${TASKS - 1}`]) assert.equal((await table.get(key)).length, 100)
   } finally {
