@@ -53,8 +53,10 @@ impl Proxies {
     /// `Invalid` if one of them is neither an address, nor a network, nor `unix`.
     pub fn new(trusted: &TrustedProxies) -> Result<Self> {
         let header = if trusted.write_forwarded { FORWARDED } else { X_FORWARDED_FOR };
-        let (unix, networks): (Vec<&String>, _) = trusted.addresses.iter().partition(|name| *name == "unix");
-        let networks = networks.into_iter().map(|name| Network::parse(name)).collect::<Result<_>>()?;
+        // An empty variable of the environment names none.
+        let names = trusted.addresses.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
+        let (unix, networks): (Vec<&str>, Vec<&str>) = names.partition(|name| *name == "unix");
+        let networks = networks.into_iter().map(Network::parse).collect::<Result<_>>()?;
         Ok(Proxies { networks, is_unix_trusted: !unix.is_empty(), header })
     }
 
@@ -286,8 +288,9 @@ mod tests {
         ] {
             assert!(!inside(network, address), "{address} in {network}");
         }
+        let spaced = proxies(&["", " 10.0.0.1"], false).unwrap();
+        assert_eq!(spaced, proxies(&["10.0.0.1"], false).unwrap());
         for wrong in [
-            "",
             "proxy.example",
             "10.0.0.0/33",
             "::/129",

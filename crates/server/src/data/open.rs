@@ -104,7 +104,8 @@ impl Open {
             Some(error) if !was_logged => {
                 tracing::warn!(%error, database = %name, "the database cannot be shipped; trying again");
             }
-            None if was_logged => tracing::info!(database = %name, "the database is shipped again"),
+            // The same level, so that the end of the trouble is seen wherever its beginning was.
+            None if was_logged => tracing::warn!(database = %name, "the database is shipped again"),
             _ => {}
         }
     }
