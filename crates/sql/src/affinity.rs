@@ -5,6 +5,7 @@
 
 use rows::{ColumnType, Value};
 use rusqlite::types::ValueRef;
+use sqlite_format::number::{self, Number, integral};
 use std::borrow::Cow;
 
 /// The type to which a column's values are converted.
@@ -86,38 +87,23 @@ impl Affinity {
     }
 }
 
-/// Returns the integer that equals a float, within the range in which SQLite converts.
-pub(crate) fn integral(number: f64) -> Option<i64> {
-    // Beyond 2^63 there is no such integer. SQLite keeps i64::MIN itself as a float, and i64::MAX too.
-    let integer = number as i64;
-    (integer as f64 == number && integer > i64::MIN && integer < i64::MAX).then_some(integer)
-}
+/// What SQLite passes over around a number.
+const SPACES: [char; 6] = [' ', '\t', '\n', '\r', '\x0b', '\x0c'];
 
-/// Returns the number that a whole text represents, apart from surrounding spaces.
+/// Returns the number that a whole text represents, apart from surrounding spaces. Where SQLite may round in another
+/// way, it is the nearest float.
 pub(crate) fn number_of(text: &str) -> Option<Value<'static>> {
-    let text = text.trim_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    // Rust would also parse names of infinities and of NaN, which SQLite does not.
-    if !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
-        return None;
+    match number::number_of(text.as_bytes()) {
+        Number::Absent => None,
+        Number::Integer(integer) => Some(Value::Int(integer)),
+        Number::Real(real) => Some(Value::Float(real)),
+        Number::Unsure => text.trim_matches(SPACES).parse().ok().map(Value::Float),
     }
-    if let Ok(integer) = text.parse() {
-        return Some(Value::Int(integer));
-    }
-    text.parse().ok().map(Value::Float)
 }
 
-/// Returns whether SQLite may convert a text to another number than [`number_of`] does: it rounds some texts of more
-/// than 15 digits, and large powers of ten, in another way.
+/// Returns whether SQLite may convert a text to another number than [`number_of`] does.
 pub(crate) fn is_unsure(value: ValueRef<'_>) -> bool {
-    let ValueRef::Text(text) = value else { return false };
-    match str::from_utf8(text).ok().and_then(number_of) {
-        Some(Value::Float(_)) => {
-            let has_power = text.iter().any(|byte| matches!(byte, b'e' | b'E'));
-            has_power || text.iter().filter(|byte| byte.is_ascii_digit()).count() > 15
-        }
-        _ => text.contains(&0),
-    }
+    matches!(value, ValueRef::Text(text) if number::number_of(text) == Number::Unsure)
 }
 
 /// Returns a float as SQLite writes it into text: with 15 significant digits, or with 17 if those do not give the same

@@ -39,6 +39,13 @@ pub fn of_cookie(cookie: u32) -> String {
 
 /// Returns the root of a table of Pando; `None` for a table that is none of SQLite's. The meta values, and the table
 /// that has the cookie in its name, belong to the schema.
+///
+/// ```
+/// use pando_sqlite_format::names::{META, SCHEMA, of_cookie, of_root, root_of};
+/// assert_eq!(root_of(&of_root(7)), Some(7));
+/// assert_eq!((root_of(META), root_of(&of_cookie(5))), (Some(SCHEMA), Some(SCHEMA)));
+/// assert_eq!(root_of("fruit"), None);
+/// ```
 pub fn root_of(table: &str) -> Option<u32> {
     let rest = table.strip_prefix(PREFIX)?;
     if table == META || rest.starts_with("schema-") { Some(SCHEMA) } else { rest.parse().ok() }

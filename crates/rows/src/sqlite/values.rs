@@ -2,6 +2,7 @@
 
 use crate::value::{ColumnType, Value};
 use sqlite_format::definition::Affinity;
+use sqlite_format::number::{Number, integral, number_of};
 use sqlite_format::record::Field;
 use sqlite_format::token::{Kind, tokens};
 use std::borrow::Cow;
@@ -67,63 +68,13 @@ pub(super) fn stored<'v>(value: &'v Value<'_>, affinity: Affinity) -> Result<Fie
         },
         (_, Field::Real(number)) if is_number => integral(number).map_or(field, Field::Integer),
         (_, Field::Text(text)) if is_number => match number_of(text) {
-            Text::NoNumber => field,
-            Text::Number(number) => number,
-            Text::Unsure => return Err("a text that only SQLite can convert to a number"),
+            Number::Absent => field,
+            Number::Integer(number) => Field::Integer(number),
+            Number::Real(number) => Field::Real(number),
+            Number::Unsure => return Err("a text that only SQLite can convert to a number"),
         },
         _ => field,
     })
-}
-
-/// Returns the integer that equals a float, within the range in which SQLite converts.
-fn integral(number: f64) -> Option<i64> {
-    // Rust's conversion saturates, and the two integers at which it does are excluded.
-    let integer = number as i64;
-    (integer as f64 == number && integer > i64::MIN && integer < i64::MAX).then_some(integer)
-}
-
-/// What a text is where SQLite looks for a number.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Text {
-    NoNumber,
-    Number(Field<'static>),
-    /// A number that SQLite may round in another way than Rust does.
-    Unsure,
-}
-
-/// Returns the number that a whole text is, apart from spaces around it.
-fn number_of(text: &[u8]) -> Text {
-    if let Some(end) = text.iter().position(|&byte| byte == 0) {
-        // SQLite stops at the zero in some places, and reads on in others.
-        return if number_of(&text[..end]) == Text::NoNumber { Text::NoNumber } else { Text::Unsure };
-    }
-    let is_space = |byte: &u8| matches!(byte, b' ' | 9..=13);
-    let start = text.iter().position(|byte| !is_space(byte)).unwrap_or(text.len());
-    let end = text.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
-    let Ok(text) = str::from_utf8(&text[start..end]) else { return Text::NoNumber };
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let power = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-    if !is_digits(whole) || !is_digits(fraction) || whole.len() + fraction.len() == 0 {
-        return Text::NoNumber;
-    }
-    if !is_digits(power) || power.is_empty() {
-        return Text::NoNumber;
-    }
-    if unsigned == whole
-        && let Ok(integer) = text.parse()
-    {
-        return Text::Number(Field::Integer(integer));
-    }
-    // With 15 digits and a small power of ten there is a single rounding, which is the same everywhere.
-    let is_exact = whole.len() + fraction.len() <= 15
-        && exponent.parse::<i32>().is_ok_and(|power| (i64::from(power) - fraction.len() as i64).abs() <= 22);
-    match text.parse::<f64>() {
-        Ok(number) if is_exact => Text::Number(integral(number).map_or(Field::Real(number), Field::Integer)),
-        _ => Text::Unsure,
-    }
 }
 
 /// Returns a value as SQLite has it, before a column converts it; `None`: SQLite has no such value.
@@ -209,46 +160,6 @@ fn blob(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_are_numbers_where_sqlite_says_so() {
-        let (int, real) =
-            (|number| Text::Number(Field::Integer(number)), |number| Text::Number(Field::Real(number)));
-        for (text, wanted) in [
-            ("5", int(5)),
-            (" -07\n", int(-7)),
-            ("+5.", int(5)),
-            (".5", real(0.5)),
-            ("1e3", int(1000)),
-            ("-1.5E+2", int(-150)),
-            ("2.5e-3", real(0.0025)),
-            ("9223372036854775807", int(i64::MAX)),
-            ("-9223372036854775808", int(i64::MIN)),
-            ("9223372036854775808", Text::Unsure),
-            ("0.1234567890123456", Text::Unsure),
-            ("1e23", Text::Unsure),
-            ("1e99999999999", Text::Unsure),
-            ("1.5e-2147483648", Text::Unsure),
-            ("1e-2147483648", Text::Unsure),
-            ("1.5e2147483647", Text::Unsure),
-            ("5\0", Text::Unsure),
-            ("5\0x", Text::Unsure),
-            ("\0five", Text::NoNumber),
-            ("x\0five", Text::NoNumber),
-            ("", Text::NoNumber),
-            (".", Text::NoNumber),
-            ("-", Text::NoNumber),
-            ("1e", Text::NoNumber),
-            ("1e+", Text::NoNumber),
-            ("0x10", Text::NoNumber),
-            ("5 5", Text::NoNumber),
-            ("inf", Text::NoNumber),
-            ("nan", Text::NoNumber),
-            ("\u{a0}5", Text::NoNumber),
-        ] {
-            assert_eq!(number_of(text.as_bytes()), wanted, "{text:?}");
-        }
-    }
 
     #[test]
     fn defaults_are_those_of_sqlite_or_none() {
