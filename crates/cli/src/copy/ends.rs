@@ -51,7 +51,6 @@ pub trait Target {
     fn write(&self, work: impl FnMut(&mut Self::Tx) -> Result<()>) -> Result<()>;
     /// Returns the table of this name, and creates it if it does not exist.
     fn ensure_table(&self, name: &str, options: &TableOptions) -> Result<Table>;
-    /// Sets a key to a long value, in a transaction of its own.
     /// Sets a key to a long value, in a transaction of its own, which begins with `check`.
     fn put_long(
         &self,
@@ -171,7 +170,7 @@ impl Store {
     }
 }
 
-/// The target of a copy. Nothing is created in a directory before [`Destination::open`].
+/// The target of a copy. Nothing is created before [`Destination::open`].
 #[derive(Debug)]
 pub enum Destination {
     /// A directory without a database.

@@ -4,11 +4,12 @@
 //! transaction: a run that another one has replaced must not write from its own, older snapshot.
 
 use super::ends::Target;
-use super::plan::UNFINISHED;
 use crate::failure::{Failure, Outcome};
 use base::env::Random;
 use pando::{Error, ErrorKind, ReadTables, Result, Table, WriteTables};
 
+/// The name of the table.
+pub const UNFINISHED: &str = "pando-copy-unfinished";
 const SOURCE: &str = "source";
 const RUN: &str = "run";
 
@@ -71,5 +72,37 @@ impl Mark {
             self.check(tx)?;
             tx.drop_table(&self.table)
         })?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pando::Database;
+
+    #[test]
+    fn the_newest_run_writes_alone() {
+        let db = Database::builder().in_memory().unwrap();
+        let first = Mark::set(&db, 1, false).unwrap();
+        assert!(!first.is_resumed && first.check(&db.begin().unwrap()).is_ok());
+        assert!(Mark::set(&db, 1, false).is_err(), "it is not resumed unasked");
+        assert!(Mark::set(&db, 2, true).is_err(), "it is of another source");
+        assert!(first.check(&db.begin().unwrap()).is_ok(), "refused runs change nothing");
+
+        // A batch of the first run that has begun, and one that begins later.
+        let mut batch = db.begin().unwrap();
+        first.check(&batch).unwrap();
+        let second = Mark::set(&db, 1, true).unwrap();
+        batch.ensure_table("t").unwrap();
+        assert_eq!(batch.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(first.check(&db.begin().unwrap()).unwrap_err().kind(), ErrorKind::Locked);
+        assert!(first.remove(&db).is_err() && second.is_resumed);
+        second.remove(&db).unwrap();
+        assert_eq!(
+            second.check(&db.begin().unwrap()).unwrap_err().kind(),
+            ErrorKind::Locked,
+            "it is removed"
+        );
+        assert!(db.tables().unwrap().is_empty());
     }
 }

@@ -10,8 +10,8 @@
 
 mod digest;
 mod ends;
-mod plan;
 mod mark;
+mod plan;
 mod transfer;
 mod report;
 
@@ -20,9 +20,9 @@ use crate::open::MemoryArgs;
 use clap::Args;
 use ends::{Destination, Source, Store, Target, shown};
 use indicatif::{ProgressBar, ProgressStyle};
-use mark::Mark;
+use mark::{Mark, UNFINISHED};
 use pando::{Budget, Table, WriteTables, limits};
-use plan::{Allowed, Plan, Planned, UNFINISHED};
+use plan::{Allowed, Plan, Planned};
 use report::{Report, TableReport};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ impl CopyArgs {
         let report = match to.open()? {
             Store::Directory(db) => {
                 let report = self.fill(store, source, &db, plan)?;
-                // This syncs the log, so nothing is called done before.
+                // An error here is one of the copy: this syncs the log once more.
                 db.close()?;
                 report
             }

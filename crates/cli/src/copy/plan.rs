@@ -2,14 +2,12 @@
 //! to refuse the copy.
 
 use super::ends::{Destination, Source};
+use super::mark::UNFINISHED;
 use crate::failure::{Failure, Outcome};
 use crate::text;
 use indicatif::ProgressBar;
 use pando::remote::{Capability, Limits};
 use pando::{Compression, Layout, RecordCursor, Span, Table, TableOptions};
-
-/// The table that a target has while a copy into it is not finished. It holds the id of the source.
-pub const UNFINISHED: &str = "pando-copy-unfinished";
 
 /// The number of records over a limit that a message names.
 const MOST_NAMED: usize = 10;

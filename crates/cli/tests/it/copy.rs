@@ -81,10 +81,12 @@ fn a_directory_is_copied_with_layouts_pages_of_another_size_and_long_values() {
     db.write(|tx| tx.put_reader(&films, "long", &film[..])).unwrap();
     db.put(&films, "short", "film").unwrap();
     // What SQLite's library makes is tables of records, too.
-    let meta = db.ensure_table("sql:meta").unwrap();
+    let [meta, _] = ["sql:meta", "sql:1"].map(|name| db.ensure_table(name).unwrap());
     db.put(&meta, "k", "v").unwrap();
     db.close().unwrap();
 
+    let said = failure(pando(["copy", &from, &to, "--skip", "sql:1"]), 2);
+    assert!(said.contains("\"sql:meta\" and the others of SQLite's library are one whole"), "{said}");
     let said = text(pando(["copy", &from, &to, "--dry-run"]));
     assert!(said.contains("nothing was written") && !Path::new(&to).exists(), "{said}");
     let said = text(pando(["copy", &from, &to, "--page-size", "8K", "--json"]));
@@ -102,6 +104,14 @@ fn a_directory_is_copied_with_layouts_pages_of_another_size_and_long_values() {
     assert_eq!(db.stats().unwrap().page_bytes, 8192);
     let films = db.table("films").unwrap().unwrap();
     assert_eq!((films.layout(), films.compression()), (Layout::Lsm, Compression::Lz4));
+
+    // The reader of the output goes away, and the copy is made all the same.
+    let unread = path(dir.path(), "unread");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pando"));
+    command.args(["copy", &from, &unread, "--page-size", "4K"]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success() && contents(&unread) == all);
 
     let said = text(pando(["copy", &from, &path(dir.path(), "small"), "--page-size", "4K"]));
     assert!(said.contains("not kept: compression of table \"films\": it has no effect"), "{said}");
