@@ -93,7 +93,7 @@ export class Entries {
   constructor(db, info) {
     Object.assign(this, { db, name: info.name, info, path: at(db, "tables", info.name, "entries"), orders: [] });
     this.whyReadOnly = !isInternal(info.name) ? "" : info.name.startsWith("sql:")
-      ? "These entries belong to a table that SQLite's library made. Change its rows with that library, which updates its indexes."
+      ? "These entries belong to a table that SQLite's library made. Change its rows as documents or with that library, which update its indexes."
       : "These entries belong to a typed table. Change its rows there or with SQL, which update its indexes.";
     this.columns = [{ name: "key" }, { name: "length" }, { name: "value", note: `its first ${VALUE_BYTES} bytes` }];
   }

@@ -373,3 +373,22 @@ impl<B: Body + Unpin> Drop for Lent<B> {
         *self.back.lock().unwrap_or_else(PoisonError::into_inner) = left;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_ends_and_is_earned_by_bytes() {
+        let second = Duration::from_secs(1);
+        let mut patience = Patience::new(2 * second);
+        assert!(patience.note(second, 0) && patience.note(second, 0));
+        assert!(!patience.note(Duration::from_millis(1), 0), "two seconds are over");
+        let mut patience = Patience::new(2 * second);
+        for _ in 0..100 {
+            assert!(patience.note(second, LEAST_BYTES_A_SECOND as usize), "what arrives pays for the time");
+        }
+        // What is earned is not saved up beyond the beginning's.
+        assert!(patience.note(Duration::ZERO, 1 << 20) && !patience.note(3 * second, 0));
+    }
+}
