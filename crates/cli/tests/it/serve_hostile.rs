@@ -98,6 +98,32 @@ fn a_length_and_chunks_together_smuggle_nothing() {
     is_well(&server);
 }
 
+/// The end of a chunked body may arrive after the response is ready, even if the body is empty.
+#[test]
+fn an_unused_body_that_ends_late_leaves_the_connection_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &[]);
+    let entry = "/v1/databases/default/tables/t/entries/k";
+    assert_eq!(server.ask("PUT", "/v1/databases/default/tables/t", b"{}").status, 201);
+    assert_eq!(server.ask("PUT", entry, b"v").status, 204);
+    let mut client = server.connect();
+    let requests = [
+        ("GET", entry, 200),
+        ("GET", "/v1/databases/default", 200),
+        ("POST", "/v1/databases/default/checkpoint", 204),
+        ("DELETE", entry, 204),
+        ("GET", entry, 404),
+    ];
+    for (method, target, status) in requests {
+        let head = format!("{method} {target} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n");
+        client.send(head.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        client.send(b"1\r\nx\r\n0\r\n\r\n").unwrap();
+        let reply = client.reply(false).unwrap_or_else(|error| panic!("{method} {target}: {error}"));
+        assert_eq!(reply.status, status, "{method} {target}");
+    }
+}
+
 #[test]
 fn a_body_over_the_limit_is_not_asked_for() {
     let dir = tempfile::tempdir().unwrap();

@@ -9,8 +9,9 @@
 //! 3. A longer body is handed on in pieces: [`Received::Long`].
 //! 4. A client that sends nothing for a while is disconnected, and so is one that sends a byte now and then. Each body
 //!    has a time budget, which waiting uses up and arriving bytes refill.
-//! 5. A body is lent to the handler. If the request is refused before its body has ended, the rest is discarded as in
-//!    1.
+//! 5. A body is lent to the handler. If there is a response before the body has ended, the rest is discarded as in 1.
+//!    Otherwise the HTTP library would close the connection after the response, and a client that keeps connections
+//!    would find that out with its next request.
 
 use crate::config::Limits;
 use crate::wire::problem::{Answer, Problem};
@@ -296,11 +297,10 @@ async fn discard<B: Body<Data = Bytes> + Unpin>(body: &mut B, most: u64) {
     let _ = timeout(DISCARD_FOR, all).await;
 }
 
-/// Returns whether the server reads the rest of a body before it sends this status, because the client may not read a
-/// response earlier. The code for 408 and 413 has already done so.
+/// Returns whether the server reads the rest of a body before it sends this status. The code for 408 and 413 has
+/// already done so.
 pub fn is_to_be_heard(status: StatusCode) -> bool {
-    let is_refusal = status.is_client_error() || status.is_server_error();
-    is_refusal && ![StatusCode::REQUEST_TIMEOUT, StatusCode::PAYLOAD_TOO_LARGE].contains(&status)
+    ![StatusCode::REQUEST_TIMEOUT, StatusCode::PAYLOAD_TOO_LARGE].contains(&status)
 }
 
 /// Discards a body, up to twice the limit, unless it declares a longer length.

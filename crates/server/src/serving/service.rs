@@ -145,8 +145,7 @@ impl Service {
     }
 
     /// Returns the response to a request for the operation in `found`. It is ready at once if memory has it. If a
-    /// client is still sending a body that nothing reads, the body is received first for a bounded time, because the
-    /// client may not read the response before.
+    /// client is still sending a body that nothing reads, the body is received first for a bounded time.
     pub fn answer<B>(&self, found: Found, request: Request<B>) -> Answering
     where
         B: http_body::Body<Data = bytes::Bytes> + Unpin + Send + 'static,
