@@ -132,9 +132,10 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
         "insert" => Action::Insert { key: required("key")?, value: required("value")? },
         "delete" => Action::Delete { key: required("key")? },
         "check" => {
-            let (value, absent) = (bytes("value")?, step.get("absent") == Some(&Value::Bool(true)));
-            if value.is_some() == absent {
-                return Err(wrong("a check needs a value, or `\"absent\": true`".to_owned()));
+            let (value, absent) = (bytes("value")?, step.get("absent"));
+            // `"absent": false` would say that the key has some value, which is not checked.
+            if value.is_some() == absent.is_some() || absent.is_some_and(|absent| *absent != Value::Bool(true)) {
+                return Err(wrong("a check needs either a value or `\"absent\": true`".to_owned()));
             }
             Action::Check { key: required("key")?, value }
         }

@@ -172,7 +172,7 @@ fn steps() -> [(&'static str, Value); 8] {
     const END: &[&str] = &["end", "end_hex"];
     let of = |op: &str, rows: &[&[&str]]| {
         let member = |name: &str| match name {
-            "absent" => json!({ "type": "boolean", "description": "`true`: the key must be absent" }),
+            "absent" => json!({ "type": "boolean", "const": true, "description": "The key must be absent" }),
             name if name.ends_with("_hex") => json!({ "type": "string", "pattern": HEX }),
             _ => json!({ "type": "string" }),
         };
