@@ -1,6 +1,17 @@
-//! The reference to a value in extents of its own, as leaves, log records and memtables hold it.
+//! What a layer knows of a key: its value, a reference to a value in extents of its own, or that it is deleted.
 
 use crate::PagePtr;
+
+/// The contents of a key in one layer: the writes of a transaction, a memtable, a run or a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// The key has this value.
+    Inline(&'a [u8]),
+    /// The key has a value that is stored in extents of its own.
+    Large(LargeRef),
+    /// The key is deleted, whatever lower layers contain. The lowest layer of a table has no such entry.
+    Deleted,
+}
 
 /// A reference to a value that is too long for a page, or for the log.
 ///

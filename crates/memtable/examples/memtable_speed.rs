@@ -3,8 +3,8 @@
 
 use base::env::Random;
 use base::sync::Arc;
-use base::{CommitTs, TableId};
-use pando_memtable::{Found, Memtable};
+use base::{CommitTs, TableId, Value};
+use pando_memtable::Memtable;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Instant;
@@ -60,7 +60,7 @@ fn insert_in_batches(name: &str, keys: &[Vec<u8>]) {
     batches.iter_mut().for_each(|batch| batch.sort());
     let begun = Instant::now();
     for batch in &batches {
-        writer.extend_sorted(TABLE, AT, &mut batch.iter().map(|key| (&key[..], Found::Value(&b""[..]))));
+        writer.extend_sorted(TABLE, AT, &mut batch.iter().map(|key| (&key[..], Value::Inline(&b""[..]))));
     }
     report(name, begun, keys.len() as u64, Some(memtable.bytes()));
 }
@@ -68,7 +68,7 @@ fn insert_in_batches(name: &str, keys: &[Vec<u8>]) {
 fn extend(name: &str, keys: &[Vec<u8>]) -> Arc<Memtable> {
     let (memtable, mut writer) = Memtable::new();
     let begun = Instant::now();
-    writer.extend_sorted(TABLE, AT, &mut keys.iter().map(|key| (&key[..], Found::Value(&b""[..]))));
+    writer.extend_sorted(TABLE, AT, &mut keys.iter().map(|key| (&key[..], Value::Inline(&b""[..]))));
     report(name, begun, keys.len() as u64, Some(memtable.bytes()));
     memtable
 }

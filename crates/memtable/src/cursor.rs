@@ -6,10 +6,10 @@
 
 use crate::node::NodePtr;
 use crate::ranges::{Fragment, Ranges};
-use crate::record::{Found, Record};
+use crate::record::Record;
 use crate::search::Path;
 use crate::table::Table;
-use base::{CommitTs, Span};
+use base::{CommitTs, Span, Value};
 use std::sync::Arc;
 
 /// A cursor over the keys of one table in both directions, each as of one timestamp. It is made by
@@ -22,7 +22,7 @@ pub struct Cursor<'m> {
     table: Option<&'m Table>,
     at: CommitTs,
     path: Option<Path<'m>>,
-    entry: Option<(&'m [u8], Found<'m>)>,
+    entry: Option<(&'m [u8], Value<'m>)>,
     /// The range deletes as of `at`, and the stretch of keys of the last look-up.
     ranges: Ranges<'m>,
     around: Fragment<'m>,
@@ -50,7 +50,7 @@ impl<'m> Cursor<'m> {
     /// Returns the key at the cursor and what is known about it, or `None` if the cursor has no position: before the
     /// first move, and after a move that found nothing. The result lives as long as the memtable is borrowed.
     #[inline]
-    pub fn entry(&self) -> Option<(&'m [u8], Found<'m>)> {
+    pub fn entry(&self) -> Option<(&'m [u8], Value<'m>)> {
         self.entry
     }
 
@@ -179,14 +179,14 @@ impl<'m> Cursor<'m> {
 
     /// Returns what `record` says, or that the key is deleted if a range delete hides it.
     #[inline]
-    fn found(around: &mut Fragment<'m>, ranges: Ranges<'m>, record: Record<'m>) -> Found<'m> {
+    fn found(around: &mut Fragment<'m>, ranges: Ranges<'m>, record: Record<'m>) -> Value<'m> {
         if ranges.is_empty() {
             return record.found();
         }
         if !around.holds(record.key()) {
             *around = ranges.covering(record.key());
         }
-        if around.covered > record.ts() { Found::Deleted } else { record.found() }
+        if around.covered > record.ts() { Value::Deleted } else { record.found() }
     }
 }
 

@@ -15,9 +15,10 @@
 use crate::arena::{Arena, Bump};
 use crate::node::{Entry, Inner, Node, NodePtr, NodeSlot};
 use crate::permutation::{Permutation, SLOTS};
-use crate::record::{Found, Record};
+use crate::record::Record;
 use crate::search::{Fences, Frame, Path};
 use base::CommitTs;
+use base::Value;
 use base::keys::head8;
 
 /// The number of entries up to which an inner node whose slots are used up is copied rather than split: three quarters,
@@ -31,7 +32,7 @@ const HALF: usize = SLOTS.div_ceil(2);
 pub(crate) struct Change<'a> {
     pub ts: CommitTs,
     pub key: &'a [u8],
-    pub value: Found<'a>,
+    pub value: Value<'a>,
 }
 
 /// The writer's access to one tree.

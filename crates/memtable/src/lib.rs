@@ -14,7 +14,7 @@
 //! The files, in this order; each uses only those before it:
 //!
 //! 1. `arena`: the memory.
-//! 2. `record`: one version of one key, and its meaning ([`Found`]).
+//! 2. `record`: one version of one key.
 //! 3. `ranges`: range deletes as a tree of edges.
 //! 4. `permutation` and `node`: the append slots, the pointers to nodes, and why readers need no lock.
 //! 5. `search`: down the tree.
@@ -41,5 +41,4 @@ mod writer;
 pub use cursor::Cursor;
 pub use memtable::Memtable;
 pub use ranges::{Fragment, Ranges, Span};
-pub use record::Found;
 pub use writer::Writer;

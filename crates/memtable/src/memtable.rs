@@ -4,11 +4,11 @@ use crate::arena::Arena;
 use crate::changed;
 use crate::cursor::Cursor;
 use crate::ranges::Ranges;
-use crate::record::{Found, Record};
+use crate::record::Record;
 use crate::search::find;
 use crate::table::{Directory, Table};
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::{CommitTs, LargeRef, TableId};
+use base::{CommitTs, LargeRef, TableId, Value};
 use std::ops::Bound;
 
 /// The changes of many tables since the last seal, in memory, each with its commit timestamp.
@@ -18,14 +18,14 @@ use std::ops::Bound;
 /// memory is freed with the memtable.
 ///
 /// ```
-/// use base::{CommitTs, TableId};
-/// use pando_memtable::{Found, Memtable};
+/// use base::{CommitTs, TableId, Value};
+/// use pando_memtable::Memtable;
 /// let (memtable, mut writer) = Memtable::new();
 /// let table = TableId(16);
 /// writer.put(table, b"aspen", b"grove", CommitTs(1));
 /// writer.delete(table, b"aspen", CommitTs(2));
-/// assert_eq!(memtable.get(table, b"aspen", CommitTs(1)), Some(Found::Value(b"grove")));
-/// assert_eq!(memtable.get(table, b"aspen", CommitTs(2)), Some(Found::Deleted));
+/// assert_eq!(memtable.get(table, b"aspen", CommitTs(1)), Some(Value::Inline(b"grove")));
+/// assert_eq!(memtable.get(table, b"aspen", CommitTs(2)), Some(Value::Deleted));
 /// assert_eq!(memtable.get(table, b"birch", CommitTs(2)), None);
 /// ```
 #[derive(Debug)]
@@ -40,11 +40,11 @@ impl Memtable {
     /// Returns the newest change of `key` at or before `at`, or `None` if this memtable has none. O(log n), plus the
     /// versions of the key newer than `at`.
     #[inline]
-    pub fn get(&self, table: TableId, key: &[u8], at: CommitTs) -> Option<Found<'_>> {
+    pub fn get(&self, table: TableId, key: &[u8], at: CommitTs) -> Option<Value<'_>> {
         let table = self.directory.find(table)?;
         let record = table.root.load().and_then(|root| find(root, key)).and_then(|newest| newest.visible(at));
         if table.hidden_since(key, record.map(|record| record.ts()), at).is_some() {
-            return Some(Found::Deleted);
+            return Some(Value::Deleted);
         }
         record.map(Record::found)
     }
@@ -52,8 +52,8 @@ impl Memtable {
     /// Returns a cursor over the keys of `table` as of `at`.
     ///
     /// ```
-    /// # use base::{CommitTs, TableId};
-    /// # use pando_memtable::{Found, Memtable};
+    /// # use base::{CommitTs, TableId, Value};
+    /// # use pando_memtable::Memtable;
     /// let (memtable, mut writer) = Memtable::new();
     /// let (table, at) = (TableId(16), CommitTs(1));
     /// writer.put(table, b"a", b"1", at);
@@ -61,9 +61,9 @@ impl Memtable {
     /// let mut cursor = memtable.cursor(table, at);
     /// cursor.seek(b"aa");
     /// writer.delete(table, b"a", CommitTs(2));
-    /// assert_eq!(cursor.entry(), Some((&b"b"[..], Found::Value(b"2"))));
+    /// assert_eq!(cursor.entry(), Some((&b"b"[..], Value::Inline(b"2"))));
     /// cursor.prev();
-    /// assert_eq!(cursor.entry(), Some((&b"a"[..], Found::Value(b"1"))));
+    /// assert_eq!(cursor.entry(), Some((&b"a"[..], Value::Inline(b"1"))));
     /// ```
     #[inline]
     pub fn cursor(&self, table: TableId, at: CommitTs) -> Cursor<'_> {
@@ -167,7 +167,7 @@ impl Memtable {
         cursor.seek_first();
         while let Some(newest) = cursor.newest() {
             found.extend(newest.versions().filter_map(|record| match record.found() {
-                Found::Large(large) => Some(large),
+                Value::Large(large) => Some(large),
                 _ => None,
             }));
             cursor.next();

@@ -16,8 +16,9 @@
 //! applied.
 
 use crate::arena::{Arena, Bump};
-use crate::record::{Found, Record};
+use crate::record::Record;
 use base::CommitTs;
+use base::Value;
 use std::cmp::Ordering;
 
 /// The commit of keys that no range delete covers.
@@ -264,7 +265,7 @@ impl<'m> Nursery<'m, '_> {
 
     /// Returns an edge that is not placed yet. A record serves as the copy of the key.
     fn fresh(&mut self, key: &[u8], covered: CommitTs) -> Edge<'m> {
-        let key = Record::create(self.bump, self.arena, covered, key, Found::Deleted, None);
+        let key = Record::create(self.bump, self.arena, covered, key, Value::Deleted, None);
         Edge { key, covered, newest: covered, left: None, right: None }
     }
 

@@ -9,22 +9,11 @@
 //!    with one timestamp the first in the chain was applied last, and counts.
 
 use crate::arena::{Arena, Bump};
-use base::{CommitTs, LargeRef};
+use base::{CommitTs, LargeRef, Value};
 use std::alloc::Layout;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::{mem, ptr, slice};
-
-/// A memtable's knowledge of a key, and the effect of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found<'m> {
-    /// The key has this value.
-    Value(&'m [u8]),
-    /// The key has a value that lies in the data file.
-    Large(LargeRef),
-    /// The key was deleted, by its own delete or by a range delete.
-    Deleted,
-}
 
 /// The fixed part of a record. The key and the value follow it.
 #[repr(C)]
@@ -60,21 +49,21 @@ impl<'m> Record<'m> {
         arena: &'m Arena,
         ts: CommitTs,
         key: &[u8],
-        value: Found<'_>,
+        value: Value<'_>,
         older: Option<Record<'m>>,
     ) -> Record<'m> {
         debug_assert!(older.is_none_or(|older| older.ts() <= ts), "commits are applied in their order");
         let reference;
         let (value_bytes, payload) = match value {
-            Found::Value(value) => {
+            Value::Inline(value) => {
                 assert!(value.len() < LARGE as usize, "a value of {} bytes in memory", value.len());
                 (value.len() as u32, value)
             }
-            Found::Large(large) => {
+            Value::Large(large) => {
                 reference = large.encode();
                 (LARGE, &reference[..])
             }
-            Found::Deleted => (TOMBSTONE, &[][..]),
+            Value::Deleted => (TOMBSTONE, &[][..]),
         };
         let size = mem::size_of::<Header>() + key.len() + payload.len();
         let layout = Layout::from_size_align(size, mem::align_of::<Header>()).expect("a record fits memory");
@@ -127,14 +116,14 @@ impl<'m> Record<'m> {
 
     /// Returns the effect of the change on the key.
     #[inline]
-    pub fn found(self) -> Found<'m> {
+    pub fn found(self) -> Value<'m> {
         match self.header().value_bytes {
-            TOMBSTONE => Found::Deleted,
+            TOMBSTONE => Value::Deleted,
             LARGE => {
                 let bytes = self.behind_key(LargeRef::BYTES);
-                Found::Large(LargeRef::decode(bytes.first_chunk().expect("asked for as many")))
+                Value::Large(LargeRef::decode(bytes.first_chunk().expect("asked for as many")))
             }
-            value_bytes => Found::Value(self.behind_key(value_bytes as usize)),
+            value_bytes => Value::Inline(self.behind_key(value_bytes as usize)),
         }
     }
 

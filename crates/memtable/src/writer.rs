@@ -5,13 +5,12 @@ use crate::cursor::Cursor;
 use crate::insert::{Change, Tree};
 use crate::memtable::Memtable;
 use crate::ranges::Span;
-use crate::record::Found;
 use crate::table::{Directory, Table};
 use base::budget::Charge;
 use base::op::Op;
 use base::sync::Arc;
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::{CommitTs, LargeRef, TableId};
+use base::{CommitTs, LargeRef, TableId, Value};
 
 /// The right to write to a memtable, of which each memtable has one. Commits are applied in the order of their
 /// timestamps: no call may have an older timestamp than an earlier call for the same table.
@@ -108,18 +107,18 @@ impl Writer {
     /// Sets `key` to `value`. O(log n).
     #[inline]
     pub fn put(&mut self, table: TableId, key: &[u8], value: &[u8], ts: CommitTs) {
-        self.insert(table, Change { ts, key, value: Found::Value(value) });
+        self.insert(table, Change { ts, key, value: Value::Inline(value) });
     }
 
     /// Sets `key` to a value that is stored in the data file. O(log n).
     pub fn put_large(&mut self, table: TableId, key: &[u8], large: LargeRef, ts: CommitTs) {
-        self.insert(table, Change { ts, key, value: Found::Large(large) });
+        self.insert(table, Change { ts, key, value: Value::Large(large) });
     }
 
     /// Deletes `key`, whether it is present or not. O(log n).
     #[inline]
     pub fn delete(&mut self, table: TableId, key: &[u8], ts: CommitTs) {
-        self.insert(table, Change { ts, key, value: Found::Deleted });
+        self.insert(table, Change { ts, key, value: Value::Deleted });
     }
 
     /// Deletes every key from `start` up to, but without, `end` (`None`: to the table's end) as of before `ts`: a put
@@ -165,23 +164,23 @@ impl Writer {
     /// whole tree at once, and readers see it when it is complete. Otherwise it inserts each key near the previous one.
     ///
     /// ```
-    /// # use base::{CommitTs, LargeRef, TableId};
-    /// # use pando_memtable::{Found, Memtable};
+    /// # use base::{CommitTs, LargeRef, TableId, Value};
+    /// # use pando_memtable::Memtable;
     /// let (memtable, mut writer) = Memtable::new();
-    /// let changes: [(&[u8], Found<'_>); 2] = [(b"a", Found::Value(b"1")), (b"b", Found::Deleted)];
+    /// let changes: [(&[u8], Value<'_>); 2] = [(b"a", Value::Inline(b"1")), (b"b", Value::Deleted)];
     /// writer.extend_sorted(TableId(16), CommitTs(1), &mut changes.into_iter());
-    /// assert_eq!(memtable.get(TableId(16), b"a", CommitTs(1)), Some(Found::Value(b"1")));
-    /// assert_eq!(memtable.get(TableId(16), b"b", CommitTs(1)), Some(Found::Deleted));
+    /// assert_eq!(memtable.get(TableId(16), b"a", CommitTs(1)), Some(Value::Inline(b"1")));
+    /// assert_eq!(memtable.get(TableId(16), b"b", CommitTs(1)), Some(Value::Deleted));
     /// ```
     pub fn extend_sorted<'a>(
         &mut self,
         table: TableId,
         ts: CommitTs,
-        changes: &mut impl Iterator<Item = (&'a [u8], Found<'a>)>,
+        changes: &mut impl Iterator<Item = (&'a [u8], Value<'a>)>,
     ) {
         let (table, mut tree) = self.tree(table, ts);
         let mut changes = changes.map(|(key, value)| {
-            if matches!(value, Found::Large(_)) {
+            if matches!(value, Value::Large(_)) {
                 table.note_large();
             }
             Change { ts, key, value }
@@ -197,7 +196,7 @@ impl Writer {
     #[inline]
     fn insert(&mut self, table: TableId, change: Change<'_>) {
         let (table, mut tree) = self.tree(table, change.ts);
-        if matches!(change.value, Found::Large(_)) {
+        if matches!(change.value, Value::Large(_)) {
             table.note_large();
         }
         tree.insert(change);

@@ -13,7 +13,7 @@
 //! Reading order: [`header`] (the byte table), [`view`] (reading a page), [`key`] (the keys of a leaf, one after
 //! another), [`search`] (finding a key in it), [`verify`] (the check before anything else is called), [`alloc`] (free
 //! bytes), [`edit`] (insert, replace, remove), [`slots`] (how edits move slots), [`split`] (split, merge, borrow),
-//! [`large`] (values and references to large ones), [`compressed`] (pages stored in fewer bytes).
+//! [`compressed`] (pages stored in fewer bytes).
 //!
 //! # Rules
 //! 1. Every key of a page begins with the page's prefix. An insert of a key that does not shortens the prefix first.
@@ -29,17 +29,15 @@ mod copy;
 pub mod edit;
 pub mod header;
 pub mod key;
-pub mod large;
 pub mod search;
 pub mod slots;
 pub mod split;
 pub mod verify;
 pub mod view;
 
-pub use base::LargeRef;
+pub use base::{LargeRef, Value};
 pub use compressed::{Compressed, Compressor};
 pub use edit::{EditCounters, NoRoom, PageMut};
 pub use header::Kind;
 pub use key::LeafKey;
-pub use large::Value;
 pub use view::{Page, Parts};

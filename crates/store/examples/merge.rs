@@ -2,12 +2,12 @@
 //! that what is measured is the merge and not the memory.
 //! Run with `cargo run --release -p pando-db-store --example merge`.
 
-use base::{CommitTs, Result, TableId};
+use base::{CommitTs, Result, TableId, Value};
 use memtable::Memtable;
 use std::hint::black_box;
 use std::time::Instant;
 
-use pando_store::merge::{Item, Layer, MemtableLayer, Merged, Upper};
+use pando_store::merge::{Layer, MemtableLayer, Merged, Upper};
 
 const TABLE: TableId = TableId(16);
 const RECORDS: u64 = 5_000;
@@ -62,8 +62,8 @@ impl Layer for Flat<'_> {
         if forward { most.min(leaf.partition_point(|record| &record[..24] < key) as u32) } else { 0 }
     }
     #[inline]
-    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
-        Some((&self.key, Item::Value(&self.records.get(self.at)?[24..])))
+    fn entry(&self) -> Option<(&[u8], Value<'_>)> {
+        Some((&self.key, Value::Inline(&self.records.get(self.at)?[24..])))
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the write set alone costs: one transaction of a million random 4-byte keys, and transactions of one put.
 //! Run with `cargo run --release -p pando-db-store --example write_set`.
 
-use base::TableId;
 use base::env::Random;
-use pando_store::write_set::{Own, Prior, WriteSet};
+use base::{TableId, Value};
+use pando_store::write_set::{Prior, WriteSet};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -37,7 +37,7 @@ fn large(name: &str, keys: &[Vec<u8>], value: &[u8]) {
             writes
                 .records(TABLE)
                 .map(|(key, own)| match own {
-                    Own::Value(value) => key[0] ^ value[0],
+                    Value::Inline(value) => key[0] ^ value[0],
                     _ => 0,
                 })
                 .fold(0, |a, b| a ^ b),

@@ -4,9 +4,9 @@
 #![cfg(loom)]
 
 use base::sync::Arc;
-use base::{CommitTs, TableId};
+use base::{CommitTs, TableId, Value};
 use loom::thread;
-use pando_memtable::{Found, Memtable, Writer};
+use pando_memtable::{Memtable, Writer};
 
 const TABLE: TableId = TableId(16);
 
@@ -30,7 +30,7 @@ fn race(sooner: &'static [u8], later: &'static [u8], read: fn(&Memtable)) {
 fn race_sorted(sooner: &'static [u8], later: &'static [u8], read: fn(&Memtable)) {
     race_with(sooner, later, read, |writer, keys| {
         let keys: Vec<_> = keys.iter().map(|&key| whole(key)).collect();
-        let changes = keys.iter().map(|key| (&key[..], Found::Value(b"new")));
+        let changes = keys.iter().map(|key| (&key[..], Value::Inline(b"new")));
         writer.extend_sorted(TABLE, CommitTs(2), &mut { changes });
     });
 }
@@ -62,7 +62,7 @@ fn keys_forward(memtable: &Memtable) -> Vec<u8> {
     let mut keys = Vec::new();
     cursor.seek_first();
     while let Some((key, found)) = cursor.entry() {
-        assert_eq!(found, Found::Value(b"old"));
+        assert_eq!(found, Value::Inline(b"old"));
         keys.push(key[PREFIX.len()]);
         cursor.next();
     }
@@ -84,7 +84,7 @@ fn keys_backward(memtable: &Memtable) -> Vec<u8> {
 #[test]
 fn a_get_finds_its_key_while_the_root_leaf_splits() {
     race(&[10, 20, 30], &[5, 20], |memtable| {
-        assert_eq!(memtable.get(TABLE, &whole(20), CommitTs(1)), Some(Found::Value(b"old")));
+        assert_eq!(memtable.get(TABLE, &whole(20), CommitTs(1)), Some(Value::Inline(b"old")));
     });
 }
 
@@ -106,7 +106,7 @@ fn a_cursor_goes_back_over_its_keys_while_the_tree_grows() {
 fn a_get_finds_its_key_while_a_leaf_that_skips_is_split() {
     // 40 begins a leaf of its own between 30 and 50, both of which it knows when it is made.
     race(&[10, 20, 30, 50, 60, 40], &[42, 41, 44], |memtable| {
-        assert_eq!(memtable.get(TABLE, &whole(40), CommitTs(1)), Some(Found::Value(b"old")));
+        assert_eq!(memtable.get(TABLE, &whole(40), CommitTs(1)), Some(Value::Inline(b"old")));
         assert_eq!(memtable.get(TABLE, &whole(43), CommitTs(1)), None);
     });
 }
@@ -125,7 +125,7 @@ fn a_cursor_sees_its_keys_while_ascending_keys_get_leaves_of_their_own() {
 #[test]
 fn a_get_finds_its_key_while_smaller_ones_are_cut_off_from_it() {
     race_sorted(&[10, 50, 60], &[11, 12, 13], |memtable| {
-        assert_eq!(memtable.get(TABLE, &whole(50), CommitTs(1)), Some(Found::Value(b"old")));
+        assert_eq!(memtable.get(TABLE, &whole(50), CommitTs(1)), Some(Value::Inline(b"old")));
         assert_eq!(memtable.get(TABLE, &whole(12), CommitTs(1)), None);
     });
 }

@@ -6,8 +6,8 @@ use base::budget::{Account, Charge, MemoryCategory};
 use base::env::Random;
 use base::op::Op;
 use base::sync::Arc;
-use base::{CommitTs, TableId};
-use pando_memtable::{Cursor, Found, Memtable, Writer};
+use base::{CommitTs, TableId, Value};
+use pando_memtable::{Cursor, Memtable, Writer};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -38,12 +38,12 @@ impl Model {
         self.ranges.iter().filter(|range| range.2 <= at && covers(range, key)).map(|range| range.2).max()
     }
 
-    fn get(&self, key: &[u8], at: u64) -> Option<Found<'_>> {
+    fn get(&self, key: &[u8], at: u64) -> Option<Value<'_>> {
         let (own, range) = (self.own(key, at), self.range_ts(key, at));
         match own {
-            Some((ts, Some(value))) if range.is_none_or(|range| range <= ts) => Some(Found::Value(value)),
+            Some((ts, Some(value))) if range.is_none_or(|range| range <= ts) => Some(Value::Inline(value)),
             None if range.is_none() => None,
-            _ => Some(Found::Deleted),
+            _ => Some(Value::Deleted),
         }
     }
 
@@ -53,7 +53,7 @@ impl Model {
             self.versions.keys().filter(|key| key.1.0 <= at).map(|key| key.0.clone()).collect();
         keys.dedup();
         let value = |key: &[u8]| match self.get(key, at) {
-            Some(Found::Value(value)) => Some(value.to_vec()),
+            Some(Value::Inline(value)) => Some(value.to_vec()),
             _ => None,
         };
         keys.into_iter().map(|key| (key.clone(), value(&key))).collect()
@@ -77,11 +77,11 @@ impl Model {
     }
 }
 
-fn owned((key, found): (&[u8], Found<'_>)) -> (Vec<u8>, Option<Vec<u8>>) {
+fn owned((key, found): (&[u8], Value<'_>)) -> (Vec<u8>, Option<Vec<u8>>) {
     match found {
-        Found::Value(value) => (key.to_vec(), Some(value.to_vec())),
-        Found::Large(_) => unreachable!("none was put"),
-        Found::Deleted => (key.to_vec(), None),
+        Value::Inline(value) => (key.to_vec(), Some(value.to_vec())),
+        Value::Large(_) => unreachable!("none was put"),
+        Value::Deleted => (key.to_vec(), None),
     }
 }
 
@@ -169,7 +169,7 @@ fn step(random: &mut Random, kind: u64, spread: u64, ts: u64, writer: &mut Write
             writer.extend_sorted(
                 table,
                 at,
-                &mut batch.iter().map(|key| (&key[..], Found::Value(&value[..]))),
+                &mut batch.iter().map(|key| (&key[..], Value::Inline(&value[..]))),
             );
             model.versions.extend(batch.into_iter().map(|key| ((key, Reverse(ts)), Some(value.to_vec()))));
         }
@@ -315,7 +315,10 @@ fn ten_thousand_tables_stay_apart() {
     ids.sort();
     assert_eq!(memtable.tables(), ids.iter().copied().map(TableId).collect::<Vec<_>>());
     for id in ids {
-        assert_eq!(memtable.get(TableId(id), b"key", CommitTs(1)), Some(Found::Value(&id.to_be_bytes()[..])));
+        assert_eq!(
+            memtable.get(TableId(id), b"key", CommitTs(1)),
+            Some(Value::Inline(&id.to_be_bytes()[..]))
+        );
         assert_eq!(memtable.get(TableId(id + 1), b"key", CommitTs(1)), None);
     }
     assert!(memtable.bytes() < 10_000 * 512, "{} bytes", memtable.bytes());
@@ -334,11 +337,11 @@ fn sorted_loads(prefix: &[u8]) {
         writer.extend_sorted(
             TABLE,
             CommitTs(1),
-            &mut keys.iter().map(|key| (&key[..], Found::Value(&key[..]))),
+            &mut keys.iter().map(|key| (&key[..], Value::Inline(&key[..]))),
         );
         assert_eq!(forward(&mut memtable.cursor(TABLE, CommitTs(1))).len() as u32, records);
         let between: Vec<_> = (0..records).map(|i| [prefix, &(2 * i + 1).to_be_bytes()].concat()).collect();
-        writer.extend_sorted(TABLE, CommitTs(2), &mut between.iter().map(|key| (&key[..], Found::Deleted)));
+        writer.extend_sorted(TABLE, CommitTs(2), &mut between.iter().map(|key| (&key[..], Value::Deleted)));
         assert_eq!(forward(&mut memtable.cursor(TABLE, CommitTs(1))).len() as u32, records);
         assert_eq!(backward(&mut memtable.cursor(TABLE, CommitTs(2))).len() as u32, 2 * records);
         assert_eq!(memtable.records(), u64::from(2 * records));
@@ -378,10 +381,10 @@ fn sizes_from_nothing_to_the_largest_value() {
     writer.put(TABLE, b"large", &large, CommitTs(2));
     writer.put(TABLE, &large[..60_000], &large[..300_000], CommitTs(3));
     writer.delete(TABLE, b"large", CommitTs(4));
-    assert_eq!(memtable.get(TABLE, b"", CommitTs(9)), Some(Found::Value(b"")));
-    assert_eq!(memtable.get(TABLE, b"large", CommitTs(3)), Some(Found::Value(&large[..])));
-    assert_eq!(memtable.get(TABLE, b"large", CommitTs(4)), Some(Found::Deleted));
-    assert_eq!(memtable.get(TABLE, &large[..60_000], CommitTs(3)), Some(Found::Value(&large[..300_000])));
+    assert_eq!(memtable.get(TABLE, b"", CommitTs(9)), Some(Value::Inline(b"")));
+    assert_eq!(memtable.get(TABLE, b"large", CommitTs(3)), Some(Value::Inline(&large[..])));
+    assert_eq!(memtable.get(TABLE, b"large", CommitTs(4)), Some(Value::Deleted));
+    assert_eq!(memtable.get(TABLE, &large[..60_000], CommitTs(3)), Some(Value::Inline(&large[..300_000])));
 }
 
 #[test]
@@ -390,8 +393,8 @@ fn the_last_of_two_puts_with_one_timestamp_counts() {
     writer.put(TABLE, b"k", b"first", CommitTs(1));
     writer.put(TABLE, b"k", b"last", CommitTs(1));
     writer.delete_range(TABLE, b"", None, CommitTs(1));
-    assert_eq!(memtable.get(TABLE, b"k", CommitTs(1)), Some(Found::Value(b"last")));
-    assert_eq!(memtable.get(TABLE, b"other", CommitTs(1)), Some(Found::Deleted));
+    assert_eq!(memtable.get(TABLE, b"k", CommitTs(1)), Some(Value::Inline(b"last")));
+    assert_eq!(memtable.get(TABLE, b"other", CommitTs(1)), Some(Value::Deleted));
     let whole = memtable.ranges(TABLE, CommitTs(1));
     assert_eq!(whole.spans(CommitTs(0)).collect::<Vec<_>>(), [(&b""[..], None)]);
 }
@@ -417,7 +420,7 @@ fn readers_see_whole_commits_under_a_writer() {
                     cursor.seek_first();
                     let mut seen = 0;
                     while let Some((_, found)) = cursor.entry() {
-                        assert!(matches!(found, Found::Value(value) if value <= &at.to_be_bytes()[..]));
+                        assert!(matches!(found, Value::Inline(value) if value <= &at.to_be_bytes()[..]));
                         seen += 1;
                         cursor.next();
                     }
@@ -426,7 +429,7 @@ fn readers_see_whole_commits_under_a_writer() {
                         let commit = 1 + random.below(at);
                         let one = key(commit, random.below(KEYS));
                         let value = commit.to_be_bytes();
-                        assert_eq!(memtable.get(TABLE, &one, CommitTs(at)), Some(Found::Value(&value)));
+                        assert_eq!(memtable.get(TABLE, &one, CommitTs(at)), Some(Value::Inline(&value)));
                     }
                     if at == COMMITS {
                         break;
@@ -463,7 +466,7 @@ fn what_a_commit_takes_was_reserved() {
             let payload = changes.iter().map(|(key, value)| key.len() + value.len()).sum();
             assert!(writer.reserve(payload, count), "seed {seed}");
             let charged = account.held().total();
-            let pairs = changes.iter().map(|(key, value)| (&key[..], Found::Value(&value[..])));
+            let pairs = changes.iter().map(|(key, value)| (&key[..], Value::Inline(&value[..])));
             writer.extend_sorted(TableId(16), CommitTs(ts), &mut { pairs });
             assert_eq!(account.held().total(), charged, "seed {seed}, commit {ts}: charged by force");
             assert!(memtable.bytes() <= charged);
@@ -503,7 +506,7 @@ fn adjacent_keys_fit_between_others() {
             let changes: Vec<_> = keys.iter().map(bytes).collect();
             assert!(writer.reserve(changes.len() * 16, changes.len() as u64), "seed {seed}");
             let charged = account.held().total();
-            let pairs = changes.iter().map(|key| (&key[..], Found::Value(&key[8..])));
+            let pairs = changes.iter().map(|key| (&key[..], Value::Inline(&key[8..])));
             writer.extend_sorted(TABLE, CommitTs(ts), &mut { pairs });
             assert_eq!(account.held().total(), charged, "seed {seed}, commit {ts}: charged by force");
         }
@@ -511,7 +514,7 @@ fn adjacent_keys_fit_between_others() {
         cursor.seek_first();
         for (&(place, at), &ts) in &model {
             let key = [place.to_be_bytes(), at.to_be_bytes()].concat();
-            assert_eq!(cursor.entry(), Some((&key[..], Found::Value(&key[8..]))), "seed {seed}");
+            assert_eq!(cursor.entry(), Some((&key[..], Value::Inline(&key[8..]))), "seed {seed}");
             assert_eq!(memtable.newest_in(TABLE, &key), Some(CommitTs(ts)), "seed {seed}");
             assert!(!memtable.is_unchanged(TABLE, &key, &key, CommitTs(ts - 1), 100), "seed {seed}");
             cursor.next();
@@ -530,7 +533,7 @@ fn writers_beside_each_other_fill_their_leaves() {
             for range in 0..writers {
                 let ids = first..first + 100;
                 let keys: Vec<_> = ids.map(|id| (range << 32 | id).to_be_bytes()).collect();
-                let changes = keys.iter().map(|key| (&key[..], Found::Value(b"value")));
+                let changes = keys.iter().map(|key| (&key[..], Value::Inline(b"value")));
                 writer.extend_sorted(TABLE, CommitTs(ts), &mut { changes });
             }
         }

@@ -9,11 +9,11 @@
 use crate::cursor::Span;
 use crate::remote::reads::{Oldest, Reads, Record, value};
 use crate::remote::seam::Order;
-use base::{Result, TableId};
+use base::{Result, TableId, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use store::ValueReader;
-use store::write_set::{Own, WriteSet};
+use store::write_set::WriteSet;
 
 /// The number of records in the first page.
 const FIRST_PAGE: usize = 64;
@@ -260,7 +260,7 @@ impl<'a> RemoteCursor<'a> {
         while let Some((key, written)) = own.entry()
             && covered.end().is_none_or(|end| key < end)
         {
-            if let Own::Value(value) = written {
+            if let Value::Inline(value) = written {
                 records.push((key.to_vec(), value.to_vec()));
             }
             own.next();

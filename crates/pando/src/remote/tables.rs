@@ -6,11 +6,11 @@
 use crate::database::TableOptions;
 use crate::remote::capability::check_options;
 use crate::remote::transaction::RemoteTransaction;
-use base::{Error, ErrorKind, Result, TableId};
+use base::{Error, ErrorKind, Result, TableId, Value};
 use store::Table;
 use store::catalog::{TableRow, check_name};
 use store::ttl::Ttl;
-use store::write_set::{Own, Prior};
+use store::write_set::Prior;
 
 /// The table that holds the next id. The engine has no table of this id.
 const COUNTERS: TableId = TableId(3);
@@ -57,7 +57,7 @@ impl RemoteTransaction {
 
     fn claim_id(&mut self) -> Result<TableId> {
         let stored = match self.writes.get(COUNTERS, NEXT_ID) {
-            Some(Own::Value(next)) => Some(next.to_vec()),
+            Some(Value::Inline(next)) => Some(next.to_vec()),
             _ => self.reads.get_raw(COUNTERS, NEXT_ID)?,
         };
         let next = match stored {

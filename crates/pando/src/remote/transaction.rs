@@ -5,9 +5,9 @@ use crate::remote::cursor::RemoteCursor;
 use crate::remote::reads::{Oldest, Reads};
 use crate::remote::seam::{Commit, Failure, Limits, Mode, Put, Store};
 use crate::remote::shared_reads::shared_reads;
-use base::{Error, ErrorKind, Result, TableId};
+use base::{Error, ErrorKind, Result, TableId, Value};
 use std::sync::Arc;
-use store::write_set::{Own, Prior, WriteSet};
+use store::write_set::{Prior, WriteSet};
 use store::{Savepoint, Table};
 use txn::Isolation;
 
@@ -76,8 +76,8 @@ impl RemoteTransaction {
     #[allow(clippy::option_option)] // Nothing written, deleted, and written are three things.
     pub(super) fn own_row(&self, name: &str) -> Option<Option<&[u8]>> {
         self.writes.get(TableId::CATALOG, name.as_bytes()).map(|own| match own {
-            Own::Value(row) => Some(row),
-            Own::Large(_) | Own::Deleted => None,
+            Value::Inline(row) => Some(row),
+            Value::Large(_) | Value::Deleted => None,
         })
     }
 
@@ -139,8 +139,8 @@ impl RemoteTransaction {
         let found = if asked.is_empty() { Vec::new() } else { self.reads.get_many(table, &asked)? };
         let mut found = found.into_iter();
         let value = |key: &K| match own(key) {
-            Some(Own::Value(value)) => Some(value.to_vec()),
-            Some(Own::Large(_) | Own::Deleted) => None,
+            Some(Value::Inline(value)) => Some(value.to_vec()),
+            Some(Value::Large(_) | Value::Deleted) => None,
             None => found.next().flatten(),
         };
         Ok(keys.iter().map(value).collect())
@@ -324,8 +324,8 @@ impl RemoteTransaction {
             let is_dated = self.dated.contains(&table);
             for (key, own) in self.writes.records(table) {
                 match own {
-                    Own::Value(value) => commit.puts.push(Put { table, key, value, is_dated }),
-                    Own::Large(_) | Own::Deleted => commit.deletes.push((table, key)),
+                    Value::Inline(value) => commit.puts.push(Put { table, key, value, is_dated }),
+                    Value::Large(_) | Value::Deleted => commit.deletes.push((table, key)),
                 }
             }
         }

@@ -134,7 +134,9 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
         "check" => {
             let (value, absent) = (bytes("value")?, step.get("absent"));
             // `"absent": false` would say that the key has some value, which is not checked.
-            if value.is_some() == absent.is_some() || absent.is_some_and(|absent| *absent != Value::Bool(true)) {
+            if value.is_some() == absent.is_some()
+                || absent.is_some_and(|absent| *absent != Value::Bool(true))
+            {
                 return Err(wrong("a check needs either a value or `\"absent\": true`".to_owned()));
             }
             Action::Check { key: required("key")?, value }

@@ -9,7 +9,7 @@ use crate::state::ttl::Reading;
 use crate::state::view::SealedMemtable;
 use base::sync::lock;
 use base::{CommitTs, Result, TableId};
-use memtable::{Found, Memtable};
+use memtable::Memtable;
 use page::Value;
 use run::{Editor, Run};
 use std::collections::HashSet;
@@ -80,14 +80,13 @@ fn absorb_memtable(
     cursor.seek_first();
     while let Some((key, found)) = cursor.entry() {
         match found {
-            Found::Value(value) if reading.has_expired(Value::Inline(value))? => editor.remove(key)?,
-            Found::Large(large) if !reading.is_alive(large) => editor.remove(key)?,
-            Found::Value(value) => editor.put(key, value)?,
-            Found::Large(large) => {
+            value if reading.has_expired(value)? => editor.remove(key)?,
+            Value::Inline(value) => editor.put(key, value)?,
+            Value::Large(large) => {
                 kept.insert(large.ptr.unit());
                 editor.put_large(key, large)?
             }
-            Found::Deleted => editor.remove(key)?,
+            Value::Deleted => editor.remove(key)?,
         };
         cursor.next();
         read += 1;

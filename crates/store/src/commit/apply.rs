@@ -5,8 +5,8 @@
 //! writes, is applied as well, one sorted piece at a time.
 
 use base::op::{Decoder, Op};
-use base::{CommitTs, Error, Result, TableId};
-use memtable::{Found, Writer};
+use base::{CommitTs, Error, Result, TableId, Value};
+use memtable::Writer;
 
 /// Applies the commit record that fills `record`, and returns its timestamp.
 ///
@@ -65,14 +65,14 @@ fn no_record() -> Error {
 }
 
 /// A key and its new state.
-type Change<'a> = (&'a [u8], Found<'a>);
+type Change<'a> = (&'a [u8], Value<'a>);
 
 #[inline]
 fn change(op: Op<'_>) -> Option<Change<'_>> {
     match op {
-        Op::Put { key, value } => Some((key, Found::Value(value))),
-        Op::PutLarge { key, large } => Some((key, Found::Large(large))),
-        Op::Delete { key } => Some((key, Found::Deleted)),
+        Op::Put { key, value } => Some((key, Value::Inline(value))),
+        Op::PutLarge { key, large } => Some((key, Value::Large(large))),
+        Op::Delete { key } => Some((key, Value::Deleted)),
         Op::DeleteRange { .. } | Op::Attach { .. } => None,
     }
 }
@@ -130,7 +130,7 @@ mod tests {
         }
         assert_eq!(apply_record(&record, &mut writer).unwrap(), CommitTs(1));
         for key in [&b"a"[..], b"b", b"c"] {
-            assert_eq!(memtable.get(table, key, CommitTs(1)), Some(Found::Value(key)));
+            assert_eq!(memtable.get(table, key, CommitTs(1)), Some(Value::Inline(key)));
         }
         for cut in 0..record.len() {
             let (_, mut writer) = Memtable::new();

@@ -14,7 +14,7 @@ use crate::read::snapshot::Snapshot;
 use crate::state::view::{OpenMemtable, SealedMemtable, View};
 use base::slots::EpochGuard;
 use base::{CommitTs, LargeRef, Result, TableId};
-use memtable::{Found, Memtable};
+use memtable::Memtable;
 use page::Value;
 use run::{Delta, Leaf, Probe, Said};
 use std::ptr;
@@ -84,9 +84,9 @@ impl Snapshot {
             return self.resolve_attached(view, call, table, key, consumer);
         }
         match view.memtables().find_map(|memtable| memtable.get(table, key, self.ts())) {
-            Some(Found::Value(stored)) => return consumer.value(stored, Place::Memtable(call)),
-            Some(Found::Large(large)) => return consumer.large(large, call),
-            Some(Found::Deleted) => return Ok(None),
+            Some(Value::Inline(stored)) => return consumer.value(stored, Place::Memtable(call)),
+            Some(Value::Large(large)) => return consumer.large(large, call),
+            Some(Value::Deleted) => return Ok(None),
             None => {}
         }
         let pool = &self.store().pool;
@@ -107,9 +107,9 @@ impl Snapshot {
         let pool = &self.store().pool;
         for Source { memtable, attached } in sources(&view.open, &view.sealed, table, self.ts()) {
             match memtable.get(table, key, self.ts()) {
-                Some(Found::Value(stored)) => return consumer.value(stored, Place::Memtable(call)),
-                Some(Found::Large(large)) => return consumer.large(large, call),
-                Some(Found::Deleted) => return Ok(None),
+                Some(Value::Inline(stored)) => return consumer.value(stored, Place::Memtable(call)),
+                Some(Value::Large(large)) => return consumer.large(large, call),
+                Some(Value::Deleted) => return Ok(None),
                 None => {}
             }
             match Delta::find_newest(attached, |delta| delta, pool, &mut call, Probe::new(key))? {

@@ -4,7 +4,7 @@ use crate::read::handle::{Admitted, Table};
 use crate::read::kept_span::Kept;
 use crate::read::located::Located;
 use crate::read::merge::layers::MemtableLayer;
-use crate::read::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
+use crate::read::merge::{DeltaLayer, Merged, RunLayer, Upper};
 use crate::read::recorder::ReadRecorder;
 use crate::read::resolve::{Source, sources};
 use crate::read::shortcut::Shortcut;
@@ -17,7 +17,7 @@ use crate::state::ttl::Reading;
 use crate::uncommitted::spill::Spills;
 use crate::uncommitted::write_set::WriteSet;
 use base::slots::{Reader, Suspended};
-use base::{CommitTs, Error, PagePtr, Result, Span, TableId};
+use base::{CommitTs, Error, PagePtr, Result, Span, TableId, Value};
 use memtable::Memtable;
 use std::fmt;
 use std::ops::Bound;
@@ -208,7 +208,7 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+    fn entry(&self) -> Option<(&[u8], Value<'_>)> {
         if self.place == Place::On { self.merged.entry() } else { None }
     }
 
@@ -217,8 +217,8 @@ impl<'a> Cursor<'a> {
     pub fn current(&self) -> Lent<'_> {
         let (key, item) = self.entry()?;
         match item {
-            Item::Value(stored) => Some((key, self.reading.value(stored).ok()??)),
-            Item::Large(_) | Item::Deleted => Some((key, self.large.as_deref()?)),
+            Value::Inline(stored) => Some((key, self.reading.value(stored).ok()??)),
+            Value::Large(_) | Value::Deleted => Some((key, self.large.as_deref()?)),
         }
     }
 
@@ -230,15 +230,17 @@ impl<'a> Cursor<'a> {
     /// Returns the length of the current value in bytes without reading it.
     pub fn value_len(&self) -> Option<u64> {
         match self.entry()?.1 {
-            Item::Value(stored) => Some((stored.len() - self.reading.front_bytes().min(stored.len())) as u64),
-            Item::Large(large) => Some(large.len_bytes.saturating_sub(self.reading.front_bytes() as u64)),
-            Item::Deleted => None,
+            Value::Inline(stored) => {
+                Some((stored.len() - self.reading.front_bytes().min(stored.len())) as u64)
+            }
+            Value::Large(large) => Some(large.len_bytes.saturating_sub(self.reading.front_bytes() as u64)),
+            Value::Deleted => None,
         }
     }
 
     /// Returns the current value. It is read completely if it is outside the pages and was not read yet.
     pub fn value(&mut self) -> Result<Option<&[u8]>> {
-        if let (None, Some((_, Item::Large(large)))) = (&self.large, self.entry()) {
+        if let (None, Some((_, Value::Large(large)))) = (&self.large, self.entry()) {
             self.snapshot.check_held()?;
             self.large = Some(self.reading.whole(self.snapshot.store().read_large(large)?));
         }
@@ -249,11 +251,11 @@ impl<'a> Cursor<'a> {
     pub fn value_reader(&self) -> Result<Option<ValueReader>> {
         let Some((key, item)) = self.entry() else { return Ok(None) };
         let (located, own) = match item {
-            Item::Value(stored) => match self.reading.value(stored)? {
+            Value::Inline(stored) => match self.reading.value(stored)? {
                 Some(value) => (Located::Bytes(value.to_vec()), None),
                 None => return Ok(None),
             },
-            Item::Large(large) => {
+            Value::Large(large) => {
                 match self.own.map(|(writes, table)| writes.large(table, key)) {
                     // It may be in a run of the transaction's own, which is freed with it; then it is not long.
                     Some(None) if large.ptr.flags() & PagePtr::IN_PIECES == 0 => {
@@ -262,7 +264,7 @@ impl<'a> Cursor<'a> {
                     guard => (Located::Large(large, self.reading.front_bytes()), guard.flatten().cloned()),
                 }
             }
-            Item::Deleted => return Ok(None),
+            Value::Deleted => return Ok(None),
         };
         ValueReader::new(located, self.snapshot, own).map(Some)
     }
@@ -465,18 +467,18 @@ impl<'a> Cursor<'a> {
         let Cursor { merged, snapshot, reading, place, large, .. } = self;
         let Some((key, item)) = merged.entry() else { return Ok(None) };
         let value = match item {
-            Item::Value(stored) => match reading.value(stored)? {
+            Value::Inline(stored) => match reading.value(stored)? {
                 Some(value) => value,
                 None => return Ok(None),
             },
-            Item::Large(reference) => {
+            Value::Large(reference) => {
                 let read = snapshot.store().read_large(reference);
                 if read.is_err() {
                     *place = Place::Fresh;
                 }
                 large.insert(reading.whole(read?))
             }
-            Item::Deleted => return Ok(None),
+            Value::Deleted => return Ok(None),
         };
         Ok(Some((key, value)))
     }

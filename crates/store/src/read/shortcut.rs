@@ -1,6 +1,6 @@
 //! The shortcuts of a cursor around dead entries: the stretches that its reader knows.
 
-use crate::read::merge::{Ahead, Item, Shortcuts};
+use crate::read::merge::{Ahead, Shortcuts};
 use crate::read::snapshot::Snapshot;
 use crate::state::stretches::{End, MOST_OWN, Own, Stretch, Stretches, after, is_before};
 use crate::state::ttl::Reading;
@@ -82,12 +82,8 @@ impl Shortcuts for Shortcut<'_> {
         self.reading.is_dated()
     }
 
-    fn has_expired(&self, item: Item<'_>) -> Result<bool> {
-        match item {
-            Item::Value(stored) => self.reading.has_expired(Value::Inline(stored)),
-            Item::Large(large) => self.reading.has_expired(Value::Large(large)),
-            Item::Deleted => Ok(false),
-        }
+    fn has_expired(&self, item: Value<'_>) -> Result<bool> {
+        self.reading.has_expired(item)
     }
 
     fn set_out(&mut self, key: &[u8]) {

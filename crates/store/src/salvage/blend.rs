@@ -3,7 +3,7 @@
 use super::report::Lost;
 use super::walk::Values;
 use base::{CommitTs, Result, TableId};
-use memtable::{Cursor, Found, Memtable};
+use memtable::{Cursor, Memtable};
 use page::Value;
 
 /// A receiver of records in key order.
@@ -59,8 +59,8 @@ impl<'a, T: Take> Blend<'a, T> {
     pub fn tree(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
         self.log_before(Some(key))?;
         let is_hidden = match self.memtable.get(self.table, key, CommitTs::MAX) {
-            Some(Found::Value(_) | Found::Large(_)) => self.hides != Hides::Nothing,
-            Some(Found::Deleted) => self.hides == Hides::All,
+            Some(Value::Inline(_) | Value::Large(_)) => self.hides != Hides::Nothing,
+            Some(Value::Deleted) => self.hides == Hides::All,
             None => false,
         };
         if is_hidden { Ok(()) } else { self.take(key, value) }
@@ -78,9 +78,8 @@ impl<'a, T: Take> Blend<'a, T> {
                 break;
             }
             match found {
-                Found::Value(value) => self.take(key, Value::Inline(value))?,
-                Found::Large(large) => self.take(key, Value::Large(large))?,
-                Found::Deleted => {}
+                Value::Deleted => {}
+                value => self.take(key, value)?,
             }
             self.cursor.as_mut().expect("it had an entry").next();
         }

@@ -14,8 +14,8 @@ use crate::state::tables::{Layout, Tables};
 use crate::state::view::{OpenMemtable, SealedMemtable};
 use base::explain::{Explanation, Step};
 use base::limits::UNIT_BYTES;
-use base::{CommitTs, Result, Span, TableId};
-use memtable::{Found, Memtable};
+use base::{CommitTs, Result, Span, TableId, Value};
+use memtable::Memtable;
 use run::{Delta, Outline, Run};
 use std::sync::Arc;
 
@@ -175,9 +175,9 @@ impl Snapshot {
             return false;
         }
         let outline = memtable.get(table, key, self.ts()).map(|found| match found {
-            Found::Value(value) => Outline::Inline(value.len() as u64),
-            Found::Large(large) => Outline::Large(large.len_bytes),
-            Found::Deleted => Outline::Deleted,
+            Value::Inline(value) => Outline::Inline(value.len() as u64),
+            Value::Large(large) => Outline::Large(large.len_bytes),
+            Value::Deleted => Outline::Deleted,
         });
         note(step, outline)
     }

@@ -7,10 +7,10 @@
 use crate::read::handle::Table;
 use crate::state::catalog::{Compression, RequestedLayout, TableRow, check_name};
 use crate::state::ttl::{Reading, Ttl};
-use crate::uncommitted::write_set::{Own, Prior, Savepoint};
+use crate::uncommitted::write_set::{Prior, Savepoint};
 use crate::write::transaction::Transaction;
 use base::limits::UNIT_BYTES;
-use base::{Error, ErrorKind, Result, Span, TableId};
+use base::{Error, ErrorKind, Result, Span, TableId, Value};
 use std::time::Duration;
 
 impl Transaction {
@@ -18,7 +18,7 @@ impl Transaction {
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         check_name(name)?;
         let row = match self.writes().get(TableId::CATALOG, name.as_bytes()) {
-            Some(Own::Value(row)) => Some(row.to_vec()),
+            Some(Value::Inline(row)) => Some(row.to_vec()),
             Some(_) => None,
             None => {
                 self.note_read(TableId::CATALOG, name.as_bytes());

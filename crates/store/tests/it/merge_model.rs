@@ -1,11 +1,11 @@
 //! The merged cursor over random layers, against one `BTreeMap`, under random seeks and turns.
 
 use base::env::Random;
-use base::{CommitTs, Error, Result, TableId};
+use base::{CommitTs, Error, Result, TableId, Value};
 use memtable::Memtable;
 use std::collections::BTreeMap;
 
-use pando_store::merge::{Item, Layer, MemtableLayer, Merged, Upper};
+use pando_store::merge::{Layer, MemtableLayer, Merged, Upper};
 use pando_store::write_set::{Prior, WriteSet};
 
 const T: TableId = TableId(16);
@@ -92,9 +92,9 @@ impl Layer for List {
         self.at = Some(end - 1);
         (end - first) as u32
     }
-    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+    fn entry(&self) -> Option<(&[u8], Value<'_>)> {
         let (key, value) = &self.records[self.at?];
-        Some((key, Item::Value(value)))
+        Some((key, Value::Inline(value)))
     }
 }
 
@@ -309,7 +309,7 @@ fn agrees_with_one_map_wherever_it_turns() {
             assert_eq!(on, expected.is_some(), "seed {seed}");
             assert_eq!(
                 entry,
-                expected.map(|(key, value)| (&key[..], Item::Value(&value[..]))),
+                expected.map(|(key, value)| (&key[..], Value::Inline(&value[..]))),
                 "seed {seed}"
             );
         }
@@ -345,7 +345,7 @@ fn after_a_failed_move_there_is_no_entry_and_a_seek_begins_anew() {
         let mut shown = Map::new();
         let mut whole = over(List::of(&stack.base));
         while whole.next(None).unwrap() {
-            let Some((key, Item::Value(value))) = whole.entry() else { panic!("seed {seed}: no value") };
+            let Some((key, Value::Inline(value))) = whole.entry() else { panic!("seed {seed}: no value") };
             shown.insert(key.to_vec(), value.to_vec());
         }
         let keys: Vec<_> = shown.iter().collect();

@@ -1,9 +1,9 @@
 //! The write set against a naive map that keeps every state a savepoint may go back to.
 
-use base::TableId;
 use base::env::Random;
 use base::op::Op;
-use pando_store::write_set::{Own, Prior, Savepoint, WriteSet};
+use base::{TableId, Value};
+use pando_store::write_set::{Prior, Savepoint, WriteSet};
 use std::collections::BTreeMap;
 use txn::WrittenKey;
 
@@ -106,9 +106,9 @@ impl Pair {
     fn check_get(&self, random: &mut Random) {
         let key = (TableId(16 + random.below(4) as u32), random_key(random));
         let own = match self.real.get(key.0, &key.1) {
-            Some(Own::Value(value)) => Some(Some(value)),
-            Some(Own::Deleted) => Some(None),
-            Some(Own::Large(_)) => unreachable!("none was put"),
+            Some(Value::Inline(value)) => Some(Some(value)),
+            Some(Value::Deleted) => Some(None),
+            Some(Value::Large(_)) => unreachable!("none was put"),
             None => None,
         };
         assert_eq!(own, self.model.get(&key), "{key:?}");
@@ -176,7 +176,7 @@ impl Pair {
                 6 | 7 if at < keys.len() => (cursor.prev(), at.wrapping_sub(1)).1,
                 _ => at,
             };
-            let entry = cursor.entry().map(|(key, own)| (key, matches!(own, Own::Deleted)));
+            let entry = cursor.entry().map(|(key, own)| (key, matches!(own, Value::Deleted)));
             assert_eq!(entry, keys.get(at).map(|(key, value)| (&key.1[..], value.is_none())));
         }
     }

@@ -11,7 +11,7 @@
 use crate::checkpoint::{Checkpoint, PROGRESS_RECORDS};
 use crate::state::stack::{MOST_STACKED, Stacked};
 use base::{CommitTs, Result, TableId};
-use memtable::{Found, Memtable};
+use memtable::Memtable;
 use page::Value;
 use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Ranges, Run, WriteContext};
 use std::collections::HashSet;
@@ -52,20 +52,16 @@ impl Checkpoint<'_> {
         cursor.seek_first();
         let mut read = 0;
         while let Some((key, found)) = cursor.entry() {
-            let has_expired = match found {
-                Found::Value(value) => reading.has_expired(Value::Inline(value))?,
-                Found::Large(large) => !reading.is_alive(large),
-                Found::Deleted => false,
-            };
-            match if has_expired { Found::Deleted } else { found } {
-                Found::Value(value) => builder.add(key, Value::Inline(value))?,
-                Found::Large(large) => {
+            let has_expired = reading.has_expired(found)?;
+            match if has_expired { Value::Deleted } else { found } {
+                Value::Inline(_) => builder.add(key, found)?,
+                Value::Large(large) => {
                     kept.insert(large.ptr.unit());
                     context.adopt_large(large)?;
-                    builder.add(key, Value::Large(large))?;
+                    builder.add(key, found)?;
                 }
-                Found::Deleted if has_below => builder.add(key, Value::Deleted)?,
-                Found::Deleted => {}
+                Value::Deleted if has_below => builder.add(key, Value::Deleted)?,
+                Value::Deleted => {}
             }
             cursor.next();
             read += 1;

@@ -23,10 +23,10 @@
 
 mod walk;
 
+use super::Layer;
 use super::shortcuts::{FIRST_ASK, Shortcuts};
-use super::{Item, Layer};
-use base::Result;
 use base::keys::head8;
+use base::{Result, Value};
 use std::cmp::Ordering;
 
 /// The greatest number of layers above the lower one: a bit each.
@@ -138,9 +138,9 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         }
     }
 
-    /// Returns the key and its newest value; `None` if the cursor is on no entry. The item is never [`Item::Deleted`].
+    /// Returns the key and its newest value; `None` if the cursor is on no entry. The item is never [`Value::Deleted`].
     #[inline(always)] // Once a record of every scan; compilers took it for too long, or not, by chance.
-    pub fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+    pub fn entry(&self) -> Option<(&[u8], Value<'_>)> {
         match self.at {
             At::Lower => self.lower.entry(),
             At::Front { .. } => self.uppers[self.front?.layer].entry(),
@@ -184,7 +184,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
     }
 
     /// Takes a step in the direction of the last one if its result is certain: the lower layer's next entry, which is
-    /// in memory, has an [`Item::Value`], and lies before `stop`. Otherwise the cursor stays. Most steps of a long scan
+    /// in memory, has an [`Value::Inline`], and lies before `stop`. Otherwise the cursor stays. Most steps of a long scan
     /// are of this kind.
     #[inline]
     pub fn step_in_leaf<const FORWARD: bool>(&mut self) -> bool {
@@ -397,7 +397,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         }
         let (key, item) = self.uppers[layer].entry()?;
         let is_hidden = || self.uppers[..layer].iter().any(|newer| newer.covering(key).is_some());
-        let deleted = matches!(item, Item::Deleted) || (self.has_ranges && is_hidden());
+        let deleted = matches!(item, Value::Deleted) || (self.has_ranges && is_hidden());
         Some(Front { layer, layers, head: if FORWARD { least } else { !least }, deleted })
     }
 

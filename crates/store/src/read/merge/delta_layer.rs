@@ -1,8 +1,8 @@
 //! A delta as a layer: a run's cursor, including deletes, and its range tombstones.
 
-use super::{Item, Layer, RunLayer, Span};
-use base::Result;
+use super::{Layer, RunLayer, Span};
 use base::slots::Reader;
+use base::{Result, Value};
 use pool::Pool;
 use run::{Delta, Ranges};
 use std::fmt;
@@ -49,7 +49,7 @@ impl Layer for DeltaLayer<'_> {
         self.records.prev()
     }
     #[inline]
-    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+    fn entry(&self) -> Option<(&[u8], Value<'_>)> {
         self.records.entry()
     }
     #[inline]

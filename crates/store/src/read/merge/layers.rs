@@ -1,10 +1,10 @@
 //! The implementations of [`Layer`] above the run: own writes, memtables and deltas. They are an enum, so that a step
 //! is a jump and not a virtual call.
 
-use super::{DeltaLayer, Item, Layer, Span};
-use crate::uncommitted::write_set::{self, Own};
-use base::{CommitTs, Result, TableId};
-use memtable::{Found, Fragment, Memtable, Ranges};
+use super::{DeltaLayer, Layer, Span};
+use crate::uncommitted::write_set;
+use base::{CommitTs, Result, TableId, Value};
+use memtable::{Fragment, Memtable, Ranges};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -110,18 +110,10 @@ impl Layer for Upper<'_> {
     }
 
     #[inline]
-    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+    fn entry(&self) -> Option<(&[u8], Value<'_>)> {
         match self {
-            Upper::Own(cursor) => cursor.entry().map(|(key, own)| match own {
-                Own::Value(value) => (key, Item::Value(value)),
-                Own::Large(large) => (key, Item::Large(large)),
-                Own::Deleted => (key, Item::Deleted),
-            }),
-            Upper::Memtable(layer) => layer.cursor.entry().map(|(key, found)| match found {
-                Found::Value(value) => (key, Item::Value(value)),
-                Found::Large(large) => (key, Item::Large(large)),
-                Found::Deleted => (key, Item::Deleted),
-            }),
+            Upper::Own(cursor) => cursor.entry(),
+            Upper::Memtable(layer) => layer.cursor.entry(),
             Upper::Delta(layer) => layer.entry(),
         }
     }

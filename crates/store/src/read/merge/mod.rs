@@ -28,19 +28,7 @@ pub use layers::{MemtableLayer, Upper};
 pub use run_layer::RunLayer;
 pub use shortcuts::{Ahead, Shortcuts};
 
-use base::Result;
-use page::LargeRef;
-
-/// The contents of a key in a layer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Item<'a> {
-    /// The key has this value.
-    Value(&'a [u8]),
-    /// The key has a value that is stored in an extent of its own.
-    Large(LargeRef),
-    /// The key is deleted, whatever lower layers contain.
-    Deleted,
-}
+use base::{Result, Value};
 
 /// The first key and the end of a range tombstone; no end means to the end of the table.
 pub type Span<'a> = (&'a [u8], Option<&'a [u8]>);
@@ -61,7 +49,7 @@ pub trait Layer {
     /// Moves to the previous entry.
     fn prev(&mut self) -> Result<bool>;
     /// Returns the entry, unless the layer is off.
-    fn entry(&self) -> Option<(&[u8], Item<'_>)>;
+    fn entry(&self) -> Option<(&[u8], Value<'_>)>;
 
     /// Returns the entry's key.
     #[inline]
@@ -74,7 +62,7 @@ pub trait Layer {
     fn steps_before(&self, _key: &[u8], _forward: bool, _most: u32) -> u32 {
         0
     }
-    /// Moves one entry on, `forward` or back, if that entry is in memory and has an [`Item::Value`]; otherwise stays.
+    /// Moves one entry on, `forward` or back, if that entry is in memory and has an [`Value::Inline`]; otherwise stays.
     /// Returning false is always correct.
     fn step_in_leaf(&mut self, _forward: bool) -> bool {
         false
@@ -83,7 +71,7 @@ pub trait Layer {
     #[inline]
     fn stepped(&self) -> Option<(&[u8], &[u8])> {
         match self.entry() {
-            Some((key, Item::Value(value))) => Some((key, value)),
+            Some((key, Value::Inline(value))) => Some((key, value)),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! The run as a layer: its cursor, with the pool and the reader that the cursor's moves need.
 
-use super::{Item, Layer};
+use super::Layer;
 use base::Result;
 use base::slots::Reader;
 use page::Value;
@@ -44,12 +44,8 @@ impl Layer for RunLayer<'_> {
         self.cursor.prev(self.pool, self.reader)
     }
     #[inline(always)] // As `Merged::entry`.
-    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
-        self.cursor.entry().map(|(key, value)| match value {
-            Value::Inline(bytes) => (key, Item::Value(bytes)),
-            Value::Large(large) => (key, Item::Large(large)),
-            Value::Deleted => (key, Item::Deleted),
-        })
+    fn entry(&self) -> Option<(&[u8], Value<'_>)> {
+        self.cursor.entry()
     }
     #[inline]
     fn key(&self) -> Option<&[u8]> {

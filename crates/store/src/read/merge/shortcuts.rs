@@ -6,8 +6,7 @@
 //! [`Shortcuts::ahead`] where it may continue instead. A walk of `WORTH_NOTING` entries or more is recorded when it
 //! ends, so that the next one can be avoided. So each dead entry is walked over a few times, not once in each move.
 
-use super::Item;
-use base::Result;
+use base::{Result, Value};
 
 /// A walk over this many entries costs less than the question.
 pub(super) const FIRST_ASK: u32 = 8;
@@ -36,7 +35,7 @@ pub trait Shortcuts {
         false
     }
     /// Returns whether this value has expired.
-    fn has_expired(&self, _item: Item<'_>) -> Result<bool> {
+    fn has_expired(&self, _item: Value<'_>) -> Result<bool> {
         Ok(false)
     }
     /// Notes that a walk that passed a few entries reached `key`.

@@ -3,7 +3,7 @@
 use super::Spilled;
 use super::extents::{Extents, Room};
 use crate::state::store::Store;
-use crate::uncommitted::write_set::{Own, WriteSet};
+use crate::uncommitted::write_set::WriteSet;
 use base::slots::Reader;
 use base::{CheckpointNo, Result, TableId};
 use page::Value;
@@ -61,10 +61,9 @@ pub(super) fn write(
     let ranges = Ranges::union(writes.ranges(table))?;
     let delta = draft.build(store, ranges, &mut |builder| {
         writes.records(table).try_for_each(|(key, own)| match own {
-            Own::Value(value) => builder.add(key, Value::Inline(value)),
-            Own::Deleted => builder.add(key, Value::Deleted),
             // It stays in memory: it is only a reference.
-            Own::Large(_) => Ok(()),
+            Value::Large(_) => Ok(()),
+            own => builder.add(key, own),
         })
     })?;
     let read = writes.has_read(table);

@@ -28,7 +28,7 @@ use crate::state::attach::Attached;
 use crate::state::paid_reads::PaidReads;
 use crate::state::store::Store;
 use crate::uncommitted::large::Unpublished;
-use crate::uncommitted::write_set::{Own, Prior, Savepoint, WriteSet};
+use crate::uncommitted::write_set::{Prior, Savepoint, WriteSet};
 use base::slots::Reader;
 use base::{CheckpointNo, Error, Result, TableId};
 use build::{merge, write};
@@ -189,7 +189,7 @@ impl Spills {
         writes.sort_for_commit();
         let mut kept: Vec<Retained> = Vec::new();
         for (name, row) in writes.records(TableId::CATALOG) {
-            let row = if let Own::Value(row) = row { Some(row.to_vec()) } else { None };
+            let row = if let Value::Inline(row) = row { Some(row.to_vec()) } else { None };
             kept.push(Retained {
                 table: TableId::CATALOG,
                 key: name.to_vec(),

@@ -1,10 +1,10 @@
 //! The contents of a write set, for a commit and its validation, a scan, or a spill.
 
 use super::table::{self, Entry, State, TableSet};
-use super::{Cursor, Own, Prior, WriteSet};
+use super::{Cursor, Prior, WriteSet};
 use crate::uncommitted::large::Unpublished;
-use base::TableId;
 use base::op::Op;
+use base::{TableId, Value};
 use std::sync::Arc;
 use txn::WrittenKey;
 
@@ -60,7 +60,7 @@ impl WriteSet {
     }
 
     /// Returns the puts and deletes of `table`, which must have been sorted, in strictly ascending order.
-    pub fn records(&self, table: TableId) -> impl Iterator<Item = (&[u8], Own<'_>)> {
+    pub fn records(&self, table: TableId) -> impl Iterator<Item = (&[u8], Value<'_>)> {
         let record = |entry: &table::Entry| (entry.key(&self.arena), entry.own(&self.arena, &self.large));
         self.table(table).into_iter().flat_map(move |set| set.in_order(&self.arena).map(record))
     }
@@ -69,9 +69,9 @@ impl WriteSet {
     pub fn ops(&self, table: TableId) -> impl Iterator<Item = Op<'_>> {
         let ranges = self.ranges(table).map(|(start, end)| Op::DeleteRange { start, end });
         let records = self.records(table).map(|(key, own)| match own {
-            Own::Value(value) => Op::Put { key, value },
-            Own::Large(large) => Op::PutLarge { key, large },
-            Own::Deleted => Op::Delete { key },
+            Value::Inline(value) => Op::Put { key, value },
+            Value::Large(large) => Op::PutLarge { key, large },
+            Value::Deleted => Op::Delete { key },
         });
         ranges.chain(records)
     }

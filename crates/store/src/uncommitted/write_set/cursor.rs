@@ -1,9 +1,10 @@
 //! A cursor over one table's own writes, in key order, deletes included.
 
 use super::arena::Arena;
+use super::large_values::LargeValues;
 use super::order::{Order, Position};
-use super::own::{LargeValues, Own};
 use super::table::TableSet;
+use base::Value;
 
 /// A cursor over one table's own writes; see the module. It borrows the write set: after a write a new cursor seeks the
 /// position of the old one, which takes O(log n).
@@ -57,7 +58,7 @@ impl<'a> Cursor<'a> {
 
     /// Returns the key and what was written, unless the cursor is off an end.
     #[inline]
-    pub fn entry(&self) -> Option<(&'a [u8], Own<'a>)> {
+    pub fn entry(&self) -> Option<(&'a [u8], Value<'a>)> {
         let entry = self.set.entry(self.order.entry(self.at?)?);
         Some((entry.key(self.arena), entry.own(self.arena, self.large)))
     }

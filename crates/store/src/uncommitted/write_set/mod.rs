@@ -16,40 +16,39 @@
 //!
 //! ```
 //! use base::TableId;
-//! use pando_store::write_set::{Own, Prior, WriteSet};
+//! use pando_store::write_set::{Prior, WriteSet};
 //! let t = TableId(16);
 //! let mut writes = WriteSet::new();
 //! writes.put(t, b"a", b"1", Prior::Unread);
 //! let savepoint = writes.savepoint();
 //! writes.delete_range(t, b"a", None);
-//! assert_eq!(writes.get(t, b"a"), Some(Own::Deleted));
+//! assert_eq!(writes.get(t, b"a"), Some(Value::Deleted));
 //! writes.rollback_to(savepoint).unwrap();
-//! assert_eq!(writes.get(t, b"a"), Some(Own::Value(b"1")));
+//! assert_eq!(writes.get(t, b"a"), Some(Value::Inline(b"1")));
 //! assert_eq!(writes.get(t, b"b"), None);
 //! ```
 //!
 //! Reading order: `table` (entries), `index` and `order` (two ways to find them), `ranges`, `arena`, `savepoints`,
-//! `contents` (the data for a commit, a scan or a spill), `cursor`.
+//! `large_values`, `contents` (the data for a commit, a scan or a spill), `cursor`.
 
 mod arena;
 mod contents;
 mod cursor;
 mod index;
+mod large_values;
 mod order;
-mod own;
 mod ranges;
 mod savepoints;
 mod table;
 
 pub use cursor::Cursor;
-pub use own::Own;
 pub use savepoints::Savepoint;
 
 use crate::state::stretches;
 use crate::uncommitted::large::Unpublished;
 use arena::Arena;
-use base::TableId;
-use own::LargeValues;
+use base::{TableId, Value};
+use large_values::LargeValues;
 use savepoints::{LiveSavepoint, Undo};
 use std::sync::Arc;
 use table::{Content, ENTRY_BYTES, State, TableSet};
@@ -108,7 +107,7 @@ impl WriteSet {
 
     /// Returns what this transaction wrote to `key`, if anything. O(1), and O(log n) in the table's range deletes.
     #[inline]
-    pub fn get(&self, table: TableId, key: &[u8]) -> Option<Own<'_>> {
+    pub fn get(&self, table: TableId, key: &[u8]) -> Option<Value<'_>> {
         let set = self.table(table)?;
         if let Some(number) = set.find(key, &self.arena) {
             let entry = set.entry(number);
@@ -116,7 +115,7 @@ impl WriteSet {
                 return Some(entry.own(&self.arena, &self.large));
             }
         }
-        set.ranges.covering(key).map(|_| Own::Deleted)
+        set.ranges.covering(key).map(|_| Value::Deleted)
     }
 
     /// Sets `key` to `value`. Both are copied. O(1) amortised; O(log n) more after an order was made.

@@ -10,12 +10,12 @@
 
 use super::arena::{Arena, Offset};
 use super::index::{self, Index};
+use super::large_values::LargeValues;
 use super::order::{Keys, Order};
-use super::own::{LargeValues, Own};
 use super::ranges::Ranges;
-use base::TableId;
 use base::keys::head8;
 use base::prefetch::prefetch;
+use base::{TableId, Value};
 use std::cell::{OnceCell, RefCell};
 
 /// The number of entries up to which a scan over their heads is faster than hashing.
@@ -96,11 +96,11 @@ impl Entry {
     }
     /// Returns what was written, for an entry that is not gone.
     #[inline]
-    pub(super) fn own<'a>(&self, arena: &'a Arena, large: &LargeValues) -> Own<'a> {
+    pub(super) fn own<'a>(&self, arena: &'a Arena, large: &LargeValues) -> Value<'a> {
         match self.state {
-            State::Value => Own::Value(arena.get(self.value, self.value_len as usize)),
-            State::Large => Own::Large(large.get(self.value.as_index()).large()),
-            State::Deleted | State::Gone => Own::Deleted,
+            State::Value => Value::Inline(arena.get(self.value, self.value_len as usize)),
+            State::Large => Value::Large(large.get(self.value.as_index()).large()),
+            State::Deleted | State::Gone => Value::Deleted,
         }
     }
     /// Returns the index of its large value.

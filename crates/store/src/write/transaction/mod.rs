@@ -18,10 +18,10 @@ use crate::state::store::Store;
 use crate::state::ttl::{Reading, Ttl};
 use crate::state::view::Purpose;
 use crate::uncommitted::spill::Spills;
-use crate::uncommitted::write_set::{Own, Savepoint, WriteSet};
+use crate::uncommitted::write_set::{Savepoint, WriteSet};
 use crate::write::scratch::Scratch;
 use base::budget::Charge;
-use base::{Result, TableId};
+use base::{Result, TableId, Value};
 use std::sync::Arc;
 use txn::{Durability, Isolation, RangeToken};
 
@@ -231,7 +231,7 @@ impl Transaction {
     fn admit_new(&self, table: &Table) -> Result<Admitted> {
         let reading = match self.writes().get(TableId::CATALOG, table.name().as_bytes()) {
             None => table.check(&self.snapshot)?,
-            Some(Own::Value(row)) => table.check_written(&self.snapshot, Some(row))?,
+            Some(Value::Inline(row)) => table.check_written(&self.snapshot, Some(row))?,
             Some(_) => table.check_written(&self.snapshot, None)?,
         };
         self.know(table, reading)

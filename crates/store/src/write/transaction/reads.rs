@@ -10,7 +10,6 @@ use crate::read::value_reader::ValueReader;
 use crate::read::value_ref::ValueRef;
 use crate::state::ttl::Expiry;
 use crate::uncommitted::large::Unpublished;
-use crate::uncommitted::write_set::Own;
 use base::{Result, Span, TableId};
 use page::Value;
 use run::PinnedRecord;
@@ -19,7 +18,7 @@ use std::sync::Arc;
 
 /// The contents of a key in a transaction's own writes.
 pub(super) enum OwnEntry<'t> {
-    Written(Own<'t>),
+    Written(Value<'t>),
     /// A spilled record; `None`: it is deleted.
     Spilled(Option<PinnedRecord>),
 }
@@ -28,16 +27,15 @@ impl OwnEntry<'_> {
     #[inline]
     fn value(&self) -> Value<'_> {
         match self {
-            OwnEntry::Written(Own::Value(stored)) => Value::Inline(stored),
-            OwnEntry::Written(Own::Large(large)) => Value::Large(*large),
+            OwnEntry::Written(own) => *own,
             OwnEntry::Spilled(Some(record)) => record.value(),
-            OwnEntry::Written(Own::Deleted) | OwnEntry::Spilled(None) => Value::Deleted,
+            OwnEntry::Spilled(None) => Value::Deleted,
         }
     }
 
     #[inline]
     pub fn is_present(&self) -> bool {
-        !matches!(self, OwnEntry::Written(Own::Deleted) | OwnEntry::Spilled(None))
+        !matches!(self, OwnEntry::Written(Value::Deleted) | OwnEntry::Spilled(None))
     }
 }
 
@@ -87,9 +85,11 @@ impl Transaction {
         }
         let Admitted { id, reading, .. } = self.admitted(table)?;
         match self.writes().get(id, key) {
-            Some(Own::Value(stored)) => Ok(reading.copy(stored)?.map_or(Resident::Absent, Resident::Found)),
-            Some(Own::Large(_)) => Ok(Resident::WouldWait),
-            Some(Own::Deleted) => Ok(Resident::Absent),
+            Some(Value::Inline(stored)) => {
+                Ok(reading.copy(stored)?.map_or(Resident::Absent, Resident::Found))
+            }
+            Some(Value::Large(_)) => Ok(Resident::WouldWait),
+            Some(Value::Deleted) => Ok(Resident::Absent),
             None => {
                 self.note_read(id, key);
                 self.snapshot.get_resident_in(id, reading, key)
@@ -105,7 +105,7 @@ impl Transaction {
             return Ok(self.snapshot.large_copy(reading, large)?.map(ValueRef::owned));
         }
         match own {
-            OwnEntry::Written(Own::Value(stored)) => Ok(reading.value(stored)?.map(ValueRef::lent)),
+            OwnEntry::Written(Value::Inline(stored)) => Ok(reading.value(stored)?.map(ValueRef::lent)),
             OwnEntry::Spilled(Some(record)) => ValueRef::pinned(&self.snapshot, reading, record),
             _ => Ok(None),
         }

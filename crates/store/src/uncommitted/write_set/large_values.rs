@@ -1,19 +1,7 @@
-//! The contents of a key in the writes of a transaction, and the large values that they hold.
+//! The large values that the writes of a transaction hold.
 
 use crate::uncommitted::large::Unpublished;
-use base::LargeRef;
 use std::sync::Arc;
-
-/// The contents of a key in a transaction's own writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own<'a> {
-    /// The key has this value.
-    Value(&'a [u8]),
-    /// The key has a value in the data file.
-    Large(LargeRef),
-    /// The key is deleted, whatever the snapshot contains.
-    Deleted,
-}
 
 /// The large values of a transaction, by number; `None` if one was replaced or rolled back.
 #[derive(Debug, Default)]
