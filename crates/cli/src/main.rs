@@ -66,6 +66,8 @@ mod follow;
 mod settings;
 mod activation;
 mod logging;
+#[cfg(feature = "otlp")]
+mod traces;
 mod serve;
 mod profile;
 mod args;

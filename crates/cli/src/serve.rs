@@ -131,6 +131,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "MS", default_value_t = 10, env = "PANDO_SLOW",
           value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     slow: u64,
+    /// Export requests as traces to the OpenTelemetry collector at URL, as in http://localhost:4318 (OTLP over HTTP).
+    /// The OTEL_* variables of OpenTelemetry apply: sampler, headers, name of the service, size of batches
+    #[cfg(feature = "otlp")]
+    #[arg(long, value_name = "URL", env = "PANDO_OTLP")]
+    otlp: Option<String>,
     /// Keep a CPU profile of the last SECONDS for /debug/profile?last=...; 0 samples only on request
     #[arg(long, value_name = "SECONDS", default_value_t = 0, env = "PANDO_PROFILE_WINDOW",
           value_parser = clap::value_parser!(u64).range(0..=600))]
@@ -379,6 +384,12 @@ fn serve(args: ServeArgs, reload: Option<Reload>) -> Outcome {
     {
         config.shipping = args.ship.shipping(&config.dir, args.follow.follow.as_deref())?;
     }
+    #[cfg(feature = "otlp")]
+    let traces = args.otlp.as_deref().map(crate::traces::Traces::start).transpose()?.map(Arc::new);
+    #[cfg(feature = "otlp")]
+    {
+        config.spans = traces.clone().map(|traces| traces as _);
+    }
     #[cfg(feature = "redis")]
     args.redis.add_to(&mut config);
     args.schedule.add_to(&mut config);
@@ -398,7 +409,10 @@ fn serve(args: ServeArgs, reload: Option<Reload>) -> Outcome {
     }
     // A service manager that waits for the server learns that it can be used. Without one, this does nothing.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    Ok(server.run()?)
+    let ended = server.run();
+    #[cfg(feature = "otlp")]
+    traces.iter().for_each(|traces| traces.finish());
+    Ok(ended?)
 }
 
 /// How long the end of the server waits for the last lines of its log.

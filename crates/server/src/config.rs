@@ -2,6 +2,7 @@
 
 use crate::following::Source;
 use crate::shipping::Shipping;
+use crate::spans::Spans;
 use pando::options::Value;
 use pando::{Database, Durability, Result, Retention};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -43,6 +44,8 @@ pub struct Config {
     pub backups: Option<BackupPlan>,
     /// The code that ships the databases to a bucket. With `None`, they are not shipped.
     pub shipping: Option<Arc<dyn Shipping>>,
+    /// The code that exports requests to a collector of traces. With `None`, they are not exported.
+    pub spans: Option<Arc<dyn Spans>>,
     /// The door for clients of Redis. With `None`, there is none.
     #[cfg(feature = "redis")]
     pub redis: Option<Redis>,
@@ -283,6 +286,7 @@ impl Config {
             hrana: false,
             backups: None,
             shipping: None,
+            spans: None,
             #[cfg(feature = "redis")]
             redis: None,
             source: None,

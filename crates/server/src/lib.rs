@@ -11,7 +11,8 @@
 //! before it in this list:
 //!
 //! 1. [`shipping`]: the interface to the code that copies commits to a bucket. [`following`]: the interface to the code
-//!    with which a replica follows another server. [`config`]: the configuration. [`log`]: the server's log, which no
+//!    with which a replica follows another server. [`spans`]: the interface to the code that exports requests to a
+//!    collector of traces. [`config`]: the configuration. [`log`]: the server's log, which no
 //!    request waits for.
 //! 2. `wire`: what is sent over the network: sockets, addresses, bodies, problems, records as bytes, the heads of
 //!    requests, zstd and gzip.
@@ -38,6 +39,7 @@
 
 pub mod shipping;
 pub mod following;
+pub mod spans;
 pub mod config;
 pub mod log;
 mod wire;

@@ -64,6 +64,8 @@ mod serve_sql;
 mod serve_sqlite_tables;
 #[cfg(feature = "tls")]
 mod serve_tls;
+#[cfg(feature = "otlp")]
+mod serve_traces;
 mod serve_typed;
 mod serve_unix_socket;
 mod serve_v0;

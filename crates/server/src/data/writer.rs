@@ -12,7 +12,7 @@
 //! Writes are blind, so they conflict only with a drop of their table. The order within a commit is that of the queue:
 //! of two writes of one key, the last one stays.
 
-use crate::watch::slow::Phases;
+use crate::spans::Phases;
 use crate::wire::problem::{Answer, Problem};
 use bytes::Bytes;
 use pando::{Database, Durability, Error, Expiry, Table, Transaction, TransactionOptions};

@@ -57,7 +57,8 @@ impl App {
         let entity = Arc::new(EntityTable::new(default)?);
         let mut start = [0; 8];
         random(&mut start)?;
-        let watch = Watch::new(limits.slow, config.profile_window, u64::from_le_bytes(start))?;
+        let (start, spans) = (u64::from_le_bytes(start), config.spans.clone());
+        let watch = Watch::new(limits.slow, config.profile_window, start, spans)?;
         #[cfg(feature = "sql")]
         sql::limit_memory(limits.sql_memory_bytes).map_err(pando::Error::from)?;
         let shipping = match &config.shipping {

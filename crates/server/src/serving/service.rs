@@ -27,7 +27,8 @@ use crate::routes::tree::Found;
 use crate::serving::answering::Answering;
 use crate::serving::coded;
 use crate::shipping::Ship;
-use crate::watch::slow::{Asked, Phases, Slow};
+use crate::spans::{Parent, Phases, RequestSpan, Spans};
+use crate::watch::slow::{Asked, Slow};
 use crate::watch::trace::{self, Line, REQUEST_ID};
 use crate::watch::watcher::Watch;
 use crate::wire::body::Body;
@@ -37,7 +38,7 @@ use axum::http::header::{ALLOW, EXPECT, HeaderName};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
@@ -394,6 +395,8 @@ struct Noted {
     line: Option<Line>,
     /// The method and address of a request that was handed to its handler. Only such a request can be slow.
     asked: Option<(Method, Uri)>,
+    /// The client's span, if requests are exported.
+    parent: Option<Parent>,
 }
 
 impl Noted {
@@ -413,13 +416,17 @@ impl Noted {
         let line = id.as_ref().filter(|_| wanted);
         let line = line.map(|id| Line::new(request, shown(), id.clone(), client()));
         let asked = (!at_once).then(|| (request.method().clone(), request.uri().clone()));
-        Noted { begun, found, id, line, asked }
+        let parent = watch.spans.as_ref().and_then(|_| Parent::of(headers));
+        Noted { begun, found, id, line, asked, parent }
     }
 
     #[inline]
     fn end(self, watch: &Watch, mut response: Response<Body>) -> Response<Body> {
         let took = self.begun.elapsed();
         watch.observed.note(self.found.kind(), took, response.status().as_u16());
+        if let Some(spans) = &watch.spans {
+            self.export(&**spans, &response, took);
+        }
         if let Some(Reason(reason)) = response.extensions().get() {
             watch.traffic.refused(reason);
         }
@@ -446,5 +453,21 @@ impl Noted {
             response.headers_mut().insert(REQUEST_ID, id);
         }
         response
+    }
+
+    /// Exports the request to a collector of traces.
+    #[cold]
+    fn export(&self, spans: &dyn Spans, response: &Response<Body>, took: Duration) {
+        let (operation, now) = (self.found.operation(), SystemTime::now());
+        spans.take(&RequestSpan {
+            parent: self.parent,
+            method: operation.map_or("", |operation| operation.method),
+            route: operation.map_or("", |operation| operation.path),
+            status: response.status().as_u16(),
+            request_id: self.id.as_ref().and_then(|id| id.to_str().ok()),
+            begun: now.checked_sub(took).unwrap_or(now),
+            took,
+            phases: response.extensions().get().copied(),
+        });
     }
 }

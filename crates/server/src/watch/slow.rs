@@ -10,6 +10,7 @@
 //! Addresses contain keys, and statements contain values. Therefore only a client that may see all data may see the
 //! list.
 
+use crate::spans::Phases;
 use crate::wire::body::Body;
 use axum::http::Response;
 use serde_json::{Value, json};
@@ -61,17 +62,6 @@ impl Asked {
         const KEPT_CHARS: usize = 1000;
         Asked(text.chars().take(KEPT_CHARS).collect())
     }
-}
-
-/// The phases of a single write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Phases {
-    /// The time in the queue: other writes were being committed, or no thread was ready yet.
-    pub queued: Duration,
-    /// The duration of the commit that included this write, with its flush.
-    pub committed: Duration,
-    /// The number of writes in that commit.
-    pub together: usize,
 }
 
 /// The shortest write whose response carries its phases.

@@ -5,6 +5,7 @@
 //! target `access`. It has the path without the query, without keys, because they are data, and without transaction
 //! tokens, because anybody who knows such a token can use the transaction.
 
+use crate::spans::Parent;
 use crate::wire::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version};
 use std::net::IpAddr;
@@ -13,7 +14,6 @@ use std::time::Duration;
 
 /// The header of the request id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// The longest id that is kept.
 const MAX_ID_BYTES: usize = 128;
 
@@ -24,7 +24,7 @@ pub struct Line {
     method: Method,
     path: String,
     id: HeaderValue,
-    trace: Option<String>,
+    parent: Option<Parent>,
     client: Option<IpAddr>,
 }
 
@@ -60,24 +60,12 @@ pub fn is_wanted() -> bool {
     tracing::enabled!(target: "access", tracing::Level::INFO)
 }
 
-/// Returns the trace that a `traceparent` names.
-fn trace_of(headers: &HeaderMap) -> Option<String> {
-    let text = headers.get(TRACEPARENT)?.to_str().ok()?;
-    let mut parts = text.split('-');
-    let (version, trace) = (parts.next()?, parts.next()?);
-    let is_hex =
-        |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let good =
-        is_hex(version, 2) && version != "ff" && is_hex(trace, 32) && trace.bytes().any(|byte| byte != b'0');
-    good.then(|| trace.to_ascii_lowercase())
-}
-
 impl Line {
     /// Creates the line of a request; `shown` is its path without keys and tokens, `client` the address that it comes
     /// from.
     pub fn new<B>(request: &Request<B>, shown: &str, id: HeaderValue, client: Option<IpAddr>) -> Self {
         let (version, method) = (request.version(), request.method().clone());
-        Line { version, method, path: shown.to_owned(), id, trace: trace_of(request.headers()), client }
+        Line { version, method, path: shown.to_owned(), id, parent: Parent::of(request.headers()), client }
     }
 
     /// Writes the line.
@@ -94,7 +82,7 @@ impl Line {
             bytes = length,
             id,
             client = self.client.map(tracing::field::display),
-            trace = self.trace.as_deref(),
+            trace = self.parent.map(|parent| format!("{:032x}", parent.trace)),
         );
     }
 }
@@ -111,16 +99,5 @@ mod tests {
         assert_eq!(of("mine"), "mine");
         assert_ne!(of(&"x".repeat(129)).len(), 129);
         assert_ne!(ids.id_of(&HeaderMap::new()), ids.id_of(&HeaderMap::new()));
-    }
-
-    #[test]
-    fn a_trace_is_known_by_its_form() {
-        let trace = |text: &str| trace_of(&HeaderMap::from_iter([(TRACEPARENT, text.parse().unwrap())]));
-        let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        assert_eq!(trace(good).as_deref(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
-        let zeros = format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32));
-        for bad in ["", "00", "ff-4bf92f3577b34da6a3ce929d0e0e4736-0-0", &zeros] {
-            assert_eq!(trace(bad), None, "{bad}");
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! What is counted and kept of requests.
 
+use crate::spans::Spans;
 use crate::watch::history::History;
 use crate::watch::jobs::Jobs;
 use crate::watch::observe::Observed;
@@ -31,12 +32,19 @@ pub struct Watch {
     pub window: Option<Window>,
     /// The generator of request ids.
     pub ids: Ids,
+    /// The code that exports requests, if there is any.
+    pub spans: Option<Arc<dyn Spans>>,
 }
 
 impl Watch {
     /// Creates empty counts. Requests that take `slow` or longer will be kept, and `window` of the CPU profile. `start`
-    /// is a number that no other start of the server has.
-    pub fn new(slow: Duration, window: Option<Duration>, start: u64) -> Result<Self> {
+    /// is a number that no other start of the server has. `spans` exports the requests.
+    pub fn new(
+        slow: Duration,
+        window: Option<Duration>,
+        start: u64,
+        spans: Option<Arc<dyn Spans>>,
+    ) -> Result<Self> {
         let window = window.map(|keep| Window::start(profile::Kind::Cpu, keep)).transpose();
         Ok(Watch {
             observed: Observed::new(),
@@ -47,6 +55,7 @@ impl Watch {
             slow: SlowRequests::new(slow),
             window: window.map_err(|error| Error::invalid(error.to_string()))?,
             ids: Ids::new(start),
+            spans,
         })
     }
 }

@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn a_task_that_panics_does_not_wait_for_ever() {
         let limits = Limits::default();
-        let watch = Arc::new(Watch::new(limits.slow, None, 0).unwrap());
+        let watch = Arc::new(Watch::new(limits.slow, None, 0, None).unwrap());
         let streams = Streams::new(Arc::new(Room::new(&limits)), watch, 1);
         let (running, stream) = (Arc::clone(&streams), streams.begin());
         let task = async move {

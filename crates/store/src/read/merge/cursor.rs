@@ -184,8 +184,8 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
     }
 
     /// Takes a step in the direction of the last one if its result is certain: the lower layer's next entry, which is
-    /// in memory, has an [`Value::Inline`], and lies before `stop`. Otherwise the cursor stays. Most steps of a long scan
-    /// are of this kind.
+    /// in memory, has a [`Value::Inline`], and lies before `stop`. Otherwise the cursor stays. Most steps of a long
+    /// scan are of this kind.
     #[inline]
     pub fn step_in_leaf<const FORWARD: bool>(&mut self) -> bool {
         let is_clear = self.clear > 0 && self.at == At::Lower && self.forward == FORWARD;

@@ -62,7 +62,7 @@ pub trait Layer {
     fn steps_before(&self, _key: &[u8], _forward: bool, _most: u32) -> u32 {
         0
     }
-    /// Moves one entry on, `forward` or back, if that entry is in memory and has an [`Value::Inline`]; otherwise stays.
+    /// Moves one entry on, `forward` or back, if that entry is in memory and has a [`Value::Inline`]; otherwise stays.
     /// Returning false is always correct.
     fn step_in_leaf(&mut self, _forward: bool) -> bool {
         false
