@@ -45,7 +45,8 @@ pub struct Status {
     pub lag_commits: u64,
     /// How many bytes of changes were read from the database and are not in the bucket yet.
     pub lag_bytes: u64,
-    /// For how long the oldest change that was read has not been in the bucket, in seconds; 0 if none waits.
+    /// For how long the oldest change that was read has not been in the bucket, in seconds; 0 if none waits. Before this
+    /// writer has taken over, no change is read, and the time since shipping began counts.
     pub lag_seconds: f64,
     /// How many segments were written.
     pub segments: u64,
@@ -86,13 +87,20 @@ pub(crate) struct Board {
 /// Called once, when a commit is in the bucket or never will be.
 type Waiter = Box<dyn FnOnce(Result<()>) + Send>;
 
-#[derive(Default)]
 struct Inner {
     status: Status,
+    began: Instant,
     waiting_since: Option<Instant>,
     ended: Option<Error>,
     /// Each with its commit.
     waiters: Vec<(u64, Waiter)>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        let status = Status::default();
+        Inner { status, began: Instant::now(), waiting_since: None, ended: None, waiters: Vec::new() }
+    }
 }
 
 impl std::fmt::Debug for Inner {
@@ -150,7 +158,9 @@ impl Board {
         let mut status = inner.status.clone();
         status.newest_commit = newest.unwrap_or(status.newest_commit).max(status.shipped_commit);
         status.lag_commits = status.newest_commit - status.shipped_commit;
-        status.lag_seconds = inner.waiting_since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+        let has_begun = status.epoch > 0 || inner.ended.is_some();
+        let since = inner.waiting_since.or((!has_begun).then_some(inner.began));
+        status.lag_seconds = since.map_or(0.0, |since| since.elapsed().as_secs_f64());
         status
     }
 

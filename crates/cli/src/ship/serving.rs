@@ -181,7 +181,8 @@ impl Ship for One {
             ),
             (
                 "lag_seconds",
-                "Age of the oldest change that was read and is not in the bucket.",
+                "Age of the oldest change that was read and is not in the bucket; before the take-over, the \
+                 seconds since shipping began.",
                 status.lag_seconds,
             ),
             ("segments", "Segments written since the database was opened.", status.segments as f64),

@@ -101,6 +101,20 @@ fn a_bucket_that_goes_away_is_caught_up_with() {
 }
 
 #[test]
+fn a_bucket_that_is_away_from_the_beginning_shows_as_lag() {
+    let (store, model) = (Faulty::new(1), Model::new(1));
+    store.set_away(true);
+    let shipper = start(&store, &model, sync());
+    assert!(!shipper.wait_for(model.commit(1, "before"), Duration::from_millis(300)).unwrap());
+    let status = shipper.status();
+    assert_eq!((status.epoch, status.lag_commits), (0, 1));
+    assert!(status.lag_seconds > 0.2, "{status:?}");
+    store.set_away(false);
+    shipper.wait(1).unwrap();
+    shipper.stop().unwrap();
+}
+
+#[test]
 fn stopping_while_the_bucket_is_away_ends_in_time() {
     let (store, model) = (Faulty::new(1), Model::new(1));
     let shipper = start(&store, &model, Options { stop_within: Duration::from_millis(200), ..sync() });
