@@ -1,6 +1,7 @@
 //! Tests of SQL on Pando's trees. Most run the same statements on SQLite's own trees, and compare.
 
 mod basics;
+mod crash;
 mod long_keys;
 mod orders;
 mod refused;
