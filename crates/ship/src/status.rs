@@ -45,8 +45,8 @@ pub struct Status {
     pub lag_commits: u64,
     /// How many bytes of changes were read from the database and are not in the bucket yet.
     pub lag_bytes: u64,
-    /// For how long the oldest change that was read has not been in the bucket, in seconds; 0 if none waits. Before this
-    /// writer has taken over, no change is read, and the time since shipping began counts.
+    /// For how long the oldest change that was read has not been in the bucket, in seconds; 0 if none waits. Before
+    /// this writer has taken over, no change is read, and the time since shipping began counts.
     pub lag_seconds: f64,
     /// How many segments were written.
     pub segments: u64,

@@ -15,7 +15,8 @@ const SCHEMA: [&str; 9] = [
     "CREATE TABLE orders(id INTEGER PRIMARY KEY, person TEXT NOT NULL, amount INTEGER NOT NULL)",
     "CREATE INDEX by_person ON orders(person, amount DESC)",
     "CREATE TABLE totals(person TEXT PRIMARY KEY, amount INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE lines(id INTEGER PRIMARY KEY, parent INTEGER NOT NULL REFERENCES orders ON DELETE CASCADE, text)",
+    "CREATE TABLE lines(id INTEGER PRIMARY KEY, text,
+       parent INTEGER NOT NULL REFERENCES orders ON DELETE CASCADE)",
     "CREATE INDEX by_parent ON lines(parent)",
     "CREATE TRIGGER added AFTER INSERT ON orders BEGIN
        INSERT INTO totals VALUES(new.person, new.amount)
@@ -72,7 +73,8 @@ fn change(random: &mut Random) -> String {
         0 => format!("DELETE FROM orders WHERE id = {id}"),
         1 => format!("DELETE FROM orders WHERE person = '{person}' AND amount < {}", amount / 4),
         2 => format!(
-            "INSERT INTO lines(parent, text) SELECT id, zeroblob({amount} * 40) FROM orders WHERE id <= {id}"
+            "INSERT INTO lines(parent, text)
+             SELECT id, zeroblob({amount} * 40) FROM orders WHERE id <= {id}"
         ),
         _ => format!(
             "INSERT INTO orders(id, person, amount) VALUES({id}, '{person}', {amount}) ON CONFLICT(id) DO NOTHING"
