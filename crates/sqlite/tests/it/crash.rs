@@ -77,7 +77,8 @@ fn change(random: &mut Random) -> String {
              SELECT id, zeroblob({amount} * 40) FROM orders WHERE id <= {id}"
         ),
         _ => format!(
-            "INSERT INTO orders(id, person, amount) VALUES({id}, '{person}', {amount}) ON CONFLICT(id) DO NOTHING"
+            "INSERT INTO orders(id, person, amount) VALUES({id}, '{person}', {amount})
+             ON CONFLICT(id) DO NOTHING"
         ),
     }
 }
