@@ -20,6 +20,8 @@
 //! `options.rs`, `sql.rs`.
 #![deny(missing_docs, unsafe_code)]
 
+mod arrow;
+mod cells;
 mod codec;
 mod database;
 mod engine;
@@ -32,6 +34,8 @@ mod source;
 #[cfg(feature = "sql")]
 mod sql;
 mod transaction;
+mod typed;
+mod typed_reads;
 mod view;
 mod writable;
 
@@ -48,6 +52,10 @@ fn _pando(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::View>()?;
     module.add_class::<writable::WritableView>()?;
     module.add_class::<scan::Scan>()?;
+    module.add_class::<arrow::Arrow>()?;
+    module.add_class::<typed::TypedView>()?;
+    module.add_class::<typed::TypedScan>()?;
+    module.add_function(wrap_pyfunction!(typed::ensure, module)?)?;
     module.add_function(wrap_pyfunction!(database::restore, module)?)?;
     module.add_function(wrap_pyfunction!(handle::after_fork, module)?)?;
     #[cfg(feature = "sql")]

@@ -48,9 +48,11 @@ from ._errors import (
     ThreadError,
     WouldWaitError,
 )
-from ._pando import Savepoint, __version__, _after_fork, restore
+from ._pando import Arrow, Savepoint, __version__, _after_fork, restore
+from ._typed import TypedRows, TypedTable, UInt
 
 __all__ = [
+    "Arrow",
     "ClosedError",
     "ConflictError",
     "CorruptError",
@@ -78,6 +80,9 @@ __all__ = [
     "ThreadError",
     "Transaction",
     "TransactionTable",
+    "TypedRows",
+    "TypedTable",
+    "UInt",
     "WouldWaitError",
     "__version__",
     "create",

@@ -343,6 +343,17 @@ class Cursor:
         self._check()
         return self._fetch(self._result.row_count if self._result is not None else 0)
 
+    def arrow(self) -> _pando.Arrow:
+        """Returns all rows of the result as a source of Arrow, for pandas, polars, DuckDB and pyarrow.
+
+        The type of a column is that of its values. Values of different types raise ``DataError``: ``CAST`` them. A
+        column without values has its declared type.
+        """
+        self._check()
+        if self._result is None or self._result.columns is None:
+            raise ProgrammingError("there are no rows: execute a query first")
+        return self._result.arrow()
+
     def nextset(self) -> None:
         """Returns ``None``: a statement has one result."""
         self._check()
