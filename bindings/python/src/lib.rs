@@ -22,6 +22,7 @@
 
 mod arrow;
 mod cells;
+mod changes;
 mod codec;
 mod database;
 mod engine;
@@ -53,6 +54,10 @@ fn _pando(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<writable::WritableView>()?;
     module.add_class::<scan::Scan>()?;
     module.add_class::<arrow::Arrow>()?;
+    module.add_class::<changes::ChangeFeed>()?;
+    module.add_class::<changes::Change>()?;
+    module.add_class::<changes::Operation>()?;
+    module.add_class::<changes::Consumer>()?;
     module.add_class::<typed::TypedView>()?;
     module.add_class::<typed::TypedScan>()?;
     module.add_function(wrap_pyfunction!(typed::ensure, module)?)?;

@@ -10,7 +10,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, TypeVar, Union, overload
 
 from . import _pando, _typed
+from ._changes import Consumer, ConsumerInfo, Tables, names_of
 from ._errors import ConflictError, SnapshotTooOldError
+from ._pando import ChangeFeed
 from ._typed import TypedRows, TypedTable
 
 if TYPE_CHECKING:
@@ -251,6 +253,24 @@ class Database(_pando.Database):
         that differs in another way raises ``MismatchError``.
         """
         return _typed.ensure(self, row, key=key, name=name, indexes=indexes, unique=unique)
+
+    def changes(
+        self, *, after: int = 0, tables: Tables = (), prefix: Optional[bytes] = None
+    ) -> ChangeFeed:
+        """Returns an iterator over every commit after the one of number ``after``, in order; 0: as far back as possible.
+
+        It waits for the next commit, and ends when it or the database is closed. ``tables`` and ``prefix`` leave out
+        what concerns other tables and keys.
+        """
+        return ChangeFeed(self, after=after, tables=names_of(tables), prefix=prefix)
+
+    def consumer(self, name: str) -> Consumer:
+        """Opens the consumer of this name, or creates it after the newest commit. One can be open at a time."""
+        return Consumer(self, name)
+
+    def consumers(self) -> list[ConsumerInfo]:
+        """Returns what is known of each consumer, by name."""
+        return [ConsumerInfo(*info) for info in self._consumers()]
 
     def write(
         self,

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Callable, Generic, Literal, Optional, TypeVar, Union
 
 from . import _database as blocking
+from ._changes import AsyncChanges, AsyncConsumer, ConsumerInfo, Tables
 from ._database import (
     Compression,
     Durability,
@@ -37,6 +38,8 @@ from ._database import (
 )
 
 __all__ = [
+    "AsyncChanges",
+    "AsyncConsumer",
     "AsyncDatabase",
     "AsyncReads",
     "AsyncSnapshot",
@@ -244,6 +247,24 @@ class AsyncDatabase:
         create = self.blocking.create_table
         options: dict[str, Any] = {"layout": layout, "ttl": ttl, "compression": compression}
         return AsyncTable(self, await self.run(lambda: create(name, key=key, value=value, **options)))
+
+    async def changes(
+        self, *, after: int = 0, tables: Tables = (), prefix: Optional[bytes] = None
+    ) -> AsyncChanges:
+        """Returns an asynchronous iterator over every commit after the one of number ``after``, in order."""
+        return AsyncChanges(await self.run(lambda: self.blocking.changes(after=after, tables=tables, prefix=prefix)))
+
+    async def consumer(self, name: str) -> AsyncConsumer:
+        """Opens the consumer of this name, or creates it after the newest commit."""
+        return AsyncConsumer(self.run, await self.run(self.blocking.consumer, name))
+
+    async def consumers(self) -> list[ConsumerInfo]:
+        """Returns what is known of each consumer, by name."""
+        return await self.run(self.blocking.consumers)
+
+    async def drop_consumer(self, name: str) -> None:
+        """Removes a consumer, and what is kept for it."""
+        await self.run(self.blocking.drop_consumer, name)
 
     def write(
         self, *, durability: Optional[Durability] = None, isolation: Optional[Isolation] = None
