@@ -35,6 +35,8 @@ export interface TableOptions {
   compression?: 'none' | 'lz4'
   /** How long entries live after their put. */
   ttlMs?: number
+  /** Whether each entry expires at a time of its own, which `put` and `setExpiry` set. Default: false. */
+  ttlByKey?: boolean
 }
 
 export interface TransactionOptions {
@@ -89,6 +91,11 @@ export interface Reads {
   /** Returns the values of one moment, in the order of the keys. */
   getMany(keys: Iterable<Bytes>): Promise<Array<Buffer | undefined>>
   has(key: Bytes): Promise<boolean>
+  /**
+   * Returns how many milliseconds an entry of a table with a TTL by key still lives, seen from the moment that is read:
+   * Infinity if it never expires, undefined if there is none.
+   */
+  expiry(key: Bytes): Promise<number | undefined>
   /** Iterates over the records of one moment in the order of their keys. */
   range(options?: RangeOptions): AsyncGenerator<[Buffer, Buffer], void, undefined>
   keys(options?: RangeOptions): AsyncGenerator<Buffer, void, undefined>
@@ -99,7 +106,10 @@ export interface Reads {
 
 /** A table of the newest state. Each write is a transaction by itself. */
 export interface Table extends Reads {
-  put(key: Bytes, value: Bytes, options?: { durability?: Durability }): Promise<void>
+  /** Sets a key. With `ttlMs`, from 1 on, the entry expires after that; the table must have a TTL by key. */
+  put(key: Bytes, value: Bytes, options?: { durability?: Durability, ttlMs?: number }): Promise<void>
+  /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
+  setExpiry(key: Bytes, ttlMs: number | undefined, options?: { durability?: Durability }): Promise<boolean>
   del(key: Bytes, options?: { durability?: Durability }): Promise<void>
   /** Applies writes together, in their order. */
   batch(operations: readonly Operation[], options?: { durability?: Durability }): Promise<void>
@@ -111,9 +121,11 @@ export interface Table extends Reads {
 export interface TransactionTable extends Omit<Reads, 'getSync'> {
   /**
    * Sets a key. The write is handed over before the next read, and at the commit, whose promises report its error. If
-   * there is a promise, await it before further writes.
+   * there is a promise, await it before further writes. With `ttlMs` there always is one.
    */
-  put(key: Bytes, value: Bytes): Promise<void> | undefined
+  put(key: Bytes, value: Bytes, options?: { ttlMs?: number }): Promise<void> | undefined
+  /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
+  setExpiry(key: Bytes, ttlMs: number | undefined): Promise<boolean>
   /** Deletes a key, as `put` sets one. */
   del(key: Bytes): Promise<void> | undefined
   /** Sets a key that must not exist; PANDO_EXISTS if it does. */

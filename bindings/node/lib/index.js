@@ -156,8 +156,16 @@ class Table extends Reads {
     natives.set(this, handle)
   }
 
-  async put (key, value, options) {
-    return this.batch([{ type: 'put', key, value }], options)
+  async put (key, value, options = {}) {
+    if (options.ttlMs === undefined) return this.batch([{ type: 'put', key, value }], options)
+    const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
+    return awaited(() => this.#db.putWithTtl(this.#native, k, v, options.ttlMs, options.durability))
+  }
+
+  /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
+  async setExpiry (key, ttlMs, { durability } = {}) {
+    const bytes = bytesOf(key, 'the key')
+    return awaited(() => this.#db.setExpiry(this.#native, bytes, ttlMs, durability))
   }
 
   async del (key, options) {
@@ -298,8 +306,15 @@ class TransactionTable extends Reads {
   }
 
   /** Sets a key. The promise, if there is one, is fulfilled when there is room for more. */
-  put (key, value) {
-    return this.#of.write(bytesOf(key, 'the key'), bytesOf(value, 'the value'))
+  put (key, value, { ttlMs } = {}) {
+    const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
+    return ttlMs === undefined ? this.#of.write(k, v) : this.#of.run(tx => tx.putWithTtl(this.#native, k, v, ttlMs))
+  }
+
+  /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
+  async setExpiry (key, ttlMs) {
+    const bytes = bytesOf(key, 'the key')
+    return this.#of.run(tx => tx.setExpiry(this.#native, bytes, ttlMs))
   }
 
   del (key) {
