@@ -67,6 +67,7 @@ fn _pando(module: &Bound<'_, PyModule>) -> PyResult<()> {
     {
         module.add_class::<sql::SqlConnection>()?;
         module.add_class::<sql::SqlResult>()?;
+        module.add_function(wrap_pyfunction!(sql::sqlite_version, module)?)?;
     }
     Ok(())
 }

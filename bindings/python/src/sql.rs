@@ -19,6 +19,12 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
+/// The version of SQLite's front end.
+#[pyfunction]
+pub fn sqlite_version() -> &'static str {
+    sql::sqlite_version()
+}
+
 /// Why a statement has failed.
 enum Failure {
     Sql(sql::Error),

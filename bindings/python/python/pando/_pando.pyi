@@ -27,6 +27,7 @@ __all__ = [
     "_after_fork",
     "_ensure_typed",
     "restore",
+    "sqlite_version",
 ]
 __version__: str
 
@@ -227,6 +228,7 @@ class Database:
 
 def restore(folder: Path, target: Path, *, at: Optional[str] = None) -> int: ...
 def _after_fork() -> None: ...
+def sqlite_version() -> str: ...
 @final
 class SqlConnection:
     def __new__(cls, db: Database) -> Self: ...

@@ -65,6 +65,8 @@ __all__ = [
     "apilevel",
     "connect",
     "paramstyle",
+    "sqlite_version",
+    "sqlite_version_info",
     "threadsafety",
 ]
 
@@ -72,6 +74,13 @@ apilevel = "2.0"
 # Threads may share the module. They can share a connection without harm, but then they share its transaction as well.
 threadsafety = 1
 paramstyle = "qmark"
+
+if not hasattr(_pando, "SqlConnection"):
+    raise ImportError("this build of pando has no SQL: build it with the feature `sql`, which is on by default")
+
+sqlite_version: str = _pando.sqlite_version()
+"""The version of SQLite's front end."""
+sqlite_version_info: tuple[int, ...] = tuple(int(part) for part in sqlite_version.split("."))
 
 Parameters = Union[Sequence[Any], Mapping[str, Any]]
 Row = tuple[Any, ...]
