@@ -18,6 +18,7 @@ export interface DatabaseOptions {
   maxLogRecords?: number
   maxSnapshotAgeMs?: number
   maxPinnedSpaceBytes?: number
+  maxChangesBytes?: number
   pageBytes?: number
 }
 
@@ -63,7 +64,7 @@ export interface RangeOptions extends Range {
 export type Operation = { type: 'put', key: Bytes, value: Bytes } | { type: 'del', key: Bytes }
 
 export type ErrorCode =
-  | 'PANDO_CONFLICT' | 'PANDO_SNAPSHOT_TOO_OLD' | 'PANDO_FULL' | 'PANDO_EXISTS' | 'PANDO_MISSING' | 'PANDO_WOULD_WAIT'
+  | 'PANDO_CONFLICT' | 'PANDO_SNAPSHOT_TOO_OLD' | 'PANDO_TOO_OLD' | 'PANDO_FULL' | 'PANDO_EXISTS' | 'PANDO_MISSING' | 'PANDO_WOULD_WAIT'
   | 'PANDO_INVALID' | 'PANDO_MISMATCH' | 'PANDO_LOCKED' | 'PANDO_READ_ONLY' | 'PANDO_FOREIGN' | 'PANDO_CORRUPT'
   | 'PANDO_IO' | 'PANDO_LATCHED' | 'PANDO_INDETERMINATE' | 'PANDO_CLOSED' | 'PANDO_FORKED' | 'PANDO_IN_USE'
   | 'PANDO_INTERNAL' | 'PANDO_FAILED'
@@ -151,6 +152,57 @@ export interface Snapshot {
   close(): Promise<void>
 }
 
+/** An operation of a commit, with keys and values as they are stored. */
+export interface ChangeOperation {
+  kind: 'put' | 'del' | 'deleteRange' | 'createTable' | 'dropTable' | 'renameTable' | 'alterTable'
+  /** The name of the table, after the commit. */
+  table: string
+  /** The key; the first one of a range that was deleted. */
+  key?: Buffer
+  /** The value of a put. */
+  value?: Buffer
+  /** The first key after a range that was deleted; undefined: the range reaches to the end of the table. */
+  end?: Buffer
+  /** The name that a renamed table had. */
+  former?: string
+}
+
+/** One commit. All of its operations are in memory at once. */
+export interface Change {
+  commitNumber: number
+  /** When it was made, in milliseconds since 1970, if that is known. */
+  timeMs?: number
+  operations: ChangeOperation[]
+}
+
+export interface ChangesFilter {
+  /** Only these tables. */
+  tables?: string | Table | ReadonlyArray<string | Table>
+  /** Only keys that begin with this. */
+  prefix?: Bytes
+}
+
+/** Every commit in order: it waits for the next one, and ends when it or the database is closed. */
+export interface Changes {
+  readonly isClosed: boolean
+  /** Returns the next change. Waits for at most `timeoutMs`; undefined after that, and at the end. */
+  next(options?: { timeoutMs?: number }): Promise<Change | undefined>
+  [Symbol.asyncIterator](): AsyncGenerator<Change, void, undefined>
+  close(): Promise<void>
+}
+
+/** A named consumer of changes, whose place survives restarts. */
+export interface Consumer {
+  readonly name: string
+  /** The last commit that was acknowledged. */
+  readonly position: number
+  changes(filter?: ChangesFilter): Promise<Changes>
+  /** Records durably that everything up to this commit is done. */
+  acknowledge(commit: number | Change): Promise<void>
+  /** Closes the consumer. Its place is kept. */
+  close(): Promise<void>
+}
+
 export interface Database {
   readonly path: string | undefined
   readonly isClosed: boolean
@@ -162,6 +214,13 @@ export interface Database {
   begin(options?: TransactionOptions): Promise<Transaction>
   /** Runs `work(tx)` and commits; runs it again after a conflict, up to 24 times. Returns what `work` returns. */
   transact<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>
+  /** Opens an async iterator over every commit after the one of number `after`; 0: as far back as possible. */
+  changes(options?: ChangesFilter & { after?: number }): Promise<Changes>
+  /** Opens the consumer of this name, or creates it after the newest commit. One can be open at a time. */
+  consumer(name: string): Promise<Consumer>
+  consumers(): Promise<Array<{ name: string, position: number, isLost: boolean }>>
+  /** Removes a consumer, and what is kept for it. */
+  dropConsumer(name: string): Promise<void>
   checkpoint(): Promise<void>
   sync(): Promise<void>
   /** Waits until a database that is read beside its writer shows what the writer has acknowledged. */

@@ -4,6 +4,7 @@ const native = require('./native')
 const { PandoError, awaited, immediate, closed } = require('./errors')
 const { bytesOf, packWrites } = require('./packed')
 const { Reads, Queue, rangeOf } = require('./reads')
+const { Changes, Consumer, filterOf } = require('./changes')
 
 /** How often `transact` runs its function. */
 const MOST_ATTEMPTS = 24
@@ -22,6 +23,7 @@ const NAMES = {
   maxLogRecords: 'max_log_records',
   maxSnapshotAgeMs: 'max_snapshot_age',
   maxPinnedSpaceBytes: 'max_pinned_space_bytes',
+  maxChangesBytes: 'max_changes_bytes',
   pageBytes: 'page_bytes'
 }
 
@@ -115,6 +117,25 @@ class Database {
       }
       await new Promise(resolve => setTimeout(resolve, Math.random() * Math.min(2 ** attempt / 4, 50)))
     }
+  }
+
+  /** Opens an async iterator over every commit after a number, which waits for the next one. */
+  async changes ({ after = 0, ...filter } = {}) {
+    const [tables, prefix] = filterOf(filter)
+    return new Changes(await awaited(() => this.#native.changes(after, tables, prefix)), this)
+  }
+
+  /** Opens a consumer, or creates it after the newest commit. */
+  async consumer (name) {
+    return new Consumer(await awaited(() => this.#native.consumer(String(name))), String(name), this)
+  }
+
+  async consumers () {
+    return awaited(() => this.#native.consumers())
+  }
+
+  async dropConsumer (name) {
+    return awaited(() => this.#native.dropConsumer(String(name)))
   }
 
   async checkpoint () {
@@ -339,4 +360,4 @@ class TransactionTable extends Reads {
   }
 }
 
-module.exports = { open, inMemory, restore, Database, Table, Snapshot, Transaction, PandoError }
+module.exports = { open, inMemory, restore, Database, Table, Snapshot, Transaction, Changes, Consumer, PandoError }

@@ -54,10 +54,17 @@ pub fn restore<'e>(env: &'e Env, folder: String, target: String, at: Option<Stri
     promise(env, move || Ok(pando::restore(&Backups::open(folder)?, at.as_deref(), target)?.commit as f64))
 }
 
+impl NativeDatabase {
+    /// The database, for objects that outlive this one.
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+}
+
 #[napi]
 impl NativeDatabase {
     /// Runs `work` on a thread of the pool.
-    fn run<'e, T: napi::bindgen_prelude::ToNapiValue + Send + 'static>(
+    pub(crate) fn run<'e, T: napi::bindgen_prelude::ToNapiValue + Send + 'static>(
         &self,
         env: &'e Env,
         work: impl FnOnce(&pando::Database) -> Outcome<T> + Send + 'static,

@@ -267,3 +267,72 @@ test('entries expire at times of their own', async () => {
   }
   await db.close()
 })
+
+test('changes come in order, and wait without a thread', async () => {
+  const [db, table] = await inMemory()
+  const other = await db.table('other')
+  const feeds = await Promise.all(Array.from({ length: 40 }, () => db.changes({ after: 2, tables: table, prefix: 'k' })))
+  const seen = feeds.map(() => [])
+  // More of them wait than there are threads.
+  const following = feeds.map(async (feed, at) => {
+    for await (const change of feed) seen[at].push(...change.operations.map(one => `${one.kind} ${text(one.key)}`))
+  })
+  await new Promise(resolve => setTimeout(resolve, 20))
+  await other.put('k0', 'x')
+  for (let number = 1; number < 4; number++) await table.put(`k${number}`, 'v')
+  await table.put('x', 'v')
+  await table.del('k1')
+  while (seen.some(operations => operations.length < 4)) await new Promise(resolve => setTimeout(resolve, 5))
+  for (const operations of seen) assert.deepEqual(operations, ['put k1', 'put k2', 'put k3', 'del k1'])
+  for (const feed of feeds.slice(1)) await feed.close()
+
+  const all = await db.changes()
+  const kinds = []
+  await table.deleteRange({ gte: 'a', lt: 'b' })
+  await db.dropTable('other')
+  for (let change; (change = await all.next({ timeoutMs: 0 })) !== undefined;) {
+    kinds.push(...change.operations.map(one => [one.kind, one.table, text(one.key), text(one.value), text(one.end)].join(' ').trim()))
+  }
+  assert.deepEqual(kinds.slice(0, 3), ['createTable t', 'createTable other', 'put other k0 x'])
+  assert.deepEqual(kinds.slice(-2), ['deleteRange t a  b', 'dropTable other'])
+  const began = performance.now()
+  assert.equal(await all.next({ timeoutMs: 30 }), undefined)
+  assert.ok(performance.now() - began >= 25)
+  await assert.rejects(db.changes({ after: 1000 }), { code: 'PANDO_INVALID' })
+  const waiting = all.next()
+  await db.close()
+  assert.equal(await waiting, undefined)
+  await Promise.all(following)
+  assert.ok(feeds.every(feed => feed.isClosed))
+})
+
+test('a consumer keeps its place', async () => {
+  const path = join(root, 'consumers')
+  let db = await pando.open(path, { memoryBytes: 16 << 20, durability: 'buffered', maxChangesBytes: 64 << 20 })
+  const table = await db.table('t')
+  const mails = await db.consumer('mails')
+  assert.equal(mails.position, 1)
+  await assert.rejects(db.consumer('mails'), { code: 'PANDO_LOCKED' })
+  for (const key of ['a', 'b', 'c']) await table.put(key, key)
+  const changes = await mails.changes({ tables: 't' })
+  const first = await changes.next()
+  assert.equal(text(first.operations[0].value), 'a')
+  assert.ok(first.timeMs > 1.5e12)
+  await mails.acknowledge(first)
+  await assert.rejects(mails.acknowledge(1000), { code: 'PANDO_INVALID' })
+  await mails.close()
+  assert.throws(() => mails.position, { code: 'PANDO_CLOSED' })
+  await db.close()
+  db = await pando.open(path, { memoryBytes: 16 << 20 })
+  assert.deepEqual(await db.consumers(), [{ name: 'mails', position: 2, isLost: false }])
+  const again = await db.consumer('mails')
+  for await (const change of await again.changes()) {
+    await again.acknowledge(change.commitNumber)
+    if (change.commitNumber === 4) break
+  }
+  assert.equal(again.position, 4)
+  await again.close()
+  await db.dropConsumer('mails')
+  await assert.rejects(db.dropConsumer('mails'), { code: 'PANDO_MISSING' })
+  await db.close()
+})
