@@ -40,6 +40,7 @@ class Changes {
 
   /** Returns the next change. Waits for it, for at most `timeoutMs`; undefined after that, and at the end. */
   async next ({ timeoutMs = Infinity } = {}) {
+    if (!(timeoutMs >= 0)) throw new TypeError('timeoutMs must be a number from 0 on')
     return this.#queue.run(() => this.#wait(Date.now() + timeoutMs))
   }
 

@@ -156,8 +156,19 @@ pub struct NativeConsumer {
     inner: Arc<Mutex<Option<Consumer>>>,
 }
 
-fn options(after: f64, tables: &[String], prefix: Option<&[u8]>) -> ChangesOptions {
-    let mut options = ChangesOptions::default().after(after as u64);
+/// The largest integer up to which a number of JavaScript is exact.
+const MOST_EXACT: f64 = 9_007_199_254_740_991.0;
+
+/// The number of a commit.
+fn commit_of(number: f64) -> Outcome<u64> {
+    match number {
+        0.0..=MOST_EXACT if number.fract() == 0.0 => Ok(number as u64),
+        _ => Err(Failure::invalid(format!("{number} is not the number of a commit"))),
+    }
+}
+
+fn options(tables: &[String], prefix: Option<&[u8]>) -> ChangesOptions {
+    let mut options = ChangesOptions::default();
     for table in tables {
         options = options.table(table);
     }
@@ -190,7 +201,7 @@ impl NativeConsumer {
         prefix: Option<BufferSlice<'_>>,
     ) -> Result<Object<'e>> {
         let (handle, inner) = (Arc::clone(&self.handle), Arc::clone(&self.inner));
-        let options = options(0.0, &tables, prefix.as_deref());
+        let options = options(&tables, prefix.as_deref());
         promise(env, move || {
             with(&handle, &inner, |consumer| consumer.changes_with(options)).map(NativeChanges::new)
         })
@@ -199,7 +210,10 @@ impl NativeConsumer {
     #[napi]
     pub fn acknowledge<'e>(&self, env: &'e Env, commit: f64) -> Result<Object<'e>> {
         let (handle, inner) = (Arc::clone(&self.handle), Arc::clone(&self.inner));
-        promise(env, move || with(&handle, &inner, |consumer| consumer.acknowledge(commit as u64)))
+        promise(env, move || {
+            let commit = commit_of(commit)?;
+            with(&handle, &inner, |consumer| consumer.acknowledge(commit))
+        })
     }
 
     #[napi]
@@ -229,8 +243,11 @@ impl NativeDatabase {
         tables: Vec<String>,
         prefix: Option<BufferSlice<'_>>,
     ) -> Result<Object<'e>> {
-        let options = options(after, &tables, prefix.as_deref());
-        self.run(env, move |db| Ok(NativeChanges::new(db.changes_with(options)?)))
+        let options = options(&tables, prefix.as_deref());
+        self.run(env, move |db| {
+            let after = commit_of(after)?;
+            Ok(NativeChanges::new(db.changes_with(options.after(after))?))
+        })
     }
 
     #[napi]

@@ -88,7 +88,7 @@ impl Arrow {
             batch: BatchBuilder::new(self.shape.clone()),
             next: Next::Begin,
         };
-        // The first batch is made at once, so that a closed database is an exception here and not in the other program.
+        // So that a closed database is an exception here, and not in the other program.
         let reader = run(py, move || Ok(reader.check()?))?;
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
     }

@@ -3,7 +3,10 @@
 //! ```text
 //!   pando/*.py ──► Database, Snapshot, Transaction ──► handle.rs ──► pando
 //!                  View, WritableView, Scan        ──► source.rs
+//!   TypedView, TypedScan                           ──► typed.rs ──► pando_rows
 //!                  SqlConnection, SqlResult        ──► sql.rs ────► pando_sql
+//!   ChangeFeed, Consumer                           ──► changes.rs
+//!   Arrow                                          ──► arrow.rs ──► pando_arrow
 //! ```
 //!
 //! 1. The lock of the interpreter is released around every call that can wait or copy much ([`guard::run`]). A value
@@ -17,7 +20,7 @@
 //!
 //! Reading order: `handle.rs`, `source.rs`, `view.rs`, `writable.rs`, `scan.rs`, `database.rs`, `transaction.rs`;
 //! `codec.rs` (keys and values), `engine.rs` (calls of the library whose names may change), `errors.rs`, `guard.rs`,
-//! `options.rs`, `sql.rs`.
+//! `options.rs`; `typed_reads.rs`, `cells.rs`, `typed.rs` (typed tables); `changes.rs`, `sql.rs`, `arrow.rs`.
 #![deny(missing_docs, unsafe_code)]
 
 mod arrow;

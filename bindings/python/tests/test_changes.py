@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import signal
 import subprocess
 import sys
 import threading
@@ -275,7 +274,3 @@ asyncio.run(main())
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout) == (0, "late\n"), done.stderr
     assert time.perf_counter() - began < 20
-
-
-def test_signal_module_is_as_it_was() -> None:
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+import sys
 import threading
 import uuid
 from dataclasses import dataclass, field, replace
@@ -258,6 +259,17 @@ def test_keyword_only_fields_and_one_field(db: pando.Database) -> None:
     words.insert(Word("b"))
     words.insert(Word("a"))
     assert list(words) == [Word("a"), Word("b")] and words.get("a") == Word("a")
+
+    if sys.version_info >= (3, 10):
+
+        @dataclass(kw_only=True)
+        class Named:
+            id: int
+            name: str
+
+        named = db.typed(Named, key="id")
+        named.insert(Named(name="a", id=1))
+        assert named.get(1) == Named(id=1, name="a")
 
 
 def test_threads_insert(db: pando.Database) -> None:

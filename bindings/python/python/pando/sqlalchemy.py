@@ -90,8 +90,10 @@ class _Connection(dbapi.Connection):
 
     def close(self) -> None:
         if self._native is not None:
-            super().close()
-            self._shared.leave()
+            try:
+                super().close()
+            finally:
+                self._shared.leave()
 
 
 class _DdlCompiler(SQLiteDDLCompiler):
