@@ -3,10 +3,10 @@
 //! ```text
 //!   pando/*.py ──► Database, Snapshot, Transaction ──► handle.rs ──► pando
 //!                  View, WritableView, Scan        ──► source.rs
-//!   TypedView, TypedScan                           ──► typed.rs ──► pando_rows
+//!                  TypedView, TypedScan            ──► typed.rs ──► pando_rows
 //!                  SqlConnection, SqlResult        ──► sql.rs ────► pando_sql
-//!   ChangeFeed, Consumer                           ──► changes.rs
-//!   Arrow                                          ──► arrow.rs ──► pando_arrow
+//!                  ChangeFeed, Consumer            ──► changes.rs
+//!                  Arrow                           ──► arrow.rs ──► pando_arrow
 //! ```
 //!
 //! 1. The lock of the interpreter is released around every call that can wait or copy much ([`guard::run`]). A value
