@@ -69,6 +69,12 @@
 // Compression: LZ4, for LSM tables.
 #define PANDO_LZ4 2
 
+// As `ttl_ms` of a new table: each entry expires at a time of its own, which pando_tx_put_with_ttl sets.
+#define PANDO_TTL_BY_KEY 18446744073709551615ull
+
+// As `ttl_ms` of an entry: it never expires.
+#define PANDO_NEVER 18446744073709551615ull
+
 // What a call returns. The low byte is the exit code of the command `pando` for this kind of failure.
 typedef enum {
   // The call succeeded.
@@ -343,7 +349,8 @@ pando_code pando_table_open(pando_db *db,
 
 // Creates the table `name`. Fails with PANDO_EXISTS if it exists. `layout` is PANDO_BTREE or PANDO_LSM,
 // `compression` is PANDO_UNCOMPRESSED or PANDO_LZ4, and PANDO_DEFAULT is possible for both. Entries expire `ttl_ms`
-// milliseconds after they were put; 0 means never. Threads: any number at the same time.
+// milliseconds after they were put; 0 means never, and PANDO_TTL_BY_KEY each at its own time. Threads: any number at
+// the same time.
 pando_code pando_table_create(pando_db *db,
                               const char *name,
                               int layout,
@@ -611,6 +618,68 @@ pando_code pando_tx_cursor(const pando_tx *tx,
                            const pando_table *table,
                            const pando_range *range,
                            pando_cursor **cursor,
+                           pando_error **error);
+
+// Sets `key` to `value` in a table with a TTL by key, in a transaction of its own that runs again after conflicts.
+// The entry expires after `ttl_ms` milliseconds, from 1 on; PANDO_NEVER does what pando_db_put does. Fails with
+// PANDO_INVALID if the table is of another kind. Threads: any number at the same time.
+pando_code pando_db_put_with_ttl(pando_db *db,
+                                 const pando_table *table,
+                                 const void *key,
+                                 size_t key_len,
+                                 const void *value,
+                                 size_t value_len,
+                                 uint64_t ttl_ms,
+                                 pando_error **error);
+
+// Sets `key` to `value` in a table with a TTL by key. The entry expires after `ttl_ms` milliseconds, from 1 on;
+// PANDO_NEVER does what pando_tx_put does. Fails with PANDO_INVALID if the table is of another kind. Threads: one call
+// at a time for each transaction.
+pando_code pando_tx_put_with_ttl(pando_tx *tx,
+                                 const pando_table *table,
+                                 const void *key,
+                                 size_t key_len,
+                                 const void *value,
+                                 size_t value_len,
+                                 uint64_t ttl_ms,
+                                 pando_error **error);
+
+// Lets the entry of `key` in a table with a TTL by key expire after `ttl_ms` milliseconds from now; PANDO_NEVER means
+// never. Returns PANDO_ABSENT if the key does not exist. Threads: one call at a time for each transaction.
+pando_code pando_tx_set_expiry(pando_tx *tx,
+                               const pando_table *table,
+                               const void *key,
+                               size_t key_len,
+                               uint64_t ttl_ms,
+                               pando_error **error);
+
+// Stores how many milliseconds the newest entry of `key` still lives; PANDO_NEVER if it never expires. Returns
+// PANDO_ABSENT if the key does not exist. Threads: any number at the same time.
+pando_code pando_db_expiry(pando_db *db,
+                           const pando_table *table,
+                           const void *key,
+                           size_t key_len,
+                           uint64_t *ttl_ms,
+                           pando_error **error);
+
+// Stores how many milliseconds the entry of `key` in the snapshot still lived when the snapshot was taken;
+// PANDO_NEVER if it never expires. Returns PANDO_ABSENT if the key does not exist. Threads: one call at a time for
+// each snapshot.
+pando_code pando_snapshot_expiry(const pando_snapshot *snapshot,
+                                 const pando_table *table,
+                                 const void *key,
+                                 size_t key_len,
+                                 uint64_t *ttl_ms,
+                                 pando_error **error);
+
+// Stores how many milliseconds the entry of `key`, as the transaction sees it, still lived when the transaction
+// began; PANDO_NEVER if it never expires. Returns PANDO_ABSENT if the key does not exist. Threads: one call at a time
+// for each transaction.
+pando_code pando_tx_expiry(const pando_tx *tx,
+                           const pando_table *table,
+                           const void *key,
+                           size_t key_len,
+                           uint64_t *ttl_ms,
                            pando_error **error);
 
 // Goes to the next record, at first to the first one. Stores where its key and value are; each of the outputs may be

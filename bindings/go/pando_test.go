@@ -317,3 +317,54 @@ func TestReads(t *testing.T) {
 	}
 	expect(t, db.DropTable("t"), pando.ErrMissing)
 }
+
+func TestEntriesExpireAtTimesOfTheirOwn(t *testing.T) {
+	db, plain := inMemory(t)
+	cache, err := db.TableWith("cache", pando.TableOptions{TTLByKey: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.TableWith("cache", pando.TableOptions{TTL: time.Minute})
+	expect(t, err, pando.ErrMismatch)
+	k, short, absent := []byte("k"), []byte("short"), []byte("absent")
+	within := func(what string, ttl time.Duration, err error, low, high time.Duration) {
+		t.Helper()
+		if err != nil || ttl < low || ttl > high {
+			t.Errorf("%s lives for %v (%v), not %v to %v", what, ttl, err, low, high)
+		}
+	}
+	if err := db.PutWithTTL(cache, k, []byte("v"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	ttl, err := db.Expiry(cache, k)
+	within("k", ttl, err, time.Minute, time.Hour)
+	_, err = db.Expiry(cache, absent)
+	expect(t, err, pando.ErrNotFound)
+	_, err = db.Expiry(plain, k)
+	expect(t, err, pando.ErrInvalid)
+	err = db.View(func(s *pando.Snapshot) error {
+		err := db.Update(func(tx *pando.Tx) error {
+			expect(t, tx.SetExpiry(cache, absent, time.Second), pando.ErrNotFound)
+			expect(t, tx.PutWithTTL(plain, k, k, time.Second), pando.ErrInvalid)
+			expect(t, tx.PutWithTTL(cache, k, k, 0), pando.ErrInvalid)
+			err := errors.Join(
+				tx.PutWithTTL(cache, short, k, time.Millisecond),
+				tx.SetExpiry(cache, k, pando.Never))
+			ttl, expiryErr := tx.Expiry(cache, k)
+			within("k in the transaction", ttl, expiryErr, pando.Never, pando.Never)
+			return err
+		})
+		ttl, expiryErr := s.Expiry(cache, k)
+		within("k in the snapshot", ttl, expiryErr, time.Minute, time.Hour)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if _, err := db.Get(cache, short); !errors.Is(err, pando.ErrNotFound) {
+		t.Errorf("an entry that has expired gives %v", err)
+	}
+	ttl, err = db.Expiry(cache, k)
+	within("k in the end", ttl, err, pando.Never, pando.Never)
+}

@@ -29,11 +29,16 @@ type TableOptions struct {
 	LZ4 bool
 	// TTL is how long entries live, in whole milliseconds; 0 means forever.
 	TTL time.Duration
+	// TTLByKey lets each entry expire at a time of its own, which PutWithTTL sets. TTL is then without effect.
+	TTLByKey bool
 }
 
 func (o TableOptions) toC() (layout, compression C.int, ttl C.uint64_t) {
 	if o.LZ4 {
 		compression = C.PANDO_LZ4
+	}
+	if o.TTLByKey {
+		return C.int(o.Layout), compression, C.PANDO_TTL_BY_KEY
 	}
 	return C.int(o.Layout), compression, C.uint64_t(max(0, o.TTL.Milliseconds()))
 }

@@ -3,6 +3,7 @@
 use crate::code::{self, pando_code};
 use crate::db::pando_db;
 use crate::error::{call, pando_error};
+use crate::expiry::PANDO_TTL_BY_KEY;
 use crate::memory::{self, Out, Owned, Ref, Text, handle, handles};
 use binding::{Failure, Kind, Outcome};
 use pando::{ErrorKind, Table, TableOptions};
@@ -36,7 +37,11 @@ pub(crate) fn of(table: Table) -> *mut pando_table {
 /// The options that the arguments name.
 pub(crate) fn options(layout: c_int, compression: c_int, ttl_ms: u64) -> Outcome<TableOptions> {
     let mut options = TableOptions::with_layout(code::layout(layout)?);
-    options.ttl = (ttl_ms > 0).then(|| Duration::from_millis(ttl_ms));
+    match ttl_ms {
+        0 => {}
+        PANDO_TTL_BY_KEY => options = options.ttl_by_key(),
+        ttl_ms => options = options.ttl(Duration::from_millis(ttl_ms)),
+    }
     Ok(options.compression(code::compression(compression)?))
 }
 
@@ -68,7 +73,8 @@ pub unsafe extern "C" fn pando_table_open(
 
 /// Creates the table `name`. Fails with PANDO_EXISTS if it exists. `layout` is PANDO_BTREE or PANDO_LSM,
 /// `compression` is PANDO_UNCOMPRESSED or PANDO_LZ4, and PANDO_DEFAULT is possible for both. Entries expire `ttl_ms`
-/// milliseconds after they were put; 0 means never. Threads: any number at the same time.
+/// milliseconds after they were put; 0 means never, and PANDO_TTL_BY_KEY each at its own time. Threads: any number at
+/// the same time.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_table_create(

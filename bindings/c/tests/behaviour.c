@@ -2,6 +2,7 @@
 
 #include "expect.h"
 #include <pthread.h>
+#include <time.h>
 
 enum { COUNT = 5000 };
 
@@ -106,6 +107,56 @@ static void tables_have_names_and_layouts(pando_db *db) {
   EXPECT(PANDO_MISSING, pando_db_put(db, table, "k", 1, "v", 1, &error));
   OK(pando_table_drop(db, "a", &error));
   pando_table_free(table);
+}
+
+static void entries_expire_at_times_of_their_own(pando_db *db) {
+  pando_table *table, *plain = table_of(db, "plain");
+  OK(pando_table_create(db, "cache", PANDO_BTREE, PANDO_DEFAULT, PANDO_TTL_BY_KEY, &table, &error));
+  pando_table *same;
+  OK(pando_table_ensure(db, "cache", PANDO_BTREE, PANDO_DEFAULT, PANDO_TTL_BY_KEY, &same, &error));
+  pando_table_free(same);
+  EXPECT(PANDO_MISMATCH, pando_table_ensure(db, "cache", PANDO_BTREE, PANDO_DEFAULT, 1000, &same, &error));
+  uint64_t ttl_ms;
+  OK(pando_db_put_with_ttl(db, table, "k", 1, "v", 1, 60000, &error));
+  OK(pando_db_expiry(db, table, "k", 1, &ttl_ms, &error));
+  CHECK(ttl_ms > 30000 && ttl_ms <= 60000);
+  OK(pando_db_put_with_ttl(db, table, "n", 1, "v", 1, PANDO_NEVER, &error));
+  OK(pando_db_expiry(db, table, "n", 1, &ttl_ms, &error));
+  CHECK(ttl_ms == PANDO_NEVER);
+  EXPECT(PANDO_ABSENT, pando_db_expiry(db, table, "x", 1, &ttl_ms, &error));
+  CHECK(ttl_ms == 0);
+
+  pando_tx *tx;
+  pando_snapshot *before;
+  OK(pando_snapshot_take(db, &before, &error));
+  OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+  OK(pando_tx_put_with_ttl(tx, table, "short", 5, "v", 1, 1, &error));
+  OK(pando_tx_set_expiry(tx, table, "n", 1, 5000, &error));
+  OK(pando_tx_set_expiry(tx, table, "k", 1, PANDO_NEVER, &error));
+  EXPECT(PANDO_ABSENT, pando_tx_set_expiry(tx, table, "x", 1, 5000, &error));
+  OK(pando_tx_expiry(tx, table, "n", 1, &ttl_ms, &error));
+  CHECK(ttl_ms > 1000 && ttl_ms <= 5000);
+  OK(pando_tx_expiry(tx, table, "k", 1, &ttl_ms, &error));
+  CHECK(ttl_ms == PANDO_NEVER);
+  EXPECT(PANDO_ABSENT, pando_tx_expiry(tx, table, "x", 1, &ttl_ms, &error));
+  EXPECT(PANDO_INVALID, pando_tx_put_with_ttl(tx, plain, "k", 1, "v", 1, 60000, &error));
+  EXPECT(PANDO_INVALID, pando_tx_put_with_ttl(tx, table, "k", 1, "v", 1, 0, &error));
+  EXPECT(PANDO_INVALID, pando_tx_set_expiry(tx, plain, "k", 1, 60000, &error));
+  EXPECT(PANDO_INVALID, pando_tx_expiry(tx, plain, "k", 1, &ttl_ms, &error));
+  OK(pando_tx_commit(tx, NULL, &error));
+  pando_tx_free(tx);
+  OK(pando_snapshot_expiry(before, table, "n", 1, &ttl_ms, &error));
+  CHECK(ttl_ms == PANDO_NEVER);
+  EXPECT(PANDO_ABSENT, pando_snapshot_expiry(before, table, "short", 5, &ttl_ms, &error));
+  pando_snapshot_free(before);
+  struct timespec pause = {0, 50000000};
+  nanosleep(&pause, NULL);
+  expect_value(db, table, "short", NULL);
+  expect_value(db, table, "k", "v");
+  OK(pando_table_drop(db, "cache", &error));
+  OK(pando_table_drop(db, "plain", &error));
+  pando_table_free(table);
+  pando_table_free(plain);
 }
 
 static void values_fit_or_say_how_long_they_are(pando_db *db) {
@@ -459,6 +510,7 @@ int main(int argc, char **argv) {
   pando_db *db;
   OK(pando_in_memory(NULL, &db, &error));
   tables_have_names_and_layouts(db);
+  entries_expire_at_times_of_their_own(db);
   values_fit_or_say_how_long_they_are(db);
   many_keys_are_one_call(db);
   transactions_are_all_or_nothing(db);

@@ -18,6 +18,7 @@ export interface DatabaseOptions {
   maxLogRecords?: number
   maxSnapshotAgeMs?: number
   maxPinnedSpaceBytes?: number
+  maxChangesBytes?: number
   pageBytes?: number
 }
 
@@ -35,6 +36,8 @@ export interface TableOptions {
   compression?: 'none' | 'lz4'
   /** How long entries live after their put. */
   ttlMs?: number
+  /** Whether each entry expires at a time of its own, which `put` and `setExpiry` set. Default: false. */
+  ttlByKey?: boolean
 }
 
 export interface TransactionOptions {
@@ -61,7 +64,7 @@ export interface RangeOptions extends Range {
 export type Operation = { type: 'put', key: Bytes, value: Bytes } | { type: 'del', key: Bytes }
 
 export type ErrorCode =
-  | 'PANDO_CONFLICT' | 'PANDO_SNAPSHOT_TOO_OLD' | 'PANDO_FULL' | 'PANDO_EXISTS' | 'PANDO_MISSING' | 'PANDO_WOULD_WAIT'
+  | 'PANDO_CONFLICT' | 'PANDO_SNAPSHOT_TOO_OLD' | 'PANDO_TOO_OLD' | 'PANDO_FULL' | 'PANDO_EXISTS' | 'PANDO_MISSING' | 'PANDO_WOULD_WAIT'
   | 'PANDO_INVALID' | 'PANDO_MISMATCH' | 'PANDO_LOCKED' | 'PANDO_READ_ONLY' | 'PANDO_FOREIGN' | 'PANDO_CORRUPT'
   | 'PANDO_IO' | 'PANDO_LATCHED' | 'PANDO_INDETERMINATE' | 'PANDO_CLOSED' | 'PANDO_FORKED' | 'PANDO_IN_USE'
   | 'PANDO_INTERNAL' | 'PANDO_FAILED'
@@ -89,6 +92,11 @@ export interface Reads {
   /** Returns the values of one moment, in the order of the keys. */
   getMany(keys: Iterable<Bytes>): Promise<Array<Buffer | undefined>>
   has(key: Bytes): Promise<boolean>
+  /**
+   * Returns how many milliseconds an entry of a table with a TTL by key still lives, seen from the moment that is read:
+   * Infinity if it never expires, undefined if there is none.
+   */
+  expiry(key: Bytes): Promise<number | undefined>
   /** Iterates over the records of one moment in the order of their keys. */
   range(options?: RangeOptions): AsyncGenerator<[Buffer, Buffer], void, undefined>
   keys(options?: RangeOptions): AsyncGenerator<Buffer, void, undefined>
@@ -99,7 +107,10 @@ export interface Reads {
 
 /** A table of the newest state. Each write is a transaction by itself. */
 export interface Table extends Reads {
-  put(key: Bytes, value: Bytes, options?: { durability?: Durability }): Promise<void>
+  /** Sets a key. With `ttlMs`, from 1 on, the entry expires after that; the table must have a TTL by key. */
+  put(key: Bytes, value: Bytes, options?: { durability?: Durability, ttlMs?: number }): Promise<void>
+  /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
+  setExpiry(key: Bytes, ttlMs: number | undefined, options?: { durability?: Durability }): Promise<boolean>
   del(key: Bytes, options?: { durability?: Durability }): Promise<void>
   /** Applies writes together, in their order. */
   batch(operations: readonly Operation[], options?: { durability?: Durability }): Promise<void>
@@ -111,9 +122,11 @@ export interface Table extends Reads {
 export interface TransactionTable extends Omit<Reads, 'getSync'> {
   /**
    * Sets a key. The write is handed over before the next read, and at the commit, whose promises report its error. If
-   * there is a promise, await it before further writes.
+   * there is a promise, await it before further writes. With `ttlMs` there always is one.
    */
-  put(key: Bytes, value: Bytes): Promise<void> | undefined
+  put(key: Bytes, value: Bytes, options?: { ttlMs?: number }): Promise<void> | undefined
+  /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
+  setExpiry(key: Bytes, ttlMs: number | undefined): Promise<boolean>
   /** Deletes a key, as `put` sets one. */
   del(key: Bytes): Promise<void> | undefined
   /** Sets a key that must not exist; PANDO_EXISTS if it does. */
@@ -139,6 +152,57 @@ export interface Snapshot {
   close(): Promise<void>
 }
 
+/** An operation of a commit, with keys and values as they are stored. */
+export interface ChangeOperation {
+  kind: 'put' | 'del' | 'deleteRange' | 'createTable' | 'dropTable' | 'renameTable' | 'alterTable'
+  /** The name of the table, after the commit. */
+  table: string
+  /** The key; the first one of a range that was deleted. */
+  key?: Buffer
+  /** The value of a put. */
+  value?: Buffer
+  /** The first key after a range that was deleted; undefined: the range reaches to the end of the table. */
+  end?: Buffer
+  /** The name that a renamed table had. */
+  former?: string
+}
+
+/** One commit. All of its operations are in memory at once. */
+export interface Change {
+  commitNumber: number
+  /** When it was made, in milliseconds since 1970, if that is known. */
+  timeMs?: number
+  operations: ChangeOperation[]
+}
+
+export interface ChangesFilter {
+  /** Only these tables. */
+  tables?: string | Table | ReadonlyArray<string | Table>
+  /** Only keys that begin with this. */
+  prefix?: Bytes
+}
+
+/** Every commit in order: it waits for the next one, and ends when it or the database is closed. */
+export interface Changes {
+  readonly isClosed: boolean
+  /** Returns the next change. Waits for at most `timeoutMs`; undefined after that, and at the end. */
+  next(options?: { timeoutMs?: number }): Promise<Change | undefined>
+  [Symbol.asyncIterator](): AsyncGenerator<Change, void, undefined>
+  close(): Promise<void>
+}
+
+/** A named consumer of changes, whose place survives restarts. */
+export interface Consumer {
+  readonly name: string
+  /** The last commit that was acknowledged. */
+  readonly position: number
+  changes(filter?: ChangesFilter): Promise<Changes>
+  /** Records durably that everything up to this commit is done. */
+  acknowledge(commit: number | Change): Promise<void>
+  /** Closes the consumer. Its place is kept. */
+  close(): Promise<void>
+}
+
 export interface Database {
   readonly path: string | undefined
   readonly isClosed: boolean
@@ -150,6 +214,13 @@ export interface Database {
   begin(options?: TransactionOptions): Promise<Transaction>
   /** Runs `work(tx)` and commits; runs it again after a conflict, up to 24 times. Returns what `work` returns. */
   transact<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>
+  /** Opens an async iterator over every commit after the one of number `after`; 0: as far back as possible. */
+  changes(options?: ChangesFilter & { after?: number }): Promise<Changes>
+  /** Opens the consumer of this name, or creates it after the newest commit. One can be open at a time. */
+  consumer(name: string): Promise<Consumer>
+  consumers(): Promise<Array<{ name: string, position: number, isLost: boolean }>>
+  /** Removes a consumer, and what is kept for it. */
+  dropConsumer(name: string): Promise<void>
   checkpoint(): Promise<void>
   sync(): Promise<void>
   /** Waits until a database that is read beside its writer shows what the writer has acknowledged. */

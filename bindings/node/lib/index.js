@@ -4,6 +4,7 @@ const native = require('./native')
 const { PandoError, awaited, immediate, closed } = require('./errors')
 const { bytesOf, packWrites } = require('./packed')
 const { Reads, Queue, rangeOf } = require('./reads')
+const { Changes, Consumer, filterOf } = require('./changes')
 
 /** How often `transact` runs its function. */
 const MOST_ATTEMPTS = 24
@@ -22,6 +23,7 @@ const NAMES = {
   maxLogRecords: 'max_log_records',
   maxSnapshotAgeMs: 'max_snapshot_age',
   maxPinnedSpaceBytes: 'max_pinned_space_bytes',
+  maxChangesBytes: 'max_changes_bytes',
   pageBytes: 'page_bytes'
 }
 
@@ -117,6 +119,25 @@ class Database {
     }
   }
 
+  /** Opens an async iterator over every commit after a number, which waits for the next one. */
+  async changes ({ after = 0, ...filter } = {}) {
+    const [tables, prefix] = filterOf(filter)
+    return new Changes(await awaited(() => this.#native.changes(after, tables, prefix)), this)
+  }
+
+  /** Opens a consumer, or creates it after the newest commit. */
+  async consumer (name) {
+    return new Consumer(await awaited(() => this.#native.consumer(String(name))), String(name), this)
+  }
+
+  async consumers () {
+    return awaited(() => this.#native.consumers())
+  }
+
+  async dropConsumer (name) {
+    return awaited(() => this.#native.dropConsumer(String(name)))
+  }
+
   async checkpoint () {
     return awaited(() => this.#native.checkpoint())
   }
@@ -156,8 +177,16 @@ class Table extends Reads {
     natives.set(this, handle)
   }
 
-  async put (key, value, options) {
-    return this.batch([{ type: 'put', key, value }], options)
+  async put (key, value, options = {}) {
+    if (options.ttlMs === undefined) return this.batch([{ type: 'put', key, value }], options)
+    const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
+    return awaited(() => this.#db.putWithTtl(this.#native, k, v, options.ttlMs, options.durability))
+  }
+
+  /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
+  async setExpiry (key, ttlMs, { durability } = {}) {
+    const bytes = bytesOf(key, 'the key')
+    return awaited(() => this.#db.setExpiry(this.#native, bytes, ttlMs, durability))
   }
 
   async del (key, options) {
@@ -298,8 +327,15 @@ class TransactionTable extends Reads {
   }
 
   /** Sets a key. The promise, if there is one, is fulfilled when there is room for more. */
-  put (key, value) {
-    return this.#of.write(bytesOf(key, 'the key'), bytesOf(value, 'the value'))
+  put (key, value, { ttlMs } = {}) {
+    const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
+    return ttlMs === undefined ? this.#of.write(k, v) : this.#of.run(tx => tx.putWithTtl(this.#native, k, v, ttlMs))
+  }
+
+  /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
+  async setExpiry (key, ttlMs) {
+    const bytes = bytesOf(key, 'the key')
+    return this.#of.run(tx => tx.setExpiry(this.#native, bytes, ttlMs))
   }
 
   del (key) {
@@ -324,4 +360,4 @@ class TransactionTable extends Reads {
   }
 }
 
-module.exports = { open, inMemory, restore, Database, Table, Snapshot, Transaction, PandoError }
+module.exports = { open, inMemory, restore, Database, Table, Snapshot, Transaction, Changes, Consumer, PandoError }

@@ -97,6 +97,12 @@ class Reads {
     return this.#run(() => this.#reader.has(this.#native, bytes))
   }
 
+  /** Returns how many milliseconds an entry still lives: Infinity if it never expires, undefined if there is none. */
+  async expiry (key) {
+    const bytes = bytesOf(key, 'the key')
+    return (await this.#run(() => this.#reader.expiry(this.#native, bytes))) ?? undefined
+  }
+
   /** Iterates over [key, value] in the order of the keys. */
   async * range (options = {}) {
     for await (const records of this.chunks(options)) yield * records

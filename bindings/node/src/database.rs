@@ -54,10 +54,17 @@ pub fn restore<'e>(env: &'e Env, folder: String, target: String, at: Option<Stri
     promise(env, move || Ok(pando::restore(&Backups::open(folder)?, at.as_deref(), target)?.commit as f64))
 }
 
+impl NativeDatabase {
+    /// The database, for objects that outlive this one.
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+}
+
 #[napi]
 impl NativeDatabase {
     /// Runs `work` on a thread of the pool.
-    fn run<'e, T: napi::bindgen_prelude::ToNapiValue + Send + 'static>(
+    pub(crate) fn run<'e, T: napi::bindgen_prelude::ToNapiValue + Send + 'static>(
         &self,
         env: &'e Env,
         work: impl FnOnce(&pando::Database) -> Outcome<T> + Send + 'static,
@@ -177,6 +184,43 @@ impl NativeDatabase {
         })
     }
 
+    /// Sets a key whose entry expires after so many milliseconds, in a transaction of its own.
+    #[napi]
+    pub fn put_with_ttl<'e>(
+        &self,
+        env: &'e Env,
+        table: &NativeTable,
+        key: BufferSlice<'_>,
+        value: BufferSlice<'_>,
+        ttl_ms: f64,
+        durability: Option<String>,
+    ) -> Result<Object<'e>> {
+        let (table, key, value) = (table.table.clone(), key.to_vec(), value.to_vec());
+        self.run(env, move |db| {
+            let (options, ttl) = (transaction_options(db, durability, None)?, ttl(ttl_ms)?);
+            Ok(db.write_with(&options, |tx| tx.put_with_ttl(&table, &key, &value, ttl))?)
+        })
+    }
+
+    /// Lets the entry of a key expire after so many milliseconds, or never, in a transaction of its own. Returns
+    /// whether the key exists.
+    #[napi]
+    pub fn set_expiry<'e>(
+        &self,
+        env: &'e Env,
+        table: &NativeTable,
+        key: BufferSlice<'_>,
+        ttl_ms: Option<f64>,
+        durability: Option<String>,
+    ) -> Result<Object<'e>> {
+        let (table, key) = (table.table.clone(), key.to_vec());
+        self.run(env, move |db| {
+            let options = transaction_options(db, durability, None)?;
+            let ttl = ttl_ms.map(ttl).transpose()?;
+            Ok(db.write_with(&options, |tx| tx.set_expiry(&table, &key, ttl))?)
+        })
+    }
+
     /// Begins a transaction.
     #[napi]
     pub fn begin<'e>(
@@ -208,12 +252,18 @@ fn transaction_options(
     Ok(given)
 }
 
+/// A time to live in milliseconds.
+pub(crate) fn ttl(ms: f64) -> Outcome<Duration> {
+    Duration::try_from_secs_f64(ms / 1e3).map_err(|_| Failure::invalid(format!("the TTL is {ms} ms")))
+}
+
 /// The options of a table.
 #[napi(object)]
 pub struct NativeTableOptions {
     pub layout: Option<String>,
     pub compression: Option<String>,
     pub ttl_ms: Option<f64>,
+    pub ttl_by_key: Option<bool>,
 }
 
 impl NativeTableOptions {
@@ -225,10 +275,8 @@ impl NativeTableOptions {
         if let Some(word) = self.compression {
             options.compression = word.parse()?;
         }
-        if let Some(ttl_ms) = self.ttl_ms {
-            let ttl = Duration::try_from_secs_f64(ttl_ms / 1e3);
-            options.ttl = Some(ttl.map_err(|_| Failure::invalid(format!("ttl is {ttl_ms} ms")))?);
-        }
+        options.ttl = self.ttl_ms.map(ttl).transpose()?;
+        options.ttl_by_key = self.ttl_by_key.unwrap_or(false);
         Ok(options)
     }
 }

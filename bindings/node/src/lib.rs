@@ -6,7 +6,8 @@
 //!    record.
 //! 3. No panic leaves, and an error arrives with its kind, and the table and key of a conflict (`promise.rs`).
 //!
-//! Reading order: `pool.rs`, `bytes.rs`, `promise.rs`, `packed.rs`, `database.rs`, `reader.rs`, `transaction.rs`.
+//! Reading order: `pool.rs`, `bytes.rs`, `promise.rs`, `packed.rs`, `database.rs`, `reader.rs`, `transaction.rs`,
+//! `changes.rs`.
 
 mod pool;
 mod bytes;
@@ -15,3 +16,4 @@ mod packed;
 mod database;
 mod reader;
 mod transaction;
+mod changes;

@@ -21,6 +21,7 @@ fn code_of(kind: Kind) -> &'static str {
         Kind::Engine(kind) => match kind {
             ErrorKind::Conflict => "PANDO_CONFLICT",
             ErrorKind::SnapshotTooOld => "PANDO_SNAPSHOT_TOO_OLD",
+            ErrorKind::TooOld => "PANDO_TOO_OLD",
             ErrorKind::Full => "PANDO_FULL",
             ErrorKind::Exists => "PANDO_EXISTS",
             ErrorKind::Missing => "PANDO_MISSING",

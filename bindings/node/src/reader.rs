@@ -8,7 +8,7 @@ use binding::{Direction, Failure, Kind, Outcome, Source, Steps};
 use napi::bindgen_prelude::{BufferSlice, Either3, Object, Undefined};
 use napi::{Env, Result};
 use napi_derive::napi;
-use pando::{Resident, Span, Table};
+use pando::{Expiry, Resident, Span, Table};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -79,6 +79,19 @@ impl Reader {
     pub fn has<'e>(&self, env: &'e Env, table: &NativeTable, key: BufferSlice<'_>) -> Result<Object<'e>> {
         let (source, table, key) = (self.source.clone(), table.table.clone(), key.to_vec());
         promise(env, move || source.read(|reads| reads.contains(&table, &key)))
+    }
+
+    /// Returns how many milliseconds the entry of a key still lives; infinity if it never expires.
+    #[napi]
+    pub fn expiry<'e>(&self, env: &'e Env, table: &NativeTable, key: BufferSlice<'_>) -> Result<Object<'e>> {
+        let (source, table, key) = (self.source.clone(), table.table.clone(), key.to_vec());
+        promise(env, move || {
+            let expiry = source.read(|reads| reads.expiry(&table, &key))?;
+            Ok(expiry.map(|expiry| match expiry {
+                Expiry::Never => f64::INFINITY,
+                Expiry::In(ttl) => ttl.as_secs_f64() * 1e3,
+            }))
+        })
     }
 
     /// Returns packed values of packed keys.

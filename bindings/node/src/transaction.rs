@@ -1,7 +1,7 @@
 //! Transactions.
 
 use crate::bytes::Bytes;
-use crate::database::NativeTable;
+use crate::database::{NativeTable, ttl};
 use crate::packed;
 use crate::promise::promise;
 use crate::reader::{NativeRange, Reader};
@@ -60,6 +60,40 @@ impl Tx {
         let (begun, table) = (Arc::clone(&self.begun), table.table.clone());
         let (key, value) = (key.to_vec(), value.to_vec());
         promise(env, move || begun.write(|tx| tx.insert(&table, &key, &value)))
+    }
+
+    /// Sets a key whose entry expires after so many milliseconds.
+    #[napi]
+    pub fn put_with_ttl<'e>(
+        &self,
+        env: &'e Env,
+        table: &NativeTable,
+        key: BufferSlice<'_>,
+        value: BufferSlice<'_>,
+        ttl_ms: f64,
+    ) -> Result<Object<'e>> {
+        let (begun, table) = (Arc::clone(&self.begun), table.table.clone());
+        let (key, value) = (key.to_vec(), value.to_vec());
+        promise(env, move || {
+            let ttl = ttl(ttl_ms)?;
+            begun.write(|tx| tx.put_with_ttl(&table, &key, &value, ttl))
+        })
+    }
+
+    /// Lets the entry of a key expire after so many milliseconds, or never. Returns whether the key exists.
+    #[napi]
+    pub fn set_expiry<'e>(
+        &self,
+        env: &'e Env,
+        table: &NativeTable,
+        key: BufferSlice<'_>,
+        ttl_ms: Option<f64>,
+    ) -> Result<Object<'e>> {
+        let (begun, table, key) = (Arc::clone(&self.begun), table.table.clone(), key.to_vec());
+        promise(env, move || {
+            let ttl = ttl_ms.map(ttl).transpose()?;
+            begun.write(|tx| tx.set_expiry(&table, &key, ttl))
+        })
     }
 
     #[napi]

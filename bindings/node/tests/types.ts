@@ -21,6 +21,15 @@ export async function uses(): Promise<number> {
   } catch (error) {
     if (error instanceof PandoError && error.code === 'PANDO_CONFLICT') console.log(error.table, error.key?.length)
   }
+  await table.put('k', 'v', { ttlMs: 1000 })
+  const mails = await db.consumer('mails')
+  for await (const change of await mails.changes({ tables: table, prefix: 'k' })) {
+    for (const { kind, key } of change.operations) if (kind === 'put') key?.toString()
+    await mails.acknowledge(change)
+  }
+  // @ts-expect-error There is no such kind of operation.
+  const strange = (await (await db.changes()).next({ timeoutMs: 5 }))?.operations[0]?.kind === 'insert'
+  if (strange) await db.dropConsumer('mails')
   // @ts-expect-error A number is no key.
   await table.get(1)
   // @ts-expect-error There is no such durability.

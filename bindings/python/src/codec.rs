@@ -69,14 +69,16 @@ impl KeyKind {
         match self {
             KeyKind::Bytes => Ok(PyBytes::new(py, bytes).into_any()),
             KeyKind::Str => text(py, bytes, "a key"),
-            KeyKind::Int => match <[u8; 8]>::try_from(bytes) {
-                Ok(bytes) => {
-                    let number = (u64::from_be_bytes(bytes) ^ 1 << 63) as i64;
-                    Ok(number.into_pyobject(py)?.into_any())
-                }
-                Err(_) => Err(not_of(py, bytes, "a key", "an int")),
+            KeyKind::Int => match KeyKind::int(bytes) {
+                Some(number) => Ok(number.into_pyobject(py)?.into_any()),
+                None => Err(mistaken(py, bytes, "a key", "an int")),
             },
         }
+    }
+
+    /// The number that these bytes are the key of.
+    pub fn int(bytes: &[u8]) -> Option<i64> {
+        <[u8; 8]>::try_from(bytes).ok().map(|bytes| (u64::from_be_bytes(bytes) ^ 1 << 63) as i64)
     }
 
     /// The bytes of a prefix of keys.
@@ -129,7 +131,7 @@ impl ValueKind {
             ValueKind::Json => {
                 let loaded = json(py)?.1.bind(py).call1((PyBytes::new(py, bytes),));
                 loaded.map_err(|cause| {
-                    let error = not_of(py, bytes, "a value", "JSON");
+                    let error = mistaken(py, bytes, "a value", "JSON");
                     error.set_cause(py, Some(cause));
                     error
                 })
@@ -148,7 +150,7 @@ impl ValueKind {
 }
 
 /// `json.dumps` and `json.loads`.
-fn json(py: Python<'_>) -> PyResult<&(Py<PyAny>, Py<PyAny>)> {
+pub(crate) fn json(py: Python<'_>) -> PyResult<&(Py<PyAny>, Py<PyAny>)> {
     static JSON: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
     JSON.get_or_try_init(py, || {
         let json = py.import("json")?;
@@ -156,7 +158,7 @@ fn json(py: Python<'_>) -> PyResult<&(Py<PyAny>, Py<PyAny>)> {
     })
 }
 
-fn bytes_of<'a>(given: &'a Bound<'_, PyAny>, what: &str) -> PyResult<Cow<'a, [u8]>> {
+pub(crate) fn bytes_of<'a>(given: &'a Bound<'_, PyAny>, what: &str) -> PyResult<Cow<'a, [u8]>> {
     if let Ok(bytes) = given.cast::<PyBytes>() {
         return Ok(Cow::Borrowed(bytes.as_bytes()));
     }
@@ -181,7 +183,7 @@ fn text_of<'a>(given: &'a Bound<'_, PyAny>, what: &str) -> PyResult<Cow<'a, [u8]
 fn text<'py>(py: Python<'py>, bytes: &[u8], what: &str) -> PyResult<Bound<'py, PyAny>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(PyString::new(py, text).into_any()),
-        Err(_) => Err(not_of(py, bytes, what, "text")),
+        Err(_) => Err(mistaken(py, bytes, what, "text")),
     }
 }
 
@@ -193,11 +195,16 @@ fn wrong_type(given: &Bound<'_, PyAny>, what: &str, wanted: &str) -> PyErr {
 
 /// That the table holds what the view cannot show.
 #[cold]
-fn not_of(py: Python<'_>, bytes: &[u8], what: &str, wanted: &str) -> PyErr {
+fn mistaken(py: Python<'_>, bytes: &[u8], what: &str, wanted: &str) -> PyErr {
+    errors::named(py, "InvalidError", not_of(bytes, what, wanted))
+}
+
+/// Says that a key or a value of the table is not what was asked for.
+#[cold]
+pub fn not_of(bytes: &[u8], what: &str, wanted: &str) -> String {
     let shown = bytes[..bytes.len().min(32)].escape_ascii();
-    let message = format!(
+    format!(
         "{what} of the table is not {wanted}: b\"{shown}\"; open the table with the kinds that it was \
          written with"
-    );
-    errors::named(py, "InvalidError", message)
+    )
 }

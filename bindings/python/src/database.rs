@@ -177,6 +177,24 @@ impl Database {
         run(py, || Ok(db.set_ttl(name, ttl)?))
     }
 
+    /// Returns the name, the place, and whether it has lost its place, of each consumer.
+    fn _consumers(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, bool)>> {
+        let db = self.handle.open(py)?;
+        run(py, || Ok(db.consumers()?.into_iter().map(|one| (one.name, one.position, one.is_lost)).collect()))
+    }
+
+    /// Removes a consumer, and what is kept for it.
+    fn drop_consumer(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let db = self.handle.open(py)?;
+        run(py, || Ok(db.drop_consumer(name)?))
+    }
+
+    /// Returns the oldest commit after which changes are kept.
+    fn oldest_change(&self, py: Python<'_>) -> PyResult<u64> {
+        let db = self.handle.open(py)?;
+        run(py, || Ok(db.oldest_change()?))
+    }
+
     /// Makes a checkpoint now.
     fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
         let db = self.handle.open(py)?;

@@ -41,6 +41,11 @@ impl Handle {
         Err(errors::named(py, "ForkedError", message))
     }
 
+    /// Returns whether the database may be used, for threads that do not have the interpreter's lock.
+    pub fn is_usable(&self) -> bool {
+        self.forks == FORKS.load(Ordering::SeqCst) && !self.is_closed()
+    }
+
     /// The database, if it may be used.
     pub fn open(&self, py: Python<'_>) -> PyResult<&Database> {
         self.check_process(py)?;
@@ -104,6 +109,16 @@ impl Held {
             let held = self.inner.lock().map_err(|_| Failure::Closed("the snapshot"))?;
             Ok(read(held.as_ref().ok_or(Failure::Closed("the snapshot"))?)?)
         })
+    }
+
+    /// Runs `read` on the snapshot, in a thread that does not have the interpreter's lock.
+    pub fn read_detached<T>(&self, read: impl FnOnce(&Snapshot) -> pando::Result<T>) -> pando::Result<T> {
+        let closed = || pando::Error::new(pando::ErrorKind::Closed, "the database or the snapshot is closed");
+        if !self.handle.is_usable() {
+            return Err(closed());
+        }
+        let held = self.inner.lock().map_err(|_| closed())?;
+        read(held.as_ref().ok_or_else(closed)?)
     }
 
     /// The snapshot, unless another thread reads from it.

@@ -3,7 +3,10 @@
 //! ```text
 //!   pando/*.py ──► Database, Snapshot, Transaction ──► handle.rs ──► pando
 //!                  View, WritableView, Scan        ──► source.rs
+//!                  TypedView, TypedScan            ──► typed.rs ──► pando_rows
 //!                  SqlConnection, SqlResult        ──► sql.rs ────► pando_sql
+//!                  ChangeFeed, Consumer            ──► changes.rs
+//!                  Arrow                           ──► arrow.rs ──► pando_arrow
 //! ```
 //!
 //! 1. The lock of the interpreter is released around every call that can wait or copy much ([`guard::run`]). A value
@@ -17,9 +20,12 @@
 //!
 //! Reading order: `handle.rs`, `source.rs`, `view.rs`, `writable.rs`, `scan.rs`, `database.rs`, `transaction.rs`;
 //! `codec.rs` (keys and values), `engine.rs` (calls of the library whose names may change), `errors.rs`, `guard.rs`,
-//! `options.rs`, `sql.rs`.
+//! `options.rs`; `typed_reads.rs`, `cells.rs`, `typed.rs` (typed tables); `changes.rs`, `sql.rs`, `arrow.rs`.
 #![deny(missing_docs, unsafe_code)]
 
+mod arrow;
+mod cells;
+mod changes;
 mod codec;
 mod database;
 mod engine;
@@ -32,6 +38,8 @@ mod source;
 #[cfg(feature = "sql")]
 mod sql;
 mod transaction;
+mod typed;
+mod typed_reads;
 mod view;
 mod writable;
 
@@ -48,12 +56,21 @@ fn _pando(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::View>()?;
     module.add_class::<writable::WritableView>()?;
     module.add_class::<scan::Scan>()?;
+    module.add_class::<arrow::Arrow>()?;
+    module.add_class::<changes::ChangeFeed>()?;
+    module.add_class::<changes::Change>()?;
+    module.add_class::<changes::Operation>()?;
+    module.add_class::<changes::Consumer>()?;
+    module.add_class::<typed::TypedView>()?;
+    module.add_class::<typed::TypedScan>()?;
+    module.add_function(wrap_pyfunction!(typed::ensure, module)?)?;
     module.add_function(wrap_pyfunction!(database::restore, module)?)?;
     module.add_function(wrap_pyfunction!(handle::after_fork, module)?)?;
     #[cfg(feature = "sql")]
     {
         module.add_class::<sql::SqlConnection>()?;
         module.add_class::<sql::SqlResult>()?;
+        module.add_function(wrap_pyfunction!(sql::sqlite_version, module)?)?;
     }
     Ok(())
 }

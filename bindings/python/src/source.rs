@@ -2,12 +2,14 @@
 
 use crate::guard::{Failure, run, run_attached};
 use crate::handle::{Begun, Handle, Held};
+use crate::typed_reads::RowReads;
 use pando::{Cursor, Expiry, Resident, Result, Snapshot, Span, Table, Transaction};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
 /// What snapshots and transactions have in common.
-pub trait Reads {
+pub trait Reads: RowReads {
     /// A copy of the value of `key`.
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// Whether `key` exists.
@@ -68,6 +70,19 @@ pub enum Source {
 }
 
 impl Source {
+    /// What a `Database`, a `Snapshot` or a `Transaction` of Python reads and writes.
+    pub fn of(given: &Bound<'_, PyAny>) -> PyResult<Source> {
+        if let Ok(db) = given.cast::<crate::database::Database>() {
+            Ok(Source::Database(Arc::clone(db.get().handle())))
+        } else if let Ok(snapshot) = given.cast::<crate::transaction::Snapshot>() {
+            Ok(Source::Snapshot(Arc::clone(snapshot.get().held())))
+        } else if let Ok(transaction) = given.cast::<crate::transaction::Transaction>() {
+            Ok(Source::Transaction(Arc::clone(transaction.get().begun())))
+        } else {
+            Err(PyTypeError::new_err("a table is one of a Database, a Snapshot or a Transaction"))
+        }
+    }
+
     /// The database.
     pub fn handle(&self) -> &Arc<Handle> {
         match self {
@@ -148,6 +163,20 @@ impl Source {
             }
             Source::Snapshot(_) => Err(Failure::from(read_only()).raise(py)),
             Source::Transaction(begun) => write(begun),
+        }
+    }
+
+    /// A snapshot that any thread can read, for batches of Arrow. A transaction has none: its reads belong to its
+    /// thread.
+    pub fn held(&self, py: Python<'_>) -> PyResult<Arc<Held>> {
+        match self {
+            Source::Database(handle) => Held::take(py, handle),
+            Source::Snapshot(held) => Ok(Arc::clone(held)),
+            Source::Transaction(_) => {
+                let message = "a table within a transaction has no Arrow, as other programs read it from \
+                               threads of their own; use the table of the database or of a snapshot";
+                Err(Failure::from(pando::Error::invalid(message)).raise(py))
+            }
         }
     }
 

@@ -3,18 +3,27 @@
 //! A statement runs to its end without the interpreter's lock, and its rows are kept in memory as the library's values.
 //! They become objects of Python as they are fetched.
 
+use crate::arrow::Arrow;
 use crate::database::Database;
 use crate::errors;
 use crate::handle::Handle;
+use arrow_schema::DataType;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
 };
+use rows::ColumnType;
 use sql::{Connection, Interrupt, Value, to_owned};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
+
+/// The version of SQLite's front end.
+#[pyfunction]
+pub fn sqlite_version() -> &'static str {
+    sql::sqlite_version()
+}
 
 /// Why a statement has failed.
 enum Failure {
@@ -23,6 +32,8 @@ enum Failure {
     Panic(String),
     /// A named parameter without a value.
     Parameter(String),
+    /// Values that do not fit together.
+    Data(String),
 }
 
 impl From<sql::Error> for Failure {
@@ -39,6 +50,7 @@ impl Failure {
             Failure::Closed => errors::made(py, "programming_error", ("the connection is closed",)),
             Failure::Panic(text) => errors::made(py, "InternalError", (text,)),
             Failure::Parameter(text) => errors::made(py, "programming_error", (text,)),
+            Failure::Data(text) => errors::made(py, "DataError", (text,)),
         }
     }
 }
@@ -52,6 +64,7 @@ enum Parameters {
 /// What a statement returned.
 struct Outcome {
     columns: Option<Vec<String>>,
+    declared: Vec<Option<String>>,
     rows: Vec<Vec<Value>>,
     changes: u64,
     last_row_id: i64,
@@ -161,6 +174,7 @@ fn execute(connection: &Connection, sql: &str, parameters: Parameters) -> Result
     let places = in_places(&statement, parameters)?;
     let before = connection.last_insert_row_id();
     let mut kept = Vec::new();
+    let declared = statement.columns()?.into_iter().map(|column| column.declared).collect();
     let (columns, changes) = {
         let mut rows = statement.query(&places)?;
         while let Some(row) = rows.next()? {
@@ -171,7 +185,7 @@ fn execute(connection: &Connection, sql: &str, parameters: Parameters) -> Result
     };
     let columns = (!columns.is_empty()).then_some(columns);
     let last_row_id = if changes > 0 { connection.last_insert_row_id() } else { before };
-    Ok(Outcome { columns, rows: kept, changes, last_row_id })
+    Ok(Outcome { columns, declared, rows: kept, changes, last_row_id })
 }
 
 /// Parameters in the order of their places.
@@ -266,6 +280,94 @@ fn type_of(value: &Value) -> Option<&'static str> {
     }
 }
 
+/// The rows of a result, which fetches and sources of Arrow share.
+pub struct ResultRows(Vec<Vec<Value>>);
+
+impl ResultRows {
+    /// Returns the number of rows.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns a row with the types of `columns`, which [`ResultRows::column_types`] has found for it.
+    pub fn row<'a>(&'a self, at: usize, columns: &arrow_schema::Schema) -> Vec<rows::Value<'a>> {
+        let of = |(value, field): (&'a Value, &Arc<arrow_schema::Field>)| match value {
+            Value::Null => rows::Value::Null,
+            Value::Integer(number) if *field.data_type() == DataType::Float64 => {
+                rows::Value::Float(*number as f64)
+            }
+            Value::Integer(number) => rows::Value::Int(*number),
+            Value::Real(number) => rows::Value::Float(*number),
+            Value::Text(text) => rows::Value::Text(text.as_str().into()),
+            Value::Blob(bytes) => rows::Value::Bytes(bytes.as_slice().into()),
+        };
+        self.0[at].iter().zip(columns.fields()).map(of).collect()
+    }
+
+    /// Returns the type of a column: that of all its values that are not NULL, or, if there are none, the one that
+    /// `declared` asks for. Integers among floating-point numbers become such numbers, if that is exact.
+    ///
+    /// # Errors
+    /// What is wrong with the first value of another type.
+    fn column_type(&self, column: usize, declared: Option<&str>) -> Result<ColumnType, String> {
+        let mut found: Option<ColumnType> = None;
+        let mut is_exact = true;
+        for (number, row) in self.0.iter().enumerate() {
+            let kind = match &row[column] {
+                Value::Null => continue,
+                Value::Integer(value) => {
+                    is_exact &= value.unsigned_abs() <= MOST_EXACT;
+                    ColumnType::Int
+                }
+                Value::Real(_) => ColumnType::Float,
+                Value::Text(_) => ColumnType::Text,
+                Value::Blob(_) => ColumnType::Bytes,
+            };
+            found = match (found, kind) {
+                (None, kind) => Some(kind),
+                (Some(before), kind) if before == kind => found,
+                (Some(ColumnType::Int | ColumnType::Float), ColumnType::Int | ColumnType::Float) => {
+                    Some(ColumnType::Float)
+                }
+                (Some(before), kind) => {
+                    let row = number + 1;
+                    return Err(format!(
+                        "row {row} has a value of type {kind}, and a row before it {before}"
+                    ));
+                }
+            };
+        }
+        match found {
+            Some(ColumnType::Float) if !is_exact => {
+                Err("it has floating-point numbers, and an integer that none of them equals".to_owned())
+            }
+            Some(found) => Ok(found),
+            None => Ok(declared.map_or(ColumnType::Text, type_of_declared)),
+        }
+    }
+}
+
+/// The largest integer up to which all are floating-point numbers, too.
+const MOST_EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
+
+/// Returns the type of the values that SQLite prefers in a column of a declared type:
+/// <https://sqlite.org/datatype3.html#determination_of_column_affinity>.
+fn type_of_declared(declared: &str) -> ColumnType {
+    let declared = declared.to_ascii_uppercase();
+    let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
+    if has(&["INT"]) {
+        ColumnType::Int
+    } else if has(&["CHAR", "CLOB", "TEXT"]) {
+        ColumnType::Text
+    } else if has(&["BLOB"]) {
+        ColumnType::Bytes
+    } else if has(&["REAL", "FLOA", "DOUB", "NUMERIC", "DECIMAL"]) {
+        ColumnType::Float
+    } else {
+        ColumnType::Text
+    }
+}
+
 /// The rows of a statement that has run.
 #[pyclass(frozen, module = "pando._pando")]
 pub struct SqlResult {
@@ -280,15 +382,18 @@ pub struct SqlResult {
     last_row_id: i64,
     #[pyo3(get)]
     row_count: usize,
-    rows: Mutex<std::vec::IntoIter<Vec<Value>>>,
+    declared: Vec<Option<String>>,
+    rows: Arc<ResultRows>,
+    /// How many rows were fetched.
+    fetched: Mutex<usize>,
 }
 
 impl SqlResult {
     fn of(outcome: Outcome) -> Self {
-        let Outcome { columns, rows, changes, last_row_id } = outcome;
+        let Outcome { columns, declared, rows, changes, last_row_id } = outcome;
         let types = rows.first().map_or_else(Vec::new, |row| row.iter().map(type_of).collect());
-        let (row_count, rows) = (rows.len(), Mutex::new(rows.into_iter()));
-        SqlResult { columns, types, changes, last_row_id, row_count, rows }
+        let (row_count, rows, fetched) = (rows.len(), Arc::new(ResultRows(rows)), Mutex::new(0));
+        SqlResult { columns, types, changes, last_row_id, row_count, declared, rows, fetched }
     }
 }
 
@@ -296,15 +401,37 @@ impl SqlResult {
 impl SqlResult {
     /// Returns up to `most` further rows.
     fn fetch<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
-        let taken: Vec<_> = match self.rows.lock() {
-            Ok(mut rows) => rows.by_ref().take(most).collect(),
-            Err(_) => Vec::new(),
+        let taken = match self.fetched.lock() {
+            Ok(mut fetched) => {
+                let rest = &self.rows.0[*fetched..];
+                let taken = &rest[..most.min(rest.len())];
+                *fetched += taken.len();
+                taken
+            }
+            Err(_) => &[],
         };
         let list = PyList::empty(py);
-        for row in &taken {
+        for row in taken {
             let values = row.iter().map(|value| object(py, value)).collect::<PyResult<Vec<_>>>()?;
             list.append(PyTuple::new(py, values)?)?;
         }
         Ok(list)
+    }
+    /// Returns all rows as a source of Arrow.
+    fn arrow(&self, py: Python<'_>) -> PyResult<Arrow> {
+        let Some(names) = &self.columns else {
+            return Err(errors::made(py, "programming_error", ("there are no rows: execute a query first",)));
+        };
+        let typed = |(at, name): (usize, &String)| {
+            let declared = self.declared.get(at).and_then(Option::as_deref);
+            let found = self.rows.column_type(at, declared);
+            found.map(|kind| (name.clone(), kind)).map_err(|what| {
+                format!("column {name:?} of the result has no single type: {what}; CAST it in the statement")
+            })
+        };
+        let work =
+            || names.iter().enumerate().map(typed).collect::<Result<Vec<_>, _>>().map_err(Failure::Data);
+        let columns = guarded(py, work)?;
+        Ok(Arrow::of_sql(Arc::clone(&self.rows), &columns))
     }
 }

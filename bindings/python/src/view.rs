@@ -1,13 +1,12 @@
 //! A table as Python sees it: a mapping, of the database, of a snapshot or of a transaction.
 
+use crate::arrow::Arrow;
 use crate::codec::{KeyKind, ValueKind};
-use crate::database::Database;
 use crate::engine;
 use crate::errors;
 use crate::guard::run;
 use crate::scan::{self, Asked, Scan, What};
 use crate::source::Source;
-use crate::transaction::{Snapshot, Transaction};
 use pando::{Expiry, Span, Table};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -39,15 +38,7 @@ impl View {
         create: bool,
     ) -> PyResult<Self> {
         let py = source.py();
-        let source = if let Ok(db) = source.cast::<Database>() {
-            Source::Database(db.get().handle().clone())
-        } else if let Ok(snapshot) = source.cast::<Snapshot>() {
-            Source::Snapshot(snapshot.get().held().clone())
-        } else if let Ok(transaction) = source.cast::<Transaction>() {
-            Source::Transaction(transaction.get().begun().clone())
-        } else {
-            return Err(PyTypeError::new_err("a table is one of a Database, a Snapshot or a Transaction"));
-        };
+        let source = Source::of(source)?;
         let (table, kinds) = match table.cast::<View>() {
             Ok(view) => {
                 let view = view.get();
@@ -286,6 +277,20 @@ impl View {
         limit: Option<u64>,
     ) -> PyResult<Scan> {
         self.scan(py, self.span(start, stop, prefix)?, reverse, limit, What::Values)
+    }
+
+    /// Returns the records of a range as a source of Arrow, with the columns `key` and `value`.
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None))]
+    fn arrow(
+        &self,
+        py: Python<'_>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Arrow> {
+        let span = self.span(start, stop, prefix)?;
+        let held = self.source.held(py)?;
+        Ok(Arrow::of_records(held, self.table.clone(), (self.key, self.value), span))
     }
 
     /// Returns the values of many keys, in their order; `None` for keys that do not exist.

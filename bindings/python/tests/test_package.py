@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -32,12 +33,15 @@ def test_examples_of_the_documentation(module: object) -> None:
     assert result.failed == 0 and result.attempted > 0
 
 
-def test_the_page_of_the_package() -> None:
+def test_the_page_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     page = (HERE / "README.md").read_text()
     blocks = [block.split("```")[0] for block in page.split("```python\n")[1:]]
     assert blocks
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {"__name__": "page"})
+        # A module, as a dataclass looks for the one that its class is in.
+        module = types.ModuleType("page")
+        monkeypatch.setitem(sys.modules, "page", module)
+        exec(compile(block, "README.md", "exec", dont_inherit=True), module.__dict__)
 
 
 PACKAGE = str(Path(pando.__file__).parent)

@@ -20,6 +20,7 @@ pub fn set(builder: Builder, name: &str, value: &str) -> Outcome<Builder> {
         "isolation" => builder.isolation(isolation(value)?),
         "max_snapshot_age" => builder.max_snapshot_age(milliseconds(name, value)?),
         "max_pinned_space_bytes" => builder.max_pinned_space_bytes(number(name, value)?),
+        "max_changes_bytes" => builder.max_changes_bytes(number(name, value)?),
         "page_bytes" => builder.page_bytes(number(name, value)?),
         "read_only" => builder.read_only(yes_or_no(value)?),
         _ => return Err(Failure::invalid(format!("there is no option {name:?}"))),

@@ -2,7 +2,7 @@
 
 use crate::failure::Outcome;
 use crate::handle::{Begun, Handle, Held};
-use pando::{Cursor, Result, Snapshot, Span, Table, Transaction};
+use pando::{Cursor, Expiry, Result, Snapshot, Span, Table, Transaction};
 use std::sync::Arc;
 
 /// What snapshots and transactions have in common, without type parameters.
@@ -11,6 +11,8 @@ pub trait Reads {
     fn get_with(&self, table: &Table, key: &[u8], with: &mut dyn FnMut(&[u8])) -> Result<bool>;
     /// Whether `key` exists.
     fn contains(&self, table: &Table, key: &[u8]) -> Result<bool>;
+    /// When the entry of `key` expires; `None` if the key does not exist.
+    fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>>;
     /// A cursor over `span`.
     fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>>;
 }
@@ -21,6 +23,9 @@ impl Reads for Snapshot {
     }
     fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
         Snapshot::contains(self, table, key)
+    }
+    fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>> {
+        Snapshot::expiry(self, table, key)
     }
     fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         Snapshot::cursor(self, table, span)
@@ -33,6 +38,9 @@ impl Reads for Transaction {
     }
     fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
         Transaction::contains(self, table, key)
+    }
+    fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>> {
+        Transaction::expiry(self, table, key)
     }
     fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         Transaction::cursor(self, table, span)

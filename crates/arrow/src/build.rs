@@ -7,6 +7,7 @@ use arrow_array::builder::{
 };
 use arrow_array::{ArrayRef, RecordBatch};
 use rows::{ColumnType, Value};
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -17,8 +18,21 @@ const MOST_BYTES: usize = 1 << 20;
 /// The longest value: Arrow counts the bytes of a column of texts or bytes in 31 bits.
 const MOST_VALUE_BYTES: usize = (i32::MAX as usize) - MOST_BYTES;
 
-/// A batch that is being built.
-pub(crate) struct BatchBuilder {
+/// A builder of batches from rows.
+///
+/// ```
+/// use pando_arrow::{BatchBuilder, Shape};
+/// use rows::{ColumnType, Value};
+/// # fn main() -> std::io::Result<()> {
+/// let mut batch = BatchBuilder::new(Shape::of_columns([("id", ColumnType::Int, false)]));
+/// let is_full = batch.push(&[Value::from(7)])?;
+/// assert!(!is_full);
+/// assert_eq!(batch.finish()?.expect("a row").num_rows(), 1);
+/// assert!(batch.finish()?.is_none());
+/// # Ok(())
+/// # }
+/// ```
+pub struct BatchBuilder {
     shape: Shape,
     columns: Vec<ColumnBuilder>,
     rows: usize,
@@ -39,16 +53,22 @@ enum ColumnBuilder {
 }
 
 impl BatchBuilder {
+    /// Creates a builder of batches with these columns.
     pub fn new(shape: Shape) -> Self {
         let columns = shape.types().iter().map(|&kind| ColumnBuilder::new(kind)).collect();
         BatchBuilder { shape, columns, rows: 0, bytes: 0 }
     }
 
+    /// Returns the columns.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Adds a row. Returns whether the batch is full.
+    /// Adds a row, which must have a value for each column. Returns whether the batch is full: it then has 8,192 rows,
+    /// or 1 MiB of values. O(bytes of the row).
+    ///
+    /// # Errors
+    /// `InvalidData` if the row does not fit the columns. The builder is then of no further use.
     pub fn push(&mut self, row: &[Value<'_>]) -> io::Result<bool> {
         if row.len() != self.columns.len() {
             let (found, wanted) = (row.len(), self.columns.len());
@@ -64,6 +84,9 @@ impl BatchBuilder {
     }
 
     /// Returns the rows since the last batch; `None`: there are none.
+    ///
+    /// # Errors
+    /// `InvalidData` if a column has a null that it cannot have.
     pub fn finish(&mut self) -> io::Result<Option<RecordBatch>> {
         if self.rows == 0 {
             return Ok(None);
@@ -166,4 +189,13 @@ fn check_length(bytes: usize) -> Result<usize, String> {
 
 fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+impl fmt::Debug for BatchBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchBuilder")
+            .field("shape", &self.shape)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
 }

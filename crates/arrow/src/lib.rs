@@ -21,23 +21,27 @@
 //! they are read into.
 //!
 //! 1. `shape`: columns of tables, as fields of Arrow and back.
-//! 2. `build` and `write`: rows to batches of at most 8,192 rows and 1 MiB, and batches to a file.
+//! 2. `build` and `write`: rows to batches of at most 8,192 rows and 1 MiB ([`BatchBuilder`]), and batches to a file.
 //! 3. `footer`, `read`, `values` and `row_batches`: a file to batches, and batches to rows.
 //!
 //! Memory is bounded by a batch, and for Parquet by a row group of at most 16 MiB in its encoded form. Bytes from
 //! outside are never believed: lengths are checked by the readers of arrow-rs, and what they reject, or panic over, is
 //! an error of kind `Invalid`.
+//!
+//! Without the feature `parquet`, which is on by default, a file of Parquet is not recognized as one.
 #![deny(missing_docs, unsafe_code)]
 
 mod shape;
 mod build;
 mod write;
+#[cfg(feature = "parquet")]
 mod footer;
 mod read;
 mod values;
 mod row_batches;
 
 pub use arrow_array::RecordBatch;
+pub use build::BatchBuilder;
 pub use read::Batches;
 pub use row_batches::{RecordBatches, RowBatches};
 pub use shape::Shape;

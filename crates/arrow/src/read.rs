@@ -3,21 +3,25 @@
 //! The readers of arrow-rs check lengths and offsets before they use them, and reserve little before bytes arrive. What
 //! the decoder of a stream gathers for one batch is bounded here.
 
+#[cfg(feature = "parquet")]
 use crate::footer;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::{FileReader, StreamDecoder};
 use arrow_schema::SchemaRef;
 use pando::{Error, ErrorKind, Result};
+#[cfg(feature = "parquet")]
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
+#[cfg(feature = "parquet")]
 use std::sync::Arc;
 
 /// The rows of a batch of Parquet.
+#[cfg(feature = "parquet")]
 const BATCH_ROWS: usize = 1024;
 /// The bytes that are read of a stream at once.
 const PIECE_BYTES: usize = 64 << 10;
@@ -26,6 +30,7 @@ const MOST_BATCH_BYTES: usize = 512 << 20;
 /// The beginning of a file of Arrow IPC.
 const ARROW_FILE: &[u8] = b"ARROW1";
 /// The beginning of a file of Parquet.
+#[cfg(feature = "parquet")]
 const PARQUET_FILE: &[u8] = b"PAR1";
 
 /// The batches of a file or of a stream, as an iterator.
@@ -36,6 +41,7 @@ pub struct Batches<'a> {
 }
 
 enum Source<'a> {
+    #[cfg(feature = "parquet")]
     Parquet(Box<ParquetRecordBatchReader>),
     File(Box<FileReader<BufReader<File>>>),
     Stream(Box<Stream<'a>>),
@@ -68,6 +74,7 @@ impl Batches<'static> {
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         let opened = match &begin[..] {
             ARROW_FILE => Batches::file(file),
+            #[cfg(feature = "parquet")]
             begin if begin.starts_with(PARQUET_FILE) => Batches::parquet(file),
             _ => Batches::stream(file),
         };
@@ -78,6 +85,7 @@ impl Batches<'static> {
     ///
     /// # Errors
     /// As for [`Batches::open`].
+    #[cfg(feature = "parquet")]
     pub fn parquet(mut file: File) -> Result<Self> {
         let checked = footer::check(&mut file).map_err(|cause| Error::io("read the footer", cause))?;
         checked.map_err(invalid)?;
@@ -134,6 +142,7 @@ impl Iterator for Batches<'_> {
             return None;
         }
         let next = guarded(|| match &mut self.source {
+            #[cfg(feature = "parquet")]
             Source::Parquet(reader) => reader.next().transpose().map_err(invalid),
             Source::File(reader) => reader.next().transpose().map_err(invalid),
             Source::Stream(stream) => match stream.early.take() {

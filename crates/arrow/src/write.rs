@@ -5,9 +5,13 @@ use crate::shape::Shape;
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::ArrowError;
+#[cfg(feature = "parquet")]
 use parquet::arrow::ArrowWriter;
+#[cfg(feature = "parquet")]
 use parquet::basic::{Compression, ZstdLevel};
+#[cfg(feature = "parquet")]
 use parquet::errors::ParquetError;
+#[cfg(feature = "parquet")]
 use parquet::file::properties::WriterProperties;
 use rows::Value;
 use std::fmt;
@@ -15,14 +19,17 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 /// The most rows of a row group of Parquet.
+#[cfg(feature = "parquet")]
 const GROUP_ROWS: usize = 128 << 10;
 /// The encoded bytes after which a row group ends.
+#[cfg(feature = "parquet")]
 const GROUP_BYTES: usize = 16 << 20;
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Apache Parquet, compressed by Zstandard.
+    #[cfg(feature = "parquet")]
     Parquet,
     /// The file format of Arrow IPC, also called Feather version 2; not compressed.
     ArrowFile,
@@ -37,6 +44,7 @@ pub struct Writer<W: Write + Send> {
 }
 
 enum Out<W: Write + Send> {
+    #[cfg(feature = "parquet")]
     Parquet(Box<ArrowWriter<W>>),
     File(Box<FileWriter<W>>),
     Stream(Box<StreamWriter<W>>),
@@ -50,6 +58,7 @@ impl<W: Write + Send> Writer<W> {
     pub fn new(out: W, format: Format, shape: Shape) -> io::Result<Self> {
         let schema = Arc::clone(shape.schema());
         let out = match format {
+            #[cfg(feature = "parquet")]
             Format::Parquet => {
                 let level = ZstdLevel::try_new(3).map_err(of_parquet)?;
                 let properties = WriterProperties::builder()
@@ -95,6 +104,7 @@ impl<W: Write + Send> Writer<W> {
         match &mut self.out {
             Out::File(out) => out.write(batch).map_err(of_arrow),
             Out::Stream(out) => out.write(batch).map_err(of_arrow),
+            #[cfg(feature = "parquet")]
             Out::Parquet(out) => {
                 out.write(batch).map_err(of_parquet)?;
                 // Encoded pages wait in memory until their row group ends.
@@ -121,6 +131,7 @@ impl<W: Write + Send> Writer<W> {
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         match self.out {
+            #[cfg(feature = "parquet")]
             Out::Parquet(out) => out.into_inner().map_err(of_parquet),
             Out::File(out) => out.into_inner().map_err(of_arrow),
             Out::Stream(out) => out.into_inner().map_err(of_arrow),
@@ -142,6 +153,7 @@ fn of_arrow(error: ArrowError) -> io::Error {
     }
 }
 
+#[cfg(feature = "parquet")]
 fn of_parquet(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<io::Error>() {

@@ -181,8 +181,15 @@ impl Part {
         Part { path: Some(pointer.into()), ..self }
     }
 
-    /// Parses a part. A word that is not known stays in the column's name, and is rejected with it.
-    pub(crate) fn parse(words: &str) -> Self {
+    /// Parses a part: a column, optionally followed by `desc`, `nocase` or `rtrim`. A path within a JSON document
+    /// follows the column directly. A word that is not known stays in the column's name, and is rejected with it.
+    ///
+    /// ```
+    /// use pando_rows::Part;
+    /// assert_eq!(Part::parse("town desc"), Part::new("town").descending());
+    /// assert_eq!(Part::parse("document/name"), Part::new("document").path("/name"));
+    /// ```
+    pub fn parse(words: &str) -> Self {
         let (mut rest, mut part) = (words.trim(), Part::new(""));
         while let Some((before, word)) = rest.rsplit_once(' ') {
             match word {

@@ -34,7 +34,7 @@
 //!
 //! | to | call |
 //! |---|---|
-//! | make, open, list | [`DynamicTable::create`], `open`, `expect`, `all` |
+//! | make, open, list | [`DynamicTable::ensure`], `create`, `open`, `expect`, `all` |
 //! | change the schema | [`DynamicTable::add_column`], `drop_column`, `rename_column`, `rename`, `create_index`, ... |
 //! | write | [`DynamicTable::insert`], `upsert`, `update`, `replace`, `delete`, `remove`, `clear` |
 //! | read | [`DynamicTable::get`], `get_with`, `contains`; `scan`, `scan_index`, `count` over a [`KeyRange`] |
@@ -52,7 +52,8 @@
 //!
 //! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
 //! `sqlite/` (tables that SQLite made); `reserved.rs`, `part_position.rs`, `table.rs`, `open.rs`, `columns.rs`,
-//! `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`, `check/`; `field.rs`, `typed.rs`; `text.rs`, `files/`.
+//! `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`, `ensure.rs`, `check/`; `field.rs`, `typed.rs`;
+//! `text.rs`, `files/`.
 #![deny(missing_docs, unsafe_code)]
 
 // The code that the macro generates refers to the crate by its published name, also in this crate.
@@ -67,6 +68,7 @@ mod check;
 mod codec;
 mod columns;
 mod definition;
+mod ensure;
 mod field;
 mod files;
 mod json;

@@ -1,12 +1,11 @@
 //! Tables of Rust structs: [`Table`], over [`DynamicTable`].
 
-use crate::build::build_index;
 use crate::cause::Cause;
 use crate::columns::Columns;
 use crate::definition::Definition;
+use crate::ensure::fit;
 use crate::field::Key;
 use crate::scan::{KeyRange, Scan};
-use crate::schema::Schema;
 use crate::table::DynamicTable;
 use crate::value::Value;
 use pando::{Database, Error, ErrorKind, ReadTables, Result, WriteTables};
@@ -124,27 +123,7 @@ impl<R: Row> Table<R> {
     }
 
     fn ensure_as(db: &Database, definition: &Definition) -> Result<Self> {
-        let mut table = db.write(|tx| {
-            let Some(mut table) = DynamicTable::open(tx, R::TABLE)? else {
-                return DynamicTable::create(tx, definition);
-            };
-            let there = table.schema().columns().count();
-            for column in definition.columns.iter().skip(there) {
-                table = table.add_column(tx, column.clone())?;
-            }
-            fit::<R>(definition, table.schema())?;
-            Ok(table)
-        })?;
-        for index in &definition.indexes {
-            match table.schema().index(&index.name) {
-                None => table = build_index(db, R::TABLE, index.clone(), |_| Ok(()))?,
-                Some(known) if known.building => {
-                    table = crate::build::finish_index(db, R::TABLE, &index.name, |_| Ok(()))?;
-                }
-                Some(_) => {}
-            }
-        }
-        Self::new(table)
+        Self::new(DynamicTable::ensure(db, definition)?)
     }
 
     /// Opens the table of `R` as `reader` sees it, or returns `None` if there is none. The call changes nothing.
@@ -172,7 +151,7 @@ impl<R: Row> Table<R> {
     }
 
     fn new(table: DynamicTable) -> Result<Self> {
-        fit::<R>(&R::definition(), table.schema())?;
+        fit(&R::definition(), table.schema())?;
         Ok(Table { opened: table, newest: Mutex::new(None), rows: PhantomData })
     }
 
@@ -334,7 +313,7 @@ impl<R: Row> Table<R> {
             return Ok(known.clone());
         }
         let found = DynamicTable::expect(reader, R::TABLE)?;
-        fit::<R>(&R::definition(), found.schema())?;
+        fit(&R::definition(), found.schema())?;
         *newest = Some(found.clone());
         Ok(found)
     }
@@ -342,41 +321,6 @@ impl<R: Row> Table<R> {
 
 fn is_changed(error: &Error) -> bool {
     error.kind() == ErrorKind::Missing && matches!(Cause::in_error(error), Some(Cause::SchemaChanged { .. }))
-}
-
-/// Checks that the table matches the program's struct.
-fn fit<R: Row>(definition: &Definition, schema: &Schema) -> Result<()> {
-    let differs = |what: String| {
-        let message = format!("table {:?} differs from the row type in this program: {what}", R::TABLE);
-        Err(Error::new(ErrorKind::Mismatch, message))
-    };
-    let (is, should) = (schema.columns().count(), definition.columns.len());
-    if is != should {
-        return differs(format!("it has {is} columns, not {should}"));
-    }
-    for (is, should) in schema.columns().zip(&definition.columns) {
-        let same = (&is.name, is.kind, is.nullable) == (&should.name, should.kind, should.nullable);
-        if !same {
-            let shown = |column: &crate::Column| {
-                let null = if column.nullable { ", may be null" } else { "" };
-                format!("{:?} of type {}{null}", column.name, column.kind)
-            };
-            return differs(format!("it has a column {}, not {}", shown(is), shown(should)));
-        }
-    }
-    if schema.key() != definition.key {
-        return differs("its primary key is different".to_owned());
-    }
-    for should in &definition.indexes {
-        let same = |is: &crate::Index| is.parts == should.parts && is.unique == should.unique;
-        if schema.index(&should.name).is_some_and(|is| !same(is)) {
-            return differs(format!(
-                "its index {:?} is different; drop the index, so that it is built again",
-                should.name
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// An iterator over rows of a table. You can take from both ends; they stop where they meet.

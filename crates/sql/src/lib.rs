@@ -59,6 +59,7 @@ pub use connection::{Connection, Interrupt, Sql, TableSchema};
 pub use error::{Error, Result};
 pub use lexer::{First, is_transaction_control, split_first};
 pub use rusqlite::types::{Value, ValueRef};
+pub use rusqlite::version as sqlite_version;
 pub use sqlite_file::{CopyProgress, CopyReport, export_sqlite, import_sqlite};
 pub use statement::{ColumnInfo, Statement};
 #[cfg(feature = "loadable")]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 
+from ._changes import Consumer, ConsumerInfo
 from ._database import (
     Database,
     Snapshot,
@@ -48,11 +49,17 @@ from ._errors import (
     ThreadError,
     WouldWaitError,
 )
-from ._pando import Savepoint, __version__, _after_fork, restore
+from ._pando import Arrow, Change, ChangeFeed, Operation, Savepoint, __version__, _after_fork, restore
+from ._typed import TypedRows, TypedTable, UInt
 
 __all__ = [
+    "Arrow",
+    "Change",
+    "ChangeFeed",
     "ClosedError",
     "ConflictError",
+    "Consumer",
+    "ConsumerInfo",
     "CorruptError",
     "Database",
     "Error",
@@ -68,6 +75,7 @@ __all__ = [
     "LockedError",
     "MismatchError",
     "MissingError",
+    "Operation",
     "ReadOnlyError",
     "Savepoint",
     "Snapshot",
@@ -78,6 +86,9 @@ __all__ = [
     "ThreadError",
     "Transaction",
     "TransactionTable",
+    "TypedRows",
+    "TypedTable",
+    "UInt",
     "WouldWaitError",
     "__version__",
     "create",

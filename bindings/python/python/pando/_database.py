@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import ItemsView, Iterator, Mapping, MutableMapping, ValuesView
+from collections.abc import ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, TypeVar, Union, overload
 
-from . import _pando
+from . import _pando, _typed
+from ._changes import Consumer, ConsumerInfo, Tables, names_of
 from ._errors import ConflictError, SnapshotTooOldError
+from ._pando import ChangeFeed
+from ._typed import TypedRows, TypedTable
 
 if TYPE_CHECKING:
     from .dbapi import Connection
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
+R = TypeVar("R")
 T = TypeVar("T")
 
 Path = Union[str, "PathLike[str]"]
@@ -146,8 +150,12 @@ class Snapshot(_pando.Snapshot):
     def __getitem__(self, table: str, /) -> SnapshotTable[bytes, bytes]: ...
     @overload
     def __getitem__(self, table: Table[K, V], /) -> SnapshotTable[K, V]: ...
+    @overload
+    def __getitem__(self, table: TypedTable[R], /) -> TypedRows[R]: ...
     def __getitem__(self, table: Any, /) -> Any:
         """Returns a table, by its name or as the database's."""
+        if _typed.is_typed(table):
+            return _typed.at(self, table)
         view: SnapshotTable[Any, Any] = SnapshotTable(self, table)
         return view
 
@@ -163,8 +171,12 @@ class Transaction(_pando.Transaction):
     def __getitem__(self, table: Table[K, V], /) -> TransactionTable[K, V]: ...
     @overload
     def __getitem__(self, table: TransactionTable[K, V], /) -> TransactionTable[K, V]: ...
+    @overload
+    def __getitem__(self, table: TypedTable[R], /) -> TypedTable[R]: ...
     def __getitem__(self, table: Any, /) -> Any:
         """Returns a table, by its name or as the database's."""
+        if _typed.is_typed(table):
+            return _typed.within(self, table)
         view: TransactionTable[Any, Any] = TransactionTable(self, table)
         return view
 
@@ -223,6 +235,42 @@ class Database(_pando.Database):
         or ``"by-key"``: as its ``put(key, value, ttl=seconds)`` says."""
         self._create_table(name, layout=layout, ttl=ttl, compression=compression)
         return Table(self, name, key=key, value=value)
+
+    def typed(
+        self,
+        row: type[R],
+        *,
+        key: Union[str, Sequence[str]],
+        name: Optional[str] = None,
+        indexes: Optional[Mapping[str, str]] = None,
+        unique: Optional[Mapping[str, str]] = None,
+    ) -> TypedTable[R]:
+        """Returns the table whose rows are objects of the dataclass ``row``, and creates it if it does not exist.
+
+        ``key`` names the fields of the primary key, and ``indexes`` and ``unique`` those of each index: ``"town, name
+        desc"``. ``name`` is the name of the class in lower case, unless you give another one. Fields that are added at
+        the end of the class later, with a default or ``Optional``, are added to the table, and so are indexes. A table
+        that differs in another way raises ``MismatchError``.
+        """
+        return _typed.ensure(self, row, key=key, name=name, indexes=indexes, unique=unique)
+
+    def changes(
+        self, *, after: int = 0, tables: Tables = (), prefix: Optional[bytes] = None
+    ) -> ChangeFeed:
+        """Returns an iterator over every commit after the one of number ``after``, in order; 0: as far back as possible.
+
+        It waits for the next commit, and ends when it or the database is closed. ``tables`` and ``prefix`` leave out
+        what concerns other tables and keys.
+        """
+        return ChangeFeed(self, after=after, tables=names_of(tables), prefix=prefix)
+
+    def consumer(self, name: str) -> Consumer:
+        """Opens the consumer of this name, or creates it after the newest commit. One can be open at a time."""
+        return Consumer(self, name)
+
+    def consumers(self) -> list[ConsumerInfo]:
+        """Returns what is known of each consumer, by name."""
+        return [ConsumerInfo(*info) for info in self._consumers()]
 
     def write(
         self,

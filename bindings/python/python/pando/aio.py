@@ -19,12 +19,27 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Callable, Generic, Optional, TypeVar, Union
+from typing import Any, Callable, Generic, Literal, Optional, TypeVar, Union
 
 from . import _database as blocking
-from ._database import Durability, Isolation, Path, Seconds, SnapshotTable, Table, TransactionTable
+from ._changes import AsyncChanges, AsyncConsumer, ConsumerInfo, Tables
+from ._database import (
+    Compression,
+    Durability,
+    Isolation,
+    KeyType,
+    Layout,
+    Path,
+    Seconds,
+    SnapshotTable,
+    Table,
+    TransactionTable,
+    ValueType,
+)
 
 __all__ = [
+    "AsyncChanges",
+    "AsyncConsumer",
     "AsyncDatabase",
     "AsyncReads",
     "AsyncSnapshot",
@@ -68,6 +83,10 @@ class AsyncReads(Generic[K, V]):
         """Returns the values of many keys; ``None`` for keys that do not exist."""
         return await self._db.run(self._table.multi_get, list(keys))
 
+    async def expiry(self, key: K) -> float:
+        """Returns how many seconds the entry of ``key`` still lives; infinity if it never expires."""
+        return await self._db.run(self._table.expiry, key)
+
     async def count(self) -> int:
         """Counts the keys, in O(n)."""
         return await self._db.run(self._table.__len__)
@@ -96,6 +115,10 @@ class AsyncTable(AsyncReads[K, V]):
     async def put(self, key: K, value: V, *, ttl: Optional[Seconds] = None) -> None:
         """Sets ``key`` to ``value``. With ``ttl`` the entry expires after so many seconds."""
         await self._db.run(lambda: self._table.put(key, value, ttl=ttl))
+
+    async def set_expiry(self, key: K, ttl: Optional[Seconds]) -> None:
+        """Lets the entry of ``key`` expire after ``ttl`` seconds; ``None``: never. ``KeyError`` if it does not exist."""
+        await self._db.run(self._table.set_expiry, key, ttl)
 
     async def insert(self, key: K, value: V) -> None:
         """Sets ``key`` to ``value`` if the key does not exist; ``ExistsError`` if it does."""
@@ -209,6 +232,39 @@ class AsyncDatabase:
         return AsyncTable(
             self, await self.run(lambda: self.blocking.table(name, key=key, value=value, create=create))
         )
+
+    async def create_table(
+        self,
+        name: str,
+        *,
+        layout: Layout = "btree",
+        ttl: Union[Seconds, Literal["by-key"], None] = None,
+        compression: Compression = "none",
+        key: KeyType = bytes,
+        value: ValueType = bytes,
+    ) -> AsyncTable[Any, Any]:
+        """Creates a table with options, which are stored; see ``Database.create_table``."""
+        create = self.blocking.create_table
+        options: dict[str, Any] = {"layout": layout, "ttl": ttl, "compression": compression}
+        return AsyncTable(self, await self.run(lambda: create(name, key=key, value=value, **options)))
+
+    async def changes(
+        self, *, after: int = 0, tables: Tables = (), prefix: Optional[bytes] = None
+    ) -> AsyncChanges:
+        """Returns an asynchronous iterator over every commit after the one of number ``after``, in order."""
+        return AsyncChanges(await self.run(lambda: self.blocking.changes(after=after, tables=tables, prefix=prefix)))
+
+    async def consumer(self, name: str) -> AsyncConsumer:
+        """Opens the consumer of this name, or creates it after the newest commit."""
+        return AsyncConsumer(self.run, await self.run(self.blocking.consumer, name))
+
+    async def consumers(self) -> list[ConsumerInfo]:
+        """Returns what is known of each consumer, by name."""
+        return await self.run(self.blocking.consumers)
+
+    async def drop_consumer(self, name: str) -> None:
+        """Removes a consumer, and what is kept for it."""
+        await self.run(self.blocking.drop_consumer, name)
 
     def write(
         self, *, durability: Optional[Durability] = None, isolation: Optional[Isolation] = None

@@ -65,6 +65,8 @@ __all__ = [
     "apilevel",
     "connect",
     "paramstyle",
+    "sqlite_version",
+    "sqlite_version_info",
     "threadsafety",
 ]
 
@@ -72,6 +74,13 @@ apilevel = "2.0"
 # Threads may share the module. They can share a connection without harm, but then they share its transaction as well.
 threadsafety = 1
 paramstyle = "qmark"
+
+if not hasattr(_pando, "SqlConnection"):
+    raise ImportError("this build of pando has no SQL: build it with the feature `sql`, which is on by default")
+
+sqlite_version: str = _pando.sqlite_version()
+"""The version of SQLite's front end."""
+sqlite_version_info: tuple[int, ...] = tuple(int(part) for part in sqlite_version.split("."))
 
 Parameters = Union[Sequence[Any], Mapping[str, Any]]
 Row = tuple[Any, ...]
@@ -342,6 +351,17 @@ class Cursor:
         """Returns all remaining rows."""
         self._check()
         return self._fetch(self._result.row_count if self._result is not None else 0)
+
+    def arrow(self) -> _pando.Arrow:
+        """Returns all rows of the result as a source of Arrow, for pandas, polars, DuckDB and pyarrow.
+
+        The type of a column is that of its values. Values of different types raise ``DataError``: ``CAST`` them. A
+        column without values has its declared type.
+        """
+        self._check()
+        if self._result is None or self._result.columns is None:
+            raise ProgrammingError("there are no rows: execute a query first")
+        return self._result.arrow()
 
     def nextset(self) -> None:
         """Returns ``None``: a statement has one result."""

@@ -1,0 +1,118 @@
+package pando
+
+// #include <pando.h>
+import "C"
+
+import (
+	"math"
+	"runtime"
+	"time"
+)
+
+// Never is the time to live of an entry that does not expire.
+const Never time.Duration = math.MaxInt64
+
+// ttlMs is a time to live in whole milliseconds; less than one is none, which C refuses.
+func ttlMs(ttl time.Duration) C.uint64_t {
+	if ttl == Never {
+		return C.PANDO_NEVER
+	}
+	return C.uint64_t(max(0, ttl.Milliseconds()))
+}
+
+// PutWithTTL sets key to value in a table with TTLByKey, in a transaction of its own. The entry expires after ttl, in
+// whole milliseconds from 1 on. It fails with ErrInvalid in a table of another kind.
+func (db *DB) PutWithTTL(table *Table, key, value []byte, ttl time.Duration) error {
+	defer runtime.KeepAlive(table)
+	k, kLen := address(key)
+	v, vLen := address(value)
+	return db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
+		return C.pando_db_put_with_ttl(handle, table.ptr(), k, kLen, v, vLen, ttlMs(ttl), failure)
+	})
+}
+
+// PutWithTTL sets key to value in a table with TTLByKey. The entry expires after ttl, in whole milliseconds from 1 on.
+// It fails with ErrInvalid in a table of another kind.
+func (tx *Tx) PutWithTTL(table *Table, key, value []byte, ttl time.Duration) error {
+	if tx.handle == nil {
+		return closed("the transaction")
+	}
+	defer runtime.KeepAlive(table)
+	k, kLen := address(key)
+	v, vLen := address(value)
+	_, err := call(func(failure **C.pando_error) C.pando_code {
+		return C.pando_tx_put_with_ttl(tx.handle, table.ptr(), k, kLen, v, vLen, ttlMs(ttl), failure)
+	})
+	return err
+}
+
+// SetExpiry lets the entry of key in a table with TTLByKey expire after ttl from now, or Never. It fails with
+// ErrNotFound if the key does not exist.
+func (tx *Tx) SetExpiry(table *Table, key []byte, ttl time.Duration) error {
+	if tx.handle == nil {
+		return closed("the transaction")
+	}
+	defer runtime.KeepAlive(table)
+	k, kLen := address(key)
+	return found(func(failure **C.pando_error) C.pando_code {
+		return C.pando_tx_set_expiry(tx.handle, table.ptr(), k, kLen, ttlMs(ttl), failure)
+	})
+}
+
+// Expiry returns how long the newest entry of key still lives, or Never. It fails with ErrNotFound if the key does not
+// exist.
+func (db *DB) Expiry(table *Table, key []byte) (time.Duration, error) {
+	defer runtime.KeepAlive(db)
+	defer runtime.KeepAlive(table)
+	k, kLen := address(key)
+	return expiry(func(ttl *C.uint64_t, failure **C.pando_error) C.pando_code {
+		return C.pando_db_expiry(db.handle, table.ptr(), k, kLen, ttl, failure)
+	})
+}
+
+// Expiry returns how long the entry of key still lived at the moment of the snapshot, or Never. It fails with
+// ErrNotFound if the key does not exist.
+func (s *Snapshot) Expiry(table *Table, key []byte) (time.Duration, error) {
+	if s.handle == nil {
+		return 0, closed("the snapshot")
+	}
+	defer runtime.KeepAlive(table)
+	k, kLen := address(key)
+	return expiry(func(ttl *C.uint64_t, failure **C.pando_error) C.pando_code {
+		return C.pando_snapshot_expiry(s.handle, table.ptr(), k, kLen, ttl, failure)
+	})
+}
+
+// Expiry returns how long the entry of key in the transaction still lived when the transaction began, or Never. It
+// fails with ErrNotFound if the key does not exist.
+func (tx *Tx) Expiry(table *Table, key []byte) (time.Duration, error) {
+	if tx.handle == nil {
+		return 0, closed("the transaction")
+	}
+	defer runtime.KeepAlive(table)
+	k, kLen := address(key)
+	return expiry(func(ttl *C.uint64_t, failure **C.pando_error) C.pando_code {
+		return C.pando_tx_expiry(tx.handle, table.ptr(), k, kLen, ttl, failure)
+	})
+}
+
+// found makes an error of the code that says that a key does not exist.
+func found(do func(**C.pando_error) C.pando_code) error {
+	code, err := call(do)
+	if err == nil && code == C.PANDO_ABSENT {
+		return ErrNotFound
+	}
+	return err
+}
+
+func expiry(do func(*C.uint64_t, **C.pando_error) C.pando_code) (time.Duration, error) {
+	var ms C.uint64_t
+	if err := found(func(failure **C.pando_error) C.pando_code { return do(&ms, failure) }); err != nil {
+		return 0, err
+	}
+	// Longer than a Duration can be is as good as never.
+	if uint64(ms) >= uint64(Never)/uint64(time.Millisecond) {
+		return Never, nil
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}

@@ -1,0 +1,121 @@
+'use strict'
+
+const { awaited, immediate } = require('./errors')
+const { bytesOf } = require('./packed')
+const { Queue } = require('./reads')
+
+/** The names of tables, and a prefix as bytes. */
+function filterOf ({ tables = [], prefix }) {
+  const given = Array.isArray(tables) ? tables : [tables]
+  const names = given.map(table => typeof table === 'string' ? table : table.name)
+  return [names, prefix === undefined ? undefined : bytesOf(prefix, 'the prefix')]
+}
+
+/** Waits for a promise, but not longer than so many milliseconds. */
+async function atMost (promise, ms) {
+  if (ms === Infinity) return promise
+  let timer
+  try {
+    await Promise.race([promise, new Promise(resolve => { timer = setTimeout(resolve, ms) })])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Every commit in order: an async iterator that waits for the next one, and ends when it or the database is closed. */
+class Changes {
+  #native
+  #db
+  #queue = new Queue()
+  #closed = false
+
+  constructor (handle, db) {
+    this.#native = handle
+    this.#db = db
+  }
+
+  get isClosed () {
+    return this.#closed || this.#db.isClosed
+  }
+
+  /** Returns the next change. Waits for it, for at most `timeoutMs`; undefined after that, and at the end. */
+  async next ({ timeoutMs = Infinity } = {}) {
+    if (!(timeoutMs >= 0)) throw new TypeError('timeoutMs must be a number from 0 on')
+    return this.#queue.run(() => this.#wait(Date.now() + timeoutMs))
+  }
+
+  async #wait (until) {
+    while (!this.isClosed) {
+      try {
+        const change = await this.#native.next()
+        if (change) return change
+      } catch (error) {
+        if (this.isClosed) break
+        throw error
+      }
+      const left = until - Date.now()
+      if (left <= 0) return undefined
+      await atMost(this.#native.ready(), left)
+    }
+    this.#native.close()
+    return undefined
+  }
+
+  async * [Symbol.asyncIterator] () {
+    for (;;) {
+      const change = await this.next()
+      if (change === undefined) return
+      yield change
+    }
+  }
+
+  /** Ends the iterator. A call that waits returns undefined. */
+  async close () {
+    this.#closed = true
+    immediate(() => this.#native.close())
+    // A call that is reading lets go of the rest when it ends.
+    await this.#queue.run(async () => this.#native.close())
+  }
+}
+
+/** A named consumer of changes, whose place survives restarts. */
+class Consumer {
+  #native
+  #name
+  #db
+  #queue = new Queue()
+
+  constructor (handle, name, db) {
+    this.#native = handle
+    this.#name = name
+    this.#db = db
+  }
+
+  get name () {
+    return this.#name
+  }
+
+  /** The last commit that was acknowledged. */
+  get position () {
+    return immediate(() => this.#native.position())
+  }
+
+  /** Opens an async iterator over the changes after the last acknowledged commit. */
+  async changes (filter = {}) {
+    const [tables, prefix] = filterOf(filter)
+    return new Changes(await this.#queue.run(() => this.#native.changes(tables, prefix)), this.#db)
+  }
+
+  /** Records durably that everything up to a commit, or a change, is done. */
+  async acknowledge (commit) {
+    const number = typeof commit === 'object' ? commit.commitNumber : commit
+    return this.#queue.run(() => this.#native.acknowledge(number))
+  }
+
+  /** Closes the consumer, so that it can be opened again. Its place is kept. */
+  async close () {
+    return this.#queue.run(async () => this.#native.close())
+  }
+}
+
+module.exports = { Changes, Consumer, filterOf }
