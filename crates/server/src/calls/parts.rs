@@ -2,6 +2,7 @@
 
 use crate::access::auth::Gatekeeper;
 use crate::config::Setting;
+use crate::data::engine::{Engine, Native};
 use crate::data::followers::Followers;
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
@@ -23,13 +24,13 @@ pub enum IsShipped {
     InSync,
 }
 
-/// All parts.
+/// All parts. Those that belong to Pando's own engine are empty with another one.
 #[derive(Debug)]
-pub struct Parts {
+pub struct Parts<E: Engine = Native> {
     /// Databases and transactions.
-    pub data: Arc<Data>,
+    pub data: Arc<Data<E>>,
     /// The table of `/v0`.
-    pub entity: Arc<EntityTable>,
+    pub entity: Arc<EntityTable<E>>,
     /// The streams of Hrana that clients hold.
     pub hrana: Arc<HranaStreams>,
     /// The bounds that requests share.
@@ -55,14 +56,14 @@ pub struct Parts {
     pub document: fn() -> &'static str,
 }
 
-impl Parts {
+impl<E: Engine> Parts<E> {
     /// Returns a handle to the databases and transactions.
-    pub fn data(&self) -> Arc<Data> {
+    pub fn data(&self) -> Arc<Data<E>> {
         Arc::clone(&self.data)
     }
 
     /// Returns a handle to the table of `/v0`.
-    pub fn entity(&self) -> Arc<EntityTable> {
+    pub fn entity(&self) -> Arc<EntityTable<E>> {
         Arc::clone(&self.entity)
     }
 

@@ -3,15 +3,18 @@
 pub mod conditions;
 pub mod databases;
 pub mod end;
+pub mod engine;
 pub mod followers;
 pub mod held;
 pub mod hrana_streams;
 pub mod inside;
 pub mod names;
+mod native;
 pub mod open;
 pub mod places;
 pub mod replicas;
 pub mod schedule;
+pub mod served;
 pub mod transactions;
 pub mod v0;
 pub mod writer;

@@ -5,7 +5,8 @@ use crate::calls::call::Call;
 use crate::calls::meanings::{CONFLICT, DONE, FULL, MISSING};
 use crate::calls::operation::{Access, Operation};
 use crate::calls::query::{durability, entry_ttl};
-use crate::data::held::{Data, commit, on_table, table_in};
+use crate::data::engine::{Engine, Native};
+use crate::data::held::{Data, on_table, table_in};
 use crate::limits::handoff::hand_off;
 use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
@@ -74,7 +75,8 @@ async fn put(data: Arc<Data>, call: Call) -> Answer {
     let target = call.target();
     let (database, name, key) =
         (target.database().to_owned(), target.table()?.into_owned(), target.key()?.into_owned());
-    let (ttl, durability) = (entry_ttl(target.query())?, durability(target.query(), data.durability)?);
+    let (ttl, durability) =
+        (entry_ttl(target.query())?, durability::<Native>(target.query(), data.durability)?);
     if let Some(token) = call.transaction()? {
         let change = move |tx: &mut Transaction| {
             let table = table_in(tx, &name)?;
@@ -86,11 +88,11 @@ async fn put(data: Arc<Data>, call: Call) -> Answer {
     let (open, table) = data.table(&database, &name).await?;
     let change = move || {
         on_table(&open, table, |table| {
-            commit(&open.db, durability, |tx| {
+            Native::write(&open.db, durability, |tx| {
                 tx.set_expiry(table, &key, ttl)?.then_some(()).ok_or_else(missing)
             })
         })
     };
     let ((), number) = hand_off(change).await?;
-    Ok(done(Some(number)))
+    Ok(done(number))
 }

@@ -13,6 +13,7 @@ use crate::calls::call::Call;
 use crate::calls::meanings::IMPORTED;
 use crate::calls::operation::{Access, Operation};
 use crate::calls::query::{durability, flag};
+use crate::data::engine::Native;
 use crate::data::held::Data;
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
@@ -100,7 +101,7 @@ impl Said {
             storage: storage(query)?,
             upsert: !flag(query, "insert")?,
             chunk_rows: chunk_rows(query)?,
-            durability: durability(query, usual)?,
+            durability: durability::<Native>(query, usual)?,
         })
     }
 
@@ -115,7 +116,7 @@ impl Said {
         };
         let mut input = RowReader::bounded(upload, self.format, self.delimiter, RECORD_BYTES as u64);
         let imported = import.run(&open.db, &mut input, |_| {}).map_err(problem)?;
-        Ok(Stored { records: imported.rows, commit: imported.commit })
+        Ok(Stored { records: imported.rows, commit: Some(imported.commit) })
     }
 }
 

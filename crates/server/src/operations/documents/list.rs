@@ -5,6 +5,7 @@ use crate::calls::call::Call;
 use crate::calls::meanings::MISSING;
 use crate::calls::operation::{Access, Operation};
 use crate::data::held::Data;
+use crate::data::served::Served;
 use crate::limits::handoff::hand_off;
 use crate::watch::observe::Kind;
 use crate::wire::problem::Answer;
@@ -26,10 +27,10 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 .responses(&[(200, "JSON"), MISSING])];
 
 /// Handles GET.
-async fn all(data: Arc<Data>, call: Call) -> Answer {
+async fn all<E: Served>(data: Arc<Data<E>>, call: Call) -> Answer {
     let open = data.database(call.target().database()).await?;
     let tables = hand_off(move || {
-        let tables = DynamicTable::all(&open.db.snapshot()?)?;
+        let tables = DynamicTable::all(&E::snapshot(&open.db)?)?;
         Ok(tables.iter().map(describe).collect::<Vec<_>>())
     });
     Ok(json(StatusCode::OK, &object!({ "tables": tables.await? })))
