@@ -2,6 +2,8 @@
 
 use crate::following::Source;
 use crate::shipping::Shipping;
+#[cfg(feature = "remote")]
+use crate::stores::Stores;
 use pando::options::Value;
 use pando::{Database, Durability, Result, Retention};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -43,6 +45,10 @@ pub struct Config {
     pub backups: Option<BackupPlan>,
     /// The code that ships the databases to a bucket. With `None`, they are not shipped.
     pub shipping: Option<Arc<dyn Shipping>>,
+    /// The remote store that keeps the databases. With `None`, the directory keeps them. With a store, the directory
+    /// has only the tokens.
+    #[cfg(feature = "remote")]
+    pub stores: Option<Arc<dyn Stores>>,
     /// The door for clients of Redis. With `None`, there is none.
     #[cfg(feature = "redis")]
     pub redis: Option<Redis>,
@@ -283,6 +289,8 @@ impl Config {
             hrana: false,
             backups: None,
             shipping: None,
+            #[cfg(feature = "remote")]
+            stores: None,
             #[cfg(feature = "redis")]
             redis: None,
             source: None,

@@ -10,7 +10,8 @@
 //! The crate has one folder for each part, and the `mod.rs` of a folder lists its files. A part uses only the parts
 //! before it in this list:
 //!
-//! 1. [`shipping`]: the interface to the code that copies commits to a bucket. [`following`]: the interface to the code
+//! 1. [`shipping`]: the interface to the code that copies commits to a bucket. `stores`: the interface to the code that
+//!    opens databases in a remote store, with the feature `remote`. [`following`]: the interface to the code
 //!    with which a replica follows another server. [`config`]: the configuration. [`log`]: the server's log, which no
 //!    request waits for.
 //! 2. `wire`: what is sent over the network: sockets, addresses, bodies, problems, records as bytes, the heads of
@@ -37,6 +38,8 @@
 #![deny(missing_docs, unsafe_code)]
 
 pub mod shipping;
+#[cfg(feature = "remote")]
+pub mod stores;
 pub mod following;
 pub mod config;
 pub mod log;

@@ -8,7 +8,7 @@
 //! refused by a server that does not have it.
 
 use crate::wire::problem::Answer;
-use pando::{Durability, Expiry, ReadTables, Result, Table, TransactionOptions, WriteTables};
+use pando::{Durability, Expiry, ReadTables, Result, Table, TransactionOptions, ValueReader, WriteTables};
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -29,6 +29,12 @@ pub trait Engine: Clone + Copy + Debug + Send + Sync + 'static {
 
     /// Returns a snapshot.
     fn snapshot(db: &Self::Database) -> Result<Self::Snapshot>;
+
+    /// Returns a reader of the value of `key`, as a snapshot of its own has it.
+    fn read_one(db: &Self::Database, table: &Table, key: &[u8]) -> Result<Option<ValueReader>>;
+
+    /// Ends a snapshot, on any thread.
+    fn end(snapshot: Self::Snapshot);
 
     /// Returns the options of a transaction whose request sets none.
     fn transaction_options(db: &Self::Database) -> TransactionOptions;
@@ -75,3 +81,33 @@ pub trait Engine: Clone + Copy + Debug + Send + Sync + 'static {
 /// Pando's own engine, in directories of this machine.
 #[derive(Clone, Copy, Debug)]
 pub enum Native {}
+
+/// A store in other processes, usually on other machines.
+#[cfg(feature = "remote")]
+#[derive(Clone, Copy, Debug)]
+pub enum Remote {}
+
+/// A snapshot that is kept while a response is sent. It can be dropped on any thread.
+#[derive(Debug)]
+pub struct Kept<E: Engine>(Option<E::Snapshot>);
+
+impl<E: Engine> Kept<E> {
+    /// Keeps a snapshot.
+    pub fn new(snapshot: E::Snapshot) -> Self {
+        Kept(Some(snapshot))
+    }
+
+    /// Returns the snapshot.
+    #[inline]
+    pub fn get(&self) -> &E::Snapshot {
+        self.0.as_ref().expect("a snapshot is there until it is dropped")
+    }
+}
+
+impl<E: Engine> Drop for Kept<E> {
+    fn drop(&mut self) {
+        if let Some(snapshot) = self.0.take() {
+            E::end(snapshot);
+        }
+    }
+}

@@ -12,6 +12,8 @@ pub mod names;
 mod native;
 pub mod open;
 pub mod places;
+#[cfg(feature = "remote")]
+pub mod remote;
 pub mod replicas;
 pub mod schedule;
 pub mod served;

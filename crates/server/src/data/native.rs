@@ -8,7 +8,7 @@ use crate::data::writer::{Change, Committed};
 use crate::wire::problem::Answer;
 use pando::{
     Database, Durability, Expiry, Layout, ReaderId, Result, Snapshot, Table, TableOptions, Transaction,
-    TransactionOptions,
+    TransactionOptions, ValueReader,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,15 @@ impl Engine for Native {
     #[inline]
     fn snapshot(db: &Database) -> Result<Snapshot> {
         db.snapshot()
+    }
+
+    fn read_one(db: &Database, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
+        db.snapshot()?.value_reader(table, key)
+    }
+
+    #[inline]
+    fn end(snapshot: Snapshot) {
+        drop(snapshot);
     }
 
     fn transaction_options(db: &Database) -> TransactionOptions {

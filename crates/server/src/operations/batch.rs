@@ -16,7 +16,7 @@ use crate::access::reserved::refuse_reserved;
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, JSON_BYTES, json_body};
 use crate::calls::meanings::{CONFLICT, FAILED, FULL, LATE, MISSING, TOO_LARGE};
-use crate::calls::operation::{Access, Operation as Entry};
+use crate::calls::operation::{Access, Operation as Entry, on_both};
 use crate::calls::query::durability;
 use crate::data::conditions::etag;
 use crate::data::held::{Data, table_in};
@@ -38,7 +38,7 @@ use std::sync::Arc;
 const _: () = assert!(JSON_BYTES <= crate::limits::receive::WHOLE_BYTES);
 
 /// The entries of these handlers.
-pub const OPERATIONS: &[Entry] = &[Entry::new(
+pub const OPERATIONS: &[Entry] = &[on_both!(
     "POST",
     "/v1/databases/{database}/batch",
     Access::Database(Scope::Write),

@@ -3,7 +3,7 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE, VALUE};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::part::{AskedPart, Part, beyond, partial};
 use crate::calls::parts::Parts;
 use crate::calls::query::{durability, entry_ttl, flag};
@@ -37,7 +37,7 @@ const PATH: &str = "/v1/databases/{database}/tables/{table}/entries/{key}";
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         PATH,
         Access::Database(Scope::Read),
@@ -57,7 +57,7 @@ pub const OPERATIONS: &[Operation] = &[
         (416, "The value ends before the range; `content-range` has its length"),
     ])
     .sends(&["application/octet-stream"]),
-    Operation::new(
+    on_both!(
         "HEAD",
         PATH,
         Access::Database(Scope::Read),
@@ -67,7 +67,7 @@ pub const OPERATIONS: &[Operation] = &[
     )
     .takes(&["if-match", "if-none-match", "transaction"])
     .responses(&[(200, "The key exists"), (304, "The client has it"), MISSING, CONFLICT, FAILED]),
-    Operation::new(
+    on_both!(
         "PUT",
         PATH,
         Access::Database(Scope::Write),
@@ -78,7 +78,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["if-match", "if-none-match", "durability", "entry_ttl", "keep_ttl", "transaction"])
     .receives("value")
     .responses(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
-    Operation::new(
+    on_both!(
         "DELETE",
         PATH,
         Access::Database(Scope::Write),
@@ -177,8 +177,12 @@ async fn look<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call, wanted
             let (open, table) = data.table(&database, &name).await?;
             let read = move || {
                 let find = |table: &Table| {
+                    if !needs_tag {
+                        return read(|| Ok(E::read_one(&open.db, table, &key)?), false);
+                    }
+                    // A long value is read twice then, and must be the same.
                     let snapshot = E::snapshot(&open.db)?;
-                    read(|| Ok(snapshot.value_reader(table, &key)?), needs_tag)
+                    read(|| Ok(snapshot.value_reader(table, &key)?), true)
                 };
                 Ok((on_table(&open, table, find)?, open))
             };

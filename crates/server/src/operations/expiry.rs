@@ -12,6 +12,7 @@ use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{done, json};
 use axum::http::StatusCode;
+use pando::remote::Capability;
 use pando::{Expiry, Transaction};
 use serde_json::json as object;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Get how long an entry still lives, in milliseconds; `null`: until it is deleted",
         |parts, call, _| Box::pin(get(parts.data(), call)),
     )
+    .needs(Capability::TtlByKey)
     .takes(&["transaction"])
     .responses(&[(200, "JSON"), MISSING, CONFLICT]),
     Operation::new(
@@ -38,6 +40,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Set how long an entry lives from now on; without `ttl_ms`, until it is deleted",
         |parts, call, _| Box::pin(put(parts.data(), call)),
     )
+    .needs(Capability::TtlByKey)
     .takes(&["durability", "entry_ttl", "transaction"])
     .sends(&[])
     .responses(&[DONE, MISSING, CONFLICT, FULL]),

@@ -9,7 +9,7 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{CONFLICT, DONE, FULL, IMPORTED, MISSING};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::query::{durability, flag, limit, span};
 use crate::data::engine::Engine;
 use crate::data::held::{Data, on_table, table_in};
@@ -44,7 +44,7 @@ const PATH: &str = "/v1/databases/{database}/tables/{table}/entries";
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         PATH,
         Access::Database(Scope::Read),
@@ -70,7 +70,7 @@ pub const OPERATIONS: &[Operation] = &[
         CONFLICT,
     ])
     .sends(&[NDJSON]),
-    Operation::new(
+    on_both!(
         "POST",
         PATH,
         Access::Database(Scope::Write),
@@ -82,7 +82,7 @@ pub const OPERATIONS: &[Operation] = &[
     .receives("records")
     .importing()
     .responses(IMPORTED),
-    Operation::new(
+    on_both!(
         "DELETE",
         PATH,
         Access::Database(Scope::Write),

@@ -3,7 +3,7 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::query::durability_of;
 use crate::data::engine::Engine;
 use crate::data::held::Data;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "POST",
         "/v1/databases/{database}/transactions",
         Access::Database(Scope::Write),
@@ -38,7 +38,7 @@ pub const OPERATIONS: &[Operation] = &[
         (429, "Too many are open"),
         FULL,
     ]),
-    Operation::new(
+    on_both!(
         "DELETE",
         "/v1/databases/{database}/transactions/{transaction}",
         Access::Database(Scope::Write),
@@ -47,7 +47,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, _| Box::pin(roll_back(parts.data(), call)),
     )
     .responses(&[DONE, MISSING, CONFLICT]),
-    Operation::new(
+    on_both!(
         "POST",
         "/v1/databases/{database}/transactions/{transaction}/commit",
         Access::Database(Scope::Write),

@@ -13,7 +13,7 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{FULL, LATE, MISSING, TOO_LARGE, VALUE};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::parts::Parts;
 use crate::calls::target::Target;
 use crate::data::conditions::Conditions;
@@ -46,7 +46,7 @@ const WHOLE_BYTES: u64 = 1 << 20;
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         ENTITY,
         Access::Default(Scope::Read),
@@ -58,7 +58,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["id"])
     .responses(&[VALUE, MISSING])
     .sends(&["application/octet-stream"]),
-    Operation::new(
+    on_both!(
         "PUT",
         ENTITY,
         Access::Default(Scope::Write),
@@ -70,7 +70,7 @@ pub const OPERATIONS: &[Operation] = &[
     .receives("value")
     .responses(&[(201, "Stored"), TOO_LARGE, LATE, FULL])
     .sends(&[]),
-    Operation::new(
+    on_both!(
         "DELETE",
         ENTITY,
         Access::Default(Scope::Write),
@@ -81,7 +81,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["id"])
     .responses(&[(202, "Deleted, or was not there"), FULL])
     .sends(&[]),
-    Operation::new(
+    on_both!(
         "GET",
         "/v0/entities",
         Access::Default(Scope::Read),
@@ -92,7 +92,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["from", "end"])
     .responses(&[(200, "The records")])
     .sends(&["application/octet-stream"]),
-    Operation::new(
+    on_both!(
         "GET",
         "/v0/status",
         Access::Default(Scope::Read),
@@ -129,7 +129,7 @@ async fn get<E: Served>(entity: Arc<EntityTable<E>>, room: Arc<Room>, call: Call
     let key = required(call.target().query(), "id")?;
     let reader = hand_off(move || {
         entity.on_table(|open: &Arc<Open<E>>, table: &Table| {
-            let reader = E::snapshot(&open.db)?.value_reader(table, &key)?;
+            let reader = E::read_one(&open.db, table, &key)?;
             Ok(reader.map(|reader| (reader, Arc::clone(open))))
         })
     });

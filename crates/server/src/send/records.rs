@@ -5,7 +5,7 @@
 //! waits for enough memory. An error after the first bytes can only break the body off: the last chunk never arrives,
 //! and every client detects that.
 
-use crate::data::engine::{Engine, Native};
+use crate::data::engine::{Engine, Kept, Native};
 use crate::data::open::Open;
 use crate::limits::room::Room;
 use crate::limits::streams::StreamPermit;
@@ -44,7 +44,7 @@ pub enum Which {
 
 /// The records that are still to be read.
 pub struct Records<E: Engine = Native> {
-    snapshot: E::Snapshot,
+    snapshot: Kept<E>,
     table: Table,
     which: Which,
     form: Form,
@@ -203,17 +203,21 @@ impl<E: Engine> Records<E> {
         form: Form,
         limit: Option<u64>,
     ) -> Result<Self> {
-        let (snapshot, open) = (E::snapshot(&open.db)?, Arc::clone(open));
+        let (snapshot, open) = (Kept::new(E::snapshot(&open.db)?), Arc::clone(open));
         Ok(Records { snapshot, table, which, form, left: limit.unwrap_or(u64::MAX), over: false, open })
     }
 
     /// Returns when the entry of `key` expires, if its table has a TTL by key.
     fn life(&self, key: &[u8]) -> Result<Option<Expiry>> {
-        if self.table.has_ttl_by_key() { E::expiry_at(&self.snapshot, &self.table, key) } else { Ok(None) }
+        if self.table.has_ttl_by_key() {
+            E::expiry_at(self.snapshot.get(), &self.table, key)
+        } else {
+            Ok(None)
+        }
     }
 
     fn read_span(&mut self, span: &Span, forwards: bool, batch: &mut Batch) -> Result<()> {
-        let mut cursor = self.snapshot.cursor(&self.table, span.clone())?;
+        let mut cursor = self.snapshot.get().cursor(&self.table, span.clone())?;
         while !batch.is_full() {
             let found = if forwards { cursor.advance()? } else { cursor.retreat()? };
             if !found {
@@ -246,7 +250,7 @@ impl<E: Engine> Records<E> {
                 self.over = true;
                 break;
             };
-            let found = self.snapshot.value_reader(&self.table, &key)?;
+            let found = self.snapshot.get().value_reader(&self.table, &key)?;
             batch.add_found(self.form, &key, found, self.life(&key)?, &self.open)?;
         }
         self.which = Which::Keys(keys);

@@ -28,6 +28,7 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::{names, parameter, raw_parameter, raw_parameters};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
+use pando::remote::Capability;
 use pando::{Durability, TransactionOptions};
 use rows::{Definition, Import, ImportError, ImportFailure, IndexDefinition, RowFormat, RowReader, Storage};
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Import documents from NDJSON or CSV in one transaction; with a schema, create the table first",
     |parts, call, body| Box::pin(run(parts.data(), parts.room(), call, body)),
 )
+.needs(Capability::DocumentImports)
 .takes(&[
     "lines",
     "delimiter",

@@ -3,7 +3,7 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::MISSING;
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::data::held::Data;
 use crate::data::served::Served;
 use crate::limits::handoff::hand_off;
@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json as object};
 use std::sync::Arc;
 
 /// The entries of these handlers.
-pub const OPERATIONS: &[Operation] = &[Operation::new(
+pub const OPERATIONS: &[Operation] = &[on_both!(
     "GET",
     "/v1/databases/{database}/documents",
     Access::Database(Scope::Read),

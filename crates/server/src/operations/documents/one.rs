@@ -3,7 +3,7 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE, UNSUPPORTED};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::query;
 use crate::data::conditions::{Conditions, etag, etag_header};
 use crate::data::held::Data;
@@ -26,7 +26,7 @@ const PATH: &str = "/v1/databases/{database}/documents/{table}/{key}";
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         PATH,
         Access::Database(Scope::Read),
@@ -42,7 +42,7 @@ pub const OPERATIONS: &[Operation] = &[
         CONFLICT,
         FAILED,
     ]),
-    Operation::new(
+    on_both!(
         "PUT",
         PATH,
         Access::Database(Scope::Write),
@@ -53,7 +53,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["if-match", "if-none-match", "durability", "transaction"])
     .receives("document")
     .responses(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
-    Operation::new(
+    on_both!(
         "PATCH",
         PATH,
         Access::Database(Scope::Write),
@@ -64,7 +64,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["if-match", "if-none-match", "durability", "transaction"])
     .receives("merge-patch")
     .responses(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, UNSUPPORTED, LATE, FULL]),
-    Operation::new(
+    on_both!(
         "DELETE",
         PATH,
         Access::Database(Scope::Write),

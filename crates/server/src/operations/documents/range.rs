@@ -5,9 +5,9 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{CONFLICT, MISSING};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::query::{flag, limit};
-use crate::data::engine::Engine;
+use crate::data::engine::{Engine, Kept};
 use crate::data::held::Data;
 use crate::data::open::Open;
 use crate::data::served::Served;
@@ -30,7 +30,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 /// The entries of these handlers.
-pub const OPERATIONS: &[Operation] = &[Operation::new(
+pub const OPERATIONS: &[Operation] = &[on_both!(
     "GET",
     "/v1/databases/{database}/documents/{table}",
     Access::Database(Scope::Read),
@@ -317,7 +317,7 @@ fn cursor_line(at: &Position) -> String {
 
 /// The documents of a snapshot, as the source of a body.
 struct InSnapshot<E: Engine> {
-    snapshot: E::Snapshot,
+    snapshot: Kept<E>,
     documents: Documents,
     /// A handle that keeps the database from being closed or dropped.
     _open: Arc<Open<E>>,
@@ -325,7 +325,7 @@ struct InSnapshot<E: Engine> {
 
 impl<E: Engine> Batches for InSnapshot<E> {
     fn next_batch(&mut self) -> pando::Result<VecDeque<Part>> {
-        let lines = self.documents.next_lines(&self.snapshot)?;
+        let lines = self.documents.next_lines(self.snapshot.get())?;
         Ok(if lines.is_empty() { VecDeque::new() } else { VecDeque::from([Part::Bytes(lines.into())]) })
     }
 
@@ -371,8 +371,8 @@ async fn scan<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call) -> Ans
     }
     let open = data.database(&asked.database).await?;
     let begun = hand_off(move || {
-        let snapshot = E::snapshot(&open.db)?;
-        let documents = Documents::new(asked.open(&snapshot)?, &which, which.limit.unwrap_or(u64::MAX))?;
+        let snapshot = Kept::new(E::snapshot(&open.db)?);
+        let documents = Documents::new(asked.open(snapshot.get())?, &which, which.limit.unwrap_or(u64::MAX))?;
         let mut reading = InSnapshot::<E> { snapshot, documents, _open: open };
         let first = reading.next_batch()?;
         Ok((reading, first))
