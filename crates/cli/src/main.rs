@@ -15,7 +15,7 @@
 //!    `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
 //! 6. [`token`]. [`pages`]: completions, and pages of the manual. [`follow`]: replicas. [`settings`]: options and what
-//!    set them. [`activation`]: sockets of a service manager. [`logging`]: the log of a server. [`serve`] and
+//!    set them. [`store`]: databases in a remote store. [`activation`]: sockets of a service manager. [`logging`]: the log of a server. [`serve`] and
 //!    [`profile`], which runs any other command, use [`args`] (the command line), which lists their arguments.
 //!    [`reload`]: the options of a running server.
 //!
@@ -64,6 +64,7 @@ mod token;
 mod pages;
 mod follow;
 mod settings;
+mod store;
 mod activation;
 mod logging;
 mod serve;
