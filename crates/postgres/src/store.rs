@@ -118,6 +118,10 @@ impl Store for PostgresStore {
         limits()
     }
 
+    fn connections(&self) -> usize {
+        self.pool.open()
+    }
+
     fn session(&self, mode: Mode) -> Box<dyn Session> {
         Box::new(PostgresSession::new(&self.pool, mode))
     }

@@ -1,6 +1,7 @@
 //! The server's interface to a remote store that keeps its databases.
 //!
-//! With a store, the server keeps nothing on this machine: each database is a place in the store, which an adapter opens.
+//! With a store, the server keeps nothing on this machine: an adapter opens each database, which is a place in the
+//! store.
 //! Several servers can use one store at the same time.
 
 use pando::Result;

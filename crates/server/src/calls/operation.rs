@@ -2,9 +2,9 @@
 //!
 //! Each module of `operations` has the entries of its own handlers in its `OPERATIONS`, and `routes::table` collects
 //! them. Each entry has a handler for a server over a remote store as well, or names the capability that it needs of
-//! Pando's own engine. Everything else is derived from these entries: which handler a request gets, what a token must allow, what a
-//! request counts as, which parameters it may have, what `Allow` lists, what the log leaves out of a path, the OpenAPI
-//! document, and the table of docs/http.md, which a test compares.
+//! Pando's own engine. Everything else is derived from these entries: which handler a request gets, what a token must
+//! allow, what a request counts as, which parameters it may have, what `Allow` lists, what the log leaves out of a
+//! path, the OpenAPI document, and the tables of docs/http.md, which tests compare.
 
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
@@ -60,7 +60,10 @@ macro_rules! on_both {
         operation
     }};
     // With a handler of its own for a server over a remote store.
-    ($method:expr, $path:expr, $access:expr, $kind:expr, $summary:expr, $run:expr, store: $on_store:expr $(,)?) => {{
+    (
+        $method:expr, $path:expr, $access:expr, $kind:expr, $summary:expr, $run:expr,
+        store: $on_store:expr $(,)?
+    ) => {{
         let operation =
             $crate::calls::operation::Operation::new($method, $path, $access, $kind, $summary, $run);
         #[cfg(feature = "remote")]

@@ -118,6 +118,23 @@ pub fn text_of_store(figures: &Figures<Remote>) -> String {
     process(&mut out);
     let help = "Connections to the store that each database opens at most.";
     single(&mut out, "pando_store_max_connections", "gauge", help, databases.connections() as f64);
+    let mut open = databases.all_open();
+    open.sort_by(|one, other| one.0.cmp(&other.0));
+    let name = "pando_store_connections";
+    head(&mut out, name, "gauge", "Connections to the store that are open.");
+    for (database, open) in &open {
+        let _ = writeln!(out, "{name}{{database=\"{database}\"}} {}", open.db.connections());
+    }
+    let name = "pando_store_repeats_total";
+    head(
+        &mut out,
+        name,
+        "counter",
+        "Transactions that were run again, after a conflict or a lost connection.",
+    );
+    for (database, open) in &open {
+        let _ = writeln!(out, "{name}{{database=\"{database}\"}} {}", open.db.repeats());
+    }
     out
 }
 

@@ -19,12 +19,10 @@ const NOT_APPLIED: Meaning = (504, "The commit in `pando-min-commit` was not app
 
 /// The response to an operation that a remote store does not have.
 const NOT_OVER_STORE: Meaning =
-    (501, "The server keeps its databases in a remote store, and does not have what `capability` names");
+    (501, "The server is over a remote store, and does not have what `capability` names");
 /// The response to a request with an option that a remote store does not have.
-const NO_SUCH_OPTION: Meaning = (
-    422,
-    "The server keeps its databases in a remote store, and an option of the request needs what `capability` names",
-);
+const NO_SUCH_OPTION: Meaning =
+    (422, "The server is over a remote store, and an option of the request needs what `capability` names");
 
 /// Returns the document, which is generated once.
 pub fn text() -> &'static str {
@@ -79,7 +77,7 @@ fn problem() -> Value {
             "detail": { "type": "string" },
             "capability": {
                 "type": "string",
-                "description": "What the server does not have, because it keeps its databases in a remote store",
+                "description": "What the server does not have, because it is over a remote store",
             },
         },
     })

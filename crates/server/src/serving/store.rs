@@ -8,7 +8,8 @@ use crate::limits::receive::RequestBody;
 use crate::routes::tree::Found;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::MIN_COMMIT;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
+use pando::ErrorKind;
 use pando::remote::Capability;
 
 /// Refuses a request that needs what only Pando's own engine has, before its body is received.
@@ -29,5 +30,17 @@ pub fn check(headers: &HeaderMap, found: &Found) -> Answer<()> {
 pub async fn run(parts: &Parts<Remote>, operation: &Operation, call: Call, body: RequestBody) -> Answer {
     // A test checks that each operation has a handler, or was refused.
     let missing = || Problem::internal("the operation has no handler for a remote store");
-    operation.remote.ok_or_else(missing)?(parts, call, body).await
+    operation.remote.ok_or_else(missing)?(parts, call, body).await.map_err(unavailable)
+}
+
+/// Returns the problem of a request that failed because the store could not be reached. Nothing was written then: a
+/// commit whose outcome is not known has another problem.
+fn unavailable(mut problem: Problem) -> Problem {
+    let is_lost = problem.cause.as_ref().is_some_and(|cause| cause.kind() == ErrorKind::Io);
+    if is_lost && problem.status == StatusCode::INTERNAL_SERVER_ERROR {
+        problem.status = StatusCode::SERVICE_UNAVAILABLE;
+        problem.kind = "store-unavailable";
+        problem.retry_after_s = Some(1);
+    }
+    problem
 }
