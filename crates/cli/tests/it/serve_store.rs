@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::io::BufReader;
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -215,7 +216,7 @@ fn documents_are_rows_of_the_store() {
     let Some(store) = Store::new() else { return };
     let server = store.serve();
     let db = Options::default().schema(&store.schema).open(&store.url).unwrap();
-    db.write(|tx| Table::<Person>::create(tx)).unwrap();
+    db.write(Table::<Person>::create).unwrap();
     let definition = value(&server.ask("GET", "/v1/databases/default/documents", b""));
     assert_eq!(definition["tables"][0]["name"], "people");
     let table = "/v1/databases/default/documents/people";
@@ -414,10 +415,18 @@ fn what_cannot_be_combined_with_a_store_is_said() {
     assert!(left.is_empty(), "the directory has only tokens: {left:?}");
 }
 
+/// Sets a flag when it is dropped.
+struct Stopping<'s>(&'s AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Starts two servers on the store. Transfers between accounts go through both, and one is killed again and again.
 #[test]
 fn no_money_is_lost_between_two_servers_of_which_one_is_killed() {
-    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     const ACCOUNTS: u64 = 20;
     let kills = std::env::var("PANDO_KILLS").map_or(5, |kills| kills.parse().expect("a number of kills"));
     let Some(store) = Store::new() else { return };
@@ -471,6 +480,8 @@ fn no_money_is_lost_between_two_servers_of_which_one_is_killed() {
                 }
             });
         }
+        // The transfers end with this thread, also if an assertion fails.
+        let _stopping = Stopping(&stop);
         for _ in 0..kills {
             let killed = store.serve();
             *address.lock().unwrap() = killed.address;
@@ -482,7 +493,6 @@ fn no_money_is_lost_between_two_servers_of_which_one_is_killed() {
             }
             killed.kill();
         }
-        stop.store(true, Ordering::SeqCst);
     });
     let all = balances(&mut client).unwrap();
     assert_eq!((all.len() as u64, all.iter().sum::<u64>()), (ACCOUNTS, 100 * ACCOUNTS));

@@ -73,7 +73,7 @@ fn create(open: &Open<Remote>, name: &str, options: &TableOptions) -> Answer<(bo
         // An option that the request does not set stays as it is.
         Some(_) if options.ttl.is_some() => Ok((false, tx.ensure_table_with(name, options)?)),
         Some(found) => {
-            let mut same = options.clone();
+            let mut same = *options;
             same.ttl = found.ttl();
             Ok((false, tx.ensure_table_with(name, &same)?))
         }
