@@ -16,10 +16,10 @@ use tokio::sync::Semaphore;
 /// A database that is open.
 #[derive(Debug)]
 pub struct Open<E: Engine = Native> {
+    /// What it has with its engine alone. It is dropped before the database.
+    pub own: E::Own,
     /// The database.
     pub db: E::Database,
-    /// What it has with its engine alone.
-    pub own: E::Own,
     /// Handles by name of tables that requests used. The handle of a dropped table stays until it is used and found to
     /// be stale.
     tables: ArcSwap<Names<Table>>,

@@ -90,6 +90,7 @@ impl Problem {
     }
 
     /// Creates a 501: a server over a remote store has no such operation.
+    #[cfg(feature = "remote")]
     pub fn unsupported(capability: Capability) -> Self {
         let mut problem = Problem::new(StatusCode::NOT_IMPLEMENTED, UNSUPPORTED, capability.advice());
         problem.capability = Some(capability);
