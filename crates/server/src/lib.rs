@@ -32,6 +32,8 @@
 //! 11. `redis`: the door for clients of Redis, with the feature of this name.
 //! 12. `serving`: the steps of a request, a connection of HTTP/1 or HTTP/2, and a server from start to end.
 //!
+//! A server is over Pando's own engine, or over a remote store (`data::engine`): handlers of both are generic.
+//!
 //! To add an operation, write its handler in `operations`, and add its entry to the `OPERATIONS` beside it.
 //!
 //! The threads that read sockets never wait for a disk, for a commit, or for a lock that is held across either.
