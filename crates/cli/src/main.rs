@@ -15,9 +15,9 @@
 //!    `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill. [`demo`].
 //! 6. [`token`]. [`pages`]: completions, and pages of the manual. [`follow`]: replicas. [`settings`]: options and what
-//!    set them. [`activation`]: sockets of a service manager. [`logging`]: the log of a server. [`serve`] and
-//!    [`profile`], which runs any other command, use [`args`] (the command line), which lists their arguments.
-//!    [`reload`]: the options of a running server.
+//!    set them. [`store`]: databases in a remote store. [`activation`]: sockets of a service manager. [`logging`]: the
+//!    log of a server. [`serve`] and [`profile`], which runs any other command, use [`args`] (the command line), which
+//!    lists their arguments. [`reload`]: the options of a running server.
 //!
 //! Data is written to standard output. Standard error gets errors, and progress if it is a terminal. Commands that only
 //! read a database create nothing.
@@ -64,6 +64,7 @@ mod token;
 mod pages;
 mod follow;
 mod settings;
+mod store;
 mod activation;
 mod logging;
 #[cfg(feature = "otlp")]

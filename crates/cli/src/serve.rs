@@ -10,6 +10,7 @@ use crate::schedule::ScheduleArgs;
 use crate::settings;
 #[cfg(feature = "ship")]
 use crate::ship::serving::Role;
+use crate::store::StoreArgs;
 use crate::text;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, Parser};
@@ -43,7 +44,8 @@ the file.";
 #[command(mut_arg("memory", |arg| arg.env("PANDO_MEMORY")))]
 #[command(mut_arg("durability", |arg| arg.env("PANDO_DURABILITY")))]
 pub struct ServeArgs {
-    /// The directory that holds the databases, each in a subdirectory of its own name; created if it does not exist
+    /// The directory that holds the databases, each in a subdirectory of its own name; created if it does not exist.
+    /// With --store, it holds only the tokens
     dir: PathBuf,
     /// Read options from this TOML file
     #[arg(long, value_name = "FILE")]
@@ -59,6 +61,8 @@ pub struct ServeArgs {
     #[cfg(feature = "tls")]
     #[command(flatten)]
     tls: TlsArgs,
+    #[command(flatten)]
+    store: StoreArgs,
     #[command(flatten)]
     write: WriteArgs,
     /// The largest body of a request, which is also the largest value
@@ -227,9 +231,25 @@ impl ServeArgs {
         self.log.parse().expect("the argument takes these alone")
     }
 
+    /// Refuses options of a server with databases in its directory.
+    fn check_store(&self) -> Outcome {
+        #[cfg(feature = "ship")]
+        let ships = self.ship.is_given();
+        #[cfg(not(feature = "ship"))]
+        let ships = false;
+        let given = [("--ship", ships), ("--follow", self.follow.follow.is_some())];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(Failure::Usage(format!("`{option}` cannot be used with `--store`"))),
+            None => Ok(()),
+        }
+    }
+
     /// Returns what the server follows, if it begins as a replica. A server that ships first restores an empty
     /// directory.
     fn source(&self, dir: &Path) -> Outcome<Option<Arc<dyn Source>>> {
+        if self.store.is_given() {
+            return self.check_store().map(|()| None);
+        }
         #[cfg(feature = "ship")]
         if self.follow.follow.is_none()
             && let Some((url, role)) = self.ship.prepare(dir)?
@@ -394,6 +414,7 @@ fn serve(args: ServeArgs, reload: Option<Reload>) -> Outcome {
     args.redis.add_to(&mut config);
     args.schedule.add_to(&mut config);
     config.source = source;
+    args.store.add_to(&mut config)?;
     config.settings = settings_of(std::env::args_os().collect());
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;

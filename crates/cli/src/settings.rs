@@ -7,7 +7,7 @@
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use server::Setting;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// Returns the options of `serve`, a part of `command`, in the command line `words`, which was `expanded` by those of a
 /// file; none if it is another command.
@@ -37,7 +37,12 @@ fn setting(arg: &Arg, found: &ArgMatches, words: &[OsString]) -> Setting {
         Some(_) => "the command line".to_owned(),
     };
     let values = found.get_raw(id).into_iter().flatten();
-    let values: Vec<String> = values.map(|value| without_password(&value.to_string_lossy())).collect();
+    let shown = |value: &OsStr| match id {
+        // Its parameters may have a password as well.
+        "store" => crate::copy::shown(value.as_ref()),
+        _ => without_password(&value.to_string_lossy()),
+    };
+    let values: Vec<String> = values.map(shown).collect();
     let is_flag = !arg.get_action().takes_values();
     let value = match (values.is_empty(), is_flag) {
         (true, true) => found.get_flag(id).to_string(),

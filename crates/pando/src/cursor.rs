@@ -3,6 +3,7 @@
 use base::Result;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
+use store::ValueReader;
 
 pub use store::{Cursor, CursorMut, Span};
 
@@ -47,6 +48,8 @@ pub trait RecordCursor: sealed::Sealed {
     fn value_len(&self) -> Option<u64>;
     /// Returns the current value; see [`Cursor::value`].
     fn value(&mut self) -> Result<Option<&[u8]>>;
+    /// Returns a reader of the current value; see [`Cursor::value_reader`].
+    fn value_reader(&self) -> Result<Option<ValueReader>>;
     /// Moves to the next record, whose value is read only when needed. Returns whether there is one.
     fn advance(&mut self) -> Result<bool>;
     /// Moves to the previous record, whose value is read only when needed. Returns whether there is one.
@@ -85,6 +88,10 @@ macro_rules! record_cursor {
             #[inline]
             fn value(&mut self) -> Result<Option<&[u8]>> {
                 <$type>::value(self)
+            }
+            #[inline]
+            fn value_reader(&self) -> Result<Option<ValueReader>> {
+                <$type>::value_reader(self)
             }
             #[inline]
             fn advance(&mut self) -> Result<bool> {

@@ -87,6 +87,15 @@ async fn read_meta(client: &Client, schema: &str) -> Driven<Option<(i32, u64)>> 
     Ok(Some((row.try_get(0)?, row.try_get::<_, i64>(1)?.cast_unsigned())))
 }
 
+/// Returns the schemas that have all relations of a database, in order.
+pub(crate) async fn schemas(client: &Client) -> Driven<Vec<String>> {
+    let select = "SELECT n.nspname::text FROM pg_namespace n
+                  JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind = 'r'
+                  WHERE c.relname IN ('meta', 'records', 'commits')
+                  GROUP BY n.nspname HAVING count(*) = 3 ORDER BY n.nspname";
+    client.query(select, &[]).await?.iter().map(|row| row.try_get(0)).collect()
+}
+
 fn check_version(version: i32, schema: &str) -> Result<()> {
     let newest = MIGRATIONS.len();
     if usize::try_from(version).is_ok_and(|version| version <= newest) {

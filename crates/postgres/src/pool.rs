@@ -50,6 +50,11 @@ impl Pool {
         &self.options
     }
 
+    /// Returns the number of connections that exist, idle ones included.
+    pub fn open(&self) -> usize {
+        lock(&self.state).open
+    }
+
     /// Opens a connection that the pool does not count, without prepared statements.
     pub fn open_bare(&self) -> std::result::Result<Connection, Trouble> {
         Connection::open(&self.config, &self.tls, &self.options)

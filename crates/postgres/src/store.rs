@@ -1,7 +1,8 @@
 //! The store that `pando::remote` sees.
 
+use crate::connection::Connection;
 use crate::failure::Trouble;
-use crate::migrate::migrate;
+use crate::migrate::{migrate, schemas};
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::session::PostgresSession;
@@ -31,6 +32,43 @@ impl Options {
         self.check()?;
         Ok(RemoteDatabase::over(Arc::new(PostgresStore::open(url, self)?)))
     }
+
+    /// Returns the names of the schemas at `url` that hold a database, in order. Only the options of connections apply.
+    ///
+    /// ```no_run
+    /// # fn main() -> pando::Result<()> {
+    /// for schema in pando_postgres::Options::default().schemas("postgres://app@db.example/main")? {
+    ///     println!("{schema}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`crate::open`], except for `Foreign`; `Invalid` if an option is out of its range.
+    pub fn schemas(self, url: &str) -> Result<Vec<String>> {
+        self.check()?;
+        let (_, mut connection) = connect(url, self)?;
+        Ok(connection.run_bare(async |client| schemas(client).await)?)
+    }
+}
+
+/// Connects to the server of `url`. Returns the pool, and a connection without prepared statements.
+fn connect(url: &str, options: Options) -> Result<(Arc<Pool>, Connection)> {
+    let parsed = url.parse::<Config>();
+    let mut config = parsed.map_err(|error| {
+        // The URL itself may hold a password.
+        Error::invalid("the URL of a PostgreSQL server cannot be understood").caused_by(error)
+    })?;
+    add_password(&mut config, env::var_os("PGPASSWORD"));
+    config.connect_timeout(options.connect_timeout);
+    if config.get_application_name().is_none() {
+        config.application_name("pando");
+    }
+    let tls = tls::choose(&mut config)?;
+    let pool = Arc::new(Pool::new(config, tls, options));
+    let connection = pool.open_bare().map_err(Error::from)?;
+    Ok((pool, connection))
 }
 
 #[derive(Debug)]
@@ -41,19 +79,7 @@ pub(crate) struct PostgresStore {
 
 impl PostgresStore {
     pub fn open(url: &str, options: Options) -> Result<Self> {
-        let parsed = url.parse::<Config>();
-        let mut config = parsed.map_err(|error| {
-            // The URL itself may hold a password.
-            Error::invalid("the URL of a PostgreSQL server cannot be understood").caused_by(error)
-        })?;
-        add_password(&mut config, env::var_os("PGPASSWORD"));
-        config.connect_timeout(options.connect_timeout);
-        if config.get_application_name().is_none() {
-            config.application_name("pando");
-        }
-        let tls = tls::choose(&mut config)?;
-        let pool = Arc::new(Pool::new(config, tls, options));
-        let mut connection = pool.open_bare().map_err(Error::from)?;
+        let (pool, mut connection) = connect(url, options)?;
         let schema = &pool.options().schema;
         let id = migrate(&mut connection, schema, pool.options().create)?;
         // Another program may be deleting them, too; then there is nothing left to do here.
@@ -90,6 +116,10 @@ impl Store for PostgresStore {
 
     fn limits(&self) -> Limits {
         limits()
+    }
+
+    fn connections(&self) -> usize {
+        self.pool.open()
     }
 
     fn session(&self, mode: Mode) -> Box<dyn Session> {

@@ -3,6 +3,8 @@
 use crate::following::Source;
 use crate::shipping::Shipping;
 use crate::spans::Spans;
+#[cfg(feature = "remote")]
+use crate::stores::Stores;
 use pando::options::Value;
 use pando::{Database, Durability, Result, Retention};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -46,6 +48,10 @@ pub struct Config {
     pub shipping: Option<Arc<dyn Shipping>>,
     /// The code that exports requests to a collector of traces. With `None`, they are not exported.
     pub spans: Option<Arc<dyn Spans>>,
+    /// The remote store that keeps the databases. With `None`, the directory keeps them. With a store, the directory
+    /// has only the tokens.
+    #[cfg(feature = "remote")]
+    pub stores: Option<Arc<dyn Stores>>,
     /// The door for clients of Redis. With `None`, there is none.
     #[cfg(feature = "redis")]
     pub redis: Option<Redis>,
@@ -287,6 +293,8 @@ impl Config {
             backups: None,
             shipping: None,
             spans: None,
+            #[cfg(feature = "remote")]
+            stores: None,
             #[cfg(feature = "redis")]
             redis: None,
             source: None,

@@ -10,10 +10,10 @@
 //! The crate has one folder for each part, and the `mod.rs` of a folder lists its files. A part uses only the parts
 //! before it in this list:
 //!
-//! 1. [`shipping`]: the interface to the code that copies commits to a bucket. [`following`]: the interface to the code
-//!    with which a replica follows another server. [`spans`]: the interface to the code that exports requests to a
-//!    collector of traces. [`config`]: the configuration. [`log`]: the server's log, which no
-//!    request waits for.
+//! 1. [`shipping`]: the interface to the code that copies commits to a bucket. `stores`: the interface to the code that
+//!    opens databases in a remote store, with the feature `remote`. [`following`]: the interface to the code with which
+//!    a replica follows another server. [`spans`]: the interface to the code that exports requests to a collector of
+//!    traces. [`config`]: the configuration. [`log`]: the server's log, which no request waits for.
 //! 2. `wire`: what is sent over the network: sockets, addresses, bodies, problems, records as bytes, the heads of
 //!    requests, zstd and gzip.
 //! 3. `limits`: bounds on what requests use: threads, memory for bodies, encoders and decoders, places of streams,
@@ -32,12 +32,16 @@
 //! 11. `redis`: the door for clients of Redis, with the feature of this name.
 //! 12. `serving`: the steps of a request, a connection of HTTP/1 or HTTP/2, and a server from start to end.
 //!
+//! A server is over Pando's own engine, or over a remote store (`data::engine`): handlers of both are generic.
+//!
 //! To add an operation, write its handler in `operations`, and add its entry to the `OPERATIONS` beside it.
 //!
 //! The threads that read sockets never wait for a disk, for a commit, or for a lock that is held across either.
 #![deny(missing_docs, unsafe_code)]
 
 pub mod shipping;
+#[cfg(feature = "remote")]
+pub mod stores;
 pub mod following;
 pub mod spans;
 pub mod config;

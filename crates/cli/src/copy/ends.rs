@@ -321,8 +321,9 @@ fn open_remote(_: &str, _: &str, _: bool) -> Outcome<RemoteDatabase> {
     Err(without_postgres())
 }
 
+/// Returns the error of a build without a client of PostgreSQL.
 #[cfg(not(feature = "postgres"))]
-fn without_postgres() -> Failure {
+pub fn without_postgres() -> Failure {
     let message = "this `pando` was built without PostgreSQL; build it with the feature `postgres`: cargo \
                    install --features postgres";
     Failure::Usage(message.to_owned())

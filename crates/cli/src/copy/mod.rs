@@ -18,7 +18,10 @@ mod report;
 use crate::failure::{Failure, Outcome};
 use crate::open::MemoryArgs;
 use clap::Args;
-use ends::{Destination, Source, Store, Target, shown};
+pub use ends::shown;
+#[cfg(not(feature = "postgres"))]
+pub use ends::without_postgres;
+use ends::{Destination, Source, Store, Target};
 use indicatif::{ProgressBar, ProgressStyle};
 use mark::{Mark, UNFINISHED};
 use pando::{Budget, Table, WriteTables, limits};

@@ -62,6 +62,11 @@ pub struct ServeShipArgs {
 }
 
 impl ServeShipArgs {
+    /// Returns whether databases are shipped.
+    pub fn is_given(&self) -> bool {
+        self.ship.is_some()
+    }
+
     /// Returns the code that ships the databases of the server in `dir`, if they are shipped.
     /// A replica of the bucket `follows` ships to it once it has become the primary.
     pub fn shipping(&self, dir: &Path, follows: Option<&str>) -> Result<Option<Arc<dyn Shipping>>> {

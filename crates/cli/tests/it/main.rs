@@ -62,6 +62,8 @@ mod serve_remote;
 mod serve_sql;
 #[cfg(feature = "sql")]
 mod serve_sqlite_tables;
+#[cfg(feature = "postgres")]
+mod serve_store;
 #[cfg(feature = "tls")]
 mod serve_tls;
 #[cfg(feature = "otlp")]

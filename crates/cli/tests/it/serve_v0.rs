@@ -15,7 +15,11 @@ fn entity(id: &[u8]) -> String {
 #[test]
 fn what_is_put_is_got_until_it_is_deleted() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path());
+    puts_and_deletes(&Server::start(dir.path()));
+}
+
+/// The contract of single records.
+pub fn puts_and_deletes(server: &Server) {
     let mut client = server.connect();
     let mut ask = |method, body: &[u8]| {
         let reply = client.ask(method, "/v0/entity?id=k", &[], body);
@@ -47,7 +51,11 @@ fn the_records_are_those_of_an_lsm_table_of_the_default_database() {
 #[test]
 fn what_does_not_fit_the_contract_is_refused_as_it_says() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path());
+    refuses(&Server::start(dir.path()));
+}
+
+/// The statuses of requests that do not fit the contract.
+pub fn refuses(server: &Server) {
     let cases = [
         ("GET", "/v0/entity", 400),
         ("GET", "/v0/entity?id=", 400),
@@ -97,7 +105,11 @@ fn what_does_not_fit_the_contract_is_refused_as_it_says() {
 #[test]
 fn ids_and_values_are_bytes() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path());
+    takes_any_bytes(&Server::start(dir.path()));
+}
+
+/// Keys and values of any bytes.
+pub fn takes_any_bytes(server: &Server) {
     let mut client = server.connect();
     for byte in 0..=255u8 {
         let value = [byte, 255 - byte, b'\n', 0];
@@ -116,7 +128,11 @@ fn ids_and_values_are_bytes() {
 #[test]
 fn a_range_is_in_order_a_record_a_chunk() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path());
+    sends_ranges(&Server::start(dir.path()));
+}
+
+/// The contract of ranges.
+pub fn sends_ranges(server: &Server) {
     let mut client = server.connect();
     let ids: [&[u8]; 7] = [b"a", b"a\0", b"a\n", b"ab", b"b", b"\xff", b"\xff\xff"];
     for id in ids.iter().rev() {
@@ -142,10 +158,14 @@ fn a_range_is_in_order_a_record_a_chunk() {
 
 #[test]
 fn a_range_larger_than_memory_is_streamed() {
+    let dir = tempfile::tempdir().unwrap();
+    streams_ranges(&Server::start_with(dir.path(), &["--memory", "32M", "--durability", "buffered"]));
+}
+
+/// A range that is longer than what the server may use of memory.
+pub fn streams_ranges(server: &Server) {
     const VALUE_BYTES: usize = 100_000;
     const RECORDS: usize = 2_000;
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start_with(dir.path(), &["--memory", "32M", "--durability", "buffered"]);
     let mut client = server.connect();
     for n in 0..RECORDS {
         let value = vec![n as u8; VALUE_BYTES];
@@ -214,7 +234,11 @@ fn long_values_are_stored_up_to_the_limit_and_nothing_beyond() {
 #[test]
 fn a_client_that_leaves_in_the_middle_of_a_value_stores_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path());
+    forgets_clients_that_leave(&Server::start(dir.path()));
+}
+
+/// Bodies that do not arrive as a whole.
+pub fn forgets_clients_that_leave(server: &Server) {
     for bytes in [100, 3 << 20] {
         let mut client = server.connect();
         let head =
@@ -340,11 +364,18 @@ fn write(address: std::net::SocketAddr, thread: u32, state: &Mutex<Acknowledged>
 fn what_was_acknowledged_survives_a_kill_under_load() {
     let kills = std::env::var("PANDO_KILLS").map_or(6, |kills| kills.parse().expect("a number of kills"));
     let dir = tempfile::tempdir().unwrap();
+    survives_kills(kills, |round| {
+        let durability = ["buffered", "sync"][round % 2];
+        Server::start_with(dir.path(), &["--durability", durability])
+    });
+}
+
+/// Kills the server that `start` starts, while it is written to, and looks for what was acknowledged in the next one.
+pub fn survives_kills(kills: usize, start: impl Fn(usize) -> Server) {
     let state = Mutex::new(Acknowledged::new());
     let mut acknowledged = 0;
     for round in 0..=kills {
-        let durability = ["buffered", "sync"][round % 2];
-        let server = Server::start_with(dir.path(), &["--durability", durability]);
+        let server = start(round);
         let stop = AtomicBool::new(false);
         let mut client = server.connect();
         for (key, (known, maybe)) in &mut *state.lock().unwrap() {

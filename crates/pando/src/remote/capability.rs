@@ -1,7 +1,6 @@
-//! What a remote store cannot do although the shared types can ask for it.
+//! What a remote store cannot do although it can be asked for: by options of shared types, or by requests to a server.
 //!
-//! Everything else that it cannot do is no method of its handles, and does not compile: checkpoints, backups, checks,
-//! feeds of changes, layouts, `explain`.
+//! In a program, everything else that it cannot do is no method of its handles, and does not compile.
 
 use crate::database::TableOptions;
 use base::{Error, Result};
@@ -9,6 +8,9 @@ use std::fmt;
 use store::{Compression, RequestedLayout as Layout};
 
 /// A capability of the engine that a remote store does not have.
+///
+/// Those of tables are refused by the store's handles. The others are refused by a server over a store, which has an
+/// operation for each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Capability {
@@ -18,20 +20,132 @@ pub enum Capability {
     Compression,
     /// A TTL of its own for each entry of a table.
     TtlByKey,
+    /// Changes of a table that exists, other than its name.
+    TableChanges,
+    /// The durability that a single write chooses.
+    Durability,
+    /// Numbers in the order of commits.
+    CommitNumbers,
+    /// The feed of changes, and its consumers.
+    Changes,
+    /// Backups.
+    Backups,
+    /// Checkpoints, compactions and checks, and the list of those that run.
+    Maintenance,
+    /// Counters, sizes and options of a database, their history, and advice from them.
+    Statistics,
+    /// The list of transactions and snapshots that keep old versions.
+    Readers,
+    /// The explanation of one read down to its pages.
+    Explain,
+    /// SQL.
+    Sql,
+    /// The protocol of libSQL's clients.
+    Hrana,
+    /// Imports of documents.
+    DocumentImports,
+    /// The removal of a whole database.
+    DropDatabase,
+    /// Replicas, and their promotion.
+    Replicas,
+    /// The dashboard, which shows figures of the engine.
+    Dashboard,
 }
 
 impl Capability {
     /// All capabilities that can be refused.
-    pub const ALL: [Capability; 3] = [Capability::Layouts, Capability::Compression, Capability::TtlByKey];
+    pub const ALL: [Capability; 18] = [
+        Capability::Layouts,
+        Capability::Compression,
+        Capability::TtlByKey,
+        Capability::TableChanges,
+        Capability::Durability,
+        Capability::CommitNumbers,
+        Capability::Changes,
+        Capability::Backups,
+        Capability::Maintenance,
+        Capability::Statistics,
+        Capability::Readers,
+        Capability::Explain,
+        Capability::Sql,
+        Capability::Hrana,
+        Capability::DocumentImports,
+        Capability::DropDatabase,
+        Capability::Replicas,
+        Capability::Dashboard,
+    ];
 
-    /// Returns the name: `layouts`, `compression` or `ttl-by-key`.
+    /// Returns the name, as in `ttl-by-key`: lower-case words with hyphens.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Capability::Layouts => "layouts",
             Capability::Compression => "compression",
             Capability::TtlByKey => "ttl-by-key",
+            Capability::TableChanges => "table-changes",
+            Capability::Durability => "durability",
+            Capability::CommitNumbers => "commit-numbers",
+            Capability::Changes => "changes",
+            Capability::Backups => "backups",
+            Capability::Maintenance => "maintenance",
+            Capability::Statistics => "statistics",
+            Capability::Readers => "readers",
+            Capability::Explain => "explain",
+            Capability::Sql => "sql",
+            Capability::Hrana => "hrana",
+            Capability::DocumentImports => "document-imports",
+            Capability::DropDatabase => "drop-database",
+            Capability::Replicas => "replicas",
+            Capability::Dashboard => "dashboard",
         }
+    }
+
+    /// Returns a sentence that says why a store does not have it, and what to do instead.
+    #[must_use]
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Capability::Layouts => "a remote store keeps tables in its own layout; leave out the option",
+            Capability::Compression => {
+                "a remote store compresses tables in its own way; leave out the option"
+            }
+            Capability::TtlByKey => "a remote store has TTLs of whole tables only; leave out the option",
+            Capability::TableChanges => {
+                "a remote store changes only the name of a table; create another table and copy the records"
+            }
+            Capability::Durability => {
+                "each commit is as durable as the configuration of the store says; leave out the durability"
+            }
+            Capability::CommitNumbers => {
+                "a remote store has no order of commits; leave out the commit's number"
+            }
+            Capability::Changes => "a remote store has no order of commits, and so no feed of changes",
+            Capability::Backups => "use the backups of the store",
+            Capability::Maintenance => "the store maintains its files itself",
+            Capability::Statistics => "use the statistics of the store",
+            Capability::Readers => "the store lists its own transactions",
+            Capability::Explain => "use the explanations of the store",
+            Capability::Sql => "SQL runs on Pando's own engine only; use documents, records and batches",
+            Capability::Hrana => "SQL runs on Pando's own engine only; use documents, records and batches",
+            Capability::DocumentImports => {
+                "create and fill the table with `pando copy` from a directory, or put single documents"
+            }
+            Capability::DropDatabase => "other servers may use the database; drop its schema in the store",
+            Capability::Replicas => "the store replicates itself",
+            Capability::Dashboard => "use `/metrics`, and the tools of the store",
+        }
+    }
+
+    /// Returns the error with which a store refuses this: `Invalid`, with [`Unsupported`] as its cause.
+    ///
+    /// ```
+    /// use pando::remote::{Capability, Unsupported};
+    /// let error = Capability::Backups.refusal();
+    /// assert_eq!(Unsupported::in_error(&error).map(|refused| refused.capability), Some(Capability::Backups));
+    /// ```
+    #[cold]
+    #[must_use]
+    pub fn refusal(self) -> Error {
+        Error::invalid(self.advice()).caused_by(Unsupported { capability: self })
     }
 }
 
@@ -63,19 +177,13 @@ pub(super) fn check_options(options: &TableOptions) -> Result<()> {
     // Every field is named, so that a new option is either refused here or implemented.
     let TableOptions { layout, ttl: _, ttl_by_key, compression } = *options;
     if layout != Layout::default() {
-        return Err(refused(Capability::Layouts, "a remote store keeps tables in its own layout"));
+        return Err(Capability::Layouts.refusal());
     }
     if compression != Compression::default() {
-        return Err(refused(Capability::Compression, "a remote store compresses tables in its own way"));
+        return Err(Capability::Compression.refusal());
     }
     if ttl_by_key {
-        return Err(refused(Capability::TtlByKey, "a remote store has TTLs of whole tables only"));
+        return Err(Capability::TtlByKey.refusal());
     }
     Ok(())
-}
-
-#[cold]
-fn refused(capability: Capability, why: &str) -> Error {
-    let message = format!("{why}; leave out the option");
-    Error::invalid(message).caused_by(Unsupported { capability })
 }

@@ -8,6 +8,7 @@ use crate::remote::transaction::RemoteTransaction;
 use base::env::Random;
 use base::{Error, ErrorKind, Result};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 use store::Table;
@@ -39,12 +40,14 @@ const SWEPT_AT_ONCE: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct RemoteDatabase {
     store: Arc<dyn Store>,
+    /// How often `write` began a transaction again.
+    repeats: Arc<AtomicU64>,
 }
 
 impl RemoteDatabase {
     /// Returns a database over `store`. Adapters call it.
     pub fn over(store: Arc<dyn Store>) -> Self {
-        RemoteDatabase { store }
+        RemoteDatabase { store, repeats: Arc::default() }
     }
 
     /// Returns the largest keys, values and transactions that the store takes.
@@ -57,6 +60,19 @@ impl RemoteDatabase {
     #[must_use]
     pub fn id(&self) -> u64 {
         self.store.id()
+    }
+
+    /// Returns the number of connections to the store that are open now, idle ones included.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.store.connections()
+    }
+
+    /// Returns how often [`RemoteDatabase::write`] had to run a transaction again, since the database was opened, by
+    /// this handle and its clones. A number that grows fast means that transactions change the same records.
+    #[must_use]
+    pub fn repeats(&self) -> u64 {
+        self.repeats.load(Ordering::SeqCst)
     }
 
     /// Returns a snapshot. It takes no round trip; the first read decides which state it sees.
@@ -107,6 +123,7 @@ impl RemoteDatabase {
                     Err(failure) => return Err(failure.into()),
                 },
             }
+            self.repeats.fetch_add(1, Ordering::SeqCst);
             let most_us = (100 << attempt).min(LONGEST_PAUSE_US);
             thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));
         }

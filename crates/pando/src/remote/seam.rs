@@ -23,6 +23,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Returns the largest sizes that the store takes.
     fn limits(&self) -> Limits;
 
+    /// Returns the number of connections that are open now, idle ones included.
+    fn connections(&self) -> usize;
+
     /// Returns a session. It uses no connection before its first call.
     fn session(&self, mode: Mode) -> Box<dyn Session>;
 

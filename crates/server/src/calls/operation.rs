@@ -1,26 +1,31 @@
 //! One operation of the HTTP interface: everything about it except its handler.
 //!
 //! Each module of `operations` has the entries of its own handlers in its `OPERATIONS`, and `routes::table` collects
-//! them. Everything else is derived from these entries: which handler a request gets, what a token must allow, what a
-//! request counts as, which parameters it may have, what `Allow` lists, what the log leaves out of a path, the OpenAPI
-//! document, and the table of docs/http.md, which a test compares.
+//! them. Each entry has a handler for a server over a remote store as well, or names the capability that it needs of
+//! Pando's own engine. Everything else is derived from these entries: which handler a request gets, what a token must
+//! allow, what a request counts as, which parameters it may have, what `Allow` lists, what the log leaves out of a
+//! path, the OpenAPI document, and the tables of docs/http.md, which tests compare.
 
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::Meaning;
 use crate::calls::parts::Parts;
 use crate::calls::target::Target;
+use crate::data::engine::Native;
+#[cfg(feature = "remote")]
+use crate::data::engine::Remote;
 use crate::limits::receive::RequestBody;
 use crate::watch::observe::Kind;
 use crate::wire::body::Body;
 use crate::wire::problem::Answer;
 use axum::http::{HeaderMap, Response};
+use pando::remote::Capability;
 use std::pin::Pin;
 
 /// The future that a handler returns.
 pub type Pending = Pin<Box<dyn Future<Output = Answer> + Send>>;
 /// Calls a handler with the parts of the server that it names, and with the body if it uses one.
-pub type Run = fn(&Parts, Call, RequestBody) -> Pending;
+pub type Run<E = Native> = fn(&Parts<E>, Call, RequestBody) -> Pending;
 /// Returns a response on the thread that read the socket if the value is in memory, without a hand-off and without a
 /// lock. In every other case it returns `None`, and the handler runs.
 pub type Recall = fn(&Parts, Target<'_>, &HeaderMap) -> Option<Response<Body>>;
@@ -44,6 +49,30 @@ pub enum Access {
     All(Scope),
 }
 
+/// Creates an operation whose handler is generic over the engine, so that it is also that of a server over a remote
+/// store. The arguments are those of [`Operation::new`].
+macro_rules! on_both {
+    ($method:expr, $path:expr, $access:expr, $kind:expr, $summary:expr, $run:expr $(,)?) => {{
+        let operation =
+            $crate::calls::operation::Operation::new($method, $path, $access, $kind, $summary, $run);
+        #[cfg(feature = "remote")]
+        let operation = operation.on_store($run);
+        operation
+    }};
+    // With a handler of its own for a server over a remote store.
+    (
+        $method:expr, $path:expr, $access:expr, $kind:expr, $summary:expr, $run:expr,
+        store: $on_store:expr $(,)?
+    ) => {{
+        let operation =
+            $crate::calls::operation::Operation::new($method, $path, $access, $kind, $summary, $run);
+        #[cfg(feature = "remote")]
+        let operation = operation.on_store($on_store);
+        operation
+    }};
+}
+pub(crate) use on_both;
+
 /// An operation. Each GET also responds to HEAD. HEAD has an entry only where it has a handler of its own.
 #[derive(Debug)]
 pub struct Operation {
@@ -57,6 +86,11 @@ pub struct Operation {
     pub kind: Kind,
     /// Calls the handler.
     pub run: Run,
+    /// Calls the handler of a server over a remote store.
+    #[cfg(feature = "remote")]
+    pub remote: Option<Run<Remote>>,
+    /// What a server over a remote store does not have, so that it refuses the operation.
+    pub needs: Option<Capability>,
     /// Responds from memory.
     pub recall: Option<Recall>,
     /// A description of one line.
@@ -100,6 +134,9 @@ impl Operation {
             access,
             kind,
             run,
+            #[cfg(feature = "remote")]
+            remote: None,
+            needs: None,
             recall: None,
             summary,
             parameters: &[],
@@ -118,6 +155,19 @@ impl Operation {
     /// Adds a function that responds from memory.
     pub const fn recalled_by(mut self, recall: Recall) -> Self {
         self.recall = Some(recall);
+        self
+    }
+
+    /// Sets the handler of a server over a remote store.
+    #[cfg(feature = "remote")]
+    pub const fn on_store(mut self, run: Run<Remote>) -> Self {
+        self.remote = Some(run);
+        self
+    }
+
+    /// Names what a server over a remote store does not have. It refuses the operation with 501.
+    pub const fn needs(mut self, capability: Capability) -> Self {
+        self.needs = Some(capability);
         self
     }
 

@@ -2,6 +2,9 @@
 
 use crate::access::auth::Gatekeeper;
 use crate::config::Setting;
+#[cfg(feature = "remote")]
+use crate::data::engine::Remote;
+use crate::data::engine::{Engine, Native};
 use crate::data::followers::Followers;
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
@@ -23,13 +26,13 @@ pub enum IsShipped {
     InSync,
 }
 
-/// All parts.
+/// All parts. Those that belong to Pando's own engine are empty with another one.
 #[derive(Debug)]
-pub struct Parts {
+pub struct Parts<E: Engine = Native> {
     /// Databases and transactions.
-    pub data: Arc<Data>,
+    pub data: Arc<Data<E>>,
     /// The table of `/v0`.
-    pub entity: Arc<EntityTable>,
+    pub entity: Arc<EntityTable<E>>,
     /// The streams of Hrana that clients hold.
     pub hrana: Arc<HranaStreams>,
     /// The bounds that requests share.
@@ -55,14 +58,14 @@ pub struct Parts {
     pub document: fn() -> &'static str,
 }
 
-impl Parts {
+impl<E: Engine> Parts<E> {
     /// Returns a handle to the databases and transactions.
-    pub fn data(&self) -> Arc<Data> {
+    pub fn data(&self) -> Arc<Data<E>> {
         Arc::clone(&self.data)
     }
 
     /// Returns a handle to the table of `/v0`.
-    pub fn entity(&self) -> Arc<EntityTable> {
+    pub fn entity(&self) -> Arc<EntityTable<E>> {
         Arc::clone(&self.entity)
     }
 
@@ -89,5 +92,63 @@ impl Parts {
     /// Returns a handle to the counts of requests.
     pub fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.watch)
+    }
+}
+
+/// The parts of a server with one engine or another.
+#[derive(Clone, Debug)]
+pub enum AnyParts {
+    /// Those of a server with Pando's own engine.
+    Native(Arc<Parts>),
+    /// Those of a server over a remote store.
+    #[cfg(feature = "remote")]
+    Remote(Arc<Parts<Remote>>),
+}
+
+impl AnyParts {
+    /// Returns the parts of a server with Pando's own engine.
+    #[inline]
+    pub fn native(&self) -> Option<&Arc<Parts>> {
+        match self {
+            AnyParts::Native(parts) => Some(parts),
+            #[cfg(feature = "remote")]
+            AnyParts::Remote(_) => None,
+        }
+    }
+
+    /// Returns a handle to the bounds that requests share.
+    pub fn room(&self) -> Arc<Room> {
+        match self {
+            AnyParts::Native(parts) => parts.room(),
+            #[cfg(feature = "remote")]
+            AnyParts::Remote(parts) => parts.room(),
+        }
+    }
+
+    /// Returns a handle to the connections.
+    pub fn connections(&self) -> Arc<Connections> {
+        match self {
+            AnyParts::Native(parts) => parts.connections(),
+            #[cfg(feature = "remote")]
+            AnyParts::Remote(parts) => parts.connections(),
+        }
+    }
+
+    /// Returns a handle to the authorization.
+    pub fn keeper(&self) -> Arc<Gatekeeper> {
+        match self {
+            AnyParts::Native(parts) => parts.keeper(),
+            #[cfg(feature = "remote")]
+            AnyParts::Remote(parts) => parts.keeper(),
+        }
+    }
+
+    /// Returns a handle to the counts of requests.
+    pub fn watch(&self) -> Arc<Watch> {
+        match self {
+            AnyParts::Native(parts) => parts.watch(),
+            #[cfg(feature = "remote")]
+            AnyParts::Remote(parts) => parts.watch(),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Query parameters that several operations share.
 
+use crate::data::engine::Engine;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::{parameter, raw_parameter};
 use pando::{Durability, Span};
@@ -42,8 +43,13 @@ pub fn limit(query: Option<&str>) -> Answer<Option<u64>> {
 }
 
 /// Returns the durability of a write: the request's, or the server's default `usual`.
-pub fn durability(query: Option<&str>, usual: Durability) -> Answer<Durability> {
-    raw_parameter(query, "durability").map_or(Ok(usual), durability_of)
+///
+/// # Errors
+/// 400 for an unknown one; 422 for one that the engine `E` does not let a write choose.
+pub fn durability<E: Engine>(query: Option<&str>, usual: Durability) -> Answer<Durability> {
+    let durability = raw_parameter(query, "durability").map_or(Ok(usual), durability_of)?;
+    E::check_durability(durability)?;
+    Ok(durability)
 }
 
 /// Returns how long the entry that is put lives; `None`: until it is deleted.

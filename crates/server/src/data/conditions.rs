@@ -7,7 +7,7 @@ use crate::wire::digits::hex;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use pando::{Table, Transaction, ValueReader};
+use pando::{ReadTables, Table, ValueReader};
 use sha2::{Digest, Sha256};
 use std::io::Read;
 
@@ -73,7 +73,7 @@ impl Conditions {
     }
 
     /// Checks the conditions against what the transaction sees. Its commit then detects concurrent changes.
-    pub fn check_in(&self, tx: &Transaction, table: &Table, key: &[u8]) -> Answer<()> {
+    pub fn check_in(&self, tx: &impl ReadTables, table: &Table, key: &[u8]) -> Answer<()> {
         if !self.are_there() {
             return Ok(());
         }

@@ -1,40 +1,38 @@
 //! The data that requests work on: the databases of a server, their tables, and the transactions that clients hold.
 
-use crate::data::databases::Databases;
+use crate::data::engine::{Engine, Native};
 use crate::data::open::Open;
+use crate::data::served::Served;
 use crate::data::transactions::Transactions;
 use crate::limits::handoff::hand_off;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
-use pando::{Database, Durability, Table, Transaction, TransactionOptions};
+use pando::{Durability, ReadTables, Table};
 use std::sync::Arc;
-
-/// The number of times that a write is tried after conflicts.
-const ATTEMPTS: u32 = 8;
 
 /// All data of a server.
 #[derive(Debug)]
-pub struct Data {
+pub struct Data<E: Engine = Native> {
     /// All databases.
-    pub databases: Databases,
+    pub databases: E::Databases,
     /// The transactions that clients hold.
-    pub transactions: Arc<Transactions>,
+    pub transactions: Arc<Transactions<E>>,
     /// The durability of a write whose request does not set one.
     pub durability: Durability,
 }
 
-impl Data {
+impl<E: Served> Data<E> {
     /// Returns the database and opens it if necessary.
-    pub async fn database(self: &Arc<Self>, name: &str) -> Answer<Arc<Open>> {
-        if let Some(open) = self.databases.get_open(name) {
+    pub async fn database(self: &Arc<Self>, name: &str) -> Answer<Arc<Open<E>>> {
+        if let Some(open) = E::get_open(&self.databases, name) {
             return Ok(open);
         }
         let (this, name) = (Arc::clone(self), name.to_owned());
-        hand_off(move || this.databases.open(&name)).await
+        hand_off(move || E::open(&this.databases, &name)).await
     }
 
     /// Returns the database and a table of it.
-    pub async fn table(self: &Arc<Self>, database: &str, name: &str) -> Answer<(Arc<Open>, Table)> {
+    pub async fn table(self: &Arc<Self>, database: &str, name: &str) -> Answer<(Arc<Open<E>>, Table)> {
         let open = self.database(database).await?;
         if let Some(table) = open.known_table(name) {
             return Ok((open, table));
@@ -45,13 +43,17 @@ impl Data {
 }
 
 /// Returns the table as the transaction sees it.
-pub fn table_in(tx: &Transaction, name: &str) -> Answer<Table> {
+pub fn table_in(tx: &impl ReadTables, name: &str) -> Answer<Table> {
     tx.table(name)?.ok_or_else(|| Problem::not_found(format!("there is no table {name:?}")))
 }
 
 /// Runs `work` on a table. If the handle is stale because the table was dropped, renamed or given a TTL, it runs `work`
 /// again on the table that has the name now.
-pub fn on_table<T>(open: &Open, table: Table, mut work: impl FnMut(&Table) -> Answer<T>) -> Answer<T> {
+pub fn on_table<E: Engine, T>(
+    open: &Open<E>,
+    table: Table,
+    mut work: impl FnMut(&Table) -> Answer<T>,
+) -> Answer<T> {
     match work(&table) {
         Err(problem) if problem.status == StatusCode::NOT_FOUND => {
             open.forget(table.name());
@@ -61,32 +63,10 @@ pub fn on_table<T>(open: &Open, table: Table, mut work: impl FnMut(&Table) -> An
     }
 }
 
-/// Runs `work` in a transaction of `durability`, commits it, and repeats both after a conflict. Returns the commit
-/// number as well.
-pub fn commit<T>(
-    db: &Database,
-    durability: Durability,
-    mut work: impl FnMut(&mut Transaction) -> Answer<T>,
-) -> Answer<(T, u64)> {
-    let options = TransactionOptions { durability, ..db.transaction_options() };
-    let mut attempt = 1;
-    loop {
-        let mut tx = db.begin_with(&options)?;
-        let outcome = work(&mut tx)?;
-        match tx.commit() {
-            Ok(number) => return Ok((outcome, number)),
-            Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
-                attempt += 1;
-                std::thread::sleep(std::time::Duration::from_micros(50 << attempt));
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pando::Database;
 
     #[test]
     fn a_handle_that_is_no_good_any_more_is_looked_up_again() {

@@ -3,15 +3,20 @@
 pub mod conditions;
 pub mod databases;
 pub mod end;
+pub mod engine;
 pub mod followers;
 pub mod held;
 pub mod hrana_streams;
 pub mod inside;
 pub mod names;
+mod native;
 pub mod open;
 pub mod places;
+#[cfg(feature = "remote")]
+pub mod remote;
 pub mod replicas;
 pub mod schedule;
+pub mod served;
 pub mod transactions;
 pub mod v0;
 pub mod writer;

@@ -1,12 +1,13 @@
 //! An open database with its tables by name and its queue of single writes.
 
+use crate::data::engine::{Engine, Native};
 use crate::data::names::Names;
 use crate::data::writer::{MOST_WAITING_BYTES, Writer};
 use crate::shipping::Ship;
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
 use axum::http::StatusCode;
-use pando::{Database, Resident, Result, Table, TableOptions};
+use pando::{Database, ReadTables, Resident, Result, Table, TableOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,23 +15,30 @@ use tokio::sync::Semaphore;
 
 /// A database that is open.
 #[derive(Debug)]
-pub struct Open {
+pub struct Open<E: Engine = Native> {
+    /// What it has with its engine alone. It is dropped before the database.
+    pub own: E::Own,
+    /// The database.
+    pub db: E::Database,
+    /// Handles by name of tables that requests used. The handle of a dropped table stays until it is used and found to
+    /// be stale.
+    tables: ArcSwap<Names<Table>>,
+}
+
+/// What a database of Pando's own engine has in addition.
+#[derive(Debug)]
+pub struct Own {
     /// The code that ships the database, if it is shipped.
     ship: OnceLock<Box<dyn Ship>>,
     /// Whether the log already has the reason why shipping ended.
     failure_is_logged: AtomicBool,
     /// Whether the last line in the log about shipping says that it does not work at present.
     difficulty_is_logged: AtomicBool,
-    /// The database.
-    pub db: Database,
     /// The queue of single writes.
     pub writer: Arc<Writer>,
     /// The SQL interface of the same database.
     #[cfg(feature = "sql")]
     pub sql: sql::Sql,
-    /// Handles by name of tables that requests used. The handle of a dropped table stays until it is used and found to
-    /// be stale.
-    tables: ArcSwap<Names<Table>>,
 }
 
 /// The longest time that a write waits for the bucket.
@@ -50,21 +58,20 @@ const KEPT_TABLES: usize = 4096;
 impl Open {
     /// Wraps an open database; `memory` is that of waiting writes, over all databases.
     pub fn new(db: Database, memory: Arc<Semaphore>, ship: Option<Box<dyn Ship>>) -> Self {
-        Open {
+        let own = Own {
             ship: ship.map_or_else(OnceLock::new, OnceLock::from),
             failure_is_logged: AtomicBool::new(false),
             difficulty_is_logged: AtomicBool::new(false),
             writer: Writer::new(db.clone(), memory),
             #[cfg(feature = "sql")]
             sql: sql::Sql::new(db.clone()),
-            db,
-            tables: ArcSwap::default(),
-        }
+        };
+        Open::with_own(db, own)
     }
 
     /// Returns the code that ships the database, if it is shipped.
     pub fn ship(&self) -> Option<&dyn Ship> {
-        self.ship.get().map(|ship| &**ship)
+        self.own.ship.get().map(|ship| &**ship)
     }
 
     /// Waits until everything that was committed is in the bucket. The thread may wait.
@@ -86,20 +93,20 @@ impl Open {
     /// Begins to ship the database, which is not shipped yet.
     pub fn set_ship(&self, ship: Box<dyn Ship>) {
         // If it is shipped already, the new one ends.
-        let _ = self.ship.set(ship);
+        let _ = self.own.ship.set(ship);
     }
 
     /// Logs once why shipping ended, and each time that it begins to fail or works again.
     pub fn log_shipping(&self, name: &str) {
         let Some(ship) = self.ship() else { return };
         if let Some(error) = ship.failure() {
-            if !self.failure_is_logged.swap(true, Ordering::SeqCst) {
+            if !self.own.failure_is_logged.swap(true, Ordering::SeqCst) {
                 tracing::error!(%error, database = %name, "the database is no longer shipped");
             }
             return;
         }
         let difficulty = ship.difficulty();
-        let was_logged = self.difficulty_is_logged.swap(difficulty.is_some(), Ordering::SeqCst);
+        let was_logged = self.own.difficulty_is_logged.swap(difficulty.is_some(), Ordering::SeqCst);
         match difficulty {
             Some(error) if !was_logged => {
                 tracing::warn!(%error, database = %name, "the database cannot be shipped; trying again");
@@ -140,18 +147,6 @@ impl Open {
         Open::new(db, Open::memory(), None)
     }
 
-    /// Runs `with` on a handle that was used before. It takes no lock, allocates nothing, does not look into the
-    /// database, and changes no reference count, which all threads would write to.
-    #[inline]
-    pub fn with_known_table<T>(&self, name: &str, with: impl FnOnce(&Table) -> T) -> Option<T> {
-        self.tables.load().get(name).map(with)
-    }
-
-    /// Returns a clone of a handle that was used before.
-    pub fn known_table(&self, name: &str) -> Option<Table> {
-        self.with_known_table(name, Table::clone)
-    }
-
     /// Returns what memory knows about `key`: its value, that it is absent, or nothing.
     #[inline]
     pub fn resident(&self, table: &Table, key: &[u8]) -> Option<Option<Vec<u8>>> {
@@ -160,17 +155,6 @@ impl Open {
             Resident::Absent => Some(None),
             Resident::WouldWait => None,
         }
-    }
-
-    /// Returns the table named `name`. May read from the disk.
-    pub fn table(&self, name: &str) -> Answer<Table> {
-        if let Some(table) = self.known_table(name) {
-            return Ok(table);
-        }
-        let missing = || Problem::not_found(format!("there is no table {name:?}"));
-        let table = self.db.snapshot()?.table(name)?.ok_or_else(missing)?;
-        self.know(&table);
-        Ok(table)
     }
 
     /// Returns the table named `name`, and creates it if it does not exist.
@@ -183,6 +167,36 @@ impl Open {
                 None => tx.create_table(name, options),
             })?,
         };
+        self.know(&table);
+        Ok(table)
+    }
+}
+
+impl<E: Engine> Open<E> {
+    /// Wraps an open database with what it has with its engine alone.
+    pub fn with_own(db: E::Database, own: E::Own) -> Self {
+        Open { db, own, tables: ArcSwap::default() }
+    }
+
+    /// Runs `with` on a handle that was used before. It takes no lock, allocates nothing, does not look into the
+    /// database, and changes no reference count, which all threads would write to.
+    #[inline]
+    pub fn with_known_table<T>(&self, name: &str, with: impl FnOnce(&Table) -> T) -> Option<T> {
+        self.tables.load().get(name).map(with)
+    }
+
+    /// Returns a clone of a handle that was used before.
+    pub fn known_table(&self, name: &str) -> Option<Table> {
+        self.with_known_table(name, Table::clone)
+    }
+
+    /// Returns the table named `name`. May read from the disk.
+    pub fn table(&self, name: &str) -> Answer<Table> {
+        if let Some(table) = self.known_table(name) {
+            return Ok(table);
+        }
+        let missing = || Problem::not_found(format!("there is no table {name:?}"));
+        let table = E::snapshot(&self.db)?.table(name)?.ok_or_else(missing)?;
         self.know(&table);
         Ok(table)
     }

@@ -201,7 +201,7 @@ impl Place {
     pub fn close(&self, patience: Duration) -> Result<bool> {
         let begun = Instant::now();
         let is_used = |open: &Arc<Open>, own: usize| {
-            Arc::strong_count(open) > own || Arc::strong_count(&open.writer) > 1
+            Arc::strong_count(open) > own || Arc::strong_count(&open.own.writer) > 1
         };
         loop {
             let Some(open) = self.open.load_full() else { return Ok(true) };

@@ -7,12 +7,13 @@
 //!    This also bounds what the readers of disconnected clients keep from being freed.
 //! 4. The number of transactions is limited. A request for one more gets 429 and may retry.
 
+use crate::data::engine::{Engine, Native};
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::wire::digits::{hex, random};
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
-use pando::{ReaderId, Transaction, TransactionOptions};
+use pando::TransactionOptions;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
@@ -22,25 +23,25 @@ const LONGEST_IDLES: u32 = 20;
 
 /// The transactions that clients hold.
 #[derive(Debug)]
-pub struct Transactions {
-    held: Mutex<HashMap<String, Arc<Entry>>>,
+pub struct Transactions<E: Engine = Native> {
+    held: Mutex<HashMap<String, Arc<Entry<E>>>>,
     most: usize,
     idle: Duration,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Entry<E: Engine> {
     database: String,
-    open: Arc<Open>,
+    open: Arc<Open<E>>,
     /// The id by which others see the transaction. The token is a secret of its client.
-    id: ReaderId,
-    inner: Mutex<Inner>,
+    id: E::Id,
+    inner: Mutex<Inner<E>>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct Inner<E: Engine> {
     /// The transaction; `None` once it has ended.
-    transaction: Option<Transaction>,
+    transaction: Option<E::Transaction>,
     begun: Instant,
     used: Instant,
 }
@@ -51,7 +52,7 @@ fn no_such() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "no-transaction", detail)
 }
 
-impl Transactions {
+impl<E: Engine> Transactions<E> {
     /// Allows `most` transactions at a time, each rolled back after it was unused for `idle`.
     pub fn new(most: usize, idle: Duration) -> Self {
         Transactions { held: Mutex::default(), most, idle }
@@ -67,7 +68,7 @@ impl Transactions {
         self.held().len()
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<String, Arc<Entry>>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<String, Arc<Entry<E>>>> {
         self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -75,16 +76,16 @@ impl Transactions {
     pub async fn begin(
         self: &Arc<Self>,
         name: &str,
-        open: Arc<Open>,
+        open: Arc<Open<E>>,
         options: TransactionOptions,
     ) -> Answer<String> {
         let (this, database) = (Arc::clone(self), name.to_owned());
         hand_off(move || {
-            let transaction = open.db.begin_with(&options)?;
+            let transaction = E::begin(&open.db, &options)?;
             let mut bytes = [0; 16];
             random(&mut bytes)?;
             let (token, now) = (hex(&bytes), Instant::now());
-            let id = transaction.reader_id();
+            let id = E::id(&transaction);
             let inner = Mutex::new(Inner { transaction: Some(transaction), begun: now, used: now });
             let entry = Arc::new(Entry { database, open, id, inner });
             let mut held = this.held();
@@ -107,7 +108,7 @@ impl Transactions {
         self: &Arc<Self>,
         database: &str,
         token: &str,
-        work: impl FnOnce(&Arc<Open>, &mut Transaction) -> Answer<T> + Send + 'static,
+        work: impl FnOnce(&Arc<Open<E>>, &mut E::Transaction) -> Answer<T> + Send + 'static,
     ) -> Answer<T> {
         let entry = self.find(database, token)?;
         hand_off(move || {
@@ -125,7 +126,7 @@ impl Transactions {
         self: &Arc<Self>,
         database: &str,
         token: &str,
-        end: impl FnOnce(Transaction) -> Answer<T> + Send + 'static,
+        end: impl FnOnce(E::Transaction) -> Answer<T> + Send + 'static,
     ) -> Answer<T> {
         let entry = self.find(database, token)?;
         let (this, token) = (Arc::clone(self), token.to_owned());
@@ -137,15 +138,15 @@ impl Transactions {
         .await
     }
 
-    fn find(&self, database: &str, token: &str) -> Answer<Arc<Entry>> {
+    fn find(&self, database: &str, token: &str) -> Answer<Arc<Entry<E>>> {
         let entry = self.held().get(token).map(Arc::clone);
         entry.filter(|entry| entry.database == database).ok_or_else(no_such)
     }
 
     /// Returns the transactions of a database, each with the time since a request last used it.
-    pub fn of(&self, database: &str) -> Vec<(ReaderId, Duration)> {
+    pub fn of(&self, database: &str) -> Vec<(E::Id, Duration)> {
         let now = Instant::now();
-        let idle = |entry: &Entry| match entry.inner.try_lock() {
+        let idle = |entry: &Entry<E>| match entry.inner.try_lock() {
             Ok(inner) => now.saturating_duration_since(inner.used),
             Err(_) => Duration::ZERO,
         };
@@ -156,9 +157,9 @@ impl Transactions {
 
     /// Rolls back the transaction of a database that has this id. Returns `false` if there is none, or if a request is
     /// using it.
-    pub fn give_up(&self, database: &str, id: ReaderId) -> bool {
+    pub fn give_up(&self, database: &str, id: E::Id) -> bool {
         let mut held = self.held();
-        let is_it = |(_, entry): &(&String, &Arc<Entry>)| entry.database == database && entry.id == id;
+        let is_it = |(_, entry): &(&String, &Arc<Entry<E>>)| entry.database == database && entry.id == id;
         let found = held.iter().find(is_it).map(|(token, entry)| (token.clone(), Arc::clone(entry)));
         let Some((token, entry)) = found else { return false };
         let Ok(mut inner) = entry.inner.try_lock() else { return false };
@@ -202,8 +203,8 @@ impl Transactions {
     }
 }
 
-impl Entry {
-    fn take_turn(&self) -> Answer<MutexGuard<'_, Inner>> {
+impl<E: Engine> Entry<E> {
+    fn take_turn(&self) -> Answer<MutexGuard<'_, Inner<E>>> {
         match self.inner.try_lock() {
             Ok(inner) => Ok(inner),
             Err(TryLockError::Poisoned(_)) => Err(no_such()),

@@ -12,10 +12,11 @@
 //! Writes are blind, so they conflict only with a drop of their table. The order within a commit is that of the queue:
 //! of two writes of one key, the last one stays.
 
+use crate::data::engine::{Engine, Native};
 use crate::spans::Phases;
 use crate::wire::problem::{Answer, Problem};
 use bytes::Bytes;
-use pando::{Database, Durability, Error, Expiry, Table, Transaction, TransactionOptions};
+use pando::{Database, Durability, Error, Expiry, Table, Transaction, TransactionOptions, WriteTables};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -62,12 +63,17 @@ impl Life {
     /// Returns how long the entry of `key` lives from now on; `None`: it has no time of its own.
     ///
     /// # Errors
-    /// Those of [`Transaction::expiry`].
-    pub fn ttl(self, tx: &Transaction, table: &Table, key: &[u8]) -> Result<Option<Duration>, Error> {
+    /// Those of [`Engine::expiry_in`].
+    pub fn ttl<E: Engine>(
+        self,
+        tx: &E::Transaction,
+        table: &Table,
+        key: &[u8],
+    ) -> Result<Option<Duration>, Error> {
         match self {
             Life::Unlimited => Ok(None),
             Life::For(ttl) => Ok(Some(ttl)),
-            Life::AsBefore => Ok(match tx.expiry(table, key)? {
+            Life::AsBefore => Ok(match E::expiry_in(tx, table, key)? {
                 // The shortest time there is: it expires at once.
                 Some(Expiry::In(left)) => Some(left.max(Duration::from_millis(1))),
                 Some(Expiry::Never) | None => None,
@@ -90,8 +96,8 @@ struct Write {
 /// A committed write.
 #[derive(Clone, Copy, Debug)]
 pub struct Committed {
-    /// The number of the commit.
-    pub number: u64,
+    /// The number of the commit; `None` if the engine has no order of commits.
+    pub number: Option<u64>,
     /// The phases of the write; `None` if it did not wait in a queue.
     pub phases: Option<Phases>,
 }
@@ -175,12 +181,12 @@ impl Writer {
         }
         let options = TransactionOptions { durability, ..self.db.transaction_options() };
         let outcome = self.db.begin_with(&options).and_then(|mut tx| {
-            change.put(&mut tx, table, &key)?;
+            change.put::<Native>(&mut tx, table, &key)?;
             tx.commit()
         });
         match outcome {
             Err(conflict) if conflict.is_retryable() => Err((change, key)),
-            outcome => Ok(outcome.map(|number| Committed { number, phases: None })),
+            outcome => Ok(outcome.map(|number| Committed { number: Some(number), phases: None })),
         }
     }
 
@@ -232,7 +238,7 @@ impl Writer {
                     return rest.into_iter().for_each(|write| {
                         let queued = begun.saturating_duration_since(write.asked);
                         let phases = Some(Phases { queued, committed, together });
-                        reply(write, Ok(Committed { number, phases }));
+                        reply(write, Ok(Committed { number: Some(number), phases }));
                     });
                 }
                 Err(error) => {
@@ -260,12 +266,12 @@ impl Change {
     ///
     /// # Errors
     /// Those of the put or the delete.
-    pub fn put(&self, tx: &mut Transaction, table: &Table, key: &[u8]) -> Result<(), Error> {
+    pub fn put<E: Engine>(&self, tx: &mut E::Transaction, table: &Table, key: &[u8]) -> Result<(), Error> {
         match self {
             Change::Put(value) => tx.put(table, key, value),
-            Change::PutFor(value, ttl) => tx.put_with_ttl(table, key, value, *ttl),
-            Change::PutKeeping(value) => match Life::AsBefore.ttl(tx, table, key)? {
-                Some(ttl) => tx.put_with_ttl(table, key, value, ttl),
+            Change::PutFor(value, ttl) => E::put_with_ttl(tx, table, key, value, *ttl),
+            Change::PutKeeping(value) => match Life::AsBefore.ttl::<E>(tx, table, key)? {
+                Some(ttl) => E::put_with_ttl(tx, table, key, value, ttl),
                 None => tx.put(table, key, value),
             },
             Change::Delete => tx.delete(table, key),
@@ -275,7 +281,7 @@ impl Change {
 
 /// Puts a write into the transaction. If that fails, its client gets the error and `None` is returned.
 fn put(tx: &mut Transaction, write: Write) -> Option<Write> {
-    match write.change.put(tx, &write.table, &write.key) {
+    match write.change.put::<Native>(tx, &write.table, &write.key) {
         Ok(()) => Some(write),
         Err(error) => {
             reply(write, Err(error));

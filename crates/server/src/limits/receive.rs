@@ -216,6 +216,20 @@ impl Reception {
         }
     }
 
+    /// Receives the rest of a long body into memory, which is counted.
+    #[cfg(feature = "remote")]
+    pub async fn gather(&self, begin: Bytes, mut rest: Incoming) -> Answer<(Bytes, Counted)> {
+        let (mut gathered, mut counted) = (BytesMut::from(begin), None);
+        while let Some(piece) = rest.next().await? {
+            gathered.extend_from_slice(&piece);
+            if let Err(busy) = self.count(&mut counted, gathered.len()) {
+                rest.discard().await;
+                return Err(busy);
+            }
+        }
+        Ok((gathered.freeze(), counted))
+    }
+
     fn count(&self, counted: &mut Counted, bytes: usize) -> Answer<()> {
         let have = counted.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let wanted = bytes.saturating_sub(FREE_BYTES).div_ceil(STEP_BYTES);

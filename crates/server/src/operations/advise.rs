@@ -11,6 +11,7 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::json;
 use crate::wire::target::raw_parameter;
 use axum::http::StatusCode;
+use pando::remote::Capability;
 use pando::{Advice, Costs, Layout, Operations};
 use serde_json::{Value, json as object};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Get the recommended layout of each table, the cost of operations in either layout, and of a switch",
     |parts, call, _| Box::pin(run(parts.data(), call)),
 )
+.needs(Capability::Statistics)
 .takes(&["reads", "scanned", "writes"])
 .responses(&[(200, "JSON"), MISSING])];
 

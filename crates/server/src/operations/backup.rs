@@ -18,6 +18,7 @@ use crate::wire::target::raw_parameter;
 use axum::http::HeaderValue;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame};
+use pando::remote::Capability;
 use pando::{BackupInfo, BackupOptions, BackupProgress};
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -41,6 +42,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Take a hot backup for `pando restore`, in full or since another backup",
     |parts, call, _| Box::pin(backup(parts.data(), parts.room(), Arc::clone(&parts.watch.jobs), call)),
 )
+.needs(Capability::Backups)
 .takes(&["since", "rate"])
 .responses(&[(200, "The backup"), MISSING, CONFLICT])
 .sends(&["application/octet-stream"])];

@@ -13,6 +13,7 @@ use crate::wire::problem::Answer;
 use crate::wire::response::json;
 use axum::http::StatusCode;
 use pando::BackupEntry;
+use pando::remote::Capability;
 use serde_json::{Value, json as object};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -26,6 +27,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "List the scheduled backups that are kept, newest first, and the result of the last one",
     |parts, call, _| Box::pin(list(parts.data(), parts.schedule.clone(), call)),
 )
+.needs(Capability::Backups)
 .responses(&[(200, "JSON; `schedule` is null if the server takes no scheduled backups"), MISSING])];
 
 /// Handles GET.

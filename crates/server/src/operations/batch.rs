@@ -16,10 +16,11 @@ use crate::access::reserved::refuse_reserved;
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, JSON_BYTES, json_body};
 use crate::calls::meanings::{CONFLICT, FAILED, FULL, LATE, MISSING, TOO_LARGE};
-use crate::calls::operation::{Access, Operation as Entry};
+use crate::calls::operation::{Access, Operation as Entry, on_both};
 use crate::calls::query::durability;
 use crate::data::conditions::etag;
-use crate::data::held::{Data, commit, table_in};
+use crate::data::held::{Data, table_in};
+use crate::data::served::Served;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
@@ -28,7 +29,7 @@ use crate::wire::form::bytes_of;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::json;
 use axum::http::StatusCode;
-use pando::{Span, Transaction};
+use pando::{Span, WriteTables};
 use serde::Deserialize;
 use serde_json::{Map, Value, json as object};
 use std::ops::Bound;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 const _: () = assert!(JSON_BYTES <= crate::limits::receive::WHOLE_BYTES);
 
 /// The entries of these handlers.
-pub const OPERATIONS: &[Entry] = &[Entry::new(
+pub const OPERATIONS: &[Entry] = &[on_both!(
     "POST",
     "/v1/databases/{database}/batch",
     Access::Database(Scope::Write),
@@ -73,15 +74,15 @@ enum Action {
 }
 
 /// Handles POST.
-async fn run(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
-    let durability = durability(call.target().query(), data.durability)?;
+async fn run<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let durability = durability::<E>(call.target().query(), data.durability)?;
     let (name, transaction) = (call.target().database().to_owned(), call.transaction());
     let (batch, counted): (Batch, _) = json_body(&room.reception, body).await?;
     let operations: Vec<Operation> =
         batch.operations.iter().enumerate().map(|(at, step)| understand(at, step)).collect::<Answer<_>>()?;
     if let Some(token) = transaction? {
         let count = operations.len();
-        let run = move |tx: &mut Transaction| {
+        let run = move |tx: &mut E::Transaction| {
             let _counted = counted;
             all_or_nothing(tx, &operations)
         };
@@ -91,8 +92,8 @@ async fn run(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
     let open = data.database(&name).await?;
     let (count, number) = hand_off(move || {
         let _counted = counted;
-        let work = |tx: &mut Transaction| perform_all(tx, &operations).map(|()| operations.len());
-        commit(&open.db, durability, work)
+        let work = |tx: &mut E::Transaction| perform_all(tx, &operations).map(|()| operations.len());
+        E::write(&open.db, durability, work)
     })
     .await?;
     Ok(json(StatusCode::OK, &object!({ "operations": count, "commit": number })))
@@ -171,7 +172,7 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
 
 /// Applies the operations in a client's transaction. If one fails, the transaction continues as it was before the
 /// batch.
-fn all_or_nothing(tx: &mut Transaction, operations: &[Operation]) -> Answer<()> {
+fn all_or_nothing(tx: &mut impl WriteTables, operations: &[Operation]) -> Answer<()> {
     let before = tx.savepoint();
     let outcome = perform_all(tx, operations);
     if outcome.is_err() {
@@ -180,7 +181,7 @@ fn all_or_nothing(tx: &mut Transaction, operations: &[Operation]) -> Answer<()> 
     outcome
 }
 
-fn perform_all(tx: &mut Transaction, operations: &[Operation]) -> Answer<()> {
+fn perform_all(tx: &mut impl WriteTables, operations: &[Operation]) -> Answer<()> {
     operations.iter().enumerate().try_for_each(|(at, operation)| {
         perform(tx, operation).map_err(|mut problem| {
             problem.detail = format!("operation {at}: {}; nothing was done", problem.detail);
@@ -189,7 +190,7 @@ fn perform_all(tx: &mut Transaction, operations: &[Operation]) -> Answer<()> {
     })
 }
 
-fn perform(tx: &mut Transaction, operation: &Operation) -> Answer<()> {
+fn perform(tx: &mut impl WriteTables, operation: &Operation) -> Answer<()> {
     let table = table_in(tx, &operation.table)?;
     match &operation.action {
         Action::Put { key, value } => tx.put(&table, key, value)?,

@@ -27,6 +27,7 @@ use crate::wire::target::{parameter, raw_parameter, raw_parameters};
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 use bytes::Bytes;
+use pando::remote::Capability;
 use pando::{Change, Changes, ChangesOptions};
 use std::io::Write as _;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Follow the commits of a database: NDJSON, server-sent events, or bytes for a copy",
     |parts, call, _| Box::pin(changes(parts.data(), parts.room(), call)),
 )
+.needs(Capability::Changes)
 .takes(&["after", "consumer", "last-event-id", "changed", "prefix", "value_bytes", "wait", "change_format"])
 .responses(&[(200, "The changes"), MISSING, (410, "The changes after `after` are no longer kept")])
 .sends(&["application/x-ndjson", "text/event-stream", "application/octet-stream"])

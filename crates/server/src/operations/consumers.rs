@@ -16,6 +16,7 @@ use crate::wire::response::{empty, json};
 use crate::wire::target::raw_parameter;
 use axum::http::StatusCode;
 use pando::changes::ConsumerInfo;
+use pando::remote::Capability;
 use pando::{Error, ErrorKind};
 use serde_json::{Value, json as object};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub const OPERATIONS: &[Operation] = &[
         "List the consumers of changes with their positions",
         |parts, call, _| Box::pin(list(parts.data(), call)),
     )
+    .needs(Capability::Changes)
     .responses(&[(200, "JSON"), MISSING]),
     Operation::new(
         "GET",
@@ -39,6 +41,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Get the position of a consumer of changes",
         |parts, call, _| Box::pin(get(parts.data(), call)),
     )
+    .needs(Capability::Changes)
     .responses(&[(200, "JSON"), (404, "There is no such database, or no such consumer")]),
     Operation::new(
         "PUT",
@@ -48,6 +51,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Acknowledge commits for a consumer of changes, and create it if it does not exist",
         |parts, call, _| Box::pin(put(parts.data(), call)),
     )
+    .needs(Capability::Changes)
     .takes(&["acknowledge"])
     .on_replicas()
     .responses(&[
@@ -64,6 +68,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Delete a consumer of changes",
         |parts, call, _| Box::pin(delete(parts.data(), call)),
     )
+    .needs(Capability::Changes)
     .on_replicas()
     .sends(&[])
     .responses(&[(204, "It is gone"), (404, "There is no such database, or no such consumer")]),

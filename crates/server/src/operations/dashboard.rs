@@ -16,6 +16,7 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{not_modified, whole};
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, ETAG};
+use pando::remote::Capability;
 use std::future::ready;
 use std::sync::LazyLock;
 
@@ -33,6 +34,7 @@ pub const OPERATIONS: &[Operation] = &[
     Operation::new("GET", "/", Access::Any, Kind::Other, "Open the dashboard", |_, call, _| {
         Box::pin(ready(file("index.html", &call)))
     })
+    .needs(Capability::Dashboard)
     .takes(&["if-match", "if-none-match"])
     .responses(&[(200, "A page"), (304, "The client has it"), (412, "It has another tag")])
     .sends(&["text/html"])
@@ -46,6 +48,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Get a script or a style of the dashboard",
         |_, call, _| Box::pin(ready(file(call.target().database(), &call))),
     )
+    .needs(Capability::Dashboard)
     .takes(&["if-match", "if-none-match"])
     .responses(&[
         (200, "The file"),

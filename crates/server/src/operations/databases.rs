@@ -4,18 +4,21 @@ use crate::access::auth::Gatekeeper;
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::data::held::Data;
 use crate::data::replicas::Lag;
 use crate::data::schedule::worker::Schedule;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
+#[cfg(feature = "remote")]
+use crate::operations::store;
 use crate::operations::tables::list;
 use crate::watch::observe::Kind;
 use crate::wire::problem::Answer;
 use crate::wire::response::{done, json};
 use axum::http::StatusCode;
+use pando::remote::Capability;
 use pando::{Database, Stats};
 use serde::Deserialize;
 use serde_json::{Value, json as object};
@@ -23,31 +26,34 @@ use std::sync::Arc;
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         "/v1/databases",
         Access::Any,
         Kind::Other,
         "List the databases that the token may use",
         |parts, call, _| Box::pin(all(parts.data(), parts.keeper(), call)),
+        store: |parts, call, _| Box::pin(store::databases::all(parts.data(), parts.keeper(), call)),
     )
     .responses(&[(200, "JSON")]),
-    Operation::new(
+    on_both!(
         "GET",
         "/v1/databases/{database}",
         Access::Database(Scope::Read),
         Kind::Other,
         "Get a database: its tables and counters",
         |parts, call, _| Box::pin(describe(parts.data(), call)),
+        store: |parts, call, _| Box::pin(store::databases::describe(parts.data(), call)),
     )
     .responses(&[(200, "JSON"), MISSING]),
-    Operation::new(
+    on_both!(
         "PUT",
         "/v1/databases/{database}",
         Access::Database(Scope::Admin),
         Kind::Other,
         "Create a database",
         |parts, call, body| Box::pin(create(parts.data(), parts.room(), call, body)),
+        store: |parts, call, body| Box::pin(store::databases::create(parts.data(), parts.room(), call, body)),
     )
     .receives("database")
     .responses(&[(201, "Made"), (200, "It was there"), CONFLICT, TOO_LARGE, LATE, FULL]),
@@ -59,6 +65,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Drop a database and everything in it",
         |parts, call, _| Box::pin(drop_database(parts.data(), call)),
     )
+    .needs(Capability::DropDatabase)
     .responses(&[DONE, MISSING, CONFLICT]),
     Operation::new(
         "GET",
@@ -68,6 +75,7 @@ pub const OPERATIONS: &[Operation] = &[
         "List the options with their values and where they were set",
         |parts, call, _| Box::pin(look(parts.data(), call, options)),
     )
+    .needs(Capability::Statistics)
     .responses(&[(200, "JSON"), MISSING]),
     Operation::new(
         "GET",
@@ -77,28 +85,39 @@ pub const OPERATIONS: &[Operation] = &[
         "Get counters and sizes",
         |parts, call, _| Box::pin(stats(parts.data(), parts.schedule.clone(), call)),
     )
+    .needs(Capability::Statistics)
     .responses(&[(200, "JSON"), MISSING]),
 ];
 
 /// The options of a new database.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Options {
-    page_bytes: Option<u32>,
+pub(super) struct Options {
+    pub page_bytes: Option<u32>,
 }
 
 /// Handles GET: lists the databases that the client may see, with the scope of its token in each and in all.
 async fn all(data: Arc<Data>, keeper: Arc<Gatekeeper>, call: Call) -> Answer {
     let shared = Arc::clone(&data);
     let names = hand_off(move || shared.databases.names()).await?;
+    let is_open = |name: &str| data.databases.get_open(name).is_some();
+    Ok(json(StatusCode::OK, &visible(&names, &keeper, &call, is_open)))
+}
+
+/// Returns those of the databases that the client may see.
+pub(super) fn visible(
+    names: &[String],
+    keeper: &Gatekeeper,
+    call: &Call,
+    is_open: impl Fn(&str) -> bool,
+) -> Value {
     let rights = keeper.rights(&call.headers);
     let describe = |name: &String| {
         let scope = rights.in_database(name)?;
-        let is_open = data.databases.get_open(name).is_some();
-        Some(object!({ "name": name, "open": is_open, "scope": scope }))
+        Some(object!({ "name": name, "open": is_open(name), "scope": scope }))
     };
     let list: Vec<Value> = names.iter().filter_map(describe).collect();
-    Ok(json(StatusCode::OK, &object!({ "databases": list, "scope": rights.in_all() })))
+    object!({ "databases": list, "scope": rights.in_all() })
 }
 
 /// Handles GET: describes a database.

@@ -3,7 +3,7 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::CONFLICT;
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::limits::handoff::hand_off;
 use crate::watch::observe::Kind as Counted;
 use crate::watch::watcher::Watch;
@@ -21,7 +21,7 @@ const MOST_SECONDS: u64 = 60;
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         "/debug/profile",
         Access::All(Scope::Admin),
@@ -33,7 +33,7 @@ pub const OPERATIONS: &[Operation] = &[
     .timed()
     .responses(&[(200, "The flame graph, or folded text"), CONFLICT, (501, "Not on this system")])
     .sends(&["image/svg+xml", "text/plain"]),
-    Operation::new(
+    on_both!(
         "GET",
         "/debug/slow",
         Access::All(Scope::Admin),

@@ -3,19 +3,21 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE, VALUE};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::part::{AskedPart, Part, beyond, partial};
 use crate::calls::parts::Parts;
 use crate::calls::query::{durability, entry_ttl, flag};
 use crate::calls::target::Target;
 use crate::data::conditions::{Conditions, etag, etag_header, tag_of_long};
-use crate::data::held::{Data, commit, on_table, table_in};
+use crate::data::engine::Engine;
+use crate::data::held::{Data, on_table, table_in};
 use crate::data::open::Open;
+use crate::data::served::Served;
 use crate::data::writer::{Change, Committed, Life};
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::{Counted, Received, RequestBody};
 use crate::limits::room::Room;
-use crate::send::long_value::{self, LongValue};
+use crate::send::long_value::{self, LongValue, LongValues};
 use crate::send::records::read_all;
 use crate::watch::observe::Kind;
 use crate::watch::slow;
@@ -25,7 +27,7 @@ use crate::wire::response::{absent, done, found, not_modified};
 use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, ETAG, IF_MATCH, IF_NONE_MATCH, RANGE};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
-use pando::{Durability, Table, Transaction, ValueReader};
+use pando::{Durability, ReadTables, Table, ValueReader, WriteTables};
 use std::sync::Arc;
 
 /// The longest value that is sent from memory, with its ETag.
@@ -35,7 +37,7 @@ const PATH: &str = "/v1/databases/{database}/tables/{table}/entries/{key}";
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         PATH,
         Access::Database(Scope::Read),
@@ -55,7 +57,7 @@ pub const OPERATIONS: &[Operation] = &[
         (416, "The value ends before the range; `content-range` has its length"),
     ])
     .sends(&["application/octet-stream"]),
-    Operation::new(
+    on_both!(
         "HEAD",
         PATH,
         Access::Database(Scope::Read),
@@ -65,7 +67,7 @@ pub const OPERATIONS: &[Operation] = &[
     )
     .takes(&["if-match", "if-none-match", "transaction"])
     .responses(&[(200, "The key exists"), (304, "The client has it"), MISSING, CONFLICT, FAILED]),
-    Operation::new(
+    on_both!(
         "PUT",
         PATH,
         Access::Database(Scope::Write),
@@ -76,7 +78,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["if-match", "if-none-match", "durability", "entry_ttl", "keep_ttl", "transaction"])
     .receives("value")
     .responses(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
-    Operation::new(
+    on_both!(
         "DELETE",
         PATH,
         Access::Database(Scope::Write),
@@ -155,17 +157,17 @@ enum Wanted {
     Head,
 }
 
-async fn get(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+async fn get<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call) -> Answer {
     let part = AskedPart::from_headers(&call.headers);
     look(data, room, call, Wanted::Bytes(part)).await
 }
 
-async fn look(data: Arc<Data>, room: Arc<Room>, call: Call, wanted: Wanted) -> Answer {
+async fn look<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call, wanted: Wanted) -> Answer {
     let Asked { database, table: name, key, transaction, conditions } = Asked::parse(&call)?;
     let needs_tag = conditions.name_tags() || matches!(&wanted, Wanted::Bytes(part) if part.names_tag());
     let (value, open) = match transaction {
         Some(token) => {
-            let read = move |open: &Arc<Open>, tx: &mut Transaction| {
+            let read = move |open: &Arc<Open<E>>, tx: &mut E::Transaction| {
                 let table = table_in(tx, &name)?;
                 Ok((read(|| Ok(tx.value_reader(&table, &key)?), needs_tag)?, Arc::clone(open)))
             };
@@ -175,8 +177,12 @@ async fn look(data: Arc<Data>, room: Arc<Room>, call: Call, wanted: Wanted) -> A
             let (open, table) = data.table(&database, &name).await?;
             let read = move || {
                 let find = |table: &Table| {
-                    let snapshot = open.db.snapshot()?;
-                    read(|| Ok(snapshot.value_reader(table, &key)?), needs_tag)
+                    if !needs_tag {
+                        return read(|| Ok(E::read_one(&open.db, table, &key)?), false);
+                    }
+                    // A long value is read twice then, and must be the same.
+                    let snapshot = E::snapshot(&open.db)?;
+                    read(|| Ok(snapshot.value_reader(table, &key)?), true)
                 };
                 Ok((on_table(&open, table, find)?, open))
             };
@@ -213,10 +219,10 @@ async fn look(data: Arc<Data>, room: Arc<Room>, call: Call, wanted: Wanted) -> A
 }
 
 /// Returns a long value, or a part of it.
-async fn long(
+async fn long<E: Engine>(
     room: &Room,
     reader: ValueReader,
-    open: Arc<Open>,
+    open: Arc<Open<E>>,
     part: &AskedPart,
     tag: Option<&str>,
 ) -> Answer {
@@ -234,7 +240,7 @@ async fn long(
 }
 
 /// Responds without the value, but with its length.
-async fn head(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+async fn head<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call) -> Answer {
     let mut response = look(data, room, call, Wanted::Head).await?;
     response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(0));
     Ok(response)
@@ -273,9 +279,14 @@ fn whole_head(value: &[u8], conditions: &Conditions) -> Answer {
     Ok(response)
 }
 
-async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+async fn put<E: Served + LongValues>(
+    data: Arc<Data<E>>,
+    room: Arc<Room>,
+    call: Call,
+    body: RequestBody,
+) -> Answer {
     let asked = Asked::parse(&call)?;
-    let durability = durability(call.target().query(), data.durability)?;
+    let durability = durability::<E>(call.target().query(), data.durability)?;
     let life = life(call.target().query())?;
     let Asked { database, table: name, key, transaction, conditions } = asked;
     // This check comes before the body, so that no client sends megabytes to a missing table.
@@ -283,16 +294,17 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
         Some(_) => None,
         None => Some(data.table(&database, &name).await?),
     };
-    let received = room.reception.receive(body, u64::MAX).await?;
+    let longest_bytes = place.as_ref().map_or(u64::MAX, |(open, _)| E::longest_bytes(&open.db));
+    let received = room.reception.receive(body, longest_bytes).await?;
     match (received, place) {
         (Received::Whole(value, counted), None) => {
             let token = transaction.unwrap_or_default();
             let tag = etag(&value);
-            let put = move |tx: &mut Transaction| {
+            let put = move |tx: &mut E::Transaction| {
                 let _counted = counted;
                 let table = table_in(tx, &name)?;
                 conditions.check_in(tx, &table, &key)?;
-                Ok(put_of(value, life).put(tx, &table, &key)?)
+                Ok(put_of(value, life).put::<E>(tx, &table, &key)?)
             };
             data.transactions.run(&database, &token, move |_, tx| put(tx)).await?;
             Ok(stored(None, &tag))
@@ -304,16 +316,14 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
             Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail))
         }
         (Received::Long(begin, rest), Some((open, table))) => {
-            let _permit = room.stream_permit().await?;
             let put = long_value::Put { table, key, life, durability, conditions };
-            let number = long_value::put(open, put, begin, rest).await?;
-            Ok(done(Some(number)))
+            Ok(done(E::put_long(&room, open, put, begin, rest).await?))
         }
         (Received::Whole(value, counted), Some((open, table))) => {
             let tag = etag(&value);
             let asked = Asks { key, change: put_of(value, life), durability, conditions, counted };
             let committed = change(open, table, asked).await?;
-            let mut response = stored(Some(committed.number), &tag);
+            let mut response = stored(committed.number, &tag);
             slow::say(&mut response, committed.phases);
             Ok(response)
         }
@@ -344,12 +354,12 @@ fn stored(commit: Option<u64>, tag: &str) -> Response<Body> {
     response
 }
 
-async fn delete(data: Arc<Data>, call: Call) -> Answer {
+async fn delete<E: Served>(data: Arc<Data<E>>, call: Call) -> Answer {
     let asked = Asked::parse(&call)?;
-    let durability = durability(call.target().query(), data.durability)?;
+    let durability = durability::<E>(call.target().query(), data.durability)?;
     let Asked { database, table: name, key, transaction, conditions } = asked;
     if let Some(token) = transaction {
-        let delete = move |tx: &mut Transaction| {
+        let delete = move |tx: &mut E::Transaction| {
             let table = table_in(tx, &name)?;
             conditions.check_in(tx, &table, &key)?;
             Ok(tx.delete(&table, &key)?)
@@ -360,7 +370,7 @@ async fn delete(data: Arc<Data>, call: Call) -> Answer {
     let (open, table) = data.table(&database, &name).await?;
     let asked = Asks { key, change: Change::Delete, durability, conditions, counted: None };
     let committed = change(open, table, asked).await?;
-    let mut response = done(Some(committed.number));
+    let mut response = done(committed.number);
     slow::say(&mut response, committed.phases);
     Ok(response)
 }
@@ -375,26 +385,26 @@ struct Asks {
 }
 
 /// Makes the write: in a commit with others, or in a transaction of its own if it depends on the current value.
-async fn change(open: Arc<Open>, table: Table, asked: Asks) -> Answer<Committed> {
+async fn change<E: Served>(open: Arc<Open<E>>, table: Table, asked: Asks) -> Answer<Committed> {
     let Asks { key, change, durability, conditions, counted } = asked;
     if !conditions.are_there() && !change.reads() {
-        return match open.writer.write(table.clone(), key.clone(), change.clone(), durability).await {
+        return match E::write_one(&open, table.clone(), key.clone(), change.clone(), durability).await {
             Err(problem) if problem.status == StatusCode::NOT_FOUND => {
                 open.forget(table.name());
                 let shared = Arc::clone(&open);
                 let table = hand_off(move || shared.table(table.name())).await?;
-                open.writer.write(table, key, change, durability).await
+                E::write_one(&open, table, key, change, durability).await
             }
             written => written,
         };
     }
     hand_off(move || {
         let _counted = counted;
-        let swap = |tx: &mut Transaction, table: &Table| {
+        let swap = |tx: &mut E::Transaction, table: &Table| {
             conditions.check_in(tx, table, &key)?;
-            Ok(change.put(tx, table, &key)?)
+            Ok(change.put::<E>(tx, table, &key)?)
         };
-        let swap = |table: &Table| commit(&open.db, durability, |tx| swap(tx, table));
+        let swap = |table: &Table| E::write(&open.db, durability, |tx| swap(tx, table));
         let ((), number) = on_table(&open, table, swap)?;
         Ok(Committed { number, phases: None })
     })

@@ -5,12 +5,14 @@ use crate::calls::call::Call;
 use crate::calls::meanings::{CONFLICT, DONE, FULL, MISSING};
 use crate::calls::operation::{Access, Operation};
 use crate::calls::query::{durability, entry_ttl};
-use crate::data::held::{Data, commit, on_table, table_in};
+use crate::data::engine::{Engine, Native};
+use crate::data::held::{Data, on_table, table_in};
 use crate::limits::handoff::hand_off;
 use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{done, json};
 use axum::http::StatusCode;
+use pando::remote::Capability;
 use pando::{Expiry, Transaction};
 use serde_json::json as object;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Get how long an entry still lives, in milliseconds; `null`: until it is deleted",
         |parts, call, _| Box::pin(get(parts.data(), call)),
     )
+    .needs(Capability::TtlByKey)
     .takes(&["transaction"])
     .responses(&[(200, "JSON"), MISSING, CONFLICT]),
     Operation::new(
@@ -37,6 +40,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Set how long an entry lives from now on; without `ttl_ms`, until it is deleted",
         |parts, call, _| Box::pin(put(parts.data(), call)),
     )
+    .needs(Capability::TtlByKey)
     .takes(&["durability", "entry_ttl", "transaction"])
     .sends(&[])
     .responses(&[DONE, MISSING, CONFLICT, FULL]),
@@ -74,7 +78,8 @@ async fn put(data: Arc<Data>, call: Call) -> Answer {
     let target = call.target();
     let (database, name, key) =
         (target.database().to_owned(), target.table()?.into_owned(), target.key()?.into_owned());
-    let (ttl, durability) = (entry_ttl(target.query())?, durability(target.query(), data.durability)?);
+    let (ttl, durability) =
+        (entry_ttl(target.query())?, durability::<Native>(target.query(), data.durability)?);
     if let Some(token) = call.transaction()? {
         let change = move |tx: &mut Transaction| {
             let table = table_in(tx, &name)?;
@@ -86,11 +91,11 @@ async fn put(data: Arc<Data>, call: Call) -> Answer {
     let (open, table) = data.table(&database, &name).await?;
     let change = move || {
         on_table(&open, table, |table| {
-            commit(&open.db, durability, |tx| {
+            Native::write(&open.db, durability, |tx| {
                 tx.set_expiry(table, &key, ttl)?.then_some(()).ok_or_else(missing)
             })
         })
     };
     let ((), number) = hand_off(change).await?;
-    Ok(done(Some(number)))
+    Ok(done(number))
 }

@@ -14,6 +14,7 @@ use crate::wire::response::json;
 use crate::wire::target::{parameter, raw_parameter};
 use axum::http::StatusCode;
 use pando::explain::{Explanation, Step};
+use pando::remote::Capability;
 use serde_json::{Value, json as object};
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Explain a get or a scan step by step: memtables, filters, pages, time",
     |parts, call, _| Box::pin(run(parts.data(), parts.room(), call)),
 )
+.needs(Capability::Explain)
 .takes(&["one_key", "start", "end", "prefix", "explained"])
 .responses(&[(200, "JSON: the steps"), MISSING])];
 

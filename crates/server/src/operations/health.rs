@@ -2,7 +2,7 @@
 
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::data::databases::{DEFAULT_DATABASE, Databases};
 use crate::data::held::Data;
 use crate::data::open::Open;
@@ -10,11 +10,12 @@ use crate::data::replicas::Lag;
 use crate::data::schedule::worker::{Results, Schedule};
 use crate::limits::connections::Connections;
 use crate::limits::handoff::hand_off;
-use crate::operations::metrics::{self, Figures};
+use crate::operations::metrics::{self, Figures, all_tables};
+#[cfg(feature = "remote")]
+use crate::operations::store;
 use crate::watch::observe::{Kind, Observed, bucket_end_ns};
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::whole;
-use crate::wire::target::raw_parameter;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 use std::future::ready;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         "/healthz",
         Access::Nothing,
@@ -34,29 +35,31 @@ pub const OPERATIONS: &[Operation] = &[
     .sends(&["text/plain"])
     .with_any_query()
     .at_once(),
-    Operation::new(
+    on_both!(
         "GET",
         "/readyz",
         Access::Nothing,
         Kind::Other,
         "Check that the server accepts requests, including writes",
         |parts, _, _| Box::pin(readyz(parts.connections(), parts.data(), parts.entity.open())),
+        store: |parts, _, _| Box::pin(store::health::readyz(parts.connections(), parts.entity.open())),
     )
     .responses(&[(200, "It does"), (503, "It does not")])
     .sends(&["text/plain"])
     .with_any_query(),
-    Operation::new(
+    on_both!(
         "GET",
         "/metrics",
         Access::All(Scope::Read),
         Kind::Other,
         "Get all metrics in the format of Prometheus",
         |parts, call, _| Box::pin(show_metrics(Figures::from_parts(parts), call)),
+        store: |parts, call, _| Box::pin(store::health::show_metrics(Figures::from_parts(parts), call)),
     )
     .takes(&["tables"])
     .responses(&[(200, "Text, version 0.0.4")])
     .sends(&["text/plain"]),
-    Operation::new(
+    on_both!(
         "GET",
         "/v1/server",
         Access::Any,
@@ -65,10 +68,23 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, _, _| {
             Box::pin(ready(Ok(whole("application/json", server(&Figures::from_parts(parts)).to_string()))))
         },
+        store: |parts, _, _| {
+            Box::pin(ready(Ok(whole("application/json", store::health::server(parts).to_string()))))
+        },
     )
     .responses(&[(200, "JSON")])
     .at_once(),
 ];
+
+/// Returns the problem of a server that shuts down.
+pub(super) fn ending() -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the server is shutting down")
+}
+
+/// Returns the problem of a server that cannot accept requests because of another one.
+pub(super) fn not_ready(problem: Problem) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", problem.detail)
+}
 
 /// Reports whether the server can serve requests, including writes: it is not ending, and the default database accepts
 /// commits and has room for them.
@@ -76,10 +92,8 @@ pub const OPERATIONS: &[Operation] = &[
 /// A replica is ready when its default database can be read; the response has its lag.
 async fn readyz(connections: Arc<Connections>, data: Arc<Data>, default: Answer<Arc<Open>>) -> Answer {
     if connections.is_ending() {
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the server is shutting down"));
+        return Err(ending());
     }
-    let not_ready =
-        |problem: Problem| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", problem.detail);
     let default = default.map_err(not_ready)?;
     let replicas = data.databases.replicas().filter(|replicas| replicas.is_replica());
     let lag = replicas.and_then(|replicas| replicas.lag(DEFAULT_DATABASE, &default.db));
@@ -101,11 +115,7 @@ async fn readyz(connections: Arc<Connections>, data: Arc<Data>, default: Answer<
 }
 
 async fn show_metrics(figures: Figures, call: Call) -> Answer {
-    let all_tables = match raw_parameter(call.target().query(), "tables") {
-        None | Some("top") => false,
-        Some("all") => true,
-        Some(_) => return Err(Problem::bad_request("`tables` must be top or all")),
-    };
+    let all_tables = all_tables(&call)?;
     let shown = hand_off(move || metrics::text(&figures, all_tables)).await?;
     Ok(whole(metrics::CONTENT_TYPE, shown))
 }
@@ -173,7 +183,7 @@ fn backups(schedule: &Schedule) -> Value {
     json!({ "every_s": schedule.every().as_secs_f64(), "databases": databases })
 }
 
-fn requests(observed: &Observed, kind: Kind) -> Value {
+pub(super) fn requests(observed: &Observed, kind: Kind) -> Value {
     let totals = observed.totals(kind);
     let filled = totals.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
     let latency: Vec<Value> = filled.map(|(bucket, count)| json!([bucket_end_ns(bucket), count])).collect();

@@ -12,6 +12,7 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::json;
 use crate::wire::target::raw_parameter;
 use axum::http::StatusCode;
+use pando::remote::Capability;
 use std::sync::Arc;
 
 /// The entries of these handlers.
@@ -24,6 +25,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Get requests, latencies and memory of the last hour, a point each five seconds",
         |parts, call, _| Box::pin(of_server(parts.watch(), call)),
     )
+    .needs(Capability::Statistics)
     .takes(&["point"])
     .responses(&[(200, "JSON: a list for each figure, the oldest point first")]),
     Operation::new(
@@ -34,6 +36,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Get commits, reads, sizes and debt of the last hour, a point each five seconds",
         |parts, call, _| Box::pin(of_database(parts.data(), parts.watch(), call)),
     )
+    .needs(Capability::Statistics)
     .takes(&["point"])
     .responses(&[(200, "JSON: a list for each figure, the oldest point first"), MISSING]),
 ];

@@ -15,6 +15,7 @@ use crate::wire::problem::Answer;
 use crate::wire::response::{done, json};
 use axum::http::StatusCode;
 use pando::Database;
+use pando::remote::Capability;
 use serde_json::{Value, json as object};
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Write a checkpoint: merge all logged changes into the data file",
         |parts, call, _| Box::pin(checkpoint(Work::of(parts), call)),
     )
+    .needs(Capability::Maintenance)
     .responses(&[DONE, MISSING, FULL])
     .on_replicas(),
     Operation::new(
@@ -41,6 +43,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Shrink the files of the database",
         |parts, call, _| Box::pin(compact(Work::of(parts), call)),
     )
+    .needs(Capability::Maintenance)
     .responses(&[(200, "JSON"), MISSING, FULL])
     .on_replicas(),
     Operation::new(
@@ -51,6 +54,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Verify everything on disk",
         |parts, call, _| Box::pin(check(Work::of(parts), call)),
     )
+    .needs(Capability::Maintenance)
     .responses(&[(200, "JSON: `sound`, and the problems found"), MISSING])
     .on_replicas(),
     Operation::new(
@@ -61,6 +65,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Sync: make every commit durable",
         |parts, call, _| Box::pin(sync(Work::of(parts), call)),
     )
+    .needs(Capability::Maintenance)
     .responses(&[DONE, MISSING])
     .on_replicas(),
     Operation::new(
@@ -71,6 +76,7 @@ pub const OPERATIONS: &[Operation] = &[
         "List the maintenance and the backups that run, with their progress, and the last ones that ended",
         |parts, call, _| Box::pin(jobs(parts.data(), parts.watch(), call)),
     )
+    .needs(Capability::Maintenance)
     .responses(&[(200, "JSON"), MISSING]),
 ];
 

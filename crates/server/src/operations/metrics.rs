@@ -1,8 +1,12 @@
 //! `/metrics`: all counters in the text format of Prometheus (version 0.0.4).
 
 use crate::access::auth::Gatekeeper;
+use crate::calls::call::Call;
 use crate::calls::parts::Parts;
 use crate::data::databases::Databases;
+#[cfg(feature = "remote")]
+use crate::data::engine::Remote;
+use crate::data::engine::{Engine, Native};
 use crate::data::held::Data;
 use crate::data::hrana_streams::HranaStreams;
 use crate::data::replicas::Lag;
@@ -14,7 +18,8 @@ use crate::watch::machine::{Disk, Process};
 use crate::watch::observe::{BUCKETS, Kind, Observed, bucket_end_ns};
 use crate::watch::watcher::Watch;
 use crate::wire::form::write_escaped;
-use crate::wire::problem::Answer;
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::target::raw_parameter;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -31,11 +36,11 @@ const TOP_TABLES: usize = 100;
 
 /// The parts of a server that have counters.
 #[derive(Debug)]
-pub struct Figures {
+pub struct Figures<E: Engine = Native> {
     /// The figures of requests.
     pub watch: Arc<Watch>,
     /// The figures of databases and transactions.
-    pub data: Arc<Data>,
+    pub data: Arc<Data<E>>,
     /// The figures of Hrana's streams.
     pub hrana: Arc<HranaStreams>,
     /// The figures of streams.
@@ -51,9 +56,9 @@ pub struct Figures {
     pub redis: Arc<std::sync::OnceLock<resp::Door>>,
 }
 
-impl Figures {
+impl<E: Engine> Figures<E> {
     /// Returns the parts of `parts` that have counters.
-    pub fn from_parts(parts: &Parts) -> Self {
+    pub fn from_parts(parts: &Parts<E>) -> Self {
         Figures {
             watch: parts.watch(),
             data: parts.data(),
@@ -72,10 +77,12 @@ impl Figures {
 pub fn text(figures: &Figures, all_tables: bool) -> Answer<String> {
     let mut out = String::with_capacity(32 << 10);
     requests(&figures.watch.observed, &mut out);
-    server(figures, &mut out);
+    let databases_open = figures.data.databases.all_open().len();
+    server(figures, databases_open, figures.data.databases.is_replica(), &mut out);
     traffic(figures, &mut out);
     versions(&figures.watch, &mut out);
-    machine(figures.data.databases.dir(), &mut out);
+    disk(figures.data.databases.dir(), &mut out);
+    process(&mut out);
     figures.schedule.as_ref().inspect(|schedule| backups(schedule, &mut out));
     databases(&figures.data.databases, all_tables, &mut out)?;
     shipping(&figures.data.databases, &mut out);
@@ -85,6 +92,50 @@ pub fn text(figures: &Figures, all_tables: bool) -> Answer<String> {
     }
     consumers(&figures.data.databases, &mut out)?;
     Ok(out)
+}
+
+/// Returns whether the request asks for the figures of all tables.
+///
+/// # Errors
+/// 400 for another value of `tables`.
+pub fn all_tables(call: &Call) -> Answer<bool> {
+    match raw_parameter(call.target().query(), "tables") {
+        None | Some("top") => Ok(false),
+        Some("all") => Ok(true),
+        Some(_) => Err(Problem::bad_request("`tables` must be top or all")),
+    }
+}
+
+/// Returns the text of a server over a remote store.
+#[cfg(feature = "remote")]
+pub fn text_of_store(figures: &Figures<Remote>) -> String {
+    let mut out = String::with_capacity(16 << 10);
+    requests(&figures.watch.observed, &mut out);
+    let databases = &figures.data.databases;
+    server(figures, databases.all_open().len(), false, &mut out);
+    traffic(figures, &mut out);
+    versions(&figures.watch, &mut out);
+    process(&mut out);
+    let help = "Connections to the store that each database opens at most.";
+    single(&mut out, "pando_store_max_connections", "gauge", help, databases.connections() as f64);
+    let mut open = databases.all_open();
+    open.sort_by(|one, other| one.0.cmp(&other.0));
+    let name = "pando_store_connections";
+    head(&mut out, name, "gauge", "Connections to the store that are open.");
+    for (database, open) in &open {
+        let _ = writeln!(out, "{name}{{database=\"{database}\"}} {}", open.db.connections());
+    }
+    let name = "pando_store_repeats_total";
+    head(
+        &mut out,
+        name,
+        "counter",
+        "Transactions that were run again, after a conflict or a lost connection.",
+    );
+    for (database, open) in &open {
+        let _ = writeln!(out, "{name}{{database=\"{database}\"}} {}", open.db.repeats());
+    }
+    out
 }
 
 fn head(out: &mut String, name: &str, kind: &str, help: &str) {
@@ -118,7 +169,7 @@ fn requests(observed: &Observed, out: &mut String) {
     }
 }
 
-fn server(figures: &Figures, out: &mut String) {
+fn server<E: Engine>(figures: &Figures<E>, databases_open: usize, is_replica: bool, out: &mut String) {
     let gauges = [
         ("pando_http_connections", "Connections that are open.", figures.connections.count() as u64),
         (
@@ -137,12 +188,8 @@ fn server(figures: &Figures, out: &mut String) {
             "Long values, ranges and maintenance calls in progress.",
             figures.room.streams() as u64,
         ),
-        ("pando_open_databases", "Databases that are open.", figures.data.databases.all_open().len() as u64),
-        (
-            "pando_replica",
-            "1 if the server is a replica, 0 if it is a primary.",
-            u64::from(figures.data.databases.is_replica()),
-        ),
+        ("pando_open_databases", "Databases that are open.", databases_open as u64),
+        ("pando_replica", "1 if the server is a replica, 0 if it is a primary.", u64::from(is_replica)),
     ];
     for (name, help, value) in gauges {
         head(out, name, "gauge", help);
@@ -161,7 +208,7 @@ fn server(figures: &Figures, out: &mut String) {
 }
 
 /// Writes the bytes of connections, and the refused requests by reason.
-fn traffic(figures: &Figures, out: &mut String) {
+fn traffic<E: Engine>(figures: &Figures<E>, out: &mut String) {
     let traffic = &figures.watch.traffic;
     let counters = [
         ("pando_http_received_bytes_total", "Bytes that clients sent.", traffic.received_bytes()),
@@ -199,18 +246,25 @@ fn versions(watch: &Watch, out: &mut String) {
     let _ = writeln!(out, "{name} {}", watch.versions.connections());
 }
 
-/// Writes the room on the disk, and the resources of the process under the names that all programs use.
-fn machine(dir: &Path, out: &mut String) {
-    let mut gauge = |name: &str, kind: &str, help: &str, value: f64| {
-        head(out, name, kind, help);
-        let _ = writeln!(out, "{name} {value}");
-    };
+/// Writes a figure that has one sample.
+fn single(out: &mut String, name: &str, kind: &str, help: &str, value: f64) {
+    head(out, name, kind, help);
+    let _ = writeln!(out, "{name} {value}");
+}
+
+/// Writes the room on the disk.
+fn disk(dir: &Path, out: &mut String) {
     if let Ok(disk) = Disk::of(dir) {
         let help = "Bytes that can still be written to the file system of the databases.";
-        gauge("pando_disk_free_bytes", "gauge", help, disk.free_bytes as f64);
+        single(out, "pando_disk_free_bytes", "gauge", help, disk.free_bytes as f64);
         let help = "Bytes of the file system of the databases.";
-        gauge("pando_disk_size_bytes", "gauge", help, disk.total_bytes as f64);
+        single(out, "pando_disk_size_bytes", "gauge", help, disk.total_bytes as f64);
     }
+}
+
+/// Writes the resources of the process under the names that all programs use.
+fn process(out: &mut String) {
+    let mut gauge = |name: &str, kind: &str, help: &str, value: f64| single(out, name, kind, help, value);
     let Some(process) = Process::this() else { return };
     let help = "Total user and system CPU time spent in seconds.";
     gauge("process_cpu_seconds_total", "counter", help, process.cpu_s);

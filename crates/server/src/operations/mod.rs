@@ -3,8 +3,8 @@
 //! `v0`: the contract of one table. `entries`: single records; `expiry`: when they expire. `ranges`: many records, and
 //! `upload`: imports. `batch`, `transaction`, `documents`, `statements` and `sql`, `hrana`, `tables`, `databases`,
 //! `readers`, `maintenance`, `backup` and `backups`, `changes`, `consumers`, `explain`, `advise`, `promote`, `tokens`,
-//! `settings`: the operations of that name. `health`, `history`, `metrics` and `debug`: for operators. `pages`: fixed
-//! pages. `dashboard`: the dashboard's files.
+//! `settings`: the operations of that name. `store`: those of a server over a remote store. `health`, `history`,
+//! `metrics` and `debug`: for operators. `pages`: fixed pages. `dashboard`: the dashboard's files.
 //!
 //! A handler finds a database and a table that are already open with one map look-up each, and hands everything else to
 //! threads that may wait.
@@ -35,6 +35,8 @@ pub mod settings;
 #[cfg_attr(not(feature = "sql"), path = "sql_absent.rs")]
 mod sql;
 pub mod statements;
+#[cfg(feature = "remote")]
+mod store;
 pub mod tables;
 pub mod tokens;
 pub mod transaction;

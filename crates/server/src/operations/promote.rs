@@ -8,6 +8,7 @@ use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::json;
 use axum::http::StatusCode;
+use pando::remote::Capability;
 use serde_json::{Map, json as object};
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Make a replica a primary: it stops following, and accepts writes",
     |parts, _, _| Box::pin(promote(parts.followers.clone())),
 )
+.needs(Capability::Replicas)
 .responses(&[
     (200, "JSON: the databases with their last commits"),
     (409, "The server did not begin as a replica"),

@@ -9,10 +9,12 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{CONFLICT, DONE, FULL, IMPORTED, MISSING};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::query::{durability, flag, limit, span};
-use crate::data::held::{Data, commit, on_table, table_in};
+use crate::data::engine::Engine;
+use crate::data::held::{Data, on_table, table_in};
 use crate::data::open::Open;
+use crate::data::served::Served;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
@@ -24,7 +26,7 @@ use crate::wire::form::{Form, LONGEST_CUT_BYTES, bytes_of, ttl_of};
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{NDJSON, done, typed};
 use crate::wire::target::{decode, names, raw_parameter, raw_parameters};
-use pando::{Expiry, Span, Table, Transaction};
+use pando::{Expiry, ReadTables, RecordCursor, Span, Table, WriteTables};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -42,7 +44,7 @@ const PATH: &str = "/v1/databases/{database}/tables/{table}/entries";
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         PATH,
         Access::Database(Scope::Read),
@@ -68,7 +70,7 @@ pub const OPERATIONS: &[Operation] = &[
         CONFLICT,
     ])
     .sends(&[NDJSON]),
-    Operation::new(
+    on_both!(
         "POST",
         PATH,
         Access::Database(Scope::Write),
@@ -80,7 +82,7 @@ pub const OPERATIONS: &[Operation] = &[
     .receives("records")
     .importing()
     .responses(IMPORTED),
-    Operation::new(
+    on_both!(
         "DELETE",
         PATH,
         Access::Database(Scope::Write),
@@ -147,7 +149,7 @@ fn which(query: Option<&str>) -> Answer<Which> {
     Ok(if backwards { Which::Backwards(rest) } else { Which::Forwards(rest) })
 }
 
-async fn get(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+async fn get<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call) -> Answer {
     let target = call.target();
     let query = target.query();
     let (which, limit) = (which(query)?, limit(query)?);
@@ -155,12 +157,12 @@ async fn get(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let (database, name) = (target.database(), target.table()?.into_owned());
     if let Some(token) = call.transaction()? {
         let limit = limit.unwrap_or(USUAL_IN_TRANSACTION).min(MOST_IN_TRANSACTION);
-        let read = move |open: &Arc<Open>, tx: &mut Transaction| {
+        let read = move |open: &Arc<Open<E>>, tx: &mut E::Transaction| {
             let table = table_in(tx, &name)?;
             let parts = match which {
-                Which::Keys(keys) => keys_in_transaction(open, tx, &table, keys, form)?,
-                Which::Forwards(span) => in_transaction(open, tx, &table, span, false, form, limit)?,
-                Which::Backwards(span) => in_transaction(open, tx, &table, span, true, form, limit)?,
+                Which::Keys(keys) => keys_in_transaction::<E>(open, tx, &table, keys, form)?,
+                Which::Forwards(span) => in_transaction::<E>(open, tx, &table, span, false, form, limit)?,
+                Which::Backwards(span) => in_transaction::<E>(open, tx, &table, span, true, form, limit)?,
             };
             Ok(parts)
         };
@@ -181,9 +183,9 @@ async fn get(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
 
 /// Returns what a transaction sees of a span, including its own writes. The result is limited by memory. A long value
 /// ends it and is read while it is sent.
-fn in_transaction(
-    open: &Arc<Open>,
-    tx: &Transaction,
+fn in_transaction<E: Engine>(
+    open: &Arc<Open<E>>,
+    tx: &E::Transaction,
     table: &Table,
     span: Span,
     backwards: bool,
@@ -200,20 +202,20 @@ fn in_transaction(
             batch.write_cursor(form);
             break;
         }
-        batch.add(form, &mut cursor, |key| life(tx, table, key), open)?;
+        batch.add(form, &mut cursor, |key| life::<E>(tx, table, key), open)?;
     }
     Ok(batch.into_parts(form))
 }
 
 /// Returns when the entry of `key` expires, if its table has a TTL by key.
-fn life(tx: &Transaction, table: &Table, key: &[u8]) -> pando::Result<Option<Expiry>> {
-    if table.has_ttl_by_key() { tx.expiry(table, key) } else { Ok(None) }
+fn life<E: Engine>(tx: &E::Transaction, table: &Table, key: &[u8]) -> pando::Result<Option<Expiry>> {
+    if table.has_ttl_by_key() { E::expiry_in(tx, table, key) } else { Ok(None) }
 }
 
 /// Returns what a transaction sees of some keys.
-fn keys_in_transaction(
-    open: &Arc<Open>,
-    tx: &Transaction,
+fn keys_in_transaction<E: Engine>(
+    open: &Arc<Open<E>>,
+    tx: &E::Transaction,
     table: &Table,
     keys: VecDeque<Vec<u8>>,
     form: Form,
@@ -221,7 +223,7 @@ fn keys_in_transaction(
     let (mut parts, mut batch, mut bytes) = (VecDeque::new(), Batch::default(), 0);
     for key in keys {
         let found = tx.value_reader(table, &key)?;
-        batch.add_found(form, &key, found, life(tx, table, &key)?, open)?;
+        batch.add_found(form, &key, found, life::<E>(tx, table, &key)?, open)?;
         if bytes + batch.bytes() > AT_ONCE_BYTES {
             let detail = format!(
                 "within a transaction a response has at most {AT_ONCE_BYTES} bytes; ask for fewer keys"
@@ -237,13 +239,13 @@ fn keys_in_transaction(
     Ok(parts)
 }
 
-async fn delete(data: Arc<Data>, call: Call) -> Answer {
+async fn delete<E: Served>(data: Arc<Data<E>>, call: Call) -> Answer {
     let target = call.target();
-    let durability = durability(target.query(), data.durability)?;
+    let durability = durability::<E>(target.query(), data.durability)?;
     let span = span_to_delete(target.query())?;
     let (database, name) = (target.database(), target.table()?.into_owned());
     if let Some(token) = call.transaction()? {
-        let delete = move |tx: &mut Transaction| {
+        let delete = move |tx: &mut E::Transaction| {
             let table = table_in(tx, &name)?;
             Ok(tx.delete_range(&table, span)?)
         };
@@ -253,32 +255,32 @@ async fn delete(data: Arc<Data>, call: Call) -> Answer {
     let (open, table) = data.table(database, &name).await?;
     let ((), number) = hand_off(move || {
         on_table(&open, table, |table| {
-            commit(&open.db, durability, |tx| Ok(tx.delete_range(table, span.clone())?))
+            E::write(&open.db, durability, |tx| Ok(tx.delete_range(table, span.clone())?))
         })
     })
     .await?;
-    Ok(done(Some(number)))
+    Ok(done(number))
 }
 
-async fn import(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+async fn import<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     call.no_part_of_transactions("an import, which is a transaction of its own, is")?;
     let target = call.target();
-    let durability = durability(target.query(), data.durability)?;
+    let durability = durability::<E>(target.query(), data.durability)?;
     let name = target.table()?.into_owned();
     // This check comes before the body, so that no client sends megabytes to a missing table.
     let (open, _) = data.table(target.database(), &name).await?;
     let mut found = None;
-    let store = move |tx: &mut Transaction, line: &[u8]| {
+    let store = move |tx: &mut E::Transaction, line: &[u8]| {
         let table = match &mut found {
             Some(table) => table,
             none => none.insert(table_in(tx, &name)?),
         };
-        store_record(tx, table, line)
+        store_record::<E>(tx, table, line)
     };
     import_lines(&room, open, durability, body, store).await
 }
 
-fn store_record(tx: &mut Transaction, table: &Table, line: &[u8]) -> Answer<()> {
+fn store_record<E: Engine>(tx: &mut E::Transaction, table: &Table, line: &[u8]) -> Answer<()> {
     let record: Map<String, Value> =
         serde_json::from_slice(line).map_err(|error| Problem::bad_request(error.to_string()))?;
     let key = bytes_of(&record, "key").map_err(Problem::bad_request)?;
@@ -287,7 +289,7 @@ fn store_record(tx: &mut Transaction, table: &Table, line: &[u8]) -> Answer<()> 
         return Err(Problem::bad_request("a record needs `key` and `value`, or `key_hex` and `value_hex`"));
     };
     match ttl_of(&record).map_err(Problem::bad_request)? {
-        Some(ttl) => Ok(tx.put_with_ttl(table, &key, &value, ttl)?),
+        Some(ttl) => Ok(E::put_with_ttl(tx, table, &key, &value, ttl)?),
         None => Ok(tx.put(table, &key, &value)?),
     }
 }

@@ -11,6 +11,7 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{done, json};
 use axum::http::StatusCode;
 use pando::ReaderId;
+use pando::remote::Capability;
 use serde_json::{Value, json as object};
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ pub const OPERATIONS: &[Operation] = &[
         "List open snapshots and transactions",
         |parts, call, _| Box::pin(list(parts.data(), call)),
     )
+    .needs(Capability::Readers)
     .responses(&[(200, "JSON"), MISSING]),
     Operation::new(
         "DELETE",
@@ -33,6 +35,7 @@ pub const OPERATIONS: &[Operation] = &[
         "End an open snapshot or transaction: a transaction is rolled back, and a snapshot expires",
         |parts, call, _| Box::pin(end(parts.data(), call)),
     )
+    .needs(Capability::Readers)
     .on_replicas()
     .responses(&[DONE, (404, "There is no such database, or no such reader: it has ended")]),
 ];

@@ -1,7 +1,7 @@
 //! `/v1/settings`: the options with which the server was started, and what set each.
 
 use crate::access::tokens::Scope;
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::config::Setting;
 use crate::watch::observe::Kind;
 use crate::wire::response::json;
@@ -10,7 +10,7 @@ use serde_json::{Value, json as object};
 use std::future::ready;
 
 /// The entries of these handlers.
-pub const OPERATIONS: &[Operation] = &[Operation::new(
+pub const OPERATIONS: &[Operation] = &[on_both!(
     "GET",
     "/v1/settings",
     Access::All(Scope::Admin),

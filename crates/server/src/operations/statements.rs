@@ -6,6 +6,7 @@ use crate::calls::operation::{Access, Operation};
 use crate::operations::sql;
 use crate::watch::observe::Kind;
 use crate::wire::response::NDJSON;
+use pando::remote::Capability;
 
 /// The entries of these handlers. A token that may only read can run statements that only read: `sql` checks each.
 pub const OPERATIONS: &[Operation] = &[Operation::new(
@@ -16,6 +17,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Run one SQL statement, or several as one transaction",
     |parts, call, body| Box::pin(sql::run(parts.data(), parts.room(), parts.keeper(), call, body)),
 )
+.needs(Capability::Sql)
 .takes(&["format", "durability"])
 .receives("sql")
 .ending_with_client()

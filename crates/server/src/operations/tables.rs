@@ -4,12 +4,14 @@ use crate::access::reserved::refuse_reserved;
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::data::held::{Data, on_table};
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
+#[cfg(feature = "remote")]
+use crate::operations::store;
 use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{done, json};
@@ -26,46 +28,51 @@ const TABLE: &str = "/v1/databases/{database}/tables/{table}";
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         TABLES,
         Access::Database(Scope::Read),
         Kind::Other,
         "List tables",
         |parts, call, _| Box::pin(all(parts.data(), call)),
+        store: |parts, call, _| Box::pin(store::tables::all(parts.data(), call)),
     )
     .responses(&[(200, "JSON"), MISSING]),
-    Operation::new("GET", TABLE, Access::Database(Scope::Read), Kind::Other, "A table", |parts, call, _| {
-        Box::pin(look(parts.data(), call))
-    })
+    on_both!("GET", TABLE, Access::Database(Scope::Read), Kind::Other, "A table",
+        |parts, call, _| Box::pin(look(parts.data(), call)),
+        store: |parts, call, _| Box::pin(store::tables::look(parts.data(), call)),
+    )
     .responses(&[(200, "JSON"), MISSING]),
-    Operation::new(
+    on_both!(
         "PUT",
         TABLE,
         Access::Database(Scope::Write),
         Kind::Other,
         "Create a table",
         |parts, call, body| Box::pin(put(parts.data(), parts.room(), call, body)),
+        store: |parts, call, body| Box::pin(store::tables::put(parts.data(), parts.room(), call, body)),
     )
     .receives("table")
     .responses(&[(201, "Made"), (200, "It was there"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
-    Operation::new(
+    on_both!(
         "PATCH",
         TABLE,
         Access::Database(Scope::Admin),
         Kind::Other,
         "Alter a table: its name, layout, compression or TTL, while it is in use",
         |parts, call, body| Box::pin(patch(parts.data(), parts.room(), call, body)),
+        store: |parts, call, body| Box::pin(store::tables::patch(parts.data(), parts.room(), call, body)),
     )
     .receives("change")
     .responses(&[(200, "JSON"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
-    Operation::new(
+    on_both!(
         "DELETE",
         TABLE,
         Access::Database(Scope::Admin),
         Kind::Other,
         "Drop a table and everything in it",
         |parts, call, _| Box::pin(drop_table(parts.data(), call)),
+        store: |parts, call, _| Box::pin(store::tables::drop_table(parts.data(), call)),
     )
     .responses(&[DONE, MISSING, CONFLICT, FULL]),
 ];
@@ -73,23 +80,23 @@ pub const OPERATIONS: &[Operation] = &[
 /// The options of a new table.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Options {
-    layout: Option<String>,
-    ttl_ms: Option<u64>,
-    ttl_by_key: Option<bool>,
-    compression: Option<String>,
+pub(super) struct Options {
+    pub layout: Option<String>,
+    pub ttl_ms: Option<u64>,
+    pub ttl_by_key: Option<bool>,
+    pub compression: Option<String>,
 }
 
 /// The requested changes of a table.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Change {
-    name: Option<String>,
-    layout: Option<String>,
-    compression: Option<String>,
+pub(super) struct Change {
+    pub name: Option<String>,
+    pub layout: Option<String>,
+    pub compression: Option<String>,
     /// `null` means that entries live until they are deleted.
     #[serde(deserialize_with = "given")]
-    ttl_ms: Option<Option<u64>>,
+    pub ttl_ms: Option<Option<u64>>,
 }
 
 /// Deserializes a member that is present, even if it is `null`.
@@ -149,7 +156,7 @@ pub fn list(db: &Database) -> Answer<Vec<Value>> {
 }
 
 /// Returns the TTL of the table's entries in milliseconds; `None`: they do not expire, or each has its own.
-fn ttl_ms(table: &Table) -> Option<u64> {
+pub(super) fn ttl_ms(table: &Table) -> Option<u64> {
     table.ttl().map(|ttl| ttl.as_millis() as u64)
 }
 
@@ -180,7 +187,7 @@ async fn look(data: Arc<Data>, call: Call) -> Answer {
 }
 
 /// Returns the names of the database and of the table to change. Refuses a request within a transaction.
-fn to_change(call: &Call) -> Answer<(String, String)> {
+pub(super) fn to_change(call: &Call) -> Answer<(String, String)> {
     call.no_part_of_transactions("creating, altering and dropping a table are")?;
     Ok((call.target().database().to_owned(), call.target().table()?.into_owned()))
 }
@@ -230,7 +237,7 @@ async fn drop_table(data: Arc<Data>, call: Call) -> Answer {
 
 /// Refuses a change that would separate a table from its typed table or make its records expire. Layout and compression
 /// can change, because only the engine depends on them.
-fn refuse_raw_change(name: &str, change: &Change) -> Answer<()> {
+pub(super) fn refuse_raw_change(name: &str, change: &Change) -> Answer<()> {
     if change.name.is_some() || change.ttl_ms.is_some() {
         refuse_reserved(name)?;
     }

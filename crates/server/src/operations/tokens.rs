@@ -4,7 +4,7 @@ use crate::access::auth::Gatekeeper;
 use crate::access::tokens::{NewToken, Scope};
 use crate::calls::call::{Call, json_body};
 use crate::calls::meanings::{DONE, LATE, TOO_LARGE};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::target::table_name;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         "/v1/tokens",
         Access::All(Scope::Admin),
@@ -31,7 +31,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, _, _| Box::pin(list(parts.keeper())),
     )
     .responses(&[(200, "JSON")]),
-    Operation::new(
+    on_both!(
         "POST",
         "/v1/tokens",
         Access::All(Scope::Admin),
@@ -47,7 +47,7 @@ pub const OPERATIONS: &[Operation] = &[
         TOO_LARGE,
         LATE,
     ]),
-    Operation::new(
+    on_both!(
         "DELETE",
         "/v1/tokens/{token}",
         Access::All(Scope::Admin),

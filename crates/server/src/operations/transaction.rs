@@ -3,9 +3,11 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::query::durability_of;
+use crate::data::engine::Engine;
 use crate::data::held::Data;
+use crate::data::served::Served;
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
 use crate::watch::observe::Kind;
@@ -19,7 +21,7 @@ use std::sync::Arc;
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "POST",
         "/v1/databases/{database}/transactions",
         Access::Database(Scope::Write),
@@ -36,7 +38,7 @@ pub const OPERATIONS: &[Operation] = &[
         (429, "Too many are open"),
         FULL,
     ]),
-    Operation::new(
+    on_both!(
         "DELETE",
         "/v1/databases/{database}/transactions/{transaction}",
         Access::Database(Scope::Write),
@@ -45,7 +47,7 @@ pub const OPERATIONS: &[Operation] = &[
         |parts, call, _| Box::pin(roll_back(parts.data(), call)),
     )
     .responses(&[DONE, MISSING, CONFLICT]),
-    Operation::new(
+    on_both!(
         "POST",
         "/v1/databases/{database}/transactions/{transaction}/commit",
         Access::Database(Scope::Write),
@@ -65,13 +67,14 @@ struct Begin {
 }
 
 /// Handles POST: begins a transaction.
-async fn begin(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+async fn begin<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     let name = call.target().database().to_owned();
     let (begin, _): (Begin, _) = json_body(&room.reception, body).await?;
     let open = data.database(&name).await?;
-    let mut options = TransactionOptions { durability: data.durability, ..open.db.transaction_options() };
+    let mut options = TransactionOptions { durability: data.durability, ..E::transaction_options(&open.db) };
     if let Some(word) = &begin.durability {
         options.durability = durability_of(word)?;
+        E::check_durability(options.durability)?;
     }
     options.isolation = match begin.isolation.as_deref() {
         None => options.isolation,
@@ -85,7 +88,7 @@ async fn begin(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) 
 }
 
 /// Handles DELETE: rolls back the transaction.
-async fn roll_back(data: Arc<Data>, call: Call) -> Answer {
+async fn roll_back<E: Engine>(data: Arc<Data<E>>, call: Call) -> Answer {
     let ended = data.transactions.end(call.target().database(), call.target().second(), |given_up| {
         drop(given_up);
         Ok(())
@@ -95,8 +98,8 @@ async fn roll_back(data: Arc<Data>, call: Call) -> Answer {
 }
 
 /// Handles POST: commits the transaction. A conflict ends it too; the client must begin a new one.
-async fn commit(data: Arc<Data>, call: Call) -> Answer {
-    let commit = |transaction: pando::Transaction| Ok(transaction.commit()?);
+async fn commit<E: Engine>(data: Arc<Data<E>>, call: Call) -> Answer {
+    let commit = |transaction: E::Transaction| Ok(E::commit(transaction)?);
     let number = data.transactions.end(call.target().database(), call.target().second(), commit).await?;
     Ok(json(StatusCode::OK, &object!({ "commit": number })))
 }

@@ -6,6 +6,7 @@
 //! 3. If storing fails, the rest of the body is received and discarded before the response is sent, because many
 //!    clients read no response before they have sent everything. The client then learns which line was wrong.
 
+use crate::data::engine::Engine;
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::{Incoming, Received, RequestBody};
@@ -14,7 +15,7 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::json;
 use axum::http::StatusCode;
 use bytes::{Buf, Bytes};
-use pando::{Durability, Transaction, TransactionOptions};
+use pando::{Durability, TransactionOptions};
 use serde_json::json as object;
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
@@ -28,7 +29,8 @@ pub(super) const RECORD_BYTES: usize = 4 << 20;
 /// The result of an import.
 pub(super) struct Stored {
     pub records: u64,
-    pub commit: u64,
+    /// The number of the commit, if the engine has an order of commits.
+    pub commit: Option<u64>,
 }
 
 /// A body that a thread reads which may wait.
@@ -105,27 +107,27 @@ async fn send(pieces: mpsc::Sender<Bytes>, begin: Bytes, mut rest: Option<Incomi
 }
 
 /// Runs `store` on every nonempty line of a body, in one transaction.
-pub(super) async fn import_lines(
+pub(super) async fn import_lines<E: Engine>(
     room: &Room,
-    open: Arc<Open>,
+    open: Arc<Open<E>>,
     durability: Durability,
     body: RequestBody,
-    store: impl FnMut(&mut Transaction, &[u8]) -> Answer<()> + Send + 'static,
+    store: impl FnMut(&mut E::Transaction, &[u8]) -> Answer<()> + Send + 'static,
 ) -> Answer {
     let work = move |mut upload: Upload| {
-        let options = TransactionOptions { durability, ..open.db.transaction_options() };
-        let mut tx = open.db.begin_with(&options)?;
-        let records = store_lines(&mut tx, &mut upload, store)?;
-        Ok(Stored { records, commit: tx.commit()? })
+        let options = TransactionOptions { durability, ..E::transaction_options(&open.db) };
+        let mut tx = E::begin(&open.db, &options)?;
+        let records = store_lines::<E>(&mut tx, &mut upload, store)?;
+        Ok(Stored { records, commit: E::commit(tx)? })
     };
     import(room, body, work).await
 }
 
 /// Stores each line. Returns how many lines there were.
-fn store_lines(
-    tx: &mut Transaction,
+fn store_lines<E: Engine>(
+    tx: &mut E::Transaction,
     upload: &mut Upload,
-    mut store: impl FnMut(&mut Transaction, &[u8]) -> Answer<()>,
+    mut store: impl FnMut(&mut E::Transaction, &[u8]) -> Answer<()>,
 ) -> Answer<u64> {
     let (mut line, mut records) = (Vec::new(), 0);
     for number in 1u64.. {

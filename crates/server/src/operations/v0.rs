@@ -13,17 +13,18 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{FULL, LATE, MISSING, TOO_LARGE, VALUE};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::parts::Parts;
 use crate::calls::target::Target;
 use crate::data::conditions::Conditions;
 use crate::data::open::Open;
+use crate::data::served::Served;
 use crate::data::v0::EntityTable;
 use crate::data::writer::{Change, Committed, Life};
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::{Received, RequestBody};
 use crate::limits::room::Room;
-use crate::send::long_value::{self, LongValue};
+use crate::send::long_value::{self, LongValue, LongValues};
 use crate::send::records::{Batches, Records, RecordsBody, Which, read_all};
 use crate::watch::observe::Kind;
 use crate::watch::slow;
@@ -33,7 +34,7 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{COMMIT, absent, empty, found, typed, whole};
 use crate::wire::target::{decode, parameter};
 use axum::http::{HeaderMap, Response, StatusCode};
-use pando::{Durability, Span, Table};
+use pando::{Durability, ReadTables, Span, Table};
 use std::future::ready;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ const WHOLE_BYTES: u64 = 1 << 20;
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         ENTITY,
         Access::Default(Scope::Read),
@@ -57,7 +58,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["id"])
     .responses(&[VALUE, MISSING])
     .sends(&["application/octet-stream"]),
-    Operation::new(
+    on_both!(
         "PUT",
         ENTITY,
         Access::Default(Scope::Write),
@@ -69,7 +70,7 @@ pub const OPERATIONS: &[Operation] = &[
     .receives("value")
     .responses(&[(201, "Stored"), TOO_LARGE, LATE, FULL])
     .sends(&[]),
-    Operation::new(
+    on_both!(
         "DELETE",
         ENTITY,
         Access::Default(Scope::Write),
@@ -80,7 +81,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["id"])
     .responses(&[(202, "Deleted, or was not there"), FULL])
     .sends(&[]),
-    Operation::new(
+    on_both!(
         "GET",
         "/v0/entities",
         Access::Default(Scope::Read),
@@ -91,7 +92,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["from", "end"])
     .responses(&[(200, "The records")])
     .sends(&["application/octet-stream"]),
-    Operation::new(
+    on_both!(
         "GET",
         "/v0/status",
         Access::Default(Scope::Read),
@@ -124,11 +125,11 @@ fn required(query: Option<&str>, name: &str) -> Answer<Vec<u8>> {
     }
 }
 
-async fn get(entity: Arc<EntityTable>, room: Arc<Room>, call: Call) -> Answer {
+async fn get<E: Served>(entity: Arc<EntityTable<E>>, room: Arc<Room>, call: Call) -> Answer {
     let key = required(call.target().query(), "id")?;
     let reader = hand_off(move || {
-        entity.on_table(|open: &Arc<Open>, table: &Table| {
-            let reader = open.db.snapshot()?.value_reader(table, &key)?;
+        entity.on_table(|open: &Arc<Open<E>>, table: &Table| {
+            let reader = E::read_one(&open.db, table, &key)?;
             Ok(reader.map(|reader| (reader, Arc::clone(open))))
         })
     });
@@ -141,68 +142,68 @@ async fn get(entity: Arc<EntityTable>, room: Arc<Room>, call: Call) -> Answer {
     Ok(found(room.body_of(hand_off(move || Ok(read_all(reader)?)).await?)?))
 }
 
-async fn put(
-    entity: Arc<EntityTable>,
+async fn put<E: Served + LongValues>(
+    entity: Arc<EntityTable<E>>,
     room: Arc<Room>,
     durability: Durability,
     call: Call,
     body: RequestBody,
 ) -> Answer {
     let key = required(call.target().query(), "id")?;
-    let received = room.reception.receive(body, u64::MAX).await?;
+    let longest_bytes = E::longest_bytes(&entity.open()?.db);
+    let received = room.reception.receive(body, longest_bytes).await?;
     let committed = match received {
         // The memory stays counted until the value is committed.
         Received::Whole(value, _counted) => Some(change(&entity, key, Change::Put(value), durability).await?),
         Received::Long(begin, rest) => {
-            let _permit = room.stream_permit().await?;
             let (shared, id) = (Arc::clone(&entity), key.clone());
             // The table may have been dropped. It could not be created again later.
-            let there = move |open: &Arc<Open>, table: &Table| {
-                open.db.snapshot()?.contains(table, &id)?;
+            let there = move |open: &Arc<Open<E>>, table: &Table| {
+                E::snapshot(&open.db)?.contains(table, &id)?;
                 Ok((Arc::clone(open), table.clone()))
             };
             let (open, table) = hand_off(move || shared.on_table(there)).await?;
             let conditions = Conditions::default();
             let put = long_value::Put { table, key, life: Life::Unlimited, durability, conditions };
-            long_value::put(open, put, begin, rest).await?;
+            E::put_long(&room, open, put, begin, rest).await?;
             None
         }
     };
     Ok(written(StatusCode::CREATED, committed))
 }
 
-async fn delete(entity: Arc<EntityTable>, durability: Durability, call: Call) -> Answer {
+async fn delete<E: Served>(entity: Arc<EntityTable<E>>, durability: Durability, call: Call) -> Answer {
     let key = required(call.target().query(), "id")?;
     let committed = change(&entity, key, Change::Delete, durability).await?;
     Ok(written(StatusCode::ACCEPTED, Some(committed)))
 }
 
-async fn change(
-    entity: &Arc<EntityTable>,
+async fn change<E: Served>(
+    entity: &Arc<EntityTable<E>>,
     key: Vec<u8>,
     change: Change,
     durability: Durability,
 ) -> Answer<Committed> {
     let (open, known) = entity.known()?;
     if let Some(table) = known {
-        match open.writer.write(table, key.clone(), change.clone(), durability).await {
+        match E::write_one(&open, table, key.clone(), change.clone(), durability).await {
             Err(problem) if problem.status == StatusCode::NOT_FOUND => {}
             done => return done,
         }
     }
     let shared = Arc::clone(entity);
     let (open, table) = hand_off(move || shared.made_again()).await?;
-    open.writer.write(table, key, change, durability).await
+    E::write_one(&open, table, key, change, durability).await
 }
 
-async fn range(entity: Arc<EntityTable>, room: Arc<Room>, call: Call) -> Answer {
+async fn range<E: Served>(entity: Arc<EntityTable<E>>, room: Arc<Room>, call: Call) -> Answer {
     let query = call.target().query();
     let start = required(query, "start")?;
     let end = parameter(query, "end")?.map(|end| end.into_owned());
     let begun = hand_off(move || {
         let span =
             Span::between(Bound::Included(&start), end.as_deref().map_or(Bound::Unbounded, Bound::Excluded));
-        entity.on_table(|open: &Arc<Open>, table: &Table| {
+        entity.on_table(|open: &Arc<Open<E>>, table: &Table| {
             let which = Which::Forwards(span.clone());
             let mut records = Records::new(open, table.clone(), which, Form::Lines, None)?;
             let first = records.next_batch()?;
@@ -215,7 +216,7 @@ async fn range(entity: Arc<EntityTable>, room: Arc<Room>, call: Call) -> Answer 
 
 fn written(status: StatusCode, committed: Option<Committed>) -> Response<Body> {
     let mut response = empty(status);
-    if let Some(Committed { number, .. }) = committed {
+    if let Some(number) = committed.and_then(|committed| committed.number) {
         response.headers_mut().insert(COMMIT, number.into());
     }
     slow::say(&mut response, committed.and_then(|committed| committed.phases));

@@ -17,6 +17,13 @@ const ELSEWHERE: Meaning = (307, "The server is a replica; `location` is the sam
 /// The response of a database that did not get the commit in `pando-min-commit`.
 const NOT_APPLIED: Meaning = (504, "The commit in `pando-min-commit` was not applied within 5 seconds");
 
+/// The response to an operation that a remote store does not have.
+const NOT_OVER_STORE: Meaning =
+    (501, "The server is over a remote store, and does not have what `capability` names");
+/// The response to a request with an option that a remote store does not have.
+const NO_SUCH_OPTION: Meaning =
+    (422, "The server is over a remote store, and an option of the request needs what `capability` names");
+
 /// Returns the document, which is generated once.
 pub fn text() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
@@ -68,6 +75,10 @@ fn problem() -> Value {
             "title": { "type": "string" },
             "status": { "type": "integer" },
             "detail": { "type": "string" },
+            "capability": {
+                "type": "string",
+                "description": "What the server does not have, because it is over a remote store",
+            },
         },
     })
 }
@@ -101,7 +112,12 @@ fn describe(operation: &Operation, method: &str, summary: &str) -> Value {
     let is_in_database = matches!(operation.access, Access::Default(_) | Access::Database(_));
     let late = is_in_database.then_some(&NOT_APPLIED);
     let elsewhere = operation.is_of_primary().then_some(&ELSEWHERE);
-    let meanings = ALWAYS.iter().chain(elsewhere).chain(busy).chain(late).chain(operation.responses);
+    let over_store = match operation.needs {
+        Some(_) => Some(&NOT_OVER_STORE),
+        None => is_in_database.then_some(&NO_SUCH_OPTION),
+    };
+    let meanings = ALWAYS.iter().chain(elsewhere).chain(busy).chain(late).chain(over_store);
+    let meanings = meanings.chain(operation.responses);
     let reads_own_writes = is_in_database.then(|| parameter("min-commit"));
     let others = operation.parameters.iter().map(|name| parameter(name));
     let parameters: Vec<Value> = in_path.chain(others).chain(reads_own_writes).collect();
@@ -118,6 +134,9 @@ fn describe(operation: &Operation, method: &str, summary: &str) -> Value {
         "parameters": parameters,
         "responses": responses,
     });
+    if let Some(capability) = operation.needs {
+        described["x-pando-capability"] = capability.name().into();
+    }
     if !operation.body.is_empty() {
         described["requestBody"] = body(operation.body);
     }

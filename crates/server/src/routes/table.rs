@@ -84,6 +84,30 @@ mod tests {
     }
 
     #[test]
+    fn the_docs_list_what_a_server_over_a_store_refuses_and_nothing_else() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let (_, section) = page.split_once("\n## Over a remote store\n").expect("the page has the section");
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let listed: Vec<&str> = section.lines().filter(|line| line.starts_with("| `")).collect();
+        let row = |operation: &Operation| {
+            let capability = operation.needs?.name();
+            Some(format!("| `{} {}` | `{capability}` |", operation.method, operation.path))
+        };
+        let expected: Vec<String> = operations().filter_map(row).collect();
+        assert_eq!(listed, expected, "the table of docs/http.md is to be:\n{}", expected.join("\n"));
+    }
+
+    #[cfg(feature = "remote")]
+    #[test]
+    fn each_entry_has_a_handler_over_a_store_or_needs_what_a_store_does_not_have() {
+        for operation in operations() {
+            let Operation { method, path, needs, remote, .. } = operation;
+            assert_ne!(needs.is_some(), remote.is_some(), "{method} {path}: {needs:?}");
+        }
+    }
+
+    #[test]
     fn every_entry_is_complete_and_found_by_its_path() {
         let mut seen = BTreeSet::new();
         for operation in operations() {

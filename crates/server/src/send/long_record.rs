@@ -1,5 +1,6 @@
 //! A record with a long value, which is written while it is read, in the memory of one piece.
 
+use crate::data::engine::Engine;
 use crate::data::open::Open;
 use crate::limits::room::CHUNK_BYTES;
 use crate::wire::body::counted;
@@ -7,6 +8,7 @@ use crate::wire::digits::write_digits;
 use crate::wire::form::{Form, write_escaped};
 use bytes::Bytes;
 use pando::{Expiry, ValueReader};
+use std::any::Any;
 use std::io::{self, Read, Seek};
 use std::str;
 use std::sync::Arc;
@@ -38,12 +40,18 @@ pub struct LongRecord {
     left_bytes: u64,
     /// The bytes that follow the value.
     after: Vec<u8>,
-    _open: Arc<Open>,
+    _open: Arc<dyn Any + Send + Sync>,
 }
 
 impl LongRecord {
     /// Creates the record of `key` with the value of `reader`, which is at its beginning, in the database `open`.
-    pub fn new(form: Form, key: &[u8], reader: ValueReader, life: Option<Expiry>, open: &Arc<Open>) -> Self {
+    pub fn new<E: Engine>(
+        form: Form,
+        key: &[u8],
+        reader: ValueReader,
+        life: Option<Expiry>,
+        open: &Arc<Open<E>>,
+    ) -> Self {
         let (key, left_bytes, reader) = (key.to_vec(), reader.len_bytes(), Box::new(reader));
         LongRecord {
             key,
@@ -53,7 +61,7 @@ impl LongRecord {
             reader,
             left_bytes,
             after: Vec::new(),
-            _open: Arc::clone(open),
+            _open: Arc::<Open<E>>::clone(open),
         }
     }
 

@@ -2,10 +2,12 @@
 //! a few pieces.
 
 use crate::data::conditions::Conditions;
+use crate::data::engine::{Engine, Native};
 use crate::data::open::Open;
 use crate::data::writer::Life;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::Incoming;
+use crate::limits::room::Room;
 use crate::limits::streams::StreamPermit;
 use crate::wire::body::Body as ResponseBody;
 use crate::wire::problem::{Answer, Problem};
@@ -13,7 +15,8 @@ use crate::wire::response::found;
 use axum::http::Response;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use pando::{Durability, Table, TransactionOptions, ValueReader};
+use pando::{Database, Durability, Table, TransactionOptions, ValueReader};
+use std::any::Any;
 use std::io::{Read, Seek as _, SeekFrom};
 use std::ops::Range;
 use std::pin::Pin;
@@ -44,16 +47,49 @@ pub struct Put {
     pub conditions: Conditions,
 }
 
+/// An engine that takes long values.
+pub trait LongValues: Engine {
+    /// Returns the length of the longest value in bytes.
+    fn longest_bytes(db: &Self::Database) -> u64;
+
+    /// Sets a key to a body of more than 1 MiB. Returns the number of the commit, if the engine has an order of
+    /// commits.
+    fn put_long(
+        room: &Room,
+        open: Arc<Open<Self>>,
+        put: Put,
+        begin: Bytes,
+        rest: Incoming,
+    ) -> impl Future<Output = Answer<Option<u64>>> + Send;
+}
+
+impl LongValues for Native {
+    fn longest_bytes(_: &Database) -> u64 {
+        u64::MAX
+    }
+
+    async fn put_long(
+        room: &Room,
+        open: Arc<Open>,
+        asked: Put,
+        begin: Bytes,
+        rest: Incoming,
+    ) -> Answer<Option<u64>> {
+        let _permit = room.stream_permit().await?;
+        put(open, asked, begin, rest).await.map(Some)
+    }
+}
+
 /// Sets a key to a body and returns the commit number. If the client disconnects before the end, or sends more than the
 /// limit, nothing is stored.
-pub async fn put(open: Arc<Open>, put: Put, begin: Bytes, mut rest: Incoming) -> Answer<u64> {
+async fn put(open: Arc<Open>, put: Put, begin: Bytes, mut rest: Incoming) -> Answer<u64> {
     let Put { table, key, life, durability, conditions } = put;
     let (pieces, mut coming) = mpsc::channel(PIECES_WAITING);
     let storing = hand_off(move || {
         let options = TransactionOptions { durability, ..open.db.transaction_options() };
         let mut tx = open.db.begin_with(&options)?;
         conditions.check_in(&tx, &table, &key)?;
-        let mut writer = match life.ttl(&tx, &table, &key)? {
+        let mut writer = match life.ttl::<Native>(&tx, &table, &key)? {
             Some(ttl) => tx.value_writer_with_ttl(&table, &key, ttl)?,
             None => tx.value_writer(&table, &key)?,
         };
@@ -94,7 +130,7 @@ pub struct LongValue {
     state: State,
     left_bytes: u64,
     /// A handle that keeps the database from being closed or dropped while the value is read.
-    open: Arc<Open>,
+    open: Arc<dyn Any + Send + Sync>,
     permit: StreamPermit,
 }
 
@@ -106,9 +142,9 @@ enum State {
 
 impl LongValue {
     /// Returns a response with the bytes in `range` of the value of `reader`, in `open`.
-    pub fn response(
+    pub fn response<E: Engine>(
         mut reader: ValueReader,
-        open: Arc<Open>,
+        open: Arc<Open<E>>,
         permit: StreamPermit,
         range: Range<u64>,
     ) -> Response<ResponseBody> {
@@ -124,7 +160,7 @@ impl LongValue {
 fn read_piece(
     mut reader: Box<ValueReader>,
     bytes: usize,
-    _open: &Open,
+    _open: &(dyn Any + Send + Sync),
 ) -> (Box<ValueReader>, std::io::Result<Bytes>) {
     let mut piece = vec![0; bytes];
     let read = reader.read_exact(&mut piece).map(|()| Bytes::from(piece));
@@ -148,7 +184,7 @@ impl Body for LongValue {
                 State::Ready(reader) => {
                     let bytes = this.left_bytes.min(PIECE_BYTES as u64) as usize;
                     let open = Arc::clone(&this.open);
-                    let read = move || read_piece(reader, bytes, &open);
+                    let read = move || read_piece(reader, bytes, &*open);
                     this.state = State::Reading(tokio::task::spawn_blocking(read));
                 }
                 State::Reading(mut task) => {

@@ -3,6 +3,8 @@
 pub mod changes;
 #[cfg(feature = "compression")]
 pub mod compressed;
+#[cfg(feature = "remote")]
+mod gathered;
 pub mod long_record;
 pub mod long_value;
 pub mod records;

@@ -5,6 +5,7 @@
 //! waits for enough memory. An error after the first bytes can only break the body off: the last chunk never arrives,
 //! and every client detects that.
 
+use crate::data::engine::{Engine, Kept, Native};
 use crate::data::open::Open;
 use crate::limits::room::Room;
 use crate::limits::streams::StreamPermit;
@@ -15,7 +16,7 @@ use crate::wire::problem::Answer;
 use axum::http::Response;
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use pando::{Cursor, Error, ErrorKind, Expiry, Result, Snapshot, Span, Table, ValueReader};
+use pando::{Error, ErrorKind, Expiry, ReadTables, RecordCursor, Result, Span, Table, ValueReader};
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::ops::Bound;
@@ -42,8 +43,8 @@ pub enum Which {
 }
 
 /// The records that are still to be read.
-pub struct Records {
-    snapshot: Snapshot,
+pub struct Records<E: Engine = Native> {
+    snapshot: Kept<E>,
     table: Table,
     which: Which,
     form: Form,
@@ -51,7 +52,7 @@ pub struct Records {
     left: u64,
     over: bool,
     /// A handle that keeps the database from being closed or dropped.
-    open: Arc<Open>,
+    open: Arc<Open<E>>,
 }
 
 /// The next part of a body.
@@ -96,12 +97,12 @@ impl Batch {
     }
 
     /// Adds the record that `cursor` is on. `life` returns when the entry of a key expires.
-    pub fn add(
+    pub fn add<E: Engine>(
         &mut self,
         form: Form,
-        cursor: &mut Cursor<'_>,
+        cursor: &mut impl RecordCursor,
         life: impl FnOnce(&[u8]) -> Result<Option<Expiry>>,
-        open: &Arc<Open>,
+        open: &Arc<Open<E>>,
     ) -> Result<()> {
         let life = life(cursor.key().unwrap_or_default())?;
         if let Some(cut) = cursor.value_len().and_then(|bytes| form.cut(bytes)) {
@@ -126,7 +127,13 @@ impl Batch {
     }
 
     /// Adds the record that `cursor` is on, with the first `cut` bytes of its value. No more of a long value is read.
-    fn add_cut(&mut self, form: Form, cursor: &mut Cursor<'_>, cut: u64, life: Option<Expiry>) -> Result<()> {
+    fn add_cut(
+        &mut self,
+        form: Form,
+        cursor: &mut impl RecordCursor,
+        cut: u64,
+        life: Option<Expiry>,
+    ) -> Result<()> {
         let len_bytes = cursor.value_len().unwrap_or_default();
         let beginning = match cursor.value_reader()? {
             Some(reader) => read_beginning(reader, cut)?,
@@ -141,13 +148,13 @@ impl Batch {
     }
 
     /// Adds the result of looking a key up.
-    pub fn add_found(
+    pub fn add_found<E: Engine>(
         &mut self,
         form: Form,
         key: &[u8],
         found: Option<ValueReader>,
         life: Option<Expiry>,
-        open: &Arc<Open>,
+        open: &Arc<Open<E>>,
     ) -> Result<()> {
         match found {
             Some(reader) if form.cut(reader.len_bytes()).is_some() => {
@@ -187,20 +194,30 @@ impl Batch {
     }
 }
 
-impl Records {
+impl<E: Engine> Records<E> {
     /// Creates the records that a snapshot of `open` sees, at most `limit`.
-    pub fn new(open: &Arc<Open>, table: Table, which: Which, form: Form, limit: Option<u64>) -> Result<Self> {
-        let (snapshot, open) = (open.db.snapshot()?, Arc::clone(open));
+    pub fn new(
+        open: &Arc<Open<E>>,
+        table: Table,
+        which: Which,
+        form: Form,
+        limit: Option<u64>,
+    ) -> Result<Self> {
+        let (snapshot, open) = (Kept::new(E::snapshot(&open.db)?), Arc::clone(open));
         Ok(Records { snapshot, table, which, form, left: limit.unwrap_or(u64::MAX), over: false, open })
     }
 
     /// Returns when the entry of `key` expires, if its table has a TTL by key.
     fn life(&self, key: &[u8]) -> Result<Option<Expiry>> {
-        if self.table.has_ttl_by_key() { self.snapshot.expiry(&self.table, key) } else { Ok(None) }
+        if self.table.has_ttl_by_key() {
+            E::expiry_at(self.snapshot.get(), &self.table, key)
+        } else {
+            Ok(None)
+        }
     }
 
     fn read_span(&mut self, span: &Span, forwards: bool, batch: &mut Batch) -> Result<()> {
-        let mut cursor = self.snapshot.cursor(&self.table, span.clone())?;
+        let mut cursor = self.snapshot.get().cursor(&self.table, span.clone())?;
         while !batch.is_full() {
             let found = if forwards { cursor.advance()? } else { cursor.retreat()? };
             if !found {
@@ -233,7 +250,7 @@ impl Records {
                 self.over = true;
                 break;
             };
-            let found = self.snapshot.value_reader(&self.table, &key)?;
+            let found = self.snapshot.get().value_reader(&self.table, &key)?;
             batch.add_found(self.form, &key, found, self.life(&key)?, &self.open)?;
         }
         self.which = Which::Keys(keys);
@@ -271,7 +288,7 @@ pub trait Batches: Send + 'static {
     fn is_over(&self) -> bool;
 }
 
-impl Batches for Records {
+impl<E: Engine> Batches for Records<E> {
     fn next_batch(&mut self) -> Result<VecDeque<Part>> {
         if self.over {
             return Ok(VecDeque::new());

@@ -12,9 +12,9 @@ pub use without::*;
 #[cfg(feature = "compression")]
 mod with {
     use crate::calls::operation::Operation;
-    use crate::calls::parts::Parts;
     use crate::limits::decoded;
     use crate::limits::receive::RequestBody;
+    use crate::limits::room::Room;
     use crate::send::compressed::compress;
     use crate::watch::observe::Kind;
     use crate::wire::body::Body;
@@ -37,10 +37,10 @@ mod with {
         }
 
         /// Compresses the response, if that is wanted and useful.
-        pub fn answered(self, parts: &Parts, response: Response<Body>) -> Response<Body> {
+        pub fn answered(self, room: &Room, response: Response<Body>) -> Response<Body> {
             match response.body() {
                 Body::Whole(_) => response,
-                Body::Pieces { .. } => compress(&parts.room, self.0, response),
+                Body::Pieces { .. } => compress(room, self.0, response),
             }
         }
     }
@@ -50,20 +50,20 @@ mod with {
     /// # Errors
     /// 415 for a coding that is not supported, 503 if too many bodies are decoded.
     pub fn decoded(
-        parts: &Parts,
+        room: &Room,
         operation: &Operation,
         headers: &HeaderMap,
         body: RequestBody,
     ) -> Answer<RequestBody> {
-        if operation.is_import { decoded::decoded(&parts.room, headers, body) } else { Ok(body) }
+        if operation.is_import { decoded::decoded(room, headers, body) } else { Ok(body) }
     }
 }
 
 #[cfg(not(feature = "compression"))]
 mod without {
     use crate::calls::operation::Operation;
-    use crate::calls::parts::Parts;
     use crate::limits::receive::RequestBody;
+    use crate::limits::room::Room;
     use crate::wire::body::Body;
     use crate::wire::problem::{Answer, Problem};
     use axum::http::header::CONTENT_ENCODING;
@@ -79,7 +79,7 @@ mod without {
         }
 
         /// Returns the response as it is.
-        pub fn answered(self, _: &Parts, response: Response<Body>) -> Response<Body> {
+        pub fn answered(self, _: &Room, response: Response<Body>) -> Response<Body> {
             response
         }
     }
@@ -89,7 +89,7 @@ mod without {
     /// # Errors
     /// 415 for an import with a coding, which cannot be read in this build.
     pub fn decoded(
-        _: &Parts,
+        _: &Room,
         operation: &Operation,
         headers: &HeaderMap,
         body: RequestBody,

@@ -15,3 +15,5 @@ mod patience;
 pub mod promote;
 pub mod serve;
 mod service;
+#[cfg(feature = "remote")]
+mod store;

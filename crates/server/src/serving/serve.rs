@@ -22,6 +22,8 @@ use crate::serving::listen::{Incoming, Listeners};
 use crate::serving::lock::DirLock;
 use crate::serving::service::Service;
 use io::ShortTimeSlice;
+#[cfg(feature = "remote")]
+use pando::Durability;
 use pando::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
@@ -53,7 +55,8 @@ pub struct Server {
     service: Service,
     signals: Signals,
     workers: Vec<Worker>,
-    _lock: DirLock,
+    /// The lock of the directory; `None` over a remote store, where the directory has only the tokens.
+    _lock: Option<DirLock>,
 }
 
 /// The signals that the server handles.
@@ -134,11 +137,11 @@ impl Server {
     /// bound; `Invalid` if other machines could reach it and there are no tokens.
     pub fn start(mut config: Config) -> Result<Self> {
         make_directory(&config.dir)?;
-        let lock = DirLock::take(&config.dir)?;
+        let lock = lock(&config)?;
         config.limits.connections = connections_allowed(config.limits.connections);
         let app = Arc::new(App::new(config)?);
         let config = &app.config;
-        let is_open = !app.parts.keeper.is_on_guard() && !config.allow_anyone;
+        let is_open = !app.keeper.is_on_guard() && !config.allow_anyone;
         let reached = config.addresses().into_iter().find(|address| !address.ip().is_loopback());
         if let Some(listen) = reached.filter(|_| is_open) {
             return Err(Error::invalid(format!(
@@ -146,7 +149,7 @@ impl Server {
                  `pando token create`, or start the server with --allow-anyone"
             )));
         }
-        let service = Service::new(Arc::clone(&app.parts), config)?;
+        let service = Service::new(app.parts.clone(), config)?;
         let runtime = runtime()?;
         let inside = runtime.enter();
         let listeners = Listeners::new(&config.sockets, config.listen, config.unix_socket.as_deref())?;
@@ -158,7 +161,9 @@ impl Server {
             None => None,
         };
         #[cfg(feature = "redis")]
-        crate::redis::open(&app.parts, config)?;
+        if let Some(parts) = app.parts.native() {
+            crate::redis::open(parts, config)?;
+        }
         let heard = |error| Error::io("listen to signals", error);
         let signals = Signals::hear().map_err(heard)?;
         drop(inside);
@@ -192,7 +197,7 @@ impl Server {
     /// Returns the address on which clients of Redis connect, if they can.
     #[cfg(feature = "redis")]
     pub fn redis_address(&self) -> Option<SocketAddr> {
-        self.app.parts.redis.get().map(resp::Door::address)
+        self.app.parts.native()?.redis.get().map(resp::Door::address)
     }
 
     /// Serves requests until the process gets SIGTERM or SIGINT.
@@ -212,47 +217,37 @@ impl Server {
             let drain = self.app.config.limits.drain;
             self.workers.push(Worker::start(number, door.clone(), drain, ended.clone())?);
         }
-        if let Some(schedule) = &self.app.parts.schedule {
-            schedule.start(self.app.parts.data(), Arc::clone(&self.app.parts.watch.jobs))?;
-        }
+        self.app.begin()?;
         let Server { runtime, listeners, app, mut signals, workers, .. } = self;
         runtime.block_on(async {
             let looking_after = tokio::spawn(look_after(Arc::clone(&app), door.clone()));
             let end = async {
                 signals.end(&door).await;
-                app.parts.connections.end();
+                app.connections.end();
                 // The delay may have been renewed.
                 let delay = door.service().limits().drain_delay;
                 // Load balancers see that the server is not ready, while it still serves what they send. A second
                 // signal is in a hurry.
                 let _ = timeout(delay, signals.end(&door)).await;
             };
-            accept(&listeners, &app.parts.connections.places, &workers, end).await;
+            accept(&listeners, &app.connections.places, &workers, end).await;
             drop(listeners);
             let _ = ending.send(true);
-            let all = app.parts.connections.places.acquire_many(app.config.limits.connections as u32);
+            let all = app.connections.places.acquire_many(app.config.limits.connections as u32);
             if timeout(app.config.limits.drain, all).await.is_err() {
                 tracing::warn!("connections that did not end in time were closed");
             }
             looking_after.abort();
         });
         #[cfg(feature = "redis")]
-        crate::redis::close(&app.parts, app.config.limits.drain);
+        if let Some(parts) = app.parts.native() {
+            crate::redis::close(parts, app.config.limits.drain);
+        }
         for Worker { connections, thread } in workers {
             drop(connections);
             let _ = thread.join();
         }
-        app.parts.data.transactions.give_up_all();
-        app.parts.hrana.give_up_all();
-        if let Some(followers) = &app.parts.followers {
-            followers.stop();
-        }
-        let schedule = app.parts.schedule.as_ref();
-        schedule.inspect(|schedule| schedule.stop());
-        // This ends a backup that is running.
-        let closed = app.parts.data.databases.close_all();
-        schedule.inspect(|schedule| schedule.join());
-        closed
+        app.end()
     }
 }
 
@@ -269,6 +264,36 @@ impl Worker {
         let thread = thread::Builder::new().name(format!("pando-http-{number}")).spawn(work);
         let thread = thread.map_err(|error| Error::io("start the server's threads", error))?;
         Ok(Worker { connections, thread })
+    }
+}
+
+/// Locks the directory of the databases. A server over a remote store has none, and several can use one store.
+fn lock(config: &Config) -> Result<Option<DirLock>> {
+    #[cfg(feature = "remote")]
+    if config.stores.is_some() {
+        return check_over_store(config).map(|()| None);
+    }
+    DirLock::take(&config.dir).map(Some)
+}
+
+/// Rejects what a server over a remote store does not have.
+#[cfg(feature = "remote")]
+fn check_over_store(config: &Config) -> Result<()> {
+    #[cfg(feature = "redis")]
+    let speaks_redis = config.redis.is_some();
+    #[cfg(not(feature = "redis"))]
+    let speaks_redis = false;
+    let has_not = [
+        ("shipping to a bucket", config.shipping.is_some()),
+        ("following another server", config.source.is_some()),
+        ("scheduled backups", config.backups.is_some()),
+        ("Hrana", config.hrana),
+        ("the protocol of Redis", speaks_redis),
+        ("a durability other than `sync`", config.durability != Durability::Sync),
+    ];
+    match has_not.iter().find(|(_, is_asked)| *is_asked) {
+        Some((what, _)) => Err(Error::invalid(format!("a server over a remote store does not have {what}"))),
+        None => Ok(()),
     }
 }
 
@@ -404,7 +429,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let app = Arc::new(App::new(Config::new(dir.path())).unwrap());
         let (_ending, ended) = watch::channel(false);
-        let service = Service::new(Arc::clone(&app.parts), &app.config).unwrap();
+        let service = Service::new(app.parts.clone(), &app.config).unwrap();
         let door = Door::new(
             service,
             None,
@@ -416,7 +441,7 @@ mod tests {
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let place = Arc::clone(&app.parts.connections.places).try_acquire_owned().unwrap();
+        let place = Arc::clone(&app.connections.places).try_acquire_owned().unwrap();
         worker.connections.send((Incoming::Tcp(stream), place)).unwrap();
         // Once the worker has responded, its request for time slices has been made.
         client.write_all(b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();

@@ -9,13 +9,13 @@
 //!
 //! [`find`]: crate::routes::tree::find
 
-use crate::access::auth::Turn;
+use crate::access::auth::{Gatekeeper, Turn};
 use crate::access::cors::{Cors, preflight};
 use crate::access::proxies::{Peer, Proxies};
 use crate::access::sites::{Glance, check_host, check_one_host, check_origin};
 use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::operation::{Access, Operation, Pending};
-use crate::calls::parts::{IsShipped, Parts};
+use crate::calls::parts::{AnyParts, IsShipped, Parts};
 use crate::calls::target::Target;
 use crate::config::{Config, Limits, Renewed};
 use crate::data::databases::DEFAULT_DATABASE;
@@ -26,6 +26,8 @@ use crate::limits::room::Room;
 use crate::routes::tree::Found;
 use crate::serving::answering::Answering;
 use crate::serving::coded;
+#[cfg(feature = "remote")]
+use crate::serving::store;
 use crate::shipping::Ship;
 use crate::spans::{Parent, Phases, RequestSpan, Spans};
 use crate::watch::slow::{Asked, Slow};
@@ -33,8 +35,8 @@ use crate::watch::trace::{self, Line, REQUEST_ID};
 use crate::watch::watcher::Watch;
 use crate::wire::body::Body;
 use crate::wire::problem::{Answer, Problem, Reason};
-use crate::wire::response::COMMIT;
-use axum::http::header::{ALLOW, EXPECT, HeaderName};
+use crate::wire::response::{COMMIT, MIN_COMMIT};
+use axum::http::header::{ALLOW, EXPECT};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -45,15 +47,18 @@ use tokio::time::{sleep, timeout};
 /// Responds to requests. Cheap to clone: each connection has a clone.
 #[derive(Clone, Debug)]
 pub struct Service {
-    parts: Arc<Parts>,
+    parts: AnyParts,
     settings: Arc<Settings>,
     /// The other end of the connection.
     peer: Peer,
 }
 
-/// The part of the configuration that requests depend on.
+/// What requests depend on with any engine: parts of the server and of its configuration.
 #[derive(Debug)]
 struct Settings {
+    keeper: Arc<Gatekeeper>,
+    room: Arc<Room>,
+    watch: Arc<Watch>,
     limits: Limits,
     allow_anyone: bool,
     cors: Cors,
@@ -65,11 +70,12 @@ impl Service {
     ///
     /// # Errors
     /// `Invalid` if an origin whose pages are allowed is none, or a proxy that is trusted is none.
-    pub fn new(parts: Arc<Parts>, config: &Config) -> pando::Result<Self> {
+    pub fn new(parts: AnyParts, config: &Config) -> pando::Result<Self> {
         let cors = Cors::new(&config.cors_origins)?;
         let proxies = Proxies::new(&config.trusted_proxies)?;
         let (limits, allow_anyone) = (config.limits.clone(), config.allow_anyone);
-        let settings = Settings { limits, allow_anyone, cors, proxies };
+        let (keeper, room, watch) = (parts.keeper(), parts.room(), parts.watch());
+        let settings = Settings { keeper, room, watch, limits, allow_anyone, cors, proxies };
         Ok(Service { parts, settings: Arc::new(settings), peer: Peer::Unknown })
     }
 
@@ -85,21 +91,29 @@ impl Service {
     pub fn renewed(&self, renewed: &Renewed) -> pando::Result<Self> {
         let cors = Cors::new(&renewed.cors_origins)?;
         let limits = renewed.limits_from(&self.settings.limits);
-        self.parts.room.reception.renew(&limits);
-        self.parts.watch.slow.renew(limits.slow);
-        let (allow_anyone, proxies) = (self.settings.allow_anyone, self.settings.proxies.clone());
-        let settings = Settings { limits, allow_anyone, cors, proxies };
-        Ok(Service { parts: Arc::clone(&self.parts), settings: Arc::new(settings), peer: self.peer })
+        let used = &self.settings;
+        used.room.reception.renew(&limits);
+        used.watch.slow.renew(limits.slow);
+        let settings = Settings {
+            keeper: Arc::clone(&used.keeper),
+            room: Arc::clone(&used.room),
+            watch: Arc::clone(&used.watch),
+            limits,
+            allow_anyone: used.allow_anyone,
+            cors,
+            proxies: used.proxies.clone(),
+        };
+        Ok(Service { parts: self.parts.clone(), settings: Arc::new(settings), peer: self.peer })
     }
 
     /// Returns what is counted of requests and connections.
     pub fn watch(&self) -> &Arc<Watch> {
-        &self.parts.watch
+        &self.settings.watch
     }
 
     /// Returns the bounds that requests share.
     pub fn room(&self) -> Arc<Room> {
-        self.parts.room()
+        Arc::clone(&self.settings.room)
     }
 
     /// Returns the limits on clients.
@@ -116,15 +130,21 @@ impl Service {
         if !is_allowed_origin {
             check_origin(method, headers, glance)?;
         }
-        if !self.settings.allow_anyone && !self.parts.keeper.is_on_guard() {
+        if !self.settings.allow_anyone && !self.settings.keeper.is_on_guard() {
             check_host(glance)?;
         }
-        let turn = self.parts.keeper.admit(headers, found.need(method, path))?;
+        let turn = self.settings.keeper.admit(headers, found.need(method, path))?;
         found.refuse_raw_write(method, path)?;
-        if let Some(replicas) = self.parts.data.databases.replicas()
-            && replicas.is_replica()
-        {
-            keep_from_writing(replicas, request, found)?;
+        match &self.parts {
+            AnyParts::Native(parts) => {
+                if let Some(replicas) = parts.data.databases.replicas()
+                    && replicas.is_replica()
+                {
+                    keep_from_writing(replicas, request, found)?;
+                }
+            }
+            #[cfg(feature = "remote")]
+            AnyParts::Remote(_) => store::check(headers, found)?,
         }
         Ok(turn)
     }
@@ -134,7 +154,7 @@ impl Service {
     fn recall<B>(&self, request: &Request<B>, found: &Found) -> Option<Response<Body>> {
         // HEAD may find the operation of GET, and is left to its handler.
         let recall = found.operation()?.recall.filter(|_| *request.method() == Method::GET)?;
-        recall(&self.parts, Target::new(request.uri(), found.captured()), request.headers())
+        recall(self.parts.native()?, Target::new(request.uri(), found.captured()), request.headers())
     }
 
     /// Refuses a request whose query or head is wrong, before its body is received.
@@ -172,7 +192,7 @@ impl Service {
         };
         let answer = answer.or_else(|| self.check(&request, &found).err().map(Err));
         let client = || self.settings.proxies.client(self.peer, request.headers());
-        let noted = Noted::new(&self.parts.watch, &request, found, begun, answer.is_some(), client);
+        let noted = Noted::new(&self.settings.watch, &request, found, begun, answer.is_some(), client);
         let Some(answer) = answer else {
             let admitted = Admitted { found, noted, origin, turn, wanted };
             return Answering::later(self.clone().handle(request, admitted, reads_late));
@@ -181,7 +201,7 @@ impl Service {
         let response = answer.unwrap_or_else(|problem| found.response(&problem, path));
         let is_heard = reads_late && is_to_be_heard(response.status());
         let left = is_heard.then(|| left_of(request)).flatten();
-        let mut response = noted.end(&self.parts.watch, response);
+        let mut response = noted.end(&self.settings.watch, response);
         self.settings.cors.mark(origin, &mut response);
         match left {
             None => Answering::Ready(Some(response)),
@@ -206,8 +226,12 @@ impl Service {
         let (body, left) = lend(body, &head.headers);
         let call = Call { uri: head.uri, headers: head.headers, captured: found.captured() };
         let answer = match found.operation() {
-            Some(operation) => match coded::decoded(&parts, operation, &call.headers, body) {
-                Ok(body) => run(&parts, operation, call, &uri, body, wanted).await,
+            Some(operation) => match coded::decoded(&settings.room, operation, &call.headers, body) {
+                Ok(body) => match &parts {
+                    AnyParts::Native(parts) => run(parts, operation, call, &uri, body, wanted).await,
+                    #[cfg(feature = "remote")]
+                    AnyParts::Remote(parts) => store::run(parts, operation, call, body).await,
+                },
                 Err(problem) => Err(problem),
             },
             None => {
@@ -218,7 +242,7 @@ impl Service {
         };
         let response = answer.unwrap_or_else(|problem| found.response(&problem, uri.path()));
         let left = left.take().filter(|_| reads_late && is_to_be_heard(response.status()));
-        let mut response = asked.answered(&parts, noted.end(&parts.watch, response));
+        let mut response = asked.answered(&settings.room, noted.end(&settings.watch, response));
         settings.cors.mark(origin, &mut response);
         let response = response.map(|body| body.keeps(turn));
         if let Some(body) = left {
@@ -371,8 +395,6 @@ async fn is_shipped(ship: &dyn Ship, commit: u64) -> Answer<()> {
     }
 }
 
-/// The header with the commit that the database must have before the request is served.
-const MIN_COMMIT: HeaderName = HeaderName::from_static("pando-min-commit");
 /// The longest time that a request waits for that commit.
 const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 /// The interval at which it looks.

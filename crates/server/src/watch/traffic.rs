@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The name of every problem that a response of this server can have, in order. [`OTHER`] counts those that are not
 /// here, which a debug build rejects.
-pub const REASONS: [&str; 50] = [
+pub const REASONS: [&str; 51] = [
     "bad-request",
     "busy",
     "closed",
@@ -47,6 +47,7 @@ pub const REASONS: [&str; 50] = [
     "reserved-table",
     "snapshot-too-old",
     "sql",
+    "store-unavailable",
     "stream-expired",
     "stream-limit",
     "time-limit",

@@ -4,8 +4,12 @@ use crate::wire::body::Body;
 use crate::wire::target::BadEscape;
 use axum::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Response, StatusCode};
+use pando::remote::{Capability, Unsupported};
 use pando::{Error, ErrorKind};
 use serde_json::{Value, json};
+
+/// The problem of what a server over a remote store does not have.
+const UNSUPPORTED: &str = "unsupported";
 
 /// The reason why a request failed.
 #[derive(Debug)]
@@ -20,6 +24,8 @@ pub struct Problem {
     pub retry_after_s: Option<u32>,
     /// The address to which the client should send the request instead.
     pub location: Option<String>,
+    /// What the server does not have, if that is the reason.
+    pub capability: Option<Capability>,
     /// The library's error, if there was one.
     pub cause: Option<Error>,
 }
@@ -34,7 +40,15 @@ pub type Answer<T = Response<Body>> = Result<T, Problem>;
 impl Problem {
     /// Creates a problem with `status`.
     pub fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
-        Problem { status, kind, detail: detail.into(), retry_after_s: None, location: None, cause: None }
+        Problem {
+            status,
+            kind,
+            detail: detail.into(),
+            retry_after_s: None,
+            location: None,
+            capability: None,
+            cause: None,
+        }
     }
 
     /// Creates a 400.
@@ -75,6 +89,14 @@ impl Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
+    /// Creates a 501: a server over a remote store has no such operation.
+    #[cfg(feature = "remote")]
+    pub fn unsupported(capability: Capability) -> Self {
+        let mut problem = Problem::new(StatusCode::NOT_IMPLEMENTED, UNSUPPORTED, capability.advice());
+        problem.capability = Some(capability);
+        problem
+    }
+
     /// Returns the problem as an error of the library.
     pub fn into_error(self) -> Error {
         self.cause.unwrap_or_else(|| Error::new(ErrorKind::Io, self.detail))
@@ -82,12 +104,16 @@ impl Problem {
 
     /// Returns the JSON document of the problem.
     pub fn to_json(&self) -> Value {
-        json!({
+        let mut members = json!({
             "type": format!("urn:pando:problem:{}", self.kind),
             "title": self.status.canonical_reason().unwrap_or_default(),
             "status": self.status.as_u16(),
             "detail": self.detail,
-        })
+        });
+        if let Some(capability) = self.capability {
+            members["capability"] = json!(capability.name());
+        }
+        members
     }
 
     /// Returns the response.
@@ -149,7 +175,9 @@ fn is_of_the_system(error: &Error) -> bool {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
+        let unsupported = Unsupported::in_error(&error);
         let (status, kind) = match error.kind() {
+            ErrorKind::Invalid if unsupported.is_some() => (StatusCode::UNPROCESSABLE_ENTITY, UNSUPPORTED),
             ErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
             ErrorKind::SnapshotTooOld => (StatusCode::CONFLICT, "snapshot-too-old"),
             ErrorKind::TooOld => (StatusCode::GONE, "too-old"),
@@ -171,6 +199,7 @@ impl From<Error> for Problem {
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
         let mut problem = Problem::new(status, kind, error.to_string());
+        problem.capability = unsupported.map(|refused| refused.capability);
         problem.cause = Some(error);
         problem
     }

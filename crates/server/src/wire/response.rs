@@ -8,6 +8,8 @@ use serde::Serialize;
 
 /// The header with the number of the commit that a request made.
 pub const COMMIT: HeaderName = HeaderName::from_static("pando-commit");
+/// The header with the number of the commit that the database must have before a request is served.
+pub const MIN_COMMIT: HeaderName = HeaderName::from_static("pando-min-commit");
 /// The content type of one object per line.
 pub const NDJSON: &str = "application/x-ndjson";
 

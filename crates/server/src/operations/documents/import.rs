@@ -13,6 +13,7 @@ use crate::calls::call::Call;
 use crate::calls::meanings::IMPORTED;
 use crate::calls::operation::{Access, Operation};
 use crate::calls::query::{durability, flag};
+use crate::data::engine::Native;
 use crate::data::held::Data;
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
@@ -27,6 +28,7 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::{names, parameter, raw_parameter, raw_parameters};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
+use pando::remote::Capability;
 use pando::{Durability, TransactionOptions};
 use rows::{Definition, Import, ImportError, ImportFailure, IndexDefinition, RowFormat, RowReader, Storage};
 use std::sync::Arc;
@@ -41,6 +43,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Import documents from NDJSON or CSV in one transaction; with a schema, create the table first",
     |parts, call, body| Box::pin(run(parts.data(), parts.room(), call, body)),
 )
+.needs(Capability::DocumentImports)
 .takes(&[
     "lines",
     "delimiter",
@@ -100,7 +103,7 @@ impl Said {
             storage: storage(query)?,
             upsert: !flag(query, "insert")?,
             chunk_rows: chunk_rows(query)?,
-            durability: durability(query, usual)?,
+            durability: durability::<Native>(query, usual)?,
         })
     }
 
@@ -115,7 +118,7 @@ impl Said {
         };
         let mut input = RowReader::bounded(upload, self.format, self.delimiter, RECORD_BYTES as u64);
         let imported = import.run(&open.db, &mut input, |_| {}).map_err(problem)?;
-        Ok(Stored { records: imported.rows, commit: imported.commit })
+        Ok(Stored { records: imported.rows, commit: Some(imported.commit) })
     }
 }
 

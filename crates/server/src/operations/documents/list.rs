@@ -3,8 +3,9 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::MISSING;
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::data::held::Data;
+use crate::data::served::Served;
 use crate::limits::handoff::hand_off;
 use crate::watch::observe::Kind;
 use crate::wire::problem::Answer;
@@ -15,7 +16,7 @@ use serde_json::{Value as Json, json as object};
 use std::sync::Arc;
 
 /// The entries of these handlers.
-pub const OPERATIONS: &[Operation] = &[Operation::new(
+pub const OPERATIONS: &[Operation] = &[on_both!(
     "GET",
     "/v1/databases/{database}/documents",
     Access::Database(Scope::Read),
@@ -26,10 +27,10 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
 .responses(&[(200, "JSON"), MISSING])];
 
 /// Handles GET.
-async fn all(data: Arc<Data>, call: Call) -> Answer {
+async fn all<E: Served>(data: Arc<Data<E>>, call: Call) -> Answer {
     let open = data.database(call.target().database()).await?;
     let tables = hand_off(move || {
-        let tables = DynamicTable::all(&open.db.snapshot()?)?;
+        let tables = DynamicTable::all(&E::snapshot(&open.db)?)?;
         Ok(tables.iter().map(describe).collect::<Vec<_>>())
     });
     Ok(json(StatusCode::OK, &object!({ "tables": tables.await? })))

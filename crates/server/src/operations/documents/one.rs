@@ -3,10 +3,11 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE, UNSUPPORTED};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::query;
 use crate::data::conditions::{Conditions, etag, etag_header};
-use crate::data::held::{Data, commit};
+use crate::data::held::Data;
+use crate::data::served::Served;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
@@ -16,7 +17,7 @@ use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{done, not_modified, whole};
 use axum::http::header::ETAG;
-use pando::{Durability, Snapshot, Transaction};
+use pando::{Durability, ReadTables, WriteTables};
 use rows::{Column, DynamicRow, DynamicTable, Value};
 use serde_json::{Map, Value as Json};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ const PATH: &str = "/v1/databases/{database}/documents/{table}/{key}";
 
 /// The entries of these handlers.
 pub const OPERATIONS: &[Operation] = &[
-    Operation::new(
+    on_both!(
         "GET",
         PATH,
         Access::Database(Scope::Read),
@@ -41,7 +42,7 @@ pub const OPERATIONS: &[Operation] = &[
         CONFLICT,
         FAILED,
     ]),
-    Operation::new(
+    on_both!(
         "PUT",
         PATH,
         Access::Database(Scope::Write),
@@ -52,7 +53,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["if-match", "if-none-match", "durability", "transaction"])
     .receives("document")
     .responses(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
-    Operation::new(
+    on_both!(
         "PATCH",
         PATH,
         Access::Database(Scope::Write),
@@ -63,7 +64,7 @@ pub const OPERATIONS: &[Operation] = &[
     .takes(&["if-match", "if-none-match", "durability", "transaction"])
     .receives("merge-patch")
     .responses(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, UNSUPPORTED, LATE, FULL]),
-    Operation::new(
+    on_both!(
         "DELETE",
         PATH,
         Access::Database(Scope::Write),
@@ -75,18 +76,18 @@ pub const OPERATIONS: &[Operation] = &[
     .responses(&[DONE, MISSING, CONFLICT, FAILED, FULL]),
 ];
 
-async fn get(data: Arc<Data>, call: Call) -> Answer {
+async fn get<E: Served>(data: Arc<Data<E>>, call: Call) -> Answer {
     let (asked, conditions) = (Asked::parse(&call)?, Conditions::from_headers(&call.headers)?);
     let found = match asked.transaction.clone() {
         Some(token) => {
             let database = asked.database.clone();
-            let look = move |tx: &mut Transaction| find(tx, &asked_key(tx, &asked)?);
+            let look = move |tx: &mut E::Transaction| find(tx, &asked_key(tx, &asked)?);
             data.transactions.run(&database, &token, move |_, tx| look(tx)).await?
         }
         None => {
             let open = data.database(&asked.database).await?;
-            let look = move |snapshot: Snapshot| find(&snapshot, &asked_key(&snapshot, &asked)?);
-            hand_off(move || look(open.db.snapshot()?)).await?
+            let look = move |snapshot: E::Snapshot| find(&snapshot, &asked_key(&snapshot, &asked)?);
+            hand_off(move || look(E::snapshot(&open.db)?)).await?
         }
     };
     let Some(text) = found else {
@@ -100,12 +101,12 @@ async fn get(data: Arc<Data>, call: Call) -> Answer {
     Ok(response)
 }
 
-async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+async fn put<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     let (asked, conditions) = (Asked::parse(&call)?, Conditions::from_headers(&call.headers)?);
-    let durability = query::durability(call.target().query(), data.durability);
+    let durability = query::durability::<E>(call.target().query(), data.durability);
     let (object, counted): (Map<String, Json>, _) = json_body(&room.reception, body).await?;
     let place = asked.clone();
-    let work = move |tx: &mut Transaction| {
+    let work = move |tx: &mut E::Transaction| {
         let _counted = &counted;
         set(tx, &asked_key(tx, &place)?, &object, &conditions)
     };
@@ -115,13 +116,13 @@ async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) ->
     Ok(response)
 }
 
-async fn patch(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+async fn patch<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     check_patch_type(&call.headers)?;
     let (asked, conditions) = (Asked::parse(&call)?, Conditions::from_headers(&call.headers)?);
-    let durability = query::durability(call.target().query(), data.durability)?;
+    let durability = query::durability::<E>(call.target().query(), data.durability)?;
     let (members, counted): (Map<String, Json>, _) = json_body(&room.reception, body).await?;
     let place = asked.clone();
-    let work = move |tx: &mut Transaction| {
+    let work = move |tx: &mut E::Transaction| {
         let _counted = &counted;
         merge(tx, &asked_key(tx, &place)?, &members, &conditions)
     };
@@ -131,11 +132,11 @@ async fn patch(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) 
     Ok(response)
 }
 
-async fn delete(data: Arc<Data>, call: Call) -> Answer {
+async fn delete<E: Served>(data: Arc<Data<E>>, call: Call) -> Answer {
     let (asked, conditions) = (Asked::parse(&call)?, Conditions::from_headers(&call.headers)?);
-    let durability = query::durability(call.target().query(), data.durability)?;
+    let durability = query::durability::<E>(call.target().query(), data.durability)?;
     let place = asked.clone();
-    let work = move |tx: &mut Transaction| unset(tx, &asked_key(tx, &place)?, &conditions);
+    let work = move |tx: &mut E::Transaction| unset(tx, &asked_key(tx, &place)?, &conditions);
     let ((), number) = change(&data, durability, asked, work).await?;
     Ok(done(number))
 }
@@ -195,20 +196,20 @@ struct Place {
     key: Vec<Value<'static>>,
 }
 
-fn asked_key(reader: &impl pando::ReadTables, asked: &Asked) -> Answer<Place> {
+fn asked_key(reader: &impl ReadTables, asked: &Asked) -> Answer<Place> {
     let table = asked.open(reader)?;
     let key = values_of(&table, table.schema().key(), &asked.key)?;
     Ok(Place { table, key })
 }
 
 /// Returns the document, if it exists.
-fn find(reader: &impl pando::ReadTables, place: &Place) -> Answer<Option<Vec<u8>>> {
+fn find(reader: &impl ReadTables, place: &Place) -> Answer<Option<Vec<u8>>> {
     Ok(place.table.get_with(reader, &place.key, |row| document(&place.table, &row))?)
 }
 
 /// Sets a document, and returns its tag.
 fn set(
-    tx: &mut Transaction,
+    tx: &mut impl WriteTables,
     place: &Place,
     object: &Map<String, Json>,
     conditions: &Conditions,
@@ -221,7 +222,7 @@ fn set(
 
 /// Changes members of a document, and returns its tag.
 fn merge(
-    tx: &mut Transaction,
+    tx: &mut impl WriteTables,
     place: &Place,
     members: &Map<String, Json>,
     conditions: &Conditions,
@@ -248,18 +249,18 @@ fn merge(
 }
 
 /// Returns the tag of a document that was just written as `row`.
-fn tag_of(tx: &Transaction, place: &Place, row: &[Value<'_>]) -> Answer<String> {
+fn tag_of(tx: &impl ReadTables, place: &Place, row: &[Value<'_>]) -> Answer<String> {
     let read = if place.table.may_convert() { find(tx, place)? } else { None };
     Ok(etag(&read.unwrap_or_else(|| document(&place.table, row))))
 }
 
-fn unset(tx: &mut Transaction, place: &Place, conditions: &Conditions) -> Answer<()> {
+fn unset(tx: &mut impl WriteTables, place: &Place, conditions: &Conditions) -> Answer<()> {
     check(tx, place, conditions)?;
     place.table.delete(tx, &place.key)?;
     Ok(())
 }
 
-fn check(tx: &Transaction, place: &Place, conditions: &Conditions) -> Answer<()> {
+fn check(tx: &impl ReadTables, place: &Place, conditions: &Conditions) -> Answer<()> {
     if !conditions.are_there() {
         return Ok(());
     }
@@ -267,17 +268,16 @@ fn check(tx: &Transaction, place: &Place, conditions: &Conditions) -> Answer<()>
 }
 
 /// Runs `work` in the request's transaction, or in a transaction of its own.
-async fn change<T: Send + 'static>(
-    data: &Arc<Data>,
+async fn change<E: Served, T: Send + 'static>(
+    data: &Arc<Data<E>>,
     durability: Durability,
     asked: Asked,
-    work: impl Fn(&mut Transaction) -> Answer<T> + Send + 'static,
+    work: impl Fn(&mut E::Transaction) -> Answer<T> + Send + 'static,
 ) -> Answer<(T, Option<u64>)> {
     if let Some(token) = asked.transaction {
         let done = data.transactions.run(&asked.database, &token, move |_, tx| work(tx)).await?;
         return Ok((done, None));
     }
     let open = data.database(&asked.database).await?;
-    let committed = hand_off(move || commit(&open.db, durability, work)).await?;
-    Ok((committed.0, Some(committed.1)))
+    hand_off(move || E::write(&open.db, durability, work)).await
 }

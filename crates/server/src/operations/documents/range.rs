@@ -5,10 +5,12 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::{CONFLICT, MISSING};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::query::{flag, limit};
+use crate::data::engine::{Engine, Kept};
 use crate::data::held::Data;
 use crate::data::open::Open;
+use crate::data::served::Served;
 use crate::limits::handoff::hand_off;
 use crate::limits::room::Room;
 use crate::operations::documents::address::{Asked, text_of, values_of};
@@ -22,14 +24,13 @@ use crate::wire::digits::{from_hex, hex};
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{NDJSON, streamed, typed};
 use crate::wire::target::raw_parameter;
-use pando::{Snapshot, Transaction};
 use rows::{DynamicTable, KeyRange, Position, RowFormat, RowWriter, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// The entries of these handlers.
-pub const OPERATIONS: &[Operation] = &[Operation::new(
+pub const OPERATIONS: &[Operation] = &[on_both!(
     "GET",
     "/v1/databases/{database}/documents/{table}",
     Access::Database(Scope::Read),
@@ -315,16 +316,16 @@ fn cursor_line(at: &Position) -> String {
 }
 
 /// The documents of a snapshot, as the source of a body.
-struct InSnapshot {
-    snapshot: Snapshot,
+struct InSnapshot<E: Engine> {
+    snapshot: Kept<E>,
     documents: Documents,
     /// A handle that keeps the database from being closed or dropped.
-    _open: Arc<Open>,
+    _open: Arc<Open<E>>,
 }
 
-impl Batches for InSnapshot {
+impl<E: Engine> Batches for InSnapshot<E> {
     fn next_batch(&mut self) -> pando::Result<VecDeque<Part>> {
-        let lines = self.documents.next_lines(&self.snapshot)?;
+        let lines = self.documents.next_lines(self.snapshot.get())?;
         Ok(if lines.is_empty() { VecDeque::new() } else { VecDeque::from([Part::Bytes(lines.into())]) })
     }
 
@@ -334,7 +335,7 @@ impl Batches for InSnapshot {
 }
 
 /// Sends the requested documents.
-async fn scan(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+async fn scan<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call) -> Answer {
     let (asked, which) = (Asked::parse(&call)?, Which::parse(&call)?);
     let content_type = match which.format {
         #[cfg(feature = "arrow")]
@@ -356,7 +357,7 @@ async fn scan(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
         }
         let limit = which.limit.unwrap_or(USUAL_IN_TRANSACTION).min(MOST_IN_TRANSACTION);
         let database = asked.database.clone();
-        let look = move |tx: &Transaction| {
+        let look = move |tx: &E::Transaction| {
             let mut documents = Documents::new(asked.open(tx)?, &which, limit)?;
             let mut lines = documents.next_lines(tx)?;
             // The rest is left for the next request.
@@ -370,9 +371,9 @@ async fn scan(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     }
     let open = data.database(&asked.database).await?;
     let begun = hand_off(move || {
-        let snapshot = open.db.snapshot()?;
-        let documents = Documents::new(asked.open(&snapshot)?, &which, which.limit.unwrap_or(u64::MAX))?;
-        let mut reading = InSnapshot { snapshot, documents, _open: open };
+        let snapshot = Kept::new(E::snapshot(&open.db)?);
+        let documents = Documents::new(asked.open(snapshot.get())?, &which, which.limit.unwrap_or(u64::MAX))?;
+        let mut reading = InSnapshot::<E> { snapshot, documents, _open: open };
         let first = reading.next_batch()?;
         Ok((reading, first))
     });

@@ -22,6 +22,7 @@ use crate::wire::response::NDJSON;
 const READ: Access = Access::Database(Scope::Read);
 const TOO_MANY: (u16, &str) = (429, "Too many streams are open");
 const ABSENT: (u16, &str) = (501, "The server was built without SQL");
+use pando::remote::Capability;
 
 /// The entries of these handlers. A token that may only read can run statements that only read.
 pub const OPERATIONS: &[Operation] = &[
@@ -42,6 +43,7 @@ const fn probe(path: &'static str, summary: &'static str) -> Operation {
     Operation::new("GET", path, READ, Kind::Other, summary, |parts, _, _| {
         Box::pin(run::probe(run::Door::of(parts)))
     })
+    .needs(Capability::Hrana)
     .responses(&[(200, "It is"), MISSING, ABSENT])
 }
 
@@ -51,12 +53,15 @@ const fn pipeline(path: &'static str, summary: &'static str) -> Operation {
 }
 
 const fn statements(path: &'static str, summary: &'static str, run: Run) -> Operation {
-    Operation::new("POST", path, READ, Kind::Sql, summary, run).ending_with_client().responses(&[
-        (200, "The results, and the errors of statements"),
-        MISSING,
-        TOO_LARGE,
-        LATE,
-        TOO_MANY,
-        ABSENT,
-    ])
+    Operation::new("POST", path, READ, Kind::Sql, summary, run)
+        .needs(Capability::Hrana)
+        .ending_with_client()
+        .responses(&[
+            (200, "The results, and the errors of statements"),
+            MISSING,
+            TOO_LARGE,
+            LATE,
+            TOO_MANY,
+            ABSENT,
+        ])
 }

@@ -196,7 +196,7 @@ impl Turn {
             return Ok(Held { session, place: Some(place) });
         }
         let place = if stays { Some(self.hrana.batons.place().map_err(problem)?.0) } else { None };
-        let connection = self.open.sql.connect().map_err(pando::Error::from)?;
+        let connection = self.open.own.sql.connect().map_err(pando::Error::from)?;
         let options =
             TransactionOptions { durability: self.durability, ..self.open.db.transaction_options() };
         connection.set_transaction_options(options);

@@ -21,6 +21,7 @@ use crate::access::auth::Gatekeeper;
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::query::durability;
+use crate::data::engine::Native;
 use crate::data::held::Data;
 use crate::data::replicas::redirected;
 use crate::limits::receive::{Counted, RequestBody};
@@ -88,7 +89,7 @@ async fn answer(
         Some(_) if data.databases.is_replica() => May::ReadAsReplica,
         Some(_) => May::Write,
     };
-    let durability = durability(target.query(), data.durability)?;
+    let durability = durability::<Native>(target.query(), data.durability)?;
     let time = room.statement_time(asks.timeout_ms)?;
     let parameters = Parameters::read(asks.params)?;
     let permit = room.statement_permit(time).await?;
@@ -102,7 +103,7 @@ async fn answer(
         let script = Script { text: asks.sql, parameters, may, options, time };
         let watch = writer.watch();
         let mut results = Results::new(format, writer);
-        let done = script.run(&open.sql, watch, &mut results);
+        let done = script.run(&open.own.sql, watch, &mut results);
         // The last piece acknowledges what was written.
         let done = done.and_then(|()| if waits_for_bucket { open.wait_until_shipped() } else { Ok(()) });
         // They are dropped before the response is complete. A client that has read it finds the database unused, and a

@@ -1,0 +1,187 @@
+//! `serve --store`: databases in a store that speaks PostgreSQL's protocol, each in a schema of its own.
+
+use crate::failure::Outcome;
+use clap::Args;
+use server::Config;
+
+/// The store that keeps the databases.
+#[derive(Args, Debug)]
+pub struct StoreArgs {
+    /// Keep the databases in this store (postgres://USER@HOST/NAME), and only the tokens in the directory. Several
+    /// servers can use one store. It needs a build with the feature `postgres`. Pass a password in PGPASSWORD
+    #[arg(long, value_name = "URL", env = "PANDO_STORE")]
+    store: Option<String>,
+    /// The schema of the database `default`; the one of another database begins with this name
+    #[arg(long, value_name = "NAME", default_value = "pando", env = "PANDO_STORE_SCHEMA")]
+    store_schema: String,
+    /// Open at most N connections to the store for each database. A request that must wait longer than 10 seconds for
+    /// one fails. An interactive transaction keeps one, so there are at most N - 2 of these
+    #[arg(long, value_name = "N", default_value_t = 16, env = "PANDO_STORE_CONNECTIONS",
+          value_parser = clap::value_parser!(u32).range(3..=10_000))]
+    store_connections: u32,
+}
+
+impl StoreArgs {
+    /// Returns whether there is a store.
+    pub fn is_given(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// Adds the store to the configuration of a server.
+    ///
+    /// # Errors
+    /// If this build has no client of PostgreSQL.
+    pub fn add_to(&self, config: &mut Config) -> Outcome {
+        match &self.store {
+            None => Ok(()),
+            Some(url) => self.add(url, config),
+        }
+    }
+
+    #[cfg(feature = "postgres")]
+    fn add(&self, url: &str, config: &mut Config) -> Outcome {
+        let connections = self.store_connections as usize;
+        config.stores = Some(schemas::of(url, &self.store_schema, connections)?);
+        Ok(())
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn add(&self, _: &str, _: &mut Config) -> Outcome {
+        let _ = (&self.store_schema, self.store_connections);
+        Err(crate::copy::without_postgres())
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod schemas {
+    use crate::failure::{Failure, Outcome};
+    use pando::remote::RemoteDatabase;
+    use pando::{ErrorKind, Result};
+    use postgres::Options;
+    use server::DEFAULT_DATABASE;
+    use server::stores::Stores;
+    use std::fmt;
+    use std::fmt::Write as _;
+    use std::sync::Arc;
+
+    /// The databases of a server of PostgreSQL.
+    struct Schemas {
+        url: String,
+        /// The schema of the default database.
+        first: String,
+        options: Options,
+        connections: usize,
+    }
+
+    /// Returns the databases at `url`.
+    pub fn of(url: &str, first: &str, connections: usize) -> Outcome<Arc<dyn Stores>> {
+        if !matches!(url.split_once("://"), Some(("postgres" | "postgresql", _))) {
+            let message = "`--store` takes an address that begins with postgres://";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        let options = Options::default().max_connections(connections);
+        let (url, first) = (url.to_owned(), first.to_owned());
+        Ok(Arc::new(Schemas { url, first, options, connections }))
+    }
+
+    /// Returns the schema of the database `name`.
+    fn schema_of(first: &str, name: &str) -> String {
+        if name == DEFAULT_DATABASE {
+            return first.to_owned();
+        }
+        let mut schema = format!("{first}_");
+        for letter in name.bytes() {
+            match letter {
+                b'a'..=b'z' | b'0'..=b'9' => schema.push(letter as char),
+                // A schema has no such letter, or the letter begins its number.
+                other => drop(write!(schema, "_{other:02x}")),
+            }
+        }
+        schema
+    }
+
+    /// Returns the name of the database in a schema; `None` if it belongs to none of this server.
+    fn name_of(first: &str, schema: &str) -> Option<String> {
+        if schema == first {
+            return Some(DEFAULT_DATABASE.to_owned());
+        }
+        let mut rest = schema.strip_prefix(first)?.strip_prefix('_')?;
+        let mut name = String::new();
+        while let Some(letter) = rest.chars().next() {
+            rest = &rest[letter.len_utf8()..];
+            match letter {
+                '_' => {
+                    let number = u8::from_str_radix(rest.get(..2)?, 16).ok()?;
+                    name.push(number.is_ascii().then_some(number as char)?);
+                    rest = &rest[2..];
+                }
+                letter => name.push(letter),
+            }
+        }
+        // Each database has one schema: another program may have made one that only looks like it.
+        (schema_of(first, &name) == schema).then_some(name)
+    }
+
+    impl Schemas {
+        fn open_with(&self, name: &str, create: bool) -> Result<RemoteDatabase> {
+            self.options.clone().schema(&schema_of(&self.first, name)).create(create).open(&self.url)
+        }
+    }
+
+    impl Stores for Schemas {
+        fn open(&self, name: &str) -> Result<Option<RemoteDatabase>> {
+            match self.open_with(name, false) {
+                Ok(db) => Ok(Some(db)),
+                Err(error) if error.kind() == ErrorKind::Missing => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+
+        fn create(&self, name: &str) -> Result<(RemoteDatabase, bool)> {
+            match self.open(name)? {
+                Some(db) => Ok((db, false)),
+                None => self.open_with(name, true).map(|db| (db, true)),
+            }
+        }
+
+        fn names(&self) -> Result<Vec<String>> {
+            let schemas = self.options.clone().schemas(&self.url)?;
+            Ok(schemas.iter().filter_map(|schema| name_of(&self.first, schema)).collect())
+        }
+
+        fn connections(&self) -> usize {
+            self.connections
+        }
+    }
+
+    impl fmt::Debug for Schemas {
+        /// Leaves out the address, which may have a password.
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("Schemas").field("first", &self.first).finish_non_exhaustive()
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn each_name_has_a_schema_of_its_own() {
+            for (name, schema) in [
+                ("default", "pando"),
+                ("shop", "pando_shop"),
+                ("Shop-2", "pando__53hop_2d2"),
+                ("a_b", "pando_a_5fb"),
+                ("_5f", "pando__5f5f"),
+            ] {
+                assert_eq!(schema_of("pando", name), schema);
+                assert_eq!(name_of("pando", schema).as_deref(), Some(name));
+            }
+            for other in
+                ["public", "pandora", "pando_default", "pando__5", "pando__zz", "pando_A", "pando__61"]
+            {
+                assert_eq!(name_of("pando", other), None, "{other}");
+            }
+        }
+    }
+}

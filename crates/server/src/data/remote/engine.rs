@@ -1,0 +1,128 @@
+//! Reads and writes of a remote store.
+
+use crate::data::engine::{Engine, Remote};
+use crate::data::open::Open;
+use crate::data::remote::databases::RemoteDatabases;
+use crate::data::served::Served;
+use crate::data::writer::{Change, Committed};
+use crate::limits::handoff::hand_off;
+use crate::wire::problem::Answer;
+use pando::remote::{Capability, RemoteDatabase, RemoteSnapshot, RemoteTransaction};
+use pando::{Durability, Error, Expiry, Result, Table, TransactionOptions, ValueReader};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+
+impl Engine for Remote {
+    type Database = RemoteDatabase;
+    type Snapshot = RemoteSnapshot;
+    type Transaction = RemoteTransaction;
+    type Databases = RemoteDatabases;
+    type Own = ();
+    type Id = ();
+
+    fn snapshot(db: &RemoteDatabase) -> Result<RemoteSnapshot> {
+        Ok(db.snapshot())
+    }
+
+    /// A snapshot would take one more round trip, for its end.
+    fn read_one(db: &RemoteDatabase, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
+        Ok(db.get(table, key)?.map(ValueReader::of))
+    }
+
+    /// The end of a snapshot takes a round trip, which no thread that serves sockets may wait for.
+    fn end(snapshot: RemoteSnapshot) {
+        match Handle::try_current() {
+            Ok(_) => drop(spawn_blocking(move || drop(snapshot))),
+            Err(_) => drop(snapshot),
+        }
+    }
+
+    fn transaction_options(_: &RemoteDatabase) -> TransactionOptions {
+        TransactionOptions::default()
+    }
+
+    fn begin(db: &RemoteDatabase, options: &TransactionOptions) -> Result<RemoteTransaction> {
+        Ok(db.begin_with(options.isolation))
+    }
+
+    fn id(_: &RemoteTransaction) {}
+
+    fn commit(tx: RemoteTransaction) -> Result<Option<u64>> {
+        tx.commit().map(|()| None)
+    }
+
+    fn write<T>(
+        db: &RemoteDatabase,
+        _: Durability,
+        mut work: impl FnMut(&mut RemoteTransaction) -> Answer<T>,
+    ) -> Answer<(T, Option<u64>)> {
+        let mut refused = None;
+        let written = db.write(|tx| {
+            work(tx).map_err(|problem| match &problem.cause {
+                // The store found a conflict while the transaction was reading.
+                Some(cause) if cause.is_retryable() => cause.duplicate(),
+                _ => {
+                    refused = Some(problem);
+                    Error::invalid("the request was refused")
+                }
+            })
+        });
+        match refused {
+            Some(problem) => Err(problem),
+            None => Ok((written?, None)),
+        }
+    }
+
+    fn check_durability(durability: Durability) -> Answer<()> {
+        match durability {
+            Durability::Sync => Ok(()),
+            Durability::Buffered | Durability::Lazy => Err(Capability::Durability.refusal().into()),
+        }
+    }
+
+    fn expiry_at(_: &RemoteSnapshot, _: &Table, _: &[u8]) -> Result<Option<Expiry>> {
+        Err(Capability::TtlByKey.refusal())
+    }
+
+    fn expiry_in(_: &RemoteTransaction, _: &Table, _: &[u8]) -> Result<Option<Expiry>> {
+        Err(Capability::TtlByKey.refusal())
+    }
+
+    fn put_with_ttl(_: &mut RemoteTransaction, _: &Table, _: &[u8], _: &[u8], _: Duration) -> Result<()> {
+        Err(Capability::TtlByKey.refusal())
+    }
+}
+
+impl Served for Remote {
+    fn get_open(databases: &RemoteDatabases, name: &str) -> Option<Arc<Open<Remote>>> {
+        databases.get_open(name)
+    }
+
+    fn open(databases: &RemoteDatabases, name: &str) -> Answer<Arc<Open<Remote>>> {
+        databases.open(name)
+    }
+
+    fn entity_table(open: &Open<Remote>, name: &str) -> Result<Option<Table>> {
+        open.db.ensure_table(name).map(Some)
+    }
+
+    /// Writes are not committed together, as those of the engine are: if one of them had a conflict, all would have to
+    /// be repeated.
+    async fn write_one(
+        open: &Arc<Open<Remote>>,
+        table: Table,
+        key: Vec<u8>,
+        change: Change,
+        durability: Durability,
+    ) -> Answer<Committed> {
+        let open = Arc::clone(open);
+        hand_off(move || {
+            let work = |tx: &mut RemoteTransaction| Ok(change.put::<Remote>(tx, &table, &key)?);
+            let ((), number) = Remote::write(&open.db, durability, work)?;
+            Ok(Committed { number, phases: None })
+        })
+        .await
+    }
+}
