@@ -4,8 +4,9 @@
 //! transaction.
 //! 1. Deltas are merged until few are left, validated against the commits so far, and named by the record, before the
 //!    writes that are still in memory.
-//! 2. If too many runs wait for a checkpoint, the transaction makes one. The data file is *synced*, whatever the durability: the log may survive a power loss without having been synced,
-//!    and the runs that it names must then exist. A failure latches, as a checkpoint's does.
+//! 2. If too many runs wait for a checkpoint, the transaction makes one. The data file is *synced*, whatever the
+//!    durability: the log may survive a power loss without having been synced, and the runs that it names must then
+//!    exist. A failure latches, as a checkpoint's does.
 //! 3. The transaction is validated again, against the commits since; and once more under the lock.
 //! 4. The open memtable is sealed below the commit's timestamp. The record is appended; the writes in memory go into
 //!    the new memtable, which is sealed at once with the runs below it: see [`crate::view`] for their visibility.
@@ -64,8 +65,8 @@ impl Store {
         Ok(applied)
     }
 
-    /// Makes a checkpoint if too many runs wait for one, here where the transaction holds no lock. So large transactions
-    /// that follow one another faster than checkpoints wait, and do not fail.
+    /// Makes a checkpoint if too many runs wait for one, here where the transaction holds no lock. So large
+    /// transactions that follow one another faster than checkpoints wait, and do not fail.
     fn make_room_for(&self, runs: usize) -> Result<()> {
         match self.check_waiting(runs) {
             Ok(()) => Ok(()),
