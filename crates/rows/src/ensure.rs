@@ -66,8 +66,8 @@ fn has_indexes(definition: &Definition, schema: &Schema) -> Result<()> {
     for index in &definition.indexes {
         if schema.index(&index.name).is_none_or(|known| known.building) {
             let message = format!(
-                "table {:?} has no complete index {:?}, and this database is read-only; open it for writing to \
-                 build the index",
+                "table {:?} has no complete index {:?}, and this database is read-only; open it for writing \
+                 to build the index",
                 definition.name, index.name
             );
             return Err(Error::new(ErrorKind::Mismatch, message));
