@@ -146,6 +146,10 @@ mod tests {
             checkpoint.finish().unwrap();
         }
         let refused = loop {
+            // The next commit would make a checkpoint.
+            if let Err(refused) = store.check_waiting(1) {
+                break refused;
+            }
             let mut small = begin();
             put(&mut small);
             commit(small).unwrap();
@@ -153,9 +157,7 @@ mod tests {
             put(&mut large);
             large.spill().unwrap();
             put(&mut large);
-            if let Err(refused) = commit(large) {
-                break refused;
-            }
+            commit(large).unwrap();
         };
         assert_eq!(refused.kind(), ErrorKind::Full);
         let count = || {
