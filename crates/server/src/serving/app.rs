@@ -2,7 +2,9 @@
 
 use crate::access::auth::Gatekeeper;
 use crate::calls::parts::{AnyParts, IsShipped, Parts};
-use crate::config::{Config, Limits, share_bytes};
+#[cfg(feature = "remote")]
+use crate::config::Limits;
+use crate::config::{Config, share_bytes};
 use crate::data::databases::{DEFAULT_DATABASE, Databases};
 #[cfg(feature = "remote")]
 use crate::data::engine::Remote;
@@ -25,7 +27,9 @@ use crate::wire::problem::Problem;
 use pando::{Budget, Result};
 use profile::freed;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(feature = "remote")]
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// The growth of the process below which it keeps its free memory.
