@@ -71,6 +71,7 @@ impl Traces {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
+            .proxy(None)
             .timeout_global(Some(REQUEST_TIME));
         let config = if scheme == "https" { remote::encrypted(config)? } else { config };
         let exporter = SpanExporter::builder()
