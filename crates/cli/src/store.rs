@@ -3,6 +3,8 @@
 use crate::failure::Outcome;
 use clap::Args;
 use server::Config;
+#[cfg(feature = "postgres")]
+use std::time::Duration;
 
 /// The store that keeps the databases.
 #[derive(Args, Debug)]
@@ -20,6 +22,11 @@ pub struct StoreArgs {
     #[arg(long, value_name = "N", default_value_t = 16, env = "PANDO_STORE_CONNECTIONS",
           value_parser = clap::value_parser!(u32).range(3..=10_000))]
     store_connections: u32,
+    /// How many seconds a request to the store may take. If the connection is lost during a commit, the server asks for
+    /// twice this time whether it happened. Raise it to delete large ranges
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "PANDO_STORE_TIMEOUT",
+          value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    store_timeout: u32,
 }
 
 impl StoreArgs {
@@ -42,13 +49,16 @@ impl StoreArgs {
     #[cfg(feature = "postgres")]
     fn add(&self, url: &str, config: &mut Config) -> Outcome {
         let connections = self.store_connections as usize;
-        config.stores = Some(schemas::of(url, &self.store_schema, connections)?);
+        let options = postgres::Options::default()
+            .max_connections(connections)
+            .request_timeout(Duration::from_secs(self.store_timeout.into()));
+        config.stores = Some(schemas::of(url, &self.store_schema, options, connections)?);
         Ok(())
     }
 
     #[cfg(not(feature = "postgres"))]
     fn add(&self, _: &str, _: &mut Config) -> Outcome {
-        let _ = (&self.store_schema, self.store_connections);
+        let _ = (&self.store_schema, self.store_connections, self.store_timeout);
         Err(crate::copy::without_postgres())
     }
 }
@@ -75,12 +85,16 @@ mod schemas {
     }
 
     /// Returns the databases at `url`.
-    pub fn of(url: &str, first: &str, connections: usize) -> Outcome<Arc<dyn Stores>> {
+    pub fn of(
+        url: &str,
+        first: &str,
+        options: Options,
+        connections: usize,
+    ) -> Outcome<Arc<dyn Stores>> {
         if !matches!(url.split_once("://"), Some(("postgres" | "postgresql", _))) {
             let message = "`--store` takes an address that begins with postgres://";
             return Err(Failure::Usage(message.to_owned()));
         }
-        let options = Options::default().max_connections(connections);
         let (url, first) = (url.to_owned(), first.to_owned());
         Ok(Arc::new(Schemas { url, first, options, connections }))
     }

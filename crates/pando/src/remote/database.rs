@@ -1,10 +1,11 @@
 //! A database in a remote store.
 
 use crate::database::TableOptions;
+use crate::remote::in_doubt::InDoubt;
 use crate::remote::reads::Reads;
-use crate::remote::seam::{Failure, Limits, Mode, Store, Token};
+use crate::remote::seam::{Failure, Limits, Mode, Store, Token, id_of};
 use crate::remote::snapshot::RemoteSnapshot;
-use crate::remote::transaction::RemoteTransaction;
+use crate::remote::transaction::{RemoteTransaction, failed};
 use base::env::Random;
 use base::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -120,7 +121,7 @@ impl RemoteDatabase {
                     Ok(()) => return Ok(result),
                     Err(Failure::NotCommitted(_)) => {}
                     Err(Failure::Refused(error)) if error.is_retryable() => {}
-                    Err(failure) => return Err(failure.into()),
+                    Err(failure) => return Err(failed(failure, id_of(&*self.store))),
                 },
             }
             self.repeats.fetch_add(1, Ordering::SeqCst);
@@ -227,6 +228,34 @@ impl RemoteDatabase {
     /// `Io` if the store cannot be reached; `TooOld` if it may have forgotten the token.
     pub fn outcome(&self, token: Token) -> Result<bool> {
         self.store.outcome(token)
+    }
+
+    /// Does what [`RemoteDatabase::outcome`] does, with the cause of the error of a commit.
+    ///
+    /// ```no_run
+    /// # fn main() -> pando::Result<()> {
+    /// # let (db, tx): (pando::remote::RemoteDatabase, pando::remote::RemoteTransaction) = todo!();
+    /// use pando::remote::InDoubt;
+    ///
+    /// let committed = match tx.commit() {
+    ///     Ok(()) => true,
+    ///     Err(error) => match InDoubt::in_error(&error) {
+    ///         Some(commit) => db.resolve(&commit)?,
+    ///         None => false,
+    ///     },
+    /// };
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Missing` for a commit of another database; otherwise as for [`RemoteDatabase::outcome`].
+    pub fn resolve(&self, commit: &InDoubt) -> Result<bool> {
+        if commit.database != self.id() {
+            let message = format!("the commit {commit} belongs to another database; ask that one");
+            return Err(Error::new(ErrorKind::Missing, message));
+        }
+        self.outcome(commit.token)
     }
 
     /// Closes the connections that no snapshot or transaction uses. Later calls fail with `Closed`, except for

@@ -2,10 +2,11 @@
 
 use crate::cursor::Span;
 use crate::remote::cursor::RemoteCursor;
+use crate::remote::in_doubt::InDoubt;
 use crate::remote::reads::{Oldest, Reads};
 use crate::remote::seam::{Commit, Failure, Limits, Mode, Put, Store};
 use crate::remote::shared_reads::shared_reads;
-use base::{Error, ErrorKind, Result, TableId, Value};
+use base::{DatabaseId, Error, ErrorKind, Result, TableId, Value};
 use std::sync::Arc;
 use store::write_set::{Prior, WriteSet};
 use store::{Savepoint, Table};
@@ -301,10 +302,10 @@ impl RemoteTransaction {
     /// # Errors
     /// `Conflict`: nothing was written; run the transaction again. `Missing`: nothing was written; a table that was
     /// only written does not exist under its name any longer. `Io` and `Full`: nothing was written. `Indeterminate`:
-    /// the connection was lost, and the store could not be asked; the message has the token for
-    /// [`RemoteDatabase::outcome`](crate::remote::RemoteDatabase::outcome).
+    /// the connection was lost, and the store could not be asked; [`InDoubt`] is the cause.
     pub fn commit(self) -> Result<()> {
-        self.try_commit().map_err(Error::from)
+        let database = self.reads.database;
+        self.try_commit().map_err(|failure| failed(failure, database))
     }
 
     pub(super) fn try_commit(mut self) -> std::result::Result<(), Failure> {
@@ -350,26 +351,18 @@ fn is_same(one: &Table, other: &Table) -> bool {
     one.id() == other.id() && one.name() == other.name()
 }
 
-impl From<Failure> for Error {
-    /// Converts the reason why a commit failed; see [`RemoteTransaction::commit`].
-    fn from(failure: Failure) -> Error {
-        match failure {
-            Failure::Unmet => Error::new(
-                ErrorKind::Missing,
-                "a table that the transaction wrote to was dropped, renamed or changed after its handle was \
-                 opened; nothing was written: open the table again",
-            ),
-            Failure::NotCommitted(error) => {
-                error.within("the connection was lost during a commit, and nothing was written")
-            }
-            Failure::Unknown(token, error) => {
-                let message = format!(
-                    "the connection was lost during a commit, and the store could not be asked whether it \
-                     happened; ask later with the token {token}"
-                );
-                Error::new(ErrorKind::Indeterminate, message).caused_by(error)
-            }
-            Failure::Refused(error) => error,
+/// Returns the error of a failed commit; see [`RemoteTransaction::commit`].
+pub(super) fn failed(failure: Failure, database: DatabaseId) -> Error {
+    match failure {
+        Failure::Unmet => Error::new(
+            ErrorKind::Missing,
+            "a table that the transaction wrote to was dropped, renamed or changed after its handle was \
+             opened; nothing was written: open the table again",
+        ),
+        Failure::NotCommitted(error) => {
+            error.within("the connection was lost during a commit, and nothing was written")
         }
+        Failure::Unknown(token, reason) => InDoubt { database: database.0, token }.because_of(reason),
+        Failure::Refused(error) => error,
     }
 }

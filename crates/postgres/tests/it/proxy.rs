@@ -18,13 +18,38 @@ struct State {
 }
 
 /// The moment at which a connection is cut.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The request does not reach the server.
     BeforeTheRequest,
+    /// Half of the request reaches the server.
+    WithinTheRequest,
+    /// The statements reach the server, and the end of the request does not, which is the `COMMIT` if there is one.
+    BeforeTheEnd,
     /// The request reaches the server, and the response does not reach the client.
     BeforeTheResponse,
+    /// The first byte of the response reaches the client.
+    WithinTheResponse,
 }
+
+impl Cut {
+    /// All of them, in the order of time.
+    pub const ALL: [Cut; 5] = [
+        Cut::BeforeTheRequest,
+        Cut::WithinTheRequest,
+        Cut::BeforeTheEnd,
+        Cut::BeforeTheResponse,
+        Cut::WithinTheResponse,
+    ];
+
+    /// Returns whether the server has the whole request, and so commits.
+    pub fn is_after_the_request(self) -> bool {
+        matches!(self, Cut::BeforeTheResponse | Cut::WithinTheResponse)
+    }
+}
+
+/// The length of the message `COMMIT`: its kind, its length, and the text with a zero.
+const COMMIT_BYTES: usize = 1 + 4 + 7;
 
 pub struct Proxy {
     pub dir: PathBuf,
@@ -73,7 +98,7 @@ pub const MARK: &[u8] = b"marked-for-the-proxy";
 
 fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
     let has_spoken = Arc::new(AtomicBool::new(false));
-    let is_muted = Arc::new(AtomicBool::new(false));
+    let is_muted: Arc<Mutex<Option<Cut>>> = Arc::default();
     let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     let (spoken, muted, shared) = (Arc::clone(&has_spoken), Arc::clone(&is_muted), Arc::clone(&state));
     thread::spawn(move || {
@@ -85,12 +110,16 @@ fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
             let request = &buffer[..count];
             let is_marked = request.windows(MARK.len()).any(|window| window == MARK);
             let cut = if is_marked { shared.cut.lock().unwrap().take() } else { None };
-            match cut {
-                Some(Cut::BeforeTheRequest) => break,
-                Some(Cut::BeforeTheResponse) => muted.store(true, Ordering::SeqCst),
-                None => {}
+            let passed = match cut {
+                Some(Cut::BeforeTheRequest) => 0,
+                Some(Cut::WithinTheRequest) => count / 2,
+                Some(Cut::BeforeTheEnd) => count - COMMIT_BYTES,
+                Some(Cut::BeforeTheResponse | Cut::WithinTheResponse) | None => count,
+            };
+            if cut.is_some() && passed == count {
+                *muted.lock().unwrap() = cut;
             }
-            if to_server.write_all(request).is_err() {
+            if to_server.write_all(&request[..passed]).is_err() || passed < count {
                 break;
             }
         }
@@ -102,7 +131,10 @@ fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
         let mut buffer = vec![0; 1 << 20];
         while let Ok(count @ 1..) = from_server.read(&mut buffer) {
             // The server has done what was asked; its response is lost.
-            if is_muted.load(Ordering::SeqCst) {
+            let muted = *is_muted.lock().unwrap();
+            if muted.is_some() {
+                let passed = usize::from(muted == Some(Cut::WithinTheResponse));
+                let _ = to_client.write_all(&buffer[..passed]);
                 break;
             }
             has_spoken.store(true, Ordering::SeqCst);

@@ -75,6 +75,11 @@ fn problem() -> Value {
             "title": { "type": "string" },
             "status": { "type": "integer" },
             "detail": { "type": "string" },
+            "commit": {
+                "type": "string",
+                "description": "Of the problem `indeterminate` over a remote store: the name of the commit, \
+                                by which `.../commits/{commit}/outcome` finds out whether it happened",
+            },
             "capability": {
                 "type": "string",
                 "description": "What the server does not have, because it is over a remote store",
@@ -151,7 +156,7 @@ fn tag(path: &str) -> &'static str {
         path if path.contains("/tables") => "Tables",
         path if path.ends_with("/sql") => "SQL",
         path if path.contains("/hrana") => "Hrana",
-        path if path.contains("/batch") || path.contains("/transactions") => "Transactions",
+        path if ["/batch", "/transactions", "/commits"].iter().any(|part| path.contains(part)) => "Transactions",
         path if path.starts_with("/v1/databases") => "Databases",
         _ => "The server",
     }

@@ -10,7 +10,7 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::MIN_COMMIT;
 use axum::http::{HeaderMap, StatusCode};
 use pando::ErrorKind;
-use pando::remote::Capability;
+use pando::remote::{Capability, InDoubt};
 
 /// Refuses a request that needs what only Pando's own engine has, before its body is received.
 ///
@@ -41,6 +41,13 @@ fn unavailable(mut problem: Problem) -> Problem {
         problem.status = StatusCode::SERVICE_UNAVAILABLE;
         problem.kind = "store-unavailable";
         problem.retry_after_s = Some(1);
+    }
+    if let Some(commit) = problem.cause.as_ref().and_then(InDoubt::in_error) {
+        // The library's message names the token alone.
+        problem.detail = format!(
+            "the connection to the store was lost during the commit, and the store could not be asked whether \
+             it happened; ask with POST /v1/databases/{{database}}/commits/{commit}/outcome"
+        );
     }
     problem
 }

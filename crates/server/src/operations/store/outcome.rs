@@ -1,0 +1,20 @@
+//! What became of a commit whose connection to the store was lost.
+
+use crate::calls::call::Call;
+use crate::data::engine::Remote;
+use crate::data::held::Data;
+use crate::limits::handoff::hand_off;
+use crate::wire::problem::Answer;
+use crate::wire::response::json;
+use axum::http::StatusCode;
+use pando::remote::InDoubt;
+use serde_json::json as object;
+use std::sync::Arc;
+
+/// Handles POST: asks the store, again and again until twice the time of a request has passed.
+pub async fn ask(data: Arc<Data<Remote>>, call: Call) -> Answer {
+    let commit: InDoubt = call.target().second().parse()?;
+    let open = data.database(call.target().database()).await?;
+    let committed = hand_off(move || Ok(open.db.resolve(&commit)?)).await?;
+    Ok(json(StatusCode::OK, &object!({ "committed": committed })))
+}
