@@ -6,6 +6,10 @@ use server::Config;
 #[cfg(feature = "postgres")]
 use std::time::Duration;
 
+/// The longest time that a request waits for a connection.
+#[cfg(feature = "postgres")]
+const MOST_CONNECT_SECONDS: u32 = 10;
+
 /// The store that keeps the databases.
 #[derive(Args, Debug)]
 pub struct StoreArgs {
@@ -17,7 +21,7 @@ pub struct StoreArgs {
     #[arg(long, value_name = "NAME", default_value = "pando", env = "PANDO_STORE_SCHEMA")]
     store_schema: String,
     /// Open at most N connections to the store for each database. A request that must wait longer than 10 seconds for
-    /// one fails. An interactive transaction keeps one, and so does a range while its client reads; of each, there are
+    /// one fails, or longer than --store-timeout. An interactive transaction keeps one, and so does a range while its client reads; of each, there are
     /// at most N / 2 - 1
     #[arg(long, value_name = "N", default_value_t = 16, env = "PANDO_STORE_CONNECTIONS",
           value_parser = clap::value_parser!(u32).range(3..=10_000))]
@@ -51,6 +55,7 @@ impl StoreArgs {
         let connections = self.store_connections as usize;
         let options = postgres::Options::default()
             .max_connections(connections)
+            .connect_timeout(Duration::from_secs(self.store_timeout.min(MOST_CONNECT_SECONDS).into()))
             .request_timeout(Duration::from_secs(self.store_timeout.into()));
         config.stores = Some(schemas::of(url, &self.store_schema, options, connections)?);
         Ok(())
@@ -85,12 +90,7 @@ mod schemas {
     }
 
     /// Returns the databases at `url`.
-    pub fn of(
-        url: &str,
-        first: &str,
-        options: Options,
-        connections: usize,
-    ) -> Outcome<Arc<dyn Stores>> {
+    pub fn of(url: &str, first: &str, options: Options, connections: usize) -> Outcome<Arc<dyn Stores>> {
         if !matches!(url.split_once("://"), Some(("postgres" | "postgresql", _))) {
             let message = "`--store` takes an address that begins with postgres://";
             return Err(Failure::Usage(message.to_owned()));

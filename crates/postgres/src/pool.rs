@@ -7,6 +7,7 @@ use crate::statements::Prepared;
 use crate::tls::Tls;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
+use pando::remote::Fault;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
@@ -26,8 +27,10 @@ pub(crate) struct Pool {
 #[derive(Debug, Default)]
 struct State {
     idle: Vec<Connection>,
-    /// The number of connections that exist, idle ones included.
+    /// The number of connections that exist, idle ones included, and of those that are being opened.
     open: usize,
+    /// The number of those that are being opened.
+    opening: usize,
     is_closed: bool,
 }
 
@@ -76,23 +79,37 @@ impl Pool {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let message = format!(
-                    "all {} connections to PostgreSQL are in use: end snapshots and transactions sooner, or \
-                     raise max_connections",
-                    self.options.max_connections
-                );
-                return Err(Error::new(ErrorKind::Full, message));
+                return Err(self.used_up(state.opening));
             }
             state = self.freed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.open += 1;
+        state.opening += 1;
         drop(state);
         // From here on the lease gives the place back if this fails.
         let mut lease = Lease { pool: Arc::clone(self), connection: None, keeps_place: false };
-        let mut connection = self.open_bare().map_err(Error::from)?;
-        connection.prepare(&self.options.schema).map_err(Error::from)?;
-        lease.connection = Some(connection);
+        let opened = self.open_prepared();
+        lock(&self.state).opening -= 1;
+        lease.connection = Some(opened.map_err(Error::from)?);
         Ok((lease, false))
+    }
+
+    fn open_prepared(&self) -> std::result::Result<Connection, Trouble> {
+        let mut connection = self.open_bare()?;
+        connection.prepare(&self.options.schema)?;
+        Ok(connection)
+    }
+
+    /// Returns the error of a thread that got no connection in time, while `opening` others wait for the server.
+    fn used_up(&self, opening: usize) -> Error {
+        if opening > 0 {
+            let message = "PostgreSQL lets no connection begin";
+            let why = format!("{opening} of {} are being opened", self.options.max_connections);
+            return Fault::Unavailable.error(ErrorKind::Io, message, why);
+        }
+        let message = format!("all {} connections to PostgreSQL are in use", self.options.max_connections);
+        let advice = "end snapshots and transactions sooner, or raise max_connections";
+        Fault::Busy.error(ErrorKind::Full, message, advice)
     }
 
     /// Runs a request that may be repeated, and returns the connection that it ran on. If a connection turns out to

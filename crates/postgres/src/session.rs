@@ -12,7 +12,7 @@ use crate::statements::{PAGE_BYTES, Prepared, column};
 use crate::tokens;
 use base::{Error, Result, Span, TableId};
 use futures_util::future::{join, try_join_all};
-use pando::remote::{Commit, Failure, Mode, Order, Page, Session, Token};
+use pando::remote::{Commit, Failure, Fault, Mode, Order, Page, Session, Token};
 use std::sync::Arc;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
@@ -58,7 +58,7 @@ impl PostgresSession {
         let done = match &mut self.state {
             State::Fresh => return self.first_read(&work),
             State::Open(lease) => lease.connection().run(&work),
-            State::Failed(error) => return Err(error.duplicate()),
+            State::Failed(error) => return Err(Fault::duplicate(error)),
             State::Ended => return Err(Error::invalid("the transaction has ended")),
         };
         done.map_err(|trouble| self.fail(Error::from(trouble)))
@@ -98,7 +98,7 @@ impl PostgresSession {
 
     /// Ends the transaction with an error, and returns that.
     fn fail(&mut self, error: Error) -> Error {
-        let failed = State::Failed(error.duplicate());
+        let failed = State::Failed(Fault::duplicate(&error));
         if let State::Open(lease) = std::mem::replace(&mut self.state, failed) {
             end(*lease, "ROLLBACK");
         }

@@ -3,8 +3,8 @@
 
 use crate::http::{Client, Reply, Server};
 use crate::proxy::{Cut, MARK, Proxy};
-use crate::server;
 use crate::serve_store::value;
+use crate::server;
 use serde_json::{Value, json};
 
 const SHOP: &str = "/v1/databases/shop";

@@ -15,6 +15,10 @@ struct State {
     cut: Mutex<Option<Cut>>,
     /// Whether new connections are refused.
     is_down: AtomicBool,
+    /// Whether packets are dropped: connections stay, and nothing passes.
+    is_silent: AtomicBool,
+    /// The bytes that servers have sent.
+    sent_bytes: AtomicU64,
 }
 
 /// The moment at which a connection is cut.
@@ -88,6 +92,18 @@ impl Proxy {
         *self.state.cut.lock().unwrap() = Some(cut);
     }
 
+    /// Drops all packets from now on, or no longer. What was sent meanwhile is lost, and with it its connection.
+    pub fn set_silent(&self, is_silent: bool) {
+        self.state.is_silent.store(is_silent, Ordering::SeqCst);
+    }
+
+    /// Returns the number of bytes that the server sent during `work`.
+    pub fn sent_bytes<T>(&self, work: impl FnOnce() -> T) -> (u64, T) {
+        let before = self.state.sent_bytes.load(Ordering::SeqCst);
+        let done = work();
+        (self.state.sent_bytes.load(Ordering::SeqCst) - before, done)
+    }
+
     pub fn set_down(&self, is_down: bool) {
         self.state.is_down.store(is_down, Ordering::SeqCst);
     }
@@ -106,6 +122,9 @@ fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
         while let Ok(count @ 1..) = from_client.read(&mut buffer) {
             if spoken.swap(false, Ordering::SeqCst) {
                 shared.round_trips.fetch_add(1, Ordering::SeqCst);
+            }
+            if shared.is_silent.load(Ordering::SeqCst) {
+                continue;
             }
             let request = &buffer[..count];
             let is_marked = request.windows(MARK.len()).any(|window| window == MARK);
@@ -137,6 +156,7 @@ fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
                 let _ = to_client.write_all(&buffer[..passed]);
                 break;
             }
+            state.sent_bytes.fetch_add(count as u64, Ordering::SeqCst);
             has_spoken.store(true, Ordering::SeqCst);
             if to_client.write_all(&buffer[..count]).is_err() {
                 break;
