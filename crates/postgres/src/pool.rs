@@ -10,7 +10,7 @@ use base::{Error, ErrorKind, Result};
 use pando::remote::Fault;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio_postgres::{Client, Config};
 
 #[derive(Debug)]
@@ -26,7 +26,9 @@ pub(crate) struct Pool {
 
 #[derive(Debug, Default)]
 struct State {
-    idle: Vec<Connection>,
+    /// The idle connections, each with the moment since which it is. The last one is used next, so the first one has
+    /// been idle for the longest time.
+    idle: Vec<(Connection, Instant)>,
     /// The number of connections that exist, idle ones included, and of those that are being opened.
     open: usize,
     /// The number of those that are being opened.
@@ -71,7 +73,7 @@ impl Pool {
             if state.is_closed {
                 return Err(Error::new(ErrorKind::Closed, "the database is closed"));
             }
-            if let Some(connection) = state.idle.pop() {
+            if let Some((connection, _)) = state.idle.pop() {
                 return Ok((self.lease(connection), true));
             }
             if state.open < self.options.max_connections {
@@ -140,6 +142,18 @@ impl Pool {
         self.freed.notify_all();
     }
 
+    /// Closes the connections that have been idle for so long.
+    pub fn close_idle(&self, unused_for: Duration) {
+        let mut state = lock(&self.state);
+        let fresh = state.idle.partition_point(|(_, since)| since.elapsed() >= unused_for);
+        let closed: Vec<_> = state.idle.drain(..fresh).collect();
+        state.open -= closed.len();
+        drop(state);
+        if !closed.is_empty() {
+            self.freed.notify_all();
+        }
+    }
+
     /// Counts a commit with writes, and returns the number of those before it.
     pub fn count_commit(&self) -> u64 {
         self.commits.fetch_add(1, Ordering::SeqCst)
@@ -170,7 +184,7 @@ impl Lease {
         let Some(connection) = self.connection.take() else { return };
         let mut state = lock(&self.pool.state);
         if !connection.has_ended() && !state.is_closed {
-            state.idle.push(connection);
+            state.idle.push((connection, Instant::now()));
             self.keeps_place = true;
         }
     }

@@ -46,7 +46,7 @@ impl Cuttable {
     fn start() -> Option<Cuttable> {
         let (proxy, dir) = (Proxy::start(server::shared()?), tempfile::tempdir().unwrap());
         let (url, schema) = (server::url(&proxy.dir), server::schema());
-        let options = ["--store", &url, "--store-schema", &schema, "--store-timeout", "2"];
+        let options = ["--store", &url, "--store-schema", &schema, "--store-timeout", "3"];
         let server = Server::start_with(dir.path(), &options);
         assert_eq!(server.ask("PUT", SHOP, b"").status, 201);
         assert_eq!(server.ask("PUT", &format!("{SHOP}/tables/t"), b"").status, 201);

@@ -2,6 +2,7 @@
 
 use crate::database::TableOptions;
 use crate::remote::in_doubt::InDoubt;
+use crate::remote::memory::WriteMemory;
 use crate::remote::reads::Reads;
 use crate::remote::seam::{Failure, Limits, Mode, Store, Token, id_of};
 use crate::remote::snapshot::RemoteSnapshot;
@@ -43,12 +44,20 @@ pub struct RemoteDatabase {
     store: Arc<dyn Store>,
     /// How often `write` began a transaction again.
     repeats: Arc<AtomicU64>,
+    memory: Option<Arc<WriteMemory>>,
 }
 
 impl RemoteDatabase {
     /// Returns a database over `store`. Adapters call it.
     pub fn over(store: Arc<dyn Store>) -> Self {
-        RemoteDatabase { store, repeats: Arc::default() }
+        RemoteDatabase { store, repeats: Arc::default(), memory: None }
+    }
+
+    /// Limits the memory that the writes of open transactions take, together with those of the other databases that
+    /// have this limit. Without it, each transaction has only the limit of the store ([`Limits`]).
+    #[must_use]
+    pub fn with_write_memory(self, memory: Arc<WriteMemory>) -> Self {
+        RemoteDatabase { memory: Some(memory), ..self }
     }
 
     /// Returns the largest keys, values and transactions that the store takes.
@@ -88,7 +97,7 @@ impl RemoteDatabase {
 
     /// Begins a transaction with this isolation.
     pub fn begin_with(&self, isolation: Isolation) -> RemoteTransaction {
-        RemoteTransaction::begin(&self.store, isolation)
+        RemoteTransaction::begin(&self.store, isolation, self.memory.clone())
     }
 
     /// Runs `work` in a serializable transaction and commits it. It tries again after a conflict, and if the connection
@@ -256,6 +265,11 @@ impl RemoteDatabase {
             return Err(Error::new(ErrorKind::Missing, message));
         }
         self.outcome(commit.token)
+    }
+
+    /// Closes the connections that no snapshot or transaction has used for so long. Later calls open others.
+    pub fn close_idle(&self, unused_for: Duration) {
+        self.store.close_idle(unused_for);
     }
 
     /// Closes the connections that no snapshot or transaction uses. Later calls fail with `Closed`, except for

@@ -3,6 +3,7 @@
 use crate::cursor::Span;
 use crate::remote::cursor::RemoteCursor;
 use crate::remote::in_doubt::InDoubt;
+use crate::remote::memory::{Reserved, WriteMemory};
 use crate::remote::reads::{Oldest, Reads};
 use crate::remote::seam::{Commit, Failure, Limits, Mode, Put, Store};
 use crate::remote::shared_reads::shared_reads;
@@ -39,11 +40,16 @@ pub struct RemoteTransaction {
     /// The handles that were made here, and when.
     pub(super) made: Vec<(u64, Table)>,
     limits: Limits,
+    reserved: Reserved,
     is_serializable: bool,
 }
 
 impl RemoteTransaction {
-    pub(super) fn begin(store: &Arc<dyn Store>, isolation: Isolation) -> Self {
+    pub(super) fn begin(
+        store: &Arc<dyn Store>,
+        isolation: Isolation,
+        memory: Option<Arc<WriteMemory>>,
+    ) -> Self {
         let mode = match isolation {
             Isolation::Serializable => Mode::Write,
             Isolation::Snapshot => Mode::WriteOverSnapshot,
@@ -55,6 +61,7 @@ impl RemoteTransaction {
             dated: Vec::new(),
             made: Vec::new(),
             limits: store.limits(),
+            reserved: Reserved::new(memory),
             is_serializable: isolation == Isolation::Serializable,
         }
     }
@@ -109,6 +116,12 @@ impl RemoteTransaction {
         Ok(())
     }
 
+    /// Rejects a record that is over a limit, and reserves memory for it.
+    fn admit_record(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_record(key, value)?;
+        self.reserved.grow_to(self.writes.bytes() + key.len() + value.len())
+    }
+
     fn check_record(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_key(key)?;
         let (most, length, store) = (self.limits.max_value_bytes, value.len(), self.reads.store.name());
@@ -156,10 +169,11 @@ impl RemoteTransaction {
     /// Sets `key` to `value`. Takes no round trip.
     ///
     /// # Errors
-    /// `Invalid` if the key or the value is over the store's [`Limits`]; `Full` if the transaction is.
+    /// `Invalid` if the key or the value is over the store's [`Limits`]; `Full` if the transaction is, or if open
+    /// transactions use up the [`WriteMemory`] of the database.
     pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.check_record(key, value)?;
+        self.admit_record(key, value)?;
         self.admit_blind(table)?;
         self.writes.put(table.id(), key, value, Prior::Unread);
         Ok(())
@@ -185,7 +199,7 @@ impl RemoteTransaction {
     /// As for [`RemoteTransaction::put`].
     pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
-        self.check_record(key, &[])?;
+        self.admit_record(key, &[])?;
         self.admit_blind(table)?;
         self.writes.delete(table.id(), key, Prior::Unread);
         Ok(())

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 #[derive(Default)]
 struct State {
@@ -17,6 +18,10 @@ struct State {
     is_down: AtomicBool,
     /// Whether packets are dropped: connections stay, and nothing passes.
     is_silent: AtomicBool,
+    /// Of how many requests one is cut; 0: none.
+    cut_one_in: AtomicU64,
+    /// The number of requests while some were cut.
+    requests: AtomicU64,
     /// The bytes that servers have sent.
     sent_bytes: AtomicU64,
 }
@@ -54,6 +59,22 @@ impl Cut {
 
 /// The length of the message `COMMIT`: its kind, its length, and the text with a zero.
 const COMMIT_BYTES: usize = 1 + 4 + 7;
+
+impl State {
+    /// Returns how the next request is cut while connections are rough, and delays one in ten.
+    fn rough_cut(&self) -> Option<Cut> {
+        let one_in = self.cut_one_in.load(Ordering::SeqCst);
+        if one_in == 0 {
+            return None;
+        }
+        let number = self.requests.fetch_add(1, Ordering::SeqCst);
+        if number.is_multiple_of(10) {
+            thread::sleep(Duration::from_millis(1 + number % 7));
+        }
+        let way = (number / one_in) % Cut::ALL.len() as u64;
+        number.is_multiple_of(one_in).then(|| Cut::ALL[way as usize])
+    }
+}
 
 pub struct Proxy {
     pub dir: PathBuf,
@@ -97,6 +118,11 @@ impl Proxy {
         self.state.is_silent.store(is_silent, Ordering::SeqCst);
     }
 
+    /// Cuts one in so many requests from now on, in each way in turn, and delays some; 0 ends it.
+    pub fn set_rough(&self, cut_one_in: u64) {
+        self.state.cut_one_in.store(cut_one_in, Ordering::SeqCst);
+    }
+
     /// Returns the number of bytes that the server sent during `work`.
     pub fn sent_bytes<T>(&self, work: impl FnOnce() -> T) -> (u64, T) {
         let before = self.state.sent_bytes.load(Ordering::SeqCst);
@@ -128,11 +154,12 @@ fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
             }
             let request = &buffer[..count];
             let is_marked = request.windows(MARK.len()).any(|window| window == MARK);
-            let cut = if is_marked { shared.cut.lock().unwrap().take() } else { None };
+            let marked = if is_marked { shared.cut.lock().unwrap().take() } else { None };
+            let cut = marked.or_else(|| shared.rough_cut());
             let passed = match cut {
                 Some(Cut::BeforeTheRequest) => 0,
                 Some(Cut::WithinTheRequest) => count / 2,
-                Some(Cut::BeforeTheEnd) => count - COMMIT_BYTES,
+                Some(Cut::BeforeTheEnd) => count.saturating_sub(COMMIT_BYTES),
                 Some(Cut::BeforeTheResponse | Cut::WithinTheResponse) | None => count,
             };
             if cut.is_some() && passed == count {
