@@ -73,6 +73,8 @@ mod serve_store_bounds;
 #[cfg(feature = "postgres")]
 mod serve_store_failures;
 #[cfg(feature = "postgres")]
+mod serve_store_load;
+#[cfg(feature = "postgres")]
 mod serve_store_outcomes;
 #[cfg(feature = "tls")]
 mod serve_tls;

@@ -242,19 +242,16 @@ impl RemoteDatabase {
     /// Does what [`RemoteDatabase::outcome`] does, with the cause of the error of a commit.
     ///
     /// ```no_run
-    /// # fn main() -> pando::Result<()> {
-    /// # let (db, tx): (pando::remote::RemoteDatabase, pando::remote::RemoteTransaction) = todo!();
-    /// use pando::remote::InDoubt;
+    /// use pando::remote::{InDoubt, RemoteDatabase, RemoteTransaction};
     ///
-    /// let committed = match tx.commit() {
-    ///     Ok(()) => true,
-    ///     Err(error) => match InDoubt::in_error(&error) {
-    ///         Some(commit) => db.resolve(&commit)?,
-    ///         None => false,
-    ///     },
-    /// };
-    /// # Ok(())
-    /// # }
+    /// /// Returns whether the transaction committed.
+    /// fn settle(db: &RemoteDatabase, tx: RemoteTransaction) -> pando::Result<bool> {
+    ///     let Err(error) = tx.commit() else { return Ok(true) };
+    ///     match InDoubt::in_error(&error) {
+    ///         Some(commit) => db.resolve(&commit),
+    ///         None => Err(error),
+    ///     }
+    /// }
     /// ```
     ///
     /// # Errors

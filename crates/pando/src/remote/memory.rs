@@ -54,8 +54,8 @@ impl WriteMemory {
         let taken = self.used_bytes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
         taken.map(drop).map_err(|used| {
             let message = format!(
-                "the writes of open transactions and imports take {used} of {} bytes of memory; commit sooner, \
-                 write less in each, or raise the limit (`--memory` of a server)",
+                "the writes of open transactions and imports take {used} of {} bytes of memory; commit \
+                 sooner, write less in each, or raise the limit (`--memory` of a server)",
                 self.most_bytes
             );
             Fault::Busy.error(ErrorKind::Full, message, format_args!("{bytes} more are needed"))

@@ -8,6 +8,7 @@
 //! 3. Writes arrive once, with the commit. Until then they are with the client.
 //! 4. A commit whose response was lost is neither assumed nor repeated: the adapter finds out, or says that it could
 //!    not ([`Failure::Unknown`]).
+//! 5. An error has the reason as its cause ([`Fault`](crate::remote::Fault)) if callers can do something about it.
 
 use base::{DatabaseId, Error, Result, Span, TableId};
 use std::fmt;

@@ -18,8 +18,8 @@ const ELSEWHERE: Meaning = (307, "The server is a replica; `location` is the sam
 /// The response of a database that did not get the commit in `pando-min-commit`, or whose store is slow.
 const NOT_APPLIED: Meaning = (
     504,
-    "The commit in `pando-min-commit` was not applied within 5 seconds, or a remote store ended a statement that \
-     took too long",
+    "The commit in `pando-min-commit` was not applied within 5 seconds, or a remote store ended a \
+     statement that took too long",
 );
 
 /// The response to an operation that a remote store does not have.

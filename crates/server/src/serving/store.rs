@@ -39,8 +39,8 @@ fn of_store(mut problem: Problem) -> Problem {
     if let Some(commit) = InDoubt::in_error(cause) {
         // The library's message names the token alone.
         problem.detail = format!(
-            "the connection to the store was lost during the commit, and the store could not be asked whether \
-             it happened; ask with POST /v1/databases/{{database}}/commits/{commit}/outcome"
+            "the connection to the store was lost during the commit, and the store could not be asked \
+             whether it happened; ask with POST /v1/databases/{{database}}/commits/{commit}/outcome"
         );
         return problem;
     }
