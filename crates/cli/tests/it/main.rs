@@ -76,6 +76,8 @@ mod serve_store_failures;
 mod serve_store_load;
 #[cfg(feature = "postgres")]
 mod serve_store_outcomes;
+#[cfg(feature = "postgres")]
+mod serve_store_tls;
 #[cfg(feature = "tls")]
 mod serve_tls;
 #[cfg(feature = "otlp")]
