@@ -40,8 +40,10 @@ fn a_commit_that_cannot_be_resolved_is_indeterminate_and_can_be_asked_for_later(
     for cut in Cut::ALL {
         let expected = cut.is_after_the_request();
         let proxy = Proxy::start(server);
-        let options = server::options().request_timeout(Duration::from_secs(2));
-        let db = options.open(&server::url(&proxy.dir)).unwrap();
+        let options = server::options();
+        // To make the database may take longer on a busy machine.
+        options.clone().open(&server::url(server)).unwrap().ensure_table("t").unwrap();
+        let db = options.request_timeout(Duration::from_secs(2)).open(&server::url(&proxy.dir)).unwrap();
         let t = db.ensure_table("t").unwrap();
         proxy.cut_next_commit(cut);
         let mut tx = db.begin();
