@@ -21,7 +21,8 @@ fn store_idle_of(transaction_idle: Duration) -> Duration {
 #[derive(Args, Debug)]
 pub struct StoreArgs {
     /// Keep the databases in this store (postgres://USER@HOST/NAME), and only the tokens in the directory. Several
-    /// servers can use one store. It needs a build with the feature `postgres`. Pass a password in PGPASSWORD
+    /// servers can use one store. It needs a build with the feature `postgres`. Pass a password in PGPASSWORD. --memory
+    /// then bounds what open transactions and imports have written
     #[arg(long, value_name = "URL", env = "PANDO_STORE", hide_env_values = true)]
     store: Option<String>,
     /// The schema of the database `default`; the one of another database begins with this name

@@ -57,6 +57,15 @@ impl Cuttable {
         self.server.ask("GET", &format!("{SHOP}/tables/t/entries/{key}"), b"").status == 200
     }
 
+    /// Returns the name of a commit in doubt of the database `default`, and leaves the store away.
+    fn in_doubt(&self) -> String {
+        assert_eq!(self.server.ask("GET", "/v0/entity?id=k", b"").status, 404, "and a connection is open");
+        self.proxy.cut_next_commit(Cut::BeforeTheRequest);
+        self.proxy.set_down(true);
+        let reply = self.server.ask("PUT", "/v0/entity?id=k", MARK);
+        value(&reply)["commit"].as_str().expect("the name of the commit").to_owned()
+    }
+
     /// Cuts at each step while the store can be reached again at once: the server finds out by itself.
     fn resolves(&self, put: Put, is_repeated: bool) {
         let mut client = self.server.connect();
@@ -110,6 +119,10 @@ impl Cuttable {
     }
 }
 
+fn problem_of(reply: &Reply) -> String {
+    value(reply)["type"].as_str().expect("a problem").to_owned()
+}
+
 #[track_caller]
 fn assert_problem(reply: &Reply, status: u16, kind: &str) {
     assert_eq!(reply.status, status, "{}", reply.text());
@@ -145,6 +158,15 @@ fn only_a_commit_in_doubt_has_an_outcome() {
     };
     assert_problem(&ask(&cuttable.server, "00ff"), 400, "bad-request");
     assert_problem(&ask(&cuttable.server, &"0".repeat(48)), 404, "not-found");
+    // While the store stays away each request waits, and only so many may.
+    let commit = cuttable.in_doubt();
+    let types = std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..8).map(|_| scope.spawn(|| ask(&cuttable.server, &commit))).collect();
+        asking.into_iter().map(|asking| problem_of(&asking.join().unwrap())).collect::<Vec<_>>()
+    });
+    let count = |kind: &str| types.iter().filter(|is| **is == format!("urn:pando:problem:{kind}")).count();
+    assert!(count("busy") > 0 && count("store-unavailable") >= 4, "{types:?}");
+    assert_eq!(count("busy") + count("store-unavailable"), 8, "{types:?}");
     let dir = tempfile::tempdir().unwrap();
     let native = Server::start(dir.path());
     let refused = ask(&native, &"0".repeat(48));
