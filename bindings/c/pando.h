@@ -16,8 +16,9 @@
 // NULL has no effect. pando_db_close, pando_tx_commit and pando_tx_rollback end an object without freeing it: later
 // calls return PANDO_CLOSED. Memory that the library hands out as plain pointers is freed with pando_free.
 //
-// Threads. Databases and tables can be used by any number of threads at the same time. Snapshots, transactions and
-// cursors can be used by any thread, but by one call at a time: a second call at the same time returns PANDO_IN_USE.
+// Threads. Databases and tables can be used by any number of threads at the same time. Snapshots, transactions, cursors,
+// readers of changes and consumers can be used by any thread, but by one call at a time: a second call at the same time
+// returns PANDO_IN_USE. A connection of SQL and all of its statements count as one object in this.
 // Options and errors are plain data: do not change or free one while another thread uses it. No object may be freed
 // while a call uses it. The library keeps no state outside of its objects. It installs one signal handler, for SIGBUS,
 // which passes on what is not its own.
@@ -74,6 +75,30 @@
 
 // As `ttl_ms` of an entry: it never expires.
 #define PANDO_NEVER 18446744073709551615ull
+
+// As a timeout: wait until there is a change.
+#define PANDO_FOREVER 18446744073709551615ull
+
+// Kind of an operation: a key was set.
+#define PANDO_PUT 1
+
+// Kind of an operation: a key was deleted.
+#define PANDO_DELETE 2
+
+// Kind of an operation: every key from `key` on and before `end` was deleted.
+#define PANDO_DELETE_RANGE 3
+
+// Kind of an operation: a table was created.
+#define PANDO_CREATE_TABLE 4
+
+// Kind of an operation: a table was dropped.
+#define PANDO_DROP_TABLE 5
+
+// Kind of an operation: a table was renamed.
+#define PANDO_RENAME_TABLE 6
+
+// Kind of an operation: the options of a table were changed.
+#define PANDO_ALTER_TABLE 7
 
 // Kind of a value: NULL.
 #define PANDO_NULL 0
@@ -149,6 +174,18 @@ typedef enum {
   PANDO_SNAPSHOT_TOO_OLD = 261,
 } pando_code;
 
+// One commit. Free it with pando_change_free.
+typedef struct pando_change pando_change;
+
+// A reader of changes: it goes from commit to commit without gaps. The database keeps what it has still to read, up to
+// the option max_changes_bytes; a reader that is later than that gets PANDO_TOO_OLD. Free it with pando_changes_free.
+typedef struct pando_changes pando_changes;
+
+// A named consumer, whose place survives restarts. Read with pando_consumer_changes, do the work, then call
+// pando_consumer_acknowledge: what was not acknowledged is returned again after a restart. Free it with
+// pando_consumer_free, which keeps its place.
+typedef struct pando_consumer pando_consumer;
+
 // A cursor over the records of a range. It stands before the first record, on one, or after the last. Free it with
 // pando_cursor_free.
 //
@@ -211,6 +248,23 @@ typedef struct {
   int includes_end;
 } pando_range;
 
+// An operation of a commit.
+typedef struct {
+  // PANDO_PUT, PANDO_DELETE, PANDO_DELETE_RANGE, PANDO_CREATE_TABLE, PANDO_DROP_TABLE, PANDO_RENAME_TABLE or
+  // PANDO_ALTER_TABLE.
+  int kind;
+  // The name of the table after the commit.
+  const char *table;
+  // The name that a renamed table had; otherwise NULL.
+  const char *former;
+  // The key, or the first key of a range; its data is NULL for an operation on a table.
+  pando_bytes key;
+  // The value of a put; its data is NULL for every other operation.
+  pando_bytes value;
+  // The first key after a range; its data is NULL if the range reaches to the end of the table.
+  pando_bytes end;
+} pando_operation;
+
 // A value of a row.
 typedef struct {
   // PANDO_NULL, PANDO_INTEGER, PANDO_REAL, PANDO_TEXT or PANDO_BLOB.
@@ -267,8 +321,8 @@ const char *pando_error_table(const pando_error *error);
 const void *pando_error_key(const pando_error *error,
                             size_t *key_len);
 
-// Returns SQLite's extended result code of a statement that has failed, such as 2067 for SQLITE_CONSTRAINT_UNIQUE; 0 for
-// every other error. Threads: any, see the top.
+// Returns SQLite's extended result code of a statement that has failed, such as 2067 for SQLITE_CONSTRAINT_UNIQUE; 0
+// for every other error. Threads: any, see the top.
 int pando_error_sqlite_code(const pando_error *error);
 
 // Frees an error. Threads: any, see the top.
@@ -767,6 +821,94 @@ pando_code pando_cursor_seek(pando_cursor *cursor,
 // Frees a cursor.
 void pando_cursor_free(pando_cursor *cursor);
 
+// Opens a reader of the changes after the commit of number `after`; 0 means as far back as possible. Of `table_count`
+// names in `tables`, only changes of these tables are read; 0 means every table. If the data of `prefix` is not NULL,
+// only keys that begin with it are. Fails with PANDO_TOO_OLD if the changes are no longer kept. Threads: any number
+// at the same time.
+pando_code pando_changes_open(pando_db *db,
+                              uint64_t after,
+                              const char *const *tables,
+                              size_t table_count,
+                              pando_bytes prefix,
+                              pando_changes **changes,
+                              pando_error **error);
+
+// Stores the next change. Waits for it for at most `timeout_ms` milliseconds; 0 means not at all, PANDO_FOREVER
+// without an end. Returns PANDO_ABSENT if there is none until then, and PANDO_CLOSED if the reader or its database is closed
+// meanwhile. The changed values are in memory as a whole. Threads: one call at a time for each reader.
+pando_code pando_changes_next(pando_changes *changes,
+                              uint64_t timeout_ms,
+                              pando_change **change,
+                              pando_error **error);
+
+// Stores the number of the last commit that the reader has passed: begin after it to go on from here. Threads: one
+// call at a time for each reader.
+pando_code pando_changes_position(pando_changes *changes,
+                                  uint64_t *position,
+                                  pando_error **error);
+
+// Closes a reader of changes, so that nothing is kept for it. A call that waits returns PANDO_CLOSED within 50
+// milliseconds. A second call has no effect. Threads: any number at the same time.
+pando_code pando_changes_close(pando_changes *changes,
+                               pando_error **error);
+
+// Frees a reader of changes.
+void pando_changes_free(pando_changes *changes);
+
+// Returns the number of the commit; 0 if `change` is no change. Numbers have no gaps. Threads: any number at the same
+// time.
+uint64_t pando_change_commit_number(const pando_change *change);
+
+// Returns when the commit was made, in milliseconds since 1970; 0 if that is not known. Threads: any number at the
+// same time.
+uint64_t pando_change_time_ms(const pando_change *change);
+
+// Returns the operations of the commit, in the order in which they lead to the state after it, and stores how many
+// there are; NULL and 0 if `change` is no change. They live as long as the change. Threads: any number at the same time.
+const pando_operation *pando_change_operations(const pando_change *change,
+                                               size_t *count);
+
+// Frees a change.
+void pando_change_free(pando_change *change);
+
+// Opens the consumer `name`, or creates it after the newest commit. Fails with PANDO_LOCKED if it is open, and with
+// PANDO_TOO_OLD if more was kept for it than max_changes_bytes: drop it, and begin again. Threads: any number at the
+// same time.
+pando_code pando_consumer_open(pando_db *db,
+                               const char *name,
+                               pando_consumer **consumer,
+                               pando_error **error);
+
+// Removes the consumer `name`, and what is kept for it. Fails with PANDO_MISSING if there is none, and with
+// PANDO_LOCKED if it is open. Threads: any number at the same time.
+pando_code pando_consumer_drop(pando_db *db,
+                               const char *name,
+                               pando_error **error);
+
+// Opens a reader of the changes after the last commit that the consumer has acknowledged. `tables` and `prefix` are as
+// for pando_changes_open. Threads: one call at a time for each consumer.
+pando_code pando_consumer_changes(pando_consumer *consumer,
+                                  const char *const *tables,
+                                  size_t table_count,
+                                  pando_bytes prefix,
+                                  pando_changes **changes,
+                                  pando_error **error);
+
+// Stores the number of the last commit that the consumer has acknowledged. Threads: one call at a time for each
+// consumer.
+pando_code pando_consumer_position(pando_consumer *consumer,
+                                   uint64_t *position,
+                                   pando_error **error);
+
+// Records durably that everything up to the commit of number `commit` is done. An older commit has no effect. It takes
+// three flushes, so call it for many changes at once. Threads: one call at a time for each consumer.
+pando_code pando_consumer_acknowledge(pando_consumer *consumer,
+                                      uint64_t commit,
+                                      pando_error **error);
+
+// Frees a consumer, so that it can be opened again. Its place is kept.
+void pando_consumer_free(pando_consumer *consumer);
+
 // Opens a connection. On a read-only database it only reads. Threads: any number at the same time.
 pando_code pando_sql_open(pando_db *db, pando_sql **sql, pando_error **error);
 
@@ -856,8 +998,8 @@ pando_code pando_stmt_bind_real(pando_stmt *stmt,
                                 double value,
                                 pando_error **error);
 
-// Sets the parameter `index` to a text of `len` bytes of UTF-8, which need not end with a zero byte. The rest is as for
-// pando_stmt_bind_null.
+// Sets the parameter `index` to a text of `len` bytes of UTF-8, which need not end with a zero byte. The rest is as
+// for pando_stmt_bind_null.
 pando_code pando_stmt_bind_text(pando_stmt *stmt,
                                 size_t index,
                                 const char *text,

@@ -94,8 +94,8 @@ pub unsafe extern "C" fn pando_error_key(error: *const pando_error, key_len: *mu
     key.map_or(ptr::null(), |key| key.as_ptr().cast())
 }
 
-/// Returns SQLite's extended result code of a statement that has failed, such as 2067 for SQLITE_CONSTRAINT_UNIQUE; 0 for
-/// every other error. Threads: any, see the top.
+/// Returns SQLite's extended result code of a statement that has failed, such as 2067 for SQLITE_CONSTRAINT_UNIQUE; 0
+/// for every other error. Threads: any, see the top.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_error_sqlite_code(error: *const pando_error) -> c_int {

@@ -231,8 +231,8 @@ pub unsafe extern "C" fn pando_stmt_bind_real(
     call(error, || bind(stmt, index, Value::Real(value)))
 }
 
-/// Sets the parameter `index` to a text of `len` bytes of UTF-8, which need not end with a zero byte. The rest is as for
-/// pando_stmt_bind_null.
+/// Sets the parameter `index` to a text of `len` bytes of UTF-8, which need not end with a zero byte. The rest is as
+/// for pando_stmt_bind_null.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_stmt_bind_text(

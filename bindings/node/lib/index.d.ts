@@ -228,6 +228,7 @@ export interface Statement {
 
 /** A connection of SQL, with one transaction at a time: BEGIN, COMMIT and ROLLBACK are statements. */
 export interface Connection {
+  /** Whether a transaction is open. It throws PANDO_IN_USE while a statement runs. */
   readonly inTransaction: boolean
   sql<Row = SqlRow>(text: string, ...parameters: SqlParameters): Promise<SqlRows<Row>>
   /** Runs statements that have no parameters, and stops at the first that fails. */

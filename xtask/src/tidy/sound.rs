@@ -5,6 +5,7 @@ use crate::source::{Line, Source, find_word};
 
 /// The files that may hold `unsafe`, each with the reason why it cannot do without.
 const UNSAFE_FILES: &[(&str, &str)] = &[
+    ("bindings/c/src/changes.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/code.rs", "functions that C finds by their names"),
     ("bindings/c/src/cursor.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/db.rs", "functions of C, which take its pointers"),
