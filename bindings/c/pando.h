@@ -834,8 +834,8 @@ pando_code pando_changes_open(pando_db *db,
                               pando_error **error);
 
 // Stores the next change. Waits for it for at most `timeout_ms` milliseconds; 0 means not at all, PANDO_FOREVER
-// without an end. Returns PANDO_ABSENT if there is none until then, and PANDO_CLOSED if the reader or its database is closed
-// meanwhile. The changed values are in memory as a whole. Threads: one call at a time for each reader.
+// without an end. Returns PANDO_ABSENT if there is none until then, and PANDO_CLOSED if the reader or its database is
+// closed meanwhile. The changed values are in memory as a whole. Threads: one call at a time for each reader.
 pando_code pando_changes_next(pando_changes *changes,
                               uint64_t timeout_ms,
                               pando_change **change,
@@ -864,7 +864,8 @@ uint64_t pando_change_commit_number(const pando_change *change);
 uint64_t pando_change_time_ms(const pando_change *change);
 
 // Returns the operations of the commit, in the order in which they lead to the state after it, and stores how many
-// there are; NULL and 0 if `change` is no change. They live as long as the change. Threads: any number at the same time.
+// there are; NULL and 0 if `change` is no change. They live as long as the change. Threads: any number at the same
+// time.
 const pando_operation *pando_change_operations(const pando_change *change,
                                                size_t *count);
 

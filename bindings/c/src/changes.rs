@@ -254,8 +254,8 @@ pub unsafe extern "C" fn pando_changes_open(
 }
 
 /// Stores the next change. Waits for it for at most `timeout_ms` milliseconds; 0 means not at all, PANDO_FOREVER
-/// without an end. Returns PANDO_ABSENT if there is none until then, and PANDO_CLOSED if the reader or its database is closed
-/// meanwhile. The changed values are in memory as a whole. Threads: one call at a time for each reader.
+/// without an end. Returns PANDO_ABSENT if there is none until then, and PANDO_CLOSED if the reader or its database is
+/// closed meanwhile. The changed values are in memory as a whole. Threads: one call at a time for each reader.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_changes_next(
@@ -340,7 +340,8 @@ pub unsafe extern "C" fn pando_change_time_ms(change: *const pando_change) -> u6
 }
 
 /// Returns the operations of the commit, in the order in which they lead to the state after it, and stores how many
-/// there are; NULL and 0 if `change` is no change. They live as long as the change. Threads: any number at the same time.
+/// there are; NULL and 0 if `change` is no change. They live as long as the change. Threads: any number at the same
+/// time.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_change_operations(

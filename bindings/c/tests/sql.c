@@ -210,6 +210,8 @@ static void a_database_that_is_only_read(const char *root) {
   OK(pando_sql_open(reader, &reads, &error));
   CHECK(number(reads, "SELECT k FROM t") == 7);
   EXPECT(PANDO_READ_ONLY, pando_sql_execute(reads, "INSERT INTO t VALUES (8)", &error));
+  OK(pando_sql_set_read_only(reads, 0, &error));
+  EXPECT(PANDO_READ_ONLY, pando_sql_execute(reads, "INSERT INTO t VALUES (8)", &error));
   OK(pando_sql_set_read_only(writes, 1, &error));
   EXPECT(PANDO_READ_ONLY, pando_sql_execute(writes, "DELETE FROM t", &error));
   OK(pando_sql_set_read_only(writes, 0, &error));
