@@ -16,8 +16,9 @@
 // NULL has no effect. pando_db_close, pando_tx_commit and pando_tx_rollback end an object without freeing it: later
 // calls return PANDO_CLOSED. Memory that the library hands out as plain pointers is freed with pando_free.
 //
-// Threads. Databases and tables can be used by any number of threads at the same time. Snapshots, transactions and
-// cursors can be used by any thread, but by one call at a time: a second call at the same time returns PANDO_IN_USE.
+// Threads. Databases and tables can be used by any number of threads at the same time. Snapshots, transactions, cursors,
+// readers of changes and consumers can be used by any thread, but by one call at a time: a second call at the same time
+// returns PANDO_IN_USE. A connection of SQL and all of its statements count as one object in this.
 // Options and errors are plain data: do not change or free one while another thread uses it. No object may be freed
 // while a call uses it. The library keeps no state outside of its objects. It installs one signal handler, for SIGBUS,
 // which passes on what is not its own.
@@ -75,6 +76,45 @@
 // As `ttl_ms` of an entry: it never expires.
 #define PANDO_NEVER 18446744073709551615ull
 
+// As a timeout: wait until there is a change.
+#define PANDO_FOREVER 18446744073709551615ull
+
+// Kind of an operation: a key was set.
+#define PANDO_PUT 1
+
+// Kind of an operation: a key was deleted.
+#define PANDO_DELETE 2
+
+// Kind of an operation: every key from `key` on and before `end` was deleted.
+#define PANDO_DELETE_RANGE 3
+
+// Kind of an operation: a table was created.
+#define PANDO_CREATE_TABLE 4
+
+// Kind of an operation: a table was dropped.
+#define PANDO_DROP_TABLE 5
+
+// Kind of an operation: a table was renamed.
+#define PANDO_RENAME_TABLE 6
+
+// Kind of an operation: the options of a table were changed.
+#define PANDO_ALTER_TABLE 7
+
+// Kind of a value: NULL.
+#define PANDO_NULL 0
+
+// Kind of a value: an integer of 64 bits.
+#define PANDO_INTEGER 1
+
+// Kind of a value: a floating-point number.
+#define PANDO_REAL 2
+
+// Kind of a value: text. It has no zero byte at its end. It is UTF-8 unless a program has stored other bytes.
+#define PANDO_TEXT 3
+
+// Kind of a value: bytes.
+#define PANDO_BLOB 4
+
 // What a call returns. The low byte is the exit code of the command `pando` for this kind of failure.
 typedef enum {
   // The call succeeded.
@@ -105,6 +145,12 @@ typedef enum {
   PANDO_INTERNAL = 2817,
   // A failure of a kind that this version of the interface does not know.
   PANDO_FAILED = 3073,
+  // The changes that were asked for are no longer kept. The message names a commit from which to begin again.
+  PANDO_TOO_OLD = 3329,
+  // A row violates a constraint of its table.
+  PANDO_CONSTRAINT = 3585,
+  // A statement of SQL was stopped by pando_sql_interrupt. Its own transaction was rolled back.
+  PANDO_INTERRUPTED = 3841,
   // An argument is out of range, or a call does not fit its object.
   PANDO_INVALID = 2,
   // The options contradict the stored ones.
@@ -128,6 +174,18 @@ typedef enum {
   PANDO_SNAPSHOT_TOO_OLD = 261,
 } pando_code;
 
+// One commit. Free it with pando_change_free.
+typedef struct pando_change pando_change;
+
+// A reader of changes: it goes from commit to commit without gaps. The database keeps what it has still to read, up to
+// the option max_changes_bytes; a reader that is later than that gets PANDO_TOO_OLD. Free it with pando_changes_free.
+typedef struct pando_changes pando_changes;
+
+// A named consumer, whose place survives restarts. Read with pando_consumer_changes, do the work, then call
+// pando_consumer_acknowledge: what was not acknowledged is returned again after a restart. Free it with
+// pando_consumer_free, which keeps its place.
+typedef struct pando_consumer pando_consumer;
+
 // A cursor over the records of a range. It stands before the first record, on one, or after the last. Free it with
 // pando_cursor_free.
 //
@@ -146,6 +204,18 @@ typedef struct pando_options pando_options;
 
 // A read-only view of one moment. What it sees is kept until it is freed. Free it with pando_snapshot_free.
 typedef struct pando_snapshot pando_snapshot;
+
+// A connection that runs SQL, with one transaction at a time: BEGIN, COMMIT and ROLLBACK are statements. Several
+// connections can write at the same time. A statement outside of a transaction is a transaction by itself, and runs
+// again after a conflict; within a transaction, COMMIT fails with PANDO_CONFLICT, and the program runs the transaction
+// again. Free it with pando_sql_free.
+//
+// A library that was built without its feature `sql` has no function pando_sql_… and pando_stmt_….
+typedef struct pando_sql pando_sql;
+
+// A prepared statement. Its parameters are counted from 1, as in SQL, and its columns from 0. Free it with
+// pando_stmt_free.
+typedef struct pando_stmt pando_stmt;
 
 // A table. It is valid until the table is dropped or renamed; then calls return PANDO_MISSING. Free it with
 // pando_table_free.
@@ -177,6 +247,45 @@ typedef struct {
   // Not 0: `end` itself is taken in.
   int includes_end;
 } pando_range;
+
+// An operation of a commit.
+typedef struct {
+  // PANDO_PUT, PANDO_DELETE, PANDO_DELETE_RANGE, PANDO_CREATE_TABLE, PANDO_DROP_TABLE, PANDO_RENAME_TABLE or
+  // PANDO_ALTER_TABLE.
+  int kind;
+  // The name of the table after the commit.
+  const char *table;
+  // The name that a renamed table had; otherwise NULL.
+  const char *former;
+  // The key, or the first key of a range; its data is NULL for an operation on a table.
+  pando_bytes key;
+  // The value of a put; its data is NULL for every other operation.
+  pando_bytes value;
+  // The first key after a range; its data is NULL if the range reaches to the end of the table.
+  pando_bytes end;
+} pando_operation;
+
+// A value of a row.
+typedef struct {
+  // PANDO_NULL, PANDO_INTEGER, PANDO_REAL, PANDO_TEXT or PANDO_BLOB.
+  int kind;
+  // The number, if the kind is PANDO_INTEGER; otherwise 0.
+  int64_t integer;
+  // The number, if the kind is PANDO_REAL; otherwise 0.
+  double real;
+  // The bytes, if the kind is PANDO_TEXT or PANDO_BLOB; otherwise NULL.
+  const void *data;
+  // How many bytes there are.
+  size_t len;
+} pando_value;
+
+// A column of a statement's rows.
+typedef struct {
+  // The name.
+  const char *name;
+  // The declared type, such as "VARCHAR(20)"; NULL if the column is not one of a table.
+  const char *declared;
+} pando_column;
 
 #ifdef __cplusplus
 extern "C" {
@@ -211,6 +320,10 @@ const char *pando_error_table(const pando_error *error);
 // about a table itself. The bytes live as long as the error. Threads: any, see the top.
 const void *pando_error_key(const pando_error *error,
                             size_t *key_len);
+
+// Returns SQLite's extended result code of a statement that has failed, such as 2067 for SQLITE_CONSTRAINT_UNIQUE; 0
+// for every other error. Threads: any, see the top.
+int pando_error_sqlite_code(const pando_error *error);
 
 // Frees an error. Threads: any, see the top.
 void pando_error_free(pando_error *error);
@@ -707,6 +820,237 @@ pando_code pando_cursor_seek(pando_cursor *cursor,
 
 // Frees a cursor.
 void pando_cursor_free(pando_cursor *cursor);
+
+// Opens a reader of the changes after the commit of number `after`; 0 means as far back as possible. Of `table_count`
+// names in `tables`, only changes of these tables are read; 0 means every table. If the data of `prefix` is not NULL,
+// only keys that begin with it are. Fails with PANDO_TOO_OLD if the changes are no longer kept. Threads: any number
+// at the same time.
+pando_code pando_changes_open(pando_db *db,
+                              uint64_t after,
+                              const char *const *tables,
+                              size_t table_count,
+                              pando_bytes prefix,
+                              pando_changes **changes,
+                              pando_error **error);
+
+// Stores the next change. Waits for it for at most `timeout_ms` milliseconds; 0 means not at all, PANDO_FOREVER
+// without an end. Returns PANDO_ABSENT if there is none until then, and PANDO_CLOSED if the reader or its database is
+// closed meanwhile. The changed values are in memory as a whole. Threads: one call at a time for each reader.
+pando_code pando_changes_next(pando_changes *changes,
+                              uint64_t timeout_ms,
+                              pando_change **change,
+                              pando_error **error);
+
+// Stores the number of the last commit that the reader has passed: begin after it to go on from here. Threads: one
+// call at a time for each reader.
+pando_code pando_changes_position(pando_changes *changes,
+                                  uint64_t *position,
+                                  pando_error **error);
+
+// Closes a reader of changes, so that nothing is kept for it. A call that waits returns PANDO_CLOSED within 50
+// milliseconds. A second call has no effect. Threads: any number at the same time.
+pando_code pando_changes_close(pando_changes *changes,
+                               pando_error **error);
+
+// Frees a reader of changes.
+void pando_changes_free(pando_changes *changes);
+
+// Returns the number of the commit; 0 if `change` is no change. Numbers have no gaps. Threads: any number at the same
+// time.
+uint64_t pando_change_commit_number(const pando_change *change);
+
+// Returns when the commit was made, in milliseconds since 1970; 0 if that is not known. Threads: any number at the
+// same time.
+uint64_t pando_change_time_ms(const pando_change *change);
+
+// Returns the operations of the commit, in the order in which they lead to the state after it, and stores how many
+// there are; NULL and 0 if `change` is no change. They live as long as the change. Threads: any number at the same
+// time.
+const pando_operation *pando_change_operations(const pando_change *change,
+                                               size_t *count);
+
+// Frees a change.
+void pando_change_free(pando_change *change);
+
+// Opens the consumer `name`, or creates it after the newest commit. Fails with PANDO_LOCKED if it is open, and with
+// PANDO_TOO_OLD if more was kept for it than max_changes_bytes: drop it, and begin again. Threads: any number at the
+// same time.
+pando_code pando_consumer_open(pando_db *db,
+                               const char *name,
+                               pando_consumer **consumer,
+                               pando_error **error);
+
+// Removes the consumer `name`, and what is kept for it. Fails with PANDO_MISSING if there is none, and with
+// PANDO_LOCKED if it is open. Threads: any number at the same time.
+pando_code pando_consumer_drop(pando_db *db,
+                               const char *name,
+                               pando_error **error);
+
+// Opens a reader of the changes after the last commit that the consumer has acknowledged. `tables` and `prefix` are as
+// for pando_changes_open. Threads: one call at a time for each consumer.
+pando_code pando_consumer_changes(pando_consumer *consumer,
+                                  const char *const *tables,
+                                  size_t table_count,
+                                  pando_bytes prefix,
+                                  pando_changes **changes,
+                                  pando_error **error);
+
+// Stores the number of the last commit that the consumer has acknowledged. Threads: one call at a time for each
+// consumer.
+pando_code pando_consumer_position(pando_consumer *consumer,
+                                   uint64_t *position,
+                                   pando_error **error);
+
+// Records durably that everything up to the commit of number `commit` is done. An older commit has no effect. It takes
+// three flushes, so call it for many changes at once. Threads: one call at a time for each consumer.
+pando_code pando_consumer_acknowledge(pando_consumer *consumer,
+                                      uint64_t commit,
+                                      pando_error **error);
+
+// Frees a consumer, so that it can be opened again. Its place is kept.
+void pando_consumer_free(pando_consumer *consumer);
+
+// Opens a connection. On a read-only database it only reads. Threads: any number at the same time.
+pando_code pando_sql_open(pando_db *db, pando_sql **sql, pando_error **error);
+
+// Sets durability and isolation of transactions that begin from now on, as pando_tx_begin takes them. Threads: one
+// call at a time for each connection.
+pando_code pando_sql_set_options(pando_sql *sql,
+                                 int durability,
+                                 int isolation,
+                                 pando_error **error);
+
+// Lets statements that write fail with PANDO_READ_ONLY from now on, if `read_only` is not 0. Transactions that begin
+// are then snapshots, which never conflict. Threads: one call at a time for each connection.
+pando_code pando_sql_set_read_only(pando_sql *sql,
+                                   int read_only,
+                                   pando_error **error);
+
+// Runs statements that have no parameters, one after another, and stops at the first that fails. Rows are left out.
+// Threads: one call at a time for each connection.
+pando_code pando_sql_execute(pando_sql *sql,
+                             const char *text,
+                             pando_error **error);
+
+// Stores in `*is_open` whether a transaction is open that BEGIN or SAVEPOINT has begun: 1 or 0. Threads: one call at a
+// time for each connection.
+pando_code pando_sql_in_transaction(pando_sql *sql,
+                                    int *is_open,
+                                    pando_error **error);
+
+// Stores the id of the row that the connection has inserted last; 0 before the first. Threads: one call at a time for
+// each connection.
+pando_code pando_sql_last_row_id(pando_sql *sql,
+                                 int64_t *row_id,
+                                 pando_error **error);
+
+// Stops the statements of the connection that run at this moment: they fail with PANDO_INTERRUPTED. It has no effect
+// if none runs, and none on a commit that waits for the disk. Threads: any number at the same time, while other calls
+// use the connection.
+pando_code pando_sql_interrupt(pando_sql *sql,
+                               pando_error **error);
+
+// Closes a connection: ends its statements, and rolls back its transaction. Later calls on both return PANDO_CLOSED. A
+// second call has no effect. Threads: one call at a time for each connection.
+pando_code pando_sql_close(pando_sql *sql,
+                           pando_error **error);
+
+// Frees a connection. Statements keep it open; without any, its transaction is rolled back.
+void pando_sql_free(pando_sql *sql);
+
+// Returns the version of SQLite whose front end the library has, such as "3.50.2". The string lives as long as the
+// program. Threads: any.
+const char *pando_sqlite_version(void);
+
+// Prepares the only statement in `text`. Fails with PANDO_INVALID if it is wrong, and if there are several. Threads:
+// one call at a time for each connection and its statements.
+pando_code pando_stmt_prepare(pando_sql *sql,
+                              const char *text,
+                              pando_stmt **stmt,
+                              pando_error **error);
+
+// Stores how many parameters the statement has. Threads: as for pando_stmt_prepare.
+pando_code pando_stmt_parameter_count(pando_stmt *stmt, size_t *count, pando_error **error);
+
+// Stores the index of the parameter `name`, which includes its ':', '@' or '$'. Returns PANDO_ABSENT if there is no
+// such parameter. Threads: as for pando_stmt_prepare.
+pando_code pando_stmt_parameter(pando_stmt *stmt,
+                                const char *name,
+                                size_t *index,
+                                pando_error **error);
+
+// Sets the parameter `index`, counted from 1, to NULL. Parameters keep their values until they are set again, and are
+// NULL before. Fails with PANDO_INVALID if there is no such parameter, or while the statement has a row: reset it
+// before. Threads: as for pando_stmt_prepare.
+pando_code pando_stmt_bind_null(pando_stmt *stmt,
+                                size_t index,
+                                pando_error **error);
+
+// Sets the parameter `index` to an integer. The rest is as for pando_stmt_bind_null.
+pando_code pando_stmt_bind_integer(pando_stmt *stmt,
+                                   size_t index,
+                                   int64_t value,
+                                   pando_error **error);
+
+// Sets the parameter `index` to a floating-point number; one that is no number becomes NULL, as SQLite does it. The
+// rest is as for pando_stmt_bind_null.
+pando_code pando_stmt_bind_real(pando_stmt *stmt,
+                                size_t index,
+                                double value,
+                                pando_error **error);
+
+// Sets the parameter `index` to a text of `len` bytes of UTF-8, which need not end with a zero byte. The rest is as
+// for pando_stmt_bind_null.
+pando_code pando_stmt_bind_text(pando_stmt *stmt,
+                                size_t index,
+                                const char *text,
+                                size_t len,
+                                pando_error **error);
+
+// Sets the parameter `index` to `len` bytes. The rest is as for pando_stmt_bind_null.
+pando_code pando_stmt_bind_blob(pando_stmt *stmt,
+                                size_t index,
+                                const void *data,
+                                size_t len,
+                                pando_error **error);
+
+// Runs the statement to its first row, or goes on to its next one. Stores the row's values and their number; both
+// outputs may be NULL. Returns PANDO_ABSENT after the last row, and for a statement that has none; the next call runs
+// it again. The values live until the next call on the statement. Fails with PANDO_CONSTRAINT, PANDO_CONFLICT (of
+// COMMIT), PANDO_INTERRUPTED and others. Threads: as for pando_stmt_prepare.
+pando_code pando_stmt_step(pando_stmt *stmt,
+                           const pando_value **row,
+                           size_t *count,
+                           pando_error **error);
+
+// Stores the value of the column `column`, counted from 0, of the row at which the statement stands. Fails with
+// PANDO_INVALID if there is no row or no such column. Threads: as for pando_stmt_prepare.
+pando_code pando_stmt_value(pando_stmt *stmt,
+                            size_t column,
+                            pando_value *value,
+                            pando_error **error);
+
+// Stores the columns of the statement's rows and their number: 0 if it has no rows. While the statement has a row, the
+// declared types are NULL. The array and its strings live until the next call of this function for the statement.
+// Threads: as for pando_stmt_prepare.
+pando_code pando_stmt_columns(pando_stmt *stmt,
+                              const pando_column **columns,
+                              size_t *count,
+                              pando_error **error);
+
+// Stores how many rows the last run of the statement has inserted, updated or deleted. Threads: as for
+// pando_stmt_prepare.
+pando_code pando_stmt_changes(pando_stmt *stmt,
+                              uint64_t *changes,
+                              pando_error **error);
+
+// Ends a run of the statement before its last row, so that what it reads can be freed. The next step begins again.
+// Threads: as for pando_stmt_prepare.
+pando_code pando_stmt_reset(pando_stmt *stmt,
+                            pando_error **error);
+
+// Frees a statement. Threads: any, also while another call uses its connection, but not this statement.
+void pando_stmt_free(pando_stmt *stmt);
 
 #ifdef __cplusplus
 }  // extern "C"

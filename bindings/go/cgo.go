@@ -35,6 +35,7 @@ func errorOf(code C.pando_code, failure *C.pando_error) error {
 		kind = ErrFailed
 	}
 	made := &Error{Kind: kind, Message: C.GoString(C.pando_error_message(failure))}
+	made.SQLiteCode = int(C.pando_error_sqlite_code(failure))
 	if kind != ErrConflict {
 		return made
 	}

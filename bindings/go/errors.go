@@ -17,6 +17,12 @@ const (
 	ErrConflict Kind = "conflict"
 	// ErrSnapshotTooOld means that the snapshot or transaction was open for too long. Begin a new one.
 	ErrSnapshotTooOld Kind = "snapshot too old"
+	// ErrTooOld means that the changes that were asked for are no longer kept. The message says where to begin again.
+	ErrTooOld Kind = "too old"
+	// ErrConstraint means that a row violates a constraint of its table.
+	ErrConstraint Kind = "constraint"
+	// ErrInterrupted means that a statement of SQL was stopped.
+	ErrInterrupted Kind = "interrupted"
 	// ErrFull means that the disk, a quota or the memory budget is full. Nothing was written.
 	ErrFull Kind = "full"
 	// ErrExists means that the key, table or database already exists.
@@ -63,6 +69,9 @@ var kinds = map[C.pando_code]Kind{
 	C.PANDO_ABSENT:           ErrNotFound,
 	C.PANDO_CONFLICT:         ErrConflict,
 	C.PANDO_SNAPSHOT_TOO_OLD: ErrSnapshotTooOld,
+	C.PANDO_TOO_OLD:          ErrTooOld,
+	C.PANDO_CONSTRAINT:       ErrConstraint,
+	C.PANDO_INTERRUPTED:      ErrInterrupted,
 	C.PANDO_FULL:             ErrFull,
 	C.PANDO_EXISTS:           ErrExists,
 	C.PANDO_MISSING:          ErrMissing,
@@ -91,6 +100,8 @@ type Error struct {
 	Kind Kind
 	// Message says what happened, where, and what to do.
 	Message string
+	// SQLiteCode is SQLite's extended result code, if a statement of SQL has failed; otherwise 0.
+	SQLiteCode int
 }
 
 // Error returns the message.

@@ -38,6 +38,12 @@ pub enum pando_code {
     PANDO_INTERNAL = 0xB01,
     /// A failure of a kind that this version of the interface does not know.
     PANDO_FAILED = 0xC01,
+    /// The changes that were asked for are no longer kept. The message names a commit from which to begin again.
+    PANDO_TOO_OLD = 0xD01,
+    /// A row violates a constraint of its table.
+    PANDO_CONSTRAINT = 0xE01,
+    /// A statement of SQL was stopped by pando_sql_interrupt. Its own transaction was rolled back.
+    PANDO_INTERRUPTED = 0xF01,
     /// An argument is out of range, or a call does not fit its object.
     PANDO_INVALID = 2,
     /// The options contradict the stored ones.
@@ -64,7 +70,7 @@ pub enum pando_code {
 use pando_code::*;
 
 /// Every code with its name.
-const NAMES: [(pando_code, &CStr); 24] = [
+const NAMES: [(pando_code, &CStr); 27] = [
     (PANDO_OK, c"ok"),
     (PANDO_ABSENT, c"absent"),
     (PANDO_FULL, c"full"),
@@ -79,6 +85,9 @@ const NAMES: [(pando_code, &CStr); 24] = [
     (PANDO_FORKED, c"forked"),
     (PANDO_INTERNAL, c"internal"),
     (PANDO_FAILED, c"failed"),
+    (PANDO_TOO_OLD, c"too-old"),
+    (PANDO_CONSTRAINT, c"constraint"),
+    (PANDO_INTERRUPTED, c"interrupted"),
     (PANDO_INVALID, c"invalid"),
     (PANDO_MISMATCH, c"mismatch"),
     (PANDO_MISUSE, c"misuse"),
@@ -98,9 +107,12 @@ impl From<Kind> for pando_code {
             Kind::InUse => PANDO_IN_USE,
             Kind::TooSmall => PANDO_TOO_SMALL,
             Kind::Internal => PANDO_INTERNAL,
+            Kind::Interrupted => PANDO_INTERRUPTED,
+            Kind::Constraint => PANDO_CONSTRAINT,
             Kind::Engine(kind) => match kind {
                 ErrorKind::Conflict => PANDO_CONFLICT,
                 ErrorKind::SnapshotTooOld => PANDO_SNAPSHOT_TOO_OLD,
+                ErrorKind::TooOld => PANDO_TOO_OLD,
                 ErrorKind::Full => PANDO_FULL,
                 ErrorKind::Exists => PANDO_EXISTS,
                 ErrorKind::Missing => PANDO_MISSING,
@@ -235,6 +247,7 @@ mod tests {
         let kinds = [
             ErrorKind::Conflict,
             ErrorKind::SnapshotTooOld,
+            ErrorKind::TooOld,
             ErrorKind::Full,
             ErrorKind::Exists,
             ErrorKind::Missing,

@@ -3,7 +3,7 @@
 use crate::code::pando_code;
 use crate::memory::{self, Out, Ref, handle, handles};
 use binding::{Failure, Outcome};
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
 
 /// Why a call has failed. Free it with pando_error_free.
@@ -17,6 +17,7 @@ pub struct Object {
     message: CString,
     table: Option<CString>,
     key: Option<Vec<u8>>,
+    sqlite_code: c_int,
 }
 
 handles! {
@@ -24,7 +25,7 @@ handles! {
 }
 
 /// A string for C; what follows a zero byte is lost.
-fn c_string(text: &str) -> CString {
+pub(crate) fn c_string(text: &str) -> CString {
     let text = text.split('\0').next().unwrap_or_default();
     CString::new(text).unwrap_or_default()
 }
@@ -43,10 +44,11 @@ pub(crate) fn call(error: ErrorOut, work: impl FnOnce() -> Outcome<pando_code>) 
 
 #[cold]
 fn report(error: ErrorOut, failure: Failure) -> pando_code {
-    let Failure { kind, message, table, key } = failure;
+    let Failure { kind, message, table, key, sqlite_code } = failure;
+    let sqlite_code = sqlite_code.unwrap_or(0);
     let code = pando_code::from(kind);
     let (message, table) = (c_string(&message), table.as_deref().map(c_string));
-    error.set_with(|| handle::<pando_error>(Object { code, message, table, key }));
+    error.set_with(|| handle::<pando_error>(Object { code, message, table, key, sqlite_code }));
     code
 }
 
@@ -90,6 +92,16 @@ pub unsafe extern "C" fn pando_error_key(error: *const pando_error, key_len: *mu
     let key = error.get().ok().and_then(|error| error.key.as_deref());
     key_len.set(key.map_or(0, <[u8]>::len));
     key.map_or(ptr::null(), |key| key.as_ptr().cast())
+}
+
+/// Returns SQLite's extended result code of a statement that has failed, such as 2067 for SQLITE_CONSTRAINT_UNIQUE; 0
+/// for every other error. Threads: any, see the top.
+// # Safety: as "Arguments" in pando.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pando_error_sqlite_code(error: *const pando_error) -> c_int {
+    // SAFETY: as the header demands of its arguments.
+    let error = unsafe { Ref::new(error) };
+    error.get().map_or(0, |error| error.sqlite_code)
 }
 
 /// Frees an error. Threads: any, see the top.

@@ -12,7 +12,8 @@
 //!
 //! Reading order: `code.rs`, `memory.rs` (pointers as arguments), `error.rs`, `reads.rs` (what snapshots and
 //! transactions have in common), then the functions: `db.rs`, `upkeep.rs`, `table.rs`, `snapshot.rs`, `tx.rs`,
-//! `tx_reads.rs`, `expiry.rs`, `cursor.rs`.
+//! `tx_reads.rs`, `expiry.rs`, `cursor.rs`, `changes.rs`, `sql.rs` and `stmt.rs`
+//! (SQL).
 #![allow(non_camel_case_types, reason = "the names are C's")]
 
 pub mod code;
@@ -27,3 +28,8 @@ pub mod tx;
 pub mod tx_reads;
 pub mod expiry;
 pub mod cursor;
+pub mod changes;
+#[cfg(feature = "sql")]
+pub mod sql;
+#[cfg(feature = "sql")]
+pub mod stmt;

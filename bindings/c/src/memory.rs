@@ -140,6 +140,12 @@ impl<'a> Bytes<'a> {
         self.at_most("the value", limits::MAX_VALUE_BYTES)
     }
 
+    /// The bytes of a text, which must be UTF-8.
+    pub fn text(self) -> Outcome<&'a str> {
+        let bytes = self.at_most("the text", limits::MAX_VALUE_BYTES)?;
+        std::str::from_utf8(bytes).map_err(|_| Failure::invalid("the text is not UTF-8"))
+    }
+
     /// The bytes of a value; `None` if the pointer is NULL.
     pub fn optional_value(self) -> Outcome<Option<&'a [u8]>> {
         if self.0.is_null() && self.1 == 0 { Ok(None) } else { self.value().map(Some) }

@@ -203,7 +203,50 @@ export interface Consumer {
   close(): Promise<void>
 }
 
+/** A parameter of SQL. A boolean becomes 0 or 1, and a Date a text that SQLite's functions of time read. */
+export type SqlParameter = null | undefined | boolean | number | bigint | string | Uint8Array | Date
+/** A value of a row. An integer beyond 2^53 is a bigint. */
+export type SqlValue = null | number | bigint | string | Buffer
+/** Values for `?`, one after another, or one object for `:name`, `@name` and `$name`. */
+export type SqlParameters = SqlParameter[] | [Record<string, SqlParameter>]
+export type SqlRow = Record<string, SqlValue>
+
+/** The rows of a statement. */
+export type SqlRows<Row = SqlRow> = Row[] & {
+  readonly columns: string[]
+  /** How many rows the statement has inserted, updated or deleted. */
+  readonly changes: number
+  /** The id of the row that the connection has inserted last. */
+  readonly lastRowId: number | bigint
+}
+
+/** A prepared statement. */
+export interface Statement {
+  all<Row = SqlRow>(...parameters: SqlParameters): Promise<SqlRows<Row>>
+  iterate<Row = SqlRow>(...parameters: SqlParameters): AsyncGenerator<Row, void, undefined>
+}
+
+/** A connection of SQL, with one transaction at a time: BEGIN, COMMIT and ROLLBACK are statements. */
+export interface Connection {
+  /** Whether a transaction is open. It throws PANDO_IN_USE while a statement runs. */
+  readonly inTransaction: boolean
+  sql<Row = SqlRow>(text: string, ...parameters: SqlParameters): Promise<SqlRows<Row>>
+  /** Runs statements that have no parameters, and stops at the first that fails. */
+  script(text: string): Promise<void>
+  prepare(text: string): Promise<Statement>
+  iterate<Row = SqlRow>(text: string, ...parameters: SqlParameters): AsyncGenerator<Row, void, undefined>
+  /** Stops the statement that runs. It fails with PANDO_INTERRUPTED. */
+  interrupt(): void
+  /** Ends the connection with its statements, and rolls back its transaction. */
+  close(): Promise<void>
+}
+
 export interface Database {
+  /** Runs one statement of SQL, a transaction by itself, which runs again after a conflict. */
+  sql<Row = SqlRow>(text: string, ...parameters: SqlParameters): Promise<SqlRows<Row>>
+  /** Runs a query as an async iterator, which fetches its rows in batches of 64 KiB. */
+  iterate<Row = SqlRow>(text: string, ...parameters: SqlParameters): AsyncGenerator<Row, void, undefined>
+  connect(): Promise<Connection>
   readonly path: string | undefined
   readonly isClosed: boolean
   close(): Promise<void>

@@ -5,6 +5,7 @@ const { PandoError, awaited, immediate, closed } = require('./errors')
 const { bytesOf, packWrites } = require('./packed')
 const { Reads, Queue, rangeOf } = require('./reads')
 const { Changes, Consumer, filterOf } = require('./changes')
+const { connect, Connection, Connections, Statement } = require('./sql')
 
 /** How often `transact` runs its function. */
 const MOST_ATTEMPTS = 24
@@ -57,10 +58,27 @@ async function restore (folder, target, { at } = {}) {
 class Database {
   #native
   #path
+  #connections
 
   constructor (handle, path) {
     this.#native = handle
     this.#path = path
+    this.#connections = new Connections(handle)
+  }
+
+  /** Runs one statement of SQL, a transaction by itself. Returns its rows as objects. */
+  async sql (text, ...parameters) {
+    return this.#connections.sql(text, parameters)
+  }
+
+  /** Runs a query as an async iterator over its rows. */
+  iterate (text, ...parameters) {
+    return this.#connections.iterate(text, parameters)
+  }
+
+  /** Opens a connection of SQL, for transactions and prepared statements. */
+  async connect () {
+    return new Connection(await connect(this.#native))
   }
 
   get path () {
@@ -360,4 +378,4 @@ class TransactionTable extends Reads {
   }
 }
 
-module.exports = { open, inMemory, restore, Database, Table, Snapshot, Transaction, Changes, Consumer, PandoError }
+module.exports = { open, inMemory, restore, Database, Table, Snapshot, Transaction, Changes, Consumer, Connection, Statement, PandoError }

@@ -18,6 +18,8 @@ fn code_of(kind: Kind) -> &'static str {
         Kind::InUse => "PANDO_IN_USE",
         Kind::TooSmall => "PANDO_INVALID",
         Kind::Internal => "PANDO_INTERNAL",
+        Kind::Interrupted => "PANDO_INTERRUPTED",
+        Kind::Constraint => "PANDO_CONSTRAINT",
         Kind::Engine(kind) => match kind {
             ErrorKind::Conflict => "PANDO_CONFLICT",
             ErrorKind::SnapshotTooOld => "PANDO_SNAPSHOT_TOO_OLD",
@@ -55,7 +57,7 @@ fn digits(bytes: Option<&[u8]>) -> String {
 /// A failure as an error of Node-API, which carries text only.
 #[cold]
 pub fn error(failure: Failure) -> Error {
-    let Failure { kind, message, table, key } = failure;
+    let Failure { kind, message, table, key, .. } = failure;
     let (table, key) = (digits(table.as_deref().map(str::as_bytes)), digits(key.as_deref()));
     Error::new(Status::GenericFailure, format!("{MARK}\n{}\n{table}\n{key}\n{message}", code_of(kind)))
 }

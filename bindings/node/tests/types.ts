@@ -30,6 +30,13 @@ export async function uses(): Promise<number> {
   // @ts-expect-error There is no such kind of operation.
   const strange = (await (await db.changes()).next({ timeoutMs: 5 }))?.operations[0]?.kind === 'insert'
   if (strange) await db.dropConsumer('mails')
+  const rows = await db.sql<{ n: number }>('SELECT ? AS n', 1n, null, new Date(), Buffer.of(1))
+  const sum: number = rows[0].n + rows.changes
+  const connection = await db.connect()
+  const statement = await connection.prepare('SELECT :a AS a')
+  for await (const row of statement.iterate({ a: sum })) if (typeof row.a === 'bigint') row.a.toString(16)
+  // @ts-expect-error A function is no parameter.
+  await db.sql('SELECT ?', () => 1)
   // @ts-expect-error A number is no key.
   await table.get(1)
   // @ts-expect-error There is no such durability.

@@ -20,6 +20,10 @@ pub enum Kind {
     TooSmall,
     /// A defect in Pando: a panic was caught.
     Internal,
+    /// A statement of SQL was stopped.
+    Interrupted,
+    /// A row violates a constraint of its table.
+    Constraint,
 }
 
 /// Why a call has failed.
@@ -33,13 +37,15 @@ pub struct Failure {
     pub table: Option<String>,
     /// The key of a conflict.
     pub key: Option<Vec<u8>>,
+    /// The extended result code of SQLite, if a statement of SQL has failed.
+    pub sqlite_code: Option<i32>,
 }
 
 impl Failure {
     /// A failure without a place.
     #[cold]
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Failure { kind, message: message.into(), table: None, key: None }
+        Failure { kind, message: message.into(), table: None, key: None, sqlite_code: None }
     }
 
     /// That a call does not fit its arguments.
@@ -81,6 +87,7 @@ impl From<Error> for Failure {
             message: error.to_string(),
             table: conflict.and_then(Conflict::table).map(str::to_owned),
             key: conflict.and_then(Conflict::key).map(<[u8]>::to_vec),
+            sqlite_code: None,
         }
     }
 }

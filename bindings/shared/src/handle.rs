@@ -10,12 +10,27 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 pub struct Handle {
     db: Database,
     is_closed: AtomicBool,
+    /// What the connections of SQL share, once there is one.
+    #[cfg(feature = "sql")]
+    sql: std::sync::OnceLock<sql::Sql>,
 }
 
 impl Handle {
     /// Of a database that was just opened.
     pub fn new(db: Database) -> Arc<Self> {
-        Arc::new(Handle { db, is_closed: AtomicBool::new(false) })
+        Arc::new(Handle {
+            db,
+            is_closed: AtomicBool::new(false),
+            #[cfg(feature = "sql")]
+            sql: std::sync::OnceLock::new(),
+        })
+    }
+
+    /// The database with SQL, if it may be used.
+    #[cfg(feature = "sql")]
+    pub(crate) fn sql(&self) -> Outcome<&sql::Sql> {
+        let db = self.open()?;
+        Ok(self.sql.get_or_init(|| sql::Sql::new(db.clone())))
     }
 
     /// The database, if it may be used.
@@ -143,7 +158,7 @@ fn ended() -> Failure {
 }
 
 /// The lock, if no other call has it. A poisoned one counts as closed.
-fn try_lock<'a, T>(mutex: &'a Mutex<T>, what: &str) -> Outcome<MutexGuard<'a, T>> {
+pub(crate) fn try_lock<'a, T>(mutex: &'a Mutex<T>, what: &str) -> Outcome<MutexGuard<'a, T>> {
     mutex.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => Failure::in_use(what),
         TryLockError::Poisoned(_) => Failure::closed(what),

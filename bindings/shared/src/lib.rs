@@ -6,13 +6,15 @@
 //! 2. No panic leaves [`guard`].
 //! 3. Objects hold what they depend on, so that they can be freed in any order.
 //!
-//! Reading order: `failure.rs`, `handle.rs`, `source.rs`, `steps.rs` (records in order), `options.rs`.
+//! Reading order: `failure.rs`, `handle.rs`, `source.rs`, `steps.rs` (records in order), `options.rs`, `sql`.
 #![deny(missing_docs, unsafe_code)]
 
 mod failure;
 mod handle;
 pub mod options;
 mod source;
+#[cfg(feature = "sql")]
+pub mod sql;
 mod steps;
 
 pub use failure::{Failure, Kind, Outcome, guard};

@@ -5,6 +5,7 @@ use crate::source::{Line, Source, find_word};
 
 /// The files that may hold `unsafe`, each with the reason why it cannot do without.
 const UNSAFE_FILES: &[(&str, &str)] = &[
+    ("bindings/c/src/changes.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/code.rs", "functions that C finds by their names"),
     ("bindings/c/src/cursor.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/db.rs", "functions of C, which take its pointers"),
@@ -12,6 +13,9 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("bindings/c/src/expiry.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/memory.rs", "pointers of C, checked as far as they can be, and memory of malloc"),
     ("bindings/c/src/reads.rs", "pointers inside of arrays and ranges of C"),
+    ("bindings/c/src/sql.rs", "functions of C, which take its pointers"),
+    ("bindings/c/src/stmt.rs", "functions of C, which take its pointers"),
+    ("bindings/shared/src/sql/held.rs", "statements and rows, which change threads with their connection"),
     ("bindings/c/src/snapshot.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/table.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/tx.rs", "functions of C, which take its pointers"),

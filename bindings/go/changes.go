@@ -1,0 +1,252 @@
+package pando
+
+// #include <pando.h>
+// #include <stdlib.h>
+import "C"
+
+import (
+	"context"
+	"iter"
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// OperationKind says what an operation of a commit did.
+type OperationKind int
+
+// The kinds of operations.
+const (
+	Put         OperationKind = C.PANDO_PUT
+	Delete      OperationKind = C.PANDO_DELETE
+	DeleteRange OperationKind = C.PANDO_DELETE_RANGE
+	CreateTable OperationKind = C.PANDO_CREATE_TABLE
+	DropTable   OperationKind = C.PANDO_DROP_TABLE
+	RenameTable OperationKind = C.PANDO_RENAME_TABLE
+	AlterTable  OperationKind = C.PANDO_ALTER_TABLE
+)
+
+// Operation is what a commit did to a key, a range of keys or a table.
+type Operation struct {
+	Kind OperationKind
+	// Table is the name of the table after the commit.
+	Table string
+	// Former is the name that a renamed table had.
+	Former string
+	// Key is the key, or the first key of a range; nil for an operation on a table.
+	Key []byte
+	// Value is that of a Put.
+	Value []byte
+	// End is the first key after a range; nil if the range reaches to the end of the table.
+	End []byte
+}
+
+// Change is one commit.
+type Change struct {
+	// CommitNumber is the number of the commit. Numbers have no gaps.
+	CommitNumber uint64
+	// Time is when the commit was made; zero if that is not known.
+	Time time.Time
+	// Operations lead to the state after the commit, in this order.
+	Operations []Operation
+}
+
+// ChangesOptions choose what is read. The zero value means everything, as far back as possible.
+type ChangesOptions struct {
+	// After is the number of the commit after which reading begins. A consumer begins after its place.
+	After uint64
+	// Tables are the names of the tables whose changes are read; none means all.
+	Tables []string
+	// Prefix leaves out keys that do not begin with it.
+	Prefix []byte
+}
+
+// toC makes the arguments of C, which live until free is called.
+func (o ChangesOptions) toC(pins *pinned) (tables **C.char, count C.size_t, prefix C.pando_bytes, free func(), err error) {
+	var frees []func()
+	free = func() {
+		for _, free := range frees {
+			free()
+		}
+	}
+	names := make([]*C.char, 0, len(o.Tables))
+	for _, table := range o.Tables {
+		name, freeName, err := cString(table)
+		if err != nil {
+			free()
+			return nil, 0, prefix, func() {}, err
+		}
+		frees = append(frees, freeName)
+		names = append(names, name)
+	}
+	if len(names) > 0 {
+		pins.Pin(&names[0])
+		tables = &names[0]
+	}
+	return tables, C.size_t(len(names)), pins.bytes(o.Prefix), free, nil
+}
+
+// Changes yields every commit in order, and waits for the next one until the context ends. It yields an error and then
+// nothing more: the context's error, ErrTooOld if the changes are no longer kept, or ErrClosed.
+func (db *DB) Changes(ctx context.Context, options ChangesOptions) iter.Seq2[Change, error] {
+	return changes(ctx, options, func(tables **C.char, count C.size_t, prefix C.pando_bytes, reader **C.pando_changes,
+		failure **C.pando_error) C.pando_code {
+		defer runtime.KeepAlive(db)
+		return C.pando_changes_open(db.handle, C.uint64_t(options.After), tables, count, prefix, reader, failure)
+	})
+}
+
+// waitMS is how long one call of C waits, in milliseconds. The end of a context is looked at after it.
+const waitMS = 50
+
+func changes(
+	ctx context.Context,
+	options ChangesOptions,
+	open func(**C.char, C.size_t, C.pando_bytes, **C.pando_changes, **C.pando_error) C.pando_code,
+) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		var pins pinned
+		tables, count, prefix, free, err := options.toC(&pins)
+		if err != nil {
+			pins.Unpin()
+			yield(Change{}, err)
+			return
+		}
+		var reader *C.pando_changes
+		_, err = call(func(failure **C.pando_error) C.pando_code { return open(tables, count, prefix, &reader, failure) })
+		pins.Unpin()
+		free()
+		if err != nil {
+			yield(Change{}, err)
+			return
+		}
+		defer C.pando_changes_free(reader)
+		for {
+			change, found, err := nextChange(ctx, reader)
+			if err != nil {
+				yield(Change{}, err)
+				return
+			}
+			if found && !yield(change, nil) {
+				return
+			}
+		}
+	}
+}
+
+// nextChange copies the next change, if there is one within waitMS.
+func nextChange(ctx context.Context, reader *C.pando_changes) (Change, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return Change{}, false, err
+	}
+	var handle *C.pando_change
+	code, err := call(func(failure **C.pando_error) C.pando_code {
+		return C.pando_changes_next(reader, waitMS, &handle, failure)
+	})
+	if err != nil || code == C.PANDO_ABSENT {
+		return Change{}, false, err
+	}
+	defer C.pando_change_free(handle)
+	change := Change{CommitNumber: uint64(C.pando_change_commit_number(handle))}
+	if ms := int64(C.pando_change_time_ms(handle)); ms > 0 {
+		change.Time = time.UnixMilli(ms)
+	}
+	var count C.size_t
+	operations := C.pando_change_operations(handle, &count)
+	for _, operation := range unsafe.Slice(operations, int(count)) {
+		copied := Operation{
+			Kind:  OperationKind(operation.kind),
+			Table: C.GoString(operation.table),
+			Key:   optionalBytes(operation.key),
+			Value: optionalBytes(operation.value),
+			End:   optionalBytes(operation.end),
+		}
+		if operation.former != nil {
+			copied.Former = C.GoString(operation.former)
+		}
+		change.Operations = append(change.Operations, copied)
+	}
+	return change, true, nil
+}
+
+// optionalBytes copies bytes of C; nil if there are none.
+func optionalBytes(bytes C.pando_bytes) []byte {
+	if bytes.data == nil {
+		return nil
+	}
+	return goBytes(bytes.data, bytes.len)
+}
+
+// Consumer is a named consumer of changes, whose place survives restarts. Any number of goroutines can use it.
+type Consumer struct {
+	mutex  sync.Mutex
+	handle *C.pando_consumer
+	db     *DB
+}
+
+// Consumer opens the consumer name, or creates it after the newest commit. It fails with ErrLocked if it is open, and
+// with ErrTooOld if it fell behind too far: drop it, and begin again.
+func (db *DB) Consumer(name string) (*Consumer, error) {
+	consumer := &Consumer{db: db}
+	err := db.named(name, func(db *C.pando_db, name *C.char, failure **C.pando_error) C.pando_code {
+		return C.pando_consumer_open(db, name, &consumer.handle, failure)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return consumer, nil
+}
+
+// DropConsumer removes a consumer, and what is kept for it.
+func (db *DB) DropConsumer(name string) error {
+	return db.named(name, func(db *C.pando_db, name *C.char, failure **C.pando_error) C.pando_code {
+		return C.pando_consumer_drop(db, name, failure)
+	})
+}
+
+func (c *Consumer) with(do func(*C.pando_consumer, **C.pando_error) C.pando_code) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.handle == nil {
+		return closed("the consumer")
+	}
+	_, err := call(func(failure **C.pando_error) C.pando_code { return do(c.handle, failure) })
+	return err
+}
+
+// Changes yields the changes after the last acknowledged commit, as those of [DB.Changes]. options.After has no effect.
+func (c *Consumer) Changes(ctx context.Context, options ChangesOptions) iter.Seq2[Change, error] {
+	return changes(ctx, options, func(tables **C.char, count C.size_t, prefix C.pando_bytes, reader **C.pando_changes,
+		failure **C.pando_error) C.pando_code {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		// Of a consumer that was closed the handle is NULL, which C refuses.
+		return C.pando_consumer_changes(c.handle, tables, count, prefix, reader, failure)
+	})
+}
+
+// Position returns the number of the last commit that was acknowledged.
+func (c *Consumer) Position() (uint64, error) {
+	var position C.uint64_t
+	err := c.with(func(consumer *C.pando_consumer, failure **C.pando_error) C.pando_code {
+		return C.pando_consumer_position(consumer, &position, failure)
+	})
+	return uint64(position), err
+}
+
+// Acknowledge records durably that everything up to the commit of a number is done. It takes three flushes, so call it
+// for many changes at once.
+func (c *Consumer) Acknowledge(commit uint64) error {
+	return c.with(func(consumer *C.pando_consumer, failure **C.pando_error) C.pando_code {
+		return C.pando_consumer_acknowledge(consumer, C.uint64_t(commit), failure)
+	})
+}
+
+// Close closes the consumer, so that it can be opened again. Its place is kept. A second call has no effect.
+func (c *Consumer) Close() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	C.pando_consumer_free(c.handle)
+	c.handle = nil
+}

@@ -1,0 +1,297 @@
+//go:build !pando_without_sql
+
+package pando_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pando-db/pando/bindings/go"
+)
+
+func openSQL(t *testing.T, script string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pando", filepath.Join(t.TempDir(), "db")+"?memory_bytes=67108864&durability=buffered")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	must(t, db, script)
+	return db
+}
+
+func must(t *testing.T, db *sql.DB, text string, args ...any) sql.Result {
+	t.Helper()
+	result, err := db.Exec(text, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func one[T any](t *testing.T, db *sql.DB, text string, args ...any) T {
+	t.Helper()
+	var value T
+	if err := db.QueryRow(text, args...).Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func Example_sql() {
+	db, err := sql.Open("pando", ":memory:")
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	_, err = db.Exec("CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT); INSERT INTO fruit(name) VALUES ('apple'), ('lemon')")
+	if err != nil {
+		panic(err)
+	}
+	var name string
+	if err := db.QueryRow("SELECT name FROM fruit WHERE id = ?", 2).Scan(&name); err != nil {
+		panic(err)
+	}
+	fmt.Println(name)
+	// Output: lemon
+}
+
+func TestSQLValues(t *testing.T) {
+	db := openSQL(t, "CREATE TABLE v(id INTEGER PRIMARY KEY, a, b, c, d, e, f, g)")
+	when := time.Date(2026, 11, 27, 1, 2, 3, 500e6, time.FixedZone("", 3600))
+	result := must(t, db, "INSERT INTO v(a, b, c, d, e, f, g) VALUES (?, ?, :c, ?, ?, ?, ?)",
+		int64(-1)<<63, 0.5, sql.Named("c", "h\x00llo"), []byte{}, nil, true, when)
+	if id, _ := result.LastInsertId(); id != 1 {
+		t.Errorf("id %d", id)
+	}
+	if rows, _ := result.RowsAffected(); rows != 1 {
+		t.Errorf("%d rows affected", rows)
+	}
+	var a int64
+	var b float64
+	var c, g string
+	var d []byte
+	var e sql.NullString
+	var f bool
+	err := db.QueryRow("SELECT a, b, c, d, e, f, g FROM v").Scan(&a, &b, &c, &d, &e, &f, &g)
+	if err != nil || a != -1<<63 || b != 0.5 || c != "h\x00llo" || d == nil || len(d) != 0 || e.Valid || !f || g != "2026-11-27 00:02:03.5" {
+		t.Errorf("%v %v %q %v %v %v %q: %v", a, b, c, d, e, f, g, err)
+	}
+	if got := one[string](t, db, "SELECT typeof(a) || typeof(c) || typeof(d) FROM v"); got != "integertextblob" {
+		t.Error(got)
+	}
+	if got := one[int](t, db, "INSERT INTO v(a) VALUES (1) RETURNING id"); got != 2 {
+		t.Error(got)
+	}
+}
+
+func TestSQLPrepared(t *testing.T) {
+	db := openSQL(t, "CREATE TABLE t(k INTEGER PRIMARY KEY, v TEXT)")
+	insert, err := db.Prepare("INSERT INTO t(v) VALUES (?)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer insert.Close()
+	for i := range 100 {
+		if _, err := insert.Exec(strings.Repeat("x", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := insert.Exec(); !errors.Is(err, pando.ErrInvalid) {
+		t.Errorf("no value for a parameter: %v", err)
+	}
+	if _, err := insert.Exec(1, 2); !errors.Is(err, pando.ErrInvalid) {
+		t.Errorf("a value too many: %v", err)
+	}
+	rows, err := db.Query("SELECT k, v FROM t WHERE k > ? ORDER BY k", 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	next := 51
+	for ; rows.Next(); next++ {
+		var k int
+		var v string
+		if err := rows.Scan(&k, &v); err != nil || k != next || len(v) != next-1 {
+			t.Fatalf("row %d has %d bytes: %v", k, len(v), err)
+		}
+	}
+	if next != 101 || rows.Err() != nil {
+		t.Errorf("ended at %d: %v", next, rows.Err())
+	}
+}
+
+func TestSQLErrors(t *testing.T) {
+	db := openSQL(t, "CREATE TABLE t(k INTEGER PRIMARY KEY, v TEXT UNIQUE); INSERT INTO t VALUES (1, 'a')")
+	_, err := db.Exec("INSERT INTO t VALUES (2, 'a')")
+	var known *pando.Error
+	if !errors.Is(err, pando.ErrConstraint) || !errors.As(err, &known) || known.SQLiteCode != 2067 {
+		t.Errorf("a duplicate: %v", err)
+	}
+	for _, text := range []string{"SELEC 1", "SELECT * FROM none", "SELECT 1; SELECT 2", "SELECT ?1, '\xff'"} {
+		if _, err := db.Query(text); !errors.Is(err, pando.ErrInvalid) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := db.Query("SELECT :a", sql.Named("b", 1)); !errors.Is(err, pando.ErrInvalid) {
+		t.Errorf("a name that is none: %v", err)
+	}
+	if err := db.QueryRow("SELECT v FROM t WHERE k = 9").Scan(new(string)); err != sql.ErrNoRows {
+		t.Errorf("no row: %v", err)
+	}
+	if _, err := sql.Open("pando", filepath.Join(t.TempDir(), "x?no_such_option=1")); !errors.Is(err, pando.ErrInvalid) {
+		t.Errorf("an option that is none: %v", err)
+	}
+	db.Close()
+	if _, err := db.Exec("SELECT 1"); err == nil {
+		t.Error("a closed database runs statements")
+	}
+}
+
+func TestSQLTransactions(t *testing.T) {
+	db := openSQL(t, "CREATE TABLE t(k INTEGER PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 0)")
+	ctx := context.Background()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec("UPDATE t SET v = v + 1"); err != nil {
+		t.Fatal(err)
+	}
+	must(t, db, "UPDATE t SET v = v + 10")
+	if err := tx.Commit(); !errors.Is(err, pando.ErrConflict) || errors.Is(err, pando.ErrConstraint) {
+		t.Errorf("a commit over another one: %v", err)
+	}
+	if tx, err = db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec("DELETE FROM t"); !errors.Is(err, pando.ErrReadOnly) {
+		t.Errorf("a write in a read-only transaction: %v", err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Error(err)
+	}
+	if _, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelLinearizable}); !errors.Is(err, pando.ErrInvalid) {
+		t.Errorf("an isolation that is none: %v", err)
+	}
+	if tx, err = db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSnapshot}); err != nil {
+		t.Fatal(err)
+	}
+	tx.Exec("UPDATE t SET v = 99")
+	tx.Rollback()
+	if got := one[int](t, db, "SELECT v FROM t"); got != 10 {
+		t.Errorf("v is %d", got)
+	}
+	// A transaction that a statement has left open does not reach the next user of the connection.
+	db.SetMaxOpenConns(1)
+	must(t, db, "BEGIN; UPDATE t SET v = 5")
+	if got := one[int](t, db, "SELECT v FROM t"); got != 10 {
+		t.Errorf("v is %d", got)
+	}
+}
+
+func TestSQLContext(t *testing.T) {
+	db := openSQL(t, "CREATE TABLE t(k INTEGER PRIMARY KEY)")
+	endless := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n"
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	var sum int
+	err := db.QueryRowContext(ctx, endless).Scan(&sum)
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 20*time.Second {
+		t.Errorf("an endless query ended after %v: %v", time.Since(begin), err)
+	}
+	// Between two rows.
+	ctx, cancel = context.WithCancel(context.Background())
+	defer cancel()
+	rows, err := db.QueryContext(ctx, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; rows.Next(); i++ {
+		if i == 1000 {
+			cancel()
+		}
+	}
+	if !errors.Is(rows.Err(), context.Canceled) {
+		t.Errorf("rows ended with %v", rows.Err())
+	}
+	rows.Close()
+	if _, err := db.ExecContext(ctx, "INSERT INTO t VALUES (1)"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a statement after the end of its context: %v", err)
+	}
+	if got := one[int](t, db, "SELECT count(*) FROM t"); got != 0 {
+		t.Errorf("%d rows", got)
+	}
+}
+
+// Every goroutine moves between accounts, and runs its transaction again after a conflict. Nothing is lost.
+func TestSQLConcurrent(t *testing.T) {
+	db := openSQL(t, "CREATE TABLE account(id INTEGER PRIMARY KEY, cents INT); INSERT INTO account VALUES (0, 100), (1, 100), (2, 100)")
+	var wait sync.WaitGroup
+	for worker := range 6 {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for done := 0; done < 20; {
+				err := move(db, worker%3, (worker+1)%3)
+				switch {
+				case err == nil:
+					done++
+				case !errors.Is(err, pando.ErrConflict):
+					t.Error(err)
+					return
+				}
+			}
+		}()
+	}
+	wait.Wait()
+	if got := one[int](t, db, "SELECT sum(cents) FROM account"); got != 300 {
+		t.Errorf("%d cents", got)
+	}
+	if got := one[int](t, db, "SELECT count(*) FROM account WHERE cents = 100"); got != 3 {
+		t.Errorf("%d accounts have what they had", got)
+	}
+}
+
+func move(db *sql.DB, from, to int) error {
+	tx, err := db.Begin()
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	for account, change := range map[int]int{from: -1, to: 1} {
+		var cents int
+		if err := tx.QueryRow("SELECT cents FROM account WHERE id = ?", account).Scan(&cents); err != nil {
+			return err
+		}
+		if _, err := tx.Exec("UPDATE account SET cents = ? WHERE id = ?", cents+change, account); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// SQL and keys are in one database, which other code has opened.
+func TestSQLOfAnOpenDatabase(t *testing.T) {
+	db, _ := inMemory(t)
+	over := sql.OpenDB(db.Connector())
+	must(t, over, "CREATE TABLE s(k INTEGER PRIMARY KEY)")
+	if err := over.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := db.OpenTable("t"); err != nil {
+		t.Errorf("the database was closed with the connections: %v", err)
+	}
+	db.Close()
+	if _, err := sql.OpenDB(db.Connector()).Exec("SELECT 1"); !errors.Is(err, pando.ErrClosed) {
+		t.Errorf("a closed database: %v", err)
+	}
+}

@@ -1,0 +1,245 @@
+'use strict'
+
+// SQL. The buffers are those of src/sql.rs.
+
+const { PandoError, awaited, immediate, closed } = require('./errors')
+const { Queue } = require('./reads')
+
+/** How many bytes of values `iterate` fetches at once. */
+const BATCH_BYTES = 64 << 10
+/** How many connections wait for the next statement of `db.sql`. */
+const MOST_IDLE = 8
+
+const isNamed = given => given !== null && typeof given === 'object' && Object.getPrototypeOf(given) === Object.prototype
+
+/** A parameter as null, a bigint, a number, or a pair of a kind and bytes. */
+function parameterOf (given) {
+  if (given === null || given === undefined) return null
+  switch (typeof given) {
+    case 'boolean': return given ? 1n : 0n
+    case 'number': return Number.isSafeInteger(given) ? BigInt(given) : given
+    case 'string': return [3, Buffer.from(given)]
+    case 'bigint':
+      if (BigInt.asIntN(64, given) !== given) throw new RangeError(`an integer of SQL has 64 bits: ${given} does not fit`)
+      return given
+  }
+  if (given instanceof Uint8Array) return [4, given]
+  if (given instanceof Date) return [3, Buffer.from(given.toISOString().slice(0, -1).replace('T', ' '))]
+  throw new TypeError('a parameter must be null, a boolean, number, bigint, string, Uint8Array or Date')
+}
+
+/** Parameters as the names of places, if there are names, and a buffer of values. */
+function pack (parameters) {
+  const named = parameters.length === 1 && isNamed(parameters[0])
+  const values = (named ? Object.values(parameters[0]) : parameters).map(parameterOf)
+  const sizeOf = value => value === null ? 1 : Array.isArray(value) ? 5 + value[1].length : 9
+  const packed = Buffer.allocUnsafe(values.reduce((size, value) => size + sizeOf(value), 0))
+  let at = 0
+  for (const value of values) {
+    if (value === null) {
+      at = packed.writeUInt8(0, at)
+    } else if (typeof value === 'bigint') {
+      at = packed.writeBigInt64LE(value, packed.writeUInt8(1, at))
+    } else if (typeof value === 'number') {
+      at = packed.writeDoubleLE(value, packed.writeUInt8(2, at))
+    } else {
+      at = packed.writeUInt32LE(value[1].length, packed.writeUInt8(value[0], at))
+      packed.set(value[1], at)
+      at += value[1].length
+    }
+  }
+  return [named ? Object.keys(parameters[0]) : undefined, packed]
+}
+
+/** Reads values from a buffer. An integer that a number cannot hold exactly is a bigint. */
+class Values {
+  constructor (packed) {
+    this.packed = packed
+    this.at = 0
+  }
+
+  get isAtEnd () {
+    return this.at >= this.packed.length
+  }
+
+  next () {
+    const kind = this.packed[this.at++]
+    if (kind === 0) return null
+    if (kind === 1) {
+      const integer = this.packed.readBigInt64LE(this.at)
+      this.at += 8
+      const number = Number(integer)
+      return Number.isSafeInteger(number) ? number : integer
+    }
+    if (kind === 2) {
+      this.at += 8
+      return this.packed.readDoubleLE(this.at - 8)
+    }
+    const from = this.at + 4
+    this.at = from + this.packed.readUInt32LE(this.at)
+    return kind === 3 ? this.packed.toString('utf8', from, this.at) : this.packed.subarray(from, this.at)
+  }
+}
+
+function * rowsOf ({ columns, packed }) {
+  const values = new Values(packed)
+  while (!values.isAtEnd) {
+    // A column may have a name of Object.prototype, such as __proto__.
+    const row = {}
+    for (const name of columns) {
+      Object.defineProperty(row, name, { value: values.next(), writable: true, enumerable: true, configurable: true })
+    }
+    yield row
+  }
+}
+
+/** All rows as an array, with the names of columns, the number of changed rows and the last row's id. */
+function resultOf (native) {
+  const hidden = value => ({ value, enumerable: false })
+  return Object.defineProperties([...rowsOf(native)], {
+    columns: hidden(native.columns),
+    changes: hidden(native.changes),
+    lastRowId: hidden(new Values(native.lastRowId).next())
+  })
+}
+
+/** The rows of a prepared statement, a batch at a time. */
+async function * batches (statement, queue, parameters) {
+  const [names, values] = pack(parameters)
+  let isDone = false
+  try {
+    let batch = await queue.run(() => statement.begin(names, values, BATCH_BYTES))
+    for (;;) {
+      isDone = batch.isDone
+      yield * rowsOf(batch)
+      if (isDone) return
+      batch = await queue.run(() => statement.next(BATCH_BYTES))
+    }
+  } finally {
+    // A closed connection has ended its statements.
+    if (!isDone) await queue.run(() => statement.reset()).catch(() => {})
+  }
+}
+
+/** A prepared statement of a connection. */
+class Statement {
+  #native
+  #queue
+
+  constructor (native, queue) {
+    this.#native = native
+    this.#queue = queue
+  }
+
+  /** Runs the statement, and returns its rows. */
+  async all (...parameters) {
+    const [names, values] = pack(parameters)
+    return resultOf(await this.#queue.run(() => this.#native.begin(names, values, Infinity)))
+  }
+
+  /** Runs the statement as an async iterator over its rows. */
+  iterate (...parameters) {
+    return batches(this.#native, this.#queue, parameters)
+  }
+}
+
+/** A connection, with one transaction at a time. Its calls run one after another. */
+class Connection {
+  #native
+  #queue = new Queue()
+  #closed = false
+
+  constructor (native) {
+    this.#native = native
+  }
+
+  #run (call) {
+    if (this.#closed) return Promise.reject(closed('the connection'))
+    return this.#queue.run(call)
+  }
+
+  async sql (text, ...parameters) {
+    const [names, values] = pack(parameters)
+    return resultOf(await this.#run(() => this.#native.run(String(text), names, values, false)))
+  }
+
+  /** Runs statements that have no parameters. */
+  async script (text) {
+    return this.#run(() => this.#native.script(String(text)))
+  }
+
+  async prepare (text) {
+    return new Statement(await this.#run(() => this.#native.prepare(String(text))), this.#queue)
+  }
+
+  async * iterate (text, ...parameters) {
+    const statement = await this.prepare(text)
+    yield * statement.iterate(...parameters)
+  }
+
+  /** Whether a transaction is open. */
+  get inTransaction () {
+    return !immediate(() => this.#native.isAutocommit())
+  }
+
+  /** Stops the statement that runs: it fails with PANDO_INTERRUPTED. */
+  interrupt () {
+    this.#native.interrupt()
+  }
+
+  /** Ends the connection, and rolls back its transaction. */
+  async close () {
+    if (this.#closed) return
+    this.#closed = true
+    return this.#queue.run(() => this.#native.close())
+  }
+
+  async [Symbol.asyncDispose ?? Symbol('asyncDispose')] () {
+    return this.close()
+  }
+}
+
+/** Opens a connection of the native half, which can have been built without SQL. */
+async function connect (db) {
+  if (!db.connect) throw new PandoError('PANDO_FAILED', 'the package was built without SQL: build it with the feature sql')
+  return awaited(() => db.connect())
+}
+
+/** The connections on which `db.sql` runs its statements, each by itself. */
+class Connections {
+  #db
+  #idle = []
+
+  constructor (db) {
+    this.#db = db
+  }
+
+  async #with (work) {
+    const native = this.#idle.pop() ?? await connect(this.#db)
+    try {
+      return await work(native)
+    } finally {
+      if (this.#idle.length < MOST_IDLE) this.#idle.push(native)
+      else await awaited(() => native.close())
+    }
+  }
+
+  async sql (text, parameters) {
+    const [names, values] = pack(parameters)
+    return resultOf(await this.#with(native => awaited(() => native.run(String(text), names, values, true))))
+  }
+
+  async * iterate (text, parameters) {
+    const native = this.#idle.pop() ?? await connect(this.#db)
+    try {
+      const statement = await awaited(() => native.prepare(String(text)))
+      yield * batches(statement, new Queue(), parameters)
+    } finally {
+      const isOpen = await native.rest().catch(() => true)
+      if (!isOpen && this.#idle.length < MOST_IDLE) this.#idle.push(native)
+      else await native.close().catch(() => {})
+    }
+  }
+}
+
+module.exports = { connect, Connection, Connections, Statement }

@@ -1,0 +1,114 @@
+'use strict'
+
+const assert = require('node:assert/strict')
+const { mkdtempSync, rmSync } = require('node:fs')
+const { tmpdir } = require('node:os')
+const { join } = require('node:path')
+const { test, after } = require('node:test')
+const pando = require('pando-db')
+
+const root = mkdtempSync(join(tmpdir(), 'pando-node-sql-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+
+const inMemory = () => pando.inMemory({ memoryBytes: 64 << 20 })
+const ENDLESS = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)'
+
+test('each kind of value returns as it was', async () => {
+  const db = await inMemory()
+  await db.sql('CREATE TABLE v(id INTEGER PRIMARY KEY, a, b, c, d, e)')
+  const big = -(2n ** 63n)
+  const done = await db.sql('INSERT INTO v(a, b, c, d, e) VALUES (?, ?, ?, ?, ?)', big, 0.5, 'h\0ä', Buffer.of(0, 255), null)
+  assert.deepEqual([done.length, done.changes, done.lastRowId], [0, 1, 1])
+  const rows = await db.sql('SELECT * FROM v')
+  assert.deepEqual(rows, [{ id: 1, a: big, b: 0.5, c: 'h\0ä', d: Buffer.of(0, 255), e: null }])
+  assert.deepEqual(rows.columns, ['id', 'a', 'b', 'c', 'd', 'e'])
+  for (const [given, wanted, type] of [
+    [2 ** 53, 2 ** 53, 'real'], [2 ** 53 - 1, 2 ** 53 - 1, 'integer'], [2n ** 53n, 2n ** 53n, 'integer'],
+    [7n, 7, 'integer'], [true, 1, 'integer'], [undefined, null, 'null'], [NaN, null, 'null'], ['', '', 'text'],
+    [new Uint8Array(0), Buffer.alloc(0), 'blob'], [new Date(1500), '1970-01-01 00:00:01.500', 'text']
+  ]) {
+    assert.deepEqual(await db.sql('SELECT ?1 AS v, typeof(?1) AS t', given), [{ v: wanted, t: type }])
+  }
+  assert.deepEqual(await db.sql('SELECT :a + @b AS n, $c AS c', { a: 1, b: 2, c: 'x' }), [{ n: 3, c: 'x' }])
+  assert.deepEqual(Object.entries((await db.sql('SELECT 1 AS "__proto__"'))[0]), [['__proto__', 1]])
+  await db.close()
+})
+
+test('what is wrong gives a code', async () => {
+  const db = await inMemory()
+  await db.sql('CREATE TABLE t(k INTEGER PRIMARY KEY, v TEXT UNIQUE)')
+  await db.sql('INSERT INTO t VALUES (1, ?)', 'a')
+  await assert.rejects(db.sql('INSERT INTO t VALUES (2, ?)', 'a'), { code: 'PANDO_CONSTRAINT', name: 'PandoError' })
+  for (const [text, ...parameters] of [
+    ['SELEC 1'], ['SELECT 1; SELECT 2'], ['SELECT ?'], ['SELECT ?', 1, 2], ['SELECT :a', { b: 1 }],
+    ['SELECT :a, :b', { a: 1 }], ['BEGIN'], ['SAVEPOINT s']
+  ]) {
+    await assert.rejects(db.sql(text, ...parameters), { code: 'PANDO_INVALID' }, text)
+  }
+  await assert.rejects(db.sql('SELECT ?', Symbol('s')), TypeError)
+  await assert.rejects(db.sql('SELECT ?', 2n ** 63n), RangeError)
+  assert.deepEqual(await db.sql('SELECT count(*) AS n FROM t'), [{ n: 1 }])
+  const connection = await db.connect()
+  const statement = await connection.prepare('SELECT 1')
+  await connection.close()
+  await connection.close()
+  await assert.rejects(connection.sql('SELECT 1'), { code: 'PANDO_CLOSED' })
+  await assert.rejects(statement.all(), { code: 'PANDO_CLOSED' })
+  await db.close()
+  await assert.rejects(db.sql('SELECT 1'), { code: 'PANDO_CLOSED' })
+  await assert.rejects(db.connect(), { code: 'PANDO_CLOSED' })
+})
+
+test('an iterator fetches in batches, and can be left', async () => {
+  const db = await inMemory()
+  let sum = 0
+  for await (const { i } of db.iterate(`${ENDLESS} SELECT i FROM n LIMIT ?`, 50000)) sum += i
+  assert.equal(sum, 50000 * 50001 / 2)
+  const found = []
+  for await (const { i } of db.iterate(`${ENDLESS} SELECT i FROM n`)) if (found.push(i) === 20000) break
+  assert.equal(found.at(-1), 20000)
+  assert.deepEqual(await db.sql('SELECT 1 AS one'), [{ one: 1 }])
+  await assert.rejects(db.iterate('SELECT * FROM none').next(), { code: 'PANDO_INVALID' })
+  const connection = await db.connect()
+  const statement = await connection.prepare('SELECT ? AS a')
+  const [first, second] = [statement.iterate(1), await statement.all(2)]
+  assert.deepEqual([(await first.next()).value, second[0]], [{ a: 1 }, { a: 2 }])
+  await db.close()
+})
+
+test('transactions of two connections conflict, and one is told', async () => {
+  const db = await pando.open(join(root, 'conflict'), { durability: 'buffered' })
+  await db.sql('CREATE TABLE t(k INTEGER PRIMARY KEY, v INT)')
+  await db.sql('INSERT INTO t VALUES (1, 0)')
+  const [a, b] = [await db.connect(), await db.connect()]
+  await a.script('BEGIN; UPDATE t SET v = v + 1')
+  assert.equal(a.inTransaction, true)
+  await b.sql('UPDATE t SET v = v + 10')
+  const conflict = await a.sql('COMMIT').catch(error => error)
+  assert.deepEqual([conflict.code, conflict.isRetryable], ['PANDO_CONFLICT', true])
+  if (a.inTransaction) await a.sql('ROLLBACK')
+  await b.sql('BEGIN')
+  await b.sql('UPDATE t SET v = 99')
+  await b.close()
+  assert.deepEqual(await db.sql('SELECT v FROM t'), [{ v: 10 }])
+  const reader = await pando.open(join(root, 'conflict'), { readOnly: true })
+  assert.deepEqual(await reader.sql('SELECT v FROM t'), [{ v: 10 }])
+  await assert.rejects(reader.sql('DELETE FROM t'), { code: 'PANDO_READ_ONLY' })
+  await reader.close()
+  await db.close()
+})
+
+test('a long statement leaves the event loop free, and is stopped', async () => {
+  const db = await inMemory()
+  const connection = await db.connect()
+  let ticks = 0
+  const timer = setInterval(() => {
+    if (++ticks > 10) connection.interrupt()
+  }, 2)
+  await assert.rejects(connection.sql(`${ENDLESS} SELECT sum(i) FROM n`), { code: 'PANDO_INTERRUPTED' })
+  clearInterval(timer)
+  assert.ok(ticks > 10)
+  assert.deepEqual(await Promise.all(Array.from({ length: 40 }, (_, i) => db.sql('SELECT ? AS i', i))),
+    Array.from({ length: 40 }, (_, i) => [{ i }]))
+  await db.close()
+})

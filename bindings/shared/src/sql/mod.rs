@@ -1,0 +1,281 @@
+//! SQL: connections and prepared statements whose rows are fetched a few at a time.
+//!
+//! 1. A connection and its statements are used by one call at a time; a second one gets [`crate::Kind::InUse`].
+//! 2. A statement can be freed while another call uses its connection: that call, or the next one, drops it.
+//! 3. A call may come from any thread (`held.rs` argues why).
+
+#[allow(unsafe_code, reason = "statements and rows, which borrow from each other, change threads together")]
+mod held;
+
+use crate::failure::{Failure, Kind, Outcome};
+use crate::handle::{Handle, try_lock};
+use held::{Entry, Group, State};
+use pando::ErrorKind;
+use sql::Interrupt;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use sql::{ColumnInfo, Row, Value, ValueRef, is_transaction_control, sqlite_version};
+
+impl From<sql::Error> for Failure {
+    fn from(error: sql::Error) -> Self {
+        let kind = match &error {
+            error if error.is_interrupted() => Kind::Interrupted,
+            error if error.is_constraint() => Kind::Constraint,
+            error => Kind::Engine(error.kind()),
+        };
+        Failure { sqlite_code: Some(error.code()), ..Failure::new(kind, error.message()) }
+    }
+}
+
+/// A connection, with one transaction at a time.
+#[derive(Debug)]
+pub struct SqlConnection {
+    handle: Arc<Handle>,
+    group: Mutex<Option<Group>>,
+    /// Statements that were freed while a call used the connection.
+    freed: Mutex<Vec<u64>>,
+    interrupt: Interrupt,
+}
+
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Group").field("made", &self.made).finish_non_exhaustive()
+    }
+}
+
+impl SqlConnection {
+    /// Opens a connection to a database.
+    pub fn open(handle: &Arc<Handle>) -> Outcome<Arc<Self>> {
+        let connection = handle.sql()?.connect()?;
+        let interrupt = connection.interrupt_handle();
+        let group = Group { statements: HashMap::new(), made: 0, connection: Rc::new(connection) };
+        let (group, freed) = (Mutex::new(Some(group)), Mutex::default());
+        Ok(Arc::new(SqlConnection { handle: Arc::clone(handle), group, freed, interrupt }))
+    }
+
+    /// Runs `work` on the connection and its statements.
+    fn with<T>(&self, work: impl FnOnce(&mut Group) -> Outcome<T>) -> Outcome<T> {
+        self.handle.open()?;
+        let mut guard = try_lock(&self.group, "the connection")?;
+        let group = guard.as_mut().ok_or_else(closed)?;
+        self.drop_freed(group);
+        work(group)
+    }
+
+    fn drop_freed(&self, group: &mut Group) {
+        let freed = std::mem::take(&mut *self.freed.lock().unwrap_or_else(PoisonError::into_inner));
+        for id in freed {
+            group.statements.remove(&id);
+        }
+    }
+
+    /// Runs the statements of a script, without parameters, one after another. Rows are left out.
+    pub fn execute_script(&self, text: &str) -> Outcome<()> {
+        self.check_process()?;
+        self.with(|group| Ok(group.connection.execute_batch(text)?))
+    }
+
+    /// Prepares the only statement in `text`.
+    pub fn prepare(self: &Arc<Self>, text: &str) -> Outcome<SqlStatement> {
+        self.check_process()?;
+        let id = self.with(|group| {
+            let entry = Entry::prepare(&group.connection, text)?;
+            group.made += 1;
+            group.statements.insert(group.made, entry);
+            Ok(group.made)
+        })?;
+        Ok(SqlStatement { connection: Arc::clone(self), id })
+    }
+
+    /// Fails with `Forked` in the child of a fork, in which SQLite would not notice it.
+    fn check_process(&self) -> Outcome<()> {
+        drop(self.handle.open()?.snapshot()?);
+        Ok(())
+    }
+
+    /// Whether no transaction is open.
+    pub fn is_autocommit(&self) -> Outcome<bool> {
+        self.with(|group| Ok(group.connection.is_autocommit()))
+    }
+
+    /// The id of the row that was inserted last.
+    pub fn last_insert_row_id(&self) -> Outcome<i64> {
+        self.with(|group| Ok(group.connection.last_insert_row_id()))
+    }
+
+    /// Whether statements that write fail from now on.
+    pub fn set_read_only(&self, read_only: bool) -> Outcome<()> {
+        self.with(|group| {
+            group.connection.set_read_only(read_only);
+            Ok(())
+        })
+    }
+
+    /// The options of transactions that the database was opened with.
+    pub fn default_options(&self) -> Outcome<pando::TransactionOptions> {
+        Ok(self.handle.open()?.transaction_options())
+    }
+
+    /// Changes the options of transactions that begin from now on.
+    pub fn set_transaction_options(&self, options: pando::TransactionOptions) -> Outcome<()> {
+        self.with(|group| {
+            group.connection.set_transaction_options(options);
+            Ok(())
+        })
+    }
+
+    /// Stops the statement that runs, from any thread.
+    pub fn interrupt(&self) {
+        // SQLite's own connection must not be closed meanwhile, which the lock of rusqlite's handle ensures.
+        self.interrupt.interrupt();
+    }
+
+    /// Ends the connection with its statements, and rolls back its transaction. A second time has no effect.
+    pub fn close(&self) -> Outcome<()> {
+        drop(try_lock(&self.group, "the connection")?.take());
+        Ok(())
+    }
+}
+
+/// A prepared statement. It is freed by dropping it.
+#[derive(Debug)]
+pub struct SqlStatement {
+    connection: Arc<SqlConnection>,
+    id: u64,
+}
+
+impl SqlStatement {
+    fn with<T>(&self, work: impl FnOnce(&mut Entry) -> Outcome<T>) -> Outcome<T> {
+        self.connection.with(|group| work(group.statements.get_mut(&self.id).ok_or_else(closed)?))
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&sql::Statement<'_>) -> Outcome<T>) -> Outcome<T> {
+        self.with(|entry| match &entry.state {
+            Some(State::Resting(prepared)) => prepared.with_dependent(|_, statement| look(statement)),
+            _ => Err(runs()),
+        })
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> &Arc<SqlConnection> {
+        &self.connection
+    }
+
+    /// How many parameters there are.
+    pub fn parameter_count(&self) -> Outcome<usize> {
+        self.with(|entry| Ok(entry.parameters.len()))
+    }
+
+    /// The place of a named parameter, counted from 0. The name includes its `:`, `@` or `$`.
+    pub fn parameter(&self, name: &str) -> Outcome<Option<usize>> {
+        self.look(|statement| Ok(statement.parameter(name)?))
+    }
+
+    /// Sets the value of a parameter, which stays until it is set again. Places are counted from 0.
+    pub fn bind(&self, place: usize, value: Value) -> Outcome<()> {
+        self.with(|entry| {
+            if matches!(entry.state, Some(State::Running(_))) {
+                return Err(runs());
+            }
+            let count = entry.parameters.len();
+            let Some(parameter) = entry.parameters.get_mut(place) else {
+                let place = place.saturating_add(1);
+                return Err(Failure::invalid(format!("there is no parameter {place}; there are {count}")));
+            };
+            *parameter = value;
+            Ok(())
+        })
+    }
+
+    /// Sets the values of all parameters.
+    pub fn bind_all(&self, values: Vec<Value>) -> Outcome<()> {
+        self.with(|entry| {
+            if matches!(entry.state, Some(State::Running(_))) {
+                return Err(runs());
+            }
+            let (wanted, given) = (entry.parameters.len(), values.len());
+            if wanted != given {
+                let message = format!("the statement has {wanted} parameters, {given} values were given");
+                return Err(Failure::invalid(message));
+            }
+            entry.parameters = values;
+            Ok(())
+        })
+    }
+
+    /// The columns of the rows; none if there are no rows.
+    pub fn columns(&self) -> Outcome<Vec<ColumnInfo>> {
+        self.with(|entry| match &entry.state {
+            Some(State::Resting(prepared)) => {
+                Ok(prepared.with_dependent(|_, statement| statement.columns())?)
+            }
+            // Its declared types are not known again before it rests.
+            Some(State::Running(running)) => Ok(running.with_dependent(|_, rows| {
+                rows.columns().iter().map(|name| ColumnInfo::new(name.clone(), None)).collect()
+            })),
+            None => Err(closed()),
+        })
+    }
+
+    /// Runs the statement, or goes on with it. `take` gets the next rows until it returns false. Returns whether there
+    /// may be more rows; after the last, and after an error, the statement rests.
+    pub fn fetch(&self, take: &mut dyn FnMut(&Row<'_>) -> bool) -> Outcome<bool> {
+        self.with(|entry| {
+            entry.begin()?;
+            let Some(State::Running(running)) = &mut entry.state else { return Err(closed()) };
+            let fetched: sql::Result<bool> = running.with_dependent_mut(|_, rows| {
+                while let Some(row) = rows.next()? {
+                    if !take(&row) {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            });
+            if !matches!(fetched, Ok(true)) {
+                entry.reset();
+            }
+            Ok(fetched?)
+        })
+    }
+
+    /// How many rows the last run has inserted, updated or deleted.
+    pub fn changes(&self) -> Outcome<u64> {
+        self.with(|entry| Ok(entry.changes))
+    }
+
+    /// Ends a run, so that the next fetch begins again.
+    pub fn reset(&self) -> Outcome<()> {
+        self.with(|entry| {
+            entry.reset();
+            Ok(())
+        })
+    }
+}
+
+impl Drop for SqlStatement {
+    fn drop(&mut self) {
+        let connection = &self.connection;
+        connection.freed.lock().unwrap_or_else(PoisonError::into_inner).push(self.id);
+        // If another call has the lock, the next one drops the statement.
+        if let Ok(mut guard) = connection.group.try_lock()
+            && let Some(group) = guard.as_mut()
+        {
+            connection.drop_freed(group);
+        }
+    }
+}
+
+#[cold]
+fn closed() -> Failure {
+    Failure::closed("the connection")
+}
+
+#[cold]
+fn runs() -> Failure {
+    Failure::new(
+        Kind::Engine(ErrorKind::Invalid),
+        "the statement is running: fetch its last row, or reset it, before this call",
+    )
+}
