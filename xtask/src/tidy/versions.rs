@@ -1,6 +1,8 @@
-//! The version of the workspace, repeated by the bindings: each has a workspace of its own, which cannot inherit it.
+//! What the bindings repeat of the workspace, since each has one of its own, which inherits nothing: its version, and the
+//! versions of its dependencies, so that what they share is compiled once.
 
 use super::tree::{Finding, TextFile, Tree};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a file says which version it has, or needs of another package of this repository: what stands before the
 /// version on its line.
@@ -9,7 +11,37 @@ const BEFORE: [&str; 4] = ["version = \"=", "version = \"", "\"version\": \"", "
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(wanted) = tree.text("Cargo.toml").and_then(workspace_version) else { return Vec::new() };
     let files = tree.texts.iter().filter(|file| repeats_it(&file.path));
-    files.flat_map(|file| differing(file, wanted)).collect()
+    let mut findings: Vec<_> = files.flat_map(|file| differing(file, wanted)).collect();
+    let locked = tree.text("Cargo.lock").map(locked).unwrap_or_default();
+    let is_lock = |file: &&TextFile| file.path.starts_with("bindings/") && file.path.ends_with("/Cargo.lock");
+    findings.extend(tree.texts.iter().filter(is_lock).flat_map(|file| unlike(file, &locked)));
+    findings
+}
+
+/// The versions of each package in a lock file.
+fn locked(text: &str) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut versions: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for package in text.split("[[package]]").skip(1) {
+        let value = |name: &str| package.lines().find_map(|line| line.strip_prefix(name)?.split('"').nth(1));
+        if let (Some(name), Some(version)) = (value("name = "), value("version = ")) {
+            versions.entry(name).or_default().insert(version);
+        }
+    }
+    versions
+}
+
+/// The packages that a binding locks to a version that the workspace does not have.
+fn unlike(file: &TextFile, wanted: &BTreeMap<&str, BTreeSet<&str>>) -> Vec<Finding> {
+    let both =
+        locked(&file.text).into_iter().filter_map(|(name, found)| Some((name, found, wanted.get(name)?)));
+    let differing = both.filter(|(_, found, wanted)| found.is_disjoint(wanted));
+    let finding = |(name, _, wanted): (&str, _, &BTreeSet<&str>)| {
+        let version = wanted.first().copied().unwrap_or_default();
+        let advice =
+            format!("the workspace has another {name}: `cargo update -p {name} --precise {version}`");
+        Finding::error(&file.path, 1, advice)
+    };
+    differing.map(finding).collect()
 }
 
 /// The version under `[workspace.package]`.
@@ -59,6 +91,19 @@ mod tests {
         assert_eq!(found("bindings/c/Cargo.toml", "a = { version = \"=1.2.3\", path = \"../a\" }\n"), 0);
         assert_eq!(found("bindings/node/package.json", "{\n  \"version\": \"1.2.4\"\n}"), 1);
         assert_eq!(found("bindings/c/cbindgen.toml", "#define PANDO_VERSION \"1.2.4\"\n"), 1);
+    }
+
+    #[test]
+    fn another_version_of_a_dependency_is_found() {
+        let root = ("Cargo.toml", "[workspace.package]\nversion = \"1.2.3\"\n");
+        let lock = |version| format!("[[package]]\nname = \"lz4\"\nversion = \"{version}\"\n");
+        let found = |theirs: &str| {
+            let (ours, theirs) = (lock("1.0.0") + &lock("2.0.0"), theirs.to_owned());
+            check(&tree(&[root, ("Cargo.lock", &ours), ("bindings/c/Cargo.lock", &theirs)])).len()
+        };
+        assert_eq!(found(&lock("1.0.1")), 1);
+        assert_eq!(found(&lock("2.0.0")), 0);
+        assert_eq!(found("[[package]]\nname = \"own\"\nversion = \"7.0.0\"\n"), 0);
     }
 
     #[test]
