@@ -49,7 +49,8 @@ impl Options {
 
     /// Sets how many connections are open at most. Each snapshot and each transaction that has read holds one; a thread
     /// that needs another one waits for it, as long as [`Options::connect_timeout`], and then fails with `Full`. One
-    /// more is open while the database is opened, and while the client asks what became of a commit.
+    /// more is open while the database is opened, and one more for each commit in doubt while the client asks what
+    /// became of it. A connection that has sent a commit of more than 1 MiB is closed.
     ///
     /// Default: 16. A server takes about 100 in all (its `max_connections`), so divide those among the processes.
     pub fn max_connections(mut self, count: usize) -> Self {

@@ -3,7 +3,7 @@
 //! 1. A session takes a connection with its first request. Its `BEGIN` travels with that request.
 //! 2. The first request may be repeated ([`Pool::run`]): nothing was read before that could differ now.
 //! 3. After an error the transaction is over: each later call returns the same error.
-//! 4. A commit sends everything at once. If the response is lost, `tokens` finds out what happened.
+//! 4. A commit sends everything at once. If the response is lost, or leaves a doubt, `tokens` finds out what happened.
 
 use crate::connection::Driven;
 use crate::failure::Trouble;
@@ -16,6 +16,14 @@ use pando::remote::{Commit, Failure, Fault, Mode, Most, Order, Page, Session, To
 use std::sync::Arc;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
+
+/// The largest request of a commit, in bytes, after which its connection is kept. A connection has buffers as large as
+/// the largest request that it has sent, so an idle one would hold memory that no transaction has reserved. To open
+/// another connection takes a few milliseconds, and so does a commit of this size.
+const MAX_KEPT_BYTES: usize = 1 << 20;
+/// An upper bound of the bytes of a request for each put or delete, beside its key and its value: the id of the table,
+/// flags and lengths.
+const PER_WRITE_BYTES: usize = 32;
 
 type Params<'a> = [&'a (dyn ToSql + Sync)];
 
@@ -164,30 +172,34 @@ impl PostgresSession {
                     == tokens::COMMITS_BETWEEN_DELETES - 1;
                 // The commit has happened, so a failure of this is no failure of the commit.
                 if !is_due || tokens::delete_old(lease.connection(), schema).is_ok() {
-                    lease.give_back();
+                    give_back_after(lease, commit);
                 }
                 return Ok(());
             }
             Err(trouble) => trouble,
         };
-        let Trouble::Lost(error) = trouble else {
+        if !trouble.is_lost() && !trouble.is_doubtful() {
             // `COMMIT` ended the failed transaction, and one statement by itself left none.
-            lease.give_back();
+            give_back_after(lease, commit);
             return Err(match trouble.is_unmet() {
                 true => Failure::Unmet,
                 false => Failure::Refused(Error::from(trouble)),
             });
-        };
+        }
         drop(lease);
-        self.pool.forget_idle();
+        let is_lost = trouble.is_lost();
+        if is_lost {
+            self.pool.forget_idle();
+        }
         match tokens::outcome(&self.pool, token) {
             Ok(true) => Ok(()),
-            Ok(false) if was_used => {
+            Ok(false) if was_used && is_lost => {
                 // The connection had ended while it was idle. The same commit on a new one has a new token.
                 let (lease, _) = self.pool.take().map_err(Failure::NotCommitted)?;
                 self.commit_on(lease, false, false, commit)
             }
-            Ok(false) => Err(Failure::NotCommitted(error)),
+            Ok(false) if is_lost => Err(Failure::NotCommitted(Error::from(trouble))),
+            Ok(false) => Err(Failure::Refused(Error::from(trouble))),
             Err(unknown) => Err(Failure::Unknown(token, unknown)),
         }
     }
@@ -295,6 +307,21 @@ fn end(mut lease: Lease, how: &str) {
     {
         lease.give_back();
     }
+}
+
+/// Gives the connection back after a commit, or closes it if its buffers are large now.
+fn give_back_after(lease: Lease, commit: &Commit<'_>) {
+    if request_bytes(commit) <= MAX_KEPT_BYTES {
+        lease.give_back();
+    }
+}
+
+/// Returns about how many bytes the request of a commit has. O(writes).
+fn request_bytes(commit: &Commit<'_>) -> usize {
+    let ranges = commit.ranges.iter().map(|(_, start, end)| start.len() + end.map_or(0, <[u8]>::len));
+    let puts = commit.puts.iter().map(|put| put.key.len() + put.value.len());
+    let deletes = commit.deletes.iter().map(|(_, key)| key.len());
+    ranges.chain(puts).chain(deletes).map(|bytes| bytes + PER_WRITE_BYTES).sum()
 }
 
 async fn delete_ranges(client: &Client, prepared: &Prepared, commit: &Commit<'_>) -> Driven<()> {

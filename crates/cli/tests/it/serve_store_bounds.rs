@@ -86,7 +86,7 @@ fn idle_connections_are_closed_and_opened_again() {
     let Some(store) = server::shared() else { return };
     let (dir, schema) = (tempfile::tempdir().unwrap(), server::schema());
     let url = format!("{}&application_name=idle_{schema}", server::url(store));
-    let options = ["--store", &url, "--store-schema", &schema, "--store-idle", "1"];
+    let options = ["--store", &url, "--store-schema", &schema, "--store-idle", "4"];
     let server = Server::start_with(dir.path(), &options);
     let of_store = format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'idle_{schema}'");
     let path = format!("{ENTRIES}/k");
@@ -101,7 +101,7 @@ fn idle_connections_are_closed_and_opened_again() {
     let token = value(&begun)["transaction"].as_str().unwrap().to_owned();
     let within = [("pando-transaction", &token[..])];
     assert_eq!(server.ask_with("GET", &path, &within, b"").body, b"two");
-    std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(Duration::from_secs(7));
     assert_eq!(run(&of_store), "1");
     assert_eq!(server.ask_with("GET", &path, &within, b"").body, b"two");
 }

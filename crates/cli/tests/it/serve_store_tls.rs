@@ -51,9 +51,10 @@ impl Encrypted {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// `pando serve` with the store at `host`, which trusts a certificate and has a password.
+    /// `pando serve` with the store at `host`, which trusts a certificate and has a password. The address of the store
+    /// does not depend on what this machine takes the name for.
     fn serve(&self, dir: &Path, host: &str, mode: &str, trusted: &str, password: &str) -> Command {
-        let url = format!("postgres://app@{host}:{}/postgres?sslmode={mode}", self.port);
+        let url = format!("postgres://app@{host}:{}/postgres?hostaddr=127.0.0.1&sslmode={mode}", self.port);
         let mut serve = command(dir, &["--store", &url, "--store-timeout", "5"]);
         let file: PathBuf = self.certificates.path().join(trusted);
         serve.env("SSL_CERT_FILE", file).env_remove("SSL_CERT_DIR").env("PGPASSWORD", password);

@@ -1,7 +1,9 @@
 //! The memory of writes that wait for their commits.
 //!
 //! 1. A transaction reserves memory in steps as its writes grow, and returns it when it ends.
-//! 2. Each byte counts twice: the commit's request is a copy of the writes.
+//! 2. Each byte counts twice: the commit's request is a copy of the writes. While the request is sent, an adapter may
+//!    hold one more copy, which is not counted: no more requests are sent at once than there are connections. After
+//!    the commit it keeps no large buffer.
 //! 3. A few writes are free, so that a short transaction does not fail because of long ones.
 
 use crate::remote::fault::Fault;
@@ -22,8 +24,9 @@ pub struct WriteMemory {
 }
 
 impl WriteMemory {
-    /// Returns a limit of `most_bytes`. The writes themselves take half of it, and the requests of their commits the
-    /// other half.
+    /// Returns a limit of `most_bytes`. Each byte of a write takes two of it: one for the write itself, and one for the
+    /// request of its commit. The first 64 KiB of each transaction are free. The buffers of the connections on which
+    /// commits are being sent are not counted: they hold up to as much as those commits write.
     ///
     /// ```
     /// let memory = pando::remote::WriteMemory::new(64 << 20);

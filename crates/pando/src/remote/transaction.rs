@@ -130,8 +130,13 @@ impl RemoteTransaction {
                 format!("a value of {length} bytes is too long: on {store} the limit is {most} bytes");
             return Err(Error::invalid(message));
         }
-        let most = self.limits.max_transaction_bytes;
-        if self.writes.bytes() + key.len() + length > most {
+        self.check_size(key.len() + length)
+    }
+
+    /// Rejects `bytes` more if the writes would exceed the limit of a transaction.
+    fn check_size(&self, bytes: usize) -> Result<()> {
+        let (most, store) = (self.limits.max_transaction_bytes, self.reads.store.name());
+        if self.writes.bytes() + bytes > most {
             let message = format!(
                 "the writes of a transaction exceed {most} bytes, the limit on {store}; write less in each"
             );
@@ -250,6 +255,9 @@ impl RemoteTransaction {
         if span.start().len() > most || span.end().is_some_and(|end| end.len() > most) {
             return Err(Error::invalid(format!("a bound of a range is too long: the limit is {most} bytes")));
         }
+        let bytes = span.start().len() + span.end().map_or(0, <[u8]>::len);
+        self.check_size(bytes)?;
+        self.reserved.grow_to(self.writes.bytes() + bytes)?;
         self.admit_blind(table)?;
         self.writes.delete_range(table.id(), span.start(), span.end());
         Ok(())

@@ -2,6 +2,7 @@
 
 use crate::proxy::{Cut, MARK, Proxy};
 use crate::server::{self, Server};
+use crate::statements;
 use pando::remote::{InDoubt, Token};
 use pando::{ErrorKind, TableOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +16,7 @@ fn a_commit_whose_connection_is_cut_happens_once() {
     let proxy = Proxy::start(server);
     let db = server::options().open(&server::url(&proxy.dir)).unwrap();
     let t = db.ensure_table("t").unwrap();
-    for (number, cut) in Cut::ALL.into_iter().cycle().take(10).enumerate() {
+    for (number, cut) in Cut::ALL.into_iter().cycle().take(2 * Cut::ALL.len()).enumerate() {
         for has_read in [false, true] {
             proxy.cut_next_commit(cut);
             let attempts = AtomicU64::new(0);
@@ -64,6 +65,30 @@ fn a_commit_that_cannot_be_resolved_is_indeterminate_and_can_be_asked_for_later(
         let other = InDoubt { database: db.id() ^ 1, token };
         assert_eq!(db.resolve(&other).unwrap_err().kind(), ErrorKind::Missing);
     }
+}
+
+/// The server may have written its record of the commit before it met trouble of its own, so the client asks.
+#[test]
+fn an_internal_error_of_the_server_is_asked_about() {
+    let Some(server) = server::shared() else { return };
+    let schema = server::schema();
+    let db = server::options().schema(&schema).open(&server::url(server)).unwrap();
+    let t = db.ensure_table("t").unwrap();
+    let count = format!("SELECT count(*) FROM {schema}.commits WHERE NOT committed::bool");
+    for (code, asked) in [("22000", "0"), ("XX001", "1"), ("58030", "2")] {
+        let raise = format!(
+            "CREATE OR REPLACE FUNCTION {schema}.fail() RETURNS trigger LANGUAGE plpgsql AS \
+                 $$BEGIN RAISE 'trouble' USING ERRCODE = '{code}'; END$$; \
+             CREATE OR REPLACE TRIGGER fail BEFORE INSERT ON {schema}.records \
+                 FOR EACH ROW EXECUTE FUNCTION {schema}.fail()"
+        );
+        statements::run(server, &raise);
+        let error = db.put(&t, "k", "").unwrap_err();
+        assert!(error.kind() == ErrorKind::Io && error.message().contains(code), "{error:?}");
+        assert_eq!(statements::run(server, &count).unwrap(), asked, "{code}");
+    }
+    statements::run(server, &format!("DROP TRIGGER fail ON {schema}.records"));
+    db.put(&t, "k", "").unwrap();
 }
 
 #[test]
@@ -156,6 +181,28 @@ fn a_pool_that_is_used_up_says_so() {
     assert_eq!(db.get(&t, "k").unwrap(), None);
     db.close();
     assert_eq!(db.get(&t, "k").unwrap_err().kind(), ErrorKind::Closed);
+}
+
+/// An idle connection would keep the buffers of the largest request that it has sent.
+#[test]
+fn a_connection_that_sent_a_large_commit_is_closed() {
+    let Some(db) = server::database() else { return };
+    let t = db.ensure_table("t").unwrap();
+    for has_read in [false, true] {
+        for (records, bytes, is_kept) in [(1, 1 << 19, true), (1, 1 << 20, false), (50_000, 1, false)] {
+            db.put(&t, "other", "").unwrap();
+            assert_eq!(db.connections(), 1);
+            let mut tx = db.begin();
+            if has_read {
+                assert!(tx.get(&t, "other").unwrap().is_some());
+            }
+            for number in 0..records {
+                tx.put(&t, u32::to_be_bytes(number), vec![7; bytes]).unwrap();
+            }
+            tx.commit().unwrap();
+            assert_eq!(db.connections() == 1, is_kept, "{has_read}, {records} of {bytes} bytes");
+        }
+    }
 }
 
 #[test]

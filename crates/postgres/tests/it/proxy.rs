@@ -39,26 +39,32 @@ pub enum Cut {
     BeforeTheResponse,
     /// The first byte of the response reaches the client.
     WithinTheResponse,
+    /// The server says in its response that it crashes, because its disk is full, after it has committed.
+    Panic,
 }
 
 impl Cut {
     /// All of them, in the order of time.
-    pub const ALL: [Cut; 5] = [
+    pub const ALL: [Cut; 6] = [
         Cut::BeforeTheRequest,
         Cut::WithinTheRequest,
         Cut::BeforeTheEnd,
         Cut::BeforeTheResponse,
         Cut::WithinTheResponse,
+        Cut::Panic,
     ];
 
     /// Returns whether the server has the whole request, and so commits.
     pub fn is_after_the_request(self) -> bool {
-        matches!(self, Cut::BeforeTheResponse | Cut::WithinTheResponse)
+        matches!(self, Cut::BeforeTheResponse | Cut::WithinTheResponse | Cut::Panic)
     }
 }
 
 /// The length of the message `COMMIT`: its kind, its length, and the text with a zero.
 const COMMIT_BYTES: usize = 1 + 4 + 7;
+
+/// The error with which a server ends when its disk is full while it writes its log: kind, length, fields.
+const PANIC: &[u8] = b"E\0\0\0\x25SPANIC\0VPANIC\0C53100\0Mdisk full\0\0";
 
 impl State {
     /// Returns how the next request is cut while connections are rough, and delays one in ten.
@@ -160,7 +166,7 @@ fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
                 Some(Cut::BeforeTheRequest) => 0,
                 Some(Cut::WithinTheRequest) => count / 2,
                 Some(Cut::BeforeTheEnd) => count.saturating_sub(COMMIT_BYTES),
-                Some(Cut::BeforeTheResponse | Cut::WithinTheResponse) | None => count,
+                Some(Cut::BeforeTheResponse | Cut::WithinTheResponse | Cut::Panic) | None => count,
             };
             if cut.is_some() && passed == count {
                 *muted.lock().unwrap() = cut;
@@ -178,9 +184,13 @@ fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
         while let Ok(count @ 1..) = from_server.read(&mut buffer) {
             // The server has done what was asked; its response is lost.
             let muted = *is_muted.lock().unwrap();
-            if muted.is_some() {
-                let passed = usize::from(muted == Some(Cut::WithinTheResponse));
-                let _ = to_client.write_all(&buffer[..passed]);
+            if let Some(cut) = muted {
+                let passed = match cut {
+                    Cut::WithinTheResponse => &buffer[..1],
+                    Cut::Panic => PANIC,
+                    _ => &[],
+                };
+                let _ = to_client.write_all(passed);
                 break;
             }
             state.sent_bytes.fetch_add(count as u64, Ordering::SeqCst);

@@ -1,9 +1,10 @@
 //! What is refused, and by which error.
 
 use crate::{server, statements};
-use pando::remote::{Capability, Unsupported};
+use pando::remote::{Capability, RemoteDatabase, Unsupported, WriteMemory};
 use pando::{Compression, ErrorKind, Layout, TableOptions};
 use pando_postgres::Options;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
@@ -39,6 +40,38 @@ fn limits_are_refused_by_their_numbers() {
     }
     let full = (0..2).find_map(|key| tx.put(&t, [100 + key], &value[1..]).err()).unwrap();
     assert_eq!(full.kind(), ErrorKind::Full, "{full:?}");
+}
+
+/// A range delete takes memory for its bounds, whatever it deletes.
+#[test]
+fn range_deletes_are_bounded_as_puts_are() {
+    let Some(db) = server::database() else { return };
+    let limits = db.limits();
+    let memory = WriteMemory::new(4 << 20);
+    let limited = db.clone().with_write_memory(Arc::clone(&memory));
+    // Each ends before the next one begins, so that they do not become one.
+    let fill = |db: &RemoteDatabase| {
+        let (mut tx, t) = (db.begin(), db.ensure_table("t").unwrap());
+        let bound = |number: u32, last: u8| {
+            let mut bound = vec![last; limits.max_key_bytes];
+            bound[..4].copy_from_slice(&number.to_be_bytes());
+            bound
+        };
+        let mut bytes = 0;
+        let error = (0..).find_map(|number| {
+            bytes += 2 * limits.max_key_bytes;
+            tx.delete_range(&t, bound(number, 0)..bound(number, 1)).err()
+        });
+        (error.unwrap(), bytes, memory.used_bytes())
+    };
+    let (error, bytes, used_bytes) = fill(&limited);
+    assert_eq!(error.kind(), ErrorKind::Full, "{error:?}");
+    assert!((3 << 20..=4 << 20).contains(&used_bytes), "{used_bytes}");
+    assert!(bytes < 4 << 20, "{bytes}");
+    assert_eq!(memory.used_bytes(), 0, "the transaction has ended");
+    let (error, bytes, _) = fill(&db);
+    assert!(error.kind() == ErrorKind::Full && error.message().contains("268435456"), "{error:?}");
+    assert!(bytes <= limits.max_transaction_bytes + 2 * limits.max_key_bytes, "{bytes}");
 }
 
 #[test]

@@ -65,6 +65,8 @@ fn a_get_a_put_and_their_commit_take_two() {
 fn ten_thousand_records_take_ten() {
     let Some((proxy, db, t)) = start() else { return };
     db.write(|tx| (0..10_000_u32).try_for_each(|key| tx.put(&t, key.to_be_bytes(), [7; 100]))).unwrap();
+    // A commit of this size closes its connection, so the pool gets another one first.
+    db.put(&t, "warm", "").unwrap();
     let scan = |backward: bool| {
         let snapshot = db.snapshot();
         let mut cursor = snapshot.cursor(&t, ..).unwrap();

@@ -10,6 +10,13 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::MIN_COMMIT;
 use axum::http::{HeaderMap, StatusCode};
 use pando::remote::{Capability, Fault, InDoubt};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// When the log last said that the store does not serve this server. Every request may find that, so the log says it at
+/// most once in [`LOG_PAUSE`].
+static LOGGED: Mutex<Option<Instant>> = Mutex::new(None);
+const LOG_PAUSE: Duration = Duration::from_secs(1);
 
 /// Refuses a request that needs what only Pando's own engine has, before its body is received.
 ///
@@ -56,8 +63,31 @@ fn of_store(mut problem: Problem) -> Problem {
     if problem.status == StatusCode::SERVICE_UNAVAILABLE {
         problem.retry_after_s = Some(1);
     }
-    if fault == Fault::Misconfigured {
+    if fault == Fault::Misconfigured && is_due(&LOGGED, Instant::now()) {
         tracing::error!(reason = %problem.detail, "the store does not serve this server");
     }
     problem
+}
+
+/// Returns whether the log may say it at `now`, and notes that it does.
+fn is_due(logged: &Mutex<Option<Instant>>, now: Instant) -> bool {
+    let mut logged = logged.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_due = logged.is_none_or(|last| now.saturating_duration_since(last) >= LOG_PAUSE);
+    if is_due {
+        *logged = Some(now);
+    }
+    is_due
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_repeats_itself_once_a_second() {
+        let (logged, begun) = (Mutex::new(None), Instant::now());
+        let due = [0, 1, 999, 1000, 1001, 1999, 2500, 3000]
+            .map(|ms| is_due(&logged, begun + Duration::from_millis(ms)));
+        assert_eq!(due, [true, false, false, true, false, false, true, false]);
+    }
 }
