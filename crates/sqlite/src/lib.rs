@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Reading order: the crate `sqlite-format` (bytes), `state` (transactions and trees), `cursor` (moves and changes),
-//! `calls` (what C calls), `connection` (what a program calls).
+//! `calls` (what C calls), `connection` (what a program calls), `ffi` (what a program's own tables call).
 #![deny(missing_docs)]
 
 mod calls;
@@ -23,6 +23,8 @@ mod calls;
 mod connection;
 mod cursor;
 mod failure;
+#[cfg(not(feature = "drop-in"))]
+pub mod ffi;
 mod files;
 mod registry;
 mod state;
@@ -30,5 +32,9 @@ mod sys;
 mod writers;
 
 #[cfg(not(feature = "drop-in"))]
-pub use connection::{Connection, Error, Rows, Statement, Value};
+pub use connection::{
+    Access, Action, Connection, Decision, Error, Interrupt, Limit, Rows, Running, Statement, Value, ValueRef,
+    limit_memory,
+};
 pub use registry::Offer;
+pub use state::Conflict;

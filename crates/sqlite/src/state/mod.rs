@@ -21,14 +21,17 @@
 mod conflict;
 mod roots;
 
+pub use conflict::Conflict;
 pub(crate) use roots::Tree;
 
-use crate::failure::{BUSY, BUSY_SNAPSHOT, CONSTRAINT_PINNED, Failure, Outcome};
+use crate::failure::{BUSY, BUSY_SNAPSHOT, CONSTRAINT_PINNED, FULL, Failure, IOERR, Outcome};
 use crate::files::{self, How, Shared};
 use crate::sys::PandoCursor;
 use crate::writers::{Excluding, Ticket, Turn, Writers};
 use conflict::Place;
-use pando::{Database, Durability, Isolation, ReadTables, Savepoint, Snapshot, Table, Transaction};
+use pando::{
+    Database, Durability, Isolation, ReadTables, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
+};
 use roots::Roots;
 use sqlite_format::names;
 use std::ffi::{CStr, CString, c_int};
@@ -60,12 +63,21 @@ pub(crate) struct Open {
     savepoints: Vec<Savepoint>,
 }
 
+#[cfg(not(feature = "drop-in"))]
+impl Open {
+    /// Returns whether SQLite has announced writes.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.is_writing
+    }
+}
+
 /// What a connection has of one database.
 #[derive(Debug)]
 pub(crate) struct State {
     pub db: Database,
     pub work: Work,
-    meta: Table,
+    /// The table of the meta values. `None`: nothing of SQL was created in the database yet.
+    meta: Option<Table>,
     roots: Roots,
     /// The cursors that are open. Their memory is SQLite's; `calls` alone looks at it.
     pub cursors: Vec<*mut PandoCursor>,
@@ -80,8 +92,13 @@ pub(crate) struct State {
     excluding: Option<Excluding>,
     /// Whether the next write excludes other writers: a statement is repeated for the last time.
     insists: bool,
-    /// Where the last commit met a conflict.
+    /// Where the last commit met a conflict, until C has found the names.
     conflict: Option<Place>,
+    /// Where the last commit met a conflict, with its names.
+    #[cfg_attr(feature = "drop-in", expect(dead_code, reason = "C has no way to ask for it"))]
+    pub met: Option<Conflict>,
+    /// The options of transactions; the database's own if none are set.
+    pub options: Option<TransactionOptions>,
     /// Whether the program opened this connection, or its database, for reading only.
     is_read_only: bool,
     /// The name that SQLite opened, as a name of its own kind: with zeros before and after it.
@@ -122,13 +139,13 @@ impl State {
     }
 
     fn with_name(db: Database, name: &str, is_read_only: bool, shared: Option<Shared>) -> Outcome<State> {
-        if !db.is_read_only() {
-            db.ensure_table(names::META)?;
-            db.ensure_table(&names::of_root(names::SCHEMA))?;
-            ensure_definitions(&db)?;
+        match db.is_read_only() {
+            true => Ok(()),
+            false => ensure_tables(&db),
         }
-        let absent = || Failure::new(crate::failure::CANTOPEN, "the database has no tables of SQL");
-        let meta = db.table(names::META)?.ok_or_else(absent)?;
+        // What exists can be read in a database that cannot be written at the moment.
+        .or_else(|failure| if [FULL, IOERR].contains(&failure.code) { Ok(()) } else { Err(failure) })?;
+        let meta = db.table(names::META)?;
         let (roots, cursors, pins) = (Roots::default(), Vec::new(), Vec::new());
         Ok(State {
             writers: Writers::of(&db),
@@ -143,6 +160,8 @@ impl State {
             excluding: None,
             insists: false,
             conflict: None,
+            met: None,
+            options: None,
             is_read_only,
             name: [&[0; NAME_BEFORE], name.as_bytes(), &[0; NAME_AFTER]].concat(),
             _shared: shared,
@@ -154,9 +173,20 @@ impl State {
         CStr::from_bytes_until_nul(&self.name[NAME_BEFORE..]).unwrap_or_default()
     }
 
+    /// Returns whether nothing of SQL was created in the database yet. It can only be read then.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.meta.is_none()
+    }
+
     /// Returns whether nothing can be written.
     pub(crate) fn is_read_only(&self) -> bool {
         self.is_read_only || self.db.is_read_only()
+    }
+
+    /// Forbids writes from the next transaction on, or allows again what the database allows.
+    #[cfg(not(feature = "drop-in"))]
+    pub(crate) fn set_read_only(&mut self, is_read_only: bool) {
+        self.is_read_only = is_read_only;
     }
 
     /// Gives space back to the file system, which `VACUUM` asks for.
@@ -170,12 +200,17 @@ impl State {
 
     /// Begins to read or to write. `SQLITE_BUSY`: another connection excludes that, and it can be tried again.
     pub(crate) fn begin(&mut self, begin: Begin) -> Outcome<()> {
+        self.met = None;
         if let Work::Failed(failure) = &self.work {
             return Err(failure.clone());
         }
         if begin.is_write && self.txn_state() < 2 {
             if self.is_read_only() {
                 return Err(self.read_only());
+            }
+            if self.is_bare() {
+                ensure_tables(&self.db)?;
+                self.meta = self.db.table(names::META)?;
             }
             self.take_turn(begin.is_immediate)?;
         }
@@ -193,7 +228,12 @@ impl State {
             {
                 // Another process may have committed since.
                 self.db.catch_up()?;
-                self.work = Work::Reading(self.db.snapshot()?);
+                let snapshot = self.db.snapshot()?;
+                if self.meta.is_none() {
+                    // Another process may have created it since.
+                    self.meta = snapshot.table(names::META)?;
+                }
+                self.work = Work::Reading(snapshot);
             }
             Work::Idle | Work::Committed => self.open(begin.is_synced)?,
             Work::Reading(_) if begin.is_write => self.upgrade(begin.is_synced)?,
@@ -257,7 +297,7 @@ impl State {
     }
 
     fn begin_transaction(&self, is_synced: bool) -> Outcome<Transaction> {
-        let mut options = self.db.transaction_options();
+        let mut options = self.options.unwrap_or_else(|| self.db.transaction_options());
         // SQLite has no other isolation, and its constraints depend on what a statement has read.
         options.isolation = Isolation::Serializable;
         if !is_synced && options.durability == Durability::Sync {
@@ -317,7 +357,7 @@ impl State {
         drop(open.ticket);
         self.excluding = None;
         if let Err(error) = done {
-            self.conflict = Place::of(&error);
+            self.note_conflict(&error);
             let failure = Failure::from(error);
             self.roots.undo(|_| false);
             self.work = Work::Failed(failure.clone());
@@ -440,6 +480,13 @@ impl State {
         self.shown = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
         Some(&self.shown)
     }
+}
+
+/// Creates the tables of an empty database.
+fn ensure_tables(db: &Database) -> Outcome<()> {
+    db.ensure_table(names::META)?;
+    db.ensure_table(&names::of_root(names::SCHEMA))?;
+    ensure_definitions(db)
 }
 
 /// Creates the table that has the schema cookie in its name, in a database that an older version made.

@@ -1,8 +1,12 @@
 //! Tests of SQL on Pando's trees. Most run the same statements on SQLite's own trees, and compare.
 
 mod basics;
+mod bounded;
+mod conflicts;
 mod long_keys;
+mod modules;
 mod orders;
+mod prepared;
 mod refused;
 mod same_as_sqlite;
 mod schemas;
