@@ -35,6 +35,7 @@ mod failure;
 mod given_ids;
 mod introspect;
 mod lexer;
+mod machine;
 mod marker;
 mod of_others;
 mod others;

@@ -34,7 +34,7 @@ mod writers;
 #[cfg(not(feature = "drop-in"))]
 pub use connection::{
     Access, Action, Connection, Decision, Error, Interrupt, Limit, Rows, Running, Statement, Value, ValueRef,
-    limit_memory,
+    count_memory, limit_memory,
 };
 pub use registry::Offer;
 pub use state::Conflict;

@@ -17,6 +17,7 @@ mod rust_tables;
 mod same_as_sqlite;
 mod scans;
 mod sqlite_files;
+mod sqlite_tables;
 mod sqllogictest;
 mod stopped;
 mod support;

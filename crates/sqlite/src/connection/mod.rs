@@ -14,7 +14,7 @@ mod value;
 
 pub use authorizer::{Access, Action, Decision};
 pub use error::Error;
-pub use settings::{Limit, limit_memory};
+pub use settings::{Limit, count_memory, limit_memory};
 pub use statement::{Running, Statement};
 pub use stop::Interrupt;
 pub use value::{Value, ValueRef};

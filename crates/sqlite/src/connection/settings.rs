@@ -43,12 +43,13 @@ pub enum Limit {
 }
 
 impl Connection {
-    /// Sets the durability of transactions that begin from now on. `PRAGMA synchronous` below `FULL` turns
+    /// Sets the durability and isolation of transactions that begin from now on. `PRAGMA synchronous` below `FULL` turns
     /// [`pando::Durability::Sync`] into `Buffered`.
     ///
-    /// The isolation is serializable, whatever the options say: SQLite finds out by reading whether a constraint holds,
-    /// so under another isolation two transactions could both insert what has to be unique. Serializable transactions
-    /// also keep what the weaker isolation promises.
+    /// The isolation is serializable, whatever the options say, once a table was created in the database by SQL:
+    /// SQLite finds out by reading whether a constraint holds, so under another isolation two transactions could both
+    /// insert what has to be unique. Serializable transactions also keep what the weaker isolation promises. Before
+    /// that, only virtual tables of the program can be written, and the isolation is the one of the options.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -150,10 +151,24 @@ pub(super) fn initialize(counts_memory: bool) -> Result<bool, Error> {
     Ok(counts_memory)
 }
 
+/// Makes SQLite count its memory, so that [`limit_memory`] can be called after connections were opened.
+///
+/// # Errors
+/// A connection was opened before the first call.
+pub fn count_memory() -> Result<(), Error> {
+    match initialize(true)? {
+        true => Ok(()),
+        false => Err(Error::new(
+            MISUSE,
+            "SQLite's memory is not counted: a connection of this process was opened before that was asked for",
+        )),
+    }
+}
+
 /// Limits the memory that SQLite allocates for all connections of this process, including sorts and temporary tables. A
-/// statement that needs more fails with `SQLITE_NOMEM` and is rolled back. Call it before the first connection of the
-/// process is opened, because counting has to begin before the first allocation; later the limit can be lowered, but
-/// not raised.
+/// statement that needs more fails with `SQLITE_NOMEM` and is rolled back. Call this function or [`count_memory`] before
+/// the first connection of the process is opened, because counting has to begin before the first allocation. Later the
+/// limit can be lowered, but not raised.
 ///
 /// The budget of a database limits the memory of Pando itself, and counts apart from this. Counting takes a lock for
 /// each allocation, which is why it is off unless this function is called.
@@ -174,12 +189,7 @@ pub(super) fn initialize(counts_memory: bool) -> Result<bool, Error> {
 /// # }
 /// ```
 pub fn limit_memory(bytes: u64) -> Result<(), Error> {
-    if !initialize(true)? {
-        return Err(Error::new(
-            MISUSE,
-            "memory cannot be limited any more: call limit_memory before the first connection is opened",
-        ));
-    }
+    count_memory()?;
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     // SAFETY: SQLite is initialized. A negative value asks for the limit.
     let before = unsafe { sys::pando_sqlite3_hard_heap_limit64(-1) };

@@ -298,11 +298,17 @@ impl State {
 
     fn begin_transaction(&self, is_synced: bool) -> Outcome<Transaction> {
         let mut options = self.options.unwrap_or_else(|| self.db.transaction_options());
-        // SQLite has no other isolation, and its constraints depend on what a statement has read.
-        options.isolation = Isolation::Serializable;
         if !is_synced && options.durability == Durability::Sync {
             options.durability = Durability::Buffered;
         }
+        if options.isolation != Isolation::Serializable {
+            let transaction = self.db.begin_with(&options)?;
+            if !self.has_trees(&transaction)? {
+                return Ok(transaction);
+            }
+        }
+        // SQLite has no other isolation, and its constraints depend on what a statement has read.
+        options.isolation = Isolation::Serializable;
         Ok(self.db.begin_with(&options)?)
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Open, State, read};
 use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
-use pando::{Table, TableOptions};
+use pando::{ReadTables, Table, TableOptions};
 use sqlite_format::{key, names};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -163,6 +163,12 @@ impl State {
     /// Returns the last root that was given.
     pub(crate) fn last_root(&self) -> Outcome<u32> {
         Ok(self.number(LAST_ROOT)?.unwrap_or(names::SCHEMA))
+    }
+
+    /// Returns whether a table of SQL was ever created in the database.
+    pub(super) fn has_trees(&self, reader: &impl ReadTables) -> Outcome<bool> {
+        let Some(meta) = &self.meta else { return Ok(false) };
+        Ok(reader.contains(meta, LAST_ROOT)?)
     }
 
     /// Returns a meta value, 0 if it was never set.
