@@ -26,17 +26,24 @@ pub use libsqlite3_sys::{
 
 use crate::connection::Error;
 use crate::failure::{Failure, INTERNAL, READONLY};
-use crate::state::{State, Work};
+use crate::state::{State, Work, lent};
 use crate::sys;
 use pando::{Snapshot, Transaction};
 use std::ffi::{c_char, c_int, c_uchar, c_void};
+use std::mem;
 
 /// What SQLite calls to free memory. [`SQLITE_TRANSIENT`] makes SQLite copy it.
+// SAFETY: SQLite alone calls it.
 pub type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
-/// What SQLite calls for a function of SQL.
+/// What SQLite calls at the end of an aggregate.
+// SAFETY: SQLite alone calls it.
+pub type FinishCallback = Option<unsafe extern "C" fn(*mut sqlite3_context)>;
+/// What SQLite calls for each call of a function of SQL.
+// SAFETY: SQLite alone calls it.
 pub type FunctionCallback =
     Option<unsafe extern "C" fn(*mut sqlite3_context, c_int, *mut *mut sqlite3_value)>;
 /// What SQLite calls for each row of `sqlite3_exec`.
+// SAFETY: SQLite alone calls it.
 pub type RowCallback =
     Option<unsafe extern "C" fn(*mut c_void, c_int, *mut *mut c_char, *mut *mut c_char) -> c_int>;
 
@@ -60,7 +67,7 @@ unsafe extern "C" {
         context: *mut c_void,
         call: FunctionCallback,
         step: FunctionCallback,
-        finish: Option<unsafe extern "C" fn(*mut sqlite3_context)>,
+        finish: FinishCallback,
         destroy: Destructor,
     ) -> c_int;
     #[link_name = "pando_sqlite3_user_data"]
@@ -169,6 +176,7 @@ impl Joined<'_> {
             Work::Reading(snapshot) => Ok(Some(Source::Snapshot(snapshot))),
             Work::Open(open) => Ok(Some(Source::Transaction(&open.transaction))),
             Work::Failed(failure) => Err(failure.clone().into()),
+            Work::Lent => Err(lent().into()),
         }
     }
 
@@ -188,22 +196,42 @@ impl Joined<'_> {
 }
 
 /// Lends the transaction of a connection's main database to `work`. Call it from a function of a virtual table or from
-/// a function of SQL.
+/// a function of SQL. What uses the connection within `work` fails.
 ///
 /// # Errors
 /// The main database is not Pando's.
 ///
 /// # Safety
-/// `db` is a connection that is open: that of [`Connection::as_ptr`](crate::Connection::as_ptr). The caller is in a
-/// callback of this connection, or in the only thread that uses it. `work` calls no function of SQLite with this
-/// connection or with its statements.
+/// `db` is a connection that is open, and stays so: that of [`Connection::as_ptr`](crate::Connection::as_ptr). The
+/// caller is in a callback of this connection, or in the only thread that uses it.
 pub unsafe fn join<T>(db: *mut sqlite3, work: impl FnOnce(Joined<'_>) -> T) -> Result<T, Error> {
-    // SAFETY: the connection is open, as the caller promises.
-    let state = unsafe { sys::pando_state(db.cast(), 0) }.cast::<State>();
-    // SAFETY: the state is alive as long as the connection is open. Nothing else uses it: no function of `calls` is
-    // running, because none of them calls back, and `work` calls none, as the caller promises.
-    match unsafe { state.as_mut() } {
-        Some(state) => Ok(work(Joined { work: &mut state.work })),
-        None => Err(Failure::new(INTERNAL, "the main database of the connection is not Pando's").into()),
+    let not_ours = || Failure::new(INTERNAL, "the main database of the connection is not Pando's");
+    // SAFETY: the connection is open, as the caller promises, and its state is alive. Nothing else uses that: no
+    // function of `calls` is running, because none of them calls back.
+    let state = unsafe { sys::pando_state(db.cast(), 0).cast::<State>().as_mut() }.ok_or_else(not_ours)?;
+    if let Work::Lent = state.work {
+        return Err(lent().into());
+    }
+    // The state is not borrowed during the call: what uses the connection meanwhile finds that its transaction is lent.
+    let mut given_back = GivenBack { db, work: mem::replace(&mut state.work, Work::Lent) };
+    Ok(work(Joined { work: &mut given_back.work }))
+}
+
+/// A transaction that is lent. Dropping this gives it back, also after a panic.
+struct GivenBack {
+    db: *mut sqlite3,
+    work: Work,
+}
+
+impl Drop for GivenBack {
+    fn drop(&mut self) {
+        // SAFETY: as in `join`, which made this.
+        let state = unsafe { sys::pando_state(self.db.cast(), 0).cast::<State>().as_mut() };
+        // If SQLite has rolled back meanwhile, the transaction has ended.
+        if let Some(state) = state
+            && let Work::Lent = state.work
+        {
+            state.work = mem::replace(&mut self.work, Work::Idle);
+        }
     }
 }

@@ -4,8 +4,7 @@
 //! are B-trees, pages and the WAL. Here Pando is below it. Every table and every index is a table of Pando; each
 //! connection's transaction is a transaction of Pando, so that several connections write at once.
 //!
-//! This is not finished: `docs/decisions/0042-pando-below-sqlite.md` says what works, what it costs, and what is
-//! refused.
+//! `docs/decisions/0042-pando-below-sqlite.md` says what works, what it costs, and what is refused.
 //!
 //! ```text
 //!   SQL ──► SQLite (parser, planner, executor)

@@ -75,6 +75,7 @@ pub(crate) struct UnpackedRecord {
 }
 
 /// Decides about an action of a statement.
+// SAFETY: what may call it is argued where it is defined.
 #[cfg(not(feature = "drop-in"))]
 pub(crate) type Authorize = unsafe extern "C" fn(
     *mut c_void,
@@ -85,6 +86,7 @@ pub(crate) type Authorize = unsafe extern "C" fn(
     *const c_char,
 ) -> c_int;
 /// Returns whether to stop, not 0.
+// SAFETY: what may call it is argued where it is defined.
 #[cfg(not(feature = "drop-in"))]
 pub(crate) type Progress = unsafe extern "C" fn(*mut c_void) -> c_int;
 

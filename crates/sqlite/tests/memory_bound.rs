@@ -1,4 +1,4 @@
-//! The limit on SQLite's memory, in a process of its own: it holds for all connections, and is set before the first one.
+//! The limit on SQLite's memory, in a process of its own, because it holds for all connections.
 
 use pando_sqlite::{Connection, limit_memory};
 

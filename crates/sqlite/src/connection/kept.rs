@@ -3,15 +3,10 @@
 
 use super::{Connection, Error, Statement};
 use crate::sys::{self, Stmt};
-use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 /// How many statements are kept.
 const MOST: usize = 32;
-
-/// The statements that are kept and not in use, the one that was used last at the end.
-#[derive(Debug, Default)]
-pub(super) struct Kept(VecDeque<(Box<str>, NonNull<Stmt>)>);
 
 impl Connection {
     /// Prepares the first statement of `sql`, or takes it from the 32 statements that were prepared in this way and

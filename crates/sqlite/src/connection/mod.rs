@@ -1,35 +1,45 @@
 //! Connections and statements.
 //!
 //! Reading order: this file (opening, running), `statement`, `kept` (prepared statements that are kept), `value`,
-//! `error`; `functions`; `settings`, `stop`, `authorizer` (what bounds statements).
+//! `error`; `functions`; `action`, `authorizer`, `interrupt`, `stop`, `limit`, `settings`, `memory` (what bounds
+//! statements).
 
+mod action;
 mod authorizer;
 mod error;
 mod functions;
+mod interrupt;
 mod kept;
+mod limit;
+mod memory;
 mod settings;
 mod statement;
 mod stop;
 mod value;
 
-pub use authorizer::{Access, Action, Decision};
+pub use action::{Access, Action, Decision};
 pub use error::Error;
-pub use settings::{Limit, count_memory, limit_memory};
+pub use interrupt::Interrupt;
+pub use limit::Limit;
+pub use memory::{count_memory, limit_memory};
 pub use statement::{Running, Statement};
-pub use stop::Interrupt;
 pub use value::{Value, ValueRef};
 
 use crate::failure::{BUSY_SNAPSHOT, OK};
 use crate::registry::Offer;
 use crate::state::{Conflict, State};
-use crate::sys::{self, Sqlite3};
-use authorizer::Authorizer;
-use kept::Kept;
+use crate::sys::{self, Sqlite3, Stmt};
+use action::Authorizer;
+use interrupt::Progress;
 use pando::Database;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_int};
 use std::ptr::{self, NonNull};
-use stop::Progress;
+
+/// The statements that are kept and not in use, the one that was used last at the end.
+#[derive(Debug, Default)]
+struct Kept(VecDeque<(Box<str>, NonNull<Stmt>)>);
 
 /// The rows of a query.
 pub type Rows = Vec<Vec<Value>>;
@@ -86,7 +96,7 @@ impl Connection {
     }
 
     fn open_uri(uri: &str) -> Result<Connection, Error> {
-        settings::initialize(false)?;
+        memory::initialize(false)?;
         let name = CString::new(uri).map_err(|_| Error::misuse("the name has a zero byte"))?;
         let mut db = ptr::null_mut();
         // SAFETY: the name is a string of C, and `db` can be written.

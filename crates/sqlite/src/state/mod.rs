@@ -19,19 +19,19 @@
 //! empty table `sql:schema-5` has the schema cookie in its name; a change of a definition renames it.
 
 mod conflict;
+mod definitions;
 mod roots;
 
 pub use conflict::Conflict;
 pub(crate) use roots::Tree;
 
-use crate::failure::{BUSY, BUSY_SNAPSHOT, CONSTRAINT_PINNED, FULL, Failure, IOERR, Outcome};
+use crate::failure::{BUSY, BUSY_SNAPSHOT, CONSTRAINT_PINNED, Failure, Outcome};
 use crate::files::{self, How, Shared};
 use crate::sys::PandoCursor;
 use crate::writers::{Excluding, Ticket, Turn, Writers};
 use conflict::Place;
-use pando::{
-    Database, Durability, Isolation, ReadTables, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
-};
+use definitions::{ensure_tables, ensure_unless_read_only};
+use pando::{Database, Durability, Isolation, Savepoint, Snapshot, Table, Transaction, TransactionOptions};
 use roots::Roots;
 use sqlite_format::names;
 use std::ffi::{CStr, CString, c_int};
@@ -47,6 +47,9 @@ pub(crate) enum Work {
     Open(Open),
     Committed,
     Failed(Failure),
+    /// It is lent to a table of the program's, which is not to use the connection meanwhile.
+    #[cfg_attr(feature = "drop-in", expect(dead_code, reason = "C has no such tables"))]
+    Lent,
 }
 
 /// A transaction.
@@ -139,12 +142,7 @@ impl State {
     }
 
     fn with_name(db: Database, name: &str, is_read_only: bool, shared: Option<Shared>) -> Outcome<State> {
-        match db.is_read_only() {
-            true => Ok(()),
-            false => ensure_tables(&db),
-        }
-        // What exists can be read in a database that cannot be written at the moment.
-        .or_else(|failure| if [FULL, IOERR].contains(&failure.code) { Ok(()) } else { Err(failure) })?;
+        ensure_unless_read_only(&db)?;
         let meta = db.table(names::META)?;
         let (roots, cursors, pins) = (Roots::default(), Vec::new(), Vec::new());
         Ok(State {
@@ -201,8 +199,10 @@ impl State {
     /// Begins to read or to write. `SQLITE_BUSY`: another connection excludes that, and it can be tried again.
     pub(crate) fn begin(&mut self, begin: Begin) -> Outcome<()> {
         self.met = None;
-        if let Work::Failed(failure) = &self.work {
-            return Err(failure.clone());
+        match &self.work {
+            Work::Failed(failure) => return Err(failure.clone()),
+            Work::Lent => return Err(lent()),
+            _ => {}
         }
         if begin.is_write && self.txn_state() < 2 {
             if self.is_read_only() {
@@ -237,7 +237,7 @@ impl State {
             }
             Work::Idle | Work::Committed => self.open(begin.is_synced)?,
             Work::Reading(_) if begin.is_write => self.upgrade(begin.is_synced)?,
-            Work::Reading(_) | Work::Open(_) | Work::Failed(_) => {}
+            Work::Reading(_) | Work::Open(_) | Work::Failed(_) | Work::Lent => {}
         }
         if begin.is_write {
             let open = self.writable()?;
@@ -254,8 +254,10 @@ impl State {
     fn read_only(&self) -> Failure {
         let message = if self.db.is_beside_writer() {
             "another process has the database open for writing, and this one only reads it"
+        } else if self.is_read_only && self.db.is_read_only() {
+            "the database was opened read-only"
         } else if self.is_read_only {
-            "the database is open for reading only"
+            "this connection is read-only"
         } else {
             "another process was writing the database when this one opened it, so that this one only reads \
              it; close it and open it again"
@@ -333,6 +335,7 @@ impl State {
         match &mut self.work {
             Work::Open(open) => Ok(open),
             Work::Failed(failure) => Err(failure.clone()),
+            Work::Lent => Err(lent()),
             Work::Idle | Work::Committed | Work::Reading(_) => {
                 Err(Failure::new(crate::failure::INTERNAL, "no transaction"))
             }
@@ -345,7 +348,11 @@ impl State {
         let open = match std::mem::replace(&mut self.work, Work::Idle) {
             Work::Open(open) if open.is_writing => open,
             other => {
-                let failed = if let Work::Failed(failure) = &other { Err(failure.clone()) } else { Ok(()) };
+                let failed = match &other {
+                    Work::Failed(failure) => Err(failure.clone()),
+                    Work::Lent => Err(lent()),
+                    _ => Ok(()),
+                };
                 self.work = other;
                 return failed;
             }
@@ -390,7 +397,7 @@ impl State {
 
     /// Undoes everything.
     pub(crate) fn rollback(&mut self, is_reading: bool) {
-        let is_open = matches!(self.work, Work::Open(_) | Work::Failed(_));
+        let is_open = matches!(self.work, Work::Open(_) | Work::Failed(_) | Work::Lent);
         self.end(is_reading);
         if is_open {
             self.roots.undo(|_| false);
@@ -409,7 +416,11 @@ impl State {
 
     /// Releases savepoint `at` and those after it, or rolls back to it and keeps it. `None`: the beginning.
     pub(crate) fn savepoint(&mut self, is_rollback: bool, at: Option<usize>) -> Outcome<()> {
-        let Work::Open(open) = &mut self.work else { return Ok(()) };
+        let open = match &mut self.work {
+            Work::Open(open) => open,
+            Work::Lent => return Err(lent()),
+            _ => return Ok(()),
+        };
         if !is_rollback {
             let at = at.unwrap_or(0);
             if let Some(first) = open.savepoints.get(at) {
@@ -443,7 +454,7 @@ impl State {
             Work::Idle => 0,
             Work::Reading(_) | Work::Committed => 1,
             Work::Open(open) => 1 + c_int::from(open.is_writing),
-            Work::Failed(_) => 2,
+            Work::Failed(_) | Work::Lent => 2,
         }
     }
 
@@ -488,29 +499,10 @@ impl State {
     }
 }
 
-/// Creates the tables of an empty database.
-fn ensure_tables(db: &Database) -> Outcome<()> {
-    db.ensure_table(names::META)?;
-    db.ensure_table(&names::of_root(names::SCHEMA))?;
-    ensure_definitions(db)
-}
-
-/// Creates the table that has the schema cookie in its name, in a database that an older version made.
-fn ensure_definitions(db: &Database) -> Outcome<()> {
-    fn name_of(reader: &impl ReadTables) -> pando::Result<String> {
-        let Some(meta) = reader.table(names::META)? else { return Ok(names::of_cookie(0)) };
-        let decode = |value: &[u8]| value.try_into().map_or(0, u32::from_be_bytes);
-        Ok(names::of_cookie(reader.get_with(&meta, names::COOKIE, decode)?.unwrap_or(0)))
-    }
-    // A write could wait for a transaction that excludes others, and mostly there is nothing to write.
-    let snapshot = db.snapshot()?;
-    if snapshot.table(&name_of(&snapshot)?)?.is_some() {
-        return Ok(());
-    }
-    Ok(db.write(|transaction| {
-        let name = name_of(transaction)?;
-        transaction.ensure_table(&name).map(drop)
-    })?)
+/// Returns the failure of what uses a connection whose transaction is lent.
+#[cold]
+pub(crate) fn lent() -> Failure {
+    Failure::new(crate::failure::INTERNAL, "a table of the program's uses its own connection")
 }
 
 fn busy() -> Failure {
@@ -529,6 +521,7 @@ macro_rules! read {
                 $then
             }
             $crate::state::Work::Failed(failure) => Err(failure.clone()),
+            $crate::state::Work::Lent => Err($crate::state::lent()),
             $crate::state::Work::Idle | $crate::state::Work::Committed => {
                 Err($crate::failure::Failure::new($crate::failure::INTERNAL, "no transaction"))
             }

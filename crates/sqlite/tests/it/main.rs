@@ -13,7 +13,5 @@ mod schemas;
 mod support;
 mod transactions;
 mod typed_definitions;
-mod typed_rows;
-mod typed_writes;
 mod turns;
 mod writers;

@@ -41,6 +41,7 @@ fn read(joined: &Joined<'_>, table: &Table) -> Result<Vec<(i64, Vec<u8>)>, Error
     })
 }
 
+// SAFETY: SQLite alone calls it, with what its interface says.
 unsafe extern "C" fn connect(
     db: *mut ffi::sqlite3,
     aux: *mut c_void,
@@ -59,21 +60,25 @@ unsafe extern "C" fn connect(
     ffi::SQLITE_OK
 }
 
+// SAFETY: SQLite alone calls it, with what its interface says.
 unsafe extern "C" fn disconnect(own: *mut ffi::sqlite3_vtab) -> c_int {
     // SAFETY: `connect` made it, and this is the last call with it.
     drop(unsafe { Box::from_raw(own.cast::<Own>()) });
     ffi::SQLITE_OK
 }
 
+// SAFETY: SQLite alone calls it, with what its interface says.
 unsafe extern "C" fn destroy(aux: *mut c_void) {
     // SAFETY: `register` made it, and this is the last call with it.
     drop(unsafe { Box::from_raw(aux.cast::<Table>()) });
 }
 
+// SAFETY: SQLite alone calls it, with what its interface says.
 unsafe extern "C" fn best_index(_own: *mut ffi::sqlite3_vtab, _info: *mut ffi::sqlite3_index_info) -> c_int {
     ffi::SQLITE_OK
 }
 
+// SAFETY: SQLite alone calls it, with what its interface says.
 unsafe extern "C" fn open(_own: *mut ffi::sqlite3_vtab, out: *mut *mut ffi::sqlite3_vtab_cursor) -> c_int {
     let base = ffi::sqlite3_vtab_cursor { pVtab: ptr::null_mut() };
     // SAFETY: SQLite's place for the result.
@@ -81,12 +86,14 @@ unsafe extern "C" fn open(_own: *mut ffi::sqlite3_vtab, out: *mut *mut ffi::sqli
     ffi::SQLITE_OK
 }
 
+// SAFETY: SQLite alone calls it, with what its interface says.
 unsafe extern "C" fn close(scan: *mut ffi::sqlite3_vtab_cursor) -> c_int {
     // SAFETY: `open` made it, and this is the last call with it.
     drop(unsafe { Box::from_raw(scan.cast::<Scan>()) });
     ffi::SQLITE_OK
 }
 
+// SAFETY: SQLite alone calls it, with what its interface says.
 unsafe extern "C" fn filter(
     scan: *mut ffi::sqlite3_vtab_cursor,
     _plan: c_int,
@@ -106,18 +113,21 @@ unsafe extern "C" fn filter(
     ffi::SQLITE_OK
 }
 
+// SAFETY: SQLite alone calls it, with what its interface says.
 unsafe extern "C" fn next(scan: *mut ffi::sqlite3_vtab_cursor) -> c_int {
     // SAFETY: a live cursor of `open`.
     unsafe { (*scan.cast::<Scan>()).at += 1 };
     ffi::SQLITE_OK
 }
 
+// SAFETY: SQLite alone calls it, with what its interface says.
 unsafe extern "C" fn eof(scan: *mut ffi::sqlite3_vtab_cursor) -> c_int {
     // SAFETY: a live cursor of `open`.
     let scan = unsafe { &*scan.cast::<Scan>() };
     c_int::from(scan.at >= scan.rows.len())
 }
 
+// SAFETY: SQLite alone calls it, with what its interface says.
 unsafe extern "C" fn column(
     scan: *mut ffi::sqlite3_vtab_cursor,
     context: *mut ffi::sqlite3_context,
@@ -137,6 +147,7 @@ unsafe extern "C" fn column(
     ffi::SQLITE_OK
 }
 
+// SAFETY: SQLite alone calls it, with what its interface says.
 unsafe extern "C" fn rowid(scan: *mut ffi::sqlite3_vtab_cursor, out: *mut ffi::sqlite3_int64) -> c_int {
     // SAFETY: a live cursor of `open`, on a row, and SQLite's place for the result.
     unsafe {
@@ -146,6 +157,7 @@ unsafe extern "C" fn rowid(scan: *mut ffi::sqlite3_vtab_cursor, out: *mut ffi::s
     ffi::SQLITE_OK
 }
 
+// SAFETY: SQLite alone calls it, with what its interface says.
 unsafe extern "C" fn update(
     own: *mut ffi::sqlite3_vtab,
     count: c_int,
@@ -311,6 +323,34 @@ fn conflicts_in_either_table_refuse_both_and_name_the_place() {
     let three = connected(&db);
     assert_eq!(rows(&three, "SELECT count(*) FROM own"), ["1002"]);
     assert!(db.stats().expect("they are counted").conflicts > before, "the two did not meet");
+}
+
+#[test]
+fn a_connection_whose_transaction_is_lent_runs_nothing() {
+    let (_db, connection) = fresh();
+    connection
+        .execute("INSERT INTO t VALUES (1, 'a'); BEGIN; INSERT INTO t VALUES (2, 'b')")
+        .expect("it runs");
+    for sql in [
+        "SELECT * FROM t",
+        "INSERT INTO t VALUES (3, 'c')",
+        "SELECT * FROM own",
+        "SAVEPOINT s; DELETE FROM t",
+    ] {
+        // SAFETY: the connection is open, and this thread alone uses it.
+        let failed =
+            unsafe { join(connection.as_ptr(), |_| connection.execute(sql)) }.expect("it is Pando's");
+        assert!(failed.is_err(), "{sql}");
+    }
+    connection.execute("COMMIT").expect("it is given back");
+    assert_eq!(rows(&connection, "SELECT name FROM t"), ["a", "b"]);
+
+    connection.execute("BEGIN; INSERT INTO t VALUES (3, 'c')").expect("it runs");
+    // SAFETY: as above.
+    let ended = unsafe { join(connection.as_ptr(), |_| connection.execute("ROLLBACK")) };
+    ended.expect("it is Pando's").expect("nothing is to be kept");
+    assert!(!connection.is_in_transaction());
+    assert_eq!(rows(&connection, "SELECT name FROM t"), ["a", "b"]);
 }
 
 #[test]
