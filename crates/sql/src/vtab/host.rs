@@ -34,7 +34,8 @@ impl Host {
     /// Lends the connection's transaction to `work`. Statements of this connection fail meanwhile.
     #[cfg(not(feature = "loadable"))]
     pub fn join<T>(self, work: impl FnOnce(ffi::Joined<'_>) -> T) -> Outcome<T> {
-        // SAFETY: a host is used by the owner of its connection, in whose call this is, so that it is open and stays so.
+        // SAFETY: a host is used by the owner of its connection, in whose call this is, so that it is open and stays
+        // so.
         unsafe { ffi::join(self.0, work) }.map_err(Failure::from)
     }
 

@@ -49,8 +49,8 @@ fn lock(target: &Mutex<Target>) -> MutexGuard<'_, Target> {
 impl Interrupt {
     /// Stops the statements that the connection runs at this moment. They fail with
     /// [`Error::is_interrupted`](super::Error::is_interrupted), and what they wrote is undone; if one of them
-    /// writes within `BEGIN`, the transaction is rolled back. A commit that has begun runs to its end. Without a running
-    /// statement nothing happens.
+    /// writes within `BEGIN`, the transaction is rolled back. A commit that has begun runs to its end. Without a
+    /// running statement nothing happens.
     pub fn interrupt(&self) {
         if let Some(db) = lock(&self.0).0 {
             // SAFETY: the connection is open: closing it takes this lock first.
