@@ -98,7 +98,6 @@ pub(crate) struct State {
     /// Where the last commit met a conflict, until C has found the names.
     conflict: Option<Place>,
     /// Where the last commit met a conflict, with its names.
-    #[cfg_attr(feature = "drop-in", expect(dead_code, reason = "C has no way to ask for it"))]
     pub met: Option<Conflict>,
     /// The options of transactions; the database's own if none are set.
     pub options: Option<TransactionOptions>,
