@@ -330,9 +330,8 @@ impl Connection {
                 &asked
             }
         };
-        // Others are not excluded before the commit, so that a client cannot hold them up.
-        let sql =
-            if lexer::tokens(sql).next().is_some_and(|token| token.is("BEGIN")) { "BEGIN" } else { sql };
+        let begin = if cfg!(feature = "loadable") { None } else { begin_shared(sql) };
+        let sql = begin.as_deref().unwrap_or(sql);
         if let Some(ddl) = Ddl::parse(sql)? {
             return Ok(Statement::new(self, Kind::Ddl(ddl)));
         }
@@ -481,6 +480,15 @@ impl Connection {
         }
         work()
     }
+}
+
+/// Returns the `BEGIN` to run for `BEGIN IMMEDIATE` and `BEGIN EXCLUSIVE`. On trees, these exclude other writers up to
+/// the commit, those without SQL, too, and a client could hold them up.
+fn begin_shared(sql: &str) -> Option<String> {
+    let mut tokens = lexer::tokens(sql);
+    let (begin, mode) = (tokens.next()?, tokens.next()?);
+    let excludes = mode.is("IMMEDIATE") || mode.is("EXCLUSIVE");
+    (begin.is("BEGIN") && excludes).then(|| format!("BEGIN {}", &sql[mode.end()..]))
 }
 
 /// The definition of a table.

@@ -97,6 +97,7 @@ fn a_conflict_in_either_refuses_both() {
     let two = sql.connect().unwrap();
     one.execute("INSERT INTO stock(name) VALUES ('bolt')", &[]).unwrap();
     let met = |ours: &str, theirs: &str| {
+        assert!(one.execute("BEGIN IMMEDIATE, please", &[]).is_err());
         // It excludes nobody.
         one.execute_batch("BEGIN IMMEDIATE").unwrap();
         two.execute_batch("BEGIN EXCLUSIVE").unwrap();
