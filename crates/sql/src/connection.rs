@@ -13,6 +13,7 @@ use crate::ddl::Ddl;
 use crate::dml::{self, Dml};
 use crate::error::{Error, Result};
 use crate::lexer;
+use crate::machine::{self, CachedStatement};
 use crate::others::Others;
 use crate::read_texts::ReadTexts;
 use crate::session::{MARKER, Session};
@@ -22,9 +23,7 @@ use crate::tables::Tables;
 use crate::vtab::Host;
 use base::env::Random;
 use pando::{Database, TransactionOptions};
-use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Value;
-use rusqlite::{CachedStatement, OpenFlags};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -59,8 +58,6 @@ pub struct Sql {
 const RETRIES: u32 = 12;
 /// A statement that does nothing.
 const NOTHING: &str = "DROP TABLE IF EXISTS temp.pando_no_such_table";
-/// The number of statements that a connection keeps prepared.
-const KEPT_STATEMENTS: usize = 32;
 
 impl Sql {
     /// Adds SQL to a database.
@@ -76,11 +73,9 @@ impl Sql {
     /// Opens a new connection, with its own transactions, temporary tables and settings. It takes some tens of
     /// microseconds, and no memory of the database's budget until it is used.
     pub fn connect(&self) -> Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let sqlite = rusqlite::Connection::open_in_memory_with_flags(flags)?;
-        sqlite.set_prepared_statement_cache_capacity(KEPT_STATEMENTS);
+        let sqlite = machine::open(&self.engine.db)?;
         let host = Host::new(&sqlite);
-        let tables = Arc::new(Tables::new(&self.engine));
+        let tables = Arc::new(Tables::new(&self.engine, host));
         tables.register_marker(host)?;
         let connection = Connection::new(sqlite, tables, host);
         connection.count_changes()?;
@@ -97,7 +92,7 @@ impl Sql {
     pub fn attach(&self, sqlite: rusqlite::Connection) -> Result<Connection> {
         sqlite.set_prepared_statement_cache_capacity(0);
         let host = Host::new(&sqlite);
-        let tables = Arc::new(Tables::new(&self.engine));
+        let tables = Arc::new(Tables::new(&self.engine, host));
         tables.register_marker(host)?;
         tables.session.attach();
         tables.register_views(host)?;
@@ -123,7 +118,7 @@ impl fmt::Debug for Sql {
 /// ([`Error::is_conflict`]); run the transaction again.
 pub struct Connection {
     // It is the first field, so that it is closed before what its tables refer to is dropped.
-    pub(crate) sqlite: rusqlite::Connection,
+    pub(crate) sqlite: machine::Connection,
     pub(crate) tables: Arc<Tables>,
     pub(crate) host: Host,
     pub(crate) asked: Asked,
@@ -144,7 +139,7 @@ impl fmt::Debug for Connection {
 }
 
 /// A handle that stops a statement of a connection from another thread.
-pub struct Interrupt(rusqlite::InterruptHandle);
+pub struct Interrupt(machine::InterruptHandle);
 
 impl fmt::Debug for Interrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -160,7 +155,7 @@ impl Interrupt {
 }
 
 impl Connection {
-    fn new(sqlite: rusqlite::Connection, tables: Arc<Tables>, host: Host) -> Self {
+    fn new(sqlite: machine::Connection, tables: Arc<Tables>, host: Host) -> Self {
         Connection {
             sqlite,
             tables,
@@ -178,11 +173,11 @@ impl Connection {
     fn count_changes(&self) -> Result<()> {
         let (steps, host) = (Arc::clone(&self.changes), self.host);
         // Relaxed: it is stored by this connection, which one thread uses at a time.
-        let changes = move |_: &rusqlite::functions::Context<'_>| match steps.load(Ordering::Relaxed) {
-            -1 => Ok(host.changes()),
-            changes => Ok(changes),
+        let changes = move || match steps.load(Ordering::Relaxed) {
+            -1 => host.changes(),
+            changes => changes,
         };
-        Ok(self.sqlite.create_scalar_function(c"changes", 0, FunctionFlags::SQLITE_UTF8, changes)?)
+        machine::count_changes(&self.sqlite, changes)
     }
 
     /// Notes how many rows a statement in steps has changed; `None` for other statements.
@@ -213,12 +208,17 @@ impl Connection {
 
     /// Sets the isolation and durability of transactions that begin from now on.
     pub fn set_transaction_options(&self, options: TransactionOptions) {
+        #[cfg(not(feature = "loadable"))]
+        self.sqlite.set_transaction_options(options);
+        #[cfg(feature = "loadable")]
         self.session().set_options(options);
     }
 
     /// Sets whether the connection is read-only. If it is, statements that write fail with `SQLITE_READONLY`, and
     /// transactions that begin are snapshots.
     pub fn set_read_only(&self, read_only: bool) {
+        #[cfg(not(feature = "loadable"))]
+        self.sqlite.set_read_only(read_only);
         self.session().set_read_only(read_only);
     }
 
@@ -280,7 +280,7 @@ impl Connection {
             create: table.create_statement(),
             indexes: table.index_statements(),
         };
-        Ok(self.tables.known().tables.iter().map(schema).collect())
+        Ok(self.tables.known().all().into_iter().map(schema).collect())
     }
 
     /// Prepares the only statement in `sql`, to run it many times.
@@ -290,6 +290,11 @@ impl Connection {
 
     /// Returns an error in the words of this connection.
     pub(crate) fn in_own_words(&self, error: Error) -> Error {
+        let place = error.place().map(|(table, key)| self.tables.in_words_of_sql(table, key));
+        let error = match place.flatten() {
+            Some(message) => error.in_words(message),
+            None => error,
+        };
         if self.is_confined { confine::name_what_is_refused(error) } else { error }
     }
 
@@ -325,6 +330,8 @@ impl Connection {
                 &asked
             }
         };
+        let begin = if cfg!(feature = "loadable") { None } else { begin_shared(sql) };
+        let sql = begin.as_deref().unwrap_or(sql);
         if let Some(ddl) = Ddl::parse(sql)? {
             return Ok(Statement::new(self, Kind::Ddl(ddl)));
         }
@@ -411,19 +418,18 @@ impl Connection {
     }
 
     fn prepare_known(&self, sql: &str) -> Result<CachedStatement<'_>> {
-        let first = self.sqlite.prepare_cached(sql);
+        let first = machine::prepare_kept(&self.sqlite, sql);
         if first.is_ok() {
-            return Ok(first?);
+            return first;
         }
         if self.tables.take_latest(self.host)?
-            && let Ok(statement) = self.sqlite.prepare_cached(sql)
+            && let Ok(statement) = machine::prepare_kept(&self.sqlite, sql)
         {
             return Ok(statement);
         }
         self.reload()?;
-        let prepared = self.sqlite.prepare_cached(sql);
+        let prepared = machine::prepare_kept(&self.sqlite, sql);
         prepared.map_err(|error| {
-            let error = Error::from(error);
             let about_marker = error.message().contains(MARKER);
             if about_marker { Error::new("this table is reserved for the connection") } else { error }
         })
@@ -457,7 +463,8 @@ impl Connection {
     }
 
     fn control(&self, sql: &str) -> Result<()> {
-        Ok(self.sqlite.prepare_cached(sql)?.raw_execute().map(drop)?)
+        let mut statement = machine::prepare_kept(&self.sqlite, sql)?;
+        machine::run(&mut statement)
     }
 
     /// Runs `work`, and repeats it after conflicts, a bounded number of times.
@@ -473,6 +480,15 @@ impl Connection {
         }
         work()
     }
+}
+
+/// Returns the `BEGIN` to run for `BEGIN IMMEDIATE` and `BEGIN EXCLUSIVE`. On trees, these exclude other writers up to
+/// the commit, those without SQL, too, and a client could hold them up.
+fn begin_shared(sql: &str) -> Option<String> {
+    let mut tokens = lexer::tokens(sql);
+    let (begin, mode) = (tokens.next()?, tokens.next()?);
+    let excludes = mode.is("IMMEDIATE") || mode.is("EXCLUSIVE");
+    (begin.is("BEGIN") && excludes).then(|| format!("BEGIN {}", &sql[mode.end()..]))
 }
 
 /// The definition of a table.

@@ -1,12 +1,12 @@
 //! Prepared statements: SQLite's own, and those that this crate runs in steps.
 
-use crate::answer::{RowSource, Rows, column_names, prepared_anew, to_owned};
+use crate::answer::{RowSource, Rows, to_owned};
 use crate::connection::Connection;
 use crate::ddl::{self, Ddl};
 use crate::dml;
 use crate::error::{Error, Result};
-use rusqlite::CachedStatement;
-use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use crate::machine::{self, CachedStatement, column_infos, column_names, prepared_anew};
+use rusqlite::types::{Value, ValueRef};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -165,7 +165,7 @@ impl Statement<'_> {
                     connection.session().begins_by_savepoint();
                 }
                 let before = connection.sqlite.total_changes();
-                let mut run = || statement.raw_execute().map_err(Error::from);
+                let mut run = || machine::run(statement);
                 let done = if is_retried { connection.retrying(run) } else { run() };
                 if self.is_naming {
                     connection.names_changed();
@@ -228,7 +228,7 @@ impl Statement<'_> {
     /// includes its `:`, `@` or `$`.
     pub fn parameter(&self, name: &str) -> Result<Option<usize>> {
         let found = match &self.kind {
-            Kind::Sqlite(statement) => statement.parameter_index(name)?.map(|index| index - 1),
+            Kind::Sqlite(statement) => machine::parameter_index(statement, name)?.map(|index| index - 1),
             Kind::Steps(steps) => steps.parameter(name),
             Kind::Ddl(_) | Kind::Check(..) => None,
         };
@@ -257,7 +257,7 @@ impl Statement<'_> {
     pub fn parameter_names(&self) -> Vec<Option<String>> {
         match &self.kind {
             Kind::Sqlite(statement) => (1..=statement.parameter_count())
-                .map(|index| statement.parameter_name(index).map(str::to_owned))
+                .map(|index| machine::parameter_name(statement, index))
                 .collect(),
             Kind::Steps(steps) => steps.parameter_names().to_vec(),
             Kind::Ddl(_) | Kind::Check(..) => Vec::new(),
@@ -309,14 +309,6 @@ impl Statement<'_> {
             Kind::Ddl(_) | Kind::Steps(_) => false,
         }
     }
-}
-
-fn column_infos(statement: &rusqlite::Statement<'_>) -> Vec<ColumnInfo> {
-    let info = |column: &rusqlite::Column<'_>| ColumnInfo {
-        name: column.name().to_owned(),
-        declared: column.decl_type().filter(|declared| !declared.is_empty()).map(str::to_owned),
-    };
-    statement.columns().map(|column| info(&column)).collect()
 }
 
 /// Checks the database as of the last commit: its pages, and its tables against their indexes. Returns a row for each
@@ -371,7 +363,7 @@ fn bind(statement: &mut CachedStatement<'_>, parameters: &[impl Parameter]) -> R
         return Err(Error::new(format!("the statement has {wanted} parameters, {given} values were given")));
     }
     for (place, value) in parameters.iter().enumerate() {
-        statement.raw_bind_parameter(place + 1, ToSqlOutput::Borrowed(value.lend()))?;
+        machine::bind(statement, place + 1, value.lend())?;
     }
     Ok(())
 }

@@ -38,10 +38,10 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    pub fn new(engine: &Arc<Engine>) -> Self {
+    pub fn new(engine: &Arc<Engine>, host: Host) -> Self {
         Tables {
             engine: Arc::clone(engine),
-            session: Session::new(engine.db.clone()),
+            session: Session::new(engine.db.clone(), host),
             known: Mutex::default(),
             generation: AtomicU64::new(0),
             checker: Mutex::default(),
@@ -162,17 +162,19 @@ impl Tables {
 
     /// Commits. The error of a conflict names SQL's table and key.
     pub fn sync(&self) -> Outcome {
-        self.session.sync().map_err(|error| match self.in_words_of_sql(&error) {
-            Some(message) => Failure { message, ..Failure::from(error) },
-            None => Failure::from(error),
+        self.session.sync().map_err(|error| {
+            let conflict = Conflict::in_error(&error);
+            let place = conflict.and_then(|conflict| Some((conflict.table()?, conflict.key())));
+            match place.and_then(|(table, key)| self.in_words_of_sql(table, key)) {
+                Some(message) => Failure { message, ..Failure::from(error) },
+                None => Failure::from(error),
+            }
         })
     }
 
-    /// Returns the message of a conflict: the table or the index, and the values of the key. `None` for other errors,
-    /// and for a conflict in a table that SQL does not know.
-    fn in_words_of_sql(&self, error: &pando::Error) -> Option<String> {
-        let conflict = Conflict::in_error(error)?;
-        let name = conflict.table()?;
+    /// Returns the message of a conflict in a table of the engine: the table or the index, and the values of the key.
+    /// `None`: typed tables do not consist of it.
+    pub fn in_words_of_sql(&self, name: &str, key: Option<&[u8]>) -> Option<String> {
         let known = self.known();
         for table in &known.tables {
             let in_rows = table.rows.data().name() == name;
@@ -184,8 +186,10 @@ impl Tables {
                 None if in_rows => format!("table {}", table.name()),
                 None => continue,
             };
-            let Some(key) = conflict.key() else {
-                return Some(format!("conflict about {place}: {conflict}"));
+            let Some(key) = key else {
+                return Some(format!(
+                    "conflict about {place}: another transaction created or dropped it after this one began"
+                ));
             };
             let values = if in_rows { table.rows.read_key(key) } else { None };
             let key = match values {
@@ -194,7 +198,9 @@ impl Tables {
                 }
                 None => shown(key),
             };
-            return Some(format!("conflict in {place} at key {key}: {conflict}"));
+            return Some(format!(
+                "conflict in {place} at key {key}: another transaction changed it after this one began"
+            ));
         }
         None
     }

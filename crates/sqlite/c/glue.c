@@ -96,6 +96,7 @@ extern int pando_bt_meta(void*, int, u32*);
 extern int pando_bt_set_meta(void*, int, u32);
 extern u32 pando_bt_last_root(void*);
 extern int pando_bt_is_read_only(void*);
+extern int pando_bt_is_bare(void*);
 extern int pando_bt_count_tree(void*, u32, i64*);
 extern int pando_bt_check(void*, char*, int);
 extern int pando_bt_fail(void*, int, const char*, const char*);
@@ -128,6 +129,18 @@ static PandoCursor *pandoTail(BtCursor *pCur){
 static int pandoFresh(const PandoCursor *c){
   return c->eState==PANDO_VALID && c->iStamp==*c->pVersion;
 }
+
+#ifndef PANDO_DROP_IN
+/* Returns the state of a connection's database, or NULL if there is no such database or it is not on Pando. */
+void *pando_state(sqlite3 *db, int i){
+  return i>=0 && i<db->nDb && db->aDb[i].pBt ? pandoOf(db->aDb[i].pBt) : 0;
+}
+/* Initializes SQLite. It is not initialized yet, and nothing else uses it during the call. */
+int pando_initialize(int isCounting){
+  int rc = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, isCounting);
+  return rc==SQLITE_OK ? sqlite3_initialize() : rc;
+}
+#endif
 
 /* Reads field i of a key that is sought. */
 void pando_bt_field(const UnpackedRecord *pRec, int i, PandoValue *pOut){
@@ -582,6 +595,11 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(Btree *p, Pgno iTable, int wrFlag, struct 
   u8 *aOrder = 0;
   int i, rc, nOrder = 0, nKeyField = -1;
   if( pState==0 ) return stockBtreeCursor(p, iTable, wrFlag, pInfo, pCur);
+  if( iTable==SCHEMA_ROOT && pando_bt_is_bare(pState) ){
+    /* The shadow's sqlite_schema is as empty as this one. */
+    if( wrFlag ) return SQLITE_READONLY;
+    return stockBtreeCursor(p, iTable, 0, pInfo, pCur);
+  }
   if( pInfo ){
     if( pInfo->enc!=SQLITE_UTF8 ){
       return pando_bt_fail(pState, SQLITE_ERROR, "text in UTF-16 is not supported on Pando", "");

@@ -17,6 +17,19 @@ pub(crate) const SCHEMA: c_int = 17;
 pub(crate) const TOOBIG: c_int = 18;
 pub(crate) const NOTADB: c_int = 26;
 #[cfg(not(feature = "drop-in"))]
+pub(crate) const LOCKED: c_int = 6;
+#[cfg(not(feature = "drop-in"))]
+pub(crate) const INTERRUPT: c_int = 9;
+#[cfg(not(feature = "drop-in"))]
+pub(crate) const MISUSE: c_int = 21;
+#[cfg(not(feature = "drop-in"))]
+pub(crate) const AUTH: c_int = 23;
+/// What an authorizer returns to deny an action, and to replace a column by `NULL`.
+#[cfg(not(feature = "drop-in"))]
+pub(crate) const DENY: c_int = 1;
+#[cfg(not(feature = "drop-in"))]
+pub(crate) const IGNORE: c_int = 2;
+#[cfg(not(feature = "drop-in"))]
 pub(crate) const ROW: c_int = 100;
 pub(crate) const DONE: c_int = 101;
 /// A trigger would change a row that its statement is about to change.

@@ -296,18 +296,25 @@ fn odd_bounds_leave_nothing_out() {
 
 /// A transaction that began on a connection that only reads goes on so.
 #[test]
-fn a_transaction_begun_to_read_stays_one() {
+fn a_transaction_begun_to_read_writes_only_if_nothing_was_committed_since() {
     let sql = open();
-    let connection = sql.connect().unwrap();
-    connection.set_read_only(true);
-    connection.execute("BEGIN", &[]).unwrap();
-    for read_only in [true, false] {
-        connection.set_read_only(read_only);
-        let error = connection.execute("INSERT INTO k VALUES('three', 3)", &[]).unwrap_err();
-        assert_eq!(error.code(), 8, "{error}");
+    let (connection, other) = (sql.connect().unwrap(), sql.connect().unwrap());
+    let insert = "INSERT INTO k VALUES('three', 3)";
+    for is_alone in [false, true] {
+        connection.set_read_only(true);
+        connection.execute("BEGIN", &[]).unwrap();
+        assert_eq!(connection.execute(insert, &[]).unwrap_err().code(), 8);
+        connection.query("SELECT * FROM k", &[]).unwrap();
+        connection.set_read_only(false);
+        if is_alone {
+            connection.execute(insert, &[]).unwrap();
+        } else {
+            other.execute("INSERT INTO k VALUES('four', 4)", &[]).unwrap();
+            assert!(connection.execute(insert, &[]).unwrap_err().is_conflict());
+        }
+        connection.execute("ROLLBACK", &[]).unwrap();
     }
-    connection.execute("ROLLBACK", &[]).unwrap();
-    connection.execute("INSERT INTO k VALUES('three', 3)", &[]).unwrap();
+    connection.execute(insert, &[]).unwrap();
 }
 
 #[test]

@@ -326,6 +326,9 @@ unsafe extern "C" fn pando_bt_clear(state: *mut State, root: u32, changes: *mut 
 }
 
 fn count_tree(state: &mut State, root: u32) -> Outcome<i64> {
+    if state.is_bare() {
+        return Ok(0);
+    }
     let tree = state.tree(root)?;
     read!(state, reader => count(reader, &tree.table).map_err(Failure::from))
 }
@@ -350,7 +353,7 @@ unsafe extern "C" fn pando_bt_meta(state: *mut State, at: c_int, value: *mut u32
     // SAFETY: as the caller promises.
     unsafe {
         on_state(state, |state| {
-            *value = if at == DATA_VERSION { state.data_version() } else { state.meta(at as u8)? };
+            *value = if at == DATA_VERSION { state.data_version() } else { state.meta_value(at as u8)? };
             Ok(())
         })
     }
@@ -390,6 +393,16 @@ unsafe extern "C" fn pando_bt_last_root(state: *mut State) -> u32 {
 unsafe extern "C" fn pando_bt_is_read_only(state: *mut State) -> c_int {
     // SAFETY: it is alive (1), and nothing else uses it during the call (3).
     c_int::from(unsafe { &*state }.is_read_only())
+}
+
+/// Returns whether nothing of SQL was created in the database yet. It can only be read then.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_is_bare(state: *mut State) -> c_int {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    c_int::from(unsafe { &*state }.is_bare())
 }
 
 /// Checks all pages of the last committed state. Writes what it finds as a string of C of at most `most` bytes, and
