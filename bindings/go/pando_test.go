@@ -346,6 +346,7 @@ func TestEntriesExpireAtTimesOfTheirOwn(t *testing.T) {
 		err := db.Update(func(tx *pando.Tx) error {
 			expect(t, tx.SetExpiry(cache, absent, time.Second), pando.ErrNotFound)
 			expect(t, tx.PutWithTTL(plain, k, k, time.Second), pando.ErrInvalid)
+			expect(t, tx.PutWithTTL(plain, k, k, pando.Never), pando.ErrInvalid)
 			expect(t, tx.PutWithTTL(cache, k, k, 0), pando.ErrInvalid)
 			err := errors.Join(
 				tx.PutWithTTL(cache, short, k, time.Millisecond),

@@ -8,7 +8,7 @@ use crate::snapshot::pando_snapshot;
 use crate::table::pando_table;
 use crate::tx::pando_tx;
 use binding::{Outcome, Source};
-use pando::{Expiry, Result, Table, Transaction};
+use pando::{Error, ErrorKind, Expiry, Result, Table, Transaction};
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,14 @@ fn ttl_of(ttl_ms: u64) -> Option<Duration> {
 fn put(tx: &mut Transaction, table: &Table, key: &[u8], value: &[u8], ttl_ms: u64) -> Result<()> {
     match ttl_of(ttl_ms) {
         Some(ttl) => tx.put_with_ttl(table, key, value, ttl),
-        None => tx.put(table, key, value),
+        None if table.has_ttl_by_key() => tx.put(table, key, value),
+        None => Err(Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "entries of table {:?} have no TTL of their own: create it with a TTL by key",
+                table.name()
+            ),
+        )),
     }
 }
 

@@ -140,6 +140,8 @@ static void entries_expire_at_times_of_their_own(pando_db *db) {
   CHECK(ttl_ms == PANDO_NEVER);
   EXPECT(PANDO_ABSENT, pando_tx_expiry(tx, table, "x", 1, &ttl_ms, &error));
   EXPECT(PANDO_INVALID, pando_tx_put_with_ttl(tx, plain, "k", 1, "v", 1, 60000, &error));
+  EXPECT(PANDO_INVALID, pando_tx_put_with_ttl(tx, plain, "k", 1, "v", 1, PANDO_NEVER, &error));
+  EXPECT(PANDO_INVALID, pando_db_put_with_ttl(db, plain, "never", 5, "v", 1, PANDO_NEVER, &error));
   EXPECT(PANDO_INVALID, pando_tx_put_with_ttl(tx, table, "k", 1, "v", 1, 0, &error));
   EXPECT(PANDO_INVALID, pando_tx_set_expiry(tx, plain, "k", 1, 60000, &error));
   EXPECT(PANDO_INVALID, pando_tx_expiry(tx, plain, "k", 1, &ttl_ms, &error));

@@ -11,12 +11,15 @@ function filterOf ({ tables = [], prefix }) {
   return [names, prefix === undefined ? undefined : bytesOf(prefix, 'the prefix')]
 }
 
-/** Waits for a promise, but not longer than so many milliseconds. */
+/** The longest time of a timer. A longer one ends at once. */
+const MOST_MS = 2 ** 31 - 1
+
+/** Waits for a promise, but not longer than so many milliseconds, and not longer than a timer can. */
 async function atMost (promise, ms) {
   if (ms === Infinity) return promise
   let timer
   try {
-    await Promise.race([promise, new Promise(resolve => { timer = setTimeout(resolve, ms) })])
+    await Promise.race([promise, new Promise(resolve => { timer = setTimeout(resolve, Math.min(ms, MOST_MS)) })])
   } finally {
     clearTimeout(timer)
   }
@@ -56,6 +59,7 @@ class Changes {
       const left = until - Date.now()
       if (left <= 0) return undefined
       await atMost(this.#native.ready(), left)
+      this.#native.rest()
     }
     this.#native.close()
     return undefined

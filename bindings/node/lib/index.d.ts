@@ -93,8 +93,8 @@ export interface Reads {
   getMany(keys: Iterable<Bytes>): Promise<Array<Buffer | undefined>>
   has(key: Bytes): Promise<boolean>
   /**
-   * Returns how many milliseconds an entry of a table with a TTL by key still lives, seen from the moment that is read:
-   * Infinity if it never expires, undefined if there is none.
+   * Returns the remaining time in milliseconds: Infinity if the entry never expires, undefined if the key does not exist.
+   * The table has a TTL by key, and the time counts from the moment that is read.
    */
   expiry(key: Bytes): Promise<number | undefined>
   /** Iterates over the records of one moment in the order of their keys. */

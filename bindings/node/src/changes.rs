@@ -10,7 +10,7 @@ use napi::bindgen_prelude::{BufferSlice, Object};
 use napi::{Env, JsDeferred, Result};
 use napi_derive::napi;
 use pando::changes::TableChange;
-use pando::{Changes, ChangesOptions, Consumer, Operation};
+use pando::{Change, Changes, ChangesOptions, Consumer, Operation};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
@@ -62,6 +62,19 @@ fn read_operation(read: &Operation<'_>) -> Outcome<NativeOperation> {
     })
 }
 
+fn read_change(change: &Change<'_>) -> Outcome<NativeChange> {
+    let mut read = Vec::new();
+    let mut operations = change.operations()?;
+    while let Some(operation) = operations.next()? {
+        read.push(read_operation(&operation)?);
+    }
+    Ok(NativeChange {
+        commit_number: change.commit_number() as f64,
+        time_ms: (change.time_ms() > 0).then(|| change.time_ms() as f64),
+        operations: read,
+    })
+}
+
 /// A promise that waits for the next change.
 type Waiting = JsDeferred<(), fn(Env) -> Result<()>>;
 
@@ -108,16 +121,12 @@ impl NativeChanges {
             let mut inner = inner.try_lock().map_err(|_| Failure::in_use("the reader of changes"))?;
             let changes = inner.as_mut().ok_or_else(|| Failure::closed("the reader of changes"))?;
             let Some(change) = changes.next()? else { return Ok(None) };
-            let mut read = Vec::new();
-            let mut operations = change.operations()?;
-            while let Some(operation) = operations.next()? {
-                read.push(read_operation(&operation)?);
+            let read = read_change(&change);
+            if read.is_err() {
+                // The next call reads it again.
+                changes.repeat();
             }
-            Ok(Some(NativeChange {
-                commit_number: change.commit_number() as f64,
-                time_ms: (change.time_ms() > 0).then(|| change.time_ms() as f64),
-                operations: read,
-            }))
+            read.map(Some)
         })
     }
 
@@ -135,6 +144,12 @@ impl NativeChanges {
             self.bell.set(None);
         }
         Ok(promise)
+    }
+
+    /// Fulfils the promise of `ready` that nobody waits for any longer: it would keep the event loop alive.
+    #[napi]
+    pub fn rest(&self) {
+        self.bell.set(None);
     }
 
     /// Ends the reader, and fulfils the promise of a call that waits.

@@ -1,6 +1,7 @@
 'use strict'
 
 const assert = require('node:assert/strict')
+const { spawnSync } = require('node:child_process')
 const { mkdtempSync, rmSync } = require('node:fs')
 const { tmpdir } = require('node:os')
 const { join } = require('node:path')
@@ -305,6 +306,40 @@ test('changes come in order, and wait without a thread', async () => {
   assert.equal(await waiting, undefined)
   await Promise.all(following)
   assert.ok(feeds.every(feed => feed.isClosed))
+})
+
+test('a wait that was too long keeps no process alive', { timeout: 60000 }, () => {
+  const code = `
+    const pando = require('pando-db')
+    const main = async () => {
+      const db = await pando.inMemory({ memoryBytes: 16 << 20 })
+      const changes = await db.changes()
+      console.log(await changes.next({ timeoutMs: 20 }))
+    }
+    main()`
+  const done = spawnSync(process.execPath, ['-e', code], { cwd: __dirname, encoding: 'utf8', timeout: 30000 })
+  assert.deepEqual([done.status, done.stdout], [0, 'undefined\n'], done.stderr)
+})
+
+test('a timeout may be longer than that of a timer', async () => {
+  const [db, table] = await inMemory()
+  const changes = await db.changes({ after: 1 })
+  let ready = 0
+  const { setTimeout: original } = globalThis
+  globalThis.setTimeout = (call, ms) => {
+    ready = Math.max(ready, ms)
+    return original(call, ms)
+  }
+  try {
+    const waiting = changes.next({ timeoutMs: 2 ** 40 })
+    while (ready === 0) await new Promise(resolve => original(resolve, 1))
+    await table.put('k', 'v')
+    assert.equal((await waiting).commitNumber, 2)
+  } finally {
+    globalThis.setTimeout = original
+  }
+  assert.equal(ready, 2 ** 31 - 1)
+  await db.close()
 })
 
 test('a consumer keeps its place', async () => {

@@ -32,7 +32,12 @@ pub fn value_of(given: &Bound<'_, PyAny>, kind: ColumnType, column: &str) -> PyR
         ColumnType::UInt if is_int => Value::UInt(given.extract().map_err(out)?),
         // `float` of Python takes an `int`, so a field of type `float` may have one.
         ColumnType::Float if is_int || given.is_instance_of::<PyFloat>() => {
-            Value::Float(given.extract().map_err(out)?)
+            let number: f64 = given.extract().map_err(out)?;
+            if is_int && !given.eq(number)? {
+                let message = format!("column {column:?}: type {kind} cannot hold {given} exactly");
+                return Err(PyOverflowError::new_err(message));
+            }
+            Value::Float(number)
         }
         ColumnType::Text => {
             let text = given.cast::<PyString>().map_err(|_| wrong())?;

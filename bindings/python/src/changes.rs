@@ -11,7 +11,7 @@ use pando::{Changes, ChangesOptions, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// The longest wait after which signals and closes are looked at.
@@ -120,6 +120,16 @@ struct ReadChange {
 }
 
 impl ReadChange {
+    /// Waits for the next change for at most so long. If it cannot be read, the next call tries again.
+    fn next(changes: &mut Changes, at_most: Duration) -> pando::Result<Option<Self>> {
+        let Some(change) = changes.wait(at_most)? else { return Ok(None) };
+        let read = Self::of(&change);
+        if read.is_err() {
+            changes.repeat();
+        }
+        read.map(Some)
+    }
+
     fn of(change: &pando::Change<'_>) -> pando::Result<Self> {
         let mut read = Vec::new();
         let mut operations = change.operations()?;
@@ -185,8 +195,8 @@ impl ChangeFeed {
             Err(TryLockError::WouldBlock) => return Err(in_use(py, "the feed of changes")),
         };
         let Some(changes) = inner.as_mut() else { return Ok(None) };
-        run(py, || match changes.wait(at_most) {
-            Ok(change) => Ok(change.map(|change| ReadChange::of(&change)).transpose()?),
+        run(py, || match ReadChange::next(changes, at_most) {
+            Ok(read) => Ok(read),
             // The database was closed meanwhile, which is the end and not a failure.
             Err(error) if error.kind() == ErrorKind::Closed => Ok(None),
             Err(error) => Err(error.into()),
@@ -251,7 +261,7 @@ impl ChangeFeed {
         self.wait(py, timeout)
     }
 
-    /// The number of the last commit before the change that was returned last.
+    /// The last commit that the feed has passed. Begin after it to continue.
     #[getter]
     fn position(&self, py: Python<'_>) -> PyResult<u64> {
         self.handle.open(py)?;
@@ -333,12 +343,12 @@ impl Consumer {
         self.with(py, |consumer| consumer.acknowledge(number))
     }
 
-    /// Closes the consumer, so that it can be opened again. Its place is kept.
+    /// Closes the consumer, so that it can be opened again. Its place is kept. Waits for a call of another thread.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.check_process(py)?;
-        let taken = self.inner.try_lock().map_err(|_| in_use(py, "the consumer"))?.take();
         run(py, || {
-            drop(taken);
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(inner.take());
             Ok(())
         })
     }

@@ -5,7 +5,7 @@ use pando::keys;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyByteArray, PyBytes, PyInt, PyMemoryView, PyString, PyType};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyInt, PyMemoryView, PyString, PyType};
 use std::borrow::Cow;
 
 /// What the keys of a view are.
@@ -149,12 +149,17 @@ impl ValueKind {
     }
 }
 
-/// `json.dumps` and `json.loads`.
+/// An encoder of JSON, and `json.loads`. The encoder refuses NaN and infinities, which JSON does not have, with
+/// `ValueError`: other readers of the database could not read them.
 pub(crate) fn json(py: Python<'_>) -> PyResult<&(Py<PyAny>, Py<PyAny>)> {
     static JSON: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
     JSON.get_or_try_init(py, || {
         let json = py.import("json")?;
-        Ok((json.getattr("dumps")?.unbind(), json.getattr("loads")?.unbind()))
+        let options = PyDict::new(py);
+        options.set_item("allow_nan", false)?;
+        // Made once: `json.dumps` with an option makes an encoder for each call.
+        let encoder = json.getattr("JSONEncoder")?.call((), Some(&options))?;
+        Ok((encoder.getattr("encode")?.unbind(), json.getattr("loads")?.unbind()))
     })
 }
 

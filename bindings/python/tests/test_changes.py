@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
@@ -114,6 +115,114 @@ def test_filters_and_positions(db: pando.Database) -> None:
     db.checkpoint()
     with pytest.raises(pando.TooOldError):
         db.changes(after=1)
+
+
+def test_tables_are_names_or_objects(tmp_path: Path) -> None:
+    @dataclass
+    class Row:
+        id: int
+
+    with pando.create(tmp_path / "db", durability="buffered") as db:
+        table, typed = db.table("t"), db.typed(Row, key="id")
+        with db.snapshot() as snapshot:
+            place = snapshot.commit_number
+        table[b"k"] = b""
+        with db.snapshot() as snapshot, db.write() as tx:
+            many: list[Any] = [["t"], ("t", table), {"t", "x"}, frozenset({"t"}), snapshot[table], tx[table], [tx[table]]]
+            for tables in many:
+                found = [one.table for change in take(db.changes(after=place, tables=tables)) for one in change.operations]
+                assert found == ["t"], tables
+        typed.insert(Row(1))
+        for wrong in (typed, [table, typed]):
+            with pytest.raises(TypeError, match="rows/ID.VERSION/row"):
+                db.changes(tables=wrong)  # type: ignore[arg-type]
+        for none in (5, b"t", [5], None):
+            with pytest.raises(TypeError, match="names or tables"):
+                db.changes(tables=none)  # type: ignore[arg-type]
+        names = {one.table for change in take(db.changes()) for one in change.operations}
+        inner = [name for name in names if name.startswith("rows/") and name.endswith("/row")]
+        assert [len(change.operations) for change in take(db.changes(tables=inner))][-1:] == [1]
+
+    async def main() -> None:
+        async with await aio.open(tmp_path / "db") as db:
+            table = await db.table("t")
+            async with await db.changes(tables=table) as feed, await db.changes(tables=[table, "x"]) as other:
+                await table.put(b"new", b"")
+                for one in (feed, other):
+                    change = await one.next(5)
+                    assert change is not None and change.operations[-1].table == "t"
+
+    asyncio.run(main())
+
+
+def take(feed: pando.ChangeFeed) -> list[pando.Change]:
+    """Returns the changes that there are now."""
+    found = []
+    while (change := feed.next(0)) is not None:
+        found.append(change)
+    return found
+
+
+def test_a_close_waits_for_an_acknowledgement(tmp_path: Path) -> None:
+    with pando.create(tmp_path / "db", durability="buffered") as db:
+        table = db.table("t")
+        mails = db.consumer("mails")
+        done: list[int] = []
+
+        def acknowledge() -> None:
+            with pytest.raises(pando.ClosedError):
+                while True:
+                    table[b"k"] = b""
+                    with db.snapshot() as snapshot:
+                        number = snapshot.commit_number
+                    mails.acknowledge(number)
+                    done.append(number)
+
+        for _ in range(10):
+            done.clear()
+            thread = threading.Thread(target=acknowledge)
+            thread.start()
+            while len(done) < 3:
+                time.sleep(0)
+            mails.close()
+            thread.join(30)
+            assert not thread.is_alive()
+            mails = db.consumer("mails")
+            assert mails.position == done[-1]
+
+
+def test_an_asynchronous_iterator_goes_on_after_an_error() -> None:
+    class Feed:
+        """Fails once, then is slow."""
+
+        is_closed = False
+        calls = 0
+
+        def next(self, timeout: float) -> None:
+            self.calls += 1
+            if self.calls == 1:
+                raise pando.FullError("no space")
+            time.sleep(0.4)
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    async def main() -> None:
+        feed: Any = Feed()
+        changes = aio.AsyncChanges(feed)
+        with pytest.raises(pando.FullError):
+            await changes.next(timeout=0)
+        waiting = asyncio.create_task(changes.next())
+        await asyncio.sleep(0.05)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        # The thread of the cancelled call still waits.
+        began = time.perf_counter()
+        assert await changes.next(timeout=0.05) is None
+        assert time.perf_counter() - began < 0.3 and feed.calls == 2
+        await changes.aclose()
+
+    asyncio.run(main())
 
 
 def wait_in_thread(feed: pando.ChangeFeed) -> tuple[threading.Thread, list[Optional[pando.Change]]]:

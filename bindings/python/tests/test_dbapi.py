@@ -192,3 +192,14 @@ def test_scripts_and_dictionaries_of_tables(db: pando.Database, tmp_path: Path) 
         made.execute("CREATE TABLE a(id INTEGER PRIMARY KEY)")
     with dbapi.connect(tmp_path / "other") as made:
         assert made.execute("SELECT count(*) FROM a").fetchone() == (0,)
+
+
+def test_a_savepoint_begins_a_transaction(connection: dbapi.Connection) -> None:
+    connection.execute("CREATE TABLE saved(id INTEGER PRIMARY KEY)")
+    connection.commit()
+    connection.execute("SAVEPOINT one")
+    assert connection.in_transaction
+    connection.execute("INSERT INTO saved VALUES (1)")
+    connection.execute("RELEASE one")
+    connection.rollback()
+    assert connection.execute("SELECT count(*) FROM saved").fetchall() == [(0,)]

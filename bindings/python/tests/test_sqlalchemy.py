@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -124,3 +127,98 @@ def test_in_memory_and_wrong_urls() -> None:
         sqlalchemy.create_engine("pando://shop/db").connect()
     with pytest.raises(TypeError, match="no option"):
         sqlalchemy.create_engine("pando:///db?colour=red").connect()
+
+
+def test_a_nested_transaction_comes_first(tmp_path: Path) -> None:
+    base, person, _ = models()
+    one = engine(tmp_path / "db", ignore_foreign_keys=True)
+    base.metadata.create_all(one)
+    count = sqlalchemy.select(sqlalchemy.func.count()).select_from(person)
+    with orm.Session(one) as session:
+        with session.begin_nested():
+            session.add(person(name="Ann"))
+        session.rollback()
+        assert session.scalar(count) == 0
+        with session.begin_nested() as inner:
+            session.add(person(name="Bob"))
+            session.flush()
+            inner.rollback()
+        session.add(person(name="Cat"))
+        session.commit()
+        assert session.scalars(sqlalchemy.select(person.name)).all() == ["Cat"]
+    one.dispose()
+
+
+def test_options_of_the_url(tmp_path: Path) -> None:
+    text = sqlalchemy.text
+    path = tmp_path / "db"
+    with pytest.raises(pando.MissingError):
+        sqlalchemy.create_engine(f"pando:///{path}?read_only=on").connect()
+    assert not path.exists()
+    one = engine(path)
+    with one.begin() as connection:
+        connection.execute(text("CREATE TABLE t(id INTEGER PRIMARY KEY)"))
+    one.dispose()
+    for word in ("true", "yes", "on", "1"):
+        reader = sqlalchemy.create_engine(f"pando:///{path}?read_only={word}")
+        with reader.connect() as connection:
+            assert connection.scalar(text("SELECT count(*) FROM t")) == 0
+            with pytest.raises(sqlalchemy.exc.DBAPIError, match="read-only|readonly"):
+                connection.execute(text("INSERT INTO t VALUES (1)"))
+        reader.dispose()
+    writer = sqlalchemy.create_engine(f"pando:///{path}?read_only=off&isolation=serializable")
+    with writer.begin() as connection:
+        connection.execute(text("INSERT INTO t VALUES (1)"))
+    writer.dispose()
+    for query in ("read_only=True", "read_only=maybe", "read_only=true&read_only=true", "isolation=snapshot"):
+        with pytest.raises(ValueError, match="read_only|isolation"):
+            sqlalchemy.create_engine(f"pando:///{path}?{query}").connect()
+    with pytest.raises(ValueError, match="isolation"):
+        sqlalchemy.create_engine(f"pando:///{path}", connect_args={"isolation": "snapshot"}).connect()
+
+
+def test_a_failed_close_is_the_end_of_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = engine(tmp_path / "db")
+    close = pando.Database.close
+
+    def fail(db: pando.Database) -> None:
+        close(db)
+        raise pando.FullError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pando.Database, "close", fail)
+        one.connect().close()
+        one.dispose()
+    with one.connect() as connection:
+        assert connection.scalar(sqlalchemy.text("SELECT 1")) == 1
+    one.dispose()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_forked_child_opens_the_directory_itself(tmp_path: Path) -> None:
+    code = f"""
+import os, sqlalchemy
+sqlalchemy.dialects.registry.register("pando", "pando.sqlalchemy", "PandoDialect")
+one = sqlalchemy.create_engine("pando:///{tmp_path / 'db'}?durability=buffered")
+text = sqlalchemy.text
+with one.begin() as connection:
+    connection.execute(text("CREATE TABLE t(id INTEGER PRIMARY KEY)"))
+reads, writes = os.pipe()
+child = os.fork()
+if child == 0:
+    os.read(reads, 1)
+    one.dispose(close=False)
+    with one.begin() as connection:
+        connection.execute(text("INSERT INTO t VALUES (1)"))
+    one.dispose()
+    os._exit(0)
+one.dispose()
+os.write(writes, b"x")
+_, status = os.waitpid(child, 0)
+assert status == 0, status
+with one.connect() as connection:
+    assert connection.scalar(text("SELECT count(*) FROM t")) == 1
+one.dispose()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

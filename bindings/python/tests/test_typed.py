@@ -102,6 +102,9 @@ def test_values_that_do_not_fit(db: pando.Database) -> None:
     refused(replace(good, raw="text"), "bytes", table)  # type: ignore[arg-type]
     refused(replace(good, doc={1, 2}), "JSON", table)  # type: ignore[arg-type]
     refused(replace(good, token=None), "null", table, pando.InvalidError)  # type: ignore[arg-type]
+    refused(replace(good, x=2**53 + 1), 'column "x".*exactly', table, OverflowError)
+    refused(replace(good, x=-(2**1100)), 'column "x"', table, OverflowError)
+    refused(replace(good, doc={"x": [float("nan")]}), "JSON", table, ValueError)
     refused(ANN, "must be Everything", table)
     assert len(table) == 0
     with pytest.raises(TypeError):
@@ -305,3 +308,61 @@ def test_other_databases_and_ends(db: pando.Database) -> None:
         people.get(1)
     with pytest.raises(pando.ClosedError):
         next(scan)
+
+
+def test_a_subclass_loses_nothing(db: pando.Database) -> None:
+    @dataclass
+    class Worker(Person):
+        wage: int = 0
+
+    class Guest(Person):
+        """Has the fields of a person."""
+
+    people = db.typed(Person, key="id")
+    people.insert(Guest(1, "Ann"))
+    refused(Worker(2, "Bob"), "Worker has the further field 'wage'", people)
+    with pytest.raises(TypeError, match="wage"):
+        people.insert_many([Person(3, "Cat"), Worker(2, "Bob")])
+    assert list(people) == [Person(1, "Ann")]
+
+
+def test_a_large_integer_that_is_exact_fits_a_float(db: pando.Database) -> None:
+    @dataclass
+    class Point:
+        id: int
+        x: float
+
+    points = db.typed(Point, key="id")
+    for x in (2**53, -(2**60), 10**22):
+        points.upsert(Point(1, x))
+        found = points.get(1)
+        assert found is not None and found.x == x and type(found.x) is float
+
+
+def test_json_has_no_nan(db: pando.Database) -> None:
+    table = db.table("t", value="json")
+    for number in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="JSON"):
+            table[b"k"] = {"n": number}
+    assert b"k" not in table
+
+
+def test_a_read_only_database_opens_what_fits(tmp_path: Path) -> None:
+    @dataclass
+    class Longer(Person):
+        age: Optional[int] = None
+
+    path = tmp_path / "db"
+    with pando.create(path, durability="buffered") as db:
+        db.typed(Person, key="id", indexes={"by_town": "town"}).insert(ANN)
+    with pando.open(path, read_only=True) as db:
+        people = db.typed(Person, key="id", indexes={"by_town": "town"})
+        assert people.get(1) == ANN and people.count(prefix="Ulm", index="by_town") == 1
+        with pytest.raises(pando.ReadOnlyError):
+            people.insert(BOB)
+        with pytest.raises(pando.MissingError, match="absent"):
+            db.typed(Person, key="id", name="absent")
+        with pytest.raises(pando.MismatchError, match="3 columns, not 4"):
+            db.typed(Longer, key="id", name="person")
+        with pytest.raises(pando.MismatchError, match='no complete index "by_name"'):
+            db.typed(Person, key="id", unique={"by_name": "name"})

@@ -68,7 +68,7 @@ impl BatchBuilder {
     /// or 1 MiB of values. O(bytes of the row).
     ///
     /// # Errors
-    /// `InvalidData` if the row does not fit the columns. The builder is then of no further use.
+    /// `InvalidData` if the row does not fit the columns. Discard the builder after an error.
     pub fn push(&mut self, row: &[Value<'_>]) -> io::Result<bool> {
         if row.len() != self.columns.len() {
             let (found, wanted) = (row.len(), self.columns.len());

@@ -138,7 +138,7 @@ pub struct ServeArgs {
     /// Export requests as traces to the OpenTelemetry collector at URL, as in http://localhost:4318 (OTLP over HTTP).
     /// The OTEL_* variables of OpenTelemetry apply: sampler, headers, name of the service, size of batches
     #[cfg(feature = "otlp")]
-    #[arg(long, value_name = "URL", env = "PANDO_OTLP")]
+    #[arg(long, value_name = "URL", env = "PANDO_OTLP", hide_env_values = true)]
     otlp: Option<String>,
     /// Keep a CPU profile of the last SECONDS for /debug/profile?last=...; 0 samples only on request
     #[arg(long, value_name = "SECONDS", default_value_t = 0, env = "PANDO_PROFILE_WINDOW",

@@ -54,7 +54,7 @@ fn setting(arg: &Arg, found: &ArgMatches, words: &[OsString]) -> Setting {
 }
 
 /// Returns an address without the user and the password in it.
-fn without_password(text: &str) -> String {
+pub fn without_password(text: &str) -> String {
     match text.split_once("://") {
         Some((scheme, rest)) => {
             let host = rest.split('/').next().unwrap_or_default();

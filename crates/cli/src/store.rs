@@ -9,13 +9,14 @@ use server::Config;
 pub struct StoreArgs {
     /// Keep the databases in this store (postgres://USER@HOST/NAME), and only the tokens in the directory. Several
     /// servers can use one store. It needs a build with the feature `postgres`. Pass a password in PGPASSWORD
-    #[arg(long, value_name = "URL", env = "PANDO_STORE")]
+    #[arg(long, value_name = "URL", env = "PANDO_STORE", hide_env_values = true)]
     store: Option<String>,
     /// The schema of the database `default`; the one of another database begins with this name
     #[arg(long, value_name = "NAME", default_value = "pando", env = "PANDO_STORE_SCHEMA")]
     store_schema: String,
     /// Open at most N connections to the store for each database. A request that must wait longer than 10 seconds for
-    /// one fails. An interactive transaction keeps one, so there are at most N - 2 of these
+    /// one fails. An interactive transaction keeps one, and so does a range while its client reads; of each, there are
+    /// at most N / 2 - 1
     #[arg(long, value_name = "N", default_value_t = 16, env = "PANDO_STORE_CONNECTIONS",
           value_parser = clap::value_parser!(u32).range(3..=10_000))]
     store_connections: u32,

@@ -6,6 +6,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::remote;
+use crate::settings::without_password;
 use async_trait::async_trait;
 use opentelemetry::trace::{
     Span as _, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceId,
@@ -58,7 +59,7 @@ impl Traces {
     /// # Errors
     /// If the address, the certificate of `PANDO_CA_CERT` or one of the `OTEL_*` variables is invalid.
     pub fn start(url: &str) -> Outcome<Self> {
-        let wrong = |problem: String| Failure::Usage(format!("--otlp {url}: {problem}"));
+        let wrong = |problem: String| Failure::Usage(format!("--otlp {}: {problem}", without_password(url)));
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         if !matches!(scheme, "http" | "https") {
             return Err(wrong("give an address that begins with http:// or https://".to_owned()));
@@ -70,6 +71,7 @@ impl Traces {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
+            .proxy(None)
             .timeout_global(Some(REQUEST_TIME));
         let config = if scheme == "https" { remote::encrypted(config)? } else { config };
         let exporter = SpanExporter::builder()

@@ -9,6 +9,7 @@ use pando::{Database, Error, ErrorKind, Result};
 impl DynamicTable {
     /// Returns the table of `definition`, and creates it if it does not exist. Adds columns at the end of the
     /// definition that the table lacks, and builds indexes that it lacks while others can write; returns after that.
+    /// In a read-only database the table must exist with all columns and indexes.
     ///
     /// ```
     /// use pando_rows::{Column, ColumnType, Definition, DynamicTable, IndexDefinition};
@@ -25,9 +26,16 @@ impl DynamicTable {
     /// ```
     ///
     /// # Errors
-    /// `Mismatch` with the difference if the table differs from the definition; those of [`crate::build_index`].
+    /// `Mismatch` with the difference if the table differs from the definition; those of [`crate::build_index`]. In a
+    /// read-only database, `Missing` if the table does not exist.
     pub fn ensure(db: &Database, definition: &Definition) -> Result<Self> {
         let name = &definition.name;
+        if db.is_read_only() {
+            let table = DynamicTable::expect(&db.snapshot()?, name)?;
+            fit(definition, table.schema())?;
+            has_indexes(definition, table.schema())?;
+            return Ok(table);
+        }
         let mut table = db.write(|tx| {
             let Some(mut table) = DynamicTable::open(tx, name)? else {
                 return DynamicTable::create(tx, definition);
@@ -51,6 +59,21 @@ impl DynamicTable {
         fit(definition, table.schema())?;
         Ok(table)
     }
+}
+
+/// Checks that the table has every index that the program defines, ready to be read.
+fn has_indexes(definition: &Definition, schema: &Schema) -> Result<()> {
+    for index in &definition.indexes {
+        if schema.index(&index.name).is_none_or(|known| known.building) {
+            let message = format!(
+                "table {:?} has no complete index {:?}, and this database is read-only; open it for writing \
+                 to build the index",
+                definition.name, index.name
+            );
+            return Err(Error::new(ErrorKind::Mismatch, message));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the table is as the program defines it.

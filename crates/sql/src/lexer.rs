@@ -28,14 +28,12 @@ pub fn is_transaction_control(statement: &str) -> bool {
 pub fn split_first(sql: &str) -> Option<First<'_>> {
     let mut all = tokens(sql).skip_while(|token| token.is_mark(';')).peekable();
     let start = all.peek()?.start;
-    let mut is_trigger = None;
+    let mut beginning = Beginning::Nothing;
     // Within a trigger, a `;` ends the statement only directly after a single `END`.
     let mut before = [false, false];
-    for (position, token) in all.enumerate() {
-        if position < 4 && token.is("TRIGGER") {
-            is_trigger = Some(());
-        }
-        if token.is_mark(';') && (is_trigger.is_none() || before == [true, true]) {
+    for token in all {
+        beginning = beginning.with(&token);
+        if token.is_mark(';') && (beginning != Beginning::Trigger || before == [true, true]) {
             let (statement, rest) = (&sql[start..token.start], &sql[token.end()..]);
             return Some(First { statement, rest, is_complete: true });
         }
@@ -43,6 +41,30 @@ pub fn split_first(sql: &str) -> Option<First<'_>> {
             if token.is_mark(';') { [true, false] } else { [before[0] && token.is("END"), token.is("END")] };
     }
     Some(First { statement: sql[start..].trim_end(), rest: "", is_complete: false })
+}
+
+/// How much of `CREATE TEMP TRIGGER` a statement begins with. The word alone may be the name of a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beginning {
+    Nothing,
+    Create,
+    Temp,
+    Trigger,
+    Other,
+}
+
+impl Beginning {
+    fn with(self, token: &Token<'_>) -> Self {
+        let is = |words: &[&str]| words.iter().any(|word| token.is(word));
+        match self {
+            Beginning::Nothing if is(&["EXPLAIN", "QUERY", "PLAN"]) => Beginning::Nothing,
+            Beginning::Nothing if is(&["CREATE"]) => Beginning::Create,
+            Beginning::Create if is(&["TEMP", "TEMPORARY"]) => Beginning::Temp,
+            Beginning::Create | Beginning::Temp if is(&["TRIGGER"]) => Beginning::Trigger,
+            Beginning::Trigger => Beginning::Trigger,
+            _ => Beginning::Other,
+        }
+    }
 }
 
 /// The result of [`split_first`].
@@ -80,6 +102,12 @@ mod tests {
              SELECT 3",
         );
         assert_eq!((second.len(), second[0], second[1]), (2, trigger, "SELECT 3"));
+        for named_so in ["INSERT INTO trigger VALUES(1)", "CREATE TABLE trigger(a)", "DROP TABLE trigger"] {
+            let both = format!("{named_so}; COMMIT");
+            assert_eq!(split_first(&both).unwrap().statement, named_so);
+        }
+        let explained = "EXPLAIN QUERY PLAN CREATE TRIGGER a DELETE ON t BEGIN SELECT 1; END";
+        assert_eq!(all(explained), [explained]);
         for unclosed in ["'", "\"", "[", "/*", "--", "x'", "?", ":", "\u{1F333}", "'a''"] {
             let _ = all(unclosed);
         }

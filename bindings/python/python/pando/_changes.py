@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 
-from . import _pando
+from . import _pando, _typed
 from ._pando import Change, ChangeFeed
+
+if TYPE_CHECKING:
+    from .aio import AsyncReads
 
 # How long a thread waits for one asynchronous iterator before it looks whether somebody still wants to know. A change
 # ends the wait at once; the interpreter's end may have to wait so long.
@@ -25,16 +29,32 @@ class ConsumerInfo(NamedTuple):
     """Whether more was kept for it than ``max_changes_bytes``, so that it has lost its place."""
 
 
-AnyTable = Union[str, _pando.View[Any, Any]]
-Tables = Union[AnyTable, Sequence[AnyTable]]
-"""One table or several, each by its name or as an object."""
+AnyTable = Union[str, _pando.View[Any, Any], "AsyncReads[Any, Any]"]
+Tables = Union[AnyTable, Sequence[AnyTable], AbstractSet[AnyTable]]
+"""One table or several, each by its name or as an object. A typed table is refused with ``TypeError``."""
 
 
 def names_of(tables: Tables) -> list[str]:
     """Returns the names of tables."""
-    # A table is itself iterable: it has keys.
-    given = [tables] if isinstance(tables, (str, _pando.View)) else tables
-    return [table if isinstance(table, str) else table.name for table in given]
+    # A name is itself a sequence.
+    if not isinstance(tables, str) and isinstance(tables, (Sequence, AbstractSet)):
+        return [_name_of(table) for table in tables]
+    return [_name_of(tables)]
+
+
+def _name_of(table: object) -> str:
+    from .aio import AsyncReads
+
+    if isinstance(table, str):
+        return table
+    if isinstance(table, (_pando.View, AsyncReads)):
+        return table.name
+    if _typed.is_typed(table):
+        raise TypeError(
+            f"{table!r}: changes have the stored rows of a typed table, as operations on tables that are named "
+            f"rows/ID.VERSION/{table.name}; give the names of those tables"
+        )
+    raise TypeError(f"tables must be names or tables, or a list, tuple or set of them, not {type(table).__name__}")
 
 
 class Consumer(_pando.Consumer):
@@ -77,14 +97,22 @@ class AsyncChanges:
         loop = asyncio.get_running_loop()
         until = None if timeout is None else loop.time() + timeout
         while self._pending is not None or not self.blocking.is_closed:
-            left = _SLICE_S if until is None else min(max(until - loop.time(), 0.0), _SLICE_S)
+            left = None if until is None else max(until - loop.time(), 0.0)
+            # What an earlier call has left can take longer than this call may wait. A new one looks at once, and takes
+            # no longer than `left`.
+            at_most = left
             if self._pending is None:
-                self._pending = loop.run_in_executor(self._executor, self.blocking.next, left)
+                slice_s = _SLICE_S if left is None else min(left, _SLICE_S)
+                self._pending = loop.run_in_executor(self._executor, self.blocking.next, slice_s)
+                at_most = None
+            pending = self._pending
             # The task may be cancelled here. The thread goes on, and the next call gets what it finds.
-            change = await asyncio.shield(self._pending)
-            self._pending = None
-            if change is not None:
-                return change
+            await asyncio.wait([pending], timeout=at_most)
+            if pending.done():
+                self._pending = None
+                change = pending.result()
+                if change is not None:
+                    return change
             if until is not None and loop.time() >= until:
                 break
         return None

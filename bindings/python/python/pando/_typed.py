@@ -97,9 +97,20 @@ class _Shape(Generic[R]):
 
     def values(self, row: R) -> tuple[Any, ...]:
         """Returns the values of an object."""
+        if type(row) is not self.row:
+            self._check_class(row)
+        return self._values(row)
+
+    def _check_class(self, row: R) -> None:
+        """Refuses an object of another class, and one of a subclass whose further fields the table cannot keep."""
         if not isinstance(row, self.row):
             raise TypeError(f"a row must be {self.row.__name__}, not {type(row).__name__}")
-        return self._values(row)
+        for field in _fields(type(row)):
+            if field.name not in self.names:
+                raise TypeError(
+                    f"a row must be {self.row.__name__}, and {type(row).__name__} has the further field {field.name!r}, "
+                    "for which the table has no column"
+                )
 
     def make(self, values: tuple[Any, ...]) -> R:
         """Returns the object of these values."""
@@ -170,13 +181,14 @@ class TypedRows(Generic[R]):
         """Returns the rows from ``start`` on and before ``stop``, or those that begin with ``prefix``.
 
         Each is a value of the first field of the primary key, or a tuple of values of its first fields. With ``index``
-        they are those of this index, and so is the order of the rows.
+        they are those of this index, and so is the order of the rows. ``None`` sets no bound; ``(None,)`` is the null of
+        an index's first field.
         """
         scan = self._view.scan(start, stop, prefix=prefix, index=index, reverse=reverse, limit=limit)
         return map(self._shape.make, scan)
 
     def count(self, start: Any = None, stop: Any = None, *, prefix: Any = None, index: Optional[str] = None) -> int:
-        """Counts the rows of a range, one by one."""
+        """Counts the rows of a range, one by one. The range is given as to ``scan``."""
         return self._view.count(start, stop, prefix=prefix, index=index)
 
     def arrow(self) -> Arrow:

@@ -124,9 +124,10 @@ ROWID = _TypeObject("ROWID")
 
 Description = tuple[str, Optional[_TypeObject], None, None, None, None, None]
 _TYPES = {"STRING": STRING, "BINARY": BINARY, "NUMBER": NUMBER}
-# Statements before which no transaction is begun.
+# Statements before which no transaction is begun. SAVEPOINT is none of them: the RELEASE of a savepoint outside of a
+# transaction would commit.
 _NO_TRANSACTION = frozenset(
-    ["BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "PRAGMA", "EXPLAIN", "VACUUM", "ATTACH", "DETACH"]
+    ["BEGIN", "COMMIT", "END", "ROLLBACK", "RELEASE", "PRAGMA", "EXPLAIN", "VACUUM", "ATTACH", "DETACH"]
 )
 
 

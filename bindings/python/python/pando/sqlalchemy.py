@@ -2,7 +2,7 @@
 
 ``create_engine("pando:///shop")`` opens the directory ``shop`` or creates it, ``pando:////var/lib/shop`` one with an
 absolute path, and ``pando://`` a database in memory. Options of the database are in the query:
-``pando:///shop?memory_bytes=67108864&durability=lazy``.
+``pando:///shop?memory_bytes=67108864&durability=lazy``. With ``read_only=true`` the directory must exist.
 
 The database is open while engines have connections to it: ``engine.dispose()`` closes them. One in memory belongs to
 its engine, and lives as long.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from typing import Any, Optional
 
 from sqlalchemy import pool
@@ -45,40 +46,95 @@ class _Shared:
     def __init__(self, path: Optional[str], options: dict[str, Any]) -> None:
         self.path = path
         self.options = options
-        self._lock = threading.Lock()
+        # The garbage collector can close a connection of a thread that holds the lock.
+        self._lock = threading.RLock()
         self._db: Optional[_database.Database] = None
         self._count = 0
+        self._is_inherited = False
+        _ALL.add(self)
 
     def connect(self, options: dict[str, Any]) -> _Connection:
         """Opens the database, if no connection has it open, and returns a connection."""
         with self._lock:
-            if self._db is None:
-                self.options = options
-                if self.path is None:
-                    self._db = _database.in_memory(**options)
-                else:
-                    self._db = _database.create(self.path, **options)
-            elif options != self.options:
-                raise InterfaceError(
-                    f"{self.path} is open with the options {self.options}, and not with {options}: "
-                    "give every engine of a process the same ones"
-                )
-            connection = _Connection(self._db, self)
+            # Counted first, so that a connection that is closed meanwhile is not the last one.
             self._count += 1
-            return connection
+            try:
+                return _Connection(self._opened(options), self)
+            except BaseException:
+                self.leave()
+                raise
+
+    def _opened(self, options: dict[str, Any]) -> _database.Database:
+        """Returns the database, and opens it if it is closed."""
+        if self._db is None:
+            self.options = options
+            self._db = self._open(options)
+        elif options != self.options:
+            raise InterfaceError(
+                f"{self.path} is open with the options {self.options}, and not with {options}: "
+                "give every engine of a process the same ones"
+            )
+        return self._db
+
+    def _open(self, options: dict[str, Any]) -> _database.Database:
+        if self.path is None:
+            return _database.in_memory(**options)
+        # A reader must not create what it reads.
+        begin = _database.open if options.get("read_only") else _database.create
+        return begin(self.path, **options)
 
     def leave(self) -> None:
         """Notes that a connection was closed."""
         with self._lock:
             self._count -= 1
-            if self._count == 0 and self.path is not None and self._db is not None:
-                self._db.close()
-                self._db = None
+            if self._count == 0 and self.path is not None and not self._is_inherited:
+                # A database whose close has failed is closed all the same: the next connection opens it anew.
+                db, self._db = self._db, None
+                if db is not None:
+                    db.close()
+
+    def after_fork(self) -> None:
+        """Leaves an open database to the parent. A thread of the parent may have held the lock."""
+        self._lock = threading.RLock()
+        self._is_inherited = self._db is not None
 
 
+_ALL: weakref.WeakSet[_Shared] = weakref.WeakSet()
 # A process opens a directory once, so that its engines share what is open, by the path without links.
 _OPEN: dict[str, _Shared] = {}
-_OPENING = threading.Lock()
+# What the parent has open is kept, and not freed: freeing it would close the parent's files in the child.
+_INHERITED: list[_Shared] = []
+
+
+def _after_fork() -> None:
+    """Makes a fork's child open its directories itself."""
+    _INHERITED.extend(_ALL)
+    for shared in _INHERITED:
+        shared.after_fork()
+    _OPEN.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def _truth(name: str, word: Any) -> bool:
+    """Returns the truth that a word of a URL means."""
+    truth = _WORDS.get(word) if isinstance(word, str) else None
+    if truth is None:
+        raise ValueError(f"{name}={word!r} must be one of {', '.join(_WORDS)}")
+    return truth
+
+
+def _check_isolation(options: dict[str, Any]) -> None:
+    """Refuses an isolation that SQLAlchemy would not know of."""
+    isolation = options.get("isolation", "serializable")
+    if isolation != "serializable":
+        raise ValueError(
+            f"isolation={isolation!r} contradicts the isolation level SERIALIZABLE of the engine; leave the option out"
+        )
 
 
 class _Connection(dbapi.Connection):
@@ -138,17 +194,19 @@ class PandoDialect(SQLiteDialect):
             elif name in _SECONDS:
                 options[name] = float(value)
             elif name == "read_only":
-                options[name] = value in ("true", "yes", "1")
+                options[name] = _truth(name, value)
+        _check_isolation(options)
         return [url.database or None], options
 
     def connect(self, *cargs: Any, **cparams: Any) -> Any:
         """Returns a connection. All engines of the process share the database of a directory."""
+        # `connect_args` are not in the URL.
+        _check_isolation(cparams)
         if cargs[0] is None:
             return self._in_memory.connect(cparams)
         path = os.path.realpath(cargs[0])
-        with _OPENING:
-            shared = _OPEN.setdefault(path, _Shared(path, cparams))
-        return shared.connect(cparams)
+        # `setdefault` is atomic.
+        return _OPEN.setdefault(path, _Shared(path, cparams)).connect(cparams)
 
     def get_isolation_level_values(self, dbapi_connection: Any) -> Any:
         return ["SERIALIZABLE", "AUTOCOMMIT"]

@@ -89,6 +89,8 @@ fn requests_are_spans_of_the_trace_of_their_client() {
     let (dir, collector) = (tempfile::tempdir().unwrap(), Collector::start());
     let mut command = command(dir.path(), &["--otlp", &format!("http://{}", collector.address)]);
     command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json");
+    // A proxy of the environment does not reach a collector of this machine.
+    command.env("http_proxy", "http://127.0.0.1:9").env("HTTP_PROXY", "http://127.0.0.1:9");
     let server = Server::of(command);
     let parent = |flags: &str| format!("00-{TRACE}-{PARENT}-{flags}");
     let [sampled, unsampled] = [parent("01"), parent("00")];

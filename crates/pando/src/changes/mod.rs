@@ -13,6 +13,7 @@ use crate::workers::Bell;
 use base::{Error, Result};
 use filter::Filter;
 use std::io::Write;
+use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -74,6 +75,8 @@ pub struct Changes {
     feed: Feed,
     filter: Filter,
     bell: Arc<Bell>,
+    /// Whether the next change is the one at which the feed stands. If so, it stands at one.
+    repeats: bool,
 }
 
 /// One committed transaction.
@@ -134,7 +137,7 @@ impl Database {
     pub fn changes_with(&self, options: ChangesOptions) -> Result<Changes> {
         let ChangesOptions { after, filter } = options;
         let feed = self.shared.store.feed((after > 0).then_some(after))?;
-        Ok(Changes { feed, filter, bell: Arc::default() })
+        Ok(Changes::new(feed, filter))
     }
 
     /// Opens the consumer of this name, or creates it after the newest commit if it does not exist. One handle can be
@@ -245,7 +248,7 @@ impl Consumer {
     /// # Errors
     /// As for [`Database::changes`].
     pub fn changes_with(&self, options: ChangesOptions) -> Result<Changes> {
-        Ok(Changes { feed: self.inner.feed()?, filter: options.filter, bell: Arc::default() })
+        Ok(Changes::new(self.inner.feed()?, options.filter))
     }
 
     /// Records durably that everything through the commit of number `commit` is done. It takes two flushes, and one of
@@ -260,6 +263,10 @@ impl Consumer {
 }
 
 impl Changes {
+    fn new(feed: Feed, filter: Filter) -> Self {
+        Changes { feed, filter, bell: Arc::default(), repeats: false }
+    }
+
     /// Returns the next change, or `None` if there is none now. With a filter, the reader skips changes that have no
     /// selected operation. What the previous change needed is no longer kept.
     ///
@@ -297,7 +304,7 @@ impl Changes {
         let waker = Waker::from(Arc::clone(&self.bell));
         loop {
             let is_over = until.is_some_and(|until| Instant::now() >= until);
-            if self.feed.is_ready(&waker) || is_over {
+            if self.is_ready(&waker) || is_over {
                 if self.advance()? {
                     return Ok(Some(Change { inner: self.feed.change(), filter: &self.filter }));
                 }
@@ -312,12 +319,37 @@ impl Changes {
 
     /// Moves to the next selected change. Returns false if there is none now.
     fn advance(&mut self) -> Result<bool> {
-        while self.feed.advance()? {
-            if self.filter.is_all() || self.filter.has_any(self.feed.change())? {
+        while mem::take(&mut self.repeats) || self.feed.advance()? {
+            if self.filter.is_all() {
+                return Ok(true);
+            }
+            // A change that cannot be read now may be a selected one.
+            let has_any = self.filter.has_any(self.feed.change()).inspect_err(|_| self.repeats = true)?;
+            if has_any {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Makes the next call of [`Changes::next`] or [`Changes::wait`] return the same change again. Use it after an
+    /// error of reading the change, so that it is not skipped. Has no effect before the first change, and after a
+    /// call that returned none.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let mut changes = db.changes(0)?;
+    /// db.ensure_table("t")?;
+    /// assert_eq!(changes.next()?.expect("the table").commit_number(), 1);
+    /// changes.repeat();
+    /// assert_eq!(changes.next()?.expect("the table again").commit_number(), 1);
+    /// assert!(changes.next()?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn repeat(&mut self) {
+        self.repeats = self.feed.has_current();
     }
 
     /// Returns whether [`Changes::next`] has something to return now: another commit, or an error. If not, `waker` is
@@ -346,7 +378,8 @@ impl Changes {
     /// ```
     #[must_use]
     pub fn is_ready(&self, waker: &Waker) -> bool {
-        self.feed.is_ready(waker)
+        // The waker is registered in any case.
+        self.feed.is_ready(waker) || self.repeats
     }
 
     /// Returns the number of the last commit that the reader has passed: begin after it to continue from here. The

@@ -8,6 +8,7 @@ use pando::{
 };
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::support::{Data, read_all, small};
@@ -308,6 +309,37 @@ fn a_filter_leaves_out_what_was_not_asked_for() {
     }
     assert_eq!(seen, ["2 put k1", "4 delete k..k5"]);
     assert_eq!(changes.position(), after + 4);
+}
+
+#[test]
+fn a_change_can_be_read_again() {
+    let db = builder().in_memory().unwrap();
+    let (a, b) = (db.ensure_table("a").unwrap(), db.ensure_table("b").unwrap());
+    let after = db.stats().unwrap().last_commit;
+    let mut changes = db.changes_with(ChangesOptions::default().after(after).table("a")).unwrap();
+    changes.repeat();
+    assert!(!changes.is_ready(Waker::noop()), "it stands at no change");
+    for (table, key) in [(&a, "1"), (&b, "2"), (&a, "3")] {
+        db.put(table, key, b"").unwrap();
+    }
+    let number = |changes: &mut pando::Changes| changes.next().unwrap().map(|change| change.commit_number());
+    for expected in [after + 1, after + 3] {
+        assert_eq!(number(&mut changes), Some(expected));
+        for _ in 0..2 {
+            changes.repeat();
+            assert!(changes.is_ready(Waker::noop()));
+            let position = changes.position();
+            let change = changes.wait(Duration::ZERO).unwrap().expect("the same change");
+            assert_eq!(change.commit_number(), expected);
+            let mut operations = change.operations().unwrap();
+            assert!(matches!(operations.next().unwrap(), Some(Operation::Put { .. })));
+            assert!(position < expected, "what is returned again is not passed");
+        }
+    }
+    assert_eq!(number(&mut changes), None);
+    changes.repeat();
+    assert_eq!(number(&mut changes), None, "the last call returned none");
+    assert_eq!(changes.position(), after + 3);
 }
 
 #[test]

@@ -250,7 +250,8 @@ impl Writer {
 }
 
 impl Change {
-    fn len(&self) -> usize {
+    /// Returns the length of the value in bytes.
+    pub fn len(&self) -> usize {
         match self {
             Change::Put(value) | Change::PutFor(value, _) | Change::PutKeeping(value) => value.len(),
             Change::Delete => 0,

@@ -223,6 +223,7 @@ impl Reception {
         while let Some(piece) = rest.next().await? {
             gathered.extend_from_slice(&piece);
             if let Err(busy) = self.count(&mut counted, gathered.len()) {
+                drop((gathered, counted));
                 rest.discard().await;
                 return Err(busy);
             }

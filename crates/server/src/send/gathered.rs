@@ -1,6 +1,7 @@
 //! Long values of a remote store, which are gathered in memory: a store takes each value as a whole.
 
 use crate::data::engine::{Engine, Remote};
+use crate::data::held::on_table;
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::Incoming;
@@ -8,6 +9,7 @@ use crate::limits::room::Room;
 use crate::send::long_value::{LongValues, Put};
 use crate::wire::problem::Answer;
 use bytes::Bytes;
+use pando::Table;
 use pando::remote::{RemoteDatabase, RemoteTransaction};
 use std::sync::Arc;
 
@@ -29,15 +31,17 @@ impl LongValues for Remote {
             // Both are kept until the value is committed, even if the client disconnects.
             let (_permit, _counted) = (permit, counted);
             let Put { table, key, life, durability, conditions } = put;
-            let set = |tx: &mut RemoteTransaction| {
-                conditions.check_in(tx, &table, &key)?;
-                match life.ttl::<Remote>(tx, &table, &key)? {
-                    Some(ttl) => Remote::put_with_ttl(tx, &table, &key, &value, ttl)?,
-                    None => tx.put(&table, &key, &value)?,
+            let set = |tx: &mut RemoteTransaction, table: &Table| {
+                conditions.check_in(tx, table, &key)?;
+                match life.ttl::<Remote>(tx, table, &key)? {
+                    Some(ttl) => Remote::put_with_ttl(tx, table, &key, &value, ttl)?,
+                    None => tx.put(table, &key, &value)?,
                 }
                 Ok(())
             };
-            let ((), number) = Remote::write(&open.db, durability, set)?;
+            // Another server may have dropped or renamed the table.
+            let write = |table: &Table| Remote::write(&open.db, durability, |tx| set(tx, table));
+            let ((), number) = on_table(&open, table, write)?;
             Ok(number)
         })
         .await

@@ -351,6 +351,8 @@ enum State<R> {
     Waiting(Box<R>, Box<LongRecord>, Memory),
     /// Reads on a thread that may wait. Its result comes before the parts that are ready.
     Reading(JoinHandle<(Box<R>, Parts)>),
+    /// Everything was read, and is in memory.
+    Sending,
     Over,
 }
 
@@ -377,7 +379,11 @@ impl<R: Batches> RecordsBody<R> {
             None => (Some(room.stream_permit().await?), None),
         };
         let place = permit.as_ref().map(StreamPermit::place);
-        let state = State::Resting(Box::new(records));
+        // Without a rest, the snapshot ends here and not when the client has taken the response.
+        let state = match &whole_bytes {
+            Some(_) => State::Sending,
+            None => State::Resting(Box::new(records)),
+        };
         let body = RecordsBody { state, ready: first, permit, _memory: memory };
         let mut response = Response::new(ResponseBody::from(axum::body::Body::new(body)));
         if let Some(place) = place {
@@ -406,6 +412,14 @@ impl<R: Batches> Body for RecordsBody<R> {
         loop {
             this.state = match std::mem::replace(&mut this.state, State::Over) {
                 State::Over => return Poll::Ready(None),
+                State::Sending => match this.ready.pop_front() {
+                    Some(Part::Bytes(bytes)) => {
+                        this.state = State::Sending;
+                        return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                    }
+                    Some(Part::Long(_)) => unreachable!("a long record is not in memory"),
+                    None => return Poll::Ready(None),
+                },
                 State::Resting(records) => match this.ready.pop_front() {
                     Some(Part::Bytes(bytes)) => {
                         this.state = State::Resting(records);

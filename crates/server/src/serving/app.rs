@@ -2,6 +2,8 @@
 
 use crate::access::auth::Gatekeeper;
 use crate::calls::parts::{AnyParts, IsShipped, Parts};
+#[cfg(feature = "remote")]
+use crate::config::Limits;
 use crate::config::{Config, share_bytes};
 use crate::data::databases::{DEFAULT_DATABASE, Databases};
 #[cfg(feature = "remote")]
@@ -25,6 +27,8 @@ use crate::wire::problem::Problem;
 use pando::{Budget, Result};
 use profile::freed;
 use std::sync::Arc;
+#[cfg(feature = "remote")]
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -72,7 +76,7 @@ impl App {
         match &self.parts {
             AnyParts::Native(parts) => look_after_native(parts),
             #[cfg(feature = "remote")]
-            AnyParts::Remote(parts) => parts.data.transactions.give_up_idle(),
+            AnyParts::Remote(parts) => give_up_idle_beside(parts),
         }
         self.give_back_memory();
     }
@@ -176,8 +180,10 @@ fn native_parts(config: &Config) -> Result<Parts> {
 #[cfg(feature = "remote")]
 fn parts_over(stores: Arc<dyn Stores>, config: &Config) -> Result<Parts<Remote>> {
     let limits = &config.limits;
-    // A transaction holds a connection, and other requests need some, too.
-    let transactions = limits.transactions.min(stores.connections().saturating_sub(2));
+    // A transaction holds a connection, and so does a stream while its client reads. Two connections are left for all
+    // other requests, without which those that hold one could not go on.
+    let holders = (stores.connections().saturating_sub(2) / 2).max(1);
+    let (transactions, streams) = (limits.transactions.min(holders), limits.streams.min(holders));
     let databases = RemoteDatabases::new(stores, limits.open_databases);
     let (default, _) = databases.create(DEFAULT_DATABASE).map_err(Problem::into_error)?;
     let entity = EntityTable::new(default)?;
@@ -188,7 +194,7 @@ fn parts_over(stores: Arc<dyn Stores>, config: &Config) -> Result<Parts<Remote>>
         entity: Arc::new(entity),
         hrana: Arc::new(HranaStreams::new(config)),
         followers: None,
-        room: Arc::new(Room::new(limits)),
+        room: Arc::new(Room::new(&Limits { streams, ..limits.clone() })),
         connections: Arc::new(Connections::new(limits.connections)),
         keeper: Arc::new(Gatekeeper::new(&config.dir)?),
         watch: Arc::new(watch),
@@ -199,6 +205,21 @@ fn parts_over(stores: Arc<dyn Stores>, config: &Config) -> Result<Parts<Remote>>
         redis: Arc::default(),
         document: openapi::text,
     })
+}
+
+/// Rolls back idle transactions on a thread of its own: each takes a round trip, and the next look must not wait for a
+/// store that does not respond.
+#[cfg(feature = "remote")]
+fn give_up_idle_beside(parts: &Arc<Parts<Remote>>) {
+    static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+    if IS_RUNNING.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    let transactions = Arc::clone(&parts.data.transactions);
+    tokio::task::spawn_blocking(move || {
+        transactions.give_up_idle();
+        IS_RUNNING.store(false, Ordering::SeqCst);
+    });
 }
 
 fn look_after_native(parts: &Parts) {

@@ -241,7 +241,9 @@ impl Service {
             }
         };
         let response = answer.unwrap_or_else(|problem| found.response(&problem, uri.path()));
-        let left = left.take().filter(|_| reads_late && is_to_be_heard(response.status()));
+        // A response that is sent in pieces may hold a place of a stream, which would wait for the client's body.
+        let is_whole = matches!(response.body(), Body::Whole(_));
+        let left = left.take().filter(|_| reads_late && is_whole && is_to_be_heard(response.status()));
         let mut response = asked.answered(&settings.room, noted.end(&settings.watch, response));
         settings.cors.mark(origin, &mut response);
         let response = response.map(|body| body.keeps(turn));

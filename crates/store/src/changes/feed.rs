@@ -157,6 +157,11 @@ impl Feed {
         Change { guard: &self.guard, fork: self.fork, record: self.follow.payload(), current }
     }
 
+    /// Returns whether the feed stands at a commit, so that [`Feed::change`] returns it.
+    pub fn has_current(&self) -> bool {
+        self.current.is_some()
+    }
+
     /// Returns the number of the last commit that the feed has passed, or that its owner had before.
     pub fn passed(&self) -> u64 {
         self.held.last.max(self.after).0

@@ -4,8 +4,9 @@
 //! transaction.
 //! 1. Deltas are merged until few are left, validated against the commits so far, and named by the record, before the
 //!    writes that are still in memory.
-//! 2. The data file is *synced*, whatever the durability: the log may survive a power loss without having been synced,
-//!    and the runs that it names must then exist. A failure latches, as a checkpoint's does.
+//! 2. If too many runs wait for a checkpoint, the transaction makes one. The data file is *synced*, whatever the
+//!    durability: the log may survive a power loss without having been synced, and the runs that it names must then
+//!    exist. A failure latches, as a checkpoint's does.
 //! 3. The transaction is validated again, against the commits since; and once more under the lock.
 //! 4. The open memtable is sealed below the commit's timestamp. The record is appended; the writes in memory go into
 //!    the new memtable, which is sealed at once with the runs below it: see [`crate::view`] for their visibility.
@@ -41,6 +42,7 @@ impl Store {
         encode(request.writes, Some(&prepared.attached), self.is_timed(request), request.record);
         self.reserve_log(request.record)?;
         request.spilled = (prepared.attached.records(), prepared.attached.bytes());
+        self.make_room_for(prepared.attached.count())?;
         self.sync_data()?;
         let since = self.validate_ahead(request, Some(&prepared.spills), since)?;
         let (mut applied, dropped) = {
@@ -61,6 +63,15 @@ impl Store {
         self.free_unpublished(&dropped);
         applied.sealed = true;
         Ok(applied)
+    }
+
+    /// Makes a checkpoint if too many runs wait for one, here where the transaction holds no lock. So large
+    /// transactions that follow one another faster than checkpoints wait, and do not fail.
+    fn make_room_for(&self, runs: usize) -> Result<()> {
+        match self.check_waiting(runs) {
+            Ok(()) => Ok(()),
+            Err(_) => self.checkpoint().map(drop),
+        }
     }
 
     /// Checks that there is room for `runs`. Each commit with runs seals twice, however many memtables wait already.
@@ -135,6 +146,10 @@ mod tests {
             checkpoint.finish().unwrap();
         }
         let refused = loop {
+            // The next commit would make a checkpoint.
+            if let Err(refused) = store.check_waiting(1) {
+                break refused;
+            }
             let mut small = begin();
             put(&mut small);
             commit(small).unwrap();
@@ -142,9 +157,7 @@ mod tests {
             put(&mut large);
             large.spill().unwrap();
             put(&mut large);
-            if let Err(refused) = commit(large) {
-                break refused;
-            }
+            commit(large).unwrap();
         };
         assert_eq!(refused.kind(), ErrorKind::Full);
         let count = || {

@@ -452,6 +452,21 @@ fn a_transaction_many_times_its_bound_is_one_commit() {
     assert_eq!(store.check().unwrap().records, u64::from(records) + 1);
 }
 
+#[test]
+fn large_transactions_that_follow_one_another_make_room_for_themselves() {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = open(&dir, 4 << 10);
+    let table = table(&store);
+    // Nobody else makes checkpoints here.
+    for round in 0..100_u32 {
+        let mut tx = begin(&store, Isolation::Serializable);
+        fill(&mut tx, &table, round * 20..round * 20 + 30);
+        commit(&store, tx).unwrap();
+    }
+    assert_eq!(begin_rows(&store.snapshot().unwrap(), &table).len(), 99 * 20 + 30);
+    assert!(store.stats().unwrap().checkpoints > 1);
+}
+
 /// What stays in memory becomes one block of the log, whose length is bounded however much memory there is.
 #[test]
 fn more_than_a_block_of_the_log_is_spilled_however_large_the_memory() {

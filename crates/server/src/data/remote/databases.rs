@@ -21,6 +21,7 @@ pub struct RemoteDatabases {
     most_open: usize,
     open: ArcSwap<Names<Arc<Open<Remote>>>>,
     gate: Mutex<()>,
+    listing: Mutex<()>,
 }
 
 fn check_name(name: &str) -> Answer<()> {
@@ -34,7 +35,13 @@ fn check_name(name: &str) -> Answer<()> {
 impl RemoteDatabases {
     /// Creates the databases of a store, none of them open. At most `most_open` are open, unless more are in use.
     pub fn new(stores: Arc<dyn Stores>, most_open: usize) -> Self {
-        RemoteDatabases { stores, most_open, open: ArcSwap::default(), gate: Mutex::default() }
+        RemoteDatabases {
+            stores,
+            most_open,
+            open: ArcSwap::default(),
+            gate: Mutex::default(),
+            listing: Mutex::default(),
+        }
     }
 
     fn gate(&self) -> MutexGuard<'_, ()> {
@@ -94,6 +101,8 @@ impl RemoteDatabases {
     /// # Errors
     /// Those of the store.
     pub fn names(&self) -> Answer<Vec<String>> {
+        // A listing opens a connection of its own.
+        let _listing = self.listing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut names = self.stores.names()?;
         names.sort_unstable();
         Ok(names)

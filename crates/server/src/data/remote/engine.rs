@@ -12,7 +12,13 @@ use pando::{Durability, Error, Expiry, Result, Table, TransactionOptions, ValueR
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+
+/// The memory of values that wait to be written, in units.
+static WAITING: Semaphore = Semaphore::const_new(WAITING_UNITS);
+const WAITING_UNIT: usize = 1 << 10;
+const WAITING_UNITS: usize = 64 << 10;
 
 impl Engine for Remote {
     type Database = RemoteDatabase;
@@ -118,7 +124,11 @@ impl Served for Remote {
         durability: Durability,
     ) -> Answer<Committed> {
         let open = Arc::clone(open);
+        // The write of a client that disconnects goes on, and its value stays in memory until then.
+        let units = (key.len() + change.len()).div_ceil(WAITING_UNIT).min(WAITING_UNITS) as u32;
+        let permit = WAITING.acquire_many(units).await.expect("it is never closed");
         hand_off(move || {
+            let _permit = permit;
             let work = |tx: &mut RemoteTransaction| Ok(change.put::<Remote>(tx, &table, &key)?);
             let ((), number) = Remote::write(&open.db, durability, work)?;
             Ok(Committed { number, phases: None })

@@ -15,7 +15,7 @@
 //!    nothing if its set has been used before.
 //!
 //! ```
-//! use base::TableId;
+//! use base::{TableId, Value};
 //! use pando_store::write_set::{Prior, WriteSet};
 //! let t = TableId(16);
 //! let mut writes = WriteSet::new();
