@@ -99,8 +99,19 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 /// * Where a new row's rowid is chosen: SQLite reads the last row, which is a conflict with every other transaction
 ///   that appends.
 /// * `VACUUM`: SQLite copies a file.
+/// * Where a statement that begins forgets an interrupt: it can be the next attempt of what was interrupted.
 /// * The function of C `sqlite3_sourceid` can name another library; the SQL function `sqlite_source_id` does not.
 const CALLS: &[(&str, &str, &str)] = &[
+    (
+        "      if( db->nVdbeActive==0 ){\n        AtomicStore(&db->u1.isInterrupted, 0);\n      }\n\n      assert(",
+        "AtomicStore(&db->u1.isInterrupted, 0)",
+        "pandoForgetInterrupt(db)",
+    ),
+    (
+        "  if( db->nVdbeActive==0 ){\n    AtomicStore(&db->u1.isInterrupted, 0);\n  }\n  pParse->rc = ",
+        "AtomicStore(&db->u1.isInterrupted, 0)",
+        "pandoForgetInterrupt(db)",
+    ),
     ("if( !pC->useRandomRowid ){\n      rc = sqlite3BtreeLast(", "sqlite3BtreeLast(", "pandoBtreeNewRowid("),
     ("rc = sqlite3RunVacuum(&p->zErrMsg,", "sqlite3RunVacuum(", "pandoRunVacuum("),
     (

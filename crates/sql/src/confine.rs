@@ -81,7 +81,7 @@ impl Connection {
     /// ```
     pub fn confine(&mut self, confines: Confines, stop: impl FnMut() -> bool + Send + 'static) -> Result<()> {
         // It is set before it is forbidden: sorts and temporary tables stay in memory, which is bounded.
-        machine::run_batch(&self.sqlite, "PRAGMA temp_store = MEMORY")?;
+        machine::run_only(&self.sqlite, "PRAGMA temp_store = MEMORY")?;
         machine::limit(&self.sqlite, confines.value_bytes)?;
         self.ask(STEPS, Some(Box::new(stop)))?;
         self.is_confined = true;
@@ -132,10 +132,18 @@ pub(crate) fn alone() -> rusqlite::Result<rusqlite::Connection> {
 ///
 /// The database's own budget limits the memory of Pando itself.
 pub fn limit_memory(bytes: u64) -> Result<()> {
+    // Definitions are parsed, and rows checked, by another SQLite than the one that runs statements.
     #[cfg(not(feature = "loadable"))]
-    pando_sqlite::limit_memory(bytes)?;
-    // Definitions are parsed, and rows checked, by the other one.
+    let bytes = {
+        let of_definitions = bytes / DEFINITIONS_PART;
+        pando_sqlite::limit_memory(bytes - of_definitions)?;
+        of_definitions
+    };
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     let sqlite = rusqlite::Connection::open_in_memory()?;
     Ok(sqlite.pragma(None, "hard_heap_limit", bytes, |_| Ok(()))?)
 }
+
+/// The part of SQLite's memory for parsing definitions and checking rows: one of so many.
+#[cfg(not(feature = "loadable"))]
+const DEFINITIONS_PART: u64 = 4;

@@ -21,7 +21,6 @@ use crate::statement::{Kind, Statement};
 use crate::stop::{Asked, Stop};
 use crate::tables::Tables;
 use crate::vtab::Host;
-use base::env::Random;
 use pando::{Database, TransactionOptions};
 use rusqlite::types::Value;
 use std::borrow::Cow;
@@ -29,8 +28,6 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::thread;
-use std::time::Duration;
 
 /// A database with SQL: everything that its connections share. Clones refer to the same database.
 ///
@@ -54,8 +51,6 @@ pub struct Sql {
     pub(crate) engine: Arc<Engine>,
 }
 
-/// The number of times that a statement outside of a transaction runs again after conflicts.
-const RETRIES: u32 = 12;
 /// A statement that does nothing.
 const NOTHING: &str = "DROP TABLE IF EXISTS temp.pando_no_such_table";
 
@@ -114,7 +109,7 @@ impl fmt::Debug for Sql {
 /// write at the same time.
 ///
 /// A statement outside of a transaction is a transaction by itself. If it conflicts with another connection, it runs
-/// again, up to 12 times. Within `BEGIN`, a conflict is an error of `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT`
+/// again, up to 8 times, the last two times while other writers wait. Within `BEGIN`, a conflict is an error of `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT`
 /// ([`Error::is_conflict`]); run the transaction again.
 pub struct Connection {
     // It is the first field, so that it is closed before what its tables refer to is dropped.
@@ -330,8 +325,6 @@ impl Connection {
                 &asked
             }
         };
-        let begin = if cfg!(feature = "loadable") { None } else { begin_shared(sql) };
-        let sql = begin.as_deref().unwrap_or(sql);
         if let Some(ddl) = Ddl::parse(sql)? {
             return Ok(Statement::new(self, Kind::Ddl(ddl)));
         }
@@ -445,50 +438,46 @@ impl Connection {
             self.control("SAVEPOINT pando_statement")?;
             let done = work();
             if done.is_err() && !self.is_autocommit() {
-                self.control("ROLLBACK TO pando_statement")?;
+                self.undo("ROLLBACK TO pando_statement")?;
             }
             if !self.is_autocommit() {
-                self.control("RELEASE pando_statement")?;
+                self.undo("RELEASE pando_statement")?;
             }
             return done;
         }
-        self.retrying(|| {
+        self.repeating(|| {
             self.control("BEGIN")?;
             let done = work().and_then(|done| self.control("COMMIT").map(|()| done));
             if done.is_err() && !self.is_autocommit() {
-                self.control("ROLLBACK")?;
+                self.undo("ROLLBACK")?;
+                // One that arrived before the next attempt ends that.
+                self.go_on()?;
             }
             done
         })
+    }
+
+    /// Runs `work`, which is one transaction unless one is open, and repeats it after conflicts.
+    pub(crate) fn repeating<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        if self.is_autocommit() { machine::repeating(&self.sqlite, work) } else { work() }
+    }
+
+    /// Runs a statement that ends a part of a transaction, also after an interrupt, which stops others as before.
+    fn undo(&self, sql: &str) -> Result<()> {
+        #[cfg(not(feature = "loadable"))]
+        if self.sqlite.is_interrupted() {
+            self.sqlite.forget_interrupt();
+            let done = self.control(sql);
+            self.sqlite.get_interrupt_handle().interrupt();
+            return done;
+        }
+        self.control(sql)
     }
 
     fn control(&self, sql: &str) -> Result<()> {
         let mut statement = machine::prepare_kept(&self.sqlite, sql)?;
         machine::run(&mut statement)
     }
-
-    /// Runs `work`, and repeats it after conflicts, a bounded number of times.
-    pub(crate) fn retrying<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
-        for attempt in 0..RETRIES {
-            match work() {
-                Err(error) if error.is_conflict() => {
-                    let most_us = 50 << attempt;
-                    thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));
-                }
-                done => return done,
-            }
-        }
-        work()
-    }
-}
-
-/// Returns the `BEGIN` to run for `BEGIN IMMEDIATE` and `BEGIN EXCLUSIVE`. On trees, these exclude other writers up to
-/// the commit, those without SQL, too, and a client could hold them up.
-fn begin_shared(sql: &str) -> Option<String> {
-    let mut tokens = lexer::tokens(sql);
-    let (begin, mode) = (tokens.next()?, tokens.next()?);
-    let excludes = mode.is("IMMEDIATE") || mode.is("EXCLUSIVE");
-    (begin.is("BEGIN") && excludes).then(|| format!("BEGIN {}", &sql[mode.end()..]))
 }
 
 /// The definition of a table.

@@ -155,26 +155,29 @@ impl Statement<'_> {
             Kind::Sqlite(statement) => {
                 bind(statement, parameters)?;
                 let writes = !statement.readonly();
-                if statement.column_count() > 0 {
+                if statement.column_count() > 0 && !writes {
                     let mut rows = statement.raw_query();
                     while rows.next()?.is_some() {}
                     return Ok(0);
                 }
-                let is_retried = connection.is_autocommit();
-                if is_retried && self.is_savepoint {
+                if self.is_savepoint && connection.is_autocommit() {
                     connection.session().begins_by_savepoint();
                 }
-                let before = connection.sqlite.total_changes();
-                let mut run = || machine::run(statement);
-                let done = if is_retried { connection.retrying(run) } else { run() };
+                let run = || {
+                    let before = connection.sqlite.total_changes();
+                    let mut rows = statement.raw_query();
+                    while rows.next()?.is_some() {}
+                    Ok(connection.sqlite.total_changes() - before)
+                };
+                let done = connection.repeating(run);
                 if self.is_naming {
                     connection.names_changed();
                 }
-                done?;
+                let changes = done?;
                 if writes {
                     connection.note_changes(None);
                 }
-                Ok(connection.sqlite.total_changes() - before)
+                Ok(changes)
             }
         }
     }
@@ -207,11 +210,15 @@ impl Statement<'_> {
                 let source = RowSource::Held(found.into_iter(), None);
                 Ok(Rows { columns: Cow::Owned(vec![name.clone()]), source, changes: 0 })
             }
+            Kind::Sqlite(statement) if !statement.readonly() => {
+                bind(statement, parameters)?;
+                let done = held(connection, statement).map_err(|error| connection.in_own_words(error))?;
+                connection.note_changes(None);
+                let source = RowSource::Held(done.rows.into_iter(), None);
+                Ok(Rows { columns: Cow::Owned(done.columns), source, changes: done.changes })
+            }
             Kind::Sqlite(statement) => {
                 bind(statement, parameters)?;
-                if !statement.readonly() {
-                    connection.note_changes(None);
-                }
                 let count = prepared_anew(statement);
                 if self.columns.as_ref().is_none_or(|(_, known)| *known != count) {
                     self.columns = Some((column_names(statement), count));
@@ -309,6 +316,27 @@ impl Statement<'_> {
             Kind::Ddl(_) | Kind::Steps(_) => false,
         }
     }
+}
+
+/// Runs a statement that writes and returns rows, to its end: the commit comes after the last row, and a program that
+/// has seen a row relies on it. Ending the statement before its last row would commit what it wrote, so there is a
+/// transaction around it, which is rolled back if there is no room for the rows.
+fn held(connection: &Connection, statement: &mut CachedStatement<'_>) -> Result<dml::Done> {
+    let forget = || {
+        connection.session().watch(|watch| {
+            watch.held_bytes = 0;
+            watch.reserved.clear();
+        });
+    };
+    let done = connection.atomically(|| {
+        forget();
+        let before = connection.sqlite.total_changes();
+        let rows = dml::all_rows(connection, statement)?;
+        let changes = connection.sqlite.total_changes() - before;
+        Ok(dml::Done { columns: column_names(statement), rows, changes })
+    });
+    forget();
+    done
 }
 
 /// Checks the database as of the last commit: its pages, and its tables against their indexes. Returns a row for each

@@ -25,7 +25,7 @@ impl Asked {
 }
 
 /// The first version of SQLite that reports whether it was interrupted.
-const TELLS_INTERRUPTS: i32 = 3_041_000;
+pub(crate) const TELLS_INTERRUPTS: i32 = 3_041_000;
 
 impl Connection {
     /// Registers `stop`, which SQLite calls every `steps` steps.

@@ -28,7 +28,7 @@ use crate::connection::Error;
 use crate::failure::{Failure, INTERNAL, READONLY};
 use crate::state::{State, Work, lent};
 use crate::sys;
-use pando::{Snapshot, Transaction};
+use pando::{ErrorKind, Snapshot, Transaction};
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::mem;
 
@@ -215,6 +215,34 @@ pub unsafe fn join<T>(db: *mut sqlite3, work: impl FnOnce(Joined<'_>) -> T) -> R
     // The state is not borrowed during the call: what uses the connection meanwhile finds that its transaction is lent.
     let mut given_back = GivenBack { db, work: mem::replace(&mut state.work, Work::Lent) };
     Ok(work(Joined { work: &mut given_back.work }))
+}
+
+/// Commits a transaction of the same database beside the connection's own, from a function of a virtual table. If the
+/// connection excludes other writers at the moment, an ordinary commit would wait for the end of the transaction that
+/// is calling. Do not call it within [`join`].
+///
+/// # Errors
+/// Those of [`Transaction::commit`]; `Locked` if another connection excludes writers until the end of its transaction;
+/// `Invalid` if the main database is not Pando's.
+///
+/// # Safety
+/// As for [`join`].
+pub unsafe fn commit_beside(db: *mut sqlite3, transaction: Transaction) -> pando::Result<u64> {
+    // SAFETY: as in `join`. The commit does not call back.
+    let state = unsafe { sys::pando_state(db.cast(), 0).cast::<State>().as_ref() };
+    let state =
+        state.ok_or_else(|| pando::Error::new(ErrorKind::Invalid, "the main database is not Pando's"))?;
+    state.commit_beside(transaction)
+}
+
+/// Returns whether the statement that calls a function or a virtual table does so within the program of a trigger.
+///
+/// # Safety
+/// As for [`join`].
+#[must_use]
+pub unsafe fn is_in_trigger(db: *mut sqlite3) -> bool {
+    // SAFETY: the connection is open, and this is in a callback of it, which holds its mutex.
+    unsafe { sys::pando_is_in_trigger(db.cast()) != 0 }
 }
 
 /// A transaction that is lent. Dropping this gives it back, also after a panic.

@@ -95,6 +95,9 @@ pub(crate) type Progress = unsafe extern "C" fn(*mut c_void) -> c_int;
 unsafe extern "C" {
     pub(crate) fn pando_state(db: *mut Sqlite3, at: c_int) -> *mut c_void;
     pub(crate) fn pando_initialize(counts_memory: c_int) -> c_int;
+    pub(crate) fn pando_running(db: *mut Sqlite3) -> c_int;
+    pub(crate) fn pando_is_in_trigger(db: *mut Sqlite3) -> c_int;
+    pub(crate) fn pando_forget_interrupt(db: *mut Sqlite3);
 }
 
 // SAFETY: the signature is that of `c/glue.c`.

@@ -5,10 +5,11 @@
 //! 2. A turn is *exclusive* from `BEGIN IMMEDIATE` to the end of its transaction. It begins after the commits that are
 //!    running have ended, and it holds the engine's commit gate, so that nothing at all is committed meanwhile. Other
 //!    connections get `SQLITE_BUSY` for what writes, after their busy handler has given up.
-//! 3. A turn is *brief* while a statement outside of `BEGIN` is repeated for the last time. Commits wait for its end,
-//!    without their busy handler: a program that set none would see an error that it has done nothing to cause. It
-//!    becomes exclusive once the statement returns a row, because then its end depends on the program. And a thread
-//!    does not wait for its own: a function that the statement calls may write through a second connection.
+//! 3. A turn is *brief* while a transaction is repeated for the last time, and while a statement writes beside a
+//!    running query of its connection. Commits wait for its end, without their busy handler: a program that set none
+//!    would see an error that it has done nothing to cause. It becomes exclusive once its end depends on the program:
+//!    the statement returns a row, or is within `BEGIN`. And a thread does not wait for its own: a function that the
+//!    statement calls may write through a second connection.
 //!
 //! # Rowids
 //! SQLite gives a new row the number after the last one. Transactions that run at once would all give the same number,
@@ -114,7 +115,8 @@ impl Writers {
         }
         inner.turn = Some(turn);
         // From here on, what is dropped gives the turn back.
-        let mut excluding = Excluding { writers: Arc::clone(self), hold: None };
+        let is_brief = turn != Turn::Exclusive;
+        let mut excluding = Excluding { writers: Arc::clone(self), hold: None, is_brief };
         while inner.committing > 0 {
             inner = self.wait(inner);
         }
@@ -162,6 +164,7 @@ impl Drop for Committing<'_> {
 pub(crate) struct Excluding {
     writers: Arc<Writers>,
     hold: Option<CommitHold>,
+    is_brief: bool,
 }
 
 impl Excluding {
@@ -174,9 +177,11 @@ impl Excluding {
     }
 
     /// Makes a brief turn exclusive, so that nobody waits for it without a busy handler.
-    pub(crate) fn lengthen(&self) {
-        lock(&self.writers.inner).turn = Some(Turn::Exclusive);
-        self.writers.changed.notify_all();
+    pub(crate) fn lengthen(&mut self) {
+        if std::mem::take(&mut self.is_brief) {
+            lock(&self.writers.inner).turn = Some(Turn::Exclusive);
+            self.writers.changed.notify_all();
+        }
     }
 }
 
@@ -291,7 +296,7 @@ mod tests {
         assert!(writers.exclude(&db, Turn::Exclusive).is_none(), "it would wait for itself");
         assert!(waits_for(|| writers.begin_commit().is_some(), || drop(excluding)));
 
-        let excluding = writers.exclude(&db, Turn::brief()).expect("nobody else does");
+        let mut excluding = writers.exclude(&db, Turn::brief()).expect("nobody else does");
         assert!(waits_for(|| writers.begin_commit().is_none(), || excluding.lengthen()));
         assert!(writers.is_excluded());
         drop(excluding);

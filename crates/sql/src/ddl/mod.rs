@@ -4,6 +4,7 @@
 //! Pragmas then return the result, which becomes a change of the typed table. The change is part of the connection's
 //! transaction, as in SQLite.
 
+mod names;
 mod scratch;
 
 pub(crate) use scratch::Scratch;
@@ -133,7 +134,7 @@ impl Ddl {
 pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
     let others = connection.others()?;
     if ddl.is_temporary(&others) {
-        let done = machine::run_batch(&connection.sqlite, &ddl.sql);
+        let done = machine::run_only(&connection.sqlite, &ddl.sql);
         connection.names_changed();
         return done;
     }
@@ -154,15 +155,17 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
         connection.session().take_undone();
         connection.tables.reload(connection.host)?;
         let catalog = connection.tables.known();
+        let shared_before = names::shared(connection)?;
         if let Action::CreateTableAs(query) = &ddl.action {
-            return create_as(connection, ddl, &catalog, query);
+            create_as(connection, ddl, &catalog, query)?;
+            return names::check_new(connection, &shared_before);
         }
         if !apply(connection, ddl, &catalog)? {
             // The name is that of a temporary table, or unknown.
-            machine::run_batch(&connection.sqlite, &ddl.sql)?;
+            machine::run_only(&connection.sqlite, &ddl.sql)?;
             connection.names_changed();
         }
-        Ok(())
+        names::check_new(connection, &shared_before)
     })?;
     // A prepared statement may name a table that was dropped. Preparing it again detects that.
     connection.sqlite.flush_prepared_statement_cache();
@@ -275,6 +278,10 @@ fn build_beside_writers(connection: &Connection, ddl: &Ddl, table: &str) -> Resu
         }
         return if ddl.is_lenient { Ok(true) } else { Err(index_exists(ddl)) };
     }
+    // The build is several transactions, so that no single one can undo it.
+    if names::made_by_sqlite(connection)?.contains(&ddl.name.to_ascii_lowercase()) {
+        return Err(names::taken(&ddl.name));
+    }
     rows::build_index(db, table.name(), index_definition(ddl, table)?, go_on)?;
     Ok(true)
 }
@@ -297,7 +304,7 @@ fn create_as(connection: &Connection, ddl: &Ddl, catalog: &Catalog, query: &str)
     if !is_free(connection, ddl, catalog)? {
         return Ok(());
     }
-    machine::run_batch(
+    machine::run_only(
         &connection.sqlite,
         &format!("CREATE TEMP TABLE {SHAPE} AS SELECT * FROM ({query}) LIMIT 0"),
     )?;
@@ -315,7 +322,7 @@ fn create_as(connection: &Connection, ddl: &Ddl, catalog: &Catalog, query: &str)
         }
         columns
     };
-    machine::run_batch(&connection.sqlite, &format!("DROP TABLE temp.{SHAPE}"))?;
+    machine::run_only(&connection.sqlite, &format!("DROP TABLE temp.{SHAPE}"))?;
     let name = quote(&ddl.name);
     let sql = format!("CREATE TABLE {name} ({})", columns.join(", "));
     let create =

@@ -420,6 +420,14 @@ fn rows_of(connection: &Connection, sql: &str, values: &[Value]) -> Result<Vec<V
     for (place, value) in values.iter().enumerate().take(statement.parameter_count()) {
         machine::bind(&mut statement, place + 1, value.into())?;
     }
+    all_rows(connection, &mut statement)
+}
+
+/// Runs a statement, and returns its rows. Their memory is noted as held by the statement.
+pub(crate) fn all_rows(
+    connection: &Connection,
+    statement: &mut machine::CachedStatement<'_>,
+) -> Result<Vec<Vec<Value>>> {
     let count = statement.column_count();
     let mut found = statement.raw_query();
     let mut rows = Vec::new();

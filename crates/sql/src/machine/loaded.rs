@@ -1,8 +1,10 @@
 //! The SQLite of a program that loads Pando as an extension, by rusqlite.
 
 use super::Named;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::statement::ColumnInfo;
+use crate::{stop, vtab};
+use base::env::Random;
 use pando::Database;
 use rusqlite::config::DbConfig;
 use rusqlite::functions::{Context, FunctionFlags};
@@ -11,6 +13,8 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 pub(crate) use rusqlite::{CachedStatement, Connection, InterruptHandle, Row, Rows, Statement, ffi};
 use rusqlite::{OpenFlags, StatementStatus};
+use std::thread;
+use std::time::Duration;
 
 /// Opens a connection whose main database is empty and in memory.
 pub(crate) fn open(_db: &Database) -> Result<Connection> {
@@ -23,9 +27,33 @@ pub(crate) fn prepare_kept<'c>(sqlite: &'c Connection, sql: &str) -> Result<Cach
     Ok(sqlite.prepare_cached(sql)?)
 }
 
-/// Runs statements.
-pub(crate) fn run_batch(sqlite: &Connection, sql: &str) -> Result<()> {
-    Ok(sqlite.execute_batch(sql)?)
+/// Runs the only statement of a text.
+pub(crate) fn run_only(sqlite: &Connection, sql: &str) -> Result<()> {
+    let mut statement = sqlite.prepare(sql)?;
+    let mut rows = statement.raw_query();
+    while rows.next()?.is_some() {}
+    Ok(())
+}
+
+/// How often a transaction is repeated after conflicts.
+const RETRIES: u32 = 12;
+
+/// Runs `work`, which is one transaction, and repeats it after conflicts, a bounded number of times.
+pub(crate) fn repeating<T>(sqlite: &Connection, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    for attempt in 0..RETRIES {
+        match work() {
+            Err(error) if error.is_conflict() && sqlite.is_autocommit() => {
+                let most_us = 50 << attempt;
+                thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));
+                // The next attempt would forget it.
+                if vtab::version_number() >= stop::TELLS_INTERRUPTS && sqlite.is_interrupted() {
+                    return Err(Error::interrupted());
+                }
+            }
+            done => return done,
+        }
+    }
+    work()
 }
 
 /// Runs a statement to its end.

@@ -1,13 +1,17 @@
 //! SQLite on Pando's trees, by `pando_sqlite`, with the names of rusqlite.
 
 use super::{MOST_ATTACHED, MOST_DEPTH, MOST_PATTERN_BYTES, MOST_SELECTS, Named};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::statement::ColumnInfo;
 use pando::{Database, TransactionOptions};
 pub(crate) use pando_sqlite::Interrupt as InterruptHandle;
 pub(crate) use pando_sqlite::ffi;
 use pando_sqlite::{Access, Action, Decision, Limit, Running};
 use rusqlite::types::ValueRef;
+use std::time::Duration;
+
+/// How long a write waits for one that excludes it: another connection writes beside a query of its own.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection.
 pub(crate) struct Connection(pando_sqlite::Connection);
@@ -29,6 +33,9 @@ pub(crate) fn open(db: &Database) -> Result<Connection> {
     // So that `limit_memory` can be called later. It is an error where somebody else has opened the first connection.
     let _is_counted = pando_sqlite::count_memory().is_ok();
     let connection = pando_sqlite::Connection::open(db)?;
+    connection.set_busy_timeout(BUSY_TIMEOUT);
+    // A client of a server must not exclude all writers of the database between two of its requests.
+    connection.share_immediate();
     // As in the bundled SQLite: what a definition promises is checked, unless a program says otherwise.
     connection.execute("PRAGMA foreign_keys = ON")?;
     Ok(Connection(connection))
@@ -45,6 +52,11 @@ impl Connection {
 
     pub fn is_interrupted(&self) -> bool {
         self.0.is_interrupted()
+    }
+
+    /// Forgets an interrupt, so that a transaction can be rolled back after it.
+    pub fn forget_interrupt(&self) {
+        self.0.forget_interrupt();
     }
 
     pub fn get_interrupt_handle(&self) -> InterruptHandle {
@@ -119,9 +131,14 @@ pub(crate) fn prepare_kept<'c>(sqlite: &'c Connection, sql: &str) -> Result<Cach
     Ok(Statement(sqlite.0.prepare_kept(sql)?))
 }
 
-/// Runs statements.
-pub(crate) fn run_batch(sqlite: &Connection, sql: &str) -> Result<()> {
-    Ok(sqlite.0.execute(sql)?)
+/// Runs the only statement of a text.
+pub(crate) fn run_only(sqlite: &Connection, sql: &str) -> Result<()> {
+    run(&mut Statement(sqlite.0.prepare_only(sql)?))
+}
+
+/// Runs `work`, which is one transaction, and repeats it after conflicts, a bounded number of times.
+pub(crate) fn repeating<T>(sqlite: &Connection, work: impl FnMut() -> Result<T>) -> Result<T> {
+    sqlite.0.repeating(work, Error::is_conflict)
 }
 
 /// Runs a statement to its end.

@@ -51,6 +51,11 @@ impl Session {
         Ok((done, is_wanted))
     }
 
+    /// Commits a transaction beside the connection's own, also while that excludes others.
+    pub fn commit_beside(&self, transaction: Transaction) -> pando::Result<u64> {
+        self.host.commit_beside(transaction)
+    }
+
     /// Returns whether the current statement reads from a transaction that can write.
     pub fn is_writing(&self) -> bool {
         self.host.join(|mut joined| joined.transaction().is_ok()).unwrap_or(false)

@@ -77,6 +77,12 @@ impl Session {
         Err(Failure::new(ffi::SQLITE_READONLY, "the transaction is read-only"))
     }
 
+    /// Commits a transaction beside the connection's own, which excludes nobody.
+    #[allow(clippy::unused_self, reason = "the other machine may exclude others")]
+    pub fn commit_beside(&self, transaction: Transaction) -> pando::Result<u64> {
+        transaction.commit()
+    }
+
     /// Returns whether the current statement reads from a transaction that can write.
     pub fn is_writing(&self) -> bool {
         matches!(self.state().work.mode, Mode::Writing(_))

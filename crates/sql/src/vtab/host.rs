@@ -39,6 +39,24 @@ impl Host {
         unsafe { ffi::join(self.0, work) }.map_err(Failure::from)
     }
 
+    /// Commits a transaction beside the connection's own, also while that excludes others.
+    #[cfg(not(feature = "loadable"))]
+    pub fn commit_beside(self, transaction: pando::Transaction) -> pando::Result<u64> {
+        // SAFETY: as in `join`.
+        unsafe { ffi::commit_beside(self.0, transaction) }
+    }
+
+    /// Returns whether a trigger calls the table. The SQLite of another program does not say so.
+    pub fn is_in_trigger(self) -> bool {
+        #[cfg(feature = "loadable")]
+        return false;
+        // SAFETY: as in `join`: this is called by a callback of the table.
+        #[cfg(not(feature = "loadable"))]
+        unsafe {
+            ffi::is_in_trigger(self.0)
+        }
+    }
+
     /// Returns whether no explicit transaction is open.
     pub fn is_autocommit(self) -> bool {
         // SAFETY: a host is handed out in callbacks, and kept by tables, which end before their connection.

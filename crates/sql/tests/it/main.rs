@@ -24,3 +24,4 @@ mod sqlite_writes;
 mod sqllogictest;
 mod stopped;
 mod support;
+mod turns;

@@ -9,11 +9,11 @@ use std::ptr::NonNull;
 const MOST: usize = 32;
 
 impl Connection {
-    /// Prepares the first statement of `sql`, or takes it from the 32 statements that were prepared in this way and
+    /// Prepares the only statement of `sql`, or takes it from the 32 statements that were prepared in this way and
     /// used last. Its parameters are `NULL`.
     ///
     /// # Errors
-    /// Those of [`Connection::prepare`].
+    /// Those of [`Connection::prepare`]; there is a second statement.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,7 +37,7 @@ impl Connection {
             return Ok(Statement::kept(self, statement, text));
         }
         drop(kept);
-        Ok(self.prepare(sql)?.keep_as(sql))
+        Ok(self.prepare_only(sql)?.keep_as(sql))
     }
 
     /// Frees the statements that [`Connection::prepare_kept`] keeps.

@@ -1,7 +1,7 @@
 //! Connections and statements.
 //!
 //! Reading order: this file (opening, running), `statement`, `kept` (prepared statements that are kept), `value`,
-//! `error`; `functions`; `action`, `authorizer`, `interrupt`, `stop`, `limit`, `settings`, `memory` (what bounds
+//! `error`, `repeating`; `functions`; `action`, `authorizer`, `interrupt`, `stop`, `limit`, `settings`, `memory` (what bounds
 //! statements).
 
 mod action;
@@ -12,6 +12,7 @@ mod interrupt;
 mod kept;
 mod limit;
 mod memory;
+mod repeating;
 mod settings;
 mod statement;
 mod stop;
@@ -142,6 +143,29 @@ impl Connection {
     /// Those of the text; an empty one is an error, too.
     pub fn prepare(&self, sql: &str) -> Result<Statement<'_>, Error> {
         Statement::prepare(self, sql)?.0.ok_or_else(|| Error::misuse("there is no statement"))
+    }
+
+    /// Prepares the only statement of `sql`. Use it for texts of somebody else: what comes after the first statement is
+    /// not left out, as [`Connection::prepare`] does, nor run, as [`Connection::execute`] does.
+    ///
+    /// # Errors
+    /// Those of [`Connection::prepare`]; there is a second statement, or something after the first that is none.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pando_sqlite::Error> {
+    /// let connection = pando_sqlite::Connection::in_memory()?;
+    /// assert!(connection.prepare_only("SELECT 1; -- that is all").is_ok());
+    /// assert!(connection.prepare_only("SELECT 1; BEGIN IMMEDIATE").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prepare_only(&self, sql: &str) -> Result<Statement<'_>, Error> {
+        let (statement, rest) = Statement::prepare(self, sql)?;
+        let statement = statement.ok_or_else(|| Error::misuse("there is no statement"))?;
+        match Statement::prepare(self, rest) {
+            Ok((None, _)) => Ok(statement),
+            _ => Err(Error::misuse("there is more than one statement; pass one at a time")),
+        }
     }
 
     /// Returns how many rows the last statement inserted, changed or deleted.

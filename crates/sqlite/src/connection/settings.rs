@@ -49,6 +49,24 @@ impl Connection {
         self.with_state(|state| state.set_read_only(is_read_only));
     }
 
+    /// Makes `BEGIN IMMEDIATE` and `BEGIN EXCLUSIVE` exclude nobody from now on: each begins a transaction at once,
+    /// which conflicts as any other does. Use it for statements of clients that could stop between two statements:
+    /// every writer of the database, also those without SQL, would wait for them.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let connection = pando_sqlite::Connection::open(&db)?;
+    /// connection.share_immediate();
+    /// connection.execute("BEGIN IMMEDIATE")?;
+    /// db.ensure_table("fruit")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn share_immediate(&self) {
+        self.with_state(|state| state.shares_immediate = true);
+    }
+
     /// Sets how long a statement waits for a connection that excludes others, as `BEGIN IMMEDIATE` does, before it
     /// fails with [`Error::is_busy`](super::Error::is_busy). The default is not to wait. Conflicts are not waited for.
     ///

@@ -176,18 +176,19 @@ impl<'c> Statement<'c> {
         match unsafe { sys::pando_sqlite3_step(self.statement.as_ptr()) } {
             ROW => Ok(true),
             DONE => {
-                self.reset();
+                self.end();
                 Ok(false)
             }
             code => {
                 let error = self.connection.error(code);
-                self.reset();
+                self.end();
                 Err(error)
             }
         }
     }
 
-    /// Runs the statement row by row. It ends once the result is dropped.
+    /// Runs the statement row by row. It ends once the result is dropped. Fetch all rows of a statement that writes: its
+    /// commit comes after the last one, and dropping the result loses the error of the commit.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -210,7 +211,20 @@ impl<'c> Statement<'c> {
     }
 
     /// Ends the statement, so that it can run again.
-    pub fn reset(&mut self) {
+    ///
+    /// # Errors
+    /// That of a commit: a statement outside of `BEGIN` that writes and has returned a row commits here, if it was not
+    /// stepped to its end. Dropping the statement does the same and loses the error.
+    pub fn reset(&mut self) -> Result<(), Error> {
+        // SAFETY: the statement is prepared.
+        match unsafe { sys::pando_sqlite3_reset(self.statement.as_ptr()) } {
+            OK => Ok(()),
+            code => Err(self.connection.error(code)),
+        }
+    }
+
+    /// Ends the statement, of which everything is known.
+    fn end(&mut self) {
         // SAFETY: the statement is prepared. The code repeats what the last step returned.
         unsafe { sys::pando_sqlite3_reset(self.statement.as_ptr()) };
     }
@@ -326,7 +340,7 @@ impl<'s> Running<'s> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.statement.reset();
+        self.statement.end();
     }
 }
 
@@ -354,7 +368,7 @@ pub(super) unsafe fn lent<'b>(bytes: *const u8, len: c_int) -> &'b [u8] {
 impl Drop for Statement<'_> {
     fn drop(&mut self) {
         if let Some(text) = self.kept_as.take() {
-            self.reset();
+            self.end();
             self.clear_bindings();
             self.connection.keep(text, self.statement);
             return;

@@ -20,9 +20,11 @@
 
 mod conflict;
 mod definitions;
+mod repeat;
 mod roots;
 
 pub use conflict::Conflict;
+pub(crate) use repeat::pause;
 pub(crate) use roots::Tree;
 
 use crate::failure::{BUSY, BUSY_SNAPSHOT, CONSTRAINT_PINNED, Failure, Outcome};
@@ -93,8 +95,14 @@ pub(crate) struct State {
     writers: Arc<Writers>,
     /// Held from `BEGIN IMMEDIATE` on.
     excluding: Option<Excluding>,
-    /// Whether the next write excludes other writers: a statement is repeated for the last time.
+    /// Whether the next write excludes other writers: a transaction is repeated for the last time.
     insists: bool,
+    /// Whether what runs is an attempt of a transaction that is repeated after a conflict.
+    pub is_repeated: bool,
+    /// Whether `BEGIN IMMEDIATE` excludes nobody.
+    pub shares_immediate: bool,
+    /// The key up to which a tree is counted.
+    pub counted: Vec<u8>,
     /// Where the last commit met a conflict, until C has found the names.
     conflict: Option<Place>,
     /// Where the last commit met a conflict, with its names.
@@ -156,6 +164,9 @@ impl State {
             shown: CString::default(),
             excluding: None,
             insists: false,
+            is_repeated: false,
+            shares_immediate: false,
+            counted: Vec::new(),
             conflict: None,
             met: None,
             options: None,
@@ -270,23 +281,15 @@ impl State {
             return Ok(());
         }
         let turn = match self.work {
-            _ if is_immediate => Turn::Exclusive,
-            Work::Reading(_) => Turn::Exclusive,
+            _ if is_immediate && !self.shares_immediate => Turn::Exclusive,
+            // It lasts as long as the statement, unless that is within `BEGIN`: see `lengthen_turn`.
+            Work::Reading(_) => Turn::brief(),
             _ if self.insists => Turn::brief(),
             _ if self.writers.is_excluded() => return Err(busy()),
             _ => return Ok(()),
         };
         self.excluding = Some(self.writers.exclude(&self.db, turn).ok_or_else(busy)?);
         Ok(())
-    }
-
-    /// Begins to exclude other writers with the next write, or ends that. If the statement has not ended then, it has
-    /// returned a row, and its turn goes on.
-    pub(crate) fn insist(&mut self, is_on: bool) {
-        self.insists = is_on;
-        if let (false, Some(excluding)) = (is_on, &self.excluding) {
-            excluding.lengthen();
-        }
     }
 
     fn open(&mut self, is_synced: bool) -> Outcome<()> {

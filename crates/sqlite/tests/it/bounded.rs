@@ -133,3 +133,44 @@ fn an_interrupt_of_another_thread_stops_a_statement_and_outlives_its_connection(
     drop(connection);
     interrupt.interrupt();
 }
+
+/// One instruction of SQLite's machine counts a whole tree. It is stopped as others are.
+#[test]
+fn what_counts_a_whole_tree_is_stopped_too() {
+    let mut connection = fresh();
+    let fill = "CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE INDEX by_b ON t(b);
+        INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000) SELECT i, i FROM n";
+    connection.execute(fill).expect("it runs");
+    let whole = ["SELECT count(*) FROM t", "SELECT count(*) FROM t INDEXED BY by_b", "DELETE FROM t"];
+    let stop = || true;
+    for within in ["", "BEGIN; INSERT INTO t VALUES (0, 0)"] {
+        for sql in whole {
+            connection.execute(within).expect("it begins");
+            // So many steps that it is never called between two of them.
+            connection.set_progress_handler(1_000_000_000, Some(stop)).expect("it is set");
+            assert!(connection.execute(sql).expect_err(sql).is_interrupted(), "{sql}");
+            let interrupt = connection.interrupt_handle();
+            let interrupts = move || {
+                interrupt.interrupt();
+                false
+            };
+            if connection.is_in_transaction() {
+                connection.execute("ROLLBACK").expect("it reads only, so that the transaction is open");
+            }
+            connection.set_progress_handler(1_000_000_000, Some(interrupts)).expect("it is set");
+            assert!(connection.execute(sql).expect_err(sql).is_interrupted(), "{sql}");
+            connection.set_progress_handler(1, None::<fn() -> bool>).expect("it is removed");
+            assert_eq!(rows(&connection, "SELECT count(*), min(a) FROM t"), ["20000|1"]);
+        }
+    }
+    assert_eq!(rows(&connection, "PRAGMA integrity_check"), ["ok"]);
+    connection.execute("DELETE FROM t").expect("nothing stops it");
+    assert_eq!(connection.changes(), 20000);
+    for count in [1, 4095, 4096, 4097, 8192, 8193] {
+        let fill = "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT";
+        connection.execute(&format!("{fill} {count}) SELECT i, i FROM n")).expect("it runs");
+        assert_eq!(rows(&connection, whole[0]), [count.to_string()]);
+        connection.execute("DELETE FROM t").expect("it runs");
+        assert_eq!(connection.changes(), count);
+    }
+}

@@ -8,6 +8,7 @@ mod modules;
 mod orders;
 mod prepared;
 mod refused;
+mod repeated;
 mod same_as_sqlite;
 mod schemas;
 mod support;

@@ -45,7 +45,7 @@ fn values_are_bound_and_lent_as_they_are() {
     }
     assert_eq!((statement.value_ref(5), statement.value_ref(6)), (ValueRef::Null, ValueRef::Null));
     assert_eq!(statement.value(2), Value::Text("not UTF-8: \u{fffd}".into()));
-    statement.reset();
+    statement.reset().expect("it only reads");
     assert_eq!(statement.bind_ref(7, ValueRef::Null).expect_err("there is none").code, 25);
 }
 
