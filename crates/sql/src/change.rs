@@ -77,6 +77,7 @@ impl PandoTable {
         if self.session().is_of_others() {
             self.check_of_others(row)?;
         }
+        self.check_of_trigger(row)?;
         let mut values = self.spare.take();
         self.read_values(row, on_conflict, &mut values)?;
         let id = self.insert_values(id, row, &mut values, on_conflict)?;

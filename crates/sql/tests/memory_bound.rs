@@ -2,9 +2,30 @@
 
 use pando_sql::{Confines, Sql, Value};
 
+fn pando_sqlite_limit() -> i64 {
+    let connection = pando_sqlite::Connection::in_memory().unwrap();
+    match connection.query("PRAGMA hard_heap_limit").unwrap()[..] {
+        [ref row] => match row[..] {
+            [pando_sqlite::Value::Integer(limit)] => limit,
+            _ => panic!("{row:?}"),
+        },
+        _ => panic!("it has one row"),
+    }
+}
+
 #[test]
 fn a_statement_that_takes_too_much_memory_is_undone() {
     pando_sql::limit_memory(16 << 20).unwrap();
+    // Both SQLites together, of which each has its part.
+    let limits = [
+        pando_sqlite_limit(),
+        rusqlite::Connection::open_in_memory()
+            .unwrap()
+            .query_row("PRAGMA hard_heap_limit", [], |row| row.get::<_, i64>(0))
+            .unwrap(),
+    ];
+    assert_eq!(limits.iter().sum::<i64>(), 16 << 20);
+    assert!(limits.iter().all(|&limit| limit >= 2 << 20), "{limits:?}");
     let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
     let mut connection = sql.connect().unwrap();
     connection.confine(Confines::default(), || false).unwrap();

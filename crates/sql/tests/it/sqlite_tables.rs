@@ -143,3 +143,72 @@ fn a_weaker_isolation_ends_with_the_first_table_of_sqlites() {
     assert!(skew().unwrap_err().is_conflict());
     assert_eq!(rows(&one, "SELECT sum(is_on) FROM duty"), [[1.into()]]);
 }
+
+#[test]
+fn a_trigger_that_leaves_out_a_default_of_a_typed_table_is_refused() {
+    let (sql, connection) = both();
+    connection
+        .execute("CREATE TABLE log(id INTEGER PRIMARY KEY, what TEXT DEFAULT 'made', n INTEGER)", &[])
+        .unwrap();
+    let made = pando_sqlite::Connection::open(sql.database()).unwrap();
+    made.execute("CREATE TABLE a(x)").unwrap();
+    // It is `crates/sql` that knows typed tables, so the trigger is written as one of SQLite's was.
+    made.execute("CREATE TRIGGER t AFTER INSERT ON a BEGIN INSERT INTO log(n) VALUES (new.x); END").unwrap();
+    let connection = sql.connect().unwrap();
+    let error = connection.execute("INSERT INTO a VALUES (1)", &[]).unwrap_err();
+    assert!(error.message().contains("column log.what has a default"), "{error}");
+    assert_eq!(
+        rows(&connection, "SELECT (SELECT count(*) FROM a), count(*) FROM log"),
+        [[0.into(), 0.into()]]
+    );
+
+    made.execute("DROP TRIGGER t; CREATE TRIGGER t AFTER INSERT ON a BEGIN INSERT INTO log VALUES (NULL, 'x', new.x); END").unwrap();
+    connection.execute("INSERT INTO a VALUES (1), (2)", &[]).unwrap();
+    connection.execute("INSERT INTO log(n) VALUES (3)", &[]).unwrap();
+    connection.execute("INSERT INTO log VALUES (9, NULL, 4)", &[]).unwrap();
+    let logged = "SELECT coalesce(what, '-') FROM log ORDER BY n";
+    assert_eq!(texts(&connection, logged), ["x", "x", "made", "-"]);
+}
+
+#[test]
+fn a_name_stands_for_one_table_or_index() {
+    let (sql, connection) = both();
+    connection.execute_batch("CREATE INDEX typed_index ON seen(name); CREATE TABLE other(a)").unwrap();
+    let made = pando_sqlite::Connection::open(sql.database()).unwrap();
+    made.execute("CREATE INDEX made_index ON stock(count); CREATE VIEW made_view AS SELECT 1; CREATE TABLE odd(a, b AS (a))").unwrap();
+    let connection = sql.connect().unwrap();
+    for within in ["", "BEGIN"] {
+        for statement in [
+            "ALTER TABLE stock RENAME TO Seen",
+            "ALTER TABLE odd RENAME TO seen",
+            "ALTER TABLE odd RENAME TO typed_index",
+            "ALTER TABLE seen RENAME TO Stock",
+            "ALTER TABLE seen RENAME TO odd",
+            "ALTER TABLE seen RENAME TO made_view",
+            "ALTER TABLE seen RENAME TO made_index",
+            "CREATE INDEX Typed_Index ON stock(count)",
+            "CREATE INDEX seen ON stock(count)",
+            "CREATE INDEX made_index ON seen(name)",
+            "CREATE UNIQUE INDEX stock ON seen(name)",
+            "CREATE INDEX made_view ON seen(name)",
+            "CREATE TABLE made_index(a)",
+            "CREATE TABLE made_index AS SELECT 1 AS a",
+        ] {
+            connection.execute_batch(within).unwrap();
+            let refused = connection.execute(statement, &[]);
+            let error = refused.expect_err(statement);
+            assert!(error.message().contains("already"), "{statement}: {error}");
+            if !within.is_empty() {
+                connection.execute("COMMIT", &[]).unwrap();
+            }
+        }
+    }
+    let listed = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+    assert_eq!(texts(&connection, listed), ["other", "seen", "stock"]);
+    assert_eq!(texts(&connection, "SELECT name FROM pragma_index_list('seen')"), ["typed_index"]);
+    for statement in
+        ["ALTER TABLE other RENAME TO free", "ALTER TABLE odd RENAME TO other", "CREATE INDEX i ON other(a)"]
+    {
+        connection.execute(statement, &[]).unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+}
