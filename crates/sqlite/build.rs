@@ -103,12 +103,12 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 /// * The function of C `sqlite3_sourceid` can name another library; the SQL function `sqlite_source_id` does not.
 const CALLS: &[(&str, &str, &str)] = &[
     (
-        "      if( db->nVdbeActive==0 ){\n        AtomicStore(&db->u1.isInterrupted, 0);\n      }\n\n      assert(",
+        "==0 ){\n        AtomicStore(&db->u1.isInterrupted, 0);\n      }\n\n      assert(",
         "AtomicStore(&db->u1.isInterrupted, 0)",
         "pandoForgetInterrupt(db)",
     ),
     (
-        "  if( db->nVdbeActive==0 ){\n    AtomicStore(&db->u1.isInterrupted, 0);\n  }\n  pParse->rc = ",
+        "==0 ){\n    AtomicStore(&db->u1.isInterrupted, 0);\n  }\n  pParse->rc = ",
         "AtomicStore(&db->u1.isInterrupted, 0)",
         "pandoForgetInterrupt(db)",
     ),

@@ -109,8 +109,8 @@ impl fmt::Debug for Sql {
 /// write at the same time.
 ///
 /// A statement outside of a transaction is a transaction by itself. If it conflicts with another connection, it runs
-/// again, up to 8 times, the last two times while other writers wait. Within `BEGIN`, a conflict is an error of `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT`
-/// ([`Error::is_conflict`]); run the transaction again.
+/// again, up to 8 times, the last two times while other writers wait. Within `BEGIN`, a conflict is an error of
+/// `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT` ([`Error::is_conflict`]); run the transaction again.
 pub struct Connection {
     // It is the first field, so that it is closed before what its tables refer to is dropped.
     pub(crate) sqlite: machine::Connection,

@@ -319,8 +319,7 @@ impl Statement<'_> {
 }
 
 /// Runs a statement that writes and returns rows, to its end: the commit comes after the last row, and a program that
-/// has seen a row relies on it. Ending the statement before its last row would commit what it wrote, so there is a
-/// transaction around it, which is rolled back if there is no room for the rows.
+/// has seen a row relies on it. A conflict repeats the statement.
 fn held(connection: &Connection, statement: &mut CachedStatement<'_>) -> Result<dml::Done> {
     let forget = || {
         connection.session().watch(|watch| {
@@ -328,13 +327,15 @@ fn held(connection: &Connection, statement: &mut CachedStatement<'_>) -> Result<
             watch.reserved.clear();
         });
     };
-    let done = connection.atomically(|| {
+    let run = || {
         forget();
         let before = connection.sqlite.total_changes();
         let rows = dml::all_rows(connection, statement)?;
         let changes = connection.sqlite.total_changes() - before;
         Ok(dml::Done { columns: column_names(statement), rows, changes })
-    });
+    };
+    let done =
+        if connection.is_autocommit() { connection.repeating(run) } else { connection.atomically(run) };
     forget();
     done
 }

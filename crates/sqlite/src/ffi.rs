@@ -31,6 +31,7 @@ use crate::sys;
 use pando::{ErrorKind, Snapshot, Transaction};
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::mem;
+use std::time::Duration;
 
 /// What SQLite calls to free memory. [`SQLITE_TRANSIENT`] makes SQLite copy it.
 // SAFETY: SQLite alone calls it.
@@ -219,20 +220,25 @@ pub unsafe fn join<T>(db: *mut sqlite3, work: impl FnOnce(Joined<'_>) -> T) -> R
 
 /// Commits a transaction of the same database beside the connection's own, from a function of a virtual table. If the
 /// connection excludes other writers at the moment, an ordinary commit would wait for the end of the transaction that
-/// is calling. Do not call it within [`join`].
+/// is calling. If another connection excludes writers until the end of its transaction, this waits up to `patience`. Do
+/// not call it within [`join`].
 ///
 /// # Errors
-/// Those of [`Transaction::commit`]; `Locked` if another connection excludes writers until the end of its transaction;
-/// `Invalid` if the main database is not Pando's.
+/// Those of [`Transaction::commit`]; `Locked` if the other connection still excludes writers; `Invalid` if the main
+/// database is not Pando's.
 ///
 /// # Safety
 /// As for [`join`].
-pub unsafe fn commit_beside(db: *mut sqlite3, transaction: Transaction) -> pando::Result<u64> {
+pub unsafe fn commit_beside(
+    db: *mut sqlite3,
+    transaction: Transaction,
+    patience: Duration,
+) -> pando::Result<u64> {
     // SAFETY: as in `join`. The commit does not call back.
     let state = unsafe { sys::pando_state(db.cast(), 0).cast::<State>().as_ref() };
     let state =
         state.ok_or_else(|| pando::Error::new(ErrorKind::Invalid, "the main database is not Pando's"))?;
-    state.commit_beside(transaction)
+    state.commit_beside(transaction, patience)
 }
 
 /// Returns whether the statement that calls a function or a virtual table does so within the program of a trigger.

@@ -155,17 +155,17 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
         connection.session().take_undone();
         connection.tables.reload(connection.host)?;
         let catalog = connection.tables.known();
-        let shared_before = names::shared(connection)?;
+        let shared_before = names::shared(&connection.sqlite, connection.session())?;
         if let Action::CreateTableAs(query) = &ddl.action {
             create_as(connection, ddl, &catalog, query)?;
-            return names::check_new(connection, &shared_before);
+            return names::check_new(&connection.sqlite, connection.session(), &shared_before);
         }
         if !apply(connection, ddl, &catalog)? {
             // The name is that of a temporary table, or unknown.
             machine::run_only(&connection.sqlite, &ddl.sql)?;
             connection.names_changed();
         }
-        names::check_new(connection, &shared_before)
+        names::check_new(&connection.sqlite, connection.session(), &shared_before)
     })?;
     // A prepared statement may name a table that was dropped. Preparing it again detects that.
     connection.sqlite.flush_prepared_statement_cache();
@@ -279,7 +279,7 @@ fn build_beside_writers(connection: &Connection, ddl: &Ddl, table: &str) -> Resu
         return if ddl.is_lenient { Ok(true) } else { Err(index_exists(ddl)) };
     }
     // The build is several transactions, so that no single one can undo it.
-    if names::made_by_sqlite(connection)?.contains(&ddl.name.to_ascii_lowercase()) {
+    if names::made_by_sqlite(&connection.sqlite)?.contains(&ddl.name.to_ascii_lowercase()) {
         return Err(names::taken(&ddl.name));
     }
     rows::build_index(db, table.name(), index_definition(ddl, table)?, go_on)?;

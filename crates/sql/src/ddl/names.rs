@@ -1,13 +1,12 @@
 //! Names that a typed table or its index has in common with something that SQLite made.
 //!
 //! SQLite looks up its own tables first, so that a typed table of the same name could not be reached, and would be
-//! described as if it were the other one. A statement that makes such a name is refused after it has run, and is undone.
-//! Names that were made in common without this crate do not prevent that one of the two is renamed or dropped.
+//! described as if it were the other one. A statement that makes such a name is refused after it has run, and is
+//! undone. Names that were made in common without this crate do not prevent that one of the two is renamed or dropped.
 
-use crate::catalog::AUTO_INDEX;
-use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::machine;
+use crate::session::Session;
 use rows::DynamicTable;
 use rusqlite::types::ValueRef;
 use sqlite_format::names;
@@ -15,13 +14,13 @@ use std::collections::HashSet;
 
 /// Returns the names of tables, views and indexes that SQLite made, in lowercase. In the SQLite of another program they
 /// are that program's.
-pub(super) fn made_by_sqlite(connection: &Connection) -> Result<HashSet<String>> {
+pub(super) fn made_by_sqlite(sqlite: &machine::Connection) -> Result<HashSet<String>> {
     let mut of_sqlite = HashSet::new();
     if cfg!(feature = "loadable") {
         return Ok(of_sqlite);
     }
     let names = "SELECT name FROM main.sqlite_schema WHERE type IN ('table', 'view', 'index')";
-    let mut statement = machine::prepare_kept(&connection.sqlite, names)?;
+    let mut statement = machine::prepare_kept(sqlite, names)?;
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
         if let ValueRef::Text(name) = row.get_ref(0)? {
@@ -37,17 +36,18 @@ pub(super) fn taken(name: &str) -> Error {
 }
 
 /// Returns the names in common, in lowercase, as the running transaction sees them.
-pub(super) fn shared(connection: &Connection) -> Result<HashSet<String>> {
-    let mut of_sqlite = made_by_sqlite(connection)?;
+pub(super) fn shared(sqlite: &machine::Connection, session: &Session) -> Result<HashSet<String>> {
+    let mut of_sqlite = made_by_sqlite(sqlite)?;
     if of_sqlite.is_empty() {
         return Ok(of_sqlite);
     }
-    let all = connection.session().write(|tx| Ok(DynamicTable::all(tx)?))?;
+    let all = session.write(|tx| Ok(DynamicTable::all(tx)?))?;
     let all = all.iter().filter(|table| !table.data().name().starts_with(names::PREFIX));
     let mut typed = HashSet::new();
     for table in all {
         let indexes = table.schema().indexes().iter().map(rows::Index::name);
-        let indexes = indexes.filter(|index| !index.starts_with(AUTO_INDEX));
+        // Those of constraints have names that only SQLite's own can have.
+        let indexes = indexes.filter(|index| !index.starts_with("sqlite_"));
         typed.extend(indexes.chain([table.name()]).map(str::to_ascii_lowercase));
     }
     of_sqlite.retain(|name| typed.contains(name));
@@ -55,8 +55,12 @@ pub(super) fn shared(connection: &Connection) -> Result<HashSet<String>> {
 }
 
 /// Checks that the running transaction has made no name in common.
-pub(super) fn check_new(connection: &Connection, before: &HashSet<String>) -> Result<()> {
-    match shared(connection)?.difference(before).next() {
+pub(super) fn check_new(
+    sqlite: &machine::Connection,
+    session: &Session,
+    before: &HashSet<String>,
+) -> Result<()> {
+    match shared(sqlite, session)?.difference(before).next() {
         None => Ok(()),
         Some(name) => Err(taken(name)),
     }

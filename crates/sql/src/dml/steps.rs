@@ -423,7 +423,8 @@ fn rows_of(connection: &Connection, sql: &str, values: &[Value]) -> Result<Vec<V
     all_rows(connection, &mut statement)
 }
 
-/// Runs a statement, and returns its rows. Their memory is noted as held by the statement.
+/// Runs a statement, and returns its rows. Their memory is noted as held by the statement. If there is no room for
+/// them, what it wrote outside of `BEGIN` is undone, which ending it before its last row would commit.
 pub(crate) fn all_rows(
     connection: &Connection,
     statement: &mut machine::CachedStatement<'_>,
@@ -434,7 +435,16 @@ pub(crate) fn all_rows(
     while let Some(row) = found.next()? {
         let row =
             (0..count).map(|column| Ok(to_owned(row.get_ref(column)?))).collect::<Result<Vec<Value>>>()?;
-        connection.session().watch(|watch| watch.hold(row.iter().map(held_bytes).sum()))?;
+        let held = connection.session().watch(|watch| watch.hold(row.iter().map(held_bytes).sum()));
+        if let Err(full) = held {
+            if connection.is_autocommit() {
+                connection.interrupt_handle().interrupt();
+                let _interrupted = found.next().is_err();
+                #[cfg(not(feature = "loadable"))]
+                connection.sqlite.forget_interrupt();
+            }
+            return Err(full.into());
+        }
         rows.push(row);
     }
     Ok(rows)

@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 use std::time::Duration;
 
 /// How long a write waits for one that excludes it: another connection writes beside a query of its own.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection.
 pub(crate) struct Connection(pando_sqlite::Connection);

@@ -43,7 +43,7 @@ impl Host {
     #[cfg(not(feature = "loadable"))]
     pub fn commit_beside(self, transaction: pando::Transaction) -> pando::Result<u64> {
         // SAFETY: as in `join`.
-        unsafe { ffi::commit_beside(self.0, transaction) }
+        unsafe { ffi::commit_beside(self.0, transaction, crate::machine::BUSY_TIMEOUT) }
     }
 
     /// Returns whether a trigger calls the table. The SQLite of another program does not say so.

@@ -162,7 +162,9 @@ fn a_trigger_that_leaves_out_a_default_of_a_typed_table_is_refused() {
         [[0.into(), 0.into()]]
     );
 
-    made.execute("DROP TRIGGER t; CREATE TRIGGER t AFTER INSERT ON a BEGIN INSERT INTO log VALUES (NULL, 'x', new.x); END").unwrap();
+    let whole = "DROP TRIGGER t;
+        CREATE TRIGGER t AFTER INSERT ON a BEGIN INSERT INTO log VALUES (NULL, 'x', new.x); END";
+    made.execute(whole).unwrap();
     connection.execute("INSERT INTO a VALUES (1), (2)", &[]).unwrap();
     connection.execute("INSERT INTO log(n) VALUES (3)", &[]).unwrap();
     connection.execute("INSERT INTO log VALUES (9, NULL, 4)", &[]).unwrap();
@@ -175,7 +177,9 @@ fn a_name_stands_for_one_table_or_index() {
     let (sql, connection) = both();
     connection.execute_batch("CREATE INDEX typed_index ON seen(name); CREATE TABLE other(a)").unwrap();
     let made = pando_sqlite::Connection::open(sql.database()).unwrap();
-    made.execute("CREATE INDEX made_index ON stock(count); CREATE VIEW made_view AS SELECT 1; CREATE TABLE odd(a, b AS (a))").unwrap();
+    let schema = "CREATE INDEX made_index ON stock(count); CREATE VIEW made_view AS SELECT 1;
+        CREATE TABLE odd(a, b AS (a))";
+    made.execute(schema).unwrap();
     let connection = sql.connect().unwrap();
     for within in ["", "BEGIN"] {
         for statement in [

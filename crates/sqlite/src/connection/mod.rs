@@ -1,8 +1,8 @@
 //! Connections and statements.
 //!
 //! Reading order: this file (opening, running), `statement`, `kept` (prepared statements that are kept), `value`,
-//! `error`, `repeating`; `functions`; `action`, `authorizer`, `interrupt`, `stop`, `limit`, `settings`, `memory` (what bounds
-//! statements).
+//! `error`, `repeating`; `functions`; `action`, `authorizer`, `interrupt`, `stop`, `limit`, `settings`, `memory` (what
+//! bounds statements).
 
 mod action;
 mod authorizer;
@@ -222,6 +222,12 @@ impl Connection {
     #[must_use]
     pub fn as_ptr(&self) -> *mut crate::ffi::sqlite3 {
         self.db.as_ptr().cast()
+    }
+
+    /// Returns whether a statement of the connection is running.
+    fn is_running(&self) -> bool {
+        // SAFETY: the connection is open.
+        unsafe { sys::pando_running(self.db.as_ptr()) > 0 }
     }
 
     /// Runs `work` on the state of the main database, if that is Pando's.

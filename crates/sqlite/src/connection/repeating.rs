@@ -2,7 +2,6 @@
 
 use super::Connection;
 use crate::state::pause;
-use crate::sys;
 
 impl Connection {
     /// Runs `work`, which is one transaction: a statement outside of `BEGIN` with all of its rows, or everything from
@@ -34,9 +33,7 @@ impl Connection {
         mut work: impl FnMut() -> Result<T, E>,
         is_conflict: impl Fn(&E) -> bool,
     ) -> Result<T, E> {
-        // SAFETY: the connection is open.
-        let is_alone = unsafe { sys::pando_running(self.db.as_ptr()) } == 0;
-        let can_repeat = is_alone && !self.is_in_transaction();
+        let can_repeat = !self.is_running() && !self.is_in_transaction();
         let begins = can_repeat
             && self.with_state(|state| !state.is_repeated && state.begin_attempt(0)).unwrap_or(false);
         if !begins {
@@ -58,23 +55,6 @@ impl Connection {
                 done => return done,
             }
         }
-    }
-
-    /// Forgets an interrupt. A statement that begins while no other one is running does the same, except for those that
-    /// [`Connection::repeating`] runs.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), pando_sqlite::Error> {
-    /// let connection = pando_sqlite::Connection::in_memory()?;
-    /// connection.interrupt_handle().interrupt();
-    /// connection.forget_interrupt();
-    /// assert!(!connection.is_interrupted());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn forget_interrupt(&self) {
-        // SAFETY: the connection is open.
-        unsafe { sys::pando_forget_interrupt(self.db.as_ptr()) };
     }
 }
 

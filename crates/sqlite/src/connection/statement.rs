@@ -187,8 +187,8 @@ impl<'c> Statement<'c> {
         }
     }
 
-    /// Runs the statement row by row. It ends once the result is dropped. Fetch all rows of a statement that writes: its
-    /// commit comes after the last one, and dropping the result loses the error of the commit.
+    /// Runs the statement row by row. It ends once the result is dropped. Fetch all rows of a statement that writes:
+    /// its commit comes after the last one, and dropping the result loses the error of the commit.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

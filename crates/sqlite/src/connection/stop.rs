@@ -21,6 +21,23 @@ impl Connection {
         unsafe { sys::pando_sqlite3_is_interrupted(self.db.as_ptr()) != 0 }
     }
 
+    /// Forgets an interrupt. A statement that begins while no other one is running does the same, except for those that
+    /// [`Connection::repeating`] runs.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pando_sqlite::Error> {
+    /// let connection = pando_sqlite::Connection::in_memory()?;
+    /// connection.interrupt_handle().interrupt();
+    /// connection.forget_interrupt();
+    /// assert!(!connection.is_interrupted());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn forget_interrupt(&self) {
+        // SAFETY: the connection is open.
+        unsafe { sys::pando_forget_interrupt(self.db.as_ptr()) };
+    }
+
     /// Sets a callback that is called about every `steps` steps of a running statement, or removes it. After it returns
     /// true, or panics, the statement fails with [`Error::is_interrupted`]. A step is an instruction of SQLite's
     /// machine: a row that a scan passes takes some ten. The callback must not use the connection.

@@ -10,6 +10,8 @@ use pando::{Error, ErrorKind, Transaction};
 use std::hash::{BuildHasher, RandomState};
 use std::thread;
 use std::time::Duration;
+#[cfg(not(feature = "drop-in"))]
+use std::time::Instant;
 
 /// How often a transaction runs at most.
 const MOST_ATTEMPTS: u32 = 9;
@@ -38,19 +40,26 @@ impl State {
     }
 
     /// Commits a transaction of the same database beside the one of the connection, also while that excludes others:
-    /// they would wait for one another otherwise.
+    /// they would wait for one another otherwise. Waits up to `patience` for another connection that excludes writers
+    /// until the end of its transaction.
     ///
     /// # Errors
-    /// `Locked` if another connection excludes writers until the end of its transaction.
+    /// `Locked` if it still does.
     #[cfg(not(feature = "drop-in"))]
-    pub(crate) fn commit_beside(&self, transaction: Transaction) -> pando::Result<u64> {
+    pub(crate) fn commit_beside(&self, transaction: Transaction, patience: Duration) -> pando::Result<u64> {
         if let Some(excluding) = &self.excluding {
             return excluding.commit(transaction);
         }
-        let Some(_running) = self.writers.begin_commit() else {
-            return Err(Error::new(ErrorKind::Locked, super::busy().message));
-        };
-        transaction.commit()
+        let begun = Instant::now();
+        loop {
+            if let Some(_running) = self.writers.begin_commit() {
+                return transaction.commit();
+            }
+            if begun.elapsed() >= patience {
+                return Err(Error::new(ErrorKind::Locked, super::busy().message));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

@@ -139,7 +139,8 @@ fn an_interrupt_of_another_thread_stops_a_statement_and_outlives_its_connection(
 fn what_counts_a_whole_tree_is_stopped_too() {
     let mut connection = fresh();
     let fill = "CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE INDEX by_b ON t(b);
-        INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000) SELECT i, i FROM n";
+        INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000)
+            SELECT i, i FROM n";
     connection.execute(fill).expect("it runs");
     let whole = ["SELECT count(*) FROM t", "SELECT count(*) FROM t INDEXED BY by_b", "DELETE FROM t"];
     let stop = || true;

@@ -25,11 +25,14 @@ fn meddling(mut act: impl FnMut() + Send + 'static) -> ([Connection; 2], Arc<Ato
     ([one, three], calls)
 }
 
+/// A transaction that writes.
+type Work = fn(&Connection) -> Result<(), Error>;
+
 const WRITE: &str = "UPDATE t SET b = meddle() WHERE a = 1";
 
 #[test]
 fn each_conflict_is_repeated_once_and_in_the_end_others_wait() {
-    let works: [fn(&Connection) -> Result<(), Error>; 3] = [
+    let works: [Work; 3] = [
         |one| one.execute(WRITE),
         |one| one.query(&format!("{WRITE} RETURNING b")).map(drop),
         |one| one.execute(&format!("BEGIN; {WRITE}; COMMIT")),
