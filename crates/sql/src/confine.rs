@@ -135,7 +135,7 @@ pub fn limit_memory(bytes: u64) -> Result<()> {
     // Definitions are parsed, and rows checked, by another SQLite than the one that runs statements.
     #[cfg(not(feature = "loadable"))]
     let bytes = {
-        let of_definitions = bytes / DEFINITIONS_PART;
+        let of_definitions = definitions_bytes(bytes);
         pando_sqlite::limit_memory(bytes - of_definitions)?;
         of_definitions
     };
@@ -144,6 +144,9 @@ pub fn limit_memory(bytes: u64) -> Result<()> {
     Ok(sqlite.pragma(None, "hard_heap_limit", bytes, |_| Ok(()))?)
 }
 
-/// The part of SQLite's memory for parsing definitions and checking rows: one of so many.
+/// Returns the part of SQLite's memory for parsing definitions and checking rows. Each connection that does so needs
+/// about 100 KiB. Of 16 MiB, little is taken: a single value can need nearly all of it.
 #[cfg(not(feature = "loadable"))]
-const DEFINITIONS_PART: u64 = 4;
+fn definitions_bytes(bytes: u64) -> u64 {
+    ((1 << 20) + bytes.saturating_sub(16 << 20) / 8).min(bytes / 4)
+}

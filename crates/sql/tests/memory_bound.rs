@@ -25,7 +25,7 @@ fn a_statement_that_takes_too_much_memory_is_undone() {
             .unwrap(),
     ];
     assert_eq!(limits.iter().sum::<i64>(), 16 << 20);
-    assert!(limits.iter().all(|&limit| limit >= 2 << 20), "{limits:?}");
+    assert!(limits.iter().all(|&limit| limit >= 1 << 20), "{limits:?}");
     let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
     let mut connection = sql.connect().unwrap();
     connection.confine(Confines::default(), || false).unwrap();

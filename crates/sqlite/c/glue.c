@@ -428,7 +428,7 @@ SQLITE_API int sqlite3_step(sqlite3_stmt *pStmt){
     }
     pando_bt_attempt(pState, 0);
   }
-  if( !v->readOnly ){
+  if( !v->readOnly && db->nVdbeExec==0 ){
     /* A statement that has not ended has returned a row, and its end depends on the program. */
     for(i=0; i<db->nDb; i++){
       if( db->aDb[i].pBt && pandoOf(db->aDb[i].pBt) ) pando_bt_lengthen(pandoOf(db->aDb[i].pBt));

@@ -162,6 +162,9 @@ impl Connection {
     pub fn prepare_only(&self, sql: &str) -> Result<Statement<'_>, Error> {
         let (statement, rest) = Statement::prepare(self, sql)?;
         let statement = statement.ok_or_else(|| Error::misuse("there is no statement"))?;
+        if rest.trim_ascii().is_empty() {
+            return Ok(statement);
+        }
         match Statement::prepare(self, rest) {
             Ok((None, _)) => Ok(statement),
             _ => Err(Error::misuse("there is more than one statement; pass one at a time")),
