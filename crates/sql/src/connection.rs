@@ -450,8 +450,10 @@ impl Connection {
             let done = work().and_then(|done| self.control("COMMIT").map(|()| done));
             if done.is_err() && !self.is_autocommit() {
                 self.undo("ROLLBACK")?;
-                // One that arrived before the next attempt ends that.
-                self.go_on()?;
+                if matches!(&done, Err(error) if error.is_conflict()) {
+                    // An interrupt or the end of the time ends the next attempt before it begins.
+                    self.go_on()?;
+                }
             }
             done
         })
