@@ -140,6 +140,34 @@ def the_second_of_two_people_is_shown_both_versions(browser, server):
         assert json.loads(server.ask("GET", "v1/databases/shop/documents/fruit/2"))["name"] == "citron"
 
 
+def what_is_typed_while_the_server_works_stays(browser, server):
+    with Visit(browser, server.address, "#data?db=shop&table=stock") as page:
+        grid, search = page.get_by_role("grid", name="Records of stock"), page.get_by_role("searchbox", name="Keys that begin with")
+        expect(grid).to_contain_text("item0000")
+        entries = Held(page, re.compile("entries.*cursor="))
+        page.get_by_role("button", name="Next").click()
+        entries.wait()
+        search.fill("item001")
+        entries.release()
+        expect(grid).to_contain_text("item0050")
+        expect(search).to_have_value("item001")
+        # A page that is read again after a change, too.
+        grid.get_by_text("item0050").click()
+        box = page.get_by_role("textbox", name="Value")
+        expect(box).to_have_value("50 pieces")
+        box.fill("51 pieces")
+        saved = Held(page, re.compile("entries/"), "PUT")
+        page.get_by_role("button", name="Save").click()
+        saved.wait()
+        search.fill("item002")
+        assert not box.evaluate("field => { field.focus(); return document.activeElement === field; }"), "it is drawn again soon"
+        saved.release()
+        expect(grid).to_contain_text("51 pieces")
+        expect(search).to_have_value("item002")
+        expect(box).to_have_value("51 pieces")
+        assert box.evaluate("field => { field.focus(); return document.activeElement === field; }")
+
+
 def what_was_asked_for_an_earlier_place_is_not_drawn(browser, server):
     go = lambda page, place: page.evaluate("place => { location.hash = place; }", place)
     with Visit(browser, server.address, "#data?db=shop&table=stock") as page:
@@ -289,5 +317,6 @@ def flame_graphs_are_drawn_or_say_why_not(browser, server):
         assert b"debug/profile" not in server.ask("GET", "debug/slow")
 
 TESTS = [the_rail_leads_to_tables_by_keyboard, pages_go_both_ways, a_row_is_edited_deleted_and_brought_back, entries_stay_as_they_were_but_for_what_was_changed,
-         the_second_of_two_people_is_shown_both_versions, what_was_asked_for_an_earlier_place_is_not_drawn, what_is_written_is_what_was_meant,
+         the_second_of_two_people_is_shown_both_versions, what_is_typed_while_the_server_works_stays, what_was_asked_for_an_earlier_place_is_not_drawn,
+         what_is_written_is_what_was_meant,
          statements_run_and_only_read_unless_writes_are_allowed, names_from_a_database_are_text, operations_say_what_they_did, flame_graphs_are_drawn_or_say_why_not]

@@ -117,9 +117,9 @@ static void entries_expire_at_times_of_their_own(pando_db *db) {
   pando_table_free(same);
   EXPECT(PANDO_MISMATCH, pando_table_ensure(db, "cache", PANDO_BTREE, PANDO_DEFAULT, 1000, &same, &error));
   uint64_t ttl_ms;
-  OK(pando_db_put_with_ttl(db, table, "k", 1, "v", 1, 60000, &error));
+  OK(pando_db_put_with_ttl(db, table, "k", 1, "v", 1, 3600000, &error));
   OK(pando_db_expiry(db, table, "k", 1, &ttl_ms, &error));
-  CHECK(ttl_ms > 30000 && ttl_ms <= 60000);
+  CHECK(ttl_ms > 1800000 && ttl_ms <= 3600000);
   OK(pando_db_put_with_ttl(db, table, "n", 1, "v", 1, PANDO_NEVER, &error));
   OK(pando_db_expiry(db, table, "n", 1, &ttl_ms, &error));
   CHECK(ttl_ms == PANDO_NEVER);
@@ -131,11 +131,11 @@ static void entries_expire_at_times_of_their_own(pando_db *db) {
   OK(pando_snapshot_take(db, &before, &error));
   OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
   OK(pando_tx_put_with_ttl(tx, table, "short", 5, "v", 1, 1, &error));
-  OK(pando_tx_set_expiry(tx, table, "n", 1, 5000, &error));
+  OK(pando_tx_set_expiry(tx, table, "n", 1, 3600000, &error));
   OK(pando_tx_set_expiry(tx, table, "k", 1, PANDO_NEVER, &error));
   EXPECT(PANDO_ABSENT, pando_tx_set_expiry(tx, table, "x", 1, 5000, &error));
   OK(pando_tx_expiry(tx, table, "n", 1, &ttl_ms, &error));
-  CHECK(ttl_ms > 1000 && ttl_ms <= 5000);
+  CHECK(ttl_ms > 1800000 && ttl_ms <= 3600000);
   OK(pando_tx_expiry(tx, table, "k", 1, &ttl_ms, &error));
   CHECK(ttl_ms == PANDO_NEVER);
   EXPECT(PANDO_ABSENT, pando_tx_expiry(tx, table, "x", 1, &ttl_ms, &error));

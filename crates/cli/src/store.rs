@@ -3,23 +3,46 @@
 use crate::failure::Outcome;
 use clap::Args;
 use server::Config;
+#[cfg(feature = "postgres")]
+use std::time::Duration;
+
+/// The longest time that a request waits for a connection.
+#[cfg(feature = "postgres")]
+const MOST_CONNECT_SECONDS: u32 = 10;
+
+/// Returns how long the store lets a transaction pause. The server ends its own before that, and a range whose client
+/// pauses has a minute in any case.
+#[cfg(feature = "postgres")]
+fn store_idle_of(transaction_idle: Duration) -> Duration {
+    (transaction_idle + Duration::from_secs(10)).max(Duration::from_secs(60))
+}
 
 /// The store that keeps the databases.
 #[derive(Args, Debug)]
 pub struct StoreArgs {
     /// Keep the databases in this store (postgres://USER@HOST/NAME), and only the tokens in the directory. Several
-    /// servers can use one store. It needs a build with the feature `postgres`. Pass a password in PGPASSWORD
+    /// servers can use one store. It needs a build with the feature `postgres`. Pass a password in PGPASSWORD. --memory
+    /// then bounds what open transactions and imports have written
     #[arg(long, value_name = "URL", env = "PANDO_STORE", hide_env_values = true)]
     store: Option<String>,
     /// The schema of the database `default`; the one of another database begins with this name
     #[arg(long, value_name = "NAME", default_value = "pando", env = "PANDO_STORE_SCHEMA")]
     store_schema: String,
     /// Open at most N connections to the store for each database. A request that must wait longer than 10 seconds for
-    /// one fails. An interactive transaction keeps one, and so does a range while its client reads; of each, there are
-    /// at most N / 2 - 1
+    /// one fails, or longer than --store-timeout. An interactive transaction keeps one, and so does a range while its
+    /// client reads; of each, there are at most N / 2 - 1
     #[arg(long, value_name = "N", default_value_t = 16, env = "PANDO_STORE_CONNECTIONS",
           value_parser = clap::value_parser!(u32).range(3..=10_000))]
     store_connections: u32,
+    /// How many seconds a request to the store may take. If the connection is lost during a commit, the server asks for
+    /// twice this time whether it happened. Raise it to delete large ranges
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "PANDO_STORE_TIMEOUT",
+          value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    store_timeout: u32,
+    /// Close a connection to the store that no request has used for SECONDS; it is opened again when it is needed
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, env = "PANDO_STORE_IDLE",
+          value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    store_idle: u32,
 }
 
 impl StoreArgs {
@@ -42,13 +65,19 @@ impl StoreArgs {
     #[cfg(feature = "postgres")]
     fn add(&self, url: &str, config: &mut Config) -> Outcome {
         let connections = self.store_connections as usize;
-        config.stores = Some(schemas::of(url, &self.store_schema, connections)?);
+        let options = postgres::Options::default()
+            .max_connections(connections)
+            .connect_timeout(Duration::from_secs(self.store_timeout.min(MOST_CONNECT_SECONDS).into()))
+            .request_timeout(Duration::from_secs(self.store_timeout.into()))
+            .idle_timeout(store_idle_of(config.limits.transaction_idle));
+        let idle = Duration::from_secs(self.store_idle.into());
+        config.stores = Some(schemas::of(url, &self.store_schema, options, (connections, idle))?);
         Ok(())
     }
 
     #[cfg(not(feature = "postgres"))]
     fn add(&self, _: &str, _: &mut Config) -> Outcome {
-        let _ = (&self.store_schema, self.store_connections);
+        let _ = (&self.store_schema, self.store_connections, self.store_timeout, self.store_idle);
         Err(crate::copy::without_postgres())
     }
 }
@@ -64,6 +93,7 @@ mod schemas {
     use std::fmt;
     use std::fmt::Write as _;
     use std::sync::Arc;
+    use std::time::Duration;
 
     /// The databases of a server of PostgreSQL.
     struct Schemas {
@@ -72,17 +102,22 @@ mod schemas {
         first: String,
         options: Options,
         connections: usize,
+        idle: Duration,
     }
 
     /// Returns the databases at `url`.
-    pub fn of(url: &str, first: &str, connections: usize) -> Outcome<Arc<dyn Stores>> {
+    pub fn of(
+        url: &str,
+        first: &str,
+        options: Options,
+        (connections, idle): (usize, Duration),
+    ) -> Outcome<Arc<dyn Stores>> {
         if !matches!(url.split_once("://"), Some(("postgres" | "postgresql", _))) {
             let message = "`--store` takes an address that begins with postgres://";
             return Err(Failure::Usage(message.to_owned()));
         }
-        let options = Options::default().max_connections(connections);
         let (url, first) = (url.to_owned(), first.to_owned());
-        Ok(Arc::new(Schemas { url, first, options, connections }))
+        Ok(Arc::new(Schemas { url, first, options, connections, idle }))
     }
 
     /// Returns the schema of the database `name`.
@@ -153,6 +188,10 @@ mod schemas {
         fn connections(&self) -> usize {
             self.connections
         }
+
+        fn idle(&self) -> Duration {
+            self.idle
+        }
     }
 
     impl fmt::Debug for Schemas {
@@ -165,6 +204,14 @@ mod schemas {
     #[cfg(test)]
     mod tests {
         use super::*;
+
+        #[test]
+        fn the_server_ends_a_transaction_before_the_store_does() {
+            for seconds in [1, 30, 50, 51, 3600].map(Duration::from_secs) {
+                let store = crate::store::store_idle_of(seconds);
+                assert!(store >= Duration::from_secs(60) && store > seconds, "{seconds:?}: {store:?}");
+            }
+        }
 
         #[test]
         fn each_name_has_a_schema_of_its_own() {

@@ -9,6 +9,7 @@ use crate::failure::Trouble;
 use crate::options::Options;
 use crate::statements::{Prepared, settings};
 use crate::tls::Tls;
+use pando::remote::Fault;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -19,6 +20,10 @@ use tokio_postgres::{Client, Config, Error};
 
 /// What a request to the server returns.
 pub type Driven<T> = Result<T, Error>;
+
+/// How much longer than the server itself a client waits for a response: a statement that takes too long is then ended
+/// by the server, which says so, and no response at all means that it cannot be reached.
+const GRACE: Duration = Duration::from_secs(2);
 
 type Driver = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
@@ -41,7 +46,8 @@ impl Connection {
         let connected = runtime.block_on(connecting).map_err(|_| {
             let message =
                 format!("PostgreSQL did not accept a connection within {:?}", options.connect_timeout);
-            Trouble::Lost(base::Error::new(base::ErrorKind::Io, message))
+            let why = "the attempt was given up";
+            Trouble::Lost(Fault::Unavailable.error(base::ErrorKind::Io, message, why))
         })?;
         let (client, driver) = connected.map_err(Trouble::unreachable)?;
         let mut connection = Connection {
@@ -79,7 +85,7 @@ impl Connection {
         done
     }
 
-    /// Runs requests, and waits for their responses, for at most the request timeout.
+    /// Runs requests, and waits for their responses, for at most the request timeout and [`GRACE`].
     pub fn run_bare<T>(&mut self, work: impl AsyncFnOnce(&Client) -> Result<T, Error>) -> Result<T, Trouble> {
         let Connection { runtime, client, driver, request_timeout, .. } = self;
         let runtime = runtime.as_ref().expect("the connection is not dropped");
@@ -93,7 +99,7 @@ impl Connection {
                 drive(driver, cx);
                 work.as_mut().poll(cx)
             });
-            tokio::time::timeout(*request_timeout, both).await
+            tokio::time::timeout(*request_timeout + GRACE, both).await
         });
         match done {
             Ok(done) => done.map_err(Trouble::from),

@@ -7,9 +7,10 @@ use crate::statements::Prepared;
 use crate::tls::Tls;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
+use pando::remote::Fault;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio_postgres::{Client, Config};
 
 #[derive(Debug)]
@@ -25,9 +26,13 @@ pub(crate) struct Pool {
 
 #[derive(Debug, Default)]
 struct State {
-    idle: Vec<Connection>,
-    /// The number of connections that exist, idle ones included.
+    /// The idle connections, each with the moment since which it is. The last one is used next, so the first one has
+    /// been idle for the longest time.
+    idle: Vec<(Connection, Instant)>,
+    /// The number of connections that exist, idle ones included, and of those that are being opened.
     open: usize,
+    /// The number of those that are being opened.
+    opening: usize,
     is_closed: bool,
 }
 
@@ -68,7 +73,7 @@ impl Pool {
             if state.is_closed {
                 return Err(Error::new(ErrorKind::Closed, "the database is closed"));
             }
-            if let Some(connection) = state.idle.pop() {
+            if let Some((connection, _)) = state.idle.pop() {
                 return Ok((self.lease(connection), true));
             }
             if state.open < self.options.max_connections {
@@ -76,23 +81,37 @@ impl Pool {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let message = format!(
-                    "all {} connections to PostgreSQL are in use: end snapshots and transactions sooner, or \
-                     raise max_connections",
-                    self.options.max_connections
-                );
-                return Err(Error::new(ErrorKind::Full, message));
+                return Err(self.used_up(state.opening));
             }
             state = self.freed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.open += 1;
+        state.opening += 1;
         drop(state);
         // From here on the lease gives the place back if this fails.
         let mut lease = Lease { pool: Arc::clone(self), connection: None, keeps_place: false };
-        let mut connection = self.open_bare().map_err(Error::from)?;
-        connection.prepare(&self.options.schema).map_err(Error::from)?;
-        lease.connection = Some(connection);
+        let opened = self.open_prepared();
+        lock(&self.state).opening -= 1;
+        lease.connection = Some(opened.map_err(Error::from)?);
         Ok((lease, false))
+    }
+
+    fn open_prepared(&self) -> std::result::Result<Connection, Trouble> {
+        let mut connection = self.open_bare()?;
+        connection.prepare(&self.options.schema)?;
+        Ok(connection)
+    }
+
+    /// Returns the error of a thread that got no connection in time, while `opening` others wait for the server.
+    fn used_up(&self, opening: usize) -> Error {
+        if opening > 0 {
+            let message = "PostgreSQL lets no connection begin";
+            let why = format!("{opening} of {} are being opened", self.options.max_connections);
+            return Fault::Unavailable.error(ErrorKind::Io, message, why);
+        }
+        let message = format!("all {} connections to PostgreSQL are in use", self.options.max_connections);
+        let advice = "end snapshots and transactions sooner, or raise max_connections";
+        Fault::Busy.error(ErrorKind::Full, message, advice)
     }
 
     /// Runs a request that may be repeated, and returns the connection that it ran on. If a connection turns out to
@@ -121,6 +140,18 @@ impl Pool {
         state.open -= dropped.len();
         drop(state);
         self.freed.notify_all();
+    }
+
+    /// Closes the connections that have been idle for so long.
+    pub fn close_idle(&self, unused_for: Duration) {
+        let mut state = lock(&self.state);
+        let fresh = state.idle.partition_point(|(_, since)| since.elapsed() >= unused_for);
+        let closed: Vec<_> = state.idle.drain(..fresh).collect();
+        state.open -= closed.len();
+        drop(state);
+        if !closed.is_empty() {
+            self.freed.notify_all();
+        }
     }
 
     /// Counts a commit with writes, and returns the number of those before it.
@@ -153,7 +184,7 @@ impl Lease {
         let Some(connection) = self.connection.take() else { return };
         let mut state = lock(&self.pool.state);
         if !connection.has_ended() && !state.is_closed {
-            state.idle.push(connection);
+            state.idle.push((connection, Instant::now()));
             self.keeps_place = true;
         }
     }

@@ -8,11 +8,11 @@
 use crate::connection::Driven;
 use crate::failure::Trouble;
 use crate::pool::{Lease, Pool};
-use crate::statements::{PAGE_BYTES, Prepared, column};
+use crate::statements::{Prepared, column};
 use crate::tokens;
 use base::{Error, Result, Span, TableId};
 use futures_util::future::{join, try_join_all};
-use pando::remote::{Commit, Failure, Mode, Order, Page, Session, Token};
+use pando::remote::{Commit, Failure, Fault, Mode, Most, Order, Page, Session, Token};
 use std::sync::Arc;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
@@ -58,7 +58,7 @@ impl PostgresSession {
         let done = match &mut self.state {
             State::Fresh => return self.first_read(&work),
             State::Open(lease) => lease.connection().run(&work),
-            State::Failed(error) => return Err(error.duplicate()),
+            State::Failed(error) => return Err(Fault::duplicate(error)),
             State::Ended => return Err(Error::invalid("the transaction has ended")),
         };
         done.map_err(|trouble| self.fail(Error::from(trouble)))
@@ -98,7 +98,7 @@ impl PostgresSession {
 
     /// Ends the transaction with an error, and returns that.
     fn fail(&mut self, error: Error) -> Error {
-        let failed = State::Failed(error.duplicate());
+        let failed = State::Failed(Fault::duplicate(&error));
         if let State::Open(lease) = std::mem::replace(&mut self.state, failed) {
             end(*lease, "ROLLBACK");
         }
@@ -227,12 +227,14 @@ impl Session for PostgresSession {
         Ok(values)
     }
 
-    fn fetch(&mut self, table: TableId, span: &Span, order: Order, most: usize) -> Result<Page> {
-        let (table, most_records) = (i64::from(table.0), i64::try_from(most).unwrap_or(i64::MAX));
+    fn fetch(&mut self, table: TableId, span: &Span, order: Order, most: Most) -> Result<Page> {
+        let number = |most: usize| i64::try_from(most).unwrap_or(i64::MAX);
+        let (table, most_records, most_bytes) =
+            (i64::from(table.0), number(most.records), number(most.bytes));
         let (start, end) = (span.start(), span.end());
         let rows = self.read(async |client, prepared| {
-            let without: &Params<'_> = &[&table, &start, &most_records, &PAGE_BYTES];
-            let with: &Params<'_> = &[&table, &start, &most_records, &PAGE_BYTES, &end];
+            let without: &Params<'_> = &[&table, &start, &most_records, &most_bytes];
+            let with: &Params<'_> = &[&table, &start, &most_records, &most_bytes, &end];
             match (order, end) {
                 (Order::Forward, None) => client.query(&prepared.forward, without).await,
                 (Order::Forward, Some(_)) => client.query(&prepared.forward_until, with).await,
@@ -243,7 +245,7 @@ impl Session for PostgresSession {
         let record = |row: &Row| Ok((column(row, 0)?, column(row, 1)?));
         let records = rows.iter().map(record).collect::<Result<Vec<(Vec<u8>, Vec<u8>)>>>()?;
         let bytes: usize = records.iter().map(|(_, value)| value.len()).sum();
-        let is_last = records.len() < most && bytes < PAGE_BYTES as usize;
+        let is_last = records.len() < most.records && bytes < most.bytes;
         Ok(Page { records, is_last })
     }
 

@@ -13,9 +13,6 @@ use std::time::Duration;
 use tokio_postgres::types::FromSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
-/// The bytes of values after which a page of records ends.
-pub(crate) const PAGE_BYTES: i64 = 4 << 20;
-
 /// The time of the transaction in milliseconds since 1970.
 const NOW_MS: &str = "floor(extract(epoch FROM now()) * 1000)::int8";
 

@@ -12,6 +12,7 @@ use pando::remote::{Limits, Mode, RemoteDatabase, Session, Store, Swept, Token};
 use std::env;
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_postgres::Config;
 
 /// The longest key. An entry of an index has at most 2704 bytes, as three must fit a page of 8 KiB; a header takes 8,
@@ -132,6 +133,10 @@ impl Store for PostgresStore {
 
     fn outcome(&self, token: Token) -> Result<bool> {
         tokens::outcome(&self.pool, token)
+    }
+
+    fn close_idle(&self, unused_for: Duration) {
+        self.pool.close_idle(unused_for);
     }
 
     fn close(&self) {

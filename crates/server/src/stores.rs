@@ -7,6 +7,7 @@
 use pando::Result;
 use pando::remote::RemoteDatabase;
 use std::fmt::Debug;
+use std::time::Duration;
 
 /// The databases of a store, by the names that addresses of the server have.
 pub trait Stores: Debug + Send + Sync {
@@ -31,4 +32,7 @@ pub trait Stores: Debug + Send + Sync {
 
     /// Returns the largest number of connections that each database opens to the store.
     fn connections(&self) -> usize;
+
+    /// Returns the time after which a connection that no request uses is closed.
+    fn idle(&self) -> Duration;
 }

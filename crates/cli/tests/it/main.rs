@@ -28,6 +28,10 @@ mod mcp;
 mod options;
 mod pages;
 mod profile;
+#[cfg(feature = "postgres")]
+#[path = "../../../postgres/tests/it/proxy.rs"]
+#[allow(dead_code)] // The tests of the adapter use the rest.
+mod proxy;
 mod read_only;
 #[cfg(feature = "redis")]
 mod redis;
@@ -64,6 +68,16 @@ mod serve_sql;
 mod serve_sqlite_tables;
 #[cfg(feature = "postgres")]
 mod serve_store;
+#[cfg(feature = "postgres")]
+mod serve_store_bounds;
+#[cfg(feature = "postgres")]
+mod serve_store_failures;
+#[cfg(feature = "postgres")]
+mod serve_store_load;
+#[cfg(feature = "postgres")]
+mod serve_store_outcomes;
+#[cfg(feature = "postgres")]
+mod serve_store_tls;
 #[cfg(feature = "tls")]
 mod serve_tls;
 #[cfg(feature = "otlp")]

@@ -42,7 +42,7 @@ impl Store {
     }
 }
 
-fn value(reply: &Reply) -> Value {
+pub fn value(reply: &Reply) -> Value {
     serde_json::from_slice(&reply.body).unwrap_or_else(|_| panic!("{} {}", reply.status, reply.text()))
 }
 

@@ -1,24 +1,26 @@
 //! Records of a remote store in order, with the transaction's own writes among them.
 //!
 //! 1. Records come a page at a time, in the direction of the last move. A page is twice as large as the one before it,
-//!    so that a long scan takes few round trips, and a short one reads little that it does not need.
+//!    in records and in bytes, so that a long scan takes few round trips, and a short one reads little that it does not
+//!    need.
 //! 2. A page covers a part of the span without gaps. The own writes in that part are merged into it: they cannot change
 //!    while the cursor borrows the transaction.
 //! 3. A move in the other direction, and a seek, forget the page.
 
 use crate::cursor::Span;
 use crate::remote::reads::{Oldest, Reads, Record, value};
-use crate::remote::seam::Order;
+use crate::remote::seam::{Most, Order};
 use base::{Result, TableId, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use store::ValueReader;
 use store::write_set::WriteSet;
 
-/// The number of records in the first page.
-const FIRST_PAGE: usize = 64;
-/// The number of records in the largest page. With these two, 10,000 records are eight pages.
-const MAX_PAGE: usize = 4096;
+/// The first page. The bytes are those that a server sends at once (`BATCH_BYTES` in its `send/records.rs`), for which
+/// it takes a cursor of its own.
+const FIRST_PAGE: Most = Most { records: 64, bytes: 128 << 10 };
+/// The largest page. With these two, 10,000 short records are eight pages.
+const MAX_PAGE: Most = Most { records: 4096, bytes: 4 << 20 };
 
 type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
 
@@ -53,7 +55,7 @@ pub struct RemoteCursor<'a> {
     order: Order,
     /// The part of the span after `ahead`, in that direction; `None` if it holds nothing.
     rest: Option<Span>,
-    page: usize,
+    page: Most,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,7 +231,10 @@ impl<'a> RemoteCursor<'a> {
             return Ok(());
         }
         let page = self.reads.fetch(self.table, rest, self.order, self.page)?;
-        self.page = (self.page * 2).min(MAX_PAGE);
+        self.page = Most {
+            records: (self.page.records * 2).min(MAX_PAGE.records),
+            bytes: (self.page.bytes * 2).min(MAX_PAGE.bytes),
+        };
         let last = page.records.last().filter(|_| !page.is_last).map(|(key, _)| key.clone());
         let (covered, left) = match (&last, self.order) {
             (None, _) => (rest.clone(), None),

@@ -1,10 +1,12 @@
 //! A database in a remote store.
 
 use crate::database::TableOptions;
+use crate::remote::in_doubt::InDoubt;
+use crate::remote::memory::WriteMemory;
 use crate::remote::reads::Reads;
-use crate::remote::seam::{Failure, Limits, Mode, Store, Token};
+use crate::remote::seam::{Failure, Limits, Mode, Store, Token, id_of};
 use crate::remote::snapshot::RemoteSnapshot;
-use crate::remote::transaction::RemoteTransaction;
+use crate::remote::transaction::{RemoteTransaction, failed};
 use base::env::Random;
 use base::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -42,12 +44,20 @@ pub struct RemoteDatabase {
     store: Arc<dyn Store>,
     /// How often `write` began a transaction again.
     repeats: Arc<AtomicU64>,
+    memory: Option<Arc<WriteMemory>>,
 }
 
 impl RemoteDatabase {
     /// Returns a database over `store`. Adapters call it.
     pub fn over(store: Arc<dyn Store>) -> Self {
-        RemoteDatabase { store, repeats: Arc::default() }
+        RemoteDatabase { store, repeats: Arc::default(), memory: None }
+    }
+
+    /// Limits the memory that the writes of open transactions take, together with those of the other databases that
+    /// have this limit. Without it, each transaction has only the limit of the store ([`Limits`]).
+    #[must_use]
+    pub fn with_write_memory(self, memory: Arc<WriteMemory>) -> Self {
+        RemoteDatabase { memory: Some(memory), ..self }
     }
 
     /// Returns the largest keys, values and transactions that the store takes.
@@ -87,7 +97,7 @@ impl RemoteDatabase {
 
     /// Begins a transaction with this isolation.
     pub fn begin_with(&self, isolation: Isolation) -> RemoteTransaction {
-        RemoteTransaction::begin(&self.store, isolation)
+        RemoteTransaction::begin(&self.store, isolation, self.memory.clone())
     }
 
     /// Runs `work` in a serializable transaction and commits it. It tries again after a conflict, and if the connection
@@ -120,7 +130,7 @@ impl RemoteDatabase {
                     Ok(()) => return Ok(result),
                     Err(Failure::NotCommitted(_)) => {}
                     Err(Failure::Refused(error)) if error.is_retryable() => {}
-                    Err(failure) => return Err(failure.into()),
+                    Err(failure) => return Err(failed(failure, id_of(&*self.store))),
                 },
             }
             self.repeats.fetch_add(1, Ordering::SeqCst);
@@ -227,6 +237,36 @@ impl RemoteDatabase {
     /// `Io` if the store cannot be reached; `TooOld` if it may have forgotten the token.
     pub fn outcome(&self, token: Token) -> Result<bool> {
         self.store.outcome(token)
+    }
+
+    /// Does what [`RemoteDatabase::outcome`] does, with the cause of the error of a commit.
+    ///
+    /// ```no_run
+    /// use pando::remote::{InDoubt, RemoteDatabase, RemoteTransaction};
+    ///
+    /// /// Returns whether the transaction committed.
+    /// fn settle(db: &RemoteDatabase, tx: RemoteTransaction) -> pando::Result<bool> {
+    ///     let Err(error) = tx.commit() else { return Ok(true) };
+    ///     match InDoubt::in_error(&error) {
+    ///         Some(commit) => db.resolve(&commit),
+    ///         None => Err(error),
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// `Missing` for a commit of another database; otherwise as for [`RemoteDatabase::outcome`].
+    pub fn resolve(&self, commit: &InDoubt) -> Result<bool> {
+        if commit.database != self.id() {
+            let message = format!("the commit {commit} belongs to another database; ask that one");
+            return Err(Error::new(ErrorKind::Missing, message));
+        }
+        self.outcome(commit.token)
+    }
+
+    /// Closes the connections that no snapshot or transaction has used for so long. Later calls open others.
+    pub fn close_idle(&self, unused_for: Duration) {
+        self.store.close_idle(unused_for);
     }
 
     /// Closes the connections that no snapshot or transaction uses. Later calls fail with `Closed`, except for

@@ -6,11 +6,15 @@
 //! and products that speak its protocol. `docs/distributed.md` says when to move, and what changes.
 //!
 //! In the code, each module uses those before it: `seam` (the two traits of an adapter), `capability` (what is
-//! refused), `reads`, `cursor`, `shared_reads`, `snapshot`, `transaction` and `tables`, `database`.
+//! refused), `fault` (why a store failed), `in_doubt` (commits whose outcome is not known), `memory` (of writes),
+//! `reads`, `cursor`, `shared_reads`, `snapshot`, `transaction` and `tables`, `database`.
 //! The reasons are in docs/decisions/0044-remote-stores-behind-two-traits.md.
 
 mod seam;
 mod capability;
+mod fault;
+mod in_doubt;
+mod memory;
 mod reads;
 mod cursor;
 mod shared_reads;
@@ -22,6 +26,9 @@ mod database;
 pub use capability::{Capability, Unsupported};
 pub use cursor::RemoteCursor;
 pub use database::RemoteDatabase;
-pub use seam::{Commit, Failure, Limits, Mode, Order, Page, Put, Session, Store, Swept, Token};
+pub use fault::Fault;
+pub use in_doubt::InDoubt;
+pub use memory::WriteMemory;
+pub use seam::{Commit, Failure, Limits, Mode, Most, Order, Page, Put, Session, Store, Swept, Token};
 pub use snapshot::RemoteSnapshot;
 pub use transaction::RemoteTransaction;

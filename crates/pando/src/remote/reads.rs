@@ -3,7 +3,7 @@
 //! A table's row of the catalog is read once in each session, in the same round trip as the first record if the first
 //! use is a get.
 
-use crate::remote::seam::{Mode, Order, Page, Session, Store, id_of};
+use crate::remote::seam::{Mode, Most, Order, Page, Session, Store, id_of};
 use base::{DatabaseId, Error, Result, Span, TableId};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Reads {
         found.into_iter().map(|stored| stored.map_or(Ok(None), |stored| value(oldest, stored))).collect()
     }
 
-    pub fn fetch(&self, table: TableId, span: &Span, order: Order, most: usize) -> Result<Page> {
+    pub fn fetch(&self, table: TableId, span: &Span, order: Order, most: Most) -> Result<Page> {
         self.session.borrow_mut().fetch(table, span, order, most)
     }
 

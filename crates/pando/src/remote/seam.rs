@@ -8,9 +8,11 @@
 //! 3. Writes arrive once, with the commit. Until then they are with the client.
 //! 4. A commit whose response was lost is neither assumed nor repeated: the adapter finds out, or says that it could
 //!    not ([`Failure::Unknown`]).
+//! 5. An error has the reason as its cause ([`Fault`](crate::remote::Fault)) if callers can do something about it.
 
 use base::{DatabaseId, Error, Result, Span, TableId};
 use std::fmt;
+use std::time::Duration;
 
 /// A store of records in another process, usually on other machines.
 pub trait Store: fmt::Debug + Send + Sync {
@@ -43,6 +45,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// `Io` if the store cannot be reached; `TooOld` if the store may have forgotten the token.
     fn outcome(&self, token: Token) -> Result<bool>;
 
+    /// Closes the connections that no session has used for so long. Later calls open others.
+    fn close_idle(&self, unused_for: Duration);
+
     /// Closes the connections that no session uses. Later calls fail with `Closed`, except for [`Store::outcome`].
     fn close(&self);
 }
@@ -56,12 +61,12 @@ pub trait Session: fmt::Debug + Send {
     /// transaction; `Io` if the connection is lost.
     fn get_many(&mut self, keys: &[(TableId, &[u8])]) -> Result<Vec<Option<Vec<u8>>>>;
 
-    /// Returns records of a span, at most `most`, from its beginning in this order, in one round trip. The store may
-    /// end the page earlier, so that it does not grow large.
+    /// Returns records of a span, at most `most`, from its beginning in this order, in one round trip. The record that
+    /// reaches the number of bytes is the last one of the page.
     ///
     /// # Errors
     /// As for [`Session::get_many`].
-    fn fetch(&mut self, table: TableId, span: &Span, order: Order, most: usize) -> Result<Page>;
+    fn fetch(&mut self, table: TableId, span: &Span, order: Order, most: Most) -> Result<Page>;
 
     /// Returns the time of the transaction by the store's clock, in milliseconds since 1970. It stays the same.
     ///
@@ -117,6 +122,15 @@ pub enum Order {
     Forward,
     /// Descending keys.
     Backward,
+}
+
+/// The size at which a page of records ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Most {
+    /// The number of records.
+    pub records: usize,
+    /// The number of bytes of values.
+    pub bytes: usize,
 }
 
 /// Records of a span, next to each other.

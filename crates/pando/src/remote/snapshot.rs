@@ -3,11 +3,14 @@
 use crate::cursor::Span;
 use crate::remote::cursor::RemoteCursor;
 use crate::remote::reads::Reads;
-use crate::remote::seam::{Mode, Order, Store};
+use crate::remote::seam::{Mode, Most, Order, Store};
 use crate::remote::shared_reads::shared_reads;
 use base::{Result, TableId};
 use std::sync::Arc;
 use store::Table;
+
+/// The largest page of tables.
+const TABLES: Most = Most { records: 1000, bytes: 1 << 20 };
 
 /// Reads that all see one state of a remote store. It is `Send`, but not `Sync`.
 ///
@@ -55,7 +58,7 @@ impl RemoteSnapshot {
         let mut tables = Vec::new();
         let mut rest = Span::all();
         loop {
-            let page = self.reads.fetch(TableId::CATALOG, &rest, Order::Forward, 1000)?;
+            let page = self.reads.fetch(TableId::CATALOG, &rest, Order::Forward, TABLES)?;
             for (name, row) in &page.records {
                 tables.push(self.reads.found(name, row)?);
             }

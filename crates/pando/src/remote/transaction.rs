@@ -2,10 +2,12 @@
 
 use crate::cursor::Span;
 use crate::remote::cursor::RemoteCursor;
+use crate::remote::in_doubt::InDoubt;
+use crate::remote::memory::{Reserved, WriteMemory};
 use crate::remote::reads::{Oldest, Reads};
 use crate::remote::seam::{Commit, Failure, Limits, Mode, Put, Store};
 use crate::remote::shared_reads::shared_reads;
-use base::{Error, ErrorKind, Result, TableId, Value};
+use base::{DatabaseId, Error, ErrorKind, Result, TableId, Value};
 use std::sync::Arc;
 use store::write_set::{Prior, WriteSet};
 use store::{Savepoint, Table};
@@ -38,11 +40,16 @@ pub struct RemoteTransaction {
     /// The handles that were made here, and when.
     pub(super) made: Vec<(u64, Table)>,
     limits: Limits,
+    reserved: Reserved,
     is_serializable: bool,
 }
 
 impl RemoteTransaction {
-    pub(super) fn begin(store: &Arc<dyn Store>, isolation: Isolation) -> Self {
+    pub(super) fn begin(
+        store: &Arc<dyn Store>,
+        isolation: Isolation,
+        memory: Option<Arc<WriteMemory>>,
+    ) -> Self {
         let mode = match isolation {
             Isolation::Serializable => Mode::Write,
             Isolation::Snapshot => Mode::WriteOverSnapshot,
@@ -54,6 +61,7 @@ impl RemoteTransaction {
             dated: Vec::new(),
             made: Vec::new(),
             limits: store.limits(),
+            reserved: Reserved::new(memory),
             is_serializable: isolation == Isolation::Serializable,
         }
     }
@@ -108,6 +116,12 @@ impl RemoteTransaction {
         Ok(())
     }
 
+    /// Rejects a record that is over a limit, and reserves memory for it.
+    fn admit_record(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_record(key, value)?;
+        self.reserved.grow_to(self.writes.bytes() + key.len() + value.len())
+    }
+
     fn check_record(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_key(key)?;
         let (most, length, store) = (self.limits.max_value_bytes, value.len(), self.reads.store.name());
@@ -155,10 +169,11 @@ impl RemoteTransaction {
     /// Sets `key` to `value`. Takes no round trip.
     ///
     /// # Errors
-    /// `Invalid` if the key or the value is over the store's [`Limits`]; `Full` if the transaction is.
+    /// `Invalid` if the key or the value is over the store's [`Limits`]; `Full` if the transaction is, or if open
+    /// transactions use up the [`WriteMemory`] of the database.
     pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.check_record(key, value)?;
+        self.admit_record(key, value)?;
         self.admit_blind(table)?;
         self.writes.put(table.id(), key, value, Prior::Unread);
         Ok(())
@@ -184,7 +199,7 @@ impl RemoteTransaction {
     /// As for [`RemoteTransaction::put`].
     pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
-        self.check_record(key, &[])?;
+        self.admit_record(key, &[])?;
         self.admit_blind(table)?;
         self.writes.delete(table.id(), key, Prior::Unread);
         Ok(())
@@ -301,10 +316,10 @@ impl RemoteTransaction {
     /// # Errors
     /// `Conflict`: nothing was written; run the transaction again. `Missing`: nothing was written; a table that was
     /// only written does not exist under its name any longer. `Io` and `Full`: nothing was written. `Indeterminate`:
-    /// the connection was lost, and the store could not be asked; the message has the token for
-    /// [`RemoteDatabase::outcome`](crate::remote::RemoteDatabase::outcome).
+    /// the connection was lost, and the store could not be asked; [`InDoubt`] is the cause.
     pub fn commit(self) -> Result<()> {
-        self.try_commit().map_err(Error::from)
+        let database = self.reads.database;
+        self.try_commit().map_err(|failure| failed(failure, database))
     }
 
     pub(super) fn try_commit(mut self) -> std::result::Result<(), Failure> {
@@ -350,26 +365,18 @@ fn is_same(one: &Table, other: &Table) -> bool {
     one.id() == other.id() && one.name() == other.name()
 }
 
-impl From<Failure> for Error {
-    /// Converts the reason why a commit failed; see [`RemoteTransaction::commit`].
-    fn from(failure: Failure) -> Error {
-        match failure {
-            Failure::Unmet => Error::new(
-                ErrorKind::Missing,
-                "a table that the transaction wrote to was dropped, renamed or changed after its handle was \
-                 opened; nothing was written: open the table again",
-            ),
-            Failure::NotCommitted(error) => {
-                error.within("the connection was lost during a commit, and nothing was written")
-            }
-            Failure::Unknown(token, error) => {
-                let message = format!(
-                    "the connection was lost during a commit, and the store could not be asked whether it \
-                     happened; ask later with the token {token}"
-                );
-                Error::new(ErrorKind::Indeterminate, message).caused_by(error)
-            }
-            Failure::Refused(error) => error,
+/// Returns the error of a failed commit; see [`RemoteTransaction::commit`].
+pub(super) fn failed(failure: Failure, database: DatabaseId) -> Error {
+    match failure {
+        Failure::Unmet => Error::new(
+            ErrorKind::Missing,
+            "a table that the transaction wrote to was dropped, renamed or changed after its handle was \
+             opened; nothing was written: open the table again",
+        ),
+        Failure::NotCommitted(error) => {
+            error.within("the connection was lost during a commit, and nothing was written")
         }
+        Failure::Unknown(token, reason) => InDoubt { database: database.0, token }.because_of(reason),
+        Failure::Refused(error) => error,
     }
 }

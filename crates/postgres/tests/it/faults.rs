@@ -2,7 +2,7 @@
 
 use crate::proxy::{Cut, MARK, Proxy};
 use crate::server::{self, Server};
-use pando::remote::Token;
+use pando::remote::{InDoubt, Token};
 use pando::{ErrorKind, TableOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -15,9 +15,7 @@ fn a_commit_whose_connection_is_cut_happens_once() {
     let proxy = Proxy::start(server);
     let db = server::options().open(&server::url(&proxy.dir)).unwrap();
     let t = db.ensure_table("t").unwrap();
-    for (number, cut) in
-        [Cut::BeforeTheRequest, Cut::BeforeTheResponse].into_iter().cycle().take(8).enumerate()
-    {
+    for (number, cut) in Cut::ALL.into_iter().cycle().take(10).enumerate() {
         for has_read in [false, true] {
             proxy.cut_next_commit(cut);
             let attempts = AtomicU64::new(0);
@@ -39,10 +37,13 @@ fn a_commit_whose_connection_is_cut_happens_once() {
 #[test]
 fn a_commit_that_cannot_be_resolved_is_indeterminate_and_can_be_asked_for_later() {
     let Some(server) = server::shared() else { return };
-    for (cut, expected) in [(Cut::BeforeTheRequest, false), (Cut::BeforeTheResponse, true)] {
+    for cut in Cut::ALL {
+        let expected = cut.is_after_the_request();
         let proxy = Proxy::start(server);
-        let options = server::options().request_timeout(Duration::from_secs(2));
-        let db = options.open(&server::url(&proxy.dir)).unwrap();
+        let options = server::options();
+        // To make the database may take longer on a busy machine.
+        options.clone().open(&server::url(server)).unwrap().ensure_table("t").unwrap();
+        let db = options.request_timeout(Duration::from_secs(2)).open(&server::url(&proxy.dir)).unwrap();
         let t = db.ensure_table("t").unwrap();
         proxy.cut_next_commit(cut);
         let mut tx = db.begin();
@@ -53,11 +54,15 @@ fn a_commit_that_cannot_be_resolved_is_indeterminate_and_can_be_asked_for_later(
         assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
         let message = error.message().to_owned();
         let token: Token = message.rsplit(' ').next().unwrap().parse().unwrap();
+        let commit = InDoubt::in_error(&error).unwrap();
+        assert_eq!(commit, InDoubt { database: db.id(), token });
         assert_eq!(db.outcome(token).unwrap_err().kind(), ErrorKind::Io);
         proxy.set_down(false);
         assert_eq!(db.outcome(token).unwrap(), expected);
-        assert_eq!(db.outcome(token).unwrap(), expected, "the second response is the first one");
+        assert_eq!(db.resolve(&commit).unwrap(), expected, "the second response is the first one");
         assert_eq!(db.get(&t, MARK).unwrap().is_some(), expected);
+        let other = InDoubt { database: db.id() ^ 1, token };
+        assert_eq!(db.resolve(&other).unwrap_err().kind(), ErrorKind::Missing);
     }
 }
 

@@ -11,6 +11,7 @@ mod catalog;
 mod conflicts;
 mod faults;
 
+#[allow(dead_code)] // The tests of `pando serve` use the rest.
 mod proxy;
 mod random;
 mod refusals;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 #[derive(Default)]
 struct State {
@@ -15,15 +16,64 @@ struct State {
     cut: Mutex<Option<Cut>>,
     /// Whether new connections are refused.
     is_down: AtomicBool,
+    /// Whether packets are dropped: connections stay, and nothing passes.
+    is_silent: AtomicBool,
+    /// Of how many requests one is cut; 0: none.
+    cut_one_in: AtomicU64,
+    /// The number of requests while some were cut.
+    requests: AtomicU64,
+    /// The bytes that servers have sent.
+    sent_bytes: AtomicU64,
 }
 
 /// The moment at which a connection is cut.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The request does not reach the server.
     BeforeTheRequest,
+    /// Half of the request reaches the server.
+    WithinTheRequest,
+    /// The statements reach the server, and the end of the request does not, which is the `COMMIT` if there is one.
+    BeforeTheEnd,
     /// The request reaches the server, and the response does not reach the client.
     BeforeTheResponse,
+    /// The first byte of the response reaches the client.
+    WithinTheResponse,
+}
+
+impl Cut {
+    /// All of them, in the order of time.
+    pub const ALL: [Cut; 5] = [
+        Cut::BeforeTheRequest,
+        Cut::WithinTheRequest,
+        Cut::BeforeTheEnd,
+        Cut::BeforeTheResponse,
+        Cut::WithinTheResponse,
+    ];
+
+    /// Returns whether the server has the whole request, and so commits.
+    pub fn is_after_the_request(self) -> bool {
+        matches!(self, Cut::BeforeTheResponse | Cut::WithinTheResponse)
+    }
+}
+
+/// The length of the message `COMMIT`: its kind, its length, and the text with a zero.
+const COMMIT_BYTES: usize = 1 + 4 + 7;
+
+impl State {
+    /// Returns how the next request is cut while connections are rough, and delays one in ten.
+    fn rough_cut(&self) -> Option<Cut> {
+        let one_in = self.cut_one_in.load(Ordering::SeqCst);
+        if one_in == 0 {
+            return None;
+        }
+        let number = self.requests.fetch_add(1, Ordering::SeqCst);
+        if number.is_multiple_of(10) {
+            thread::sleep(Duration::from_millis(1 + number % 7));
+        }
+        let way = (number / one_in) % Cut::ALL.len() as u64;
+        number.is_multiple_of(one_in).then(|| Cut::ALL[way as usize])
+    }
 }
 
 pub struct Proxy {
@@ -63,6 +113,23 @@ impl Proxy {
         *self.state.cut.lock().unwrap() = Some(cut);
     }
 
+    /// Drops all packets from now on, or no longer. What was sent meanwhile is lost, and with it its connection.
+    pub fn set_silent(&self, is_silent: bool) {
+        self.state.is_silent.store(is_silent, Ordering::SeqCst);
+    }
+
+    /// Cuts one in so many requests from now on, in each way in turn, and delays some; 0 ends it.
+    pub fn set_rough(&self, cut_one_in: u64) {
+        self.state.cut_one_in.store(cut_one_in, Ordering::SeqCst);
+    }
+
+    /// Returns the number of bytes that the server sent during `work`.
+    pub fn sent_bytes<T>(&self, work: impl FnOnce() -> T) -> (u64, T) {
+        let before = self.state.sent_bytes.load(Ordering::SeqCst);
+        let done = work();
+        (self.state.sent_bytes.load(Ordering::SeqCst) - before, done)
+    }
+
     pub fn set_down(&self, is_down: bool) {
         self.state.is_down.store(is_down, Ordering::SeqCst);
     }
@@ -73,7 +140,7 @@ pub const MARK: &[u8] = b"marked-for-the-proxy";
 
 fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
     let has_spoken = Arc::new(AtomicBool::new(false));
-    let is_muted = Arc::new(AtomicBool::new(false));
+    let is_muted: Arc<Mutex<Option<Cut>>> = Arc::default();
     let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     let (spoken, muted, shared) = (Arc::clone(&has_spoken), Arc::clone(&is_muted), Arc::clone(&state));
     thread::spawn(move || {
@@ -82,15 +149,23 @@ fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
             if spoken.swap(false, Ordering::SeqCst) {
                 shared.round_trips.fetch_add(1, Ordering::SeqCst);
             }
+            if shared.is_silent.load(Ordering::SeqCst) {
+                continue;
+            }
             let request = &buffer[..count];
             let is_marked = request.windows(MARK.len()).any(|window| window == MARK);
-            let cut = if is_marked { shared.cut.lock().unwrap().take() } else { None };
-            match cut {
-                Some(Cut::BeforeTheRequest) => break,
-                Some(Cut::BeforeTheResponse) => muted.store(true, Ordering::SeqCst),
-                None => {}
+            let marked = if is_marked { shared.cut.lock().unwrap().take() } else { None };
+            let cut = marked.or_else(|| shared.rough_cut());
+            let passed = match cut {
+                Some(Cut::BeforeTheRequest) => 0,
+                Some(Cut::WithinTheRequest) => count / 2,
+                Some(Cut::BeforeTheEnd) => count.saturating_sub(COMMIT_BYTES),
+                Some(Cut::BeforeTheResponse | Cut::WithinTheResponse) | None => count,
+            };
+            if cut.is_some() && passed == count {
+                *muted.lock().unwrap() = cut;
             }
-            if to_server.write_all(request).is_err() {
+            if to_server.write_all(&request[..passed]).is_err() || passed < count {
                 break;
             }
         }
@@ -102,9 +177,13 @@ fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
         let mut buffer = vec![0; 1 << 20];
         while let Ok(count @ 1..) = from_server.read(&mut buffer) {
             // The server has done what was asked; its response is lost.
-            if is_muted.load(Ordering::SeqCst) {
+            let muted = *is_muted.lock().unwrap();
+            if muted.is_some() {
+                let passed = usize::from(muted == Some(Cut::WithinTheResponse));
+                let _ = to_client.write_all(&buffer[..passed]);
                 break;
             }
+            state.sent_bytes.fetch_add(count as u64, Ordering::SeqCst);
             has_spoken.store(true, Ordering::SeqCst);
             if to_client.write_all(&buffer[..count]).is_err() {
                 break;

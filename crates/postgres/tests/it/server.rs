@@ -13,19 +13,24 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Makes a cluster in `$1` with the programs in `$2`, runs it, and restarts it on each line of the input.
+/// Makes a cluster in `$1` with the programs in `$2`, runs it with the options `$3` (`@dir@` is the directory), and
+/// restarts it on each line of the input. The directory may have a key of TLS.
 const SHELL: &str = r#"
 set -u
-dir=$1 bin=$2
+dir=$1 bin=$2 options=${3//@dir@/$1}
 as_postgres() { setpriv --reuid postgres --regid postgres --init-groups "$@"; }
 run() { if [ "$(id -u)" = 0 ]; then as_postgres "$@"; else "$@"; fi; }
 [ "$(id -u)" = 0 ] && chown postgres "$dir"
+if [ -f "$dir/server.key" ]; then
+    chmod 600 "$dir/server.key"
+    [ "$(id -u)" != 0 ] || chown postgres "$dir/server.key"
+fi
 cd "$dir"
 run "$bin/initdb" --no-sync --auth trust --username test --pgdata "$dir/data" > "$dir/log" 2>&1 ||
     { cat "$dir/log" >&2; exit 1; }
 start() {
     run "$bin/pg_ctl" --pgdata "$dir/data" --log "$dir/server.log" --wait --options \
-        "-c listen_addresses= -c unix_socket_directories=$dir -c fsync=off -c max_connections=100" \
+        "-c listen_addresses= -c unix_socket_directories=$dir -c fsync=off -c max_connections=100 $options" \
         start >> "$dir/log" 2>&1
 }
 start || { cat "$dir/log" "$dir/server.log" >&2; exit 1; }
@@ -50,6 +55,11 @@ pub struct Server {
 impl Server {
     /// Starts a server; `None` if there is no PostgreSQL here and it is not required.
     pub fn start() -> Option<Server> {
+        Server::start_with("", |_| ())
+    }
+
+    /// Starts a server with options, after `prepare` has put files into its directory.
+    pub fn start_with(options: &str, prepare: impl FnOnce(&Path)) -> Option<Server> {
         let Some(bin) = programs() else {
             let is_required = std::env::var_os("PANDO_POSTGRES").is_some_and(|how| how == "required");
             assert!(!is_required, "no initdb in /usr/lib/postgresql/*/bin: install postgresql");
@@ -57,9 +67,11 @@ impl Server {
             return None;
         };
         let dir = tempfile::Builder::new().prefix("pando-pg-").tempdir().unwrap().keep();
+        prepare(&dir);
         let mut shell = Command::new("bash")
             .args(["-c", SHELL, "bash"])
             .args([&dir, &bin])
+            .arg(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -96,6 +96,11 @@ export class Data {
   async load(again) {
     const { cursor, back, order, prefix } = this.place, name = JSON.stringify([this.name, cursor, back, order, prefix]);
     if (name === this.page && !again) return;
+    // The fields show the place at once: what somebody types while the page is read, or read again, stays.
+    if (name !== this.page) {
+      if (this.order) this.order.value = order ?? "";
+      this.prefix.value = prefix ?? "";
+    }
     this.page = name;
     const asked = this.asked += 1;
     this.status.textContent = "Reading…";
@@ -113,8 +118,6 @@ export class Data {
     // Back at the beginning, the page is filled from there.
     if (back && cursor && !page.more && page.rows.length < PAGE) { go({ ...this.place, cursor: undefined, back: undefined }, { replace: true }); return; }
     this.rows = page.rows;
-    if (this.order) this.order.value = order ?? "";
-    this.prefix.value = prefix ?? "";
     fill(this.exports, this.source.exports({ order, prefix }).map(([label, address, name]) => h("a", { class: "button", href: address, download: name }, `Export ${prefix ? "what is found as " : ""}${label}`)));
     this.first.disabled = this.previous.disabled = back ? !page.more : !cursor;
     this.next.disabled = this.last.disabled = back ? !cursor : !page.more;

@@ -132,8 +132,10 @@ export class Editor {
     const mine = this.edited();
     if (!mine) return;
     const isNew = this.key === null, key = !isNew ? this.key : this.source instanceof Documents ? this.source.keyOf(mine.value) : mine.key;
+    // Nobody types into what is drawn again when it was saved.
+    this.root.inert = true;
     try {
-      await this.source.write(key, mine, base);
+      await this.source.write(key, mine, base).finally(() => { this.root.inert = false; });
     } catch (error) {
       if (error.status === 412 && isNew) this.note.textContent = "A record with this key exists already. Open it to change it, or choose another key.";
       else if (error.status === 412) await this.meet(mine);

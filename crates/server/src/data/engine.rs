@@ -27,6 +27,9 @@ pub trait Engine: Clone + Copy + Debug + Send + Sync + 'static {
     /// The id by which operators see a transaction.
     type Id: Copy + Debug + PartialEq + Send + Sync;
 
+    /// Whether a transaction that has read holds a connection, and is ended if it pauses.
+    const HOLDS_CONNECTIONS: bool;
+
     /// Returns a snapshot.
     fn snapshot(db: &Self::Database) -> Result<Self::Snapshot>;
 

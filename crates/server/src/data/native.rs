@@ -24,6 +24,8 @@ impl Engine for Native {
     type Own = Own;
     type Id = ReaderId;
 
+    const HOLDS_CONNECTIONS: bool = false;
+
     #[inline]
     fn snapshot(db: &Database) -> Result<Snapshot> {
         db.snapshot()

@@ -118,6 +118,9 @@ pub fn text_of_store(figures: &Figures<Remote>) -> String {
     process(&mut out);
     let help = "Connections to the store that each database opens at most.";
     single(&mut out, "pando_store_max_connections", "gauge", help, databases.connections() as f64);
+    let help = "Memory reserved for what open transactions and imports have written.";
+    let used_bytes = databases.write_memory().used_bytes() as f64;
+    single(&mut out, "pando_store_write_memory_bytes", "gauge", help, used_bytes);
     let mut open = databases.all_open();
     open.sort_by(|one, other| one.0.cmp(&other.0));
     let name = "pando_store_connections";

@@ -27,6 +27,7 @@ pub mod history;
 pub mod hrana;
 pub mod maintenance;
 mod metrics;
+pub mod outcome;
 pub mod pages;
 pub mod promote;
 pub mod ranges;

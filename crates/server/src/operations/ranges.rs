@@ -26,6 +26,7 @@ use crate::wire::form::{Form, LONGEST_CUT_BYTES, bytes_of, ttl_of};
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{NDJSON, done, typed};
 use crate::wire::target::{decode, names, raw_parameter, raw_parameters};
+use axum::http::StatusCode;
 use pando::{Expiry, ReadTables, RecordCursor, Span, Table, WriteTables};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
@@ -268,16 +269,23 @@ async fn import<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call, body
     let durability = durability::<E>(target.query(), data.durability)?;
     let name = target.table()?.into_owned();
     // This check comes before the body, so that no client sends megabytes to a missing table.
-    let (open, _) = data.table(target.database(), &name).await?;
-    let mut found = None;
+    let (open, table) = data.table(target.database(), &name).await?;
+    // A body may arrive slowly. Over a store, the commit checks the table.
+    let mut found = E::HOLDS_CONNECTIONS.then_some(table);
+    let (known, sought) = (Arc::clone(&open), name.clone());
     let store = move |tx: &mut E::Transaction, line: &[u8]| {
         let table = match &mut found {
             Some(table) => table,
-            none => none.insert(table_in(tx, &name)?),
+            none => none.insert(table_in(tx, &sought)?),
         };
         store_record::<E>(tx, table, line)
     };
-    import_lines(&room, open, durability, body, store).await
+    let imported = import_lines(&room, open, durability, body, store).await;
+    if imported.as_ref().is_err_and(|problem| problem.status == StatusCode::NOT_FOUND) {
+        // The table was dropped or renamed: the client's next attempt finds what is there then.
+        known.forget(&name);
+    }
+    imported
 }
 
 fn store_record<E: Engine>(tx: &mut E::Transaction, table: &Table, line: &[u8]) -> Answer<()> {

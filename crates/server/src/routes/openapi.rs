@@ -10,12 +10,17 @@ use serde_json::{Map, Value, json};
 use std::sync::OnceLock;
 
 /// The response that any operation can return that waits.
-const BUSY: Meaning = (503, "The server is busy; try again after `retry-after` seconds");
+const BUSY: Meaning =
+    (503, "The server is busy, or its remote store cannot be reached; try again after `retry-after` seconds");
 
 /// The response of a replica to an operation that writes.
 const ELSEWHERE: Meaning = (307, "The server is a replica; `location` is the same path on its primary");
-/// The response of a database that did not get the commit in `pando-min-commit`.
-const NOT_APPLIED: Meaning = (504, "The commit in `pando-min-commit` was not applied within 5 seconds");
+/// The response of a database that did not get the commit in `pando-min-commit`, or whose store is slow.
+const NOT_APPLIED: Meaning = (
+    504,
+    "The commit in `pando-min-commit` was not applied within 5 seconds, or a remote store ended a \
+     statement that took too long",
+);
 
 /// The response to an operation that a remote store does not have.
 const NOT_OVER_STORE: Meaning =
@@ -75,6 +80,11 @@ fn problem() -> Value {
             "title": { "type": "string" },
             "status": { "type": "integer" },
             "detail": { "type": "string" },
+            "commit": {
+                "type": "string",
+                "description": "Of the problem `indeterminate` over a remote store: the name of the commit, \
+                                by which `.../commits/{commit}/outcome` finds out whether it happened",
+            },
             "capability": {
                 "type": "string",
                 "description": "What the server does not have, because it is over a remote store",
@@ -151,7 +161,9 @@ fn tag(path: &str) -> &'static str {
         path if path.contains("/tables") => "Tables",
         path if path.ends_with("/sql") => "SQL",
         path if path.contains("/hrana") => "Hrana",
-        path if path.contains("/batch") || path.contains("/transactions") => "Transactions",
+        path if ["/batch", "/transactions", "/commits"].iter().any(|part| path.contains(part)) => {
+            "Transactions"
+        }
         path if path.starts_with("/v1/databases") => "Databases",
         _ => "The server",
     }

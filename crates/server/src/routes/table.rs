@@ -3,7 +3,7 @@
 use crate::calls::operation::Operation;
 use crate::operations::{
     advise, backup, backups, batch, changes, consumers, dashboard, databases, debug, documents, entries,
-    expiry, explain, health, history, hrana, maintenance, pages, promote, ranges, readers, settings,
+    expiry, explain, health, history, hrana, maintenance, outcome, pages, promote, ranges, readers, settings,
     statements, tables, tokens, transaction, v0,
 };
 
@@ -30,6 +30,7 @@ const TABLE: &[&[Operation]] = &[
     statements::OPERATIONS,
     hrana::OPERATIONS,
     transaction::OPERATIONS,
+    outcome::OPERATIONS,
     documents::list::OPERATIONS,
     documents::range::OPERATIONS,
     documents::import::OPERATIONS,
@@ -119,7 +120,7 @@ mod tests {
                 "{method} {path}: no success"
             );
             let parameters: Vec<&str> = path.split('/').filter(|part| part.starts_with('{')).collect();
-            let known = ["{database}", "{table}", "{file}", "{consumer}", "{reader}", "{token}"];
+            let known = ["{database}", "{table}", "{file}", "{consumer}", "{reader}", "{token}", "{commit}"];
             let is_shown = |name: &&&str| known.contains(*name);
             let shown = parameters.iter().take_while(is_shown).count();
             assert!(parameters[shown..].iter().all(|name| LEFT_OUT.contains(name)), "{path}");

@@ -184,7 +184,8 @@ fn parts_over(stores: Arc<dyn Stores>, config: &Config) -> Result<Parts<Remote>>
     // other requests, without which those that hold one could not go on.
     let holders = (stores.connections().saturating_sub(2) / 2).max(1);
     let (transactions, streams) = (limits.transactions.min(holders), limits.streams.min(holders));
-    let databases = RemoteDatabases::new(stores, limits.open_databases);
+    let memory_bytes = config.memory_bytes.unwrap_or_else(share_bytes);
+    let databases = RemoteDatabases::new(stores, limits.open_databases, memory_bytes);
     let (default, _) = databases.create(DEFAULT_DATABASE).map_err(Problem::into_error)?;
     let entity = EntityTable::new(default)?;
     let transactions = Arc::new(Transactions::new(transactions, limits.transaction_idle));
@@ -207,17 +208,18 @@ fn parts_over(stores: Arc<dyn Stores>, config: &Config) -> Result<Parts<Remote>>
     })
 }
 
-/// Rolls back idle transactions on a thread of its own: each takes a round trip, and the next look must not wait for a
-/// store that does not respond.
+/// Rolls back idle transactions and closes idle connections on a thread of its own: a rollback takes a round trip, and
+/// the next look must not wait for a store that does not respond.
 #[cfg(feature = "remote")]
 fn give_up_idle_beside(parts: &Arc<Parts<Remote>>) {
     static IS_RUNNING: AtomicBool = AtomicBool::new(false);
     if IS_RUNNING.swap(true, Ordering::SeqCst) {
         return;
     }
-    let transactions = Arc::clone(&parts.data.transactions);
+    let data = Arc::clone(&parts.data);
     tokio::task::spawn_blocking(move || {
-        transactions.give_up_idle();
+        data.transactions.give_up_idle();
+        data.databases.close_idle();
         IS_RUNNING.store(false, Ordering::SeqCst);
     });
 }

@@ -9,8 +9,7 @@ use crate::routes::tree::Found;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::MIN_COMMIT;
 use axum::http::{HeaderMap, StatusCode};
-use pando::ErrorKind;
-use pando::remote::Capability;
+use pando::remote::{Capability, Fault, InDoubt};
 
 /// Refuses a request that needs what only Pando's own engine has, before its body is received.
 ///
@@ -30,17 +29,35 @@ pub fn check(headers: &HeaderMap, found: &Found) -> Answer<()> {
 pub async fn run(parts: &Parts<Remote>, operation: &Operation, call: Call, body: RequestBody) -> Answer {
     // A test checks that each operation has a handler, or was refused.
     let missing = || Problem::internal("the operation has no handler for a remote store");
-    operation.remote.ok_or_else(missing)?(parts, call, body).await.map_err(unavailable)
+    operation.remote.ok_or_else(missing)?(parts, call, body).await.map_err(of_store)
 }
 
-/// Returns the problem of a request that failed because the store could not be reached. Nothing was written then: a
-/// commit whose outcome is not known has another problem.
-fn unavailable(mut problem: Problem) -> Problem {
-    let is_lost = problem.cause.as_ref().is_some_and(|cause| cause.kind() == ErrorKind::Io);
-    if is_lost && problem.status == StatusCode::INTERNAL_SERVER_ERROR {
-        problem.status = StatusCode::SERVICE_UNAVAILABLE;
-        problem.kind = "store-unavailable";
+/// Returns the problem of a request that failed because of the store. Nothing was written then, except perhaps by a
+/// commit in doubt, whose problem says how to find out.
+fn of_store(mut problem: Problem) -> Problem {
+    let Some(cause) = &problem.cause else { return problem };
+    if let Some(commit) = InDoubt::in_error(cause) {
+        // The library's message names the token alone.
+        problem.detail = format!(
+            "the connection to the store was lost during the commit, and the store could not be asked \
+             whether it happened; ask with POST /v1/databases/{{database}}/commits/{commit}/outcome"
+        );
+        return problem;
+    }
+    let Some(fault) = Fault::in_error(cause) else { return problem };
+    (problem.status, problem.kind) = match fault {
+        Fault::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable"),
+        Fault::Busy => (StatusCode::SERVICE_UNAVAILABLE, "store-busy"),
+        Fault::Full => (StatusCode::INSUFFICIENT_STORAGE, "store-full"),
+        Fault::TimedOut => (StatusCode::GATEWAY_TIMEOUT, "store-timeout"),
+        Fault::Misconfigured => (StatusCode::INTERNAL_SERVER_ERROR, "store-misconfigured"),
+        _ => return problem,
+    };
+    if problem.status == StatusCode::SERVICE_UNAVAILABLE {
         problem.retry_after_s = Some(1);
+    }
+    if fault == Fault::Misconfigured {
+        tracing::error!(reason = %problem.detail, "the store does not serve this server");
     }
     problem
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The name of every problem that a response of this server can have, in order. [`OTHER`] counts those that are not
 /// here, which a debug build rejects.
-pub const REASONS: [&str; 51] = [
+pub const REASONS: [&str; 55] = [
     "bad-request",
     "busy",
     "closed",
@@ -47,6 +47,10 @@ pub const REASONS: [&str; 51] = [
     "reserved-table",
     "snapshot-too-old",
     "sql",
+    "store-busy",
+    "store-full",
+    "store-misconfigured",
+    "store-timeout",
     "store-unavailable",
     "stream-expired",
     "stream-limit",

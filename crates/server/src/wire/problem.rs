@@ -4,7 +4,7 @@ use crate::wire::body::Body;
 use crate::wire::target::BadEscape;
 use axum::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Response, StatusCode};
-use pando::remote::{Capability, Unsupported};
+use pando::remote::{Capability, InDoubt, Unsupported};
 use pando::{Error, ErrorKind};
 use serde_json::{Value, json};
 
@@ -112,6 +112,9 @@ impl Problem {
         });
         if let Some(capability) = self.capability {
             members["capability"] = json!(capability.name());
+        }
+        if let Some(commit) = self.cause.as_ref().and_then(InDoubt::in_error) {
+            members["commit"] = json!(commit.to_string());
         }
         members
     }

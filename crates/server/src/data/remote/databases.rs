@@ -2,8 +2,9 @@
 //!
 //! 1. A look-up in a map finds an open database, without a lock. The map is replaced when a database is opened.
 //! 2. Databases are opened one after the other, under a gate, by threads that may wait.
-//! 3. An open database has connections to the store. When too many databases are open, those that no request uses are
-//!    closed.
+//! 3. An open database has connections to the store. Those that no request has used for a while are closed, and opened
+//!    again when a request needs them. When too many databases are open, those that no request uses are closed.
+//! 4. The writes of all open transactions share a limit of memory.
 
 use crate::data::engine::Remote;
 use crate::data::names::{MAX_NAME_BYTES, Names, is_name};
@@ -11,7 +12,7 @@ use crate::data::open::Open;
 use crate::stores::Stores;
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
-use pando::remote::RemoteDatabase;
+use pando::remote::{RemoteDatabase, WriteMemory};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// All databases of a store.
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub struct RemoteDatabases {
     stores: Arc<dyn Stores>,
     most_open: usize,
+    memory: Arc<WriteMemory>,
     open: ArcSwap<Names<Arc<Open<Remote>>>>,
     gate: Mutex<()>,
     listing: Mutex<()>,
@@ -33,11 +35,13 @@ fn check_name(name: &str) -> Answer<()> {
 }
 
 impl RemoteDatabases {
-    /// Creates the databases of a store, none of them open. At most `most_open` are open, unless more are in use.
-    pub fn new(stores: Arc<dyn Stores>, most_open: usize) -> Self {
+    /// Creates the databases of a store, none of them open. At most `most_open` are open, unless more are in use. What
+    /// open transactions write is in `memory_bytes`.
+    pub fn new(stores: Arc<dyn Stores>, most_open: usize, memory_bytes: usize) -> Self {
         RemoteDatabases {
             stores,
             most_open,
+            memory: WriteMemory::new(memory_bytes),
             open: ArcSwap::default(),
             gate: Mutex::default(),
             listing: Mutex::default(),
@@ -84,6 +88,7 @@ impl RemoteDatabases {
 
     /// Makes a database available. The caller holds the gate.
     fn install(&self, name: &str, db: RemoteDatabase) -> Arc<Open<Remote>> {
+        let db = db.with_write_memory(Arc::clone(&self.memory));
         let open = Arc::new(Open::with_own(db, ()));
         let mut all = Names::clone(&self.open.load());
         if all.len() >= self.most_open {
@@ -116,6 +121,17 @@ impl RemoteDatabases {
     /// Returns the largest number of connections that each database opens to the store.
     pub fn connections(&self) -> usize {
         self.stores.connections()
+    }
+
+    /// Closes the connections that no request has used for a while.
+    pub fn close_idle(&self) {
+        let unused_for = self.stores.idle();
+        self.all_open().into_iter().for_each(|(_, open)| open.db.close_idle(unused_for));
+    }
+
+    /// Returns the memory of what open transactions have written, in bytes, and its limit.
+    pub fn write_memory(&self) -> &WriteMemory {
+        &self.memory
     }
 
     /// Closes all databases at the end of the server.

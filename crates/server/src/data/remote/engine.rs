@@ -28,6 +28,8 @@ impl Engine for Remote {
     type Own = ();
     type Id = ();
 
+    const HOLDS_CONNECTIONS: bool = true;
+
     fn snapshot(db: &RemoteDatabase) -> Result<RemoteSnapshot> {
         Ok(db.snapshot())
     }

@@ -3,4 +3,5 @@
 
 pub mod databases;
 pub mod health;
+pub mod outcome;
 pub mod tables;
