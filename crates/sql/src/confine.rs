@@ -119,7 +119,7 @@ pub(crate) fn name_what_is_refused(error: Error) -> Error {
     }
 }
 
-/// Opens an empty database in memory, for parsing definitions and checking rows.
+/// Opens an empty database in memory, for parsing definitions.
 pub(crate) fn alone() -> rusqlite::Result<rusqlite::Connection> {
     let sqlite = rusqlite::Connection::open_in_memory()?;
     sqlite.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
@@ -132,7 +132,7 @@ pub(crate) fn alone() -> rusqlite::Result<rusqlite::Connection> {
 ///
 /// The database's own budget limits the memory of Pando itself.
 pub fn limit_memory(bytes: u64) -> Result<()> {
-    // Definitions are parsed, and rows checked, by another SQLite than the one that runs statements.
+    // Definitions are parsed by another SQLite than the one that runs statements.
     #[cfg(not(feature = "loadable"))]
     let bytes = {
         let of_definitions = definitions_bytes(bytes);
@@ -144,8 +144,7 @@ pub fn limit_memory(bytes: u64) -> Result<()> {
     Ok(sqlite.pragma(None, "hard_heap_limit", bytes, |_| Ok(()))?)
 }
 
-/// Returns the part of SQLite's memory for parsing definitions and checking rows. Each connection that does so needs
-/// about 100 KiB. Of 16 MiB, little is taken: a single value can need nearly all of it.
+/// Returns the part of SQLite's memory for parsing definitions. Each connection that does so needs about 100 KiB. Of 16 MiB, little is taken: a single value can need nearly all of it.
 #[cfg(not(feature = "loadable"))]
 fn definitions_bytes(bytes: u64) -> u64 {
     ((1 << 20) + bytes.saturating_sub(16 << 20) / 8).min(bytes / 4)

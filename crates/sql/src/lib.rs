@@ -25,6 +25,7 @@ mod asking;
 mod bounds;
 mod catalog;
 mod change;
+mod checks;
 mod column;
 mod confine;
 mod connection;

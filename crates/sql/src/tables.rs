@@ -1,9 +1,10 @@
 //! The tables that a connection knows, and their shared state: the session, and a scratch database for `CHECK`.
 
 use crate::catalog::{Catalog, Engine};
-use crate::confine;
+use crate::error::Result;
 use crate::failure::{Failure, Outcome};
 use crate::introspect::{PREFIX as VIEW_PREFIX, Shadow, VIEWS, ViewConnector};
+use crate::machine::{self, Connection};
 use crate::marker::MarkerConnector;
 use crate::plain::is_plain;
 use crate::session::{MARKER, Session, Source, with_reader};
@@ -24,7 +25,7 @@ pub(crate) struct Tables {
     known: Mutex<Arc<Catalog>>,
     /// Counts how often the tables were read.
     generation: AtomicU64,
-    checker: Mutex<Option<rusqlite::Connection>>,
+    checker: Mutex<Option<Connection>>,
     /// See `introspect.rs`.
     pub shadow: Mutex<Option<Arc<Shadow>>>,
     has_views: AtomicBool,
@@ -222,11 +223,11 @@ impl Tables {
         Ok(())
     }
 
-    /// Runs `with` on the database in memory that checks constraints.
-    pub fn checker(&self) -> Outcome<Checker<'_>> {
+    /// Returns the database in memory that checks constraints.
+    pub fn checker(&self) -> Result<Checker<'_>> {
         let mut held = self.checker.lock().unwrap_or_else(PoisonError::into_inner);
         if held.is_none() {
-            *held = Some(confine::alone()?);
+            *held = Some(machine::alone()?);
         }
         Ok(Checker(held))
     }
@@ -244,12 +245,12 @@ fn shown(key: &[u8]) -> String {
 }
 
 /// The database in memory that checks constraints.
-pub(crate) struct Checker<'a>(MutexGuard<'a, Option<rusqlite::Connection>>);
+pub(crate) struct Checker<'a>(MutexGuard<'a, Option<Connection>>);
 
 impl std::ops::Deref for Checker<'_> {
-    type Target = rusqlite::Connection;
+    type Target = Connection;
 
-    fn deref(&self) -> &rusqlite::Connection {
+    fn deref(&self) -> &Connection {
         self.0.as_ref().expect("it was just opened")
     }
 }

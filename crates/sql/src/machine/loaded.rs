@@ -22,6 +22,11 @@ pub(crate) fn open(_db: &Database) -> Result<Connection> {
     Ok(Connection::open_in_memory_with_flags(flags)?)
 }
 
+/// Opens an empty database in memory, for checking rows.
+pub(crate) fn alone() -> Result<Connection> {
+    Ok(crate::confine::alone()?)
+}
+
 /// Prepares a statement that the connection keeps.
 pub(crate) fn prepare_kept<'c>(sqlite: &'c Connection, sql: &str) -> Result<CachedStatement<'c>> {
     Ok(sqlite.prepare_cached(sql)?)

@@ -41,6 +41,13 @@ pub(crate) fn open(db: &Database) -> Result<Connection> {
     Ok(Connection(connection))
 }
 
+/// Opens an empty database in memory, for checking rows.
+pub(crate) fn alone() -> Result<Connection> {
+    let connection = pando_sqlite::Connection::in_memory()?;
+    connection.set_limit(Limit::AttachedDatabases, 0);
+    Ok(Connection(connection))
+}
+
 impl Connection {
     pub fn flush_prepared_statement_cache(&self) {
         self.0.flush_statements();
@@ -65,6 +72,10 @@ impl Connection {
 
     pub fn last_insert_rowid(&self) -> i64 {
         self.0.last_insert_rowid()
+    }
+
+    pub fn changes(&self) -> u64 {
+        u64::try_from(self.0.changes()).unwrap_or(0)
     }
 
     pub fn total_changes(&self) -> u64 {
