@@ -182,6 +182,12 @@ impl Connection {
         self.changes.store(changes, Ordering::Relaxed);
     }
 
+    /// Returns how many rows a statement has changed that began with this value of `total_changes`, without those that
+    /// its triggers and foreign keys have changed. SQLite counts all of them in that value.
+    pub(crate) fn changes_since(&self, total_before: u64) -> u64 {
+        if self.sqlite.total_changes() == total_before { 0 } else { self.sqlite.changes() }
+    }
+
     /// Returns SQLite's own tables as they are now. If they have changed, prepared statements are dropped.
     pub(crate) fn others(&self) -> Result<Arc<Others>> {
         if self.has_others.get() {
@@ -433,23 +439,29 @@ impl Connection {
     }
 
     /// Runs `work` atomically: in a transaction of its own, which is repeated after a conflict, or within the open one.
+    ///
+    /// What undoes it is prepared first: after it was interrupted, or has run out of memory, nothing can be.
     pub(crate) fn atomically<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         if !self.is_autocommit() {
-            self.control("SAVEPOINT pando_statement")?;
+            let mut undo = self.control("ROLLBACK TO pando_statement")?;
+            let mut release = self.control("RELEASE pando_statement")?;
+            machine::run(&mut self.control("SAVEPOINT pando_statement")?)?;
             let done = work();
             if done.is_err() && !self.is_autocommit() {
-                self.undo("ROLLBACK TO pando_statement")?;
+                self.run_surely(&mut undo)?;
             }
             if !self.is_autocommit() {
-                self.undo("RELEASE pando_statement")?;
+                self.run_surely(&mut release)?;
             }
             return done;
         }
+        let mut undo = self.control("ROLLBACK")?;
+        let [mut begin, mut commit] = [self.control("BEGIN")?, self.control("COMMIT")?];
         self.repeating(|| {
-            self.control("BEGIN")?;
-            let done = work().and_then(|done| self.control("COMMIT").map(|()| done));
+            machine::run(&mut begin)?;
+            let done = work().and_then(|done| machine::run(&mut commit).map(|()| done));
             if done.is_err() && !self.is_autocommit() {
-                self.undo("ROLLBACK")?;
+                self.run_surely(&mut undo)?;
                 if matches!(&done, Err(error) if error.is_conflict()) {
                     // An interrupt or the end of the time ends the next attempt before it begins.
                     self.go_on()?;
@@ -464,21 +476,34 @@ impl Connection {
         if self.is_autocommit() { machine::repeating(&self.sqlite, work) } else { work() }
     }
 
-    /// Runs a statement that ends a part of a transaction, also after an interrupt, which stops others as before.
-    fn undo(&self, sql: &str) -> Result<()> {
+    /// Runs a statement that ends a transaction or a part of it, whatever interrupts the connection meanwhile. An
+    /// interrupt stops other statements as before.
+    fn run_surely(&self, statement: &mut CachedStatement<'_>) -> Result<()> {
         #[cfg(not(feature = "loadable"))]
-        if self.sqlite.is_interrupted() {
-            self.sqlite.forget_interrupt();
-            let done = self.control(sql);
-            self.sqlite.get_interrupt_handle().interrupt();
-            return done;
+        {
+            let mut is_interrupted = false;
+            let done = loop {
+                if self.sqlite.is_interrupted() {
+                    is_interrupted = true;
+                    self.sqlite.forget_interrupt();
+                }
+                match machine::run(statement) {
+                    // The next one can arrive before the statement begins.
+                    Err(error) if error.is_interrupted() && !self.is_autocommit() => is_interrupted = true,
+                    done => break done,
+                }
+            };
+            if is_interrupted {
+                self.sqlite.get_interrupt_handle().interrupt();
+            }
+            done
         }
-        self.control(sql)
+        #[cfg(feature = "loadable")]
+        machine::run(statement)
     }
 
-    fn control(&self, sql: &str) -> Result<()> {
-        let mut statement = machine::prepare_kept(&self.sqlite, sql)?;
-        machine::run(&mut statement)
+    fn control(&self, sql: &str) -> Result<CachedStatement<'_>> {
+        machine::prepare_kept(&self.sqlite, sql)
     }
 }
 

@@ -167,7 +167,7 @@ impl Statement<'_> {
                     let before = connection.sqlite.total_changes();
                     let mut rows = statement.raw_query();
                     while rows.next()?.is_some() {}
-                    Ok(connection.sqlite.total_changes() - before)
+                    Ok(connection.changes_since(before))
                 };
                 let done = connection.repeating(run);
                 if self.is_naming {
@@ -331,7 +331,7 @@ fn held(connection: &Connection, statement: &mut CachedStatement<'_>) -> Result<
         forget();
         let before = connection.sqlite.total_changes();
         let rows = dml::all_rows(connection, statement)?;
-        let changes = connection.sqlite.total_changes() - before;
+        let changes = connection.changes_since(before);
         Ok(dml::Done { columns: column_names(statement), rows, changes })
     };
     let done =

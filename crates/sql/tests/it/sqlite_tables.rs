@@ -216,3 +216,32 @@ fn a_name_stands_for_one_table_or_index() {
         connection.execute(statement, &[]).unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
 }
+
+#[test]
+fn rows_that_triggers_and_foreign_keys_change_are_not_counted() {
+    let db = pando::Database::builder().in_memory().unwrap();
+    pando_sqlite::Connection::open(&db)
+        .unwrap()
+        .execute(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE log(id);
+             CREATE TABLE child(of INTEGER REFERENCES t ON DELETE CASCADE);
+             CREATE TRIGGER a AFTER UPDATE ON t BEGIN INSERT INTO log VALUES (new.id); END;
+             INSERT INTO t VALUES (1, 1), (2, 1); INSERT INTO child VALUES (1), (1), (2)",
+        )
+        .unwrap();
+    let connection = pando_sql::Sql::new(db).connect().unwrap();
+    for (sql, changes) in [
+        ("UPDATE t SET v = 2 WHERE id = 1", 1),
+        ("UPDATE t SET v = 2 WHERE id = 7", 0),
+        ("DELETE FROM t WHERE id = 1", 1),
+        ("CREATE INDEX by_v ON t(v)", 0),
+        ("INSERT INTO t VALUES (8, 1), (9, 1)", 2),
+    ] {
+        assert_eq!(connection.execute(sql, &[]).unwrap(), changes, "{sql}");
+    }
+    assert_eq!(connection.query("SELECT changes()", &[]).unwrap(), [[2.into()]]);
+    let mut returning = connection.prepare("UPDATE t SET v = 3 WHERE id = 8 RETURNING v").unwrap();
+    assert_eq!(returning.query(&[]).unwrap().changes(), 1);
+    let mut none = connection.prepare("UPDATE t SET v = 3 WHERE id = 7 RETURNING v").unwrap();
+    assert_eq!(none.query(&[]).unwrap().changes(), 0);
+}
