@@ -315,6 +315,12 @@ impl Connection {
     }
 
     fn read_and_prepare(&self, sql: &str) -> Result<Statement<'_>> {
+        // SQLite would take it for the end of the text, and run what is before it.
+        if sql.contains('\0') {
+            return Err(Error::new(
+                "the text of a statement has a zero byte; values can have one, as parameters",
+            ));
+        }
         let (whole, none) = (sql, lexer::First { statement: "", rest: "", is_complete: false });
         let first = lexer::split_first(sql).unwrap_or(none);
         if lexer::split_first(first.rest).is_some() {

@@ -333,3 +333,34 @@ fn an_index_that_a_row_is_too_long_for_is_refused() {
         assert!(found.is_empty(), "{query}");
     }
 }
+
+#[test]
+fn a_text_with_a_nul_is_refused_as_a_whole() {
+    let db = pando::Database::builder().in_memory().unwrap();
+    let made = pando_sqlite::Connection::open(&db).unwrap();
+    made.execute("CREATE TABLE s(id INTEGER PRIMARY KEY)").unwrap();
+    let connection = pando_sql::Sql::new(db).connect().unwrap();
+    connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY)", &[]).unwrap();
+    for table in ["s", "t"] {
+        connection.execute(&format!("INSERT INTO {table} VALUES (1), (2)"), &[]).unwrap();
+        for sql in [
+            format!("DELETE FROM {table}\0 WHERE id = 1"),
+            format!("DELETE FROM {table} -- \0\n WHERE id = 1"),
+            format!("\0 DELETE FROM {table}"),
+            format!("CREATE TABLE u(a, b \0 CHECK (a > 0))"),
+            format!("CREATE INDEX by_id ON {table}(id) \0 WHERE id > 5"),
+            format!("INSERT INTO {table} VALUES (3) \0 RETURNING id"),
+        ] {
+            let error = connection.execute(&sql, &[]).unwrap_err();
+            assert!(error.message().contains("zero byte"), "{sql:?}: {error}");
+            assert!(connection.query(&sql, &[]).is_err());
+            assert!(connection.execute_batch(&sql).is_err());
+        }
+        let count = connection.query(&format!("SELECT count(*) FROM {table}"), &[]).unwrap();
+        assert_eq!(count, [[2.into()]]);
+    }
+    assert!(connection.prepare("SELECT * FROM u").is_err());
+    // A value can have one.
+    let value = Value::Text("a\0b".to_owned());
+    assert_eq!(connection.query("SELECT ?", std::slice::from_ref(&value)).unwrap(), [[value]]);
+}

@@ -27,6 +27,12 @@ impl<'c> Statement<'c> {
         connection: &'c Connection,
         sql: &'s str,
     ) -> Result<(Option<Statement<'c>>, &'s str), Error> {
+        // SQLite would take it for the end of the text, and run what is before it.
+        if sql.contains('\0') {
+            return Err(Error::misuse(
+                "the text of a statement has a zero byte; values can have one, as parameters",
+            ));
+        }
         let bytes = c_int::try_from(sql.len()).map_err(|_| Error::misuse("the text is too long"))?;
         let (mut statement, mut tail) = (ptr::null_mut(), ptr::null());
         let start = sql.as_ptr().cast::<c_char>();
