@@ -339,3 +339,12 @@ fn a_write_beside_a_running_query_is_a_transaction_with_it() {
     one.execute("COMMIT").expect("it commits");
     two.execute("UPDATE t SET b = 12 WHERE a = 1").expect("it is its turn");
 }
+
+#[test]
+fn a_statement_is_not_stopped_after_its_commit() {
+    let (_, [mut one, two]) = several("CREATE TABLE t(a INTEGER PRIMARY KEY, b)");
+    // Asked at every opportunity, it stops what it finds committed.
+    let stop = move || rows(&two, "SELECT count(*) FROM t") != ["0"];
+    one.set_progress_handler(1, Some(stop)).expect("it is set");
+    one.execute("INSERT INTO t VALUES (1, 1)").expect("it is committed");
+}
