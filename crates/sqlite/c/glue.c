@@ -20,6 +20,9 @@
 
 #define PANDO_TAG 0x50
 
+/* BUSY_FOR_NOW in src/failure.rs: what excludes this ends by itself. */
+#define PANDO_BUSY_FOR_NOW (SQLITE_BUSY | (255<<8))
+
 /* One row of a batch. Rust has the same layout. */
 typedef struct PandoRow PandoRow;
 struct PandoRow {
@@ -145,9 +148,14 @@ static int pandoStops(sqlite3 *db){
   return SQLITE_OK;
 }
 
-/* Waits for another transaction's turn to end, as the program has said. Returns whether to try again. */
+/*
+** Waits for another transaction's turn to end, as the program has said. Returns whether to try again. A turn that ends by
+** itself is waited for in any case: the call has returned after a part of that wait, so that the statement can be stopped.
+*/
 static int pandoWaits(sqlite3 *db, int *pRc){
-  if( *pRc!=SQLITE_BUSY || !sqlite3InvokeBusyHandler(&db->busyHandler) ) return 0;
+  if( *pRc!=PANDO_BUSY_FOR_NOW ){
+    if( *pRc!=SQLITE_BUSY || !sqlite3InvokeBusyHandler(&db->busyHandler) ) return 0;
+  }
   if( pandoStops(db)==SQLITE_OK ) return 1;
   *pRc = SQLITE_INTERRUPT;
   return 0;

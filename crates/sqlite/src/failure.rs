@@ -8,6 +8,9 @@ pub(crate) const OK: c_int = 0;
 pub(crate) const ERROR: c_int = 1;
 pub(crate) const INTERNAL: c_int = 2;
 pub(crate) const BUSY: c_int = 5;
+/// Something excludes this that ends by itself. C tries it again at once, unless the statement is to stop, and shows
+/// it to nobody: SQLite's own detailed codes of `SQLITE_BUSY` are small. `PANDO_BUSY_FOR_NOW` in `c/glue.c`.
+pub(crate) const BUSY_FOR_NOW: c_int = BUSY | 255 << 8;
 pub(crate) const READONLY: c_int = 8;
 pub(crate) const IOERR: c_int = 10;
 pub(crate) const CORRUPT: c_int = 11;

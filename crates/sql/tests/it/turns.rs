@@ -4,7 +4,7 @@ use pando::Database;
 use pando_sql::{Confines, Connection, Sql, Value};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A database with the table `stock`, which SQLite has made, and connections to it.
 fn several<const N: usize>() -> (Database, [Connection; N]) {
@@ -209,4 +209,46 @@ fn an_interrupt_and_the_time_limit_end_a_wait() {
         interrupt.interrupt();
         assert!(waiting.join().unwrap().unwrap_err().is_interrupted());
     });
+}
+
+#[test]
+fn an_interrupt_and_the_time_limit_end_a_wait_for_a_long_statement() {
+    let (_, [one, mut two, three]) = several();
+    let stop_one = one.interrupt_handle();
+    let (tell, told) = mpsc::channel();
+    let long = thread::spawn(move || {
+        let mut select = one.prepare("SELECT id FROM stock").unwrap();
+        let mut reading = select.query(&[]).unwrap();
+        assert!(reading.next().unwrap().is_some());
+        tell.send(()).unwrap();
+        // It excludes other writers until it ends.
+        let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+            UPDATE stock SET count = (SELECT count(*) FROM n)";
+        one.execute(endless, &[]).unwrap_err().is_interrupted()
+    });
+    told.recv().unwrap();
+    thread::sleep(Duration::from_millis(100));
+    let limit = Instant::now() + Duration::from_millis(200);
+    two.on_progress(Some(move || Instant::now() >= limit)).unwrap();
+    // The first waits for its commit, the second for its turn.
+    let insert = move || two.execute("INSERT INTO stock VALUES (3, 0)", &[]).unwrap_err();
+    let stop_three = three.interrupt_handle();
+    let begin = move || {
+        let mut select = three.prepare("SELECT id FROM stock").unwrap();
+        let mut reading = select.query(&[]).unwrap();
+        assert!(reading.next().unwrap().is_some());
+        three.execute("INSERT INTO stock VALUES (4, 0)", &[]).unwrap_err()
+    };
+    let waiting = [thread::spawn(insert), thread::spawn(begin)];
+    thread::sleep(Duration::from_millis(300));
+    stop_three.interrupt();
+    thread::sleep(Duration::from_millis(500));
+    let ended = waiting.each_ref().map(|waiting| waiting.is_finished());
+    stop_one.interrupt();
+    assert!(long.join().unwrap());
+    assert_eq!(ended, [true; 2]);
+    for waiting in waiting {
+        let error = waiting.join().unwrap();
+        assert!(error.is_interrupted(), "{error}");
+    }
 }

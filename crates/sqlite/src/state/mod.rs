@@ -22,15 +22,17 @@ mod conflict;
 mod definitions;
 mod repeat;
 mod roots;
+#[cfg(test)]
+mod tests;
 
 pub use conflict::Conflict;
 pub(crate) use repeat::pause;
 pub(crate) use roots::Tree;
 
-use crate::failure::{BUSY, BUSY_SNAPSHOT, CONSTRAINT_PINNED, Failure, Outcome};
+use crate::failure::{BUSY, BUSY_FOR_NOW, BUSY_SNAPSHOT, CONSTRAINT_PINNED, Failure, Outcome};
 use crate::files::{self, How, Shared};
 use crate::sys::PandoCursor;
-use crate::writers::{Excluding, Ticket, Turn, Writers};
+use crate::writers::{Blocked, Excluding, Ticket, Turn, Writers};
 use conflict::Place;
 use definitions::{ensure_tables, ensure_unless_read_only};
 use pando::{Database, Durability, Isolation, Savepoint, Snapshot, Table, Transaction, TransactionOptions};
@@ -206,7 +208,8 @@ impl State {
         Ok(())
     }
 
-    /// Begins to read or to write. `SQLITE_BUSY`: another connection excludes that, and it can be tried again.
+    /// Begins to read or to write. `SQLITE_BUSY`: another connection excludes that, and it can be tried again. So does
+    /// [`BUSY_FOR_NOW`] say, for what ends by itself.
     pub(crate) fn begin(&mut self, begin: Begin) -> Outcome<()> {
         self.met = None;
         match &self.work {
@@ -223,6 +226,9 @@ impl State {
                 self.meta = self.db.table(names::META)?;
             }
             self.take_turn(begin.is_immediate)?;
+        } else if self.insists && !begin.is_autocommit && !self.is_read_only() && self.txn_state() == 0 {
+            // What the transaction reads first is to be unchanged when it writes.
+            self.take_turn(false)?;
         }
         let begun = self.begin_work(begin);
         if begun.is_err() {
@@ -288,7 +294,7 @@ impl State {
             _ if self.writers.is_excluded() => return Err(busy()),
             _ => return Ok(()),
         };
-        self.excluding = Some(self.writers.exclude(&self.db, turn).ok_or_else(busy)?);
+        self.excluding = Some(self.writers.exclude(&self.db, turn)?);
         Ok(())
     }
 
@@ -344,8 +350,8 @@ impl State {
         }
     }
 
-    /// Commits what was written. `SQLITE_BUSY`: another connection excludes that, and it can be tried again. After
-    /// any other failure, the transaction can only be rolled back.
+    /// Commits what was written. `SQLITE_BUSY` and [`BUSY_FOR_NOW`]: another connection excludes that, and it can be
+    /// tried again. After any other failure, the transaction can only be rolled back.
     pub(crate) fn commit(&mut self) -> Outcome<()> {
         let open = match std::mem::replace(&mut self.work, Work::Idle) {
             Work::Open(open) if open.is_writing => open,
@@ -362,16 +368,20 @@ impl State {
         let done = match &self.excluding {
             Some(excluding) => excluding.commit(open.transaction),
             None => {
-                let Some(_running) = self.writers.begin_commit() else {
-                    self.work = Work::Open(open);
-                    return Err(busy());
+                let _running = match self.writers.begin_commit() {
+                    Ok(running) => running,
+                    Err(blocked) => {
+                        self.work = Work::Open(open);
+                        return Err(blocked.into());
+                    }
                 };
                 open.transaction.commit()
             }
         };
         drop(open.ticket);
-        self.excluding = None;
+        // Others are excluded until `end`, so that a statement that reads on does so from this commit.
         if let Err(error) = done {
+            self.excluding = None;
             self.note_conflict(&error);
             let failure = Failure::from(error);
             self.roots.undo(|_| false);
@@ -394,6 +404,10 @@ impl State {
             Some(Ok(snapshot)) => Work::Reading(snapshot),
             Some(Err(error)) => Work::Failed(error.into()),
         };
+        if stays {
+            // What cursors have read ahead is of the transaction, and this can be a later state.
+            self.roots.touch();
+        }
         self.excluding = None;
     }
 
@@ -505,6 +519,15 @@ impl State {
 #[cold]
 pub(crate) fn lent() -> Failure {
     Failure::new(crate::failure::INTERNAL, "a table of the program's uses its own connection")
+}
+
+impl From<Blocked> for Failure {
+    fn from(blocked: Blocked) -> Failure {
+        match blocked {
+            Blocked::Excluded => busy(),
+            Blocked::ForNow => Failure::new(BUSY_FOR_NOW, String::new()),
+        }
+    }
 }
 
 fn busy() -> Failure {

@@ -52,7 +52,8 @@ impl State {
         }
         let begun = Instant::now();
         loop {
-            if let Some(_running) = self.writers.begin_commit() {
+            // It waits for a part of its own.
+            if let Ok(_running) = self.writers.begin_commit() {
                 return transaction.commit();
             }
             if begun.elapsed() >= patience {

@@ -77,6 +77,11 @@ impl Roots {
         self.trees.values().for_each(|tree| tree.is_new.set(false));
     }
 
+    /// Notes that the batches that cursors have read are no longer current.
+    pub(super) fn touch(&self) {
+        self.trees.values().for_each(|tree| tree.touch());
+    }
+
     /// Notes a rollback. Of the tables that the transaction created, those remain that `remains` says.
     pub(super) fn undo(&mut self, remains: impl Fn(&str) -> bool) {
         for tree in self.trees.values() {

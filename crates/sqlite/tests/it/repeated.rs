@@ -32,10 +32,11 @@ const WRITE: &str = "UPDATE t SET b = meddle() WHERE a = 1";
 
 #[test]
 fn each_conflict_is_repeated_once_and_in_the_end_others_wait() {
-    let works: [Work; 3] = [
+    let works: [Work; 4] = [
         |one| one.execute(WRITE),
         |one| one.query(&format!("{WRITE} RETURNING b")).map(drop),
         |one| one.execute(&format!("BEGIN; {WRITE}; COMMIT")),
+        |one| one.execute("BEGIN; SELECT meddle() FROM t; UPDATE t SET b = 100; COMMIT"),
     ];
     for work in works {
         let ([one, other], calls) = meddling(|| ());
