@@ -99,10 +99,27 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 /// * Where a new row's rowid is chosen: SQLite reads the last row, which is a conflict with every other transaction
 ///   that appends.
 /// * `VACUUM`: SQLite copies a file.
+/// * Where a statement that begins forgets an interrupt: it can be the next attempt of what was interrupted.
+/// * Where a statement has ended: the progress handler is not asked any more, because its commit is done.
 /// * The function of C `sqlite3_sourceid` can name another library; the SQL function `sqlite_source_id` does not.
 const CALLS: &[(&str, &str, &str)] = &[
+    (
+        "==0 ){\n        AtomicStore(&db->u1.isInterrupted, 0);\n      }\n\n      assert(",
+        "AtomicStore(&db->u1.isInterrupted, 0)",
+        "pandoForgetInterrupt(db)",
+    ),
+    (
+        "==0 ){\n    AtomicStore(&db->u1.isInterrupted, 0);\n  }\n  pParse->rc = ",
+        "AtomicStore(&db->u1.isInterrupted, 0)",
+        "pandoForgetInterrupt(db)",
+    ),
     ("if( !pC->useRandomRowid ){\n      rc = sqlite3BtreeLast(", "sqlite3BtreeLast(", "pandoBtreeNewRowid("),
     ("rc = sqlite3RunVacuum(&p->zErrMsg,", "sqlite3RunVacuum(", "pandoRunVacuum("),
+    (
+        "while( nVmStep>=nProgressLimit && db->xProgress!=0 ){\n    nProgressLimit +=",
+        "while( nVmStep>=nProgressLimit &&",
+        "while( rc!=SQLITE_DONE && nVmStep>=nProgressLimit &&",
+    ),
     (
         "\nSQLITE_API const char *sqlite3_sourceid(void){",
         "SQLITE_API const char *",

@@ -297,7 +297,7 @@ def stock_files(directory):
         read_only.execute("INSERT INTO t VALUES (3)")
         raise AssertionError("it only reads")
     except sqlite3.OperationalError as error:
-        assert "reading only" in str(error), error
+        assert "read-only" in str(error), error
 
 
 def forked(path):

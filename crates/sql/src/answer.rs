@@ -1,7 +1,7 @@
 //! The result of a statement: a sequence of rows and their values.
 
 use crate::error::Result;
-use rusqlite::StatementStatus;
+use crate::machine::{self, row_column_names, row_prepared_anew};
 use rusqlite::types::{Value, ValueRef};
 use std::borrow::Cow;
 use std::fmt;
@@ -17,16 +17,6 @@ pub fn to_owned(value: ValueRef<'_>) -> Value {
     }
 }
 
-/// Returns how often SQLite has prepared a statement again because a schema changed.
-pub(crate) fn prepared_anew(statement: &rusqlite::Statement<'_>) -> i32 {
-    statement.get_status(StatementStatus::RePrepare)
-}
-
-/// Returns the names of a query's columns.
-pub(crate) fn column_names(statement: &rusqlite::Statement<'_>) -> Vec<String> {
-    statement.column_names().map(str::to_owned).collect()
-}
-
 /// An iterator over the rows of a statement.
 pub struct Rows<'s> {
     pub(crate) columns: Cow<'s, [String]>,
@@ -34,10 +24,16 @@ pub struct Rows<'s> {
     pub(crate) changes: u64,
 }
 
+/// A row of SQLite's, lent until the next one.
+#[cfg(feature = "loadable")]
+type LentRow<'r> = &'r machine::Row<'r>;
+#[cfg(not(feature = "loadable"))]
+type LentRow<'r> = machine::Row<'r>;
+
 /// The source of rows.
 pub(crate) enum RowSource<'s> {
     /// Rows of SQLite, and how often the statement had been prepared again before the first row was fetched.
-    Sqlite(rusqlite::Rows<'s>, Option<i32>),
+    Sqlite(machine::Rows<'s>, Option<i32>),
     /// Rows that are already computed, and the current one.
     Held(std::vec::IntoIter<Vec<Value>>, Option<Vec<Value>>),
 }
@@ -66,10 +62,10 @@ impl Rows<'_> {
         match &mut self.source {
             RowSource::Sqlite(rows, before) => {
                 let row = rows.next()?;
-                if let (Some(row), Some(before)) = (row, before.take())
-                    && prepared_anew(row.as_ref()) != before
+                if let (Some(row), Some(before)) = (&row, before.take())
+                    && row_prepared_anew(row) != before
                 {
-                    self.columns = Cow::Owned(column_names(row.as_ref()));
+                    self.columns = Cow::Owned(row_column_names(row));
                 }
                 let count = self.columns.len();
                 Ok(row.map(|row| Row { count, source: Lent::Sqlite(row) }))
@@ -91,7 +87,7 @@ pub struct Row<'r> {
 
 #[derive(Debug)]
 enum Lent<'r> {
-    Sqlite(&'r rusqlite::Row<'r>),
+    Sqlite(LentRow<'r>),
     Held(&'r [Value]),
 }
 

@@ -9,6 +9,7 @@ use crate::lexer::quote;
 use crate::plan::{MOST_WAYS, Way, WayPart};
 use pando::{Database, Error, Result};
 use rows::{Collation, ColumnType, DynamicTable, Part};
+use sqlite_format::names;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,7 +69,10 @@ pub(crate) struct Engine {
 /// All tables.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
+    /// The tables that are virtual tables of SQLite.
     pub tables: Vec<Arc<SqlTable>>,
+    /// The tables that SQLite made, where it runs on Pando's trees: statements about them are its own.
+    pub made_by_sqlite: Vec<Arc<SqlTable>>,
 }
 
 impl Engine {
@@ -88,8 +92,15 @@ impl Engine {
     /// Reads the tables. A table that was made in Rust with a NUL in its name has no name in SQL and is left out.
     pub fn load(&self, reader: &impl pando::ReadTables) -> Result<Arc<Catalog>> {
         let all = DynamicTable::all(reader)?.into_iter().filter(|rows| !rows.name().contains('\0'));
-        let tables = all.map(|rows| SqlTable::new(rows, self).map(Arc::new));
-        Ok(Arc::new(Catalog { tables: tables.collect::<Result<_>>()? }))
+        let all = all.map(|rows| SqlTable::new(rows, self).map(Arc::new)).collect::<Result<Vec<_>>>()?;
+        let is_sqlite_own = |table: &Arc<SqlTable>| {
+            cfg!(not(feature = "loadable")) && table.rows.data().name().starts_with(names::PREFIX)
+        };
+        let (made_by_sqlite, mut tables): (Vec<_>, Vec<_>) = all.into_iter().partition(is_sqlite_own);
+        // SQLite looks up virtual tables last.
+        tables
+            .retain(|table| !made_by_sqlite.iter().any(|own| own.name().eq_ignore_ascii_case(table.name())));
+        Ok(Arc::new(Catalog { tables, made_by_sqlite }))
     }
 
     fn row_ids_of(&self, table: u32) -> Arc<AtomicI64> {
@@ -99,7 +110,14 @@ impl Engine {
 }
 
 impl Catalog {
-    /// Returns the table of that name, regardless of case.
+    /// Returns all tables, ordered by name.
+    pub fn all(&self) -> Vec<&Arc<SqlTable>> {
+        let mut all: Vec<_> = self.tables.iter().chain(&self.made_by_sqlite).collect();
+        all.sort_by_key(|table| table.name());
+        all
+    }
+
+    /// Returns the virtual table of that name, regardless of case.
     pub fn find(&self, name: &str) -> Option<&Arc<SqlTable>> {
         self.tables.iter().find(|table| table.name().eq_ignore_ascii_case(name))
     }

@@ -5,10 +5,10 @@
 //! [`PandoTable::refused`].
 
 use crate::affinity::{Affinity, is_unsure};
+use crate::answer::to_owned;
 use crate::catalog::RowId;
 use crate::column::SqlColumn;
 use crate::failure::{Failure, Outcome};
-use crate::lexer::quote;
 use crate::session::{Conflict, Conflicts};
 use crate::table::PandoTable;
 use crate::vtab::{self, Change, OnConflict, Row};
@@ -77,6 +77,7 @@ impl PandoTable {
         if self.session().is_of_others() {
             self.check_of_others(row)?;
         }
+        self.check_of_trigger(row)?;
         let mut values = self.spare.take();
         self.read_values(row, on_conflict, &mut values)?;
         let id = self.insert_values(id, row, &mut values, on_conflict)?;
@@ -276,50 +277,6 @@ impl PandoTable {
         }
     }
 
-    /// Checks `CHECK` constraints: SQLite inserts the row into a table of its own that has these constraints.
-    fn check(&self, values: &[Value<'_>], on_conflict: OnConflict) -> Outcome {
-        let checks = &self.table.note.checks;
-        if checks.is_empty() {
-            return Ok(());
-        }
-        let name = quote(self.table.name());
-        let checker = self.tables.checker()?;
-        let insert = format!("INSERT INTO {name} VALUES({})", vec!["?"; self.table.columns.len()].join(", "));
-        let mut insert = match checker.prepare_cached(&insert) {
-            Ok(insert) => insert,
-            Err(_) => {
-                checker.execute_batch(&self.check_table(&name)).map_err(Failure::from)?;
-                checker.prepare_cached(&insert).map_err(Failure::from)?
-            }
-        };
-        let shown = values[self.table.hidden()..].iter().map(sqlite_value);
-        let inserted = insert.execute(rusqlite::params_from_iter(shown));
-        checker.execute(&format!("DELETE FROM {name}"), []).map_err(Failure::from)?;
-        match inserted {
-            Ok(_) => Ok(()),
-            Err(rusqlite::Error::SqliteFailure(error, message))
-                if error.extended_code == ffi::SQLITE_CONSTRAINT_CHECK =>
-            {
-                Err(self.refused(on_conflict, ffi::SQLITE_CONSTRAINT_CHECK, message.unwrap_or_default()))
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn check_table(&self, name: &str) -> String {
-        let columns = self.table.columns.iter().map(|column| {
-            let collate = match column.collation {
-                rows::Collation::NoCase => " COLLATE NOCASE",
-                rows::Collation::RTrim => " COLLATE RTRIM",
-                _ => "",
-            };
-            format!("{} {}{collate}", quote(&column.name), column.sqlite_type())
-        });
-        let checks = self.table.note.checks.iter().map(|check| format!("CHECK ({check})"));
-        let lines: Vec<_> = columns.chain(checks).collect();
-        format!("CREATE TABLE IF NOT EXISTS {name} ({})", lines.join(", "))
-    }
-
     /// Handles a row that could not be written, according to `on_conflict`: returns an error, or removes the
     /// conflicting rows so that the write can be tried again.
     fn resolve(&self, error: pando::Error, values: &[Value<'_>], on_conflict: OnConflict) -> Outcome {
@@ -404,7 +361,7 @@ impl PandoTable {
 
     /// Returns the failure of a row that breaks a constraint. An older SQLite skips the row, or keeps what the
     /// statement has done, only for the plain code. `ON CONFLICT` concerns conflicting rows, and skips no others.
-    fn refused(&self, on_conflict: OnConflict, code: c_int, message: String) -> Failure {
+    pub(crate) fn refused(&self, on_conflict: OnConflict, code: c_int, message: String) -> Failure {
         self.tables.session.watch(|watch| {
             if let Some(conflicts) = &mut watch.conflicts {
                 conflicts.refused = Some(Failure::new(code, message.clone()));
@@ -486,15 +443,19 @@ fn held_bytes(value: &Value<'_>) -> usize {
 
 /// Converts a value to SQLite's type.
 pub(crate) fn sqlite_value(value: &Value<'_>) -> rusqlite::types::Value {
-    use rusqlite::types::Value as Sqlite;
+    to_owned(lent_value(value))
+}
+
+/// Converts a value to SQLite's type without copying it.
+pub(crate) fn lent_value<'v>(value: &'v Value<'_>) -> ValueRef<'v> {
     match value {
-        Value::Null => Sqlite::Null,
-        Value::Bool(value) => Sqlite::Integer((*value).into()),
-        Value::Int(value) | Value::Timestamp(value) => Sqlite::Integer(*value),
-        Value::UInt(value) => i64::try_from(*value).map_or(Sqlite::Real(*value as f64), Sqlite::Integer),
-        Value::Float(value) => Sqlite::Real(*value),
-        Value::Text(text) | Value::Json(text) => Sqlite::Text(text.clone().into_owned()),
-        Value::Bytes(bytes) => Sqlite::Blob(Cow::clone(bytes).into_owned()),
-        Value::Uuid(bytes) => Sqlite::Blob(bytes.to_vec()),
+        Value::Null => ValueRef::Null,
+        Value::Bool(value) => ValueRef::Integer((*value).into()),
+        Value::Int(value) | Value::Timestamp(value) => ValueRef::Integer(*value),
+        Value::UInt(value) => i64::try_from(*value).map_or(ValueRef::Real(*value as f64), ValueRef::Integer),
+        Value::Float(value) => ValueRef::Real(*value),
+        Value::Text(text) | Value::Json(text) => ValueRef::Text(text.as_bytes()),
+        Value::Bytes(bytes) => ValueRef::Blob(bytes),
+        Value::Uuid(bytes) => ValueRef::Blob(bytes),
     }
 }

@@ -3,7 +3,7 @@
 //! 1. Statements can use only the database: no `ATTACH` (on which `VACUUM INTO` is based), no extensions, no virtual
 //!    tables of SQLite's own, and only those pragmas that describe tables. SQLite calls [`may`] for everything that a
 //!    statement names when it is prepared; nothing has happened then.
-//! 2. Their memory is bounded: texts, nesting and single values by [`LIMITS`]; SQLite's memory for all connections of
+//! 2. Their memory is bounded: texts, nesting and single values by `machine`; SQLite's memory for all connections of
 //!    the process by [`limit_memory`], including what it would otherwise put into temporary files; and rows that are
 //!    held for `RETURNING` and `ON CONFLICT` by [`Confines::held_bytes`]. Functions of SQLite's shell for files
 //!    ([`OF_FILES`]) are refused in the same way, although they do not exist here.
@@ -15,7 +15,7 @@
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use crate::machine::{self, Named};
 use rusqlite::limits::Limit;
 
 /// Limits on the statements of a confined connection.
@@ -36,16 +36,6 @@ impl Default for Confines {
 /// The steps of a statement between two calls of the callback: tens of microseconds, or as many rows as are read from
 /// the disk in some milliseconds.
 const STEPS: i32 = 1000;
-
-/// SQLite's own limits are meant for trusted statements, on a stack of 8 MiB: each level of an expression or of a
-/// nested query, and each `%` of a pattern, is a recursive call.
-const LIMITS: [(Limit, i32); 5] = [
-    (Limit::SQLITE_LIMIT_ATTACHED, 0),
-    (Limit::SQLITE_LIMIT_EXPR_DEPTH, 500),
-    (Limit::SQLITE_LIMIT_PARSER_DEPTH, 500),
-    (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 200),
-    (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000),
-];
 
 /// The pragmas that describe tables and the names that statements can use, and those that say how a connection treats
 /// foreign keys.
@@ -68,7 +58,8 @@ const PRAGMAS: [&str; 12] = [
 const FUNCTIONS: [&str; 2] = ["load_extension", "fts3_tokenizer"];
 
 /// The functions and table-valued functions of SQLite's own shell that access files and processes.
-const OF_FILES: [&str; 7] = ["edit", "fsdir", "readfile", "sqlar_compress", "writefile", "zipfile", "lsmode"];
+const OF_FILES: [&str; 8] =
+    ["edit", "fsdir", "load_extension", "readfile", "sqlar_compress", "writefile", "zipfile", "lsmode"];
 
 impl Connection {
     /// Confines statements that are prepared from now on. Use it for clients that may use only the database: their
@@ -90,33 +81,24 @@ impl Connection {
     /// ```
     pub fn confine(&mut self, confines: Confines, stop: impl FnMut() -> bool + Send + 'static) -> Result<()> {
         // It is set before it is forbidden: sorts and temporary tables stay in memory, which is bounded.
-        self.sqlite.pragma_update(None, "temp_store", "MEMORY")?;
-        bound(&self.sqlite)?;
-        let value_bytes = i32::try_from(confines.value_bytes).unwrap_or(i32::MAX);
-        self.sqlite.set_limit(Limit::SQLITE_LIMIT_LENGTH, value_bytes)?;
+        machine::run_only(&self.sqlite, "PRAGMA temp_store = MEMORY")?;
+        machine::limit(&self.sqlite, confines.value_bytes)?;
         self.ask(STEPS, Some(Box::new(stop)))?;
         self.is_confined = true;
-        self.sqlite.authorizer(Some(|context: AuthContext<'_>| match may(&context.action) {
-            true => Authorization::Allow,
-            false => Authorization::Deny,
-        }))?;
+        machine::authorize(&mut self.sqlite, may)?;
         self.session().watch(|watch| watch.most_held_bytes = Some(confines.held_bytes));
         Ok(())
     }
 }
 
 /// Returns whether a statement may do or name this.
-fn may(action: &AuthAction<'_>) -> bool {
+fn may(named: Named<'_>) -> bool {
     let is_one_of = |names: &[&str], name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(name));
-    match action {
-        AuthAction::Attach { .. }
-        | AuthAction::Detach { .. }
-        | AuthAction::CreateVtable { .. }
-        | AuthAction::DropVtable { .. }
-        | AuthAction::Unknown { .. } => false,
-        AuthAction::Pragma { pragma_name, .. } => is_one_of(&PRAGMAS, pragma_name),
-        AuthAction::Function { function_name } => !is_one_of(&FUNCTIONS, function_name),
-        _ => true,
+    match named {
+        Named::Outside => false,
+        Named::Pragma(name) => is_one_of(&PRAGMAS, name),
+        Named::Function(name) => !is_one_of(&FUNCTIONS, name),
+        Named::Other => true,
     }
 }
 
@@ -137,11 +119,7 @@ pub(crate) fn name_what_is_refused(error: Error) -> Error {
     }
 }
 
-fn bound(sqlite: &rusqlite::Connection) -> rusqlite::Result<()> {
-    LIMITS.iter().try_for_each(|&(limit, most)| sqlite.set_limit(limit, most).map(drop))
-}
-
-/// Opens an empty database in memory, for parsing definitions and checking rows.
+/// Opens an empty database in memory, for parsing definitions.
 pub(crate) fn alone() -> rusqlite::Result<rusqlite::Connection> {
     let sqlite = rusqlite::Connection::open_in_memory()?;
     sqlite.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
@@ -154,7 +132,20 @@ pub(crate) fn alone() -> rusqlite::Result<rusqlite::Connection> {
 ///
 /// The database's own budget limits the memory of Pando itself.
 pub fn limit_memory(bytes: u64) -> Result<()> {
+    // Definitions are parsed by another SQLite than the one that runs statements.
+    #[cfg(not(feature = "loadable"))]
+    let bytes = {
+        let of_definitions = definitions_bytes(bytes);
+        pando_sqlite::limit_memory(bytes - of_definitions)?;
+        of_definitions
+    };
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     let sqlite = rusqlite::Connection::open_in_memory()?;
     Ok(sqlite.pragma(None, "hard_heap_limit", bytes, |_| Ok(()))?)
+}
+
+/// Returns the part of SQLite's memory for parsing definitions. Each connection that does so needs about 100 KiB. Of 16 MiB, little is taken: a single value can need nearly all of it.
+#[cfg(not(feature = "loadable"))]
+fn definitions_bytes(bytes: u64) -> u64 {
+    ((1 << 20) + bytes.saturating_sub(16 << 20) / 8).min(bytes / 4)
 }

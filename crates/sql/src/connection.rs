@@ -13,6 +13,7 @@ use crate::ddl::Ddl;
 use crate::dml::{self, Dml};
 use crate::error::{Error, Result};
 use crate::lexer;
+use crate::machine::{self, CachedStatement};
 use crate::others::Others;
 use crate::read_texts::ReadTexts;
 use crate::session::{MARKER, Session};
@@ -20,18 +21,13 @@ use crate::statement::{Kind, Statement};
 use crate::stop::{Asked, Stop};
 use crate::tables::Tables;
 use crate::vtab::Host;
-use base::env::Random;
 use pando::{Database, TransactionOptions};
-use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Value;
-use rusqlite::{CachedStatement, OpenFlags};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::thread;
-use std::time::Duration;
 
 /// A database with SQL: everything that its connections share. Clones refer to the same database.
 ///
@@ -55,12 +51,8 @@ pub struct Sql {
     pub(crate) engine: Arc<Engine>,
 }
 
-/// The number of times that a statement outside of a transaction runs again after conflicts.
-const RETRIES: u32 = 12;
 /// A statement that does nothing.
 const NOTHING: &str = "DROP TABLE IF EXISTS temp.pando_no_such_table";
-/// The number of statements that a connection keeps prepared.
-const KEPT_STATEMENTS: usize = 32;
 
 impl Sql {
     /// Adds SQL to a database.
@@ -76,11 +68,9 @@ impl Sql {
     /// Opens a new connection, with its own transactions, temporary tables and settings. It takes some tens of
     /// microseconds, and no memory of the database's budget until it is used.
     pub fn connect(&self) -> Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let sqlite = rusqlite::Connection::open_in_memory_with_flags(flags)?;
-        sqlite.set_prepared_statement_cache_capacity(KEPT_STATEMENTS);
+        let sqlite = machine::open(&self.engine.db)?;
         let host = Host::new(&sqlite);
-        let tables = Arc::new(Tables::new(&self.engine));
+        let tables = Arc::new(Tables::new(&self.engine, host));
         tables.register_marker(host)?;
         let connection = Connection::new(sqlite, tables, host);
         connection.count_changes()?;
@@ -97,7 +87,7 @@ impl Sql {
     pub fn attach(&self, sqlite: rusqlite::Connection) -> Result<Connection> {
         sqlite.set_prepared_statement_cache_capacity(0);
         let host = Host::new(&sqlite);
-        let tables = Arc::new(Tables::new(&self.engine));
+        let tables = Arc::new(Tables::new(&self.engine, host));
         tables.register_marker(host)?;
         tables.session.attach();
         tables.register_views(host)?;
@@ -119,11 +109,11 @@ impl fmt::Debug for Sql {
 /// write at the same time.
 ///
 /// A statement outside of a transaction is a transaction by itself. If it conflicts with another connection, it runs
-/// again, up to 12 times. Within `BEGIN`, a conflict is an error of `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT`
-/// ([`Error::is_conflict`]); run the transaction again.
+/// again, up to 8 times, the last two times while other writers wait. Within `BEGIN`, a conflict is an error of
+/// `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT` ([`Error::is_conflict`]); run the transaction again.
 pub struct Connection {
     // It is the first field, so that it is closed before what its tables refer to is dropped.
-    pub(crate) sqlite: rusqlite::Connection,
+    pub(crate) sqlite: machine::Connection,
     pub(crate) tables: Arc<Tables>,
     pub(crate) host: Host,
     pub(crate) asked: Asked,
@@ -144,7 +134,7 @@ impl fmt::Debug for Connection {
 }
 
 /// A handle that stops a statement of a connection from another thread.
-pub struct Interrupt(rusqlite::InterruptHandle);
+pub struct Interrupt(machine::InterruptHandle);
 
 impl fmt::Debug for Interrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -160,7 +150,7 @@ impl Interrupt {
 }
 
 impl Connection {
-    fn new(sqlite: rusqlite::Connection, tables: Arc<Tables>, host: Host) -> Self {
+    fn new(sqlite: machine::Connection, tables: Arc<Tables>, host: Host) -> Self {
         Connection {
             sqlite,
             tables,
@@ -178,11 +168,11 @@ impl Connection {
     fn count_changes(&self) -> Result<()> {
         let (steps, host) = (Arc::clone(&self.changes), self.host);
         // Relaxed: it is stored by this connection, which one thread uses at a time.
-        let changes = move |_: &rusqlite::functions::Context<'_>| match steps.load(Ordering::Relaxed) {
-            -1 => Ok(host.changes()),
-            changes => Ok(changes),
+        let changes = move || match steps.load(Ordering::Relaxed) {
+            -1 => host.changes(),
+            changes => changes,
         };
-        Ok(self.sqlite.create_scalar_function(c"changes", 0, FunctionFlags::SQLITE_UTF8, changes)?)
+        machine::count_changes(&self.sqlite, changes)
     }
 
     /// Notes how many rows a statement in steps has changed; `None` for other statements.
@@ -190,6 +180,12 @@ impl Connection {
         let changes = of_steps.map_or(-1, |changes| i64::try_from(changes).unwrap_or(i64::MAX));
         // Relaxed: see where it is read.
         self.changes.store(changes, Ordering::Relaxed);
+    }
+
+    /// Returns how many rows a statement has changed that began with this value of `total_changes`, without those that
+    /// its triggers and foreign keys have changed. SQLite counts all of them in that value.
+    pub(crate) fn changes_since(&self, total_before: u64) -> u64 {
+        if self.sqlite.total_changes() == total_before { 0 } else { self.sqlite.changes() }
     }
 
     /// Returns SQLite's own tables as they are now. If they have changed, prepared statements are dropped.
@@ -213,12 +209,17 @@ impl Connection {
 
     /// Sets the isolation and durability of transactions that begin from now on.
     pub fn set_transaction_options(&self, options: TransactionOptions) {
+        #[cfg(not(feature = "loadable"))]
+        self.sqlite.set_transaction_options(options);
+        #[cfg(feature = "loadable")]
         self.session().set_options(options);
     }
 
     /// Sets whether the connection is read-only. If it is, statements that write fail with `SQLITE_READONLY`, and
     /// transactions that begin are snapshots.
     pub fn set_read_only(&self, read_only: bool) {
+        #[cfg(not(feature = "loadable"))]
+        self.sqlite.set_read_only(read_only);
         self.session().set_read_only(read_only);
     }
 
@@ -280,7 +281,7 @@ impl Connection {
             create: table.create_statement(),
             indexes: table.index_statements(),
         };
-        Ok(self.tables.known().tables.iter().map(schema).collect())
+        Ok(self.tables.known().all().into_iter().map(schema).collect())
     }
 
     /// Prepares the only statement in `sql`, to run it many times.
@@ -290,6 +291,11 @@ impl Connection {
 
     /// Returns an error in the words of this connection.
     pub(crate) fn in_own_words(&self, error: Error) -> Error {
+        let place = error.place().map(|(table, key)| self.tables.in_words_of_sql(table, key));
+        let error = match place.flatten() {
+            Some(message) => error.in_words(message),
+            None => error,
+        };
         if self.is_confined { confine::name_what_is_refused(error) } else { error }
     }
 
@@ -309,6 +315,12 @@ impl Connection {
     }
 
     fn read_and_prepare(&self, sql: &str) -> Result<Statement<'_>> {
+        // SQLite would take it for the end of the text, and run what is before it.
+        if sql.contains('\0') {
+            return Err(Error::new(
+                "the text of a statement has a zero byte; values can have one, as parameters",
+            ));
+        }
         let (whole, none) = (sql, lexer::First { statement: "", rest: "", is_complete: false });
         let first = lexer::split_first(sql).unwrap_or(none);
         if lexer::split_first(first.rest).is_some() {
@@ -411,19 +423,18 @@ impl Connection {
     }
 
     fn prepare_known(&self, sql: &str) -> Result<CachedStatement<'_>> {
-        let first = self.sqlite.prepare_cached(sql);
+        let first = machine::prepare_kept(&self.sqlite, sql);
         if first.is_ok() {
-            return Ok(first?);
+            return first;
         }
         if self.tables.take_latest(self.host)?
-            && let Ok(statement) = self.sqlite.prepare_cached(sql)
+            && let Ok(statement) = machine::prepare_kept(&self.sqlite, sql)
         {
             return Ok(statement);
         }
         self.reload()?;
-        let prepared = self.sqlite.prepare_cached(sql);
+        let prepared = machine::prepare_kept(&self.sqlite, sql);
         prepared.map_err(|error| {
-            let error = Error::from(error);
             let about_marker = error.message().contains(MARKER);
             if about_marker { Error::new("this table is reserved for the connection") } else { error }
         })
@@ -434,44 +445,71 @@ impl Connection {
     }
 
     /// Runs `work` atomically: in a transaction of its own, which is repeated after a conflict, or within the open one.
+    ///
+    /// What undoes it is prepared first: after it was interrupted, or has run out of memory, nothing can be.
     pub(crate) fn atomically<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         if !self.is_autocommit() {
-            self.control("SAVEPOINT pando_statement")?;
+            let mut undo = self.control("ROLLBACK TO pando_statement")?;
+            let mut release = self.control("RELEASE pando_statement")?;
+            machine::run(&mut self.control("SAVEPOINT pando_statement")?)?;
             let done = work();
             if done.is_err() && !self.is_autocommit() {
-                self.control("ROLLBACK TO pando_statement")?;
+                self.run_surely(&mut undo)?;
             }
             if !self.is_autocommit() {
-                self.control("RELEASE pando_statement")?;
+                self.run_surely(&mut release)?;
             }
             return done;
         }
-        self.retrying(|| {
-            self.control("BEGIN")?;
-            let done = work().and_then(|done| self.control("COMMIT").map(|()| done));
+        let mut undo = self.control("ROLLBACK")?;
+        let [mut begin, mut commit] = [self.control("BEGIN")?, self.control("COMMIT")?];
+        self.repeating(|| {
+            machine::run(&mut begin)?;
+            let done = work().and_then(|done| machine::run(&mut commit).map(|()| done));
             if done.is_err() && !self.is_autocommit() {
-                self.control("ROLLBACK")?;
+                self.run_surely(&mut undo)?;
+                if matches!(&done, Err(error) if error.is_conflict()) {
+                    // An interrupt or the end of the time ends the next attempt before it begins.
+                    self.go_on()?;
+                }
             }
             done
         })
     }
 
-    fn control(&self, sql: &str) -> Result<()> {
-        Ok(self.sqlite.prepare_cached(sql)?.raw_execute().map(drop)?)
+    /// Runs `work`, which is one transaction unless one is open, and repeats it after conflicts.
+    pub(crate) fn repeating<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        if self.is_autocommit() { machine::repeating(&self.sqlite, work) } else { work() }
     }
 
-    /// Runs `work`, and repeats it after conflicts, a bounded number of times.
-    pub(crate) fn retrying<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
-        for attempt in 0..RETRIES {
-            match work() {
-                Err(error) if error.is_conflict() => {
-                    let most_us = 50 << attempt;
-                    thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));
+    /// Runs a statement that ends a transaction or a part of it, whatever interrupts the connection meanwhile. An
+    /// interrupt stops other statements as before.
+    fn run_surely(&self, statement: &mut CachedStatement<'_>) -> Result<()> {
+        #[cfg(not(feature = "loadable"))]
+        {
+            let mut is_interrupted = false;
+            let done = loop {
+                if self.sqlite.is_interrupted() {
+                    is_interrupted = true;
+                    self.sqlite.forget_interrupt();
                 }
-                done => return done,
+                match machine::run(statement) {
+                    // The next one can arrive before the statement begins.
+                    Err(error) if error.is_interrupted() && !self.is_autocommit() => is_interrupted = true,
+                    done => break done,
+                }
+            };
+            if is_interrupted {
+                self.sqlite.get_interrupt_handle().interrupt();
             }
+            done
         }
-        work()
+        #[cfg(feature = "loadable")]
+        machine::run(statement)
+    }
+
+    fn control(&self, sql: &str) -> Result<CachedStatement<'_>> {
+        machine::prepare_kept(&self.sqlite, sql)
     }
 }
 

@@ -14,31 +14,47 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Error {
     code: c_int,
     message: String,
+    /// The engine's table and key in which a commit met a conflict.
+    place: Option<Box<(String, Option<Vec<u8>>)>>,
 }
 
 impl Error {
+    fn with(code: c_int, message: String) -> Self {
+        Error { code, message, place: None }
+    }
+
+    /// Returns where a commit met a conflict, in the engine's terms.
+    pub(crate) fn place(&self) -> Option<(&str, Option<&[u8]>)> {
+        self.place.as_ref().map(|place| (&place.0[..], place.1.as_deref()))
+    }
+
+    /// Says it in other words.
+    pub(crate) fn in_words(self, message: String) -> Self {
+        Error { message, ..self }
+    }
+
     /// Creates a plain `SQLITE_ERROR`.
     #[cold]
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Error { code: ffi::SQLITE_ERROR, message: message.into() }
+        Error::with(ffi::SQLITE_ERROR, message.into())
     }
 
     /// Creates the error of a statement that names something forbidden.
     #[cold]
     pub(crate) fn refused(message: impl Into<String>) -> Self {
-        Error { code: ffi::SQLITE_AUTH, message: message.into() }
+        Error::with(ffi::SQLITE_AUTH, message.into())
     }
 
     /// Creates the error of a statement that was stopped.
     #[cold]
     pub(crate) fn interrupted() -> Self {
-        Error { code: ffi::SQLITE_INTERRUPT, message: "interrupted".to_owned() }
+        Error::with(ffi::SQLITE_INTERRUPT, "interrupted".to_owned())
     }
 
     /// Creates the error of damaged bytes.
     #[cold]
     pub(crate) fn corrupt(message: impl Into<String>) -> Self {
-        Error { code: ffi::SQLITE_CORRUPT, message: message.into() }
+        Error::with(ffi::SQLITE_CORRUPT, message.into())
     }
 
     /// Returns the extended result code: 517 is `SQLITE_BUSY_SNAPSHOT`.
@@ -102,19 +118,27 @@ impl From<rusqlite::Error> for Error {
         match error {
             rusqlite::Error::SqliteFailure(failure, message) => {
                 let message = message.unwrap_or_else(|| ffi::code_to_str(failure.extended_code).to_owned());
-                Error { code: failure.extended_code, message }
+                Error::with(failure.extended_code, message)
             }
-            rusqlite::Error::SqlInputError { error, msg, .. } => {
-                Error { code: error.extended_code, message: msg }
-            }
+            rusqlite::Error::SqlInputError { error, msg, .. } => Error::with(error.extended_code, msg),
             other => Error::new(other.to_string()),
         }
     }
 }
 
+#[cfg(not(feature = "loadable"))]
+impl From<pando_sqlite::Error> for Error {
+    fn from(error: pando_sqlite::Error) -> Self {
+        // The message names the tables of SQL's own.
+        let unnamed = error.conflict().filter(|place| place.index().is_none() && place.rowid().is_none());
+        let place = unnamed.map(|place| (place.table().to_owned(), place.key().map(<[u8]>::to_vec)));
+        Error { code: error.code, place: place.map(Box::new), message: error.message }
+    }
+}
+
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
-        Error { code: failure.code, message: failure.message }
+        Error::with(failure.code, failure.message)
     }
 }
 
@@ -126,7 +150,7 @@ impl From<pando::Error> for Error {
 
 impl From<rusqlite::Error> for Failure {
     fn from(error: rusqlite::Error) -> Self {
-        let Error { code, message } = error.into();
+        let Error { code, message, .. } = error.into();
         Failure::new(code, message)
     }
 }

@@ -44,6 +44,13 @@ impl Failure {
     }
 }
 
+#[cfg(not(feature = "loadable"))]
+impl From<pando_sqlite::Error> for Failure {
+    fn from(error: pando_sqlite::Error) -> Self {
+        Failure::new(error.code, error.message)
+    }
+}
+
 /// The code depends on what a caller can do. A conflict is [`ffi::SQLITE_BUSY_SNAPSHOT`]: running the transaction again
 /// can succeed, and waiting longer, as for `SQLITE_BUSY`, cannot.
 impl From<Error> for Failure {

@@ -103,14 +103,14 @@ fn versions(catalog: &Catalog) -> Vec<(u32, u32)> {
         let schema = table.rows.schema();
         (schema.id(), schema.version())
     };
-    catalog.tables.iter().map(version).collect()
+    catalog.all().into_iter().map(version).collect()
 }
 
 impl Shadow {
     fn read(catalog: &Catalog) -> Outcome<Self> {
         let sqlite = confine::alone()?;
         sqlite.execute_batch("BEGIN")?;
-        for table in &catalog.tables {
+        for table in catalog.all() {
             let statements = [table.create_statement()].into_iter().chain(table.index_statements());
             for statement in statements {
                 let made = sqlite.execute_batch(&statement);
@@ -233,7 +233,7 @@ impl Table for ViewTable {
     }
 
     fn commit(&self) {
-        self.tables.session.end();
+        self.tables.session.committed();
     }
 
     fn rollback(&self) {

@@ -1,21 +1,22 @@
-//! Pando, floor 7: SQL. SQLite's own parser, planner and executor run statements over Pando's typed tables and
-//! transactions.
+//! Pando, floor 7: SQL. SQLite's own parser, planner and executor run statements over its own tables on Pando's trees
+//! and over Pando's typed tables, in the same transactions.
 //!
 //! ```text
-//!   sql ──► Connection ──► SQLite ──► virtual tables ──► Session ──► rows ──► pando
-//!             ddl, dml      parse,     plan, table,       transaction,
-//!                           plan, run  change             savepoints
+//!   sql ──► Connection ──► SQLite ──┬─► virtual tables ──► Session ──► rows ──► pando
+//!             ddl, dml      parse,  │    plan, table,       the connection's
+//!                           plan,   │    change             transaction
+//!                           run     └─► its own tables, by pando_sqlite ──────► pando
 //! ```
 //!
 //! [`Sql`] is a database with SQL, and a [`Connection`] runs statements; many connections can write at the same time.
 //! `docs/sql.md` lists the differences from SQLite's own tables.
 //!
-//! Read the files in this order: `connection.rs`, `statement.rs`, `answer.rs`; `session.rs` and `marker.rs`
-//! (transactions); `table.rs`, `plan.rs`, `plain.rs`, `bounds.rs`, `cursor.rs`, `transient.rs`, `change.rs`,
-//! `row_ids.rs`, `given_ids.rs`, `of_others.rs` (one table); `column.rs`, `catalog.rs`, `tables.rs`, `others.rs` (the
-//! set of tables); `asking.rs`, `introspect.rs` (descriptions of tables); `ddl`, `dml` over `lexer.rs` (what SQLite
-//! does not do for virtual tables); `affinity.rs`; `stop.rs`; `confine.rs` (untrusted statements); `vtab`, the only
-//! module with `unsafe`.
+//! Read the files in this order: `connection.rs`, `statement.rs`, `answer.rs`; `machine` (the SQLite that runs
+//! statements); `session` and `marker.rs` (transactions); `table.rs`, `plan.rs`, `plain.rs`, `bounds.rs`, `cursor.rs`,
+//! `transient.rs`, `change.rs`, `row_ids.rs`, `given_ids.rs`, `of_others.rs` (one table); `column.rs`, `catalog.rs`,
+//! `tables.rs`, `others.rs` (the set of tables); `asking.rs`, `introspect.rs` (descriptions of tables); `ddl`, `dml`
+//! over `lexer.rs` (what SQLite does not do for virtual tables); `affinity.rs`; `stop.rs`; `confine.rs` (untrusted
+//! statements); `vtab`, the only module with `unsafe`.
 #![deny(missing_docs, unsafe_code)]
 
 mod affinity;
@@ -24,6 +25,7 @@ mod asking;
 mod bounds;
 mod catalog;
 mod change;
+mod checks;
 mod column;
 mod confine;
 mod connection;
@@ -35,6 +37,7 @@ mod failure;
 mod given_ids;
 mod introspect;
 mod lexer;
+mod machine;
 mod marker;
 mod of_others;
 mod others;

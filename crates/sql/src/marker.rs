@@ -49,7 +49,7 @@ impl Table for MarkerTable {
     }
 
     fn commit(&self) {
-        self.0.session.end();
+        self.0.session.committed();
     }
 
     fn rollback(&self) {

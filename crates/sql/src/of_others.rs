@@ -1,8 +1,8 @@
-//! Statements that another program runs on its own connection, to which Pando's tables were added
-//! ([`crate::Sql::attach`]). This crate does not see them before SQLite does.
+//! Statements that this crate does not see before SQLite does: those of triggers, and those that another program runs
+//! on its own connection, to which Pando's tables were added ([`crate::Sql::attach`]).
 //!
-//! SQLite does two things wrong for virtual tables, and both are refused: as the rows of `RETURNING` it shows what it
-//! was given, not what was written; and it passes a null for an omitted column.
+//! SQLite does two things wrong for virtual tables, and both are refused: as the rows of `RETURNING`, which a trigger
+//! cannot have, it shows what it was given, not what was written; and it passes a null for an omitted column.
 
 use crate::failure::{Failure, Outcome};
 use crate::table::PandoTable;
@@ -19,17 +19,34 @@ impl PandoTable {
                 "not supported: RETURNING of an INSERT into {name}; leave it out and use last_insert_rowid()"
             )));
         }
-        let columns = self.table.columns.iter().enumerate();
-        let mut without =
-            columns.filter(|(place, column)| column.default.is_some() && row.get(*place) == ValueRef::Null);
-        match without.next() {
+        match self.without_default(row) {
             None => Ok(()),
-            Some((_, column)) => Err(Failure::error(format!(
-                "column {name}.{} has a default, which this statement does not apply: give the column a \
-                 value, \
-                 or run the statement with pando_sql",
-                column.name
+            Some(column) => Err(Failure::error(format!(
+                "column {name}.{column} has a default, which this statement does not apply: give the column \
+                 a value, or run the statement with pando_sql"
             ))),
         }
+    }
+
+    /// Checks that an `INSERT` of a trigger omits no column with a default.
+    #[inline]
+    pub(crate) fn check_of_trigger(&self, row: &Row<'_>) -> Outcome {
+        match self.without_default(row) {
+            Some(column) if self.host.is_in_trigger() => Err(Failure::error(format!(
+                "column {}.{column} has a default, which the INSERT of a trigger does not apply: give the \
+                 column a value in the trigger",
+                self.table.name()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the first column with a default that is null in a row.
+    #[inline]
+    fn without_default(&self, row: &Row<'_>) -> Option<&str> {
+        let mut columns = self.table.columns.iter().enumerate();
+        let found =
+            columns.find(|(place, column)| column.default.is_some() && row.get(*place) == ValueRef::Null);
+        found.map(|(_, column)| column.name.as_str())
     }
 }

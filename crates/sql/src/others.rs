@@ -9,6 +9,8 @@
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::lexer::{self, Kind, Token, quote};
+use crate::machine;
+use rusqlite::types::ValueRef;
 use std::collections::HashSet;
 
 /// The lowercase names of SQLite's own tables, views and indexes.
@@ -21,17 +23,22 @@ pub(crate) struct Others {
 
 impl Others {
     /// Reads the names.
-    pub fn read(sqlite: &rusqlite::Connection) -> Result<Self> {
+    pub fn read(sqlite: &machine::Connection) -> Result<Self> {
         let names = |schema: &str| -> Result<HashSet<String>> {
             let of_schema = format!("SELECT lower(name) FROM {}.sqlite_schema", quote(schema));
-            let mut names = sqlite.prepare_cached(&of_schema)?;
-            let names = names.query_map([], |row| row.get(0))?;
-            Ok(names.collect::<rusqlite::Result<_>>()?)
+            let mut statement = machine::prepare_kept(sqlite, &of_schema)?;
+            let (mut rows, mut names) = (statement.raw_query(), HashSet::new());
+            while let Some(row) = rows.next()? {
+                if let ValueRef::Text(name) = row.get_ref(0)? {
+                    names.insert(String::from_utf8_lossy(name).into_owned());
+                }
+            }
+            Ok(names)
         };
         let mut attached = Vec::new();
         // 0 is `main`, 1 `temp`.
         for number in 2.. {
-            let Ok(schema) = sqlite.db_name(number) else { break };
+            let Some(schema) = machine::database_name(sqlite, number) else { break };
             let names = names(&schema)?;
             attached.push((schema, names));
         }

@@ -29,7 +29,8 @@ impl PandoTable {
             return Ok(true);
         }
         let engine = &self.tables.engine;
-        let others = engine.given_ids.give(&engine.db, self.table.rows.schema().id(), id);
+        let commit = |tx| self.session().commit_beside(tx);
+        let others = engine.given_ids.give(&engine.db, self.table.rows.schema().id(), id, commit);
         let Some(last) = others.map_err(|error| self.to_failure(error))? else { return Ok(true) };
         self.table.note_row_id(last, || Ok(last)).map_err(|error| self.to_failure(error))?;
         Ok(false)

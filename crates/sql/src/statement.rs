@@ -1,12 +1,12 @@
 //! Prepared statements: SQLite's own, and those that this crate runs in steps.
 
-use crate::answer::{RowSource, Rows, column_names, prepared_anew, to_owned};
+use crate::answer::{RowSource, Rows, to_owned};
 use crate::connection::Connection;
 use crate::ddl::{self, Ddl};
 use crate::dml;
 use crate::error::{Error, Result};
-use rusqlite::CachedStatement;
-use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use crate::machine::{self, CachedStatement, column_infos, column_names, prepared_anew};
+use rusqlite::types::{Value, ValueRef};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -155,26 +155,29 @@ impl Statement<'_> {
             Kind::Sqlite(statement) => {
                 bind(statement, parameters)?;
                 let writes = !statement.readonly();
-                if statement.column_count() > 0 {
+                if statement.column_count() > 0 && !writes {
                     let mut rows = statement.raw_query();
                     while rows.next()?.is_some() {}
                     return Ok(0);
                 }
-                let is_retried = connection.is_autocommit();
-                if is_retried && self.is_savepoint {
+                if self.is_savepoint && connection.is_autocommit() {
                     connection.session().begins_by_savepoint();
                 }
-                let before = connection.sqlite.total_changes();
-                let mut run = || statement.raw_execute().map_err(Error::from);
-                let done = if is_retried { connection.retrying(run) } else { run() };
+                let run = || {
+                    let before = connection.sqlite.total_changes();
+                    let mut rows = statement.raw_query();
+                    while rows.next()?.is_some() {}
+                    Ok(connection.changes_since(before))
+                };
+                let done = connection.repeating(run);
                 if self.is_naming {
                     connection.names_changed();
                 }
-                done?;
+                let changes = done?;
                 if writes {
                     connection.note_changes(None);
                 }
-                Ok(connection.sqlite.total_changes() - before)
+                Ok(changes)
             }
         }
     }
@@ -207,11 +210,15 @@ impl Statement<'_> {
                 let source = RowSource::Held(found.into_iter(), None);
                 Ok(Rows { columns: Cow::Owned(vec![name.clone()]), source, changes: 0 })
             }
+            Kind::Sqlite(statement) if !statement.readonly() => {
+                bind(statement, parameters)?;
+                let done = held(connection, statement).map_err(|error| connection.in_own_words(error))?;
+                connection.note_changes(None);
+                let source = RowSource::Held(done.rows.into_iter(), None);
+                Ok(Rows { columns: Cow::Owned(done.columns), source, changes: done.changes })
+            }
             Kind::Sqlite(statement) => {
                 bind(statement, parameters)?;
-                if !statement.readonly() {
-                    connection.note_changes(None);
-                }
                 let count = prepared_anew(statement);
                 if self.columns.as_ref().is_none_or(|(_, known)| *known != count) {
                     self.columns = Some((column_names(statement), count));
@@ -228,7 +235,7 @@ impl Statement<'_> {
     /// includes its `:`, `@` or `$`.
     pub fn parameter(&self, name: &str) -> Result<Option<usize>> {
         let found = match &self.kind {
-            Kind::Sqlite(statement) => statement.parameter_index(name)?.map(|index| index - 1),
+            Kind::Sqlite(statement) => machine::parameter_index(statement, name)?.map(|index| index - 1),
             Kind::Steps(steps) => steps.parameter(name),
             Kind::Ddl(_) | Kind::Check(..) => None,
         };
@@ -257,7 +264,7 @@ impl Statement<'_> {
     pub fn parameter_names(&self) -> Vec<Option<String>> {
         match &self.kind {
             Kind::Sqlite(statement) => (1..=statement.parameter_count())
-                .map(|index| statement.parameter_name(index).map(str::to_owned))
+                .map(|index| machine::parameter_name(statement, index))
                 .collect(),
             Kind::Steps(steps) => steps.parameter_names().to_vec(),
             Kind::Ddl(_) | Kind::Check(..) => Vec::new(),
@@ -311,12 +318,26 @@ impl Statement<'_> {
     }
 }
 
-fn column_infos(statement: &rusqlite::Statement<'_>) -> Vec<ColumnInfo> {
-    let info = |column: &rusqlite::Column<'_>| ColumnInfo {
-        name: column.name().to_owned(),
-        declared: column.decl_type().filter(|declared| !declared.is_empty()).map(str::to_owned),
+/// Runs a statement that writes and returns rows, to its end: the commit comes after the last row, and a program that
+/// has seen a row relies on it. A conflict repeats the statement.
+fn held(connection: &Connection, statement: &mut CachedStatement<'_>) -> Result<dml::Done> {
+    let forget = || {
+        connection.session().watch(|watch| {
+            watch.held_bytes = 0;
+            watch.reserved.clear();
+        });
     };
-    statement.columns().map(|column| info(&column)).collect()
+    let run = || {
+        forget();
+        let before = connection.sqlite.total_changes();
+        let rows = dml::all_rows(connection, statement)?;
+        let changes = connection.changes_since(before);
+        Ok(dml::Done { columns: column_names(statement), rows, changes })
+    };
+    let done =
+        if connection.is_autocommit() { connection.repeating(run) } else { connection.atomically(run) };
+    forget();
+    done
 }
 
 /// Checks the database as of the last commit: its pages, and its tables against their indexes. Returns a row for each
@@ -371,7 +392,7 @@ fn bind(statement: &mut CachedStatement<'_>, parameters: &[impl Parameter]) -> R
         return Err(Error::new(format!("the statement has {wanted} parameters, {given} values were given")));
     }
     for (place, value) in parameters.iter().enumerate() {
-        statement.raw_bind_parameter(place + 1, ToSqlOutput::Borrowed(value.lend()))?;
+        machine::bind(statement, place + 1, value.lend())?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::machine;
 use crate::vtab;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +25,7 @@ impl Asked {
 }
 
 /// The first version of SQLite that reports whether it was interrupted.
-const TELLS_INTERRUPTS: i32 = 3_041_000;
+pub(crate) const TELLS_INTERRUPTS: i32 = 3_041_000;
 
 impl Connection {
     /// Registers `stop`, which SQLite calls every `steps` steps.
@@ -32,7 +33,7 @@ impl Connection {
         let is_asked = stop.is_some();
         *self.asked.0.lock().unwrap_or_else(PoisonError::into_inner) = stop;
         let asked = self.asked.clone();
-        Ok(self.sqlite.progress_handler(steps, is_asked.then_some(move || asked.is_over()))?)
+        machine::on_progress(&mut self.sqlite, steps, is_asked.then_some(move || asked.is_over()))
     }
 
     /// Checks that the statement should continue.

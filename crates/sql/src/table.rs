@@ -166,7 +166,7 @@ impl Table for PandoTable {
     }
 
     fn commit(&self) {
-        self.session().end();
+        self.session().committed();
     }
 
     fn rollback(&self) {

@@ -1,9 +1,10 @@
 //! The tables that a connection knows, and their shared state: the session, and a scratch database for `CHECK`.
 
 use crate::catalog::{Catalog, Engine};
-use crate::confine;
+use crate::error::Result;
 use crate::failure::{Failure, Outcome};
 use crate::introspect::{PREFIX as VIEW_PREFIX, Shadow, VIEWS, ViewConnector};
+use crate::machine::{self, Connection};
 use crate::marker::MarkerConnector;
 use crate::plain::is_plain;
 use crate::session::{MARKER, Session, Source, with_reader};
@@ -24,7 +25,7 @@ pub(crate) struct Tables {
     known: Mutex<Arc<Catalog>>,
     /// Counts how often the tables were read.
     generation: AtomicU64,
-    checker: Mutex<Option<rusqlite::Connection>>,
+    checker: Mutex<Option<Connection>>,
     /// See `introspect.rs`.
     pub shadow: Mutex<Option<Arc<Shadow>>>,
     has_views: AtomicBool,
@@ -38,10 +39,10 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    pub fn new(engine: &Arc<Engine>) -> Self {
+    pub fn new(engine: &Arc<Engine>, host: Host) -> Self {
         Tables {
             engine: Arc::clone(engine),
-            session: Session::new(engine.db.clone()),
+            session: Session::new(engine.db.clone(), host),
             known: Mutex::default(),
             generation: AtomicU64::new(0),
             checker: Mutex::default(),
@@ -162,17 +163,19 @@ impl Tables {
 
     /// Commits. The error of a conflict names SQL's table and key.
     pub fn sync(&self) -> Outcome {
-        self.session.sync().map_err(|error| match self.in_words_of_sql(&error) {
-            Some(message) => Failure { message, ..Failure::from(error) },
-            None => Failure::from(error),
+        self.session.sync().map_err(|error| {
+            let conflict = Conflict::in_error(&error);
+            let place = conflict.and_then(|conflict| Some((conflict.table()?, conflict.key())));
+            match place.and_then(|(table, key)| self.in_words_of_sql(table, key)) {
+                Some(message) => Failure { message, ..Failure::from(error) },
+                None => Failure::from(error),
+            }
         })
     }
 
-    /// Returns the message of a conflict: the table or the index, and the values of the key. `None` for other errors,
-    /// and for a conflict in a table that SQL does not know.
-    fn in_words_of_sql(&self, error: &pando::Error) -> Option<String> {
-        let conflict = Conflict::in_error(error)?;
-        let name = conflict.table()?;
+    /// Returns the message of a conflict in a table of the engine: the table or the index, and the values of the key.
+    /// `None`: typed tables do not consist of it.
+    pub fn in_words_of_sql(&self, name: &str, key: Option<&[u8]>) -> Option<String> {
         let known = self.known();
         for table in &known.tables {
             let in_rows = table.rows.data().name() == name;
@@ -184,8 +187,10 @@ impl Tables {
                 None if in_rows => format!("table {}", table.name()),
                 None => continue,
             };
-            let Some(key) = conflict.key() else {
-                return Some(format!("conflict about {place}: {conflict}"));
+            let Some(key) = key else {
+                return Some(format!(
+                    "conflict about {place}: another transaction created or dropped it after this one began"
+                ));
             };
             let values = if in_rows { table.rows.read_key(key) } else { None };
             let key = match values {
@@ -194,7 +199,9 @@ impl Tables {
                 }
                 None => shown(key),
             };
-            return Some(format!("conflict in {place} at key {key}: {conflict}"));
+            return Some(format!(
+                "conflict in {place} at key {key}: another transaction changed it after this one began"
+            ));
         }
         None
     }
@@ -216,11 +223,11 @@ impl Tables {
         Ok(())
     }
 
-    /// Runs `with` on the database in memory that checks constraints.
-    pub fn checker(&self) -> Outcome<Checker<'_>> {
+    /// Returns the database in memory that checks constraints.
+    pub fn checker(&self) -> Result<Checker<'_>> {
         let mut held = self.checker.lock().unwrap_or_else(PoisonError::into_inner);
         if held.is_none() {
-            *held = Some(confine::alone()?);
+            *held = Some(machine::alone()?);
         }
         Ok(Checker(held))
     }
@@ -238,12 +245,12 @@ fn shown(key: &[u8]) -> String {
 }
 
 /// The database in memory that checks constraints.
-pub(crate) struct Checker<'a>(MutexGuard<'a, Option<rusqlite::Connection>>);
+pub(crate) struct Checker<'a>(MutexGuard<'a, Option<Connection>>);
 
 impl std::ops::Deref for Checker<'_> {
-    type Target = rusqlite::Connection;
+    type Target = Connection;
 
-    fn deref(&self) -> &rusqlite::Connection {
+    fn deref(&self) -> &Connection {
         self.0.as_ref().expect("it was just opened")
     }
 }

@@ -20,6 +20,9 @@
 
 #define PANDO_TAG 0x50
 
+/* BUSY_FOR_NOW in src/failure.rs: what excludes this ends by itself. */
+#define PANDO_BUSY_FOR_NOW (SQLITE_BUSY | (255<<8))
+
 /* One row of a batch. Rust has the same layout. */
 typedef struct PandoRow PandoRow;
 struct PandoRow {
@@ -76,7 +79,9 @@ extern const char *pando_bt_name(void*);
 extern int pando_bt_compact(void*);
 extern void pando_bt_close(void*);
 extern int pando_bt_begin(void*, int eKind, int isAutocommit, int nSavepoint, int isOutermost, int isSynced);
-extern void pando_bt_insist(void*, int isOn);
+extern int pando_bt_attempt(void*, int nAttempt);
+extern int pando_bt_is_repeated(void*);
+extern void pando_bt_lengthen(void*);
 extern void pando_bt_pause(int nAttempt);
 extern u32 pando_bt_conflict_root(void*);
 extern void pando_bt_name_conflict(void*, const char *zTable, const char *zIndex);
@@ -91,12 +96,13 @@ extern int pando_bt_txn_state(void*);
 extern void pando_bt_trip(void*, int iCode, int isWriteOnly);
 extern int pando_bt_create(void*, u32*);
 extern int pando_bt_drop(void*, u32);
-extern int pando_bt_clear(void*, u32, i64*);
+extern int pando_bt_clear(void*, u32);
 extern int pando_bt_meta(void*, int, u32*);
 extern int pando_bt_set_meta(void*, int, u32);
 extern u32 pando_bt_last_root(void*);
 extern int pando_bt_is_read_only(void*);
-extern int pando_bt_count_tree(void*, u32, i64*);
+extern int pando_bt_is_bare(void*);
+extern int pando_bt_count_tree(void*, u32, i64*, int *pHasMore);
 extern int pando_bt_check(void*, char*, int);
 extern int pando_bt_fail(void*, int, const char*, const char*);
 extern int pando_bt_cursor(void*, u32, const u8 *aOrder, int nOrder, int nKeyField, PandoCursor*);
@@ -111,7 +117,7 @@ extern int pando_bt_seek_key(PandoCursor*, const void*, int nField, int iDefault
 extern int pando_bt_put_row(PandoCursor*, i64, const void*, i64, i64 nZero);
 extern int pando_bt_put_entry(PandoCursor*, const void*, i64);
 extern int pando_bt_delete(PandoCursor*);
-extern int pando_bt_count(PandoCursor*, i64*);
+extern int pando_bt_count(PandoCursor*, i64*, int *pHasMore);
 extern void pando_bt_pin(PandoCursor*, int isPinned);
 extern int pando_bt_put_data(PandoCursor*, u32, u32, const void*);
 
@@ -128,6 +134,60 @@ static PandoCursor *pandoTail(BtCursor *pCur){
 static int pandoFresh(const PandoCursor *c){
   return c->eState==PANDO_VALID && c->iStamp==*c->pVersion;
 }
+
+/*
+** Returns SQLITE_INTERRUPT if the running statement is to stop, by an interrupt or by the progress handler. It is for what
+** takes long within one instruction of the virtual machine, which looks at both between instructions. No function of
+** Rust's is running: the handler is the program's.
+*/
+static int pandoStops(sqlite3 *db){
+  if( AtomicLoad(&db->u1.isInterrupted) ) return SQLITE_INTERRUPT;
+#ifndef SQLITE_OMIT_PROGRESS_CALLBACK
+  if( db->xProgress && db->xProgress(db->pProgressArg) ) return SQLITE_INTERRUPT;
+#endif
+  return SQLITE_OK;
+}
+
+/*
+** Waits for another transaction's turn to end, as the program has said. Returns whether to try again. A turn that ends by
+** itself is waited for in any case: the call has returned after a part of that wait, so that the statement can be stopped.
+*/
+static int pandoWaits(sqlite3 *db, int *pRc){
+  if( *pRc!=PANDO_BUSY_FOR_NOW ){
+    if( *pRc!=SQLITE_BUSY || !sqlite3InvokeBusyHandler(&db->busyHandler) ) return 0;
+  }
+  if( pandoStops(db)==SQLITE_OK ) return 1;
+  *pRc = SQLITE_INTERRUPT;
+  return 0;
+}
+
+#ifndef PANDO_DROP_IN
+/* Returns whether the statement that calls a function or a table is within a trigger's program. */
+int pando_is_in_trigger(sqlite3 *db){
+  Vdbe *v;
+  for(v=db->pVdbe; v; v=v->pVNext){
+    if( v->eVdbeState==VDBE_RUN_STATE && v->pFrame ) return 1;
+  }
+  return 0;
+}
+/* Returns how many statements of the connection are running. */
+int pando_running(sqlite3 *db){
+  return db->nVdbeActive;
+}
+/* Forgets an interrupt. */
+void pando_forget_interrupt(sqlite3 *db){
+  AtomicStore(&db->u1.isInterrupted, 0);
+}
+/* Returns the state of a connection's database, or NULL if there is no such database or it is not on Pando. */
+void *pando_state(sqlite3 *db, int i){
+  return i>=0 && i<db->nDb && db->aDb[i].pBt ? pandoOf(db->aDb[i].pBt) : 0;
+}
+/* Initializes SQLite. It is not initialized yet, and nothing else uses it during the call. */
+int pando_initialize(int isCounting){
+  int rc = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, isCounting);
+  return rc==SQLITE_OK ? sqlite3_initialize() : rc;
+}
+#endif
 
 /* Reads field i of a key that is sought. */
 void pando_bt_field(const UnpackedRecord *pRec, int i, PandoValue *pOut){
@@ -244,6 +304,15 @@ SQLITE_PRIVATE Pgno sqlite3BtreeLastPage(Btree *p){
   void *pState = pandoOf(p);
   return pState ? pando_bt_last_root(pState) : stockBtreeLastPage(p);
 }
+/* Counts the entries of a tree, some at a time, so that it can be stopped. */
+static int pandoCountTree(sqlite3 *db, void *pState, u32 iRoot, i64 *pnEntry){
+  int rc, hasMore = 0;
+  do{
+    rc = pando_bt_count_tree(pState, iRoot, pnEntry, &hasMore);
+    if( rc==SQLITE_OK && hasMore ) rc = pandoStops(db);
+  }while( rc==SQLITE_OK && hasMore );
+  return rc;
+}
 SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
   sqlite3 *db, Btree *p, Pgno *aRoot, sqlite3_value *aCnt, int nRoot, int mxErr, int *pnErr, char **pzOut
 ){
@@ -255,7 +324,7 @@ SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
   *pzOut = 0;
   for(i=0; i<nRoot && rc==SQLITE_OK; i++){
     i64 nEntry = 0;
-    if( aRoot[i] ) rc = pando_bt_count_tree(pState, aRoot[i], &nEntry);
+    if( aRoot[i] ) rc = pandoCountTree(db, pState, aRoot[i], &nEntry);
     sqlite3MemSetArrayInt64(aCnt, i, nEntry);
   }
   if( rc==SQLITE_OK && pando_bt_check(pState, zFound, sizeof(zFound)) ){
@@ -310,9 +379,6 @@ SQLITE_API const char *sqlite3_sourceid(void){
 
 /************************************* Statements ************************************/
 
-/* How often a statement outside of BEGIN is repeated after conflicts. Others are excluded the last two times. */
-#define PANDO_ATTEMPTS 9
-
 /*
 ** Returns the state of the connection's only database on Pando, or NULL. With two of them, one may have committed
 ** before the other met a conflict, so that a statement that is repeated would change it twice.
@@ -329,9 +395,22 @@ static void *pandoOnly(sqlite3 *db){
 }
 
 /*
+** Is called where SQLite forgets an interrupt, because a statement begins and no other one is running. One that arrived
+** between two attempts of a transaction is about that transaction.
+*/
+static void pandoForgetInterrupt(sqlite3 *db){
+  int i;
+  for(i=0; i<db->nDb; i++){
+    void *pState = db->aDb[i].pBt ? pandoOf(db->aDb[i].pBt) : 0;
+    if( pState && pando_bt_is_repeated(pState) ) return;
+  }
+  AtomicStore(&db->u1.isInterrupted, 0);
+}
+
+/*
 ** Runs a statement up to its next row. A statement that is a transaction by itself is repeated after a conflict, if that
 ** cannot be noticed: it has returned no row yet, and no other statement of the connection is running, whose rows would
-** be of another state.
+** be of another state. What is repeated as a whole above (Connection::repeating) is not repeated here, too.
 */
 SQLITE_API int sqlite3_step(sqlite3_stmt *pStmt){
   Vdbe *v = (Vdbe*)pStmt;
@@ -346,14 +425,22 @@ SQLITE_API int sqlite3_step(sqlite3_stmt *pStmt){
       if( db->aDb[i].pBt && pandoOf(db->aDb[i].pBt) ) pando_bt_forget(pandoOf(db->aDb[i].pBt));
     }
     if( db->autoCommit && !v->readOnly ) pState = pandoOnly(db);
+    if( pState && pando_bt_is_repeated(pState) ) pState = 0;
   }
   rc = pando_stock_sqlite3_step(pStmt);
-  for(i=1; i<PANDO_ATTEMPTS && pState && v->rc==SQLITE_BUSY_SNAPSHOT && db->autoCommit; i++){
-    sqlite3_reset(pStmt);
-    pando_bt_pause(i);
-    pando_bt_insist(pState, i+2>=PANDO_ATTEMPTS);
-    rc = pando_stock_sqlite3_step(pStmt);
-    pando_bt_insist(pState, 0);
+  if( pState && v->rc==SQLITE_BUSY_SNAPSHOT && db->autoCommit ){
+    for(i=1; pando_bt_attempt(pState, i) && v->rc==SQLITE_BUSY_SNAPSHOT && db->autoCommit; i++){
+      sqlite3_reset(pStmt);
+      pando_bt_pause(i);
+      rc = pando_stock_sqlite3_step(pStmt);
+    }
+    pando_bt_attempt(pState, 0);
+  }
+  if( !v->readOnly && db->nVdbeExec==0 ){
+    /* A statement that has not ended has returned a row, and its end depends on the program. */
+    for(i=0; i<db->nDb; i++){
+      if( db->aDb[i].pBt && pandoOf(db->aDb[i].pBt) ) pando_bt_lengthen(pandoOf(db->aDb[i].pBt));
+    }
   }
   sqlite3_mutex_leave(db->mutex);
   return rc;
@@ -421,7 +508,7 @@ SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVers
   eKind = wrflag==0 ? 0 : 1 + (wrflag>1 || (db->autoCommit && pandoIsImmediate(db)));
   do{
     rc = pando_bt_begin(pState, eKind, db->autoCommit, db->nSavepoint, db->isTransactionSavepoint, isSynced);
-  }while( rc==SQLITE_BUSY && sqlite3InvokeBusyHandler(&db->busyHandler) );
+  }while( pandoWaits(db, &rc) );
   if( rc==SQLITE_OK && pSchemaVersion ){
     u32 iVersion = 0;
     rc = pando_bt_meta(pState, BTREE_SCHEMA_VERSION, &iVersion);
@@ -464,7 +551,7 @@ SQLITE_PRIVATE int sqlite3BtreeCommitPhaseOne(Btree *p, const char *zSuperJrnl){
   if( pState==0 ) return stockBtreeCommitPhaseOne(p, zSuperJrnl);
   do{
     rc = pando_bt_commit(pState);
-  }while( rc==SQLITE_BUSY && sqlite3InvokeBusyHandler(&p->db->busyHandler) );
+  }while( pandoWaits(p->db, &rc) );
   if( rc==SQLITE_BUSY_SNAPSHOT ) pandoNameConflict(p, pState);
   return rc;
 }
@@ -519,7 +606,10 @@ SQLITE_PRIVATE int sqlite3BtreeDropTable(Btree *p, int iTable, int *piMoved){
 }
 SQLITE_PRIVATE int sqlite3BtreeClearTable(Btree *p, int iTable, i64 *pnChange){
   void *pState = pandoOf(p);
-  return pState ? pando_bt_clear(pState, (u32)iTable, pnChange) : stockBtreeClearTable(p, iTable, pnChange);
+  int rc = SQLITE_OK;
+  if( pState==0 ) return stockBtreeClearTable(p, iTable, pnChange);
+  if( pnChange ) rc = pandoCountTree(p->db, pState, (u32)iTable, pnChange);
+  return rc==SQLITE_OK ? pando_bt_clear(pState, (u32)iTable) : rc;
 }
 SQLITE_PRIVATE void sqlite3BtreeGetMeta(Btree *p, int idx, u32 *pMeta){
   void *pState = pandoOf(p);
@@ -582,6 +672,11 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(Btree *p, Pgno iTable, int wrFlag, struct 
   u8 *aOrder = 0;
   int i, rc, nOrder = 0, nKeyField = -1;
   if( pState==0 ) return stockBtreeCursor(p, iTable, wrFlag, pInfo, pCur);
+  if( iTable==SCHEMA_ROOT && pando_bt_is_bare(pState) ){
+    /* The shadow's sqlite_schema is as empty as this one. */
+    if( wrFlag ) return SQLITE_READONLY;
+    return stockBtreeCursor(p, iTable, 0, pInfo, pCur);
+  }
   if( pInfo ){
     if( pInfo->enc!=SQLITE_UTF8 ){
       return pando_bt_fail(pState, SQLITE_ERROR, "text in UTF-16 is not supported on Pando", "");
@@ -805,7 +900,14 @@ SQLITE_PRIVATE i64 sqlite3BtreeRowCountEst(BtCursor *pCur){
 }
 SQLITE_PRIVATE int sqlite3BtreeCount(sqlite3 *db, BtCursor *pCur, i64 *pnEntry){
   PandoCursor *c = pandoTail(pCur);
-  return c->eKind==0 ? stockBtreeCount(db, pCur, pnEntry) : pando_bt_count(c, pnEntry);
+  int rc, hasMore = 0;
+  if( c->eKind==0 ) return stockBtreeCount(db, pCur, pnEntry);
+  *pnEntry = 0;
+  do{
+    rc = pando_bt_count(c, pnEntry, &hasMore);
+    if( rc==SQLITE_OK && hasMore ) rc = pandoStops(db);
+  }while( rc==SQLITE_OK && hasMore );
+  return rc;
 }
 
 /* Incremental blobs: a handle is invalid once its row was changed by something else. */

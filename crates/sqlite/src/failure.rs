@@ -8,6 +8,9 @@ pub(crate) const OK: c_int = 0;
 pub(crate) const ERROR: c_int = 1;
 pub(crate) const INTERNAL: c_int = 2;
 pub(crate) const BUSY: c_int = 5;
+/// Something excludes this that ends by itself. C tries it again at once, unless the statement is to stop, and shows
+/// it to nobody: SQLite's own detailed codes of `SQLITE_BUSY` are small. `PANDO_BUSY_FOR_NOW` in `c/glue.c`.
+pub(crate) const BUSY_FOR_NOW: c_int = BUSY | 255 << 8;
 pub(crate) const READONLY: c_int = 8;
 pub(crate) const IOERR: c_int = 10;
 pub(crate) const CORRUPT: c_int = 11;
@@ -16,6 +19,19 @@ pub(crate) const CANTOPEN: c_int = 14;
 pub(crate) const SCHEMA: c_int = 17;
 pub(crate) const TOOBIG: c_int = 18;
 pub(crate) const NOTADB: c_int = 26;
+#[cfg(not(feature = "drop-in"))]
+pub(crate) const LOCKED: c_int = 6;
+#[cfg(not(feature = "drop-in"))]
+pub(crate) const INTERRUPT: c_int = 9;
+#[cfg(not(feature = "drop-in"))]
+pub(crate) const MISUSE: c_int = 21;
+#[cfg(not(feature = "drop-in"))]
+pub(crate) const AUTH: c_int = 23;
+/// What an authorizer returns to deny an action, and to replace a column by `NULL`.
+#[cfg(not(feature = "drop-in"))]
+pub(crate) const DENY: c_int = 1;
+#[cfg(not(feature = "drop-in"))]
+pub(crate) const IGNORE: c_int = 2;
 #[cfg(not(feature = "drop-in"))]
 pub(crate) const ROW: c_int = 100;
 pub(crate) const DONE: c_int = 101;

@@ -4,8 +4,7 @@
 //! are B-trees, pages and the WAL. Here Pando is below it. Every table and every index is a table of Pando; each
 //! connection's transaction is a transaction of Pando, so that several connections write at once.
 //!
-//! This is not finished: `docs/decisions/0042-pando-below-sqlite.md` says what works, what it costs, and what is
-//! refused.
+//! `docs/decisions/0042-pando-below-sqlite.md` says what works, what it costs, and what is refused.
 //!
 //! ```text
 //!   SQL ──► SQLite (parser, planner, executor)
@@ -15,7 +14,7 @@
 //! ```
 //!
 //! Reading order: the crate `sqlite-format` (bytes), `state` (transactions and trees), `cursor` (moves and changes),
-//! `calls` (what C calls), `connection` (what a program calls).
+//! `calls` (what C calls), `connection` (what a program calls), `ffi` (what a program's own tables call).
 #![deny(missing_docs)]
 
 mod calls;
@@ -23,6 +22,8 @@ mod calls;
 mod connection;
 mod cursor;
 mod failure;
+#[cfg(not(feature = "drop-in"))]
+pub mod ffi;
 mod files;
 mod registry;
 mod state;
@@ -30,5 +31,9 @@ mod sys;
 mod writers;
 
 #[cfg(not(feature = "drop-in"))]
-pub use connection::{Connection, Error, Rows, Statement, Value};
+pub use connection::{
+    Access, Action, Connection, Decision, Error, Interrupt, Limit, Rows, Running, Statement, Value, ValueRef,
+    count_memory, limit_memory,
+};
 pub use registry::Offer;
+pub use state::Conflict;

@@ -74,6 +74,32 @@ pub(crate) struct UnpackedRecord {
     _private: [u8; 0],
 }
 
+/// Decides about an action of a statement.
+// SAFETY: what may call it is argued where it is defined.
+#[cfg(not(feature = "drop-in"))]
+pub(crate) type Authorize = unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    *const c_char,
+    *const c_char,
+    *const c_char,
+    *const c_char,
+) -> c_int;
+/// Returns whether to stop, not 0.
+// SAFETY: what may call it is argued where it is defined.
+#[cfg(not(feature = "drop-in"))]
+pub(crate) type Progress = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+// SAFETY: the signatures are those of `c/glue.c`.
+#[cfg(not(feature = "drop-in"))]
+unsafe extern "C" {
+    pub(crate) fn pando_state(db: *mut Sqlite3, at: c_int) -> *mut c_void;
+    pub(crate) fn pando_initialize(counts_memory: c_int) -> c_int;
+    pub(crate) fn pando_running(db: *mut Sqlite3) -> c_int;
+    pub(crate) fn pando_is_in_trigger(db: *mut Sqlite3) -> c_int;
+    pub(crate) fn pando_forget_interrupt(db: *mut Sqlite3);
+}
+
 // SAFETY: the signature is that of `c/glue.c`.
 unsafe extern "C" {
     pub(crate) fn pando_bt_field(record: *const UnpackedRecord, at: c_int, out: *mut PandoValue);
@@ -92,6 +118,7 @@ unsafe extern "C" {
     pub(crate) fn pando_sqlite3_extended_result_codes(db: *mut Sqlite3, on: c_int) -> c_int;
     pub(crate) fn pando_sqlite3_errmsg(db: *mut Sqlite3) -> *const c_char;
     pub(crate) fn pando_sqlite3_changes64(db: *mut Sqlite3) -> i64;
+    pub(crate) fn pando_sqlite3_total_changes64(db: *mut Sqlite3) -> i64;
     pub(crate) fn pando_sqlite3_last_insert_rowid(db: *mut Sqlite3) -> i64;
     pub(crate) fn pando_sqlite3_get_autocommit(db: *mut Sqlite3) -> c_int;
     pub(crate) fn pando_sqlite3_prepare_v2(
@@ -130,4 +157,29 @@ unsafe extern "C" {
     pub(crate) fn pando_sqlite3_column_blob(stmt: *mut Stmt, at: c_int) -> *const c_void;
     pub(crate) fn pando_sqlite3_column_text(stmt: *mut Stmt, at: c_int) -> *const u8;
     pub(crate) fn pando_sqlite3_column_bytes(stmt: *mut Stmt, at: c_int) -> c_int;
+    pub(crate) fn pando_sqlite3_column_decltype(stmt: *mut Stmt, at: c_int) -> *const c_char;
+    pub(crate) fn pando_sqlite3_clear_bindings(stmt: *mut Stmt) -> c_int;
+    pub(crate) fn pando_sqlite3_bind_parameter_count(stmt: *mut Stmt) -> c_int;
+    pub(crate) fn pando_sqlite3_bind_parameter_name(stmt: *mut Stmt, at: c_int) -> *const c_char;
+    pub(crate) fn pando_sqlite3_bind_parameter_index(stmt: *mut Stmt, name: *const c_char) -> c_int;
+    pub(crate) fn pando_sqlite3_stmt_readonly(stmt: *mut Stmt) -> c_int;
+    pub(crate) fn pando_sqlite3_stmt_isexplain(stmt: *mut Stmt) -> c_int;
+    pub(crate) fn pando_sqlite3_stmt_status(stmt: *mut Stmt, of: c_int, reset: c_int) -> c_int;
+    pub(crate) fn pando_sqlite3_db_name(db: *mut Sqlite3, at: c_int) -> *const c_char;
+    pub(crate) fn pando_sqlite3_interrupt(db: *mut Sqlite3);
+    pub(crate) fn pando_sqlite3_is_interrupted(db: *mut Sqlite3) -> c_int;
+    pub(crate) fn pando_sqlite3_busy_timeout(db: *mut Sqlite3, timeout_ms: c_int) -> c_int;
+    pub(crate) fn pando_sqlite3_limit(db: *mut Sqlite3, limit: c_int, value: c_int) -> c_int;
+    pub(crate) fn pando_sqlite3_hard_heap_limit64(bytes: i64) -> i64;
+    pub(crate) fn pando_sqlite3_progress_handler(
+        db: *mut Sqlite3,
+        steps: c_int,
+        callback: Option<Progress>,
+        context: *mut c_void,
+    );
+    pub(crate) fn pando_sqlite3_set_authorizer(
+        db: *mut Sqlite3,
+        callback: Option<Authorize>,
+        context: *mut c_void,
+    ) -> c_int;
 }

@@ -5,10 +5,12 @@
 //! 2. A turn is *exclusive* from `BEGIN IMMEDIATE` to the end of its transaction. It begins after the commits that are
 //!    running have ended, and it holds the engine's commit gate, so that nothing at all is committed meanwhile. Other
 //!    connections get `SQLITE_BUSY` for what writes, after their busy handler has given up.
-//! 3. A turn is *brief* while a statement outside of `BEGIN` is repeated for the last time. Commits wait for its end,
-//!    without their busy handler: a program that set none would see an error that it has done nothing to cause. It
-//!    becomes exclusive once the statement returns a row, because then its end depends on the program. And a thread
-//!    does not wait for its own: a function that the statement calls may write through a second connection.
+//! 3. A turn is *brief* while a transaction is repeated for the last time, and while a statement writes beside a
+//!    running query of its connection. Commits wait for its end, without their busy handler: a program that set none
+//!    would see an error that it has done nothing to cause. It becomes exclusive once its end depends on the program:
+//!    the statement returns a row, or is within `BEGIN`. And a thread does not wait for its own: a function that the
+//!    statement calls may write through a second connection. A statement can take long, so a wait is in parts of
+//!    [`PART`]: between them, the caller looks at interrupts and time limits ([`Blocked::ForNow`]).
 //!
 //! # Rowids
 //! SQLite gives a new row the number after the last one. Transactions that run at once would all give the same number,
@@ -19,6 +21,7 @@ use pando::{CommitHold, Database, Transaction};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 /// Those of databases, by the identity of the database.
 type ByIdentity = HashMap<(u64, u32), Weak<Writers>>;
@@ -59,6 +62,15 @@ impl Turn {
     }
 }
 
+/// Why a turn or a commit cannot begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// By a transaction whose end depends on a program, or by a turn of the same thread.
+    Excluded,
+    /// By something that ends by itself: it is to be tried again at once, unless the wait is to stop.
+    ForNow,
+}
+
 impl Inner {
     /// Returns whether another thread has a brief turn, whose end is worth waiting for.
     fn is_brief_elsewhere(&self) -> bool {
@@ -74,6 +86,17 @@ struct Given {
     /// The last rowid of transactions that ended, and when the last of them did.
     ended: Option<(i64, u64)>,
 }
+
+/// How often, and after which pauses, a brief turn asks for the commit gate, because nobody waits for it with a busy
+/// handler.
+const GATE_TRIES: u32 = 200;
+const GATE_PAUSE: Duration = Duration::from_millis(1);
+
+/// How long a call waits for a brief turn, or for running commits, before it returns [`Blocked::ForNow`].
+const PART: Duration = Duration::from_millis(10);
+/// The parts of a wait for running commits. Meanwhile no other commit begins, so it is longer: given up too early, it
+/// would begin anew each time, and never end among many writers.
+const PARTS_FOR_COMMITS: u32 = 20;
 
 /// Locks a mutex. Between two statements the data are whole, so a panic elsewhere leaves nothing half done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -94,8 +117,22 @@ impl Writers {
         writers
     }
 
-    fn wait<'g>(&self, inner: MutexGuard<'g, Inner>) -> MutexGuard<'g, Inner> {
-        self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner)
+    /// Waits while `holds` says so, at most for `time`.
+    fn wait_while<'g>(
+        &self,
+        inner: MutexGuard<'g, Inner>,
+        time: Duration,
+        holds: impl Fn(&Inner) -> bool,
+    ) -> Result<MutexGuard<'g, Inner>, Blocked> {
+        let waited = self.changed.wait_timeout_while(inner, time, |inner| holds(inner));
+        let (inner, end) = waited.unwrap_or_else(PoisonError::into_inner);
+        if end.timed_out() { Err(Blocked::ForNow) } else { Ok(inner) }
+    }
+
+    /// Waits for the end of a brief turn, and checks that the turn is free.
+    fn wait_for_turn(&self) -> Result<MutexGuard<'_, Inner>, Blocked> {
+        let inner = self.wait_while(lock(&self.inner), PART, Inner::is_brief_elsewhere)?;
+        if inner.turn.is_some() { Err(Blocked::Excluded) } else { Ok(inner) }
     }
 
     /// Returns whether another transaction excludes writers until its end.
@@ -103,38 +140,36 @@ impl Writers {
         lock(&self.inner).turn == Some(Turn::Exclusive)
     }
 
-    /// Excludes other writers. Returns `None` if another transaction does. Waits for commits that are running.
-    pub(crate) fn exclude(self: &Arc<Self>, db: &Database, turn: Turn) -> Option<Excluding> {
-        let mut inner = lock(&self.inner);
-        while inner.is_brief_elsewhere() {
-            inner = self.wait(inner);
-        }
-        if inner.turn.is_some() {
-            return None;
-        }
+    /// Excludes other writers, after the commits that are running.
+    ///
+    /// # Errors
+    /// Something excludes this.
+    pub(crate) fn exclude(self: &Arc<Self>, db: &Database, turn: Turn) -> Result<Excluding, Blocked> {
+        let mut inner = self.wait_for_turn()?;
         inner.turn = Some(turn);
         // From here on, what is dropped gives the turn back.
-        let mut excluding = Excluding { writers: Arc::clone(self), hold: None };
-        while inner.committing > 0 {
-            inner = self.wait(inner);
+        let is_brief = turn != Turn::Exclusive;
+        let mut excluding = Excluding { writers: Arc::clone(self), hold: None, is_brief };
+        drop(self.wait_while(inner, PART * PARTS_FOR_COMMITS, |inner| inner.committing > 0)?);
+        // A retry of `Database::write` can have the gate, for as long as its closure runs.
+        for _ in 0..if is_brief { GATE_TRIES } else { 0 } {
+            excluding.hold = db.try_hold_commits();
+            if excluding.hold.is_some() {
+                return Ok(excluding);
+            }
+            thread::sleep(GATE_PAUSE);
         }
-        drop(inner);
-        // A retry of `Database::write` can have the gate.
-        excluding.hold = Some(db.try_hold_commits()?);
-        Some(excluding)
+        excluding.hold = Some(db.try_hold_commits().ok_or(Blocked::Excluded)?);
+        Ok(excluding)
     }
 
-    /// Begins a commit beside others. Returns `None` if another transaction excludes that.
-    pub(crate) fn begin_commit(&self) -> Option<Committing<'_>> {
-        let mut inner = lock(&self.inner);
-        while inner.is_brief_elsewhere() {
-            inner = self.wait(inner);
-        }
-        if inner.turn.is_some() {
-            return None;
-        }
-        inner.committing += 1;
-        Some(Committing(self))
+    /// Begins a commit beside others.
+    ///
+    /// # Errors
+    /// Something excludes this.
+    pub(crate) fn begin_commit(&self) -> Result<Committing<'_>, Blocked> {
+        self.wait_for_turn()?.committing += 1;
+        Ok(Committing(self))
     }
 
     /// Notes that a transaction begins. Call it before the transaction reads.
@@ -162,6 +197,7 @@ impl Drop for Committing<'_> {
 pub(crate) struct Excluding {
     writers: Arc<Writers>,
     hold: Option<CommitHold>,
+    is_brief: bool,
 }
 
 impl Excluding {
@@ -174,9 +210,11 @@ impl Excluding {
     }
 
     /// Makes a brief turn exclusive, so that nobody waits for it without a busy handler.
-    pub(crate) fn lengthen(&self) {
-        lock(&self.writers.inner).turn = Some(Turn::Exclusive);
-        self.writers.changed.notify_all();
+    pub(crate) fn lengthen(&mut self) {
+        if std::mem::take(&mut self.is_brief) {
+            lock(&self.writers.inner).turn = Some(Turn::Exclusive);
+            self.writers.changed.notify_all();
+        }
     }
 }
 
@@ -249,7 +287,6 @@ impl Drop for Ticket {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
 
     fn fresh() -> (Database, Arc<Writers>) {
         let db = Database::builder().in_memory().expect("it opens");
@@ -279,7 +316,26 @@ mod tests {
         for turn in [Turn::Exclusive, Turn::brief()] {
             let running = writers.begin_commit().expect("nobody excludes it");
             let excluding = waits_for(|| writers.exclude(&db, turn), || drop(running));
-            assert!(excluding.is_some());
+            assert!(excluding.is_ok());
+        }
+    }
+
+    #[test]
+    fn a_brief_turn_waits_for_the_gate() {
+        let (db, writers) = fresh();
+        let hold = db.try_hold_commits().expect("nobody else does");
+        assert_eq!(writers.exclude(&db, Turn::Exclusive).map(drop), Err(Blocked::Excluded));
+        let excluding = waits_for(|| writers.exclude(&db, Turn::brief()), || drop(hold));
+        assert!(excluding.is_ok());
+    }
+
+    /// Does what `sqlite3_step` does without an interrupt: tries again while it is blocked for now.
+    fn again<T>(attempt: impl Fn() -> Result<T, Blocked>) -> Result<(), Blocked> {
+        loop {
+            match attempt() {
+                Err(Blocked::ForNow) => {}
+                done => return done.map(drop),
+            }
         }
     }
 
@@ -287,14 +343,35 @@ mod tests {
     fn commits_wait_for_a_brief_turn_and_not_for_one_whose_end_is_open() {
         let (db, writers) = fresh();
         let excluding = writers.exclude(&db, Turn::brief()).expect("nobody else does");
-        assert!(!writers.is_excluded() && writers.begin_commit().is_none(), "it would wait for itself");
-        assert!(writers.exclude(&db, Turn::Exclusive).is_none(), "it would wait for itself");
-        assert!(waits_for(|| writers.begin_commit().is_some(), || drop(excluding)));
+        let own = Err(Blocked::Excluded);
+        assert!(!writers.is_excluded());
+        assert_eq!(writers.begin_commit().map(drop), own, "it would wait for itself");
+        assert_eq!(writers.exclude(&db, Turn::Exclusive).map(drop), own, "it would wait for itself");
+        assert_eq!(waits_for(|| again(|| writers.begin_commit()), || drop(excluding)), Ok(()));
 
-        let excluding = writers.exclude(&db, Turn::brief()).expect("nobody else does");
-        assert!(waits_for(|| writers.begin_commit().is_none(), || excluding.lengthen()));
+        let mut excluding = writers.exclude(&db, Turn::brief()).expect("nobody else does");
+        let waited = waits_for(|| again(|| writers.begin_commit()), || excluding.lengthen());
+        assert_eq!(waited, Err(Blocked::Excluded));
         assert!(writers.is_excluded());
         drop(excluding);
-        assert!(!writers.is_excluded() && writers.begin_commit().is_some());
+        assert!(!writers.is_excluded() && writers.begin_commit().is_ok());
+    }
+
+    #[test]
+    fn a_wait_can_be_stopped() {
+        let (db, writers) = fresh();
+        let elsewhere = |attempt: &(dyn Fn() -> Result<(), Blocked> + Sync)| {
+            thread::scope(|scope| scope.spawn(attempt).join().expect("it ends"))
+        };
+        let excluding = writers.exclude(&db, Turn::brief()).expect("nobody else does");
+        assert_eq!(elsewhere(&|| writers.begin_commit().map(drop)), Err(Blocked::ForNow));
+        assert_eq!(elsewhere(&|| writers.exclude(&db, Turn::Exclusive).map(drop)), Err(Blocked::ForNow));
+        drop(excluding);
+        // A commit that takes long is not waited for without end, and the turn is given back.
+        let running = writers.begin_commit().expect("nobody excludes it");
+        assert_eq!(writers.exclude(&db, Turn::brief()).map(drop), Err(Blocked::ForNow));
+        assert!(writers.begin_commit().is_ok());
+        drop(running);
+        assert!(writers.exclude(&db, Turn::brief()).is_ok());
     }
 }

@@ -24,6 +24,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("rows", 6),
     ("profile", 6),
     ("ship", 6),
+    ("sqlite", 6),
     ("postgres", 7),
     ("arrow", 7),
     ("sql", 7),
@@ -35,7 +36,6 @@ const FLOORS: &[(&str, u8)] = &[
     ("bench", BESIDE),
     ("rivals", BESIDE),
     ("sim", BESIDE),
-    ("sqlite", BESIDE),
     ("fuzz", BESIDE),
     ("xtask", BESIDE),
 ];

@@ -101,11 +101,11 @@ fn a_server_writes_to_tables_that_sqlite_made() {
         br#"{"sql": "UPDATE fruit SET price = price + 1 WHERE name = 'kiwi'"}"#,
     );
     assert_eq!(sql.status, 200, "{}", sql.text());
-    // SQLite rounds this one in another way than Rust does.
-    for (price, status) in [("1e1", 200), ("3500000000000000.2500001", 409)] {
+    // SQLite rounds the first one in another way than Rust does, and SQL is SQLite's own here.
+    for price in ["3500000000000000.2500001", "1e1"] {
         let sql = format!(r#"{{"sql": "UPDATE fruit SET price = '{price}' WHERE name = 'pear'"}}"#);
         let reply = server.ask("POST", "/v1/databases/default/sql", sql.as_bytes());
-        assert_eq!(reply.status, status, "{price}: {}", reply.text());
+        assert_eq!(reply.status, 200, "{price}: {}", reply.text());
     }
     assert!(server.terminate().success());
 

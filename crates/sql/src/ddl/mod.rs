@@ -4,10 +4,12 @@
 //! Pragmas then return the result, which becomes a change of the typed table. The change is part of the connection's
 //! transaction, as in SQLite.
 
+mod names;
 mod scratch;
 
 pub(crate) use scratch::Scratch;
 
+use crate::answer::to_owned;
 use crate::catalog::{AUTO_INDEX, Catalog, SqlTable};
 use crate::column::{ColumnNote, TableNote};
 use crate::connection::Connection;
@@ -15,11 +17,12 @@ use crate::error::{Error, Result};
 use crate::given_ids;
 use crate::introspect::PREFIX as VIEW_PREFIX;
 use crate::lexer::{self, quote};
+use crate::machine;
 use crate::others::Others;
 use crate::session::MARKER;
 use pando::Transaction;
 use rows::{Column, DynamicTable, IndexDefinition, KeyRange};
-use rusqlite::config::DbConfig;
+use rusqlite::types::{Value, ValueRef};
 
 /// A statement that changes schemas of the main database.
 #[derive(Debug)]
@@ -131,9 +134,9 @@ impl Ddl {
 pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
     let others = connection.others()?;
     if ddl.is_temporary(&others) {
-        let done = connection.sqlite.execute_batch(&ddl.sql);
+        let done = machine::run_only(&connection.sqlite, &ddl.sql);
         connection.names_changed();
-        return Ok(done?);
+        return done;
     }
     connection.session().check_writable()?;
     if let Action::CreateIndex(table) = &ddl.action
@@ -146,21 +149,23 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
         }
     }
     connection.atomically(|| {
-        connection.session().enter(connection.host)?;
+        connection.session().enter_writing(connection.host)?;
         connection.session().changes_schemas();
         // Everything is read again here, so an earlier undo does not matter.
         connection.session().take_undone();
         connection.tables.reload(connection.host)?;
         let catalog = connection.tables.known();
+        let shared_before = names::shared(&connection.sqlite, connection.session())?;
         if let Action::CreateTableAs(query) = &ddl.action {
-            return create_as(connection, ddl, &catalog, query);
+            create_as(connection, ddl, &catalog, query)?;
+            return names::check_new(&connection.sqlite, connection.session(), &shared_before);
         }
         if !apply(connection, ddl, &catalog)? {
             // The name is that of a temporary table, or unknown.
-            connection.sqlite.execute_batch(&ddl.sql)?;
+            machine::run_only(&connection.sqlite, &ddl.sql)?;
             connection.names_changed();
         }
-        Ok(())
+        names::check_new(&connection.sqlite, connection.session(), &shared_before)
     })?;
     // A prepared statement may name a table that was dropped. Preparing it again detects that.
     connection.sqlite.flush_prepared_statement_cache();
@@ -174,7 +179,7 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
     };
     match &ddl.action {
         Action::CreateTable => {
-            if !is_free(ddl, catalog)? {
+            if !is_free(connection, ddl, catalog)? {
                 return Ok(true);
             }
             let scratch = Scratch::new()?;
@@ -233,8 +238,7 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
 /// and those of a definition are kept as those from an SQLite file are. The connection of another program has its own
 /// default, from which nothing follows.
 fn enforces_foreign_keys(connection: &Connection) -> Result<bool> {
-    let is_on = connection.sqlite.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY)?;
-    Ok(is_on || cfg!(feature = "loadable"))
+    Ok(machine::enforces_foreign_keys(&connection.sqlite)? || cfg!(feature = "loadable"))
 }
 
 fn has_rows(connection: &Connection, table: &SqlTable) -> Result<bool> {
@@ -274,48 +278,59 @@ fn build_beside_writers(connection: &Connection, ddl: &Ddl, table: &str) -> Resu
         }
         return if ddl.is_lenient { Ok(true) } else { Err(index_exists(ddl)) };
     }
+    // The build is several transactions, so that no single one can undo it.
+    if names::made_by_sqlite(&connection.sqlite)?.contains(&ddl.name.to_ascii_lowercase()) {
+        return Err(names::taken(&ddl.name));
+    }
     rows::build_index(db, table.name(), index_definition(ddl, table)?, go_on)?;
     Ok(true)
 }
 
 /// Returns whether there is no table of the name yet.
-fn is_free(ddl: &Ddl, catalog: &Catalog) -> Result<bool> {
+fn is_free(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> {
     let is_view = ddl.name.to_ascii_lowercase().starts_with(VIEW_PREFIX);
     if is_view || ddl.name.eq_ignore_ascii_case(MARKER) {
         return Err(Error::new(format!("object name reserved for internal use: {}", ddl.name)));
     }
-    match catalog.find(&ddl.name) {
-        None => Ok(true),
-        Some(_) if ddl.is_lenient => Ok(false),
-        Some(table) => Err(Error::new(format!("table {} already exists", table.name()))),
+    if catalog.find(&ddl.name).is_none() && !machine::has_own_table(&connection.sqlite, &ddl.name)? {
+        return Ok(true);
     }
+    if ddl.is_lenient { Ok(false) } else { Err(Error::new(format!("table {} already exists", ddl.name))) }
 }
 
 /// Runs `CREATE TABLE ... AS`: SQLite determines the columns; then the table is created and filled.
 fn create_as(connection: &Connection, ddl: &Ddl, catalog: &Catalog, query: &str) -> Result<()> {
     const SHAPE: &str = "pando_shape";
-    if !is_free(ddl, catalog)? {
+    if !is_free(connection, ddl, catalog)? {
         return Ok(());
     }
-    connection
-        .sqlite
-        .execute_batch(&format!("CREATE TEMP TABLE {SHAPE} AS SELECT * FROM ({query}) LIMIT 0"))?;
+    machine::run_only(
+        &connection.sqlite,
+        &format!("CREATE TEMP TABLE {SHAPE} AS SELECT * FROM ({query}) LIMIT 0"),
+    )?;
     let columns = {
-        let mut info = connection.sqlite.prepare("SELECT name, type FROM pragma_table_info(?, 'temp')")?;
-        let columns = info.query_map([SHAPE], |row| {
-            Ok(format!("{} {}", quote(&row.get::<_, String>(0)?), row.get::<_, String>(1)?))
-        })?;
-        columns.collect::<rusqlite::Result<Vec<_>>>()?
+        let mut info =
+            machine::prepare_kept(&connection.sqlite, "SELECT name, type FROM pragma_table_info(?, 'temp')")?;
+        machine::bind(&mut info, 1, ValueRef::Text(SHAPE.as_bytes()))?;
+        let (mut rows, mut columns) = (info.raw_query(), Vec::new());
+        while let Some(row) = rows.next()? {
+            if let (Value::Text(name), Value::Text(declared)) =
+                (to_owned(row.get_ref(0)?), to_owned(row.get_ref(1)?))
+            {
+                columns.push(format!("{} {declared}", quote(&name)));
+            }
+        }
+        columns
     };
-    connection.sqlite.execute_batch(&format!("DROP TABLE temp.{SHAPE}"))?;
+    machine::run_only(&connection.sqlite, &format!("DROP TABLE temp.{SHAPE}"))?;
     let name = quote(&ddl.name);
     let sql = format!("CREATE TABLE {name} ({})", columns.join(", "));
     let create =
         Ddl { sql, action: Action::CreateTable, is_lenient: false, name: ddl.name.clone(), is_of_main: true };
     apply(connection, &create, catalog)?;
     connection.tables.reload(connection.host)?;
-    connection.prepare_sqlite(&format!("INSERT INTO main.{name} {query}"))?.raw_execute()?;
-    Ok(())
+    let mut insert = connection.prepare_sqlite(&format!("INSERT INTO main.{name} {query}"))?;
+    machine::run(&mut insert)
 }
 
 /// One change of a typed table.

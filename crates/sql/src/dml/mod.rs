@@ -14,7 +14,7 @@
 mod numbers;
 mod steps;
 
-pub(crate) use steps::{Done, Steps};
+pub(crate) use steps::{Done, Steps, all_rows};
 
 use crate::catalog::{Catalog, SqlTable};
 use crate::error::Result;

@@ -2,12 +2,14 @@
 
 use super::numbers::Numbers;
 use super::{Dml, Or, Verb, insert_source, with_defaults};
+use crate::answer::to_owned;
 use crate::catalog::{RowId, SqlTable};
 use crate::change::sqlite_value;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 use crate::lexer::quote;
+use crate::machine;
 use crate::session::{Conflict, Conflicts};
 use rows::Part;
 use rusqlite::types::{Value, ValueRef};
@@ -398,10 +400,9 @@ fn key_names(table: &SqlTable) -> Result<Vec<String>> {
 fn run_one(connection: &Connection, sql: &str, values: &[Value]) -> Result<()> {
     let mut statement = connection.prepare_sqlite(sql)?;
     for (place, value) in values.iter().enumerate().take(statement.parameter_count()) {
-        statement.raw_bind_parameter(place + 1, value)?;
+        machine::bind(&mut statement, place + 1, value.into())?;
     }
-    statement.raw_execute()?;
-    Ok(())
+    machine::run(&mut statement)
 }
 
 /// Returns the approximate memory of a value.
@@ -417,14 +418,33 @@ fn held_bytes(value: &Value) -> usize {
 fn rows_of(connection: &Connection, sql: &str, values: &[Value]) -> Result<Vec<Vec<Value>>> {
     let mut statement = connection.prepare_sqlite(sql)?;
     for (place, value) in values.iter().enumerate().take(statement.parameter_count()) {
-        statement.raw_bind_parameter(place + 1, value)?;
+        machine::bind(&mut statement, place + 1, value.into())?;
     }
+    all_rows(connection, &mut statement)
+}
+
+/// Runs a statement, and returns its rows. Their memory is noted as held by the statement. If there is no room for
+/// them, what it wrote outside of `BEGIN` is undone, which ending it before its last row would commit.
+pub(crate) fn all_rows(
+    connection: &Connection,
+    statement: &mut machine::CachedStatement<'_>,
+) -> Result<Vec<Vec<Value>>> {
     let count = statement.column_count();
     let mut found = statement.raw_query();
     let mut rows = Vec::new();
     while let Some(row) = found.next()? {
-        let row = (0..count).map(|column| row.get(column)).collect::<rusqlite::Result<Vec<Value>>>()?;
-        connection.session().watch(|watch| watch.hold(row.iter().map(held_bytes).sum()))?;
+        let row =
+            (0..count).map(|column| Ok(to_owned(row.get_ref(column)?))).collect::<Result<Vec<Value>>>()?;
+        let held = connection.session().watch(|watch| watch.hold(row.iter().map(held_bytes).sum()));
+        if let Err(full) = held {
+            if connection.is_autocommit() {
+                connection.interrupt_handle().interrupt();
+                let _interrupted = found.next().is_err();
+                #[cfg(not(feature = "loadable"))]
+                connection.sqlite.forget_interrupt();
+            }
+            return Err(full.into());
+        }
         rows.push(row);
     }
     Ok(rows)
@@ -432,5 +452,5 @@ fn rows_of(connection: &Connection, sql: &str, values: &[Value]) -> Result<Vec<V
 
 fn column_names(connection: &Connection, sql: &str) -> Result<Vec<String>> {
     let statement = connection.prepare_sqlite(sql)?;
-    Ok(statement.column_names().map(str::to_owned).collect())
+    Ok(machine::column_names(&statement))
 }

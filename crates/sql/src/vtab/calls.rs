@@ -12,7 +12,7 @@
 use super::host::{has_constraints, owned_string};
 use super::{Arguments, Change, Connect, Cursor, Host, Query, Row, Table};
 use crate::failure::{Failure, Outcome};
-use rusqlite::ffi;
+use crate::machine::ffi;
 use rusqlite::types::ValueRef;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::marker::PhantomData;

@@ -2,7 +2,7 @@
 
 use super::OnConflict;
 use crate::failure::{Failure, Outcome};
-use rusqlite::ffi;
+use crate::machine::ffi;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
@@ -19,9 +19,42 @@ unsafe impl Sync for Host {}
 
 impl Host {
     /// The connection itself, for as long as it lives.
+    #[cfg(feature = "loadable")]
     pub fn new(connection: &rusqlite::Connection) -> Self {
         // SAFETY: the handle is kept within tables of the connection, and used while that is open.
         Host(unsafe { connection.handle() })
+    }
+
+    /// The connection itself, for as long as it lives.
+    #[cfg(not(feature = "loadable"))]
+    pub fn new(connection: &crate::machine::Connection) -> Self {
+        Host(connection.handle())
+    }
+
+    /// Lends the connection's transaction to `work`. Statements of this connection fail meanwhile.
+    #[cfg(not(feature = "loadable"))]
+    pub fn join<T>(self, work: impl FnOnce(ffi::Joined<'_>) -> T) -> Outcome<T> {
+        // SAFETY: a host is used by the owner of its connection, in whose call this is, so that it is open and stays
+        // so.
+        unsafe { ffi::join(self.0, work) }.map_err(Failure::from)
+    }
+
+    /// Commits a transaction beside the connection's own, also while that excludes others.
+    #[cfg(not(feature = "loadable"))]
+    pub fn commit_beside(self, transaction: pando::Transaction) -> pando::Result<u64> {
+        // SAFETY: as in `join`.
+        unsafe { ffi::commit_beside(self.0, transaction, crate::machine::BUSY_TIMEOUT) }
+    }
+
+    /// Returns whether a trigger calls the table. The SQLite of another program does not say so.
+    pub fn is_in_trigger(self) -> bool {
+        #[cfg(feature = "loadable")]
+        return false;
+        // SAFETY: as in `join`: this is called by a callback of the table.
+        #[cfg(not(feature = "loadable"))]
+        unsafe {
+            ffi::is_in_trigger(self.0)
+        }
     }
 
     /// Returns whether no explicit transaction is open.
@@ -138,7 +171,8 @@ pub(super) unsafe fn has_constraints(db: *mut ffi::sqlite3) -> c_int {
     unsafe { config(db, ffi::SQLITE_VTAB_CONSTRAINT_SUPPORT, 1 as c_int) }
 }
 
-/// Returns the version of the SQLite that runs this, which determines its features.
+/// Returns the version of the SQLite that runs this, which determines its features. That of the trees is the bundled
+/// one, too.
 pub(crate) fn version_number() -> c_int {
     #[cfg(feature = "loadable")]
     if let Some(version) = loadable::VERSION.get() {

@@ -1,8 +1,8 @@
 //! The query for which a table chooses a plan, and the choice.
 
 use super::host::owned_string;
+use crate::machine::ffi;
 use rows::Collation;
-use rusqlite::ffi;
 use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
 

@@ -1,7 +1,7 @@
 //! Values and rows that SQLite passes for the duration of a call.
 
 use super::OnConflict;
-use rusqlite::ffi;
+use crate::machine::ffi;
 use rusqlite::types::ValueRef;
 use std::ffi::c_int;
 use std::slice;

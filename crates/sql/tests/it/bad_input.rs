@@ -296,18 +296,25 @@ fn odd_bounds_leave_nothing_out() {
 
 /// A transaction that began on a connection that only reads goes on so.
 #[test]
-fn a_transaction_begun_to_read_stays_one() {
+fn a_transaction_begun_to_read_writes_only_if_nothing_was_committed_since() {
     let sql = open();
-    let connection = sql.connect().unwrap();
-    connection.set_read_only(true);
-    connection.execute("BEGIN", &[]).unwrap();
-    for read_only in [true, false] {
-        connection.set_read_only(read_only);
-        let error = connection.execute("INSERT INTO k VALUES('three', 3)", &[]).unwrap_err();
-        assert_eq!(error.code(), 8, "{error}");
+    let (connection, other) = (sql.connect().unwrap(), sql.connect().unwrap());
+    let insert = "INSERT INTO k VALUES('three', 3)";
+    for is_alone in [false, true] {
+        connection.set_read_only(true);
+        connection.execute("BEGIN", &[]).unwrap();
+        assert_eq!(connection.execute(insert, &[]).unwrap_err().code(), 8);
+        connection.query("SELECT * FROM k", &[]).unwrap();
+        connection.set_read_only(false);
+        if is_alone {
+            connection.execute(insert, &[]).unwrap();
+        } else {
+            other.execute("INSERT INTO k VALUES('four', 4)", &[]).unwrap();
+            assert!(connection.execute(insert, &[]).unwrap_err().is_conflict());
+        }
+        connection.execute("ROLLBACK", &[]).unwrap();
     }
-    connection.execute("ROLLBACK", &[]).unwrap();
-    connection.execute("INSERT INTO k VALUES('three', 3)", &[]).unwrap();
+    connection.execute(insert, &[]).unwrap();
 }
 
 #[test]
@@ -325,4 +332,35 @@ fn an_index_that_a_row_is_too_long_for_is_refused() {
         let found = connection.query(query, &["z".repeat(5000).into()]).unwrap();
         assert!(found.is_empty(), "{query}");
     }
+}
+
+#[test]
+fn a_text_with_a_nul_is_refused_as_a_whole() {
+    let db = pando::Database::builder().in_memory().unwrap();
+    let made = pando_sqlite::Connection::open(&db).unwrap();
+    made.execute("CREATE TABLE s(id INTEGER PRIMARY KEY)").unwrap();
+    let connection = pando_sql::Sql::new(db).connect().unwrap();
+    connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY)", &[]).unwrap();
+    for table in ["s", "t"] {
+        connection.execute(&format!("INSERT INTO {table} VALUES (1), (2)"), &[]).unwrap();
+        for sql in [
+            format!("DELETE FROM {table}\0 WHERE id = 1"),
+            format!("DELETE FROM {table} -- \0\n WHERE id = 1"),
+            format!("\0 DELETE FROM {table}"),
+            format!("CREATE TABLE u(a, b \0 CHECK (a > 0))"),
+            format!("CREATE INDEX by_id ON {table}(id) \0 WHERE id > 5"),
+            format!("INSERT INTO {table} VALUES (3) \0 RETURNING id"),
+        ] {
+            let error = connection.execute(&sql, &[]).unwrap_err();
+            assert!(error.message().contains("zero byte"), "{sql:?}: {error}");
+            assert!(connection.query(&sql, &[]).is_err());
+            assert!(connection.execute_batch(&sql).is_err());
+        }
+        let count = connection.query(&format!("SELECT count(*) FROM {table}"), &[]).unwrap();
+        assert_eq!(count, [[2.into()]]);
+    }
+    assert!(connection.prepare("SELECT * FROM u").is_err());
+    // A value can have one.
+    let value = Value::Text("a\0b".to_owned());
+    assert_eq!(connection.query("SELECT ?", std::slice::from_ref(&value)).unwrap(), [[value]]);
 }

@@ -2,7 +2,8 @@
 
 use pando_sql::{Confines, Connection, Sql, Value};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 const ROWS: i64 = 3500;
 
@@ -129,4 +130,35 @@ fn what_is_interrupted_stops_and_what_comes_later_does_not() {
     let connection = sql.connect().unwrap();
     connection.interrupt_handle().interrupt();
     connection.execute(LONG[0], &[]).unwrap();
+}
+
+#[test]
+fn interrupts_at_any_moment_leave_no_transaction_open() {
+    let (_db, sql) = filled();
+    let connection = sql.connect().unwrap();
+    let (interrupt, is_over) = (connection.interrupt_handle(), AtomicBool::new(false));
+    let mut ended = [0; 2];
+    let wrong = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for pause in (0..40).cycle() {
+                if is_over.load(Ordering::SeqCst) {
+                    break;
+                }
+                interrupt.interrupt();
+                (0..pause * 5).for_each(|_| std::hint::spin_loop());
+            }
+        });
+        let begun = Instant::now();
+        let mut wrong = None;
+        while wrong.is_none() && begun.elapsed() < Duration::from_secs(2) {
+            let done = connection.execute("INSERT INTO t(a, k) SELECT a, k FROM t LIMIT 3 RETURNING id", &[]);
+            ended[usize::from(done.is_ok())] += 1;
+            let is_known = done.as_ref().err().is_none_or(pando_sql::Error::is_interrupted);
+            wrong = (!is_known || !connection.is_autocommit()).then_some(done);
+        }
+        is_over.store(true, Ordering::SeqCst);
+        wrong
+    });
+    assert!(wrong.is_none(), "{wrong:?} after {ended:?}");
+    assert!(ended.iter().all(|&count| count > 0), "{ended:?}");
 }

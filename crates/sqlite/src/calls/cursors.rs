@@ -231,14 +231,22 @@ unsafe extern "C" fn pando_bt_pin(tail: *mut PandoCursor, is_pinned: c_int) {
     }
 }
 
+/// Counts some entries of the cursor's tree, as `pando_bt_count_tree` does.
+///
 /// # Safety
-/// Points 2 and 3 of the module; `entries` can be written.
+/// Points 2 and 3 of the module; `entries` and `has_more` can be written.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pando_bt_count(tail: *mut PandoCursor, entries: *mut i64) -> c_int {
+unsafe extern "C" fn pando_bt_count(
+    tail: *mut PandoCursor,
+    entries: *mut i64,
+    has_more: *mut c_int,
+) -> c_int {
     // SAFETY: as the caller promises.
     unsafe {
         on_cursor(tail, |cursor| {
-            *entries = cursor.count()?;
+            let some = cursor.count_some(*has_more != 0)?;
+            *entries += some.entries;
+            *has_more = c_int::from(some.has_more);
             Ok(OK)
         })
     }

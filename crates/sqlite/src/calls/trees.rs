@@ -1,17 +1,15 @@
 //! Functions on a database: transactions, savepoints, roots, meta values.
 
 use super::on_state;
-use crate::cursor::count;
+use crate::cursor::count_some;
 use crate::failure::{CANTOPEN, Failure, Outcome};
 use crate::files::{self, How};
 use crate::registry;
-use crate::state::{Begin, State, read};
+use crate::state::{Begin, State, pause};
 use crate::sys::place;
 use std::ffi::{CStr, c_char, c_int};
-use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::time::Duration;
 
 /// Opens the database that a token stands for. On failure returns null and sets `code`.
 ///
@@ -136,23 +134,48 @@ unsafe extern "C" fn pando_bt_begin(
     unsafe { on_state(state, |state| state.begin(begin)) }
 }
 
-/// Begins or ends that the next write excludes other writers.
+/// Begins an attempt of a statement after the first one, which is 0, and returns whether there is such an attempt; or
+/// ends the attempts (0).
 ///
 /// # Safety
 /// Points 1 and 3 of the module.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pando_bt_insist(state: *mut State, is_on: c_int) {
+unsafe extern "C" fn pando_bt_attempt(state: *mut State, number: c_int) -> c_int {
     // SAFETY: it is alive (1), and nothing else uses it during the call (3).
-    unsafe { &mut *state }.insist(is_on != 0);
+    let state = unsafe { &mut *state };
+    match u32::try_from(number) {
+        Ok(number @ 1..) => c_int::from(state.begin_attempt(number)),
+        _ => {
+            state.end_attempts();
+            0
+        }
+    }
 }
 
-/// Pauses before a statement is repeated: up to 20 microseconds, and twice as long each time.
+/// Returns whether what runs is an attempt of a transaction that is repeated.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_is_repeated(state: *mut State) -> c_int {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    c_int::from(unsafe { &*state }.is_repeated)
+}
+
+/// Notes that a turn outlasts its statement.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_lengthen(state: *mut State) {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    unsafe { &mut *state }.lengthen_turn();
+}
+
+/// Pauses before a statement is repeated.
 #[unsafe(no_mangle)]
 extern "C" fn pando_bt_pause(attempt: c_int) {
-    let most_us = 20_u64 << attempt.clamp(0, 10);
-    // The hasher's keys are random, which is random enough for the pauses of two connections to differ.
-    let random = RandomState::new().hash_one(attempt);
-    std::thread::sleep(Duration::from_micros(random % most_us));
+    pause(u32::try_from(attempt).unwrap_or(0));
 }
 
 /// Returns the root of the tree in which the last commit met a conflict, 0 if there is none to be named.
@@ -308,36 +331,39 @@ unsafe extern "C" fn pando_bt_drop(state: *mut State, root: u32) -> c_int {
     unsafe { on_state(state, |state| state.drop_tree(root)) }
 }
 
-/// Deletes all entries of a tree, and adds their number to `changes`, unless that is null.
+/// Deletes all entries of a tree.
 ///
 /// # Safety
-/// Points 1 and 3 of the module; `changes` is null or can be written.
+/// Points 1 and 3 of the module.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pando_bt_clear(state: *mut State, root: u32, changes: *mut i64) -> c_int {
+unsafe extern "C" fn pando_bt_clear(state: *mut State, root: u32) -> c_int {
     // SAFETY: as the caller promises.
-    unsafe {
-        on_state(state, |state| {
-            if !changes.is_null() {
-                *changes += count_tree(state, root)?;
-            }
-            state.clear(root)
-        })
-    }
+    unsafe { on_state(state, |state| state.clear(root)) }
 }
 
-fn count_tree(state: &mut State, root: u32) -> Outcome<i64> {
-    let tree = state.tree(root)?;
-    read!(state, reader => count(reader, &tree.table).map_err(Failure::from))
-}
-
+/// Counts some entries of a tree, the first ones or those after the last call, and adds their number. `has_more` says
+/// which, and then whether there are more.
+///
 /// # Safety
-/// Points 1 and 3 of the module; `entries` can be written.
+/// Points 1 and 3 of the module; `entries` and `has_more` can be written.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pando_bt_count_tree(state: *mut State, root: u32, entries: *mut i64) -> c_int {
+unsafe extern "C" fn pando_bt_count_tree(
+    state: *mut State,
+    root: u32,
+    entries: *mut i64,
+    has_more: *mut c_int,
+) -> c_int {
     // SAFETY: as the caller promises.
     unsafe {
         on_state(state, |state| {
-            *entries = count_tree(state, root)?;
+            if state.is_bare() {
+                *has_more = 0;
+                return Ok(());
+            }
+            let tree = state.tree(root)?;
+            let some = count_some(state, &tree, *has_more != 0)?;
+            *entries += some.entries;
+            *has_more = c_int::from(some.has_more);
             Ok(())
         })
     }
@@ -350,7 +376,7 @@ unsafe extern "C" fn pando_bt_meta(state: *mut State, at: c_int, value: *mut u32
     // SAFETY: as the caller promises.
     unsafe {
         on_state(state, |state| {
-            *value = if at == DATA_VERSION { state.data_version() } else { state.meta(at as u8)? };
+            *value = if at == DATA_VERSION { state.data_version() } else { state.meta_value(at as u8)? };
             Ok(())
         })
     }
@@ -390,6 +416,16 @@ unsafe extern "C" fn pando_bt_last_root(state: *mut State) -> u32 {
 unsafe extern "C" fn pando_bt_is_read_only(state: *mut State) -> c_int {
     // SAFETY: it is alive (1), and nothing else uses it during the call (3).
     c_int::from(unsafe { &*state }.is_read_only())
+}
+
+/// Returns whether nothing of SQL was created in the database yet. It can only be read then.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_is_bare(state: *mut State) -> c_int {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    c_int::from(unsafe { &*state }.is_bare())
 }
 
 /// Checks all pages of the last committed state. Writes what it finds as a string of C of at most `most` bytes, and

@@ -1,48 +1,46 @@
 //! Connections and statements.
+//!
+//! Reading order: this file (opening, running), `statement`, `kept` (prepared statements that are kept), `value`,
+//! `error`, `repeating`; `functions`; `action`, `authorizer`, `interrupt`, `stop`, `limit`, `settings`, `memory` (what
+//! bounds statements).
 
+mod action;
+mod authorizer;
+mod error;
+mod functions;
+mod interrupt;
+mod kept;
+mod limit;
+mod memory;
+mod repeating;
+mod settings;
 mod statement;
+mod stop;
+mod value;
 
-pub use statement::Statement;
+pub use action::{Access, Action, Decision};
+pub use error::Error;
+pub use interrupt::Interrupt;
+pub use limit::Limit;
+pub use memory::{count_memory, limit_memory};
+pub use statement::{Running, Statement};
+pub use value::{Value, ValueRef};
 
-use crate::failure::OK;
+use crate::failure::{BUSY_SNAPSHOT, OK};
 use crate::registry::Offer;
-use crate::sys::{self, Sqlite3};
+use crate::state::{Conflict, State};
+use crate::sys::{self, Sqlite3, Stmt};
+use action::Authorizer;
+use interrupt::Progress;
 use pando::Database;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_int};
-use std::fmt;
 use std::ptr::{self, NonNull};
 
-/// An error of a statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
-    /// SQLite's extended result code, for example 517 for `SQLITE_BUSY_SNAPSHOT`.
-    pub code: i32,
-    /// What happened. A conflict's message names the table and the key.
-    pub message: String,
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.message, self.code)
-    }
-}
-
-impl std::error::Error for Error {}
-
-/// A value of a row or of a parameter.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// `NULL`.
-    Null,
-    /// An integer.
-    Integer(i64),
-    /// A float.
-    Real(f64),
-    /// Text.
-    Text(String),
-    /// Bytes.
-    Blob(Vec<u8>),
-}
+/// The statements that are kept and not in use, the one that was used last at the end.
+#[derive(Debug, Default)]
+struct Kept(VecDeque<(Box<str>, NonNull<Stmt>)>);
 
 /// The rows of a query.
 pub type Rows = Vec<Vec<Value>>;
@@ -65,10 +63,15 @@ pub type Rows = Vec<Vec<Value>>;
 #[derive(Debug)]
 pub struct Connection {
     db: NonNull<Sqlite3>,
+    interrupt: Interrupt,
+    kept: RefCell<Kept>,
+    /// The callbacks, which SQLite knows by these addresses.
+    authorizer: Option<*mut Authorizer>,
+    progress: Option<*mut Progress>,
 }
 
 // SAFETY: SQLite is compiled in its serialized mode and ties no connection to a thread; the state behind it has no
-// data of one thread either, and is used under the mutex of the connection.
+// data of one thread either, and is used under the mutex of the connection. The callbacks are `Send`.
 unsafe impl Send for Connection {}
 
 const OPEN_FLAGS: c_int = 0x2 | 0x4 | 0x40; // READWRITE | CREATE | URI
@@ -94,12 +97,14 @@ impl Connection {
     }
 
     fn open_uri(uri: &str) -> Result<Connection, Error> {
-        let name = CString::new(uri).map_err(|_| misuse("the name has a zero byte"))?;
+        memory::initialize(false)?;
+        let name = CString::new(uri).map_err(|_| Error::misuse("the name has a zero byte"))?;
         let mut db = ptr::null_mut();
         // SAFETY: the name is a string of C, and `db` can be written.
         let code = unsafe { sys::pando_sqlite3_open_v2(name.as_ptr(), &raw mut db, OPEN_FLAGS, ptr::null()) };
-        let Some(db) = NonNull::new(db) else { return Err(misuse("out of memory")) };
-        let connection = Connection { db };
+        let Some(db) = NonNull::new(db) else { return Err(Error::misuse("out of memory")) };
+        let (interrupt, kept) = (Interrupt::of(db), RefCell::default());
+        let connection = Connection { db, interrupt, kept, authorizer: None, progress: None };
         // SAFETY: the connection is open.
         unsafe { sys::pando_sqlite3_extended_result_codes(db.as_ptr(), 1) };
         if code == OK { Ok(connection) } else { Err(connection.error(code)) }
@@ -135,9 +140,35 @@ impl Connection {
     /// Prepares the first statement of `sql`.
     ///
     /// # Errors
-    /// Those of the text; an empty one is an error, too.
+    /// Those of the text. An empty one is an error, and so is one with a zero byte, which SQLite would take for its end.
     pub fn prepare(&self, sql: &str) -> Result<Statement<'_>, Error> {
-        Statement::prepare(self, sql)?.0.ok_or_else(|| misuse("there is no statement"))
+        Statement::prepare(self, sql)?.0.ok_or_else(|| Error::misuse("there is no statement"))
+    }
+
+    /// Prepares the only statement of `sql`. Use it for texts of somebody else: what comes after the first statement is
+    /// not left out, as [`Connection::prepare`] does, nor run, as [`Connection::execute`] does.
+    ///
+    /// # Errors
+    /// Those of [`Connection::prepare`]; there is a second statement, or something after the first that is none.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pando_sqlite::Error> {
+    /// let connection = pando_sqlite::Connection::in_memory()?;
+    /// assert!(connection.prepare_only("SELECT 1; -- that is all").is_ok());
+    /// assert!(connection.prepare_only("SELECT 1; BEGIN IMMEDIATE").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prepare_only(&self, sql: &str) -> Result<Statement<'_>, Error> {
+        let (statement, rest) = Statement::prepare(self, sql)?;
+        let statement = statement.ok_or_else(|| Error::misuse("there is no statement"))?;
+        if rest.trim_ascii().is_empty() {
+            return Ok(statement);
+        }
+        match Statement::prepare(self, rest) {
+            Ok((None, _)) => Ok(statement),
+            _ => Err(Error::misuse("there is more than one statement; pass one at a time")),
+        }
     }
 
     /// Returns how many rows the last statement inserted, changed or deleted.
@@ -145,6 +176,13 @@ impl Connection {
     pub fn changes(&self) -> i64 {
         // SAFETY: the connection is open.
         unsafe { sys::pando_sqlite3_changes64(self.db.as_ptr()) }
+    }
+
+    /// Returns how many rows were inserted, changed or deleted since the connection was opened, triggers included.
+    #[must_use]
+    pub fn total_changes(&self) -> i64 {
+        // SAFETY: the connection is open.
+        unsafe { sys::pando_sqlite3_total_changes64(self.db.as_ptr()) }
     }
 
     /// Returns the rowid of the last row that was inserted.
@@ -161,21 +199,92 @@ impl Connection {
         unsafe { sys::pando_sqlite3_get_autocommit(self.db.as_ptr()) == 0 }
     }
 
+    /// Returns the name of a database of the connection: `main` for 0, `temp` for 1, and then those that were attached.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let connection = pando_sqlite::Connection::in_memory()?;
+    /// connection.execute("ATTACH ':memory:' AS other")?;
+    /// assert_eq!(connection.database_name(2).as_deref(), Some("other"));
+    /// assert_eq!(connection.database_name(3), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn database_name(&self, at: usize) -> Option<String> {
+        let at = c_int::try_from(at).ok()?;
+        // SAFETY: the connection is open; SQLite checks the number, and a name is a string of C until the database is
+        // detached.
+        unsafe {
+            let name = sys::pando_sqlite3_db_name(self.db.as_ptr(), at);
+            (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
+        }
+    }
+
+    /// Returns SQLite's handle, for functions of [`crate::ffi`]. It is valid until the connection is dropped.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut crate::ffi::sqlite3 {
+        self.db.as_ptr().cast()
+    }
+
+    /// Returns whether a statement of the connection is running.
+    fn is_running(&self) -> bool {
+        // SAFETY: the connection is open.
+        unsafe { sys::pando_running(self.db.as_ptr()) > 0 }
+    }
+
+    /// Runs `work` on the state of the main database, if that is Pando's.
+    fn with_state<T>(&self, work: impl FnOnce(&mut State) -> T) -> Option<T> {
+        self.with_state_of(0, work)
+    }
+
+    /// Runs `work` on the state of a database of the connection, if that is Pando's. `work` does not call SQLite.
+    fn with_state_of<T>(&self, at: c_int, work: impl FnOnce(&mut State) -> T) -> Option<T> {
+        // SAFETY: the connection is open, and the number is checked. The state is alive as long as its database is
+        // attached. Nothing else uses it during the call: this thread has the connection, the functions of `calls`
+        // that use the state do not call back, and neither does `work`.
+        unsafe { sys::pando_state(self.db.as_ptr(), at).cast::<State>().as_mut() }.map(work)
+    }
+
     /// Returns the error that a call ended with.
     fn error(&self, code: c_int) -> Error {
         // SAFETY: the connection is open, and SQLite's message is a string of C until the next call.
         let message = unsafe { CStr::from_ptr(sys::pando_sqlite3_errmsg(self.db.as_ptr())) };
-        Error { code, message: message.to_string_lossy().into_owned() }
+        let message = message.to_string_lossy().into_owned();
+        let conflict = if code == BUSY_SNAPSHOT { self.conflict().map(Box::new) } else { None };
+        Error { code, message, conflict }
+    }
+
+    /// Returns where the last commit met a conflict.
+    #[cold]
+    fn conflict(&self) -> Option<Conflict> {
+        let databases = (0..).take_while(|&at| self.database_name(at).is_some());
+        databases.filter_map(|at| c_int::try_from(at).ok()).find_map(|at| {
+            // `temp` has no state before it has tables, and is SQLite's own.
+            self.with_state_of(at, |state| state.met.clone()).flatten()
+        })
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.interrupt.detach();
+        self.flush_statements();
         // SAFETY: it is open, and its statements, which borrow it, are gone.
         unsafe { sys::pando_sqlite3_close_v2(self.db.as_ptr()) };
+        // SAFETY: the connection that knew them is closed.
+        unsafe {
+            free(self.authorizer);
+            free(self.progress);
+        }
     }
 }
 
-fn misuse(message: &str) -> Error {
-    Error { code: 21, message: message.to_owned() }
+/// Frees a callback.
+///
+/// # Safety
+/// `Box::into_raw` returned it, and nothing uses it any more.
+unsafe fn free<T>(callback: Option<*mut T>) {
+    // SAFETY: as the caller promises.
+    drop(callback.map(|callback| unsafe { Box::from_raw(callback) }));
 }

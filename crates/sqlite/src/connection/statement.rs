@@ -1,9 +1,11 @@
 //! Prepared statements.
 
-use super::{Connection, Error, Value, misuse};
+use super::{Connection, Error, Value, ValueRef};
 use crate::failure::{DONE, OK, ROW};
 use crate::sys::{self, Stmt};
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
 /// SQLite copies a parameter's bytes.
@@ -15,6 +17,8 @@ const UTF8: u8 = 1;
 pub struct Statement<'c> {
     connection: &'c Connection,
     statement: NonNull<Stmt>,
+    /// Its text, if the connection keeps it for the next use.
+    kept_as: Option<Box<str>>,
 }
 
 impl<'c> Statement<'c> {
@@ -23,7 +27,13 @@ impl<'c> Statement<'c> {
         connection: &'c Connection,
         sql: &'s str,
     ) -> Result<(Option<Statement<'c>>, &'s str), Error> {
-        let bytes = c_int::try_from(sql.len()).map_err(|_| misuse("the text is too long"))?;
+        // SQLite would take it for the end of the text, and run what is before it.
+        if sql.contains('\0') {
+            return Err(Error::misuse(
+                "the text of a statement has a zero byte; values can have one, as parameters",
+            ));
+        }
+        let bytes = c_int::try_from(sql.len()).map_err(|_| Error::misuse("the text is too long"))?;
         let (mut statement, mut tail) = (ptr::null_mut(), ptr::null());
         let start = sql.as_ptr().cast::<c_char>();
         // SAFETY: the connection is open, and the text has so many bytes.
@@ -41,7 +51,8 @@ impl<'c> Statement<'c> {
         }
         // SAFETY: SQLite returns a place within the text.
         let used = usize::try_from(unsafe { tail.offset_from(start) }).unwrap_or(sql.len());
-        let prepared = NonNull::new(statement).map(|statement| Statement { connection, statement });
+        let prepared =
+            NonNull::new(statement).map(|statement| Statement { connection, statement, kept_as: None });
         // A comment is no statement, and more may come after it.
         match prepared {
             None if used < sql.len() && used > 0 => Statement::prepare(connection, &sql[used..]),
@@ -49,20 +60,57 @@ impl<'c> Statement<'c> {
         }
     }
 
+    /// Takes a statement that the connection has kept.
+    pub(super) fn kept(
+        connection: &'c Connection,
+        statement: NonNull<Stmt>,
+        text: Box<str>,
+    ) -> Statement<'c> {
+        Statement { connection, statement, kept_as: Some(text) }
+    }
+
+    /// Marks the statement as one that the connection keeps for the next use.
+    pub(super) fn keep_as(mut self, text: &str) -> Statement<'c> {
+        self.kept_as = Some(text.into());
+        self
+    }
+
     /// Binds a value to a parameter, counted from 1.
     ///
     /// # Errors
     /// There is no such parameter, or the statement is running.
     pub fn bind(&mut self, at: usize, value: &Value) -> Result<(), Error> {
-        let at = c_int::try_from(at).map_err(|_| misuse("no such parameter"))?;
+        self.bind_ref(at, value.into())
+    }
+
+    /// Binds a borrowed value to a parameter, counted from 1. SQLite copies it.
+    ///
+    /// # Errors
+    /// There is no such parameter, or the statement is running.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use pando_sqlite::{Connection, ValueRef};
+    /// let connection = Connection::in_memory()?;
+    /// let mut statement = connection.prepare("SELECT upper(:name)")?;
+    /// let at = statement.parameter_index(":name").expect("it is in the statement");
+    /// statement.bind_ref(at, ValueRef::Text(b"plum"))?;
+    /// assert!(statement.step()?);
+    /// assert_eq!(statement.value_ref(0), ValueRef::Text(b"PLUM"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn bind_ref(&mut self, at: usize, value: ValueRef<'_>) -> Result<(), Error> {
+        let at = c_int::try_from(at).map_err(|_| Error::misuse("no such parameter"))?;
         let statement = self.statement.as_ptr();
-        // SAFETY: the statement is prepared, and SQLite copies the bytes.
+        // SAFETY: the statement is prepared, and SQLite copies the bytes. A pointer to no bytes is not null, which
+        // would bind `NULL`.
         let code = unsafe {
             match value {
-                Value::Null => sys::pando_sqlite3_bind_null(statement, at),
-                Value::Integer(value) => sys::pando_sqlite3_bind_int64(statement, at, *value),
-                Value::Real(value) => sys::pando_sqlite3_bind_double(statement, at, *value),
-                Value::Text(text) => sys::pando_sqlite3_bind_text64(
+                ValueRef::Null => sys::pando_sqlite3_bind_null(statement, at),
+                ValueRef::Integer(value) => sys::pando_sqlite3_bind_int64(statement, at, value),
+                ValueRef::Real(value) => sys::pando_sqlite3_bind_double(statement, at, value),
+                ValueRef::Text(text) => sys::pando_sqlite3_bind_text64(
                     statement,
                     at,
                     text.as_ptr().cast(),
@@ -70,7 +118,7 @@ impl<'c> Statement<'c> {
                     TRANSIENT,
                     UTF8,
                 ),
-                Value::Blob(bytes) => sys::pando_sqlite3_bind_blob64(
+                ValueRef::Blob(bytes) => sys::pando_sqlite3_bind_blob64(
                     statement,
                     at,
                     bytes.as_ptr().cast(),
@@ -82,6 +130,49 @@ impl<'c> Statement<'c> {
         if code == OK { Ok(()) } else { Err(self.connection.error(code)) }
     }
 
+    /// Binds `NULL` to all parameters, as it is before the first bind.
+    pub fn clear_bindings(&mut self) {
+        // SAFETY: the statement is prepared.
+        unsafe { sys::pando_sqlite3_clear_bindings(self.statement.as_ptr()) };
+    }
+
+    /// Returns the number of parameters: the highest number of one.
+    #[must_use]
+    pub fn parameters(&self) -> usize {
+        // SAFETY: the statement is prepared.
+        let count = unsafe { sys::pando_sqlite3_bind_parameter_count(self.statement.as_ptr()) };
+        usize::try_from(count).unwrap_or(0)
+    }
+
+    /// Returns the name of a parameter, counted from 1, with its `:`, `@`, `$` or `?`. A plain `?` has none.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let connection = pando_sqlite::Connection::in_memory()?;
+    /// let statement = connection.prepare("SELECT ?, :a, ?7")?;
+    /// assert_eq!(statement.parameters(), 7);
+    /// assert_eq!(statement.parameter_name(1), None);
+    /// assert_eq!(statement.parameter_name(2).as_deref(), Some(":a"));
+    /// assert_eq!(statement.parameter_name(7).as_deref(), Some("?7"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn parameter_name(&self, at: usize) -> Option<String> {
+        let at = c_int::try_from(at).ok()?;
+        // SAFETY: the statement is prepared; SQLite checks the number, and a name is a string of C.
+        unsafe { owned(sys::pando_sqlite3_bind_parameter_name(self.statement.as_ptr(), at)) }
+    }
+
+    /// Returns the number of a named parameter, counted from 1. The name includes its `:`, `@` or `$`.
+    #[must_use]
+    pub fn parameter_index(&self, name: &str) -> Option<usize> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: the statement is prepared, and the name is a string of C.
+        let at = unsafe { sys::pando_sqlite3_bind_parameter_index(self.statement.as_ptr(), name.as_ptr()) };
+        usize::try_from(at).ok().filter(|&at| at > 0)
+    }
+
     /// Runs the statement up to its next row. Returns whether there is one.
     ///
     /// # Errors
@@ -91,19 +182,55 @@ impl<'c> Statement<'c> {
         match unsafe { sys::pando_sqlite3_step(self.statement.as_ptr()) } {
             ROW => Ok(true),
             DONE => {
-                self.reset();
+                self.end();
                 Ok(false)
             }
             code => {
                 let error = self.connection.error(code);
-                self.reset();
+                self.end();
                 Err(error)
             }
         }
     }
 
+    /// Runs the statement row by row. It ends once the result is dropped. Fetch all rows of a statement that writes:
+    /// its commit comes after the last one, and dropping the result loses the error of the commit.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use pando_sqlite::{Connection, ValueRef};
+    /// let connection = Connection::in_memory()?;
+    /// let mut statement = connection.prepare("VALUES (1), (2), (3)")?;
+    /// let (mut rows, mut sum) = (statement.run(), 0);
+    /// while let Some(row) = rows.next()? {
+    ///     let ValueRef::Integer(number) = row.value_ref(0) else { unreachable!("all are integers") };
+    ///     sum += number;
+    /// }
+    /// assert_eq!(sum, 6);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run(&mut self) -> Running<'_> {
+        let Statement { connection, statement, .. } = *self;
+        let same = Statement { connection, statement, kept_as: None };
+        Running { statement: ManuallyDrop::new(same), lent: PhantomData }
+    }
+
     /// Ends the statement, so that it can run again.
-    pub fn reset(&mut self) {
+    ///
+    /// # Errors
+    /// That of a commit: a statement outside of `BEGIN` that writes and has returned a row commits here, if it was not
+    /// stepped to its end. Dropping the statement does the same and loses the error.
+    pub fn reset(&mut self) -> Result<(), Error> {
+        // SAFETY: the statement is prepared.
+        match unsafe { sys::pando_sqlite3_reset(self.statement.as_ptr()) } {
+            OK => Ok(()),
+            code => Err(self.connection.error(code)),
+        }
+    }
+
+    /// Ends the statement, of which everything is known.
+    fn end(&mut self) {
         // SAFETY: the statement is prepared. The code repeats what the last step returned.
         unsafe { sys::pando_sqlite3_reset(self.statement.as_ptr()) };
     }
@@ -118,53 +245,140 @@ impl<'c> Statement<'c> {
     /// Returns the name of a column, counted from 0.
     #[must_use]
     pub fn name(&self, at: usize) -> Option<String> {
+        let at = c_int::try_from(at).ok()?;
         // SAFETY: the statement is prepared; SQLite checks the number, and a name is a string of C.
-        unsafe {
-            let name = sys::pando_sqlite3_column_name(self.statement.as_ptr(), c_int::try_from(at).ok()?);
-            (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
-        }
+        unsafe { owned(sys::pando_sqlite3_column_name(self.statement.as_ptr(), at)) }
+    }
+
+    /// Returns the declared type of a column, counted from 0, if it is a column of a table that declares one:
+    /// `VARCHAR(20)`. Expressions have none.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let connection = pando_sqlite::Connection::in_memory()?;
+    /// connection.execute("CREATE TABLE fruit(name VARCHAR(20))")?;
+    /// let statement = connection.prepare("SELECT name, length(name) FROM fruit")?;
+    /// assert_eq!(statement.declared_type(0).as_deref(), Some("VARCHAR(20)"));
+    /// assert_eq!(statement.declared_type(1), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn declared_type(&self, at: usize) -> Option<String> {
+        let at = c_int::try_from(at).ok()?;
+        // SAFETY: as above.
+        unsafe { owned(sys::pando_sqlite3_column_decltype(self.statement.as_ptr(), at)) }
+    }
+
+    /// Returns whether the statement writes to no database. `BEGIN`, `COMMIT` and `ROLLBACK` count as writing nothing.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        // SAFETY: the statement is prepared.
+        unsafe { sys::pando_sqlite3_stmt_readonly(self.statement.as_ptr()) != 0 }
+    }
+
+    /// Returns whether the statement is an `EXPLAIN` or `EXPLAIN QUERY PLAN`.
+    #[must_use]
+    pub fn is_explain(&self) -> bool {
+        // SAFETY: the statement is prepared.
+        unsafe { sys::pando_sqlite3_stmt_isexplain(self.statement.as_ptr()) != 0 }
+    }
+
+    /// Returns how often SQLite prepared the statement again, because a definition had changed. Its columns can be
+    /// others since.
+    #[must_use]
+    pub fn times_prepared_again(&self) -> i32 {
+        const REPREPARE: c_int = 5;
+        // SAFETY: the statement is prepared.
+        unsafe { sys::pando_sqlite3_stmt_status(self.statement.as_ptr(), REPREPARE, 0) }
     }
 
     /// Returns a value of the current row, counted from 0. It is `NULL` if there is no such column.
     #[must_use]
     pub fn value(&self, at: usize) -> Value {
-        let Ok(at) = c_int::try_from(at) else { return Value::Null };
+        self.value_ref(at).to_owned()
+    }
+
+    /// Returns a value of the current row where it lies, counted from 0. It is `NULL` if there is no such column.
+    #[must_use]
+    pub fn value_ref(&self, at: usize) -> ValueRef<'_> {
+        let Ok(at) = c_int::try_from(at) else { return ValueRef::Null };
         let statement = self.statement.as_ptr();
         // SAFETY: the statement is prepared; SQLite checks the number. Bytes are asked for before their number, as
-        // SQLite requires, and copied at once.
+        // SQLite requires. They stay where they are until the statement is stepped, reset or finalized, for which it
+        // is borrowed mutably, or until a column is converted: each is only ever asked for as what it is.
         unsafe {
             match sys::pando_sqlite3_column_type(statement, at) {
-                1 => Value::Integer(sys::pando_sqlite3_column_int64(statement, at)),
-                2 => Value::Real(sys::pando_sqlite3_column_double(statement, at)),
+                1 => ValueRef::Integer(sys::pando_sqlite3_column_int64(statement, at)),
+                2 => ValueRef::Real(sys::pando_sqlite3_column_double(statement, at)),
                 3 => {
                     let text = sys::pando_sqlite3_column_text(statement, at);
-                    let bytes = copied(text, sys::pando_sqlite3_column_bytes(statement, at));
-                    Value::Text(String::from_utf8_lossy(&bytes).into_owned())
+                    ValueRef::Text(lent(text, sys::pando_sqlite3_column_bytes(statement, at)))
                 }
                 4 => {
                     let bytes = sys::pando_sqlite3_column_blob(statement, at);
-                    Value::Blob(copied(bytes.cast(), sys::pando_sqlite3_column_bytes(statement, at)))
+                    ValueRef::Blob(lent(bytes.cast(), sys::pando_sqlite3_column_bytes(statement, at)))
                 }
-                _ => Value::Null,
+                _ => ValueRef::Null,
             }
         }
     }
 }
 
-/// Returns a copy of bytes of C's.
+/// A statement that runs.
+#[derive(Debug)]
+pub struct Running<'s> {
+    /// The same statement as the one that is lent, which frees it.
+    statement: ManuallyDrop<Statement<'s>>,
+    lent: PhantomData<&'s mut ()>,
+}
+
+impl<'s> Running<'s> {
+    /// Moves to the next row, and returns the statement on it, or `None` after the last one.
+    ///
+    /// # Errors
+    /// Those of the statement. It has ended then.
+    #[expect(clippy::should_implement_trait, reason = "a row is lent until the next call")]
+    pub fn next(&mut self) -> Result<Option<&Statement<'s>>, Error> {
+        Ok(if self.statement.step()? { Some(&*self.statement) } else { None })
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.statement.end();
+    }
+}
+
+/// Returns a copy of a name, or `None` if it is null.
 ///
 /// # Safety
-/// There are `len` bytes, or it is null.
-unsafe fn copied(bytes: *const u8, len: c_int) -> Vec<u8> {
+/// It is a string of C, or null.
+unsafe fn owned(name: *const c_char) -> Option<String> {
+    // SAFETY: as the caller promises.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+}
+
+/// Returns bytes of C's.
+///
+/// # Safety
+/// There are `len` bytes that live for `'b`, or it is null.
+pub(super) unsafe fn lent<'b>(bytes: *const u8, len: c_int) -> &'b [u8] {
     match usize::try_from(len) {
         // SAFETY: as the caller promises.
-        Ok(len) if len > 0 && !bytes.is_null() => unsafe { std::slice::from_raw_parts(bytes, len) }.to_vec(),
-        _ => Vec::new(),
+        Ok(len) if len > 0 && !bytes.is_null() => unsafe { std::slice::from_raw_parts(bytes, len) },
+        _ => &[],
     }
 }
 
 impl Drop for Statement<'_> {
     fn drop(&mut self) {
+        if let Some(text) = self.kept_as.take() {
+            self.end();
+            self.clear_bindings();
+            self.connection.keep(text, self.statement);
+            return;
+        }
         // SAFETY: the statement is prepared, and this is its last use.
         unsafe { sys::pando_sqlite3_finalize(self.statement.as_ptr()) };
     }

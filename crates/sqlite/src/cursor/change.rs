@@ -2,10 +2,11 @@
 
 use super::{Cursor, nowhere};
 use crate::failure::{CORRUPT, Failure, Outcome};
-use crate::state::read;
+use crate::state::{State, Tree, read};
 use crate::sys::{Row, place};
-use pando::{ErrorKind, ReadTables, RecordCursor, Table};
+use pando::{ErrorKind, ReadTables, RecordCursor, Span};
 use sqlite_format::key;
+use std::ops::Bound;
 
 impl Cursor<'_> {
     /// Puts a row, with so many zeros after it. The cursor is on it then.
@@ -99,21 +100,47 @@ impl Cursor<'_> {
         self.put(&key, &record)
     }
 
-    /// Counts the entries.
-    pub(crate) fn count(&mut self) -> Outcome<i64> {
+    /// Counts some entries: the first ones, or those after the last call.
+    pub(crate) fn count_some(&mut self, is_going_on: bool) -> Outcome<Counted> {
         self.check_fault()?;
-        let table = &self.own.tree.table;
-        read!(self.state, reader => count(reader, table).map_err(Failure::from))
+        count_some(self.state, &self.own.tree, is_going_on)
     }
 }
 
-/// Counts the entries of a table.
-pub(crate) fn count(reader: &impl ReadTables, table: &Table) -> pando::Result<i64> {
-    let mut cursor = reader.cursor(table, ..)?;
-    let mut count = 0;
+/// How many entries are counted between two looks at the time limit of a statement.
+const COUNTED: i64 = 4096;
+
+/// Entries that were counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    pub entries: i64,
+    pub has_more: bool,
+}
+
+/// Counts some entries of a tree: the first ones, or those after the last call.
+pub(crate) fn count_some(state: &mut State, tree: &Tree, is_going_on: bool) -> Outcome<Counted> {
+    let mut from = std::mem::take(&mut state.counted);
+    let span = match is_going_on {
+        true => Span::all().starting(Bound::Excluded(&from[..])),
+        false => Span::all(),
+    };
+    let counted = read!(state, reader => count(reader, tree, span, &mut from).map_err(Failure::from));
+    state.counted = from;
+    counted
+}
+
+fn count(reader: &impl ReadTables, tree: &Tree, span: Span, until: &mut Vec<u8>) -> pando::Result<Counted> {
+    let mut cursor = reader.cursor(&tree.table, span)?;
+    let mut entries = 0;
     while cursor.advance()? {
-        count += 1;
-        count += cursor.run_on(usize::MAX, |_, _, _| {})? as i64;
+        entries += 1;
+        if entries >= COUNTED {
+            until.clear();
+            until.extend_from_slice(cursor.key().unwrap_or_default());
+            return Ok(Counted { entries, has_more: true });
+        }
+        let most = usize::try_from(COUNTED - 1 - entries).unwrap_or(0);
+        entries += cursor.run_on(most, |_, _, _| {})? as i64;
     }
-    Ok(count)
+    Ok(Counted { entries, has_more: false })
 }

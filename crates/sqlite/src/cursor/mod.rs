@@ -24,7 +24,7 @@ mod batch;
 mod change;
 mod seek;
 
-pub(crate) use change::count;
+pub(crate) use change::count_some;
 
 use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
 use crate::state::{State, Tree, read};

@@ -19,16 +19,23 @@
 //! empty table `sql:schema-5` has the schema cookie in its name; a change of a definition renames it.
 
 mod conflict;
+mod definitions;
+mod repeat;
 mod roots;
+#[cfg(test)]
+mod tests;
 
+pub use conflict::Conflict;
+pub(crate) use repeat::pause;
 pub(crate) use roots::Tree;
 
-use crate::failure::{BUSY, BUSY_SNAPSHOT, CONSTRAINT_PINNED, Failure, Outcome};
+use crate::failure::{BUSY, BUSY_FOR_NOW, BUSY_SNAPSHOT, CONSTRAINT_PINNED, Failure, Outcome};
 use crate::files::{self, How, Shared};
 use crate::sys::PandoCursor;
-use crate::writers::{Excluding, Ticket, Turn, Writers};
+use crate::writers::{Blocked, Excluding, Ticket, Turn, Writers};
 use conflict::Place;
-use pando::{Database, Durability, Isolation, ReadTables, Savepoint, Snapshot, Table, Transaction};
+use definitions::{ensure_tables, ensure_unless_read_only};
+use pando::{Database, Durability, Isolation, Savepoint, Snapshot, Table, Transaction, TransactionOptions};
 use roots::Roots;
 use sqlite_format::names;
 use std::ffi::{CStr, CString, c_int};
@@ -44,6 +51,9 @@ pub(crate) enum Work {
     Open(Open),
     Committed,
     Failed(Failure),
+    /// It is lent to a table of the program's, which is not to use the connection meanwhile.
+    #[cfg_attr(feature = "drop-in", expect(dead_code, reason = "C has no such tables"))]
+    Lent,
 }
 
 /// A transaction.
@@ -60,12 +70,21 @@ pub(crate) struct Open {
     savepoints: Vec<Savepoint>,
 }
 
+#[cfg(not(feature = "drop-in"))]
+impl Open {
+    /// Returns whether SQLite has announced writes.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.is_writing
+    }
+}
+
 /// What a connection has of one database.
 #[derive(Debug)]
 pub(crate) struct State {
     pub db: Database,
     pub work: Work,
-    meta: Table,
+    /// The table of the meta values. `None`: nothing of SQL was created in the database yet.
+    meta: Option<Table>,
     roots: Roots,
     /// The cursors that are open. Their memory is SQLite's; `calls` alone looks at it.
     pub cursors: Vec<*mut PandoCursor>,
@@ -78,10 +97,20 @@ pub(crate) struct State {
     writers: Arc<Writers>,
     /// Held from `BEGIN IMMEDIATE` on.
     excluding: Option<Excluding>,
-    /// Whether the next write excludes other writers: a statement is repeated for the last time.
+    /// Whether the next write excludes other writers: a transaction is repeated for the last time.
     insists: bool,
-    /// Where the last commit met a conflict.
+    /// Whether what runs is an attempt of a transaction that is repeated after a conflict.
+    pub is_repeated: bool,
+    /// Whether `BEGIN IMMEDIATE` excludes nobody.
+    pub shares_immediate: bool,
+    /// The key up to which a tree is counted.
+    pub counted: Vec<u8>,
+    /// Where the last commit met a conflict, until C has found the names.
     conflict: Option<Place>,
+    /// Where the last commit met a conflict, with its names.
+    pub met: Option<Conflict>,
+    /// The options of transactions; the database's own if none are set.
+    pub options: Option<TransactionOptions>,
     /// Whether the program opened this connection, or its database, for reading only.
     is_read_only: bool,
     /// The name that SQLite opened, as a name of its own kind: with zeros before and after it.
@@ -122,13 +151,8 @@ impl State {
     }
 
     fn with_name(db: Database, name: &str, is_read_only: bool, shared: Option<Shared>) -> Outcome<State> {
-        if !db.is_read_only() {
-            db.ensure_table(names::META)?;
-            db.ensure_table(&names::of_root(names::SCHEMA))?;
-            ensure_definitions(&db)?;
-        }
-        let absent = || Failure::new(crate::failure::CANTOPEN, "the database has no tables of SQL");
-        let meta = db.table(names::META)?.ok_or_else(absent)?;
+        ensure_unless_read_only(&db)?;
+        let meta = db.table(names::META)?;
         let (roots, cursors, pins) = (Roots::default(), Vec::new(), Vec::new());
         Ok(State {
             writers: Writers::of(&db),
@@ -142,7 +166,12 @@ impl State {
             shown: CString::default(),
             excluding: None,
             insists: false,
+            is_repeated: false,
+            shares_immediate: false,
+            counted: Vec::new(),
             conflict: None,
+            met: None,
+            options: None,
             is_read_only,
             name: [&[0; NAME_BEFORE], name.as_bytes(), &[0; NAME_AFTER]].concat(),
             _shared: shared,
@@ -154,9 +183,20 @@ impl State {
         CStr::from_bytes_until_nul(&self.name[NAME_BEFORE..]).unwrap_or_default()
     }
 
+    /// Returns whether nothing of SQL was created in the database yet. It can only be read then.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.meta.is_none()
+    }
+
     /// Returns whether nothing can be written.
     pub(crate) fn is_read_only(&self) -> bool {
         self.is_read_only || self.db.is_read_only()
+    }
+
+    /// Forbids writes from the next transaction on, or allows again what the database allows.
+    #[cfg(not(feature = "drop-in"))]
+    pub(crate) fn set_read_only(&mut self, is_read_only: bool) {
+        self.is_read_only = is_read_only;
     }
 
     /// Gives space back to the file system, which `VACUUM` asks for.
@@ -168,16 +208,27 @@ impl State {
         Ok(())
     }
 
-    /// Begins to read or to write. `SQLITE_BUSY`: another connection excludes that, and it can be tried again.
+    /// Begins to read or to write. `SQLITE_BUSY`: another connection excludes that, and it can be tried again. So does
+    /// [`BUSY_FOR_NOW`] say, for what ends by itself.
     pub(crate) fn begin(&mut self, begin: Begin) -> Outcome<()> {
-        if let Work::Failed(failure) = &self.work {
-            return Err(failure.clone());
+        self.met = None;
+        match &self.work {
+            Work::Failed(failure) => return Err(failure.clone()),
+            Work::Lent => return Err(lent()),
+            _ => {}
         }
         if begin.is_write && self.txn_state() < 2 {
             if self.is_read_only() {
                 return Err(self.read_only());
             }
+            if self.is_bare() {
+                ensure_tables(&self.db)?;
+                self.meta = self.db.table(names::META)?;
+            }
             self.take_turn(begin.is_immediate)?;
+        } else if self.insists && !begin.is_autocommit && !self.is_read_only() && self.txn_state() == 0 {
+            // What the transaction reads first is to be unchanged when it writes.
+            self.take_turn(false)?;
         }
         let begun = self.begin_work(begin);
         if begun.is_err() {
@@ -193,11 +244,16 @@ impl State {
             {
                 // Another process may have committed since.
                 self.db.catch_up()?;
-                self.work = Work::Reading(self.db.snapshot()?);
+                let snapshot = self.db.snapshot()?;
+                if self.meta.is_none() {
+                    // Another process may have created it since.
+                    self.meta = snapshot.table(names::META)?;
+                }
+                self.work = Work::Reading(snapshot);
             }
             Work::Idle | Work::Committed => self.open(begin.is_synced)?,
             Work::Reading(_) if begin.is_write => self.upgrade(begin.is_synced)?,
-            Work::Reading(_) | Work::Open(_) | Work::Failed(_) => {}
+            Work::Reading(_) | Work::Open(_) | Work::Failed(_) | Work::Lent => {}
         }
         if begin.is_write {
             let open = self.writable()?;
@@ -214,8 +270,10 @@ impl State {
     fn read_only(&self) -> Failure {
         let message = if self.db.is_beside_writer() {
             "another process has the database open for writing, and this one only reads it"
+        } else if self.is_read_only && self.db.is_read_only() {
+            "the database was opened read-only"
         } else if self.is_read_only {
-            "the database is open for reading only"
+            "this connection is read-only"
         } else {
             "another process was writing the database when this one opened it, so that this one only reads \
              it; close it and open it again"
@@ -229,23 +287,15 @@ impl State {
             return Ok(());
         }
         let turn = match self.work {
-            _ if is_immediate => Turn::Exclusive,
-            Work::Reading(_) => Turn::Exclusive,
+            _ if is_immediate && !self.shares_immediate => Turn::Exclusive,
+            // It lasts as long as the statement, unless that is within `BEGIN`: see `lengthen_turn`.
+            Work::Reading(_) => Turn::brief(),
             _ if self.insists => Turn::brief(),
             _ if self.writers.is_excluded() => return Err(busy()),
             _ => return Ok(()),
         };
-        self.excluding = Some(self.writers.exclude(&self.db, turn).ok_or_else(busy)?);
+        self.excluding = Some(self.writers.exclude(&self.db, turn)?);
         Ok(())
-    }
-
-    /// Begins to exclude other writers with the next write, or ends that. If the statement has not ended then, it has
-    /// returned a row, and its turn goes on.
-    pub(crate) fn insist(&mut self, is_on: bool) {
-        self.insists = is_on;
-        if let (false, Some(excluding)) = (is_on, &self.excluding) {
-            excluding.lengthen();
-        }
     }
 
     fn open(&mut self, is_synced: bool) -> Outcome<()> {
@@ -257,12 +307,18 @@ impl State {
     }
 
     fn begin_transaction(&self, is_synced: bool) -> Outcome<Transaction> {
-        let mut options = self.db.transaction_options();
-        // SQLite has no other isolation, and its constraints depend on what a statement has read.
-        options.isolation = Isolation::Serializable;
+        let mut options = self.options.unwrap_or_else(|| self.db.transaction_options());
         if !is_synced && options.durability == Durability::Sync {
             options.durability = Durability::Buffered;
         }
+        if options.isolation != Isolation::Serializable {
+            let transaction = self.db.begin_with(&options)?;
+            if !self.has_trees(&transaction)? {
+                return Ok(transaction);
+            }
+        }
+        // SQLite has no other isolation, and its constraints depend on what a statement has read.
+        options.isolation = Isolation::Serializable;
         Ok(self.db.begin_with(&options)?)
     }
 
@@ -287,19 +343,24 @@ impl State {
         match &mut self.work {
             Work::Open(open) => Ok(open),
             Work::Failed(failure) => Err(failure.clone()),
+            Work::Lent => Err(lent()),
             Work::Idle | Work::Committed | Work::Reading(_) => {
                 Err(Failure::new(crate::failure::INTERNAL, "no transaction"))
             }
         }
     }
 
-    /// Commits what was written. `SQLITE_BUSY`: another connection excludes that, and it can be tried again. After
-    /// any other failure, the transaction can only be rolled back.
+    /// Commits what was written. `SQLITE_BUSY` and [`BUSY_FOR_NOW`]: another connection excludes that, and it can be
+    /// tried again. After any other failure, the transaction can only be rolled back.
     pub(crate) fn commit(&mut self) -> Outcome<()> {
         let open = match std::mem::replace(&mut self.work, Work::Idle) {
             Work::Open(open) if open.is_writing => open,
             other => {
-                let failed = if let Work::Failed(failure) = &other { Err(failure.clone()) } else { Ok(()) };
+                let failed = match &other {
+                    Work::Failed(failure) => Err(failure.clone()),
+                    Work::Lent => Err(lent()),
+                    _ => Ok(()),
+                };
                 self.work = other;
                 return failed;
             }
@@ -307,17 +368,21 @@ impl State {
         let done = match &self.excluding {
             Some(excluding) => excluding.commit(open.transaction),
             None => {
-                let Some(_running) = self.writers.begin_commit() else {
-                    self.work = Work::Open(open);
-                    return Err(busy());
+                let _running = match self.writers.begin_commit() {
+                    Ok(running) => running,
+                    Err(blocked) => {
+                        self.work = Work::Open(open);
+                        return Err(blocked.into());
+                    }
                 };
                 open.transaction.commit()
             }
         };
         drop(open.ticket);
-        self.excluding = None;
+        // Others are excluded until `end`, so that a statement that reads on does so from this commit.
         if let Err(error) = done {
-            self.conflict = Place::of(&error);
+            self.excluding = None;
+            self.note_conflict(&error);
             let failure = Failure::from(error);
             self.roots.undo(|_| false);
             self.work = Work::Failed(failure.clone());
@@ -339,12 +404,16 @@ impl State {
             Some(Ok(snapshot)) => Work::Reading(snapshot),
             Some(Err(error)) => Work::Failed(error.into()),
         };
+        if stays {
+            // What cursors have read ahead is of the transaction, and this can be a later state.
+            self.roots.touch();
+        }
         self.excluding = None;
     }
 
     /// Undoes everything.
     pub(crate) fn rollback(&mut self, is_reading: bool) {
-        let is_open = matches!(self.work, Work::Open(_) | Work::Failed(_));
+        let is_open = matches!(self.work, Work::Open(_) | Work::Failed(_) | Work::Lent);
         self.end(is_reading);
         if is_open {
             self.roots.undo(|_| false);
@@ -363,7 +432,11 @@ impl State {
 
     /// Releases savepoint `at` and those after it, or rolls back to it and keeps it. `None`: the beginning.
     pub(crate) fn savepoint(&mut self, is_rollback: bool, at: Option<usize>) -> Outcome<()> {
-        let Work::Open(open) = &mut self.work else { return Ok(()) };
+        let open = match &mut self.work {
+            Work::Open(open) => open,
+            Work::Lent => return Err(lent()),
+            _ => return Ok(()),
+        };
         if !is_rollback {
             let at = at.unwrap_or(0);
             if let Some(first) = open.savepoints.get(at) {
@@ -397,7 +470,7 @@ impl State {
             Work::Idle => 0,
             Work::Reading(_) | Work::Committed => 1,
             Work::Open(open) => 1 + c_int::from(open.is_writing),
-            Work::Failed(_) => 2,
+            Work::Failed(_) | Work::Lent => 2,
         }
     }
 
@@ -442,22 +515,19 @@ impl State {
     }
 }
 
-/// Creates the table that has the schema cookie in its name, in a database that an older version made.
-fn ensure_definitions(db: &Database) -> Outcome<()> {
-    fn name_of(reader: &impl ReadTables) -> pando::Result<String> {
-        let Some(meta) = reader.table(names::META)? else { return Ok(names::of_cookie(0)) };
-        let decode = |value: &[u8]| value.try_into().map_or(0, u32::from_be_bytes);
-        Ok(names::of_cookie(reader.get_with(&meta, names::COOKIE, decode)?.unwrap_or(0)))
+/// Returns the failure of what uses a connection whose transaction is lent.
+#[cold]
+pub(crate) fn lent() -> Failure {
+    Failure::new(crate::failure::INTERNAL, "a table of the program's uses its own connection")
+}
+
+impl From<Blocked> for Failure {
+    fn from(blocked: Blocked) -> Failure {
+        match blocked {
+            Blocked::Excluded => busy(),
+            Blocked::ForNow => Failure::new(BUSY_FOR_NOW, String::new()),
+        }
     }
-    // A write could wait for a transaction that excludes others, and mostly there is nothing to write.
-    let snapshot = db.snapshot()?;
-    if snapshot.table(&name_of(&snapshot)?)?.is_some() {
-        return Ok(());
-    }
-    Ok(db.write(|transaction| {
-        let name = name_of(transaction)?;
-        transaction.ensure_table(&name).map(drop)
-    })?)
 }
 
 fn busy() -> Failure {
@@ -476,6 +546,7 @@ macro_rules! read {
                 $then
             }
             $crate::state::Work::Failed(failure) => Err(failure.clone()),
+            $crate::state::Work::Lent => Err($crate::state::lent()),
             $crate::state::Work::Idle | $crate::state::Work::Committed => {
                 Err($crate::failure::Failure::new($crate::failure::INTERNAL, "no transaction"))
             }

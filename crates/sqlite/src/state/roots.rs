@@ -2,7 +2,7 @@
 
 use super::{Open, State, read};
 use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
-use pando::{Table, TableOptions};
+use pando::{ReadTables, Table, TableOptions};
 use sqlite_format::{key, names};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -77,6 +77,11 @@ impl Roots {
         self.trees.values().for_each(|tree| tree.is_new.set(false));
     }
 
+    /// Notes that the batches that cursors have read are no longer current.
+    pub(super) fn touch(&self) {
+        self.trees.values().for_each(|tree| tree.touch());
+    }
+
     /// Notes a rollback. Of the tables that the transaction created, those remain that `remains` says.
     pub(super) fn undo(&mut self, remains: impl Fn(&str) -> bool) {
         for tree in self.trees.values() {
@@ -102,7 +107,7 @@ impl State {
     /// Creates a tree, and returns its root.
     pub(crate) fn create(&mut self) -> Outcome<u32> {
         let root = self.last_root()? + 1;
-        let meta = self.meta.clone();
+        let meta = self.meta()?;
         let transaction = &mut self.writable()?.transaction;
         transaction.put(&meta, LAST_ROOT, root.to_be_bytes())?;
         let table = transaction.create_table(&names::of_root(root), &TableOptions::default())?;
@@ -165,8 +170,14 @@ impl State {
         Ok(self.number(LAST_ROOT)?.unwrap_or(names::SCHEMA))
     }
 
+    /// Returns whether a table of SQL was ever created in the database.
+    pub(super) fn has_trees(&self, reader: &impl ReadTables) -> Outcome<bool> {
+        let Some(meta) = &self.meta else { return Ok(false) };
+        Ok(reader.contains(meta, LAST_ROOT)?)
+    }
+
     /// Returns a meta value, 0 if it was never set.
-    pub(crate) fn meta(&self, at: u8) -> Outcome<u32> {
+    pub(crate) fn meta_value(&self, at: u8) -> Outcome<u32> {
         Ok(self.number([at])?.unwrap_or(0))
     }
 
@@ -175,14 +186,14 @@ impl State {
         if [at] == names::COOKIE {
             self.rename_definitions(value)?;
         }
-        let meta = self.meta.clone();
+        let meta = self.meta()?;
         Ok(self.writable()?.transaction.put(&meta, [at], value.to_be_bytes())?)
     }
 
     /// Renames the empty table that has the schema cookie in its name. So the commit conflicts with each transaction
     /// that has written by older definitions, whatever its isolation, and handles of `rows` become stale.
     fn rename_definitions(&mut self, cookie: u32) -> Outcome<()> {
-        let before = self.meta(names::COOKIE[0])?;
+        let before = self.meta_value(names::COOKIE[0])?;
         if before == cookie {
             return Ok(());
         }
@@ -197,9 +208,15 @@ impl State {
         Ok(())
     }
 
+    /// Returns the table of the meta values.
+    fn meta(&self) -> Outcome<Table> {
+        self.meta.clone().ok_or_else(|| Failure::new(CORRUPT, "the table of SQL's meta values is missing"))
+    }
+
     fn number(&self, key: [u8; 1]) -> Outcome<Option<u32>> {
+        let Some(meta) = &self.meta else { return Ok(None) };
         let decode = |value: &[u8]| value.try_into().map(u32::from_be_bytes);
-        let found = read!(self, reader => reader.get_with(&self.meta, key, decode).map_err(Failure::from))?;
+        let found = read!(self, reader => reader.get_with(meta, key, decode).map_err(Failure::from))?;
         found.transpose().map_err(|_| Failure::new(CORRUPT, "a meta value does not have 4 bytes"))
     }
 }

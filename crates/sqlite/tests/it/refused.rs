@@ -32,3 +32,21 @@ fn utf16_is_refused_and_vacuum_compacts_only_outside_of_transactions() {
     other.execute("PRAGMA encoding = 'UTF-16le'").expect("it is only noted");
     refused(&other, "CREATE TABLE t(a)", "UTF-16 is not supported");
 }
+
+#[test]
+fn a_text_with_a_nul_is_refused_as_a_whole() {
+    let connection = fresh();
+    connection
+        .execute("CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
+        .expect("it runs");
+    for sql in ["DELETE FROM t\0 WHERE id = 1", "DELETE FROM t; \0", "\0", "SELECT 1 -- \0"] {
+        let errors = [
+            connection.execute(sql).expect_err(sql),
+            connection.query(sql).expect_err(sql),
+            connection.prepare_only(sql).map(drop).expect_err(sql),
+            connection.prepare_kept(sql).map(drop).expect_err(sql),
+        ];
+        assert!(errors.iter().all(|error| error.message.contains("zero byte")), "{errors:?}");
+    }
+    assert_eq!(rows(&connection, "SELECT count(*) FROM t"), ["2"]);
+}

@@ -132,6 +132,67 @@ fn a_statement_outside_of_begin_is_repeated_after_a_conflict() {
     assert_eq!(rows(&first, "SELECT b FROM t"), ["400"]);
 }
 
+/// Adds `meddle(b)` to the first connection: whenever a statement calls it, the second one changes the row first, and
+/// `act` runs.
+fn meddling(one: &Connection, two: Connection, mut act: impl FnMut() + Send + 'static) {
+    let change = move |_: &[pando_sqlite::ValueRef<'_>]| {
+        // In the end it is excluded.
+        let _changed = two.execute("UPDATE t SET b = b + 1 WHERE a = 1").is_ok();
+        act();
+        Ok(pando_sqlite::Value::Integer(100))
+    };
+    one.create_function("meddle", 0, change).expect("it is added");
+}
+
+#[test]
+fn an_interrupt_between_two_attempts_of_a_statement_stops_it() {
+    let (_, [one, two, three]) =
+        several("CREATE TABLE t(a INTEGER PRIMARY KEY, b); INSERT INTO t VALUES (1, 0)");
+    let interrupt = one.interrupt_handle();
+    // It arrives after the last instruction that looks at it, and before the commit that meets a conflict.
+    meddling(&one, two, move || interrupt.interrupt());
+    let error = one.execute("UPDATE t SET b = meddle() WHERE a = 1").expect_err("it is interrupted");
+    assert!(error.is_interrupted(), "{error}");
+    assert_eq!(rows(&three, "SELECT b FROM t"), ["1"]);
+    // One that arrives while nothing runs is about nothing.
+    one.interrupt_handle().interrupt();
+    one.execute("UPDATE t SET b = 5").expect("it runs");
+}
+
+#[test]
+fn a_write_beside_a_query_is_waited_for_without_a_busy_timeout() {
+    let (_, [one, two]) = several(
+        "CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE TABLE many(a); INSERT INTO many VALUES (1), (2)",
+    );
+    let (tell, told) = std::sync::mpsc::channel();
+    let pause = move |_: &[pando_sqlite::ValueRef<'_>]| {
+        tell.send(()).expect("it is waited for");
+        thread::sleep(Duration::from_millis(100));
+        Ok(pando_sqlite::Value::Integer(1))
+    };
+    one.create_function("pause", 0, pause).expect("it is added");
+    let waited = thread::spawn(move || {
+        told.recv().expect("the write has begun");
+        two.execute("INSERT INTO t(b) VALUES ('alone')").expect("it waits");
+        // In a transaction the end is the program's, and it is not waited for without a busy timeout.
+        told.recv().expect("the write has begun");
+        thread::sleep(Duration::from_millis(200));
+        busy(&two, "INSERT INTO t(b) VALUES ('alone')");
+    });
+    let mut reading = one.prepare("SELECT a FROM many").expect("it is prepared");
+    assert!(reading.step().expect("it reads"));
+    one.execute("INSERT INTO t(b) VALUES (pause())").expect("it excludes others");
+    reading.reset().expect("it only reads");
+    while rows(&one, "SELECT count(*) FROM t") != ["2"] {
+        thread::yield_now();
+    }
+    assert!(reading.step().expect("it reads"));
+    one.execute("BEGIN; INSERT INTO t(b) VALUES (pause())").expect("it excludes others");
+    waited.join().expect("it has ended");
+    one.execute("COMMIT").expect("it commits");
+    assert_eq!(rows(&one, "SELECT b FROM t ORDER BY b"), ["1", "1", "alone"]);
+}
+
 #[test]
 fn a_statement_that_has_returned_a_row_is_not_repeated() {
     let (_, [one, two]) = several("CREATE TABLE t(a INTEGER PRIMARY KEY, b); INSERT INTO t VALUES (1, 0)");
@@ -277,4 +338,13 @@ fn a_write_beside_a_running_query_is_a_transaction_with_it() {
     busy(&two, "UPDATE t SET b = 12 WHERE a = 1");
     one.execute("COMMIT").expect("it commits");
     two.execute("UPDATE t SET b = 12 WHERE a = 1").expect("it is its turn");
+}
+
+#[test]
+fn a_statement_is_not_stopped_after_its_commit() {
+    let (_, [mut one, two]) = several("CREATE TABLE t(a INTEGER PRIMARY KEY, b)");
+    // Asked at every opportunity, it stops what it finds committed.
+    let stop = move || rows(&two, "SELECT count(*) FROM t") != ["0"];
+    one.set_progress_handler(1, Some(stop)).expect("it is set");
+    one.execute("INSERT INTO t VALUES (1, 1)").expect("it is committed");
 }

@@ -2,12 +2,11 @@
 //! the state after some commit, at or after the last one acknowledged. Every index agrees with its table, what
 //! triggers maintain agrees with the rows that they follow, and no foreign key is violated.
 
-use crate::support::rows;
-use ::rows::{DynamicTable, Value};
 use base::env::Random;
 use io::sim::{ImageKind, SimDisk};
 use pando::Database;
-use pando_sqlite::Connection;
+use pando_sqlite::{Connection, Value as Sql};
+use rows::{DynamicTable, Value};
 use std::collections::HashSet;
 
 /// `totals` is maintained by triggers, `lines` by a foreign key, `notes` by typed writes as well.
@@ -44,14 +43,27 @@ fn open(disk: &SimDisk) -> Database {
     builder.create_in(disk.dir()).unwrap()
 }
 
+/// Runs a query, and returns each row as text.
+fn all(connection: &Connection, sql: &str) -> Vec<String> {
+    let rows = connection.query(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect()
+}
+
+fn text(value: &Sql) -> String {
+    match value {
+        Sql::Text(text) => text.clone(),
+        value => format!("{value:?}"),
+    }
+}
+
 /// The definitions and all rows.
 fn dump(connection: &Connection) -> Vec<String> {
-    let mut all = rows(connection, "SELECT type, name, sql FROM sqlite_schema ORDER BY name");
-    for table in rows(connection, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name") {
-        all.push(table.clone());
-        all.extend(rows(connection, &format!("SELECT * FROM {table} ORDER BY 1")));
+    let mut dump = all(connection, "SELECT type, name, sql FROM sqlite_schema ORDER BY name");
+    for table in all(connection, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name") {
+        dump.push(table.clone());
+        dump.extend(all(connection, &format!("SELECT * FROM {table} ORDER BY 1")));
     }
-    all
+    dump
 }
 
 /// The states after commits, each with the number of the commit and the event of the disk that acknowledged it.
@@ -155,19 +167,19 @@ fn verify(disk: &SimDisk, history: &History, events: usize) {
     let promised = history.0.iter().rev().find(|(_, event, _)| *event < events);
     assert!(promised.is_none_or(|(promised, ..)| *promised <= commit), "an acknowledged commit is lost");
     let connection = Connection::open(&db).unwrap();
-    assert_eq!(rows(&connection, "PRAGMA integrity_check"), ["ok"], "after commit {commit}");
-    assert!(rows(&connection, "PRAGMA foreign_key_check").is_empty(), "after commit {commit}");
+    assert_eq!(all(&connection, "PRAGMA integrity_check"), ["ok"], "after commit {commit}");
+    assert!(all(&connection, "PRAGMA foreign_key_check").is_empty(), "after commit {commit}");
     let Some((_, _, expected)) = history.0.iter().rev().find(|(number, ..)| *number <= commit) else {
         return;
     };
     assert_eq!(dump(&connection), *expected, "after commit {commit}");
     // The definitions come one after the other, and the triggers are after the tables that they need.
-    if rows(&connection, "SELECT 1 FROM sqlite_schema WHERE name = 'removed'").is_empty() {
+    if all(&connection, "SELECT 1 FROM sqlite_schema WHERE name = 'removed'").is_empty() {
         return;
     }
     let differences = "SELECT person, amount FROM totals WHERE amount != 0
                        EXCEPT SELECT person, sum(amount) FROM orders GROUP BY person HAVING sum(amount) != 0";
-    assert!(rows(&connection, differences).is_empty(), "after commit {commit}");
+    assert!(all(&connection, differences).is_empty(), "after commit {commit}");
 }
 
 #[test]

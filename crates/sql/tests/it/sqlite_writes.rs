@@ -1,6 +1,6 @@
 //! Rows that `rows` writes into tables of SQLite's are the rows that SQLite's own statements would have stored.
 
-use crate::support::Random;
+use crate::support::Seeded;
 use pando::{Database, ErrorKind, Isolation, TransactionOptions};
 use pando_sqlite::{Connection, Value as Sql};
 use rows::{Cause, DynamicTable, KeyRange, Value};
@@ -101,7 +101,7 @@ const INDEXES: &[&str] = &[
      CREATE INDEX k ON t(b COLLATE NOCASE)",
 ];
 
-fn value(random: &mut Random, column: &str) -> Value<'static> {
+fn value(random: &mut Seeded, column: &str) -> Value<'static> {
     if random.below(7) == 0 {
         return Value::Null;
     }
@@ -204,7 +204,7 @@ impl Twins {
     }
 }
 
-fn row_of(table: &DynamicTable, random: &mut Random) -> Vec<Value<'static>> {
+fn row_of(table: &DynamicTable, random: &mut Seeded) -> Vec<Value<'static>> {
     let row = table.schema().columns().map(|column| match column.name() {
         "rowid" => Value::Int(random.below(30) as i64),
         name => value(random, name),
@@ -226,7 +226,7 @@ fn key_is(table: &DynamicTable, key: &[Value<'static>]) -> String {
         .join(" AND ")
 }
 
-fn step(twins: &Twins, random: &mut Random) {
+fn step(twins: &Twins, random: &mut Seeded) {
     let is_typed = random.below(3) > 0;
     let table = expect(&twins.mixed.0, "t");
     let row = row_of(&table, random);
@@ -302,7 +302,7 @@ fn random_writes_store_what_sqlite_stores() {
             (TABLES[seed as usize % TABLES.len()], INDEXES[seed as usize / 9 % INDEXES.len()]);
         let twins = Twins::new(&format!("{create}; {indexes}"), seed);
         assert_eq!(expect(&twins.mixed.0, "t").why_read_only(), None, "{}", twins.what);
-        let mut random = Random(seed);
+        let mut random = Seeded(seed);
         for round in 0..6 {
             for _ in 0..14 {
                 step(&twins, &mut random);

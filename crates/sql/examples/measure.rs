@@ -1,7 +1,7 @@
 //! What queries cost, in instructions: on Pando's trees, on a file of SQLite's, through virtual tables.
 //!
 //! ```text
-//! cargo build --release --package pando-db-sqlite --example measure
+//! cargo build --release --package pando-db-sql --example measure
 //! valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='*measured*' \
 //!     target/release/examples/measure ENGINE WORK
 //! ```
@@ -83,7 +83,7 @@ impl Engine for rusqlite::Connection {
     }
 }
 
-impl Engine for sql::Connection {
+impl Engine for pando_sql::Connection {
     fn execute(&self, sql: &str) {
         self.execute_batch(sql).expect(sql);
     }
@@ -92,7 +92,7 @@ impl Engine for sql::Connection {
         let mut statement = self.prepare(sql).expect(sql);
         let mut sum = 0;
         for &parameter in parameters {
-            let bound: &[sql::Value] = if sql.contains("?1") { &[parameter.into()] } else { &[] };
+            let bound: &[pando_sql::Value] = if sql.contains("?1") { &[parameter.into()] } else { &[] };
             if !sql.starts_with("SELECT") {
                 statement.execute(bound).expect(sql);
                 continue;
@@ -124,7 +124,7 @@ fn main() {
         }
         "virtual" => {
             let db = pando::Database::create(dir.path()).expect("it is created");
-            let connection = sql::Sql::new(db.clone()).connect().expect("it connects");
+            let connection = pando_sql::Sql::new(db.clone()).connect().expect("it connects");
             prepare(&connection, || db.checkpoint().expect("it checkpoints"));
             measure(&connection, work);
         }

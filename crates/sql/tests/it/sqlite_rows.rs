@@ -1,6 +1,6 @@
 //! Tables that SQLite made, read as typed tables: each value is the one that SQL returns.
 
-use crate::support::Random;
+use crate::support::Seeded;
 use pando::{Database, ErrorKind};
 use pando_sqlite::{Connection, Value as Sql};
 use rows::{Batch, BatchScan, Bounds, Cause, ColumnType, Definition, DynamicTable, KeyRange, Value};
@@ -87,7 +87,7 @@ const INDEXES: &str = "CREATE INDEX i_b ON t(b);
     CREATE INDEX i_d ON t(d, b COLLATE RTRIM);
     CREATE INDEX i_odd ON t(a + 1); CREATE INDEX i_part ON t(a) WHERE a > 3;";
 
-fn literal(random: &mut Random, column: &str) -> String {
+fn literal(random: &mut Seeded, column: &str) -> String {
     if random.below(6) == 0 {
         return if "abc".contains(column) { "0".into() } else { "NULL".into() };
     }
@@ -115,7 +115,7 @@ fn random_rows_are_those_of_sql() {
     for seed in 0..12 {
         let (create, select, order) = TABLES[seed as usize % TABLES.len()];
         let (db, connection) = made(&format!("{create}; {INDEXES}"));
-        let mut random = Random(seed);
+        let mut random = Seeded(seed);
         for _ in 0..60 {
             let values: Vec<_> =
                 ["a", "b", "c", "d", "e", "f"].map(|column| literal(&mut random, column)).into();
@@ -490,7 +490,7 @@ fn damage_is_an_error_and_never_a_panic() {
 }
 
 #[test]
-fn virtual_tables_read_and_write_them() {
+fn sql_reads_and_writes_them_in_sqlites_way() {
     let (db, connection) = made(
         "CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT NOT NULL, price REAL DEFAULT 1.5, note);
          CREATE INDEX by_name ON fruit(name, price DESC); CREATE INDEX by_note ON fruit(note);
@@ -501,14 +501,14 @@ fn virtual_tables_read_and_write_them() {
          CREATE INDEX by_v ON keyed(v); INSERT INTO keyed VALUES ('X', 1, 'one'), ('x', 2, 'two'), \
          ('y', 1, NULL)",
     );
-    let sql = sql::Sql::new(db.clone()).connect().unwrap();
+    let sql = pando_sql::Sql::new(db.clone()).connect().unwrap();
     let of_pando = |query: &str| -> Vec<Vec<Sql>> {
-        let value = |value: sql::Value| match value {
-            sql::Value::Null => Sql::Null,
-            sql::Value::Integer(number) => Sql::Integer(number),
-            sql::Value::Real(number) => Sql::Real(number),
-            sql::Value::Text(text) => Sql::Text(text),
-            sql::Value::Blob(bytes) => Sql::Blob(bytes),
+        let value = |value: pando_sql::Value| match value {
+            pando_sql::Value::Null => Sql::Null,
+            pando_sql::Value::Integer(number) => Sql::Integer(number),
+            pando_sql::Value::Real(number) => Sql::Real(number),
+            pando_sql::Value::Text(text) => Sql::Text(text),
+            pando_sql::Value::Blob(bytes) => Sql::Blob(bytes),
         };
         let rows = sql.query(query, &[]).unwrap_or_else(|error| panic!("{query}: {error}"));
         rows.into_iter().map(|row| row.into_iter().map(value).collect()).collect()
@@ -530,15 +530,6 @@ fn virtual_tables_read_and_write_them() {
         "SELECT count(*) FROM keyed",
     ] {
         assert_eq!(of_pando(query), connection.query(query).unwrap(), "{query}");
-    }
-    for statement in [
-        "DROP TABLE plain",
-        "CREATE INDEX more ON fruit(price)",
-        "ALTER TABLE fruit ADD COLUMN c",
-        "DROP INDEX by_name",
-    ] {
-        let error = sql.execute(statement, &[]).unwrap_err();
-        assert!(error.message().contains("was made by SQLite's library"), "{statement}: {error}");
     }
     let error = sql.execute("CREATE TABLE FRUIT(id INTEGER PRIMARY KEY)", &[]).unwrap_err();
     assert!(error.message().contains("already"), "{error}");

@@ -1,0 +1,72 @@
+//! Transactions that are repeated as a whole.
+
+use super::Connection;
+use crate::state::pause;
+
+impl Connection {
+    /// Runs `work`, which is one transaction: a statement outside of `BEGIN` with all of its rows, or everything from
+    /// `BEGIN` to `COMMIT`. If it ends with a conflict, it runs again, 8 times at most. The last two times other
+    /// writers wait. Statements in it are not repeated by themselves.
+    ///
+    /// An interrupt stops `work` also if it arrives between two runs or two statements: every statement fails from then
+    /// on. So does `ROLLBACK`, unless [`Connection::forget_interrupt`] is called before it.
+    ///
+    /// Within a transaction, and while another statement of the connection is running, whose rows would be of another
+    /// state, `work` runs once.
+    ///
+    /// # Errors
+    /// That of the last run.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pando_sqlite::Error> {
+    /// # let db = pando::Database::builder().in_memory().expect("it opens");
+    /// let connection = pando_sqlite::Connection::open(&db)?;
+    /// connection.execute("CREATE TABLE stock(count)")?;
+    /// let insert = || connection.query("INSERT INTO stock VALUES (1) RETURNING rowid");
+    /// let rows = connection.repeating(insert, pando_sqlite::Error::is_conflict)?;
+    /// assert_eq!(rows, [[pando_sqlite::Value::Integer(1)]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn repeating<T, E>(
+        &self,
+        mut work: impl FnMut() -> Result<T, E>,
+        is_conflict: impl Fn(&E) -> bool,
+    ) -> Result<T, E> {
+        let can_repeat = !self.is_running() && !self.is_in_transaction();
+        let begins = can_repeat
+            && self.with_state(|state| !state.is_repeated && state.begin_attempt(0)).unwrap_or(false);
+        if !begins {
+            return work();
+        }
+        let _attempts = Attempts(self);
+        // One that arrived before the first statement begins is about nothing, as elsewhere.
+        self.forget_interrupt();
+        let mut number = 0;
+        loop {
+            match work() {
+                Err(error) if is_conflict(&error) && !self.is_in_transaction() => {
+                    number += 1;
+                    if self.with_state(|state| state.begin_attempt(number)) != Some(true) {
+                        return Err(error);
+                    }
+                    pause(number);
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+/// The attempts of a transaction. Dropping it ends them, also after a panic.
+struct Attempts<'c>(&'c Connection);
+
+impl Drop for Attempts<'_> {
+    fn drop(&mut self) {
+        self.0.with_state(|state| {
+            state.end_attempts();
+            // If `work` has left a transaction open, its end depends on the program.
+            state.lengthen_turn();
+        });
+    }
+}

@@ -1,0 +1,115 @@
+//! Settings of a connection: transactions, waiting, limits.
+
+use super::Connection;
+use super::limit::Limit;
+use crate::sys;
+use pando::TransactionOptions;
+use std::ffi::c_int;
+use std::time::Duration;
+
+impl Connection {
+    /// Sets the durability and isolation of transactions that begin from now on. `PRAGMA synchronous` below `FULL`
+    /// turns [`pando::Durability::Sync`] into `Buffered`.
+    ///
+    /// The isolation is serializable, whatever the options say, once a table was created in the database by SQL:
+    /// SQLite finds out by reading whether a constraint holds, so under another isolation two transactions could both
+    /// insert what has to be unique. Serializable transactions also keep what the weaker isolation promises. Before
+    /// that, only virtual tables of the program can be written, and the isolation is the one of the options.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let connection = pando_sqlite::Connection::open(&db)?;
+    /// let mut options = db.transaction_options();
+    /// options.durability = pando::Durability::Buffered;
+    /// connection.set_transaction_options(options);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_transaction_options(&self, options: TransactionOptions) {
+        self.with_state(|state| state.options = Some(options));
+    }
+
+    /// Sets whether the connection only reads its database. From its next transaction on, what writes to the database
+    /// fails with `SQLITE_READONLY`, and transactions are snapshots, which never conflict. `TEMP` tables can be
+    /// written.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let connection = pando_sqlite::Connection::open(&db)?;
+    /// connection.execute("CREATE TABLE fruit(name)")?;
+    /// connection.set_read_only(true);
+    /// let error = connection.execute("INSERT INTO fruit VALUES ('plum')").unwrap_err();
+    /// assert_eq!(error.code, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_read_only(&self, is_read_only: bool) {
+        self.with_state(|state| state.set_read_only(is_read_only));
+    }
+
+    /// Makes `BEGIN IMMEDIATE` and `BEGIN EXCLUSIVE` exclude nobody from now on: each begins a transaction at once,
+    /// which conflicts as any other does. Use it for statements of clients that could stop between two statements:
+    /// every writer of the database, also those without SQL, would wait for them.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let connection = pando_sqlite::Connection::open(&db)?;
+    /// connection.share_immediate();
+    /// connection.execute("BEGIN IMMEDIATE")?;
+    /// db.ensure_table("fruit")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn share_immediate(&self) {
+        self.with_state(|state| state.shares_immediate = true);
+    }
+
+    /// Sets how long a statement waits for a connection that excludes others, as `BEGIN IMMEDIATE` does, before it
+    /// fails with [`Error::is_busy`](super::Error::is_busy). The default is not to wait. Conflicts are not waited for.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let [one, two] = [pando_sqlite::Connection::open(&db)?, pando_sqlite::Connection::open(&db)?];
+    /// one.execute("BEGIN IMMEDIATE")?;
+    /// two.set_busy_timeout(std::time::Duration::from_millis(20));
+    /// assert!(two.execute("CREATE TABLE fruit(name)").unwrap_err().is_busy());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_busy_timeout(&self, timeout: Duration) {
+        let timeout_ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+        // SAFETY: the connection is open.
+        unsafe { sys::pando_sqlite3_busy_timeout(self.db.as_ptr(), timeout_ms) };
+    }
+
+    /// Returns a limit.
+    #[must_use]
+    pub fn limit(&self, limit: Limit) -> u32 {
+        // SAFETY: the connection is open; a negative value changes nothing.
+        let value = unsafe { sys::pando_sqlite3_limit(self.db.as_ptr(), limit as c_int, -1) };
+        u32::try_from(value).unwrap_or(0)
+    }
+
+    /// Lowers or raises a limit for statements that are prepared from now on, and returns what it was. More than SQLite
+    /// was compiled for sets that.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use pando_sqlite::{Connection, Limit};
+    /// let connection = Connection::in_memory()?;
+    /// connection.set_limit(Limit::ValueBytes, 1000);
+    /// assert_eq!(connection.query("SELECT zeroblob(1001)").unwrap_err().code, 18);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_limit(&self, limit: Limit, most: u32) -> u32 {
+        let most = c_int::try_from(most).unwrap_or(c_int::MAX);
+        // SAFETY: the connection is open; SQLite checks the value.
+        let before = unsafe { sys::pando_sqlite3_limit(self.db.as_ptr(), limit as c_int, most) };
+        u32::try_from(before).unwrap_or(0)
+    }
+}
