@@ -2,7 +2,7 @@
 //!
 //! SQLite evaluates them: a row is inserted into a table in memory that has these constraints, and the affinities and
 //! collations on which comparisons depend. Its last constraint, [`ALL_HOLD`], holds for no row. So nothing is stored:
-//! neither a record nor a page for it is made, and a connection keeps no memory for the largest row that it has checked.
+//! neither a record nor a page for it is made, and a connection keeps no memory for the largest row it has checked.
 
 use crate::change::lent_value;
 use crate::error::Error;

@@ -144,7 +144,8 @@ pub fn limit_memory(bytes: u64) -> Result<()> {
     Ok(sqlite.pragma(None, "hard_heap_limit", bytes, |_| Ok(()))?)
 }
 
-/// Returns the part of SQLite's memory for parsing definitions. Each connection that does so needs about 100 KiB. Of 16 MiB, little is taken: a single value can need nearly all of it.
+/// Returns the part of SQLite's memory for parsing definitions. Each connection that does so needs about 100 KiB. Of
+/// 16 MiB, little is taken: a single value can need nearly all of it.
 #[cfg(not(feature = "loadable"))]
 fn definitions_bytes(bytes: u64) -> u64 {
     ((1 << 20) + bytes.saturating_sub(16 << 20) / 8).min(bytes / 4)

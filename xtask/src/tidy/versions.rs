@@ -1,5 +1,5 @@
 //! What the bindings repeat of the workspace, since each has one of its own, which inherits nothing: its version,
-//! and the versions of its dependencies, so that what they share is compiled once.
+//! and the versions of its dependencies, so that a binding runs on what the workspace's tests have run on.
 
 use super::tree::{Finding, TextFile, Tree};
 use std::collections::{BTreeMap, BTreeSet};

@@ -140,7 +140,7 @@ impl Connection {
     /// Prepares the first statement of `sql`.
     ///
     /// # Errors
-    /// Those of the text. An empty one is an error, and so is one with a zero byte, which SQLite would take for its end.
+    /// Those of the text. An empty one is an error, and so is one with a zero byte, which SQLite takes for its end.
     pub fn prepare(&self, sql: &str) -> Result<Statement<'_>, Error> {
         Statement::prepare(self, sql)?.0.ok_or_else(|| Error::misuse("there is no statement"))
     }
