@@ -77,6 +77,8 @@ unsafe extern "C" {
     pub fn sqlite3_result_error(context: *mut sqlite3_context, message: *const c_char, bytes: c_int);
     #[link_name = "pando_sqlite3_declare_vtab"]
     pub fn sqlite3_declare_vtab(db: *mut sqlite3, sql: *const c_char) -> c_int;
+    #[link_name = "pando_sqlite3_is_interrupted"]
+    pub fn sqlite3_is_interrupted(db: *mut sqlite3) -> c_int;
     #[link_name = "pando_sqlite3_vtab_config"]
     pub fn sqlite3_vtab_config(db: *mut sqlite3, operation: c_int, ...) -> c_int;
     #[link_name = "pando_sqlite3_vtab_on_conflict"]

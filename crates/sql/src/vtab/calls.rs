@@ -165,7 +165,8 @@ unsafe extern "C" fn connect<T: Table>(
         })?;
         // SAFETY: within `xConnect`, as both calls ask; the declaration ends with a NUL.
         unsafe {
-            Failure::check(ffi::sqlite3_declare_vtab(db, declaration.as_ptr()), "declaring a table")?;
+            let declared = declared(db, ffi::sqlite3_declare_vtab(db, declaration.as_ptr()));
+            Failure::check(declared, "declaring a table")?;
             Failure::check(has_constraints(db), "configuring a table")?;
         }
         Ok(table)
@@ -184,6 +185,26 @@ unsafe extern "C" fn connect<T: Table>(
             failure.code
         }
     }
+}
+
+/// Returns the result of a declaration. SQLite reports one that an interrupt has stopped like one that is wrong.
+///
+/// # Safety
+/// `db` is an open connection.
+#[cfg(not(feature = "loadable"))]
+unsafe fn declared(db: *mut ffi::sqlite3, code: c_int) -> c_int {
+    // SAFETY: as asked of the caller.
+    let is_stopped = code == ffi::SQLITE_ERROR && unsafe { ffi::sqlite3_is_interrupted(db) } != 0;
+    if is_stopped { ffi::SQLITE_INTERRUPT } else { code }
+}
+
+/// Returns the result of a declaration. A program's own SQLite may be too old to be asked about interrupts.
+///
+/// # Safety
+/// None is needed; the other one of these needs it.
+#[cfg(feature = "loadable")]
+unsafe fn declared(_: *mut ffi::sqlite3, code: c_int) -> c_int {
+    code
 }
 
 /// # Safety

@@ -347,7 +347,7 @@ fn a_text_with_a_nul_is_refused_as_a_whole() {
             format!("DELETE FROM {table}\0 WHERE id = 1"),
             format!("DELETE FROM {table} -- \0\n WHERE id = 1"),
             format!("\0 DELETE FROM {table}"),
-            format!("CREATE TABLE u(a, b \0 CHECK (a > 0))"),
+            "CREATE TABLE u(a, b \0 CHECK (a > 0))".to_owned(),
             format!("CREATE INDEX by_id ON {table}(id) \0 WHERE id > 5"),
             format!("INSERT INTO {table} VALUES (3) \0 RETURNING id"),
         ] {
