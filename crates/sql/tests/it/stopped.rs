@@ -146,6 +146,10 @@ fn interrupts_at_any_moment_leave_no_transaction_open() {
                 }
                 interrupt.interrupt();
                 (0..pause * 5).for_each(|_| std::hint::spin_loop());
+                // Time for a statement to end as it should.
+                if pause == 39 {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
             }
         });
         let begun = Instant::now();
