@@ -6,6 +6,7 @@
 
 use base::{Error, ErrorKind, Result};
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Config, NoTls};
@@ -30,7 +31,11 @@ pub(crate) fn choose(config: &mut Config) -> Result<Tls> {
     let is_on = match config.get_ssl_mode() {
         SslMode::Disable => false,
         SslMode::Require => true,
-        _ => !config.get_hosts().iter().all(is_here),
+        _ => {
+            // An address takes the place of what the name leads to.
+            let are_here = config.get_hostaddrs().iter().all(IpAddr::is_loopback);
+            !(are_here && config.get_hosts().iter().all(is_here))
+        }
     };
     if !is_on {
         config.ssl_mode(SslMode::Disable);
@@ -55,10 +60,29 @@ pub(crate) fn choose(config: &mut Config) -> Result<Tls> {
 
 fn is_here(host: &Host) -> bool {
     match host {
-        Host::Tcp(name) => {
-            name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
-        }
+        Host::Tcp(name) => name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback()),
         #[cfg(unix)]
         Host::Unix(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_connections_to_this_machine_are_open() {
+        let is_encrypted = |url: &str| {
+            let mut config: Config = url.parse().unwrap();
+            choose(&mut config).map(|_| config.get_ssl_mode() == SslMode::Require)
+        };
+        for here in ["host=localhost", "host=127.0.0.1", "host=/run", "host=localhost hostaddr=::1"] {
+            assert!(!is_encrypted(here).unwrap(), "{here}");
+        }
+        // On a machine without root certificates, nothing is opened at all.
+        for away in ["host=db.example", "host=localhost hostaddr=192.0.2.1", "host=localhost,db.example"] {
+            assert!(is_encrypted(away).unwrap_or(true), "{away}");
+        }
+        assert!(!is_encrypted("host=db.example sslmode=disable").unwrap());
     }
 }

@@ -451,7 +451,8 @@ impl Connection {
         if !self.is_autocommit() {
             let mut undo = self.control("ROLLBACK TO pando_statement")?;
             let mut release = self.control("RELEASE pando_statement")?;
-            machine::run(&mut self.control("SAVEPOINT pando_statement")?)?;
+            let mut save = self.control("SAVEPOINT pando_statement")?;
+            machine::run(&mut save)?;
             let done = work();
             if done.is_err() && !self.is_autocommit() {
                 self.run_surely(&mut undo)?;
