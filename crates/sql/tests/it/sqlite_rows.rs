@@ -1,6 +1,6 @@
 //! Tables that SQLite made, read as typed tables: each value is the one that SQL returns.
 
-use crate::support::Seeded;
+use base::env::Random;
 use pando::{Database, ErrorKind};
 use pando_sqlite::{Connection, Value as Sql};
 use rows::{Batch, BatchScan, Bounds, Cause, ColumnType, Definition, DynamicTable, KeyRange, Value};
@@ -87,7 +87,7 @@ const INDEXES: &str = "CREATE INDEX i_b ON t(b);
     CREATE INDEX i_d ON t(d, b COLLATE RTRIM);
     CREATE INDEX i_odd ON t(a + 1); CREATE INDEX i_part ON t(a) WHERE a > 3;";
 
-fn literal(random: &mut Seeded, column: &str) -> String {
+fn literal(random: &mut Random, column: &str) -> String {
     if random.below(6) == 0 {
         return if "abc".contains(column) { "0".into() } else { "NULL".into() };
     }
@@ -115,7 +115,7 @@ fn random_rows_are_those_of_sql() {
     for seed in 0..12 {
         let (create, select, order) = TABLES[seed as usize % TABLES.len()];
         let (db, connection) = made(&format!("{create}; {INDEXES}"));
-        let mut random = Seeded(seed);
+        let mut random = Random::seeded(seed);
         for _ in 0..60 {
             let values: Vec<_> =
                 ["a", "b", "c", "d", "e", "f"].map(|column| literal(&mut random, column)).into();

@@ -1,6 +1,7 @@
 //! Rows that `rows` writes into tables of SQLite's are the rows that SQLite's own statements would have stored.
 
-use crate::support::Seeded;
+use crate::support::pick;
+use base::env::Random;
 use pando::{Database, ErrorKind, Isolation, TransactionOptions};
 use pando_sqlite::{Connection, Value as Sql};
 use rows::{Cause, DynamicTable, KeyRange, Value};
@@ -101,16 +102,15 @@ const INDEXES: &[&str] = &[
      CREATE INDEX k ON t(b COLLATE NOCASE)",
 ];
 
-fn value(random: &mut Seeded, column: &str) -> Value<'static> {
+fn value(random: &mut Random, column: &str) -> Value<'static> {
     if random.below(7) == 0 {
         return Value::Null;
     }
     let int = [0, 1, -1, 2, 300, -70_000, 1 << 40, (1 << 53) + 1][random.below(8) as usize];
     let float = [0.0, -2.5, 3.0, 1e300, (1_i64 << 47) as f64, -(1_i64 << 47) as f64, -1e-9, 7.0]
         [random.below(8) as usize];
-    let text = random
-        .pick(&["", "a", "A", "ab ", "ab", "ü", "a\0b", "\0five", "5", " 2.50 ", "1e2", "x' y"])
-        .to_owned();
+    let texts = ["", "a", "A", "ab ", "ab", "ü", "a\0b", "\0five", "5", " 2.50 ", "1e2", "x' y"];
+    let text = pick(random, &texts).to_owned();
     let blob = [vec![], vec![0], vec![0, 255], vec![97; 300]][random.below(4) as usize].clone();
     match column {
         "a" | "f" => Value::Int(int),
@@ -204,7 +204,7 @@ impl Twins {
     }
 }
 
-fn row_of(table: &DynamicTable, random: &mut Seeded) -> Vec<Value<'static>> {
+fn row_of(table: &DynamicTable, random: &mut Random) -> Vec<Value<'static>> {
     let row = table.schema().columns().map(|column| match column.name() {
         "rowid" => Value::Int(random.below(30) as i64),
         name => value(random, name),
@@ -226,7 +226,7 @@ fn key_is(table: &DynamicTable, key: &[Value<'static>]) -> String {
         .join(" AND ")
 }
 
-fn step(twins: &Twins, random: &mut Seeded) {
+fn step(twins: &Twins, random: &mut Random) {
     let is_typed = random.below(3) > 0;
     let table = expect(&twins.mixed.0, "t");
     let row = row_of(&table, random);
@@ -302,7 +302,7 @@ fn random_writes_store_what_sqlite_stores() {
             (TABLES[seed as usize % TABLES.len()], INDEXES[seed as usize / 9 % INDEXES.len()]);
         let twins = Twins::new(&format!("{create}; {indexes}"), seed);
         assert_eq!(expect(&twins.mixed.0, "t").why_read_only(), None, "{}", twins.what);
-        let mut random = Seeded(seed);
+        let mut random = Random::seeded(seed);
         for round in 0..6 {
             for _ in 0..14 {
                 step(&twins, &mut random);

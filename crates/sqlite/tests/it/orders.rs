@@ -1,6 +1,7 @@
 //! The order of indexes: that of SQLite's comparison, for every kind of value, collation and direction.
 
-use crate::support::{Both, Random};
+use crate::support::{Both, pick};
+use base::env::Random;
 
 /// Literals that are close to one another in some order.
 const VALUES: &[&str] = &[
@@ -108,18 +109,18 @@ fn every_pair_of_values_is_ordered_as_sqlite_orders_it() {
 
 #[test]
 fn keys_of_several_columns_and_of_rowless_tables_are_ordered_as_in_sqlite() {
-    let mut random = Random(7);
+    let mut random = Random::seeded(7);
     for round in 0..20 {
         let both = Both::new();
-        let (one, two) = (random.pick(COLLATIONS), random.pick(COLLATIONS));
-        let (first, second) = (random.pick(&["", "DESC"]), random.pick(&["", "DESC"]));
+        let (one, two) = (pick(&mut random, COLLATIONS), pick(&mut random, COLLATIONS));
+        let (first, second) = (pick(&mut random, &["", "DESC"]), pick(&mut random, &["", "DESC"]));
         both.execute(&format!(
             "CREATE TABLE t(a COLLATE {one}, b COLLATE {two}, c, PRIMARY KEY(a {first}, b {second}))
              WITHOUT ROWID"
         ));
         both.execute(&format!("CREATE UNIQUE INDEX i ON t(b {second}, a {first}); CREATE INDEX j ON t(c)"));
         for _ in 0..150 {
-            let [a, b, c] = [(); 3].map(|()| random.pick(VALUES));
+            let [a, b, c] = [(); 3].map(|()| pick(&mut random, VALUES));
             both.execute(&format!("INSERT OR IGNORE INTO t VALUES ({a}, {b}, {c})"));
             if random.below(3) == 0 {
                 both.execute(&format!("INSERT OR REPLACE INTO t VALUES ({b}, {a}, {c})"));
@@ -127,7 +128,7 @@ fn keys_of_several_columns_and_of_rowless_tables_are_ordered_as_in_sqlite() {
                 both.execute(&format!("DELETE FROM t WHERE c > {c} AND b < {b}"));
             }
         }
-        let [a, b] = [(); 2].map(|()| random.pick(VALUES));
+        let [a, b] = [(); 2].map(|()| pick(&mut random, VALUES));
         for sql in [
             "SELECT a, b, c FROM t ORDER BY a, b",
             "SELECT a, b, c FROM t ORDER BY b DESC, a",

@@ -1,6 +1,7 @@
 //! Random statements on both kinds of trees.
 
-use crate::support::{Both, Random};
+use crate::support::{Both, pick};
+use base::env::Random;
 
 const SCHEMA: &str = "
     CREATE TABLE p(id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE UNIQUE, size REAL, note);
@@ -22,8 +23,8 @@ const SCHEMA: &str = "
 /// Returns a random statement.
 fn statement(random: &mut Random) -> String {
     let (id, other, size) = (random.below(60), random.below(60), random.below(100));
-    let name = format!("{}{}", random.pick(&["ab", "AB", "b", "long name ", "x"]), random.below(25));
-    let or = random.pick(&["", "OR IGNORE", "OR REPLACE", "OR FAIL", "OR ROLLBACK", "OR ABORT"]);
+    let name = format!("{}{}", pick(random, &["ab", "AB", "b", "long name ", "x"]), random.below(25));
+    let or = pick(random, &["", "OR IGNORE", "OR REPLACE", "OR FAIL", "OR ROLLBACK", "OR ABORT"]);
     match random.below(20) {
         0..4 => format!("INSERT {or} INTO p VALUES ({id}, '{name}', {size}.5, {other})"),
         4 => format!(
@@ -41,8 +42,10 @@ fn statement(random: &mut Random) -> String {
             "INSERT INTO p(id, name) VALUES ({id}, '{name}') \
              ON CONFLICT(id) DO UPDATE SET note = note + 1 ON CONFLICT(name) DO NOTHING RETURNING id, note"
         ),
-        15 => random.pick(&["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "SAVEPOINT b"]).to_owned(),
-        16 => random.pick(&["RELEASE a", "ROLLBACK TO a", "ROLLBACK TO b", "RELEASE b", "COMMIT"]).to_owned(),
+        15 => pick(random, &["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "SAVEPOINT b"]).to_owned(),
+        16 => {
+            pick(random, &["RELEASE a", "ROLLBACK TO a", "ROLLBACK TO b", "RELEASE b", "COMMIT"]).to_owned()
+        }
         17 => format!(
             "SELECT * FROM p LEFT JOIN c ON c.parent = p.id WHERE p.size > {size} ORDER BY p.id, c.id"
         ),
@@ -70,7 +73,7 @@ const QUERIES: &[&str] = &[
 fn random_statements_have_the_same_results() {
     let mut rows = 0;
     for seed in 0..40 {
-        let mut random = Random(seed);
+        let mut random = Random::seeded(seed);
         let both = Both::new();
         both.execute(SCHEMA);
         for step in 0..250 {

@@ -105,7 +105,7 @@ fn transfers_by_several_threads_keep_the_sum() {
 /// Moves 1 from an account to another 100 times, and returns how often that was committed.
 fn transfers(db: &Database, seed: u64, accounts: u64) -> u64 {
     let connection = Connection::open(db).expect("it opens");
-    let mut random = crate::support::Random(seed);
+    let mut random = base::env::Random::seeded(seed);
     let mut committed = 0;
     for _ in 0..100 {
         let (from, to) = (random.below(accounts), random.below(accounts));

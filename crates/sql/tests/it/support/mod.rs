@@ -57,20 +57,3 @@ impl Both {
 pub fn pick<'a>(random: &mut Random, from: &[&'a str]) -> &'a str {
     from[random.below(from.len() as u64) as usize]
 }
-
-/// Random numbers from a seed (splitmix64).
-pub struct Seeded(pub u64);
-
-impl Seeded {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % bound
-    }
-
-    pub fn pick<'s>(&mut self, of: &[&'s str]) -> &'s str {
-        of[self.below(of.len() as u64) as usize]
-    }
-}
