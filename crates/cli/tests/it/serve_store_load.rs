@@ -19,6 +19,7 @@ use crate::http::{Client, Reply, Server};
 use crate::proxy::Proxy;
 use crate::serve_store::value;
 use crate::server;
+use base::env::Random;
 use checker::{Element, End, Key, Op, Transaction, check};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,7 +130,7 @@ struct Worker<'l> {
     load: &'l Load,
     number: u64,
     made: u64,
-    random: u64,
+    random: Random,
 }
 
 impl Worker<'_> {
@@ -139,7 +140,7 @@ impl Worker<'_> {
                 thread::sleep(Duration::from_millis(5));
                 continue;
             };
-            match self.below(10) {
+            match self.random.below(10) {
                 0..4 => self.append_in_a_batch(&mut client),
                 4..7 => self.append_interactively(&mut client),
                 _ => self.transfer(&mut client),
@@ -147,19 +148,11 @@ impl Worker<'_> {
         }
     }
 
-    /// Returns a number below `most` (xorshift, Marsaglia 2003).
-    fn below(&mut self, most: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % most
-    }
-
     /// Returns some of the current lists.
     fn lists(&mut self) -> Vec<Key> {
         let first = self.load.appends.load(Ordering::SeqCst) / APPENDS_TO_LISTS * LISTS;
-        let count = 1 + self.below(3);
-        let chosen: BTreeSet<_> = (0..count).map(|_| (first + self.below(LISTS)) as Key).collect();
+        let count = 1 + self.random.below(3);
+        let chosen: BTreeSet<_> = (0..count).map(|_| (first + self.random.below(LISTS)) as Key).collect();
         chosen.into_iter().collect()
     }
 
@@ -193,7 +186,7 @@ impl Worker<'_> {
                 None => json!({ "op": "check", "table": "t", "key": name, "absent": true }),
             });
             ops.push(Op::Read(key, elements(value.as_deref().unwrap_or_default())));
-            if self.below(3) > 0 {
+            if self.random.below(3) > 0 {
                 let element = self.element();
                 let longer = appended(value.as_deref().unwrap_or_default(), element);
                 operations.push(json!({ "op": "put", "table": "t", "key": name, "value": longer }));
@@ -239,7 +232,7 @@ impl Worker<'_> {
                 _ => return false,
             };
             ops.push(Op::Read(key, elements(&found)));
-            if self.below(3) == 0 {
+            if self.random.below(3) == 0 {
                 continue;
             }
             let element = self.element();
@@ -255,13 +248,13 @@ impl Worker<'_> {
 
     /// Moves money from one account to another.
     fn transfer(&mut self, client: &mut Client) {
-        let (from, to) = (self.below(ACCOUNTS), self.below(ACCOUNTS));
+        let (from, to) = (self.random.below(ACCOUNTS), self.random.below(ACCOUNTS));
         let mut balance = |account: u64| -> Option<u64> {
             let reply = client.try_ask("GET", &format!("{DB}/tables/bank/entries/{account}"), &[], b"");
             reply.ok().filter(|reply| reply.status == 200)?.text().parse().ok()
         };
         let (Some(has), Some(gets)) = (balance(from), balance(to)) else { return };
-        let sum = 1 + self.below(20);
+        let sum = 1 + self.random.below(20);
         let Some(rest) = has.checked_sub(sum).filter(|_| from != to) else { return };
         let operations = vec![
             balanced("check", from, has),
@@ -368,7 +361,7 @@ fn two_servers_under_attack_show_no_anomaly() {
     let begun = Instant::now();
     thread::scope(|scope| {
         for number in 0..CLIENTS {
-            let worker = Worker { load: &load, number, made: 0, random: 0x9e37_79b9_7f4a_7c15 + number };
+            let worker = Worker { load: &load, number, made: 0, random: Random::seeded(number) };
             scope.spawn(move || worker.run());
         }
         let _over = Over(&load.is_over);
@@ -416,8 +409,8 @@ fn two_servers_under_attack_show_no_anomaly() {
         resolved[1],
         anomalies.len()
     );
-    let told: Vec<_> = anomalies.iter().take(5).map(ToString::to_string).collect();
-    assert!(anomalies.is_empty(), "{told:#?}");
+    let first_five: Vec<_> = anomalies.iter().take(5).map(ToString::to_string).collect();
+    assert!(anomalies.is_empty(), "{first_five:#?}");
     let transferred = transfers.get(&Known::Committed).copied().unwrap_or(0);
     assert_eq!(restarts, LEAST_RESTARTS);
     assert!(kills >= LEAST_KILLS && committed > LEAST_APPENDED && transferred > LEAST_TRANSFERRED);

@@ -25,12 +25,12 @@ fn rows(connection: &Connection, sql: &str) -> Vec<Vec<Value>> {
 /// Runs `work` in a thread, and panics if it does not end.
 #[track_caller]
 fn ends(work: impl FnOnce() + Send + 'static) {
-    let (tell, told) = mpsc::channel();
+    let (sender, end) = mpsc::channel();
     let running = thread::spawn(move || {
         work();
-        tell.send(()).unwrap();
+        sender.send(()).unwrap();
     });
-    match told.recv_timeout(Duration::from_secs(20)) {
+    match end.recv_timeout(Duration::from_secs(20)) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("it waits for itself"),
         _ => running.join().unwrap(),
     }
@@ -215,18 +215,18 @@ fn an_interrupt_and_the_time_limit_end_a_wait() {
 fn an_interrupt_and_the_time_limit_end_a_wait_for_a_long_statement() {
     let (_, [one, mut two, three]) = several();
     let stop_one = one.interrupt_handle();
-    let (tell, told) = mpsc::channel();
+    let (sender, first_row) = mpsc::channel();
     let long = thread::spawn(move || {
         let mut select = one.prepare("SELECT id FROM stock").unwrap();
         let mut reading = select.query(&[]).unwrap();
         assert!(reading.next().unwrap().is_some());
-        tell.send(()).unwrap();
+        sender.send(()).unwrap();
         // It excludes other writers until it ends.
         let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
             UPDATE stock SET count = (SELECT count(*) FROM n)";
         one.execute(endless, &[]).unwrap_err().is_interrupted()
     });
-    told.recv().unwrap();
+    first_row.recv().unwrap();
     thread::sleep(Duration::from_millis(100));
     let limit = Instant::now() + Duration::from_millis(200);
     two.on_progress(Some(move || Instant::now() >= limit)).unwrap();

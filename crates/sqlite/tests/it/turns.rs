@@ -164,18 +164,18 @@ fn a_write_beside_a_query_is_waited_for_without_a_busy_timeout() {
     let (_, [one, two]) = several(
         "CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE TABLE many(a); INSERT INTO many VALUES (1), (2)",
     );
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, begun) = std::sync::mpsc::channel();
     let pause = move |_: &[pando_sqlite::ValueRef<'_>]| {
-        tell.send(()).expect("it is waited for");
+        sender.send(()).expect("it is waited for");
         thread::sleep(Duration::from_millis(100));
         Ok(pando_sqlite::Value::Integer(1))
     };
     one.create_function("pause", 0, pause).expect("it is added");
     let waited = thread::spawn(move || {
-        told.recv().expect("the write has begun");
+        begun.recv().expect("the write has begun");
         two.execute("INSERT INTO t(b) VALUES ('alone')").expect("it waits");
         // In a transaction the end is the program's, and it is not waited for without a busy timeout.
-        told.recv().expect("the write has begun");
+        begun.recv().expect("the write has begun");
         thread::sleep(Duration::from_millis(200));
         busy(&two, "INSERT INTO t(b) VALUES ('alone')");
     });
