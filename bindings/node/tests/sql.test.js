@@ -76,7 +76,7 @@ test('an iterator fetches in batches, and can be left', async () => {
   await db.close()
 })
 
-test('transactions of two connections conflict, and one is told', async () => {
+test('transactions of two connections conflict, and one fails', async () => {
   const db = await pando.open(join(root, 'conflict'), { durability: 'buffered' })
   await db.sql('CREATE TABLE t(k INTEGER PRIMARY KEY, v INT)')
   await db.sql('INSERT INTO t VALUES (1, 0)')

@@ -455,10 +455,10 @@ impl Connection {
             machine::run(&mut save)?;
             let done = work();
             if done.is_err() && !self.is_autocommit() {
-                self.run_surely(&mut undo)?;
+                self.run_uninterrupted(&mut undo)?;
             }
             if !self.is_autocommit() {
-                self.run_surely(&mut release)?;
+                self.run_uninterrupted(&mut release)?;
             }
             return done;
         }
@@ -468,7 +468,7 @@ impl Connection {
             machine::run(&mut begin)?;
             let done = work().and_then(|done| machine::run(&mut commit).map(|()| done));
             if done.is_err() && !self.is_autocommit() {
-                self.run_surely(&mut undo)?;
+                self.run_uninterrupted(&mut undo)?;
                 if matches!(&done, Err(error) if error.is_conflict()) {
                     // An interrupt or the end of the time ends the next attempt before it begins.
                     self.go_on()?;
@@ -485,7 +485,7 @@ impl Connection {
 
     /// Runs a statement that ends a transaction or a part of it, whatever interrupts the connection meanwhile. An
     /// interrupt stops other statements as before.
-    fn run_surely(&self, statement: &mut CachedStatement<'_>) -> Result<()> {
+    fn run_uninterrupted(&self, statement: &mut CachedStatement<'_>) -> Result<()> {
         #[cfg(not(feature = "loadable"))]
         {
             let mut is_interrupted = false;

@@ -28,7 +28,7 @@ impl Error {
         self.place.as_ref().map(|place| (&place.0[..], place.1.as_deref()))
     }
 
-    /// Says it in other words.
+    /// Returns the error with another message.
     pub(crate) fn in_words(self, message: String) -> Self {
         Error { message, ..self }
     }

@@ -117,7 +117,7 @@ impl Writers {
         writers
     }
 
-    /// Waits while `holds` says so, at most for `time`.
+    /// Waits while `holds` returns true, at most for `time`.
     fn wait_while<'g>(
         &self,
         inner: MutexGuard<'g, Inner>,

@@ -132,7 +132,7 @@ export class Editor {
     const mine = this.edited();
     if (!mine) return;
     const isNew = this.key === null, key = !isNew ? this.key : this.source instanceof Documents ? this.source.keyOf(mine.value) : mine.key;
-    // Nobody types into what is drawn again when it was saved.
+    // The fields take no input meanwhile: they are drawn again afterwards.
     this.root.inert = true;
     try {
       await this.source.write(key, mine, base).finally(() => { this.root.inert = false; });

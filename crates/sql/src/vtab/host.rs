@@ -46,7 +46,8 @@ impl Host {
         unsafe { ffi::commit_beside(self.0, transaction, crate::machine::BUSY_TIMEOUT) }
     }
 
-    /// Returns whether a trigger calls the table. The SQLite of another program does not say so.
+    /// Returns whether a trigger calls the table. Within another program's SQLite, which does not show it, the result
+    /// is always false.
     pub fn is_in_trigger(self) -> bool {
         #[cfg(feature = "loadable")]
         return false;

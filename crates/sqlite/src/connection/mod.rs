@@ -145,8 +145,8 @@ impl Connection {
         Statement::prepare(self, sql)?.0.ok_or_else(|| Error::misuse("there is no statement"))
     }
 
-    /// Prepares the only statement of `sql`. Use it for texts of somebody else: what comes after the first statement is
-    /// not left out, as [`Connection::prepare`] does, nor run, as [`Connection::execute`] does.
+    /// Prepares the only statement of `sql`. Use it for untrusted texts: a second statement is an error, where
+    /// [`Connection::prepare`] leaves it out and [`Connection::execute`] runs it.
     ///
     /// # Errors
     /// Those of [`Connection::prepare`]; there is a second statement, or something after the first that is none.
