@@ -312,6 +312,60 @@ fn responses_that_nobody_takes_are_bounded() {
     is_well(&server);
 }
 
+/// Statements whose results would not fit are refused before they run, and not after they have changed something.
+#[cfg(feature = "sql")]
+#[test]
+fn results_that_nobody_takes_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &["--memory", "32M", "--durability", "lazy"]);
+    assert_eq!(server.ask("PUT", "/v0/entity?id=short", &[7; 60 << 10]).status, 201);
+    let target = "/v1/databases/default/sql";
+    let sql = |text: &str| server.ask("POST", target, format!("{{\"sql\":\"{text}\"}}").as_bytes());
+    assert_eq!(sql("CREATE TABLE t(a)").status, 200);
+    // 60 KB, which handlers do not count.
+    let body = b"{\"sql\":\"INSERT INTO t VALUES (1); SELECT hex(zeroblob(30000))\"}";
+    let mut statuses = std::collections::BTreeMap::<u16, usize>::new();
+    run(async {
+        let (mut held, mut clients) = (Vec::new(), Vec::new());
+        // The memory that all share fills up.
+        let mut status = 200;
+        while status == 200 {
+            let mut client = Client::with_window(server.address, 0).await;
+            for _ in 0..100 {
+                let (response, _) = client.begin(request("GET", "/v0/entity?id=short"), false).await.unwrap();
+                let response = response.await.unwrap();
+                status = response.status().as_u16();
+                held.push(response);
+            }
+            clients.push(client);
+            assert!(clients.len() < 100, "no bound after {} responses", held.len());
+        }
+        // A connection has 256 KiB of its own.
+        let mut client = Client::with_window(server.address, 0).await;
+        for _ in 0..50 {
+            let (response, mut stream) = client.begin(request("POST", target), true).await.unwrap();
+            stream.send_data(bytes::Bytes::from_static(body), true).unwrap();
+            let response = response.await.unwrap();
+            *statuses.entry(response.status().as_u16()).or_default() += 1;
+            held.push(response);
+        }
+    });
+    assert_eq!(statuses.get(&200), Some(&4), "{statuses:?}");
+    assert_eq!(statuses.get(&503), Some(&46), "{statuses:?}");
+    // Those clients have gone, and their memory is free again.
+    let begun = Instant::now();
+    let count = loop {
+        let mut client = server.connect();
+        let reply = client.ask("POST", target, &[], b"{\"sql\":\"SELECT count(*) FROM t\"}");
+        if reply.status == 200 {
+            break reply.text();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{}", reply.text());
+    };
+    assert!(count.contains(&format!("\n[{}]\n", statuses[&200])), "{count} beside {statuses:?}");
+    is_well(&server);
+}
+
 /// A client that sends bodies which nobody reads, because their requests wait.
 #[test]
 fn bodies_that_are_not_read_are_bounded() {

@@ -92,7 +92,7 @@ impl Service {
         let cors = Cors::new(&renewed.cors_origins)?;
         let limits = renewed.limits_from(&self.settings.limits);
         let used = &self.settings;
-        used.room.reception.renew(&limits);
+        used.room.renew(&limits);
         used.watch.slow.renew(limits.slow);
         let settings = Settings {
             keeper: Arc::clone(&used.keeper),
@@ -166,8 +166,9 @@ impl Service {
     }
 
     /// Returns the response to a request for the operation in `found`. It is ready at once if memory has it. If a
-    /// client is still sending a body that nothing reads, the body is received first for a bounded time.
-    pub fn answer<B>(&self, found: Found, request: Request<B>) -> Answering
+    /// client is still sending a body that nothing reads, the body is received first for a bounded time. A request that
+    /// the connection has `refused` is only counted and logged.
+    pub fn answer<B>(&self, found: Found, request: Request<B>, refused: Option<Problem>) -> Answering
     where
         B: http_body::Body<Data = bytes::Bytes> + Unpin + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -190,7 +191,7 @@ impl Service {
             Ok((turn, wanted)) => (turn, wanted, None),
             Err(problem) => (None, None, Some(Err(problem))),
         };
-        let answer = answer.or_else(|| self.check(&request, &found).err().map(Err));
+        let answer = answer.or_else(|| self.check(&request, &found).err().or(refused).map(Err));
         let client = || self.settings.proxies.client(self.peer, request.headers());
         let noted = Noted::new(&self.settings.watch, &request, found, begun, answer.is_some(), client);
         let Some(answer) = answer else {

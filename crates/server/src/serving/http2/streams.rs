@@ -3,11 +3,12 @@
 //! Everything here runs on the thread of the connection. The atomics and the locks are never contended; they are there
 //! because tasks must be able to move.
 
-use crate::limits::room::{FREE_ANSWER_BYTES, Room};
-use crate::serving::http2::reply::{Charge, Reply};
+use crate::limits::room::{FREE_ANSWER_BYTES, Room, kib_of};
+use crate::serving::http2::reply::Reply;
 use crate::serving::patience::LOOKS;
 use crate::watch::watcher::Watch;
 use crate::wire::body::{Body, Working};
+use crate::wire::problem::Answer;
 use http_body::Body as _;
 use hyper::Response;
 use std::future::poll_fn;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, interval_at};
 
 /// The memory of responses that a connection may hold before they are counted with those of all clients.
@@ -28,9 +29,7 @@ const TINY_BYTES: usize = 4 << 10;
 pub struct Streams {
     room: Arc<Room>,
     watch: Arc<Watch>,
-    /// The stream whose request the library has handed over, and whose task it spawns next.
-    begun: Mutex<Option<Arc<OneStream>>>,
-    /// The streams whose tasks wait for something. Most end without ever being here.
+    /// The streams whose tasks wait for something. Most streams have no task, or one that never waits.
     waiting: Mutex<Vec<Arc<OneStream>>>,
     begun_count: AtomicU64,
     most_resets: u32,
@@ -105,7 +104,6 @@ impl Streams {
         Arc::new(Streams {
             room,
             watch,
-            begun: Mutex::default(),
             waiting: Mutex::default(),
             begun_count: AtomicU64::new(0),
             most_resets,
@@ -120,13 +118,20 @@ impl Streams {
         &self.watch
     }
 
-    /// Begins a stream, of which the client waits for the server.
-    pub fn begin(&self) -> Arc<OneStream> {
+    /// Notes that a stream begins.
+    pub fn begin(&self) {
+        self.begun_count.fetch_add(1, Ordering::Relaxed); // Relaxed: only one thread uses it.
+    }
+
+    /// Spawns the task of a stream, whose client waits for the server, on the thread of its connection.
+    pub fn spawn<F>(self: &Arc<Self>, task: impl FnOnce(Arc<OneStream>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let stream = Arc::new(OneStream::default());
         stream.working.set(true);
-        self.begun_count.fetch_add(1, Ordering::Relaxed); // Relaxed: only one thread uses it.
-        *lock(&self.begun) = Some(Arc::clone(&stream));
-        stream
+        // Each future around the task would hold and move it once more.
+        tokio::spawn(Arc::clone(self).run(Arc::clone(&stream), task(stream)));
     }
 
     /// Runs the task of a stream to its end.
@@ -144,7 +149,7 @@ impl Streams {
     }
 
     /// Notes the end of a stream: `is_complete`, or reset by the client.
-    fn ended(&self, is_complete: bool) {
+    pub fn ended(&self, is_complete: bool) {
         // Relaxed for all: only one thread uses it.
         let left = self.resets_left.load(Ordering::Relaxed);
         if is_complete {
@@ -178,45 +183,91 @@ impl Streams {
         }
     }
 
-    /// Counts the memory of a response until it was sent. A response to a read is replaced by a refusal if there is no
-    /// memory for it. Any other response is short, or counted by its handler, and must not be lost.
+    /// Counts memory for the response of statements that have not run, so that they are refused before they change
+    /// anything.
+    ///
+    /// # Errors
+    /// 503 if the responses that this client has not received fill what it may hold, and those of all clients fill
+    /// theirs.
+    pub fn promise(self: &Arc<Self>) -> Answer<Charge> {
+        self.count(FREE_ANSWER_BYTES)
+    }
+
+    /// Counts the memory of a response until it was sent, or keeps as much as it needs of what was `promised`. A
+    /// response to a read is replaced by a refusal if there is no memory for it. Any other response is short, promised,
+    /// or counted by its handler, and must not be lost.
     pub fn charge(
         self: &Arc<Self>,
-        stream: Arc<OneStream>,
         response: Response<Body>,
         is_read: bool,
         has_place: bool,
-    ) -> Response<Reply> {
+        promised: Option<Charge>,
+    ) -> Reply {
         let bytes = match response.body() {
             Body::Whole(_) => response.body().size_hint().exact().unwrap_or_default() as usize,
             Body::Pieces { .. } if has_place => 0,
             Body::Pieces { .. } => FREE_ANSWER_BYTES,
         };
         // Longer ones are counted already.
-        if !is_read || bytes <= TINY_BYTES || bytes > FREE_ANSWER_BYTES {
-            return response.map(|body| Reply::new(body, stream, None));
+        if bytes <= TINY_BYTES || bytes > FREE_ANSWER_BYTES {
+            return Reply { response, charge: None };
         }
-        let unsent = self.unsent_bytes.load(Ordering::Relaxed); // Relaxed: only one thread uses it.
-        let memory = match unsent + bytes > FREE_BYTES {
-            true => self.room.counted_memory(bytes).map(Some),
-            false => Ok(None),
-        };
-        match memory {
-            Ok(memory) => {
-                self.unsent_bytes.fetch_add(bytes, Ordering::Relaxed); // Relaxed: as above.
-                let charge = Charge { streams: Arc::clone(self), bytes, _memory: memory };
-                response.map(|body| Reply::new(body, stream, Some(Arc::new(charge))))
-            }
+        if let Some(mut charge) = promised {
+            charge.shrink(bytes);
+            return Reply { response, charge: Some(charge) };
+        }
+        if !is_read {
+            return Reply { response, charge: None };
+        }
+        match self.count(bytes) {
+            Ok(charge) => Reply { response, charge: Some(charge) },
             Err(problem) => {
                 self.watch.traffic.refused(problem.kind);
-                problem.response().map(|body| Reply::new(body, stream, None))
+                Reply { response: problem.response(), charge: None }
             }
         }
     }
 
+    /// Counts memory of a response: that of the connection, and beyond it, that of all clients.
+    fn count(self: &Arc<Self>, bytes: usize) -> Answer<Charge> {
+        let unsent = self.unsent_bytes.load(Ordering::Relaxed); // Relaxed: only one thread uses it.
+        let memory = match unsent + bytes > FREE_BYTES {
+            true => Some(self.room.counted_memory(bytes)?),
+            false => None,
+        };
+        self.unsent_bytes.fetch_add(bytes, Ordering::Relaxed); // Relaxed: as above.
+        Ok(Charge { streams: Arc::clone(self), bytes, memory })
+    }
+
     /// Notes that a response was sent, or is not wanted any more.
-    pub fn sent(&self, bytes: usize) {
+    fn sent(&self, bytes: usize) {
         self.unsent_bytes.fetch_sub(bytes, Ordering::Relaxed); // Relaxed: only one thread uses it.
+    }
+}
+
+/// The memory that is counted for a response.
+pub struct Charge {
+    streams: Arc<Streams>,
+    bytes: usize,
+    /// The part of it that all clients share.
+    memory: Option<OwnedSemaphorePermit>,
+}
+
+impl Charge {
+    /// Counts no more than `bytes` from now on.
+    fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.streams.sent(self.bytes - bytes);
+        self.bytes = bytes;
+        if let Some(memory) = &mut self.memory {
+            drop(memory.split(memory.num_permits().saturating_sub(kib_of(bytes))));
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.streams.sent(self.bytes);
     }
 }
 
@@ -240,24 +291,6 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Spawns the tasks of streams on the thread of their connection. The library hands over a request and then spawns the
-/// task of its stream, without anything between the two.
-#[derive(Clone)]
-pub struct Spawner(pub Arc<Streams>);
-
-impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Spawner {
-    fn execute(&self, task: F) {
-        let streams = Arc::clone(&self.0);
-        let Some(stream) = lock(&streams.begun).take() else {
-            // It belongs to no stream.
-            tokio::spawn(task);
-            return;
-        };
-        // Each future around the task would hold and move it once more.
-        tokio::spawn(streams.run(stream, task));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,7 +303,7 @@ mod tests {
         let limits = Limits::default();
         let watch = Arc::new(Watch::new(limits.slow, None, 0, None).unwrap());
         let streams = Streams::new(Arc::new(Room::new(&limits)), watch, 1);
-        let (running, stream) = (Arc::clone(&streams), streams.begin());
+        let (running, stream) = (Arc::clone(&streams), Arc::new(OneStream::default()));
         let task = async move {
             yield_now().await;
             assert_eq!(lock(&running.waiting).len(), 1);
