@@ -2,7 +2,7 @@
 //!
 //! Each case takes the files of a small database, damages them, opens what is left and reads everything. It passes if
 //! opening or reading answers `Corruption` or `Foreign`, or if all that is read is right. "Right" is the last state;
-//! or, where the log was not closed and damage at its end cannot be told from a torn write, the one before.
+//! or, where the log was not closed and damage at its end cannot be distinguished from a torn write, the one before.
 //!
 //! By default every 101st byte is flipped; `PANDO_FLIP_EVERY=1` flips each. This is a program of its own, as the tests
 //! replace the panic hook of the process, and bound its peak of memory.

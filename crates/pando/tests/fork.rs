@@ -1,4 +1,4 @@
-//! A child that was forked with a database open: it is told so, by every call, and harms nothing.
+//! A child that was forked with a database open: every call returns an error, and harms nothing.
 //! This is a program of its own: the child would have the open files of other tests, and their locks.
 #![cfg(unix)]
 

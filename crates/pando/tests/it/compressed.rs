@@ -115,7 +115,7 @@ fn damage_is_told_and_never_believed() -> Result<()> {
     let data = read_all(&db)?;
     db.close()?;
     let files: Files = dir.files();
-    let mut told = 0;
+    let mut reported = 0;
     for turn in 0..60 {
         let mut bad = files.clone();
         let bytes = bad.get_mut("data").unwrap();
@@ -135,11 +135,11 @@ fn damage_is_told_and_never_believed() -> Result<()> {
         match read {
             Ok(found) => assert!(found == data, "turn {turn}"),
             Err(error) => {
-                told += 1;
+                reported += 1;
                 assert!(tells_of_bad_files(error.kind()), "turn {turn}: {error}");
             }
         }
     }
-    assert!(told > 20, "{told} of 60");
+    assert!(reported > 20, "{reported} of 60");
     Ok(())
 }
