@@ -6,12 +6,17 @@ import "C"
 import (
 	"iter"
 	"runtime"
+	"slices"
 	"unsafe"
 )
 
 // Tx is a read-write transaction. It lives as long as the function that [DB.Update] runs, and only one goroutine at a
 // time can use it.
-type Tx struct{ handle *C.pando_tx }
+type Tx struct {
+	handle *C.pando_tx
+	// The values that are being written.
+	writers []*ValueWriter
+}
 
 func (db *DB) begin(options TxOptions) (*Tx, error) {
 	var handle *C.pando_tx
@@ -21,7 +26,7 @@ func (db *DB) begin(options TxOptions) (*Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tx{handle}, nil
+	return &Tx{handle: handle}, nil
 }
 
 func (tx *Tx) commit() error {
@@ -31,8 +36,16 @@ func (tx *Tx) commit() error {
 
 // end rolls back what was not committed. Later calls fail.
 func (tx *Tx) end() {
+	for len(tx.writers) > 0 {
+		tx.writers[0].Abandon()
+	}
 	C.pando_tx_free(tx.handle)
 	tx.handle = nil
+}
+
+// forget removes a writer that has ended.
+func (tx *Tx) forget(writer *ValueWriter) {
+	tx.writers = slices.DeleteFunc(tx.writers, func(known *ValueWriter) bool { return known == writer })
 }
 
 // Get returns the value of key in the transaction, its own writes included, or ErrNotFound.

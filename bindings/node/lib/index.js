@@ -6,6 +6,7 @@ const { bytesOf, packWrites } = require('./packed')
 const { Reads, Queue, rangeOf } = require('./reads')
 const { Changes, Consumer, filterOf } = require('./changes')
 const { connect, Connection, Connections, Statement } = require('./sql')
+const { ValueWritable } = require('./values')
 
 /** How often `transact` runs its function. */
 const MOST_ATTEMPTS = 24
@@ -348,6 +349,13 @@ class TransactionTable extends Reads {
   put (key, value, { ttlMs } = {}) {
     const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
     return ttlMs === undefined ? this.#of.write(k, v) : this.#of.run(tx => tx.putWithTtl(this.#native, k, v, ttlMs))
+  }
+
+  /** Opens a stream whose bytes become the value of a key when it ends. */
+  writeStream (key, { ttlMs } = {}) {
+    const bytes = bytesOf(key, 'the key')
+    return new ValueWritable(() => this.#of.run(tx => tx.writeValue(this.#native, bytes, ttlMs)),
+      value => this.#of.run(() => value.finish()))
   }
 
   /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */
