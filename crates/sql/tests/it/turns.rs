@@ -220,10 +220,11 @@ fn an_interrupt_and_the_time_limit_end_a_wait_for_a_long_statement() {
     let stop_one = one.interrupt_handle();
     let (sender, is_running) = mpsc::channel();
     let long = thread::spawn(move || {
+        // Called after many instructions, which the query does not have.
+        one.on_progress(Some(move || sender.send(()).is_err())).unwrap();
         let mut select = one.prepare("SELECT id FROM stock").unwrap();
         let mut reading = select.query(&[]).unwrap();
         assert!(reading.next().unwrap().is_some());
-        one.on_progress(Some(move || sender.send(()).is_err())).unwrap();
         // It excludes other writers until it ends.
         let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
             UPDATE stock SET count = (SELECT count(*) FROM n)";
