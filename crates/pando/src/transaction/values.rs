@@ -84,7 +84,8 @@ impl Transaction {
     ///
     /// # Errors
     /// As for [`Transaction::put`]; `Missing` if the table was dropped since; `Invalid` if appending to the value has
-    /// failed, and if it was begun in another database.
+    /// failed, if it was begun in another database, a copy included, and if the table's TTL is of another kind than
+    /// then. A TTL counts from the beginning of the writing.
     pub fn finish_value(&mut self, value: OwnedValueWriter) -> Result<u64> {
         self.inner.finish_value(value)
     }

@@ -106,8 +106,14 @@ impl Transaction {
     ///
     /// # Errors
     /// As for [`ValueWriter::append`]; [`base::ErrorKind::Missing`] if the table no longer exists;
-    /// [`base::ErrorKind::Invalid`] if the value was begun in another database.
+    /// [`base::ErrorKind::Invalid`] if the value was begun in another database, a copy included, or before this one was
+    /// opened, and if the table's TTL is of another kind than then.
     pub fn finish_value(&mut self, value: OwnedValueWriter) -> Result<u64> {
+        if !value.stream.is_of(self.store()) {
+            return Err(Error::invalid(
+                "the value was begun in another database, or before this one was opened",
+            ));
+        }
         let admitted = self.admitted(&value.table)?;
         let has_date_of = |reading: Reading| (reading.is_dated(), reading.is_by_key());
         if has_date_of(admitted.reading) != has_date_of(value.reading) {
