@@ -54,9 +54,9 @@ func (tx *Tx) Get(table *Table, key []byte) ([]byte, error) {
 		return nil, closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	return getWith(func(value *unsafe.Pointer, length *C.size_t, failure **C.pando_error) C.pando_code {
-		return C.pando_tx_get(tx.handle, table.ptr(), k, kLen, value, length, failure)
+		return C.pando_tx_get(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), value, length, failure)
 	})
 }
 
@@ -66,9 +66,9 @@ func (tx *Tx) Has(table *Table, key []byte) (bool, error) {
 		return false, closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	return has(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_exists(tx.handle, table.ptr(), k, kLen, failure)
+		return C.pando_tx_exists(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), failure)
 	})
 }
 
@@ -101,10 +101,10 @@ func (tx *Tx) Put(table *Table, key, value []byte) error {
 		return closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
-	v, vLen := address(value)
 	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_put(tx.handle, table.ptr(), k, kLen, v, vLen, failure)
+		return C.pando_tx_put(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)),
+			unsafe.Pointer(&filled(value)[0]), C.size_t(len(value)), failure)
 	})
 	return err
 }
@@ -115,10 +115,10 @@ func (tx *Tx) Insert(table *Table, key, value []byte) error {
 		return closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
-	v, vLen := address(value)
 	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_insert(tx.handle, table.ptr(), k, kLen, v, vLen, failure)
+		return C.pando_tx_insert(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)),
+			unsafe.Pointer(&filled(value)[0]), C.size_t(len(value)), failure)
 	})
 	return err
 }
@@ -129,9 +129,9 @@ func (tx *Tx) Delete(table *Table, key []byte) error {
 		return closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_delete(tx.handle, table.ptr(), k, kLen, failure)
+		return C.pando_tx_delete(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), failure)
 	})
 	return err
 }

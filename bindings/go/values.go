@@ -27,13 +27,11 @@ var _ io.ReadSeekCloser = (*ValueReader)(nil)
 
 func openValue(
 	table *Table,
-	key []byte,
-	do func(key unsafe.Pointer, keyLen C.size_t, reader **C.pando_value_reader, failure **C.pando_error) C.pando_code,
+	do func(reader **C.pando_value_reader, failure **C.pando_error) C.pando_code,
 ) (*ValueReader, error) {
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	var handle *C.pando_value_reader
-	err := found(func(failure **C.pando_error) C.pando_code { return do(k, kLen, &handle, failure) })
+	err := found(func(failure **C.pando_error) C.pando_code { return do(&handle, failure) })
 	if err != nil {
 		return nil, err
 	}
@@ -44,9 +42,9 @@ func openValue(
 // the value can be freed.
 func (db *DB) ValueReader(table *Table, key []byte) (*ValueReader, error) {
 	defer runtime.KeepAlive(db)
-	return openValue(table, key, func(key unsafe.Pointer, keyLen C.size_t, reader **C.pando_value_reader,
-		failure **C.pando_error) C.pando_code {
-		return C.pando_db_value_reader(db.handle, table.ptr(), key, keyLen, reader, failure)
+	return openValue(table, func(reader **C.pando_value_reader, failure **C.pando_error) C.pando_code {
+		return C.pando_db_value_reader(db.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), reader, failure)
 	})
 }
 
@@ -55,9 +53,9 @@ func (s *Snapshot) ValueReader(table *Table, key []byte) (*ValueReader, error) {
 	if s.handle == nil {
 		return nil, closed("the snapshot")
 	}
-	return openValue(table, key, func(key unsafe.Pointer, keyLen C.size_t, reader **C.pando_value_reader,
-		failure **C.pando_error) C.pando_code {
-		return C.pando_snapshot_value_reader(s.handle, table.ptr(), key, keyLen, reader, failure)
+	return openValue(table, func(reader **C.pando_value_reader, failure **C.pando_error) C.pando_code {
+		return C.pando_snapshot_value_reader(s.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), reader, failure)
 	})
 }
 
@@ -67,9 +65,9 @@ func (tx *Tx) ValueReader(table *Table, key []byte) (*ValueReader, error) {
 	if tx.handle == nil {
 		return nil, closed("the transaction")
 	}
-	return openValue(table, key, func(key unsafe.Pointer, keyLen C.size_t, reader **C.pando_value_reader,
-		failure **C.pando_error) C.pando_code {
-		return C.pando_tx_value_reader(tx.handle, table.ptr(), key, keyLen, reader, failure)
+	return openValue(table, func(reader **C.pando_value_reader, failure **C.pando_error) C.pando_code {
+		return C.pando_tx_value_reader(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), reader, failure)
 	})
 }
 
@@ -158,10 +156,10 @@ func (tx *Tx) valueWriter(table *Table, key []byte, ttl C.uint64_t) (*ValueWrite
 		return nil, closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	writer := &ValueWriter{tx: tx}
 	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_value_writer(tx.handle, table.ptr(), k, kLen, ttl, &writer.handle, failure)
+		return C.pando_tx_value_writer(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), ttl, &writer.handle, failure)
 	})
 	if err != nil {
 		return nil, err
@@ -190,9 +188,8 @@ func (w *ValueWriter) Write(data []byte) (int, error) {
 	if w.handle == nil {
 		return 0, closed("the writer of a value")
 	}
-	d, dLen := address(data)
 	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_value_writer_append(w.handle, d, dLen, failure)
+		return C.pando_value_writer_append(w.handle, unsafe.Pointer(&filled(data)[0]), C.size_t(len(data)), failure)
 	})
 	if err != nil {
 		return 0, err
