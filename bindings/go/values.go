@@ -4,7 +4,6 @@ package pando
 import "C"
 
 import (
-	"errors"
 	"io"
 	"runtime"
 	"time"
@@ -210,10 +209,11 @@ func (w *ValueWriter) ReadFrom(from io.Reader) (int64, error) {
 				return total, failed
 			}
 		}
-		switch {
-		case errors.Is(err, io.EOF):
+		// An error that wraps io.EOF is not the end.
+		if err == io.EOF {
 			return total, nil
-		case err != nil:
+		}
+		if err != nil {
 			return total, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"testing/iotest"
@@ -289,5 +290,22 @@ func TestBytesOfObjectsWithPointers(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = db.Get(table, key)
+	expect(t, err, pando.ErrNotFound)
+}
+
+func TestAnErrorThatWrapsEOFIsNotTheEnd(t *testing.T) {
+	db, table := inMemory(t)
+	cut := fmt.Errorf("the connection was reset: %w", io.EOF)
+	err := db.Update(func(tx *pando.Tx) error {
+		from := io.MultiReader(bytes.NewReader([]byte("half")), iotest.ErrReader(cut))
+		if _, err := tx.PutFrom(table, []byte("k"), from); err != cut {
+			t.Errorf("error %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Get(table, []byte("k"))
 	expect(t, err, pando.ErrNotFound)
 }
