@@ -7,6 +7,7 @@ import (
 	"iter"
 	"runtime"
 	"slices"
+	"sync"
 	"unsafe"
 )
 
@@ -14,7 +15,8 @@ import (
 // time can use it.
 type Tx struct {
 	handle *C.pando_tx
-	// The values that are being written.
+	// The values that are being written, which other goroutines can end.
+	mutex   sync.Mutex
 	writers []*ValueWriter
 }
 
@@ -36,15 +38,21 @@ func (tx *Tx) commit() error {
 
 // end rolls back what was not committed. Later calls fail.
 func (tx *Tx) end() {
-	for len(tx.writers) > 0 {
-		tx.writers[0].Abandon()
-	}
+	tx.mutex.Lock()
+	writers := tx.writers
+	tx.writers = nil
 	C.pando_tx_free(tx.handle)
 	tx.handle = nil
+	tx.mutex.Unlock()
+	for _, writer := range writers {
+		writer.Abandon()
+	}
 }
 
 // forget removes a writer that has ended.
 func (tx *Tx) forget(writer *ValueWriter) {
+	tx.mutex.Lock()
+	defer tx.mutex.Unlock()
 	tx.writers = slices.DeleteFunc(tx.writers, func(known *ValueWriter) bool { return known == writer })
 }
 

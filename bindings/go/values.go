@@ -6,6 +6,7 @@ import "C"
 import (
 	"io"
 	"runtime"
+	"sync"
 	"time"
 	"unsafe"
 )
@@ -129,7 +130,11 @@ func (r *ValueReader) Close() error {
 // ValueWriter writes a value of any length, a piece at a time: an [io.Writer] and an [io.ReaderFrom]. The transaction
 // can be used meanwhile, and does not see the value before Finish. Beyond 1 MiB the value is written to the data file as
 // it arrives, and memory holds a piece of 256 KiB. One goroutine at a time can use it.
+//
+// Its transaction can end meanwhile: the value is given up, and later calls fail with ErrClosed.
 type ValueWriter struct {
+	// Guards handle. It is taken before that of the transaction.
+	mutex  sync.Mutex
 	handle *C.pando_value_writer
 	tx     *Tx
 }
@@ -151,6 +156,8 @@ func (tx *Tx) ValueWriterWithTTL(table *Table, key []byte, ttl time.Duration) (*
 }
 
 func (tx *Tx) valueWriter(table *Table, key []byte, ttl C.uint64_t) (*ValueWriter, error) {
+	tx.mutex.Lock()
+	defer tx.mutex.Unlock()
 	if tx.handle == nil {
 		return nil, closed("the transaction")
 	}
@@ -184,6 +191,8 @@ func (tx *Tx) PutFrom(table *Table, key []byte, from io.Reader) (int64, error) {
 
 // Write appends bytes to the value. After an error the value cannot be finished.
 func (w *ValueWriter) Write(data []byte) (int, error) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
 	if w.handle == nil {
 		return 0, closed("the writer of a value")
 	}
@@ -222,6 +231,8 @@ func (w *ValueWriter) ReadFrom(from io.Reader) (int64, error) {
 // Finish sets the key to the value, and ends the writer whatever the result is. It returns the value's length. The
 // value is durable when the transaction is.
 func (w *ValueWriter) Finish() (int64, error) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
 	if w.handle == nil {
 		return 0, closed("the writer of a value")
 	}
@@ -229,12 +240,19 @@ func (w *ValueWriter) Finish() (int64, error) {
 	_, err := call(func(failure **C.pando_error) C.pando_code {
 		return C.pando_value_writer_finish(w.handle, &length, failure)
 	})
-	w.Abandon()
+	w.end()
 	return int64(length), err
 }
 
 // Abandon gives up a value that is not finished. It has no effect after Finish, and a second time.
 func (w *ValueWriter) Abandon() {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.end()
+}
+
+// end frees the writer. The caller has its mutex.
+func (w *ValueWriter) end() {
 	C.pando_value_writer_free(w.handle)
 	w.handle = nil
 	w.tx.forget(w)

@@ -309,3 +309,39 @@ func TestAnErrorThatWrapsEOFIsNotTheEnd(t *testing.T) {
 	_, err = db.Get(table, []byte("k"))
 	expect(t, err, pando.ErrNotFound)
 }
+
+func TestATransactionEndsWhileItsValueIsWritten(t *testing.T) {
+	db, table := inMemory(t)
+	broken := errors.New("given up")
+	for range 50 {
+		from, to := io.Pipe()
+		begun, ended := make(chan struct{}), make(chan error, 1)
+		err := db.Update(func(tx *pando.Tx) error {
+			writer, err := tx.ValueWriter(table, []byte("k"))
+			if err != nil {
+				return err
+			}
+			go func() {
+				_, err := io.Copy(writer, from)
+				from.CloseWithError(err)
+				ended <- err
+			}()
+			go func() {
+				piece := make([]byte, 1000)
+				to.Write(piece)
+				close(begun)
+				for {
+					if _, err := to.Write(piece); err != nil {
+						return
+					}
+				}
+			}()
+			<-begun
+			return broken
+		})
+		if err != broken {
+			t.Fatal(err)
+		}
+		expect(t, <-ended, pando.ErrClosed)
+	}
+}
