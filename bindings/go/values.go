@@ -4,6 +4,7 @@ package pando
 import "C"
 
 import (
+	"errors"
 	"io"
 	"runtime"
 	"sync"
@@ -75,6 +76,7 @@ func (tx *Tx) ValueReader(table *Table, key []byte) (*ValueReader, error) {
 func (r *ValueReader) Size() int64 { return r.size }
 
 // Read reads the next bytes of the value. It returns io.EOF at the end, and fewer bytes than asked for only before it.
+// After an error the next Read begins where this one began.
 func (r *ValueReader) Read(to []byte) (int, error) {
 	if r.handle == nil {
 		return 0, closed("the reader of a value")
@@ -189,7 +191,7 @@ func (tx *Tx) PutFrom(table *Table, key []byte, from io.Reader) (int64, error) {
 	return writer.Finish()
 }
 
-// Write appends bytes to the value. After an error the value cannot be finished.
+// Write appends bytes to the value. An error gives the value up: it cannot be finished.
 func (w *ValueWriter) Write(data []byte) (int, error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -228,8 +230,8 @@ func (w *ValueWriter) ReadFrom(from io.Reader) (int64, error) {
 	}
 }
 
-// Finish sets the key to the value, and ends the writer whatever the result is. It returns the value's length. The
-// value is durable when the transaction is.
+// Finish sets the key to the value, and ends the writer whatever the result is, except ErrInUse: the value can be
+// finished after the other call. It returns the value's length. The value is durable when the transaction is.
 func (w *ValueWriter) Finish() (int64, error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -240,7 +242,9 @@ func (w *ValueWriter) Finish() (int64, error) {
 	_, err := call(func(failure **C.pando_error) C.pando_code {
 		return C.pando_value_writer_finish(w.handle, &length, failure)
 	})
-	w.end()
+	if !errors.Is(err, ErrInUse) {
+		w.end()
+	}
 	return int64(length), err
 }
 
