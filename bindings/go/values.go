@@ -152,7 +152,7 @@ func (tx *Tx) ValueWriter(table *Table, key []byte) (*ValueWriter, error) {
 }
 
 // ValueWriterWithTTL begins a value for key in a table with TTLByKey. The entry expires after ttl, in whole
-// milliseconds from 1 on. It fails with ErrInvalid in a table of another kind.
+// milliseconds from 1 on, counted from this call and not from Finish. It fails with ErrInvalid in a table of another kind.
 func (tx *Tx) ValueWriterWithTTL(table *Table, key []byte, ttl time.Duration) (*ValueWriter, error) {
 	return tx.valueWriter(table, key, ttlMs(ttl))
 }
@@ -178,7 +178,8 @@ func (tx *Tx) valueWriter(table *Table, key []byte, ttl C.uint64_t) (*ValueWrite
 }
 
 // PutFrom sets key to everything that from yields, and returns how many bytes these are. Memory holds a piece of it. If
-// from fails, nothing is put, the error is that of from, and the transaction can go on.
+// from fails, nothing is put, the error is that of from, and the transaction can go on. [DB.Update] can run its function
+// again: open from within the function, because a reader that was read already has nothing left.
 func (tx *Tx) PutFrom(table *Table, key []byte, from io.Reader) (int64, error) {
 	writer, err := tx.ValueWriter(table, key)
 	if err != nil {

@@ -168,7 +168,8 @@ pub unsafe extern "C" fn pando_value_reader_free(reader: *mut pando_value_reader
 }
 
 /// Begins a value for `key`. `ttl_ms` is as for pando_tx_put_with_ttl in a table with a TTL by key, and PANDO_NEVER in
-/// every other. Several values can be written by turns. Threads: one call at a time for each transaction.
+/// every other; the time counts from this call. Several values can be written by turns. A transaction that runs again
+/// after a conflict needs a source that can be read again: open it after pando_tx_begin. Threads: one call at a time for each transaction.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_value_writer(
@@ -281,7 +282,8 @@ mod tests {
         assert_eq!(damaged, 1);
         let handle = Handle::new(Database::builder().create(dir.path())?);
         let table = handle.open()?.ensure_table("t")?;
-        let reader = ReadValue::open(&Source::Database(Arc::clone(&handle)), &table, b"k")?.expect("it was put");
+        let source = Source::Database(Arc::clone(&handle));
+        let reader = ReadValue::open(&source, &table, b"k")?.expect("it was put");
         let read = |most| {
             let mut got = Vec::new();
             reader.read(most, &mut |part| got.extend_from_slice(part)).map(|_| got)
