@@ -893,7 +893,8 @@ void pando_value_reader_free(pando_value_reader *reader);
 
 // Begins a value for `key`. `ttl_ms` is as for pando_tx_put_with_ttl in a table with a TTL by key, and PANDO_NEVER in
 // every other; the time counts from this call. Several values can be written by turns. A transaction that runs again
-// after a conflict needs a source that can be read again: open it after pando_tx_begin. Threads: one call at a time for each transaction.
+// after a conflict needs a source that can be read again: open it after pando_tx_begin. Threads:
+// one call at a time for each transaction.
 pando_code pando_tx_value_writer(pando_tx *tx,
                                  const pando_table *table,
                                  const void *key,

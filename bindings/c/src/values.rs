@@ -169,7 +169,8 @@ pub unsafe extern "C" fn pando_value_reader_free(reader: *mut pando_value_reader
 
 /// Begins a value for `key`. `ttl_ms` is as for pando_tx_put_with_ttl in a table with a TTL by key, and PANDO_NEVER in
 /// every other; the time counts from this call. Several values can be written by turns. A transaction that runs again
-/// after a conflict needs a source that can be read again: open it after pando_tx_begin. Threads: one call at a time for each transaction.
+/// after a conflict needs a source that can be read again: open it after pando_tx_begin. Threads:
+/// one call at a time for each transaction.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_value_writer(
