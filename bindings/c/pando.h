@@ -874,8 +874,8 @@ pando_code pando_tx_value_reader(const pando_tx *tx,
 uint64_t pando_value_reader_len(const pando_value_reader *reader);
 
 // Copies the next bytes to the caller's buffer and stores how many there are: as many as the buffer takes, except at
-// the value's end; 0 after it. What was read is verified. After an error, the bytes that were copied before it are
-// lost. Threads: one call at a time for each reader.
+// the value's end; 0 after it. What was read is verified. After an error, the reader is where the call began, and what
+// the buffer has is undefined. Threads: one call at a time for each reader.
 pando_code pando_value_reader_read(pando_value_reader *reader,
                                    void *buffer,
                                    size_t buffer_len,
@@ -892,7 +892,9 @@ pando_code pando_value_reader_seek(pando_value_reader *reader,
 void pando_value_reader_free(pando_value_reader *reader);
 
 // Begins a value for `key`. `ttl_ms` is as for pando_tx_put_with_ttl in a table with a TTL by key, and PANDO_NEVER in
-// every other. Several values can be written by turns. Threads: one call at a time for each transaction.
+// every other; the time counts from this call. Several values can be written by turns. A transaction that runs again
+// after a conflict needs a source that can be read again: open it after pando_tx_begin. Threads:
+// one call at a time for each transaction.
 pando_code pando_tx_value_writer(pando_tx *tx,
                                  const pando_table *table,
                                  const void *key,
@@ -901,16 +903,16 @@ pando_code pando_tx_value_writer(pando_tx *tx,
                                  pando_value_writer **writer,
                                  pando_error **error);
 
-// Appends `len` bytes to the value. A value has at most 16 GiB. After an error the value cannot be finished, and the
-// transaction can go on. Threads: one call at a time for each writer.
+// Appends `len` bytes to the value. A value has at most 16 GiB. After every error except PANDO_IN_USE the value is
+// given up: it cannot be finished. The transaction can go on. Threads: one call at a time for each writer.
 pando_code pando_value_writer_append(pando_value_writer *writer,
                                      const void *data,
                                      size_t len,
                                      pando_error **error);
 
-// Sets the key to the value in the transaction, and ends the writer whatever the result is. Stores the length of the
-// value; `value_len` may be NULL. The value is durable when the transaction is. Threads: one call at a time for each
-// writer and its transaction.
+// Sets the key to the value in the transaction, and ends the writer whatever the result is, except PANDO_IN_USE: the
+// value can be finished after the other call. Stores the length of the value; `value_len` may be NULL. The value is
+// durable when the transaction is. Threads: one call at a time for each writer and its transaction.
 pando_code pando_value_writer_finish(pando_value_writer *writer,
                                      uint64_t *value_len,
                                      pando_error **error);

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"sync"
 	"time"
 	"unsafe"
 )
@@ -27,13 +28,11 @@ var _ io.ReadSeekCloser = (*ValueReader)(nil)
 
 func openValue(
 	table *Table,
-	key []byte,
-	do func(key unsafe.Pointer, keyLen C.size_t, reader **C.pando_value_reader, failure **C.pando_error) C.pando_code,
+	do func(reader **C.pando_value_reader, failure **C.pando_error) C.pando_code,
 ) (*ValueReader, error) {
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	var handle *C.pando_value_reader
-	err := found(func(failure **C.pando_error) C.pando_code { return do(k, kLen, &handle, failure) })
+	err := found(func(failure **C.pando_error) C.pando_code { return do(&handle, failure) })
 	if err != nil {
 		return nil, err
 	}
@@ -44,9 +43,9 @@ func openValue(
 // the value can be freed.
 func (db *DB) ValueReader(table *Table, key []byte) (*ValueReader, error) {
 	defer runtime.KeepAlive(db)
-	return openValue(table, key, func(key unsafe.Pointer, keyLen C.size_t, reader **C.pando_value_reader,
-		failure **C.pando_error) C.pando_code {
-		return C.pando_db_value_reader(db.handle, table.ptr(), key, keyLen, reader, failure)
+	return openValue(table, func(reader **C.pando_value_reader, failure **C.pando_error) C.pando_code {
+		return C.pando_db_value_reader(db.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), reader, failure)
 	})
 }
 
@@ -55,9 +54,9 @@ func (s *Snapshot) ValueReader(table *Table, key []byte) (*ValueReader, error) {
 	if s.handle == nil {
 		return nil, closed("the snapshot")
 	}
-	return openValue(table, key, func(key unsafe.Pointer, keyLen C.size_t, reader **C.pando_value_reader,
-		failure **C.pando_error) C.pando_code {
-		return C.pando_snapshot_value_reader(s.handle, table.ptr(), key, keyLen, reader, failure)
+	return openValue(table, func(reader **C.pando_value_reader, failure **C.pando_error) C.pando_code {
+		return C.pando_snapshot_value_reader(s.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), reader, failure)
 	})
 }
 
@@ -67,9 +66,9 @@ func (tx *Tx) ValueReader(table *Table, key []byte) (*ValueReader, error) {
 	if tx.handle == nil {
 		return nil, closed("the transaction")
 	}
-	return openValue(table, key, func(key unsafe.Pointer, keyLen C.size_t, reader **C.pando_value_reader,
-		failure **C.pando_error) C.pando_code {
-		return C.pando_tx_value_reader(tx.handle, table.ptr(), key, keyLen, reader, failure)
+	return openValue(table, func(reader **C.pando_value_reader, failure **C.pando_error) C.pando_code {
+		return C.pando_tx_value_reader(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), reader, failure)
 	})
 }
 
@@ -77,6 +76,7 @@ func (tx *Tx) ValueReader(table *Table, key []byte) (*ValueReader, error) {
 func (r *ValueReader) Size() int64 { return r.size }
 
 // Read reads the next bytes of the value. It returns io.EOF at the end, and fewer bytes than asked for only before it.
+// After an error the next Read begins where this one began.
 func (r *ValueReader) Read(to []byte) (int, error) {
 	if r.handle == nil {
 		return 0, closed("the reader of a value")
@@ -132,7 +132,11 @@ func (r *ValueReader) Close() error {
 // ValueWriter writes a value of any length, a piece at a time: an [io.Writer] and an [io.ReaderFrom]. The transaction
 // can be used meanwhile, and does not see the value before Finish. Beyond 1 MiB the value is written to the data file as
 // it arrives, and memory holds a piece of 256 KiB. One goroutine at a time can use it.
+//
+// Its transaction can end meanwhile: the value is given up, and later calls fail with ErrClosed.
 type ValueWriter struct {
+	// Guards handle. It is taken before that of the transaction.
+	mutex  sync.Mutex
 	handle *C.pando_value_writer
 	tx     *Tx
 }
@@ -148,20 +152,22 @@ func (tx *Tx) ValueWriter(table *Table, key []byte) (*ValueWriter, error) {
 }
 
 // ValueWriterWithTTL begins a value for key in a table with TTLByKey. The entry expires after ttl, in whole
-// milliseconds from 1 on. It fails with ErrInvalid in a table of another kind.
+// milliseconds from 1 on, counted from this call and not from Finish. It fails with ErrInvalid in a table of another kind.
 func (tx *Tx) ValueWriterWithTTL(table *Table, key []byte, ttl time.Duration) (*ValueWriter, error) {
 	return tx.valueWriter(table, key, ttlMs(ttl))
 }
 
 func (tx *Tx) valueWriter(table *Table, key []byte, ttl C.uint64_t) (*ValueWriter, error) {
+	tx.mutex.Lock()
+	defer tx.mutex.Unlock()
 	if tx.handle == nil {
 		return nil, closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	writer := &ValueWriter{tx: tx}
 	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_value_writer(tx.handle, table.ptr(), k, kLen, ttl, &writer.handle, failure)
+		return C.pando_tx_value_writer(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), ttl, &writer.handle, failure)
 	})
 	if err != nil {
 		return nil, err
@@ -172,7 +178,8 @@ func (tx *Tx) valueWriter(table *Table, key []byte, ttl C.uint64_t) (*ValueWrite
 }
 
 // PutFrom sets key to everything that from yields, and returns how many bytes these are. Memory holds a piece of it. If
-// from fails, nothing is put, the error is that of from, and the transaction can go on.
+// from fails, nothing is put, the error is that of from, and the transaction can go on. [DB.Update] can run its function
+// again: open from within the function, because a reader that was read already has nothing left.
 func (tx *Tx) PutFrom(table *Table, key []byte, from io.Reader) (int64, error) {
 	writer, err := tx.ValueWriter(table, key)
 	if err != nil {
@@ -185,14 +192,15 @@ func (tx *Tx) PutFrom(table *Table, key []byte, from io.Reader) (int64, error) {
 	return writer.Finish()
 }
 
-// Write appends bytes to the value. After an error the value cannot be finished.
+// Write appends bytes to the value. An error gives the value up: it cannot be finished.
 func (w *ValueWriter) Write(data []byte) (int, error) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
 	if w.handle == nil {
 		return 0, closed("the writer of a value")
 	}
-	d, dLen := address(data)
 	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_value_writer_append(w.handle, d, dLen, failure)
+		return C.pando_value_writer_append(w.handle, unsafe.Pointer(&filled(data)[0]), C.size_t(len(data)), failure)
 	})
 	if err != nil {
 		return 0, err
@@ -213,18 +221,21 @@ func (w *ValueWriter) ReadFrom(from io.Reader) (int64, error) {
 				return total, failed
 			}
 		}
-		switch {
-		case errors.Is(err, io.EOF):
+		// An error that wraps io.EOF is not the end.
+		if err == io.EOF {
 			return total, nil
-		case err != nil:
+		}
+		if err != nil {
 			return total, err
 		}
 	}
 }
 
-// Finish sets the key to the value, and ends the writer whatever the result is. It returns the value's length. The
-// value is durable when the transaction is.
+// Finish sets the key to the value, and ends the writer whatever the result is, except ErrInUse: the value can be
+// finished after the other call. It returns the value's length. The value is durable when the transaction is.
 func (w *ValueWriter) Finish() (int64, error) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
 	if w.handle == nil {
 		return 0, closed("the writer of a value")
 	}
@@ -232,12 +243,21 @@ func (w *ValueWriter) Finish() (int64, error) {
 	_, err := call(func(failure **C.pando_error) C.pando_code {
 		return C.pando_value_writer_finish(w.handle, &length, failure)
 	})
-	w.Abandon()
+	if !errors.Is(err, ErrInUse) {
+		w.end()
+	}
 	return int64(length), err
 }
 
 // Abandon gives up a value that is not finished. It has no effect after Finish, and a second time.
 func (w *ValueWriter) Abandon() {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.end()
+}
+
+// end frees the writer. The caller has its mutex.
+func (w *ValueWriter) end() {
 	C.pando_value_writer_free(w.handle)
 	w.handle = nil
 	w.tx.forget(w)

@@ -2,7 +2,11 @@ package pando_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"testing/iotest"
@@ -183,5 +187,161 @@ func TestValueWriterWithTTL(t *testing.T) {
 	}
 	if ttl, err := db.Expiry(cache, []byte("k")); err != nil || ttl > time.Hour || ttl < time.Hour/2 {
 		t.Errorf("expires in %v: %v", ttl, err)
+	}
+}
+
+// withPointers is an object whose bytes are given to C though it has pointers.
+type withPointers struct {
+	bytes [32]byte
+	to    *withPointers
+}
+
+func TestEncodersWriteValues(t *testing.T) {
+	db, table := inMemory(t)
+	value := longValue()
+	encoders := map[string]func(io.Writer) io.WriteCloser{
+		"gzip":   func(to io.Writer) io.WriteCloser { return gzip.NewWriter(to) },
+		"base64": func(to io.Writer) io.WriteCloser { return base64.NewEncoder(base64.StdEncoding, to) },
+		"hex": func(to io.Writer) io.WriteCloser {
+			return struct {
+				io.Writer
+				io.Closer
+			}{hex.NewEncoder(to), io.NopCloser(nil)}
+		},
+	}
+	decoders := map[string]func(io.Reader) (io.Reader, error){
+		"gzip":   func(from io.Reader) (io.Reader, error) { return gzip.NewReader(from) },
+		"base64": func(from io.Reader) (io.Reader, error) { return base64.NewDecoder(base64.StdEncoding, from), nil },
+		"hex":    func(from io.Reader) (io.Reader, error) { return hex.NewDecoder(from), nil },
+	}
+	for name, encoder := range encoders {
+		err := db.Update(func(tx *pando.Tx) error {
+			writer, err := tx.ValueWriter(table, []byte(name))
+			if err != nil {
+				return err
+			}
+			encoded := encoder(writer)
+			if _, err := encoded.Write(value); err != nil {
+				return err
+			}
+			if err := encoded.Close(); err != nil {
+				return err
+			}
+			_, err = writer.Finish()
+			return err
+		})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		reader, err := db.ValueReader(table, []byte(name))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		decoded, err := decoders[name](reader)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got, err := io.ReadAll(decoded); err != nil || !bytes.Equal(got, value) {
+			t.Errorf("%s: %d bytes: %v", name, len(got), err)
+		}
+		reader.Close()
+	}
+}
+
+func TestBytesOfObjectsWithPointers(t *testing.T) {
+	db, table := inMemory(t)
+	cache, err := db.TableWith("cache", pando.TableOptions{TTLByKey: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &withPointers{to: &withPointers{}}
+	key, into := object.bytes[:8], object.bytes[8:]
+	err = errors.Join(
+		db.Put(table, key, key),
+		db.PutWithTTL(cache, key, key, time.Hour),
+		db.Update(func(tx *pando.Tx) error {
+			_, got := tx.Get(table, key)
+			_, had := tx.Has(table, key)
+			_, lives := tx.Expiry(cache, key)
+			_, put := tx.PutFrom(table, key, bytes.NewReader(key))
+			return errors.Join(got, had, lives, put, tx.Put(table, key, key), tx.PutWithTTL(cache, key, key, time.Hour),
+				tx.SetExpiry(cache, key, time.Hour), tx.DeleteRange(table, pando.Range{Prefix: into}))
+		}),
+		db.View(func(s *pando.Snapshot) error {
+			_, got := s.Get(table, key)
+			_, had := s.Has(table, key)
+			_, many := s.MultiGet(table, key, into)
+			_, lives := s.Expiry(cache, key)
+			reader, err := s.ValueReader(table, key)
+			if err != nil {
+				return err
+			}
+			defer reader.Close()
+			if count, err := reader.Read(into); count != len(key) || err != nil {
+				t.Errorf("%d bytes: %v", count, err)
+			}
+			return errors.Join(got, had, many, lives)
+		}),
+		db.Delete(table, key))
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err := db.Expiry(cache, key); err != nil {
+		t.Error(err)
+	}
+	_, err = db.Get(table, key)
+	expect(t, err, pando.ErrNotFound)
+}
+
+func TestAnErrorThatWrapsEOFIsNotTheEnd(t *testing.T) {
+	db, table := inMemory(t)
+	cut := fmt.Errorf("the connection was reset: %w", io.EOF)
+	err := db.Update(func(tx *pando.Tx) error {
+		from := io.MultiReader(bytes.NewReader([]byte("half")), iotest.ErrReader(cut))
+		if _, err := tx.PutFrom(table, []byte("k"), from); err != cut {
+			t.Errorf("error %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Get(table, []byte("k"))
+	expect(t, err, pando.ErrNotFound)
+}
+
+func TestATransactionEndsWhileItsValueIsWritten(t *testing.T) {
+	db, table := inMemory(t)
+	broken := errors.New("given up")
+	for range 50 {
+		from, to := io.Pipe()
+		begun, ended := make(chan struct{}), make(chan error, 1)
+		err := db.Update(func(tx *pando.Tx) error {
+			writer, err := tx.ValueWriter(table, []byte("k"))
+			if err != nil {
+				return err
+			}
+			go func() {
+				_, err := io.Copy(writer, from)
+				from.CloseWithError(err)
+				ended <- err
+			}()
+			go func() {
+				piece := make([]byte, 1000)
+				to.Write(piece)
+				close(begun)
+				for {
+					if _, err := to.Write(piece); err != nil {
+						return
+					}
+				}
+			}()
+			<-begun
+			return broken
+		})
+		if err != broken {
+			t.Fatal(err)
+		}
+		expect(t, <-ended, pando.ErrClosed)
 	}
 }

@@ -118,8 +118,8 @@ pub unsafe extern "C" fn pando_value_reader_len(reader: *const pando_value_reade
 }
 
 /// Copies the next bytes to the caller's buffer and stores how many there are: as many as the buffer takes, except at
-/// the value's end; 0 after it. What was read is verified. After an error, the bytes that were copied before it are
-/// lost. Threads: one call at a time for each reader.
+/// the value's end; 0 after it. What was read is verified. After an error, the reader is where the call began, and what
+/// the buffer has is undefined. Threads: one call at a time for each reader.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_value_reader_read(
@@ -168,7 +168,9 @@ pub unsafe extern "C" fn pando_value_reader_free(reader: *mut pando_value_reader
 }
 
 /// Begins a value for `key`. `ttl_ms` is as for pando_tx_put_with_ttl in a table with a TTL by key, and PANDO_NEVER in
-/// every other. Several values can be written by turns. Threads: one call at a time for each transaction.
+/// every other; the time counts from this call. Several values can be written by turns. A transaction that runs again
+/// after a conflict needs a source that can be read again: open it after pando_tx_begin. Threads:
+/// one call at a time for each transaction.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_tx_value_writer(
@@ -193,8 +195,8 @@ pub unsafe extern "C" fn pando_tx_value_writer(
     })
 }
 
-/// Appends `len` bytes to the value. A value has at most 16 GiB. After an error the value cannot be finished, and the
-/// transaction can go on. Threads: one call at a time for each writer.
+/// Appends `len` bytes to the value. A value has at most 16 GiB. After every error except PANDO_IN_USE the value is
+/// given up: it cannot be finished. The transaction can go on. Threads: one call at a time for each writer.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_value_writer_append(
@@ -206,14 +208,22 @@ pub unsafe extern "C" fn pando_value_writer_append(
     // SAFETY: as the header demands of its arguments.
     let (writer, data, error) = unsafe { (Ref::of_mut(writer), Bytes::new(data, len), Out::new(error)) };
     call(error, || {
-        writer.get()?.append(data.value()?)?;
+        let writer = writer.get()?;
+        match data.value() {
+            Ok(bytes) => writer.append(bytes)?,
+            Err(failure) => {
+                // The value would lack these bytes.
+                writer.abandon()?;
+                return Err(failure);
+            }
+        }
         Ok(pando_code::PANDO_OK)
     })
 }
 
-/// Sets the key to the value in the transaction, and ends the writer whatever the result is. Stores the length of the
-/// value; `value_len` may be NULL. The value is durable when the transaction is. Threads: one call at a time for each
-/// writer and its transaction.
+/// Sets the key to the value in the transaction, and ends the writer whatever the result is, except PANDO_IN_USE: the
+/// value can be finished after the other call. Stores the length of the value; `value_len` may be NULL. The value is
+/// durable when the transaction is. Threads: one call at a time for each writer and its transaction.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_value_writer_finish(
@@ -236,4 +246,69 @@ pub unsafe extern "C" fn pando_value_writer_finish(
 pub unsafe extern "C" fn pando_value_writer_free(writer: *mut pando_value_writer) {
     // SAFETY: as the header demands of its arguments.
     unsafe { memory::free(writer) };
+}
+
+#[cfg(test)]
+mod tests {
+    use binding::{Begun, Failure, Handle, Kind, ReadValue, Source, WrittenValue};
+    use pando::{Database, TransactionOptions};
+    use std::fs;
+    use std::sync::Arc;
+
+    /// Bytes of which no 64 in a row are in two places.
+    fn unlike(len: u32) -> Vec<u8> {
+        (0..len / 4).flat_map(|at| at.wrapping_mul(0x9e37_79b1).to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn a_read_that_fails_skips_no_byte() -> Result<(), Failure> {
+        let dir = tempfile::tempdir().unwrap();
+        let value = unlike(3 << 20);
+        {
+            let db = Database::builder().create(dir.path())?;
+            let table = db.ensure_table("t")?;
+            db.put(&table, b"k", &value)?;
+            db.checkpoint()?;
+        }
+        // A byte of the second piece.
+        let (mut damaged, sought) = (0, &value[400_000..400_064]);
+        for file in fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path()) {
+            let mut bytes = fs::read(&file).unwrap();
+            if let Some(at) = bytes.windows(sought.len()).position(|window| window == sought) {
+                bytes[at] ^= 1;
+                fs::write(&file, bytes).unwrap();
+                damaged += 1;
+            }
+        }
+        assert_eq!(damaged, 1);
+        let handle = Handle::new(Database::builder().create(dir.path())?);
+        let table = handle.open()?.ensure_table("t")?;
+        let source = Source::Database(Arc::clone(&handle));
+        let reader = ReadValue::open(&source, &table, b"k")?.expect("it was put");
+        let read = |most| {
+            let mut got = Vec::new();
+            reader.read(most, &mut |part| got.extend_from_slice(part)).map(|_| got)
+        };
+        assert!(read(1000)? == value[..1000]);
+        for _ in 0..2 {
+            assert!(read(700_000).is_err());
+        }
+        assert!(read(1000)? == value[1000..2000]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_writer_survives_a_finish_while_another_call_uses_the_transaction() -> Result<(), Failure> {
+        let handle = Handle::new(Database::builder().in_memory()?);
+        let table = handle.open()?.ensure_table("t")?;
+        let begun = Begun::begin(&handle, &TransactionOptions::default())?;
+        let writer = WrittenValue::begin(&begun, &table, b"k", None)?;
+        writer.append(b"ab")?;
+        let refused = begun.read(|_| Ok(writer.finish()))?;
+        assert_eq!(refused.unwrap_err().kind, Kind::InUse);
+        writer.append(b"c")?;
+        assert_eq!(writer.finish()?, 3);
+        assert_eq!(begun.read(|tx| tx.get(&table, b"k"))?.as_deref(), Some(&b"abc"[..]));
+        Ok(())
+    }
 }

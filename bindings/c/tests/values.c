@@ -180,7 +180,15 @@ static void hostile_arguments(void) {
   EXPECT(PANDO_INVALID, pando_tx_value_writer(tx, table, part, 60000, PANDO_NEVER, &other, &error));
   EXPECT(PANDO_MISUSE, pando_value_writer_append(NULL, "x", 1, &error));
   EXPECT(PANDO_MISUSE, pando_value_writer_append(writer, NULL, 1, &error));
+  // A value that lacks bytes is given up.
+  EXPECT(PANDO_CLOSED, pando_value_writer_append(writer, "x", 1, &error));
+  EXPECT(PANDO_CLOSED, pando_value_writer_finish(writer, &len, &error));
+  pando_value_writer_free(writer);
+  writer = writer_of(tx, "w");
   EXPECT(PANDO_INVALID, pando_value_writer_append(writer, "x", SIZE_MAX, &error));
+  EXPECT(PANDO_CLOSED, pando_value_writer_finish(writer, &len, &error));
+  pando_value_writer_free(writer);
+  writer = writer_of(tx, "w");
   EXPECT(PANDO_MISUSE, pando_value_writer_finish((pando_value_writer *)reader, &len, &error));
   pando_value_reader_free((pando_value_reader *)writer);
   pando_value_writer_free((pando_value_writer *)reader);

@@ -138,7 +138,9 @@ export interface TransactionTable extends Omit<Reads, 'getSync'> {
   del(key: Bytes): Promise<void> | undefined
   /**
    * Opens a stream whose bytes become the value of a key, when it ends: wait for `finish`, or use `pipeline`, before the
-   * commit. Other calls can use the transaction meanwhile. A stream that is destroyed has no effect.
+   * commit. Other calls can use the transaction meanwhile. A stream that is destroyed has no effect; the end of the
+   * transaction destroys those that are not finished. `transact` can run its function again: open the source within it.
+   * `ttlMs` counts from the beginning of writing.
    */
   writeStream(key: Bytes, options?: { ttlMs?: number }): Writable
   /** Sets a key that must not exist; PANDO_EXISTS if it does. */

@@ -270,6 +270,8 @@ class Transaction {
   #queue = new Queue()
   #waiting = []
   #waitingBytes = 0
+  // The streams of values that are not finished.
+  #streams = new Set()
 
   constructor (handle) {
     this.#native = handle
@@ -281,7 +283,8 @@ class Transaction {
     const handle = nativeOf(table)
     return new TransactionTable(handle, this.#reader, this.#queue, () => this.#handOver(), {
       write: (key, value) => this.#write(handle, key, value),
-      run: call => this.#run(() => call(this.#native))
+      run: call => this.#run(() => call(this.#native)),
+      streams: this.#streams
     })
   }
 
@@ -309,15 +312,24 @@ class Transaction {
 
   /** Commits all changes or none. Returns the number of the commit. */
   async commit () {
-    return this.#run(() => this.#native.commit())
+    return this.#end(this.#run(() => this.#native.commit()))
   }
 
   /** Undoes all changes. It has no effect on a transaction that has ended. */
   async rollback () {
-    return this.#queue.run(() => {
+    return this.#end(this.#queue.run(() => {
       this.#waiting = []
       return this.#native.rollback()
-    })
+    }))
+  }
+
+  /** Waits for the end of the transaction, and gives up the values that are not finished. */
+  async #end (ended) {
+    try {
+      return await ended
+    } finally {
+      for (const stream of this.#streams) stream.destroy()
+    }
   }
 
   /** Runs `work`, and undoes only its writes if it fails. */
@@ -355,7 +367,7 @@ class TransactionTable extends Reads {
   writeStream (key, { ttlMs } = {}) {
     const bytes = bytesOf(key, 'the key')
     return new ValueWritable(() => this.#of.run(tx => tx.writeValue(this.#native, bytes, ttlMs)),
-      value => this.#of.run(() => value.finish()))
+      value => this.#of.run(() => value.finish()), this.#of.streams)
   }
 
   /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */

@@ -2,7 +2,7 @@
 
 const { awaited, immediate } = require('./errors')
 const { bytesOf, packKeys, unpackValues, unpackRecords } = require('./packed')
-const { ValueReadable } = require('./values')
+const { ValueReadable, checkPlace } = require('./values')
 
 const ENDS = ['prefix', 'gte', 'gt', 'lt', 'lte']
 
@@ -101,6 +101,8 @@ class Reads {
   /** Opens a stream of a value from the byte `start` on and before the byte `end`; undefined if there is no value. */
   async readStream (key, { start = 0, end = Infinity } = {}) {
     const bytes = bytesOf(key, 'the key')
+    checkPlace(start, 'start')
+    checkPlace(end, 'end')
     const native = await this.#run(() => this.#reader.openValue(this.#native, bytes))
     if (!native) return undefined
     immediate(() => native.seek(start))

@@ -6,6 +6,14 @@ const { awaited } = require('./errors')
 /** How much is read or collected at a time: a piece of a long value. */
 const PIECE_BYTES = 256 << 10
 
+/** Throws unless a place in a value is a whole number from 0 on. */
+function checkPlace (place, name) {
+  if (typeof place !== 'number') throw new TypeError(`${name} must be a number`)
+  if (place < 0 || !(Number.isSafeInteger(place) || (name === 'end' && place === Infinity))) {
+    throw new RangeError(`${name} is ${place}; it must be a whole number from 0 on`)
+  }
+}
+
 /** A stream of a value, or of a part of it. */
 class ValueReadable extends Readable {
   #native
@@ -28,26 +36,32 @@ class ValueReadable extends Readable {
   }
 
   _destroy (error, done) {
-    const closed = this.#last.then(() => awaited(() => this.#native.close()))
+    const closed = this.#last.catch(() => {}).then(() => awaited(() => this.#native.close()))
     closed.then(() => done(error), failed => done(error ?? failed))
   }
 }
 
-/** A stream whose bytes become the value of a key when it ends. `begin` and `finish` wait for their turn. */
+/**
+ * A stream whose bytes become the value of a key when it ends. `begin` and `finish` wait for their turn. `open` has the
+ * streams of the transaction that are not finished.
+ */
 class ValueWritable extends Writable {
   #begin
   #finish
+  #open
   #native
   #last = Promise.resolve()
 
-  constructor (begin, finish) {
+  constructor (begin, finish, open) {
     super({ highWaterMark: PIECE_BYTES })
     this.#begin = begin
     this.#finish = finish
+    this.#open = open.add(this)
   }
 
   #then (call, done) {
-    this.#last = call().then(() => done(), done)
+    // Nobody is left to get the error of a stream that was destroyed meanwhile.
+    this.#last = call().then(() => done(), error => done(this.destroyed ? undefined : error))
   }
 
   _construct (done) {
@@ -59,13 +73,17 @@ class ValueWritable extends Writable {
   }
 
   _final (done) {
-    this.#then(() => this.#finish(this.#native), done)
+    this.#then(async () => {
+      await this.#finish(this.#native)
+      this.#open.delete(this)
+    }, done)
   }
 
   _destroy (error, done) {
-    const abandoned = this.#last.then(() => awaited(() => this.#native?.abandon()))
+    this.#open.delete(this)
+    const abandoned = this.#last.catch(() => {}).then(() => awaited(() => this.#native?.abandon()))
     abandoned.then(() => done(error), failed => done(error ?? failed))
   }
 }
 
-module.exports = { ValueReadable, ValueWritable }
+module.exports = { checkPlace, ValueReadable, ValueWritable }

@@ -1,6 +1,8 @@
 'use strict'
 
 const assert = require('node:assert/strict')
+const { once } = require('node:events')
+const { dirname, join } = require('node:path')
 const { Readable } = require('node:stream')
 const { buffer } = require('node:stream/consumers')
 const { pipeline } = require('node:stream/promises')
@@ -44,7 +46,10 @@ test('values are written and read as streams', async () => {
     [long.length + 9, undefined]]) {
     assert.deepEqual(await buffer(await table.readStream('a', { start, end })), long.subarray(start, Math.max(start, end ?? long.length)))
   }
-  await assert.rejects(table.readStream('a', { start: -1 }), { code: 'PANDO_INVALID' })
+  for (const [places, name] of [[{ start: -1 }, 'RangeError'], [{ start: 0.5 }, 'RangeError'], [{ start: Infinity }, 'RangeError'],
+    [{ end: NaN }, 'RangeError'], [{ end: -1 }, 'RangeError'], [{ start: '1' }, 'TypeError'], [{ end: 5n }, 'TypeError']]) {
+    await assert.rejects(table.readStream('a', places), { name })
+  }
   const snapshot = db.snapshot()
   const left = await snapshot.table(table).readStream('a')
   await snapshot.close()
@@ -74,8 +79,47 @@ test('a stream that fails has no effect', async () => {
   const late = tx.table(table).writeStream('c')
   await new Promise(resolve => late.write('x', resolve))
   await tx.rollback()
-  late.on('error', () => {})
-  await assert.rejects(new Promise((resolve, reject) => late.end(error => error ? reject(error) : resolve())), { code: 'PANDO_CLOSED' })
+  assert.ok(late.destroyed)
+  await assert.rejects(new Promise((resolve, reject) => late.write('y', error => error ? reject(error) : resolve())),
+    { code: 'ERR_STREAM_DESTROYED' })
   await db.check()
   await db.close()
+})
+
+test('the end of a transaction destroys the streams of values that are not finished', async () => {
+  const [db, table] = await inMemory()
+  for (const end of ['commit', 'rollback']) {
+    const tx = await db.begin()
+    const inside = tx.table(table)
+    const done = inside.writeStream('done')
+    await pipeline(partsOf(long), done)
+    const held = inside.writeStream('held')
+    const never = pipeline(new Readable({ read () {} }), held)
+    await new Promise(resolve => held.write(long, resolve))
+    const fresh = inside.writeStream('fresh')
+    await Promise.all([assert.rejects(never, { code: 'ERR_STREAM_PREMATURE_CLOSE' }), tx[end]()])
+    assert.ok(held.destroyed && fresh.destroyed && done.writableFinished)
+    const late = inside.writeStream('late')
+    await assert.rejects(pipeline(partsOf(long), late), { code: 'PANDO_CLOSED' })
+  }
+  assert.deepEqual([await table.has('done'), await table.has('held'), await table.has('fresh')], [true, false, false])
+  await db.check()
+  await db.close()
+})
+
+test('a stream is closed though a call of it has failed', async () => {
+  const { ValueReadable, ValueWritable } = require(join(dirname(require.resolve('pando-db')), 'values.js'))
+  const fail = () => { throw new Error('a listener has failed') }
+  const closed = []
+  const readable = new ValueReadable({ length: 10, read: async () => Buffer.from('x'), close: () => closed.push('reader') }, 0, 10)
+  readable.push = fail
+  readable.read()
+  readable.destroy()
+  await once(readable, 'close')
+  const writable = new ValueWritable(async () => ({ append: async () => {}, abandon: () => closed.push('writer') }), fail, new Set())
+  await new Promise(resolve => writable.write('x', resolve))
+  writable._write(Buffer.from('y'), 'buffer', fail)
+  writable.destroy()
+  await once(writable, 'close')
+  assert.deepEqual(closed, ['reader', 'writer'])
 })

@@ -56,12 +56,15 @@ impl ValueReader {
         self.size
     }
 
-    /// Returns the next bytes, at most `most`; none at the end.
+    /// Returns the next bytes, at most `most`; none at the end. After an error the place is where the call began.
     fn read<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.with(py, |reader| {
+            let began = reader.stream_position()?;
             let mut bytes = Vec::new();
-            reader.take(most as u64).read_to_end(&mut bytes)?;
-            Ok(bytes)
+            match reader.by_ref().take(most as u64).read_to_end(&mut bytes) {
+                Ok(_) => Ok(bytes),
+                Err(error) => reader.seek(SeekFrom::Start(began)).and(Err(error)),
+            }
         })?;
         Ok(PyBytes::new(py, &bytes))
     }

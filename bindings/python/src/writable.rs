@@ -66,6 +66,7 @@ impl WritableView {
     }
 
     /// Sets `key` to everything that the binary file `file` yields, a piece at a time. Returns the number of bytes.
+    /// The TTL counts from the beginning of writing. A transaction that runs again must open the file again.
     #[pyo3(signature = (key, file, *, ttl=None))]
     fn put_file(
         this: PyRef<'_, Self>,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,50 @@ def test_transactions(db: pando.Database) -> None:
         late.read()
     with pytest.raises(pando.ClosedError):
         table.open_value(b"b")
+
+
+def test_a_file_is_read_in_pieces(db: pando.Database) -> None:
+    table = db.table("t")
+    table.put_file(b"k", io.BytesIO(LONG))
+    sizes = []
+    with table.open_value(b"k") as file:
+        reader = file.raw._reader  # type: ignore[attr-defined]
+
+        class Counted:
+            size = reader.size
+            close = reader.close
+
+            def read(self, most: int) -> bytes:
+                sizes.append(most)
+                return reader.read(most)
+
+        file.raw._reader = Counted()  # type: ignore[attr-defined]
+        assert file.read() == LONG
+    assert set(sizes) == {256 << 10} and len(sizes) == 13
+
+
+def test_a_read_that_fails_skips_no_byte(tmp_path: Path) -> None:
+    value = random.Random(7).randbytes(3 << 20)
+    with pando.create(tmp_path / "db") as db:
+        db.table("t").put_file(b"k", io.BytesIO(value))
+        db.checkpoint()
+    damaged = 0
+    for path in (tmp_path / "db").iterdir():
+        stored = bytearray(path.read_bytes())
+        at = stored.find(value[400_000:400_064])
+        if at >= 0:
+            stored[at] ^= 1
+            path.write_bytes(stored)
+            damaged += 1
+    assert damaged == 1
+    with pando.open(tmp_path / "db") as db, db.table("t").open_value(b"k") as file:
+        native = file.raw._reader  # type: ignore[attr-defined]
+        assert native.read(1000) == value[:1000]
+        with pytest.raises(pando.CorruptError):
+            native.read(700_000)
+        assert native.read(1000) == value[1000:2000]
+        file.seek(0)
+        for _ in range(2):
+            with pytest.raises(pando.CorruptError):
+                file.raw.read()
+            assert file.raw.tell() == 0

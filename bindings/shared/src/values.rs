@@ -1,7 +1,7 @@
 //! Values of any length, read and written a piece at a time. Memory holds one piece of 256 KiB of a value that is
 //! longer than 1 MiB.
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Kind, Outcome};
 use crate::handle::{Begun, Handle, try_lock};
 use crate::source::Source;
 use pando::{Error, OwnedValueWriter, Table, ValueReader};
@@ -42,22 +42,15 @@ impl ReadValue {
     }
 
     /// Calls `take` with the next bytes, a part after the other, until it got `most` bytes or the value ends. Returns
-    /// how many it got. After an error the place is after what it got.
+    /// how many it got. After an error the place is where the call began, so that no byte is skipped.
     pub fn read(&self, most: usize, take: &mut dyn FnMut(&[u8])) -> Outcome<usize> {
         self.with(|reader| {
-            let mut taken = 0;
-            while taken < most {
-                let ready = reader.fill_buf()?;
-                let part = &ready[..ready.len().min(most - taken)];
-                if part.is_empty() {
-                    break;
-                }
-                take(part);
-                let count = part.len();
-                reader.consume(count);
-                taken += count;
+            let began = reader.stream_position()?;
+            let done = read_up_to(reader, most, take);
+            if done.is_err() {
+                reader.seek(SeekFrom::Start(began))?;
             }
-            Ok(taken)
+            done
         })
     }
 
@@ -71,6 +64,22 @@ impl ReadValue {
         drop(try_lock(&self.inner, "the reader of a value")?.take());
         Ok(())
     }
+}
+
+fn read_up_to(reader: &mut ValueReader, most: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+    let mut taken = 0;
+    while taken < most {
+        let ready = reader.fill_buf()?;
+        let part = &ready[..ready.len().min(most - taken)];
+        if part.is_empty() {
+            break;
+        }
+        take(part);
+        let count = part.len();
+        reader.consume(count);
+        taken += count;
+    }
+    Ok(taken)
 }
 
 /// The failure of a reader: an error of the library, or a place before the value.
@@ -99,17 +108,29 @@ impl WrittenValue {
         Ok(WrittenValue { begun: Arc::clone(begun), inner: Mutex::new(Some(writer)) })
     }
 
-    /// Appends bytes. After an error the value cannot be finished.
+    /// Appends bytes. An error gives the value up, unless another call uses the writer.
     pub fn append(&self, bytes: &[u8]) -> Outcome<()> {
-        self.begun.handle().open()?;
         let mut guard = try_lock(&self.inner, WRITER)?;
-        Ok(guard.as_mut().ok_or_else(ended)?.append(bytes)?)
+        let writer = guard.as_mut().ok_or_else(ended)?;
+        let appended = self.begun.handle().open().and_then(|_| Ok(writer.append(bytes)?));
+        if appended.is_err() {
+            *guard = None;
+        }
+        appended
     }
 
-    /// Puts the value in its transaction, and ends the writer whatever the result is. Returns the value's length.
+    /// Puts the value in its transaction, and returns the value's length. It ends the writer whatever the result is,
+    /// unless another call uses the writer or the transaction.
     pub fn finish(&self) -> Outcome<u64> {
-        let writer = try_lock(&self.inner, WRITER)?.take().ok_or_else(ended)?;
-        self.begun.write(|tx| tx.finish_value(writer))
+        let mut guard = try_lock(&self.inner, WRITER)?;
+        if guard.is_none() {
+            return Err(ended());
+        }
+        let finished = self.begun.write(|tx| guard.take().map(|writer| tx.finish_value(writer)).transpose());
+        if finished.as_ref().is_err_and(|failure| failure.kind != Kind::InUse) {
+            *guard = None;
+        }
+        finished?.ok_or_else(ended)
     }
 
     /// Gives the value up. A second time, and after the value was finished, it has no effect.

@@ -32,6 +32,19 @@ class _RawValue(io.RawIOBase):
         self._position += len(found)
         return len(found)
 
+    def readall(self) -> bytes:
+        began = self._position
+        pieces = []
+        try:
+            while piece := self._reader.read(PIECE_BYTES):
+                pieces.append(piece)
+                self._position += len(piece)
+        except BaseException:
+            # No byte is skipped: the next read begins where this one began.
+            self.seek(began)
+            raise
+        return b"".join(pieces)
+
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
             raise ValueError(f"whence is {whence}, which is none of io's three")
