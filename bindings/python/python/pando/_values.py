@@ -34,7 +34,7 @@ class _RawValue(io.RawIOBase):
 
     def readall(self) -> bytes:
         began = self._position
-        pieces = []
+        pieces: list[bytes] = []
         try:
             while piece := self._reader.read(PIECE_BYTES):
                 pieces.append(piece)
