@@ -49,7 +49,7 @@ fn in_child(
 }
 
 #[test]
-fn a_forked_child_is_told_and_harms_nothing() -> pando::Result<()> {
+fn a_forked_child_gets_errors_and_harms_nothing() -> pando::Result<()> {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::create(dir.path())?;
     let table = db.ensure_table("t")?;

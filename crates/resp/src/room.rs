@@ -106,4 +106,23 @@ mod tests {
         drop(one);
         assert_eq!(room.used_bytes.load(Ordering::SeqCst), 0);
     }
+
+    /// A thread asks again and again for more than there is, while another takes what always fits.
+    #[test]
+    fn a_share_that_is_refused_takes_no_room_meanwhile() {
+        let room = Room::new(4 * STEP_BYTES);
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut greedy = Share::new(&room);
+                while !is_over.load(Ordering::SeqCst) {
+                    assert!(!greedy.set(5 * STEP_BYTES));
+                }
+            });
+            let mut modest = Share::new(&room);
+            let refused = (0..200_000).filter(|n| !modest.set(n % 2 * STEP_BYTES)).count();
+            is_over.store(true, Ordering::SeqCst);
+            assert_eq!(refused, 0);
+        });
+    }
 }

@@ -343,7 +343,7 @@ fn bodies_without_an_end_take_no_memory() {
 
 /// A client that sends all of its body before it reads the reply learns why it is refused.
 #[test]
-fn who_sends_a_body_in_vain_is_told_why() {
+fn a_body_that_is_refused_gets_its_reason() {
     let dir = tempfile::tempdir().unwrap();
     let server = started(dir.path(), &[]);
     let body = vec![7; 20 << 20];

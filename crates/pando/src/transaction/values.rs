@@ -8,7 +8,8 @@ use store::{OwnedValueWriter, Table, ValueReader, ValueWriter};
 impl Transaction {
     /// Sets `key` to everything that `from` yields, and returns the number of bytes. At most about 1 MiB of the value
     /// is in memory at any time; the limit is [`crate::limits::MAX_VALUE_BYTES`]. For a value that arrives in pieces,
-    /// use [`Transaction::value_writer`].
+    /// use [`Transaction::value_writer`]. A transaction that [`Database::write`](crate::Database::write) runs again
+    /// reads `from` again: open it within the function, or the second run puts what the first has left.
     ///
     /// A value of more than 1 MiB is written to the data file before the commit, which therefore flushes that file as
     /// well: two flushes for `Sync`, one for the other durabilities, for any number of such values.
@@ -55,7 +56,8 @@ impl Transaction {
     }
 
     /// Begins to write a value for `key` a piece at a time, as [`Transaction::value_writer`] does, but without a borrow
-    /// of this transaction: other calls can use it before [`Transaction::finish_value`] puts the value.
+    /// of this transaction: other calls can use it before [`Transaction::finish_value`] puts the value. Each such value
+    /// collects up to 1 MiB outside of the memory budget.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

@@ -116,7 +116,7 @@ fn memory_and_space_stay_inside_their_bounds_and_the_young_read_on() {
 }
 
 #[test]
-fn a_writer_that_sleeps_is_told_and_run_again() {
+fn a_writer_that_sleeps_gets_an_error_and_runs_again() {
     let db = small().memory_bytes(2 << 20).checkpoint_bytes(256 << 10).in_memory().unwrap();
     let table = db.ensure_table("t").unwrap();
     let mut random = seeded(3);
@@ -180,7 +180,7 @@ fn a_cursor_a_closure_and_a_borrowed_value_keep_what_they_look_at_until_they_end
 }
 
 #[test]
-fn whoever_is_old_is_told_of_once_and_once_more_when_it_expires() {
+fn an_old_reader_is_reported_once_and_once_more_when_it_expires() {
     let reported = Arc::new(Mutex::new(Vec::new()));
     let listener = {
         let reported = Arc::clone(&reported);

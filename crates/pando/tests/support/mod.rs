@@ -55,6 +55,6 @@ pub fn read_all(db: &Database) -> Result<Data> {
 }
 
 /// Whether `kind` says that files are bad.
-pub fn tells_of_bad_files(kind: ErrorKind) -> bool {
+pub fn means_bad_files(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Corruption | ErrorKind::Foreign)
 }
