@@ -1,9 +1,12 @@
 //! The body of a request over HTTP/2.
 //!
-//! What a handler takes is given back to the client's windows at once, so that the client can send as much again.
+//! 1. What a handler takes is given back to the client's windows at once, so that the client can send as much again.
+//! 2. A body that its client gives up is an error, and not a shorter body. That includes a reset with the code
+//!    `NO_ERROR`, which a server is free to send after its response (RFC 9113, 8.1), but a client has no reason for.
+//!    Only a frame with `END_STREAM` says that a request is complete.
 
 use bytes::Bytes;
-use h2::{Reason, RecvStream};
+use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
 use hyper::HeaderMap;
 use hyper::header::CONTENT_LENGTH;
@@ -46,8 +49,6 @@ impl Body for Received {
                 this.left_bytes = this.left_bytes.map(|left| left.saturating_sub(bytes.len() as u64));
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            // The client has its response already, and sends no more (RFC 9113, 8.1).
-            Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => Poll::Ready(None),
             Some(Err(error)) => Poll::Ready(Some(Err(error))),
             // Trailers may follow, which no handler reads.
             None => Poll::Ready(None),
