@@ -33,8 +33,8 @@ Examples:
 A browser finds a dashboard at http://127.0.0.1:7263/ and the API's documentation at /docs.
 SIGTERM and Ctrl-C shut the server down: it accepts no more connections, completes the requests in progress
 and syncs everything. At SIGHUP it reads its certificate and its configuration again; body-timeout, cors-origin,
-drain-delay, head-timeout, log, max-body, max-head, max-import and slow take effect, and the log names other
-options that have changed. It ignores SIGUSR1 and SIGUSR2.
+drain-delay, head-timeout, log, max-body, max-head, max-import, max-sql-timeout, slow and sql-timeout take
+effect, and the log names other options that have changed. It ignores SIGUSR1 and SIGUSR2.
 You can also set an option by the environment variable beside it, or in a TOML file (--config) under its name
 without the dashes, as in `max-body = \"1G\"`. The command line overrides variables, and variables override
 the file.";
