@@ -13,7 +13,9 @@ use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use http_body::Body as _;
 use hyper::Response;
-use hyper::header::{CONTENT_LENGTH, DATE, HeaderValue};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
+};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -68,11 +70,34 @@ fn charged(bytes: Bytes, charge: Option<&Arc<Charge>>) -> Bytes {
     }
 }
 
+/// Removes headers that are about a connection of HTTP/1. HTTP/2 has none of them (RFC 9113, 8.2.2), and the library
+/// would refuse the response.
+fn strip_connection_headers(headers: &mut HeaderMap) {
+    static OF_CONNECTIONS: [HeaderName; 6] = [
+        CONNECTION,
+        TRANSFER_ENCODING,
+        UPGRADE,
+        TE,
+        HeaderName::from_static("keep-alive"),
+        HeaderName::from_static("proxy-connection"),
+    ];
+    // Almost no response has one, and few names are compared faster than six are looked up.
+    if !headers.keys().any(|name| OF_CONNECTIONS.contains(name)) {
+        return;
+    }
+    for name in &OF_CONNECTIONS {
+        if headers.remove(name).is_some() {
+            tracing::warn!(%name, "a header that HTTP/2 does not have was removed from a response");
+        }
+    }
+}
+
 impl Reply {
     /// Sends the head, and the body with it if there is room.
     pub fn send(self, stream: &mut SendResponse<Bytes>) -> Sent {
         let (mut head, mut body) = self.response.into_parts();
         let is_empty = body.is_end_stream();
+        strip_connection_headers(&mut head.headers);
         head.headers.entry(DATE).or_insert_with(date::now);
         if !is_empty && let Some(bytes) = body.size_hint().exact() {
             head.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(bytes));
@@ -119,6 +144,15 @@ impl Pieces {
             if let Poll::Ready(reason) = self.sink.poll_reset(context)? {
                 return Poll::Ready(Err(reason.into()));
             }
+            // It asks for a byte only: what a stream reserves is not there for others, and the library raises it to the
+            // length of the piece. The body is not asked for more before there is room.
+            self.sink.reserve_capacity(1);
+            while self.sink.capacity() == 0 {
+                match ready!(self.sink.poll_capacity(context)) {
+                    Some(room) => room?,
+                    None => return Poll::Ready(Err(Reason::CANCEL.into())),
+                };
+            }
             while self.rest.is_empty() {
                 let polled = Pin::new(&mut self.body).poll_frame(context);
                 stream.looks(polled.is_pending());
@@ -137,15 +171,6 @@ impl Pieces {
                     }
                 }
             }
-            // It asks for a byte only: what a stream reserves is not there for others, and the library raises it to the
-            // length of the piece.
-            self.sink.reserve_capacity(1);
-            while self.sink.capacity() == 0 {
-                match ready!(self.sink.poll_capacity(context)) {
-                    Some(room) => room?,
-                    None => return Poll::Ready(Err(Reason::CANCEL.into())),
-                };
-            }
             let piece = self.rest.split_to(self.rest.len().min(PIECE_BYTES));
             let is_last = self.rest.is_empty() && self.body.is_end_stream();
             self.sink.send_data(charged(piece, self.charge.as_ref()), is_last)?;
@@ -155,5 +180,25 @@ impl Pieces {
                 return Poll::Ready(Ok(()));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_connections_are_removed() {
+        let mut headers = HeaderMap::new();
+        headers.insert("etag", HeaderValue::from_static("1"));
+        strip_connection_headers(&mut headers);
+        assert_eq!(headers.len(), 1);
+        let names = ["connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
+        for name in names {
+            headers.append(name, HeaderValue::from_static("close"));
+            headers.append(name, HeaderValue::from_static("again"));
+        }
+        strip_connection_headers(&mut headers);
+        assert_eq!(headers.into_iter().map(|(name, _)| name.unwrap()).collect::<Vec<_>>(), ["etag"]);
     }
 }
