@@ -106,7 +106,7 @@ pub async fn serve(stream: Stream, ahead: Bytes, service: Service, mut ending: w
     let answer = service_fn(|request: Request<Incoming>| {
         let found = find(request.method(), request.uri().path());
         signs.begin(found.operation().is_some_and(|operation| operation.ends_with_client));
-        let answer = service.answer(found, request, None);
+        let answer = service.answer(found, request);
         let signs = &signs;
         async move {
             let answer = answer.await;

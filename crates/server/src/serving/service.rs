@@ -166,9 +166,8 @@ impl Service {
     }
 
     /// Returns the response to a request for the operation in `found`. It is ready at once if memory has it. If a
-    /// client is still sending a body that nothing reads, the body is received first for a bounded time. A request that
-    /// the connection has `refused` is only counted and logged.
-    pub fn answer<B>(&self, found: Found, request: Request<B>, refused: Option<Problem>) -> Answering
+    /// client is still sending a body that nothing reads, the body is received first for a bounded time.
+    pub fn answer<B>(&self, found: Found, request: Request<B>) -> Answering
     where
         B: http_body::Body<Data = bytes::Bytes> + Unpin + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -191,7 +190,7 @@ impl Service {
             Ok((turn, wanted)) => (turn, wanted, None),
             Err(problem) => (None, None, Some(Err(problem))),
         };
-        let answer = answer.or_else(|| self.check(&request, &found).err().or(refused).map(Err));
+        let answer = answer.or_else(|| self.check(&request, &found).err().map(Err));
         let client = || self.settings.proxies.client(self.peer, request.headers());
         let noted = Noted::new(&self.settings.watch, &request, found, begun, answer.is_some(), client);
         let Some(answer) = answer else {
@@ -221,11 +220,12 @@ impl Service {
     {
         let Service { parts, settings, .. } = self;
         let Admitted { found, noted, origin, turn, wanted } = admitted;
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let uri = head.uri.clone();
         let asked = coded::Asked::of(found.operation(), &head.headers);
         let (body, left) = lend(body, &head.headers);
-        let call = Call { uri: head.uri, headers: head.headers, captured: found.captured() };
+        let results = head.extensions.remove();
+        let call = Call { uri: head.uri, headers: head.headers, captured: found.captured(), results };
         let answer = match found.operation() {
             Some(operation) => match coded::decoded(&settings.room, operation, &call.headers, body) {
                 Ok(body) => match &parts {

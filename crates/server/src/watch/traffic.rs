@@ -1,4 +1,5 @@
-//! Counts the bytes of connections, the requests of HTTP/2, and the refused requests by reason, without a cache line that two workers write.
+//! Counts the bytes of connections, the requests of HTTP/2, and the refused requests by reason, without a cache line
+//! that two workers write.
 //!
 //! The reasons are the names of the server's problems, a fixed list, so that the metric has a bounded number of
 //! samples whatever clients send.

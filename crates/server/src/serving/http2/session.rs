@@ -7,16 +7,16 @@
 //! 3. After [`STREAMS`] requests, other connections of the thread get their turn.
 
 use crate::limits::streams::Place;
-use crate::routes::tree::{Found, find};
+use crate::routes::tree::find;
 use crate::serving::answering::Answering;
 use crate::serving::http2::STREAMS;
 use crate::serving::http2::received::Received;
-use crate::serving::http2::reply::{Reply, Sent};
-use crate::serving::http2::streams::{Charge, OneStream, Streams};
+use crate::serving::http2::reply::Sent;
+use crate::serving::http2::streams::{OneStream, Promise, Streams};
 use crate::serving::http2::wire::Wire;
 use crate::serving::service::Service;
+use crate::watch::observe::Kind;
 use crate::wire::body::Body;
-use crate::wire::problem::Answer;
 use axum::http::header::{CONTENT_LENGTH, HOST};
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderValue, Method, Request, Response, Uri};
@@ -28,6 +28,9 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+
+/// The number of requests for which a connection that waits keeps memory, of some hundred bytes each.
+const KEPT_REQUESTS: usize = 8;
 
 /// The requests of one connection.
 pub struct Session {
@@ -87,6 +90,8 @@ impl Session {
                 }
             }
             if self.arrived.is_empty() {
+                // A burst of requests leaves no memory in a connection that waits.
+                self.arrived.shrink_to(KEPT_REQUESTS);
                 return Poll::Pending;
             }
             begun += self.arrived.len();
@@ -108,8 +113,8 @@ struct Outgoing {
     stream: SendResponse<Bytes>,
     is_head: bool,
     is_read: bool,
-    /// The memory that was counted before the statements of the request run.
-    charge: Option<Charge>,
+    /// The memory that the handler of statements counts before they run.
+    promise: Option<Arc<Promise>>,
 }
 
 /// Begins a request.
@@ -126,23 +131,17 @@ fn begin(
     let is_head = head.method == Method::HEAD;
     let is_read = is_head || head.method == Method::GET;
     let found = find(&head.method, head.uri.path());
-    let (charge, refused) = match promised(streams, &found, is_read) {
-        Ok(charge) => (charge, None),
-        Err(problem) => (None, Some(problem)),
-    };
-    let answer = service.answer(found, Request::from_parts(head, body), refused);
-    let out = Outgoing { streams: Arc::clone(streams), stream, is_head, is_read, charge };
+    let runs_statements = found.operation().is_some_and(|operation| operation.kind == Kind::Sql);
+    let promise = runs_statements.then(|| Promise::new(streams));
+    if let Some(promise) = &promise {
+        head.extensions.insert(promise.results());
+    }
+    let answer = service.answer(found, Request::from_parts(head, body));
+    let out = Outgoing { streams: Arc::clone(streams), stream, is_head, is_read, promise };
     match answer {
+        // No such response has a place of a stream, which it could lose.
         Answering::Ready(response) => out.send_now(response.expect("it is sent once")),
         later => streams.spawn(|one| out.send_later(later, one)),
-    }
-}
-
-/// Counts memory for the response of statements, before they have changed anything.
-fn promised(streams: &Arc<Streams>, found: &Found, is_read: bool) -> Answer<Option<Charge>> {
-    match found.operation().is_some_and(|operation| operation.ends_with_client && !is_read) {
-        true => streams.promise().map(Some),
-        false => Ok(None),
     }
 }
 
@@ -187,8 +186,8 @@ impl Outgoing {
         if self.is_head {
             response = without_body(response);
         }
-        let reply: Reply = self.streams.charge(response, self.is_read, place.is_some(), self.charge);
-        reply.send(&mut self.stream)
+        let promised = self.promise.and_then(|promise| promise.take());
+        self.streams.charge(response, self.is_read, place.is_some(), promised).send(&mut self.stream)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Everything here runs on the thread of the connection. The atomics and the locks are never contended; they are there
 //! because tasks must be able to move.
 
+use crate::calls::call::ResultMemory;
 use crate::limits::room::{FREE_ANSWER_BYTES, Room, kib_of};
 use crate::serving::http2::reply::Reply;
 use crate::serving::patience::LOOKS;
@@ -183,19 +184,12 @@ impl Streams {
         }
     }
 
-    /// Counts memory for the response of statements that have not run, so that they are refused before they change
-    /// anything.
-    ///
-    /// # Errors
-    /// 503 if the responses that this client has not received fill what it may hold, and those of all clients fill
-    /// theirs.
-    pub fn promise(self: &Arc<Self>) -> Answer<Charge> {
-        self.count(FREE_ANSWER_BYTES)
-    }
-
     /// Counts the memory of a response until it was sent, or keeps as much as it needs of what was `promised`. A
     /// response to a read is replaced by a refusal if there is no memory for it. Any other response is short, promised,
     /// or counted by its handler, and must not be lost.
+    ///
+    /// What was promised is kept for a longer response, too: the results of SQL can be a little longer than
+    /// [`FREE_ANSWER_BYTES`], and no handler counts those.
     pub fn charge(
         self: &Arc<Self>,
         response: Response<Body>,
@@ -208,15 +202,15 @@ impl Streams {
             Body::Pieces { .. } if has_place => 0,
             Body::Pieces { .. } => FREE_ANSWER_BYTES,
         };
-        // Longer ones are counted already.
-        if bytes <= TINY_BYTES || bytes > FREE_ANSWER_BYTES {
+        if bytes <= TINY_BYTES {
             return Reply { response, charge: None };
         }
         if let Some(mut charge) = promised {
             charge.shrink(bytes);
             return Reply { response, charge: Some(charge) };
         }
-        if !is_read {
+        // Longer ones are counted already.
+        if !is_read || bytes > FREE_ANSWER_BYTES {
             return Reply { response, charge: None };
         }
         match self.count(bytes) {
@@ -242,6 +236,41 @@ impl Streams {
     /// Notes that a response was sent, or is not wanted any more.
     fn sent(&self, bytes: usize) {
         self.unsent_bytes.fetch_sub(bytes, Ordering::Relaxed); // Relaxed: only one thread uses it.
+    }
+}
+
+/// The memory for the results of a request's statements. Their handler counts it before they run, and so refuses them
+/// before they change anything.
+pub struct Promise {
+    streams: Arc<Streams>,
+    charge: Mutex<Option<Charge>>,
+}
+
+impl Promise {
+    /// Creates a promise, for which nothing is counted yet.
+    pub fn new(streams: &Arc<Streams>) -> Arc<Self> {
+        Arc::new(Promise { streams: Arc::clone(streams), charge: Mutex::default() })
+    }
+
+    /// Returns what the handler counts the memory with.
+    pub fn results(self: &Arc<Self>) -> ResultMemory {
+        let promise = Arc::clone(self);
+        ResultMemory(Arc::new(move || promise.keep()))
+    }
+
+    /// Counts the memory.
+    ///
+    /// # Errors
+    /// 503 if the responses that this client has not received fill what it may hold, and those of all clients fill
+    /// theirs.
+    fn keep(&self) -> Answer<()> {
+        *lock(&self.charge) = Some(self.streams.count(FREE_ANSWER_BYTES)?);
+        Ok(())
+    }
+
+    /// Takes what was counted.
+    pub fn take(&self) -> Option<Charge> {
+        lock(&self.charge).take()
     }
 }
 
@@ -298,11 +327,86 @@ mod tests {
     use tokio::runtime::Builder;
     use tokio::task::yield_now;
 
-    #[test]
-    fn a_task_that_panics_does_not_wait_for_ever() {
+    fn streams() -> Arc<Streams> {
         let limits = Limits::default();
         let watch = Arc::new(Watch::new(limits.slow, None, 0, None).unwrap());
-        let streams = Streams::new(Arc::new(Room::new(&limits)), watch, 1);
+        Streams::new(Arc::new(Room::new(&limits)), watch, 1)
+    }
+
+    fn whole(bytes: usize) -> Response<Body> {
+        Response::new(Body::whole(vec![7; bytes]))
+    }
+
+    fn unsent(streams: &Streams) -> usize {
+        streams.unsent_bytes.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn responses_count_until_they_are_sent() {
+        let streams = streams();
+        let all = streams.room.counted_memory(256 << 20).unwrap();
+        let read = |bytes| streams.charge(whole(bytes), true, false, None);
+        let held: Vec<Reply> = (0..4).map(|_| read(FREE_ANSWER_BYTES)).collect();
+        assert!(held.iter().all(|reply| reply.charge.is_some()));
+        assert_eq!(unsent(&streams), FREE_BYTES);
+        // What the connection has of its own is full, and so is what all share.
+        let refused = read(TINY_BYTES + 1);
+        assert_eq!((refused.response.status().as_u16(), refused.charge.is_some()), (503, false));
+        assert_eq!(read(TINY_BYTES).response.status(), 200);
+        let longer = read(FREE_ANSWER_BYTES + 1);
+        assert_eq!(
+            (longer.response.status().as_u16(), longer.charge.is_some()),
+            (200, false),
+            "see its handler"
+        );
+        let write = streams.charge(whole(FREE_ANSWER_BYTES), false, false, None);
+        assert_eq!(write.response.status(), 200, "what was written must not be lost");
+        drop(all);
+        let shared = read(FREE_ANSWER_BYTES);
+        assert_eq!(shared.response.status(), 200);
+        assert!(streams.room.counted_memory((256 << 20) - (64 << 10) + 1).is_err());
+        drop((held, shared));
+        assert_eq!(unsent(&streams), 0);
+        assert!(streams.room.counted_memory(256 << 20).is_ok());
+    }
+
+    #[test]
+    fn results_of_statements_count_from_before_they_run() {
+        let streams = streams();
+        let promised = || {
+            let promise = Promise::new(&streams);
+            assert!(promise.take().is_none(), "nothing is counted before the handler asks for it");
+            (promise.results().0)().map(|()| promise.take().unwrap())
+        };
+        let reply = |response| streams.charge(response, false, false, Some(promised().unwrap()));
+        let pieces = || Response::new(Body::from(axum::body::Body::from("x")));
+        for (response, counted) in [
+            (whole(TINY_BYTES), 0),
+            (whole(10 << 10), 10 << 10),
+            (whole(FREE_ANSWER_BYTES), FREE_ANSWER_BYTES),
+            (whole(FREE_ANSWER_BYTES + 100), FREE_ANSWER_BYTES),
+            (pieces(), FREE_ANSWER_BYTES),
+        ] {
+            let reply = reply(response);
+            assert_eq!(unsent(&streams), counted);
+            drop(reply);
+            assert_eq!(unsent(&streams), 0);
+        }
+        // Beyond what the connection has of its own, a shorter result gives back what all share.
+        let own: Vec<Charge> = (0..4).map(|_| promised().unwrap()).collect();
+        let others = streams.room.counted_memory((256 << 20) - (64 << 10)).unwrap();
+        let short = reply(whole(10 << 10));
+        assert!(streams.room.counted_memory(55 << 10).is_err());
+        let rest = streams.room.counted_memory(54 << 10).unwrap();
+        assert_eq!(promised().err().map(|problem| problem.status.as_u16()), Some(503));
+        drop((own, others, short, rest));
+        assert_eq!(unsent(&streams), 0);
+        assert!(streams.room.counted_memory(256 << 20).is_ok());
+    }
+
+    #[test]
+    fn a_task_that_panics_does_not_wait_for_ever() {
+        let streams = streams();
         let (running, stream) = (Arc::clone(&streams), Arc::new(OneStream::default()));
         let task = async move {
             yield_now().await;
