@@ -106,7 +106,8 @@ fn a_response_that_breaks_off_is_reset() {
     let server = started(dir.path(), &[]);
     // The absolute value of the last row's number would not fit into 64 bits.
     let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) \
-               SELECT CASE WHEN i < 200 THEN hex(zeroblob(1000)) ELSE abs(-9223372036854775608 - i) END FROM n";
+               SELECT CASE WHEN i < 200 THEN hex(zeroblob(1000)) \
+               ELSE abs(-9223372036854775608 - i) END FROM n";
     let body = format!("{{\"sql\":\"{sql}\"}}");
     run(async {
         let mut client = Client::connect(server.address).await;
