@@ -112,6 +112,13 @@ pub(crate) fn names(reader: &impl ReadTables) -> Result<Vec<Result<String>>> {
     Ok(names)
 }
 
+/// Returns whether there is a typed table.
+pub(crate) fn has_any(reader: &impl ReadTables) -> Result<bool> {
+    let Some(table) = reader.table(NAME)? else { return Ok(false) };
+    let mut cursor = reader.cursor(&table, pando::Span::prefix(&[SCHEMA]))?;
+    Ok(cursor.next()?.is_some())
+}
+
 /// Returns all schemas, ordered by name.
 pub(crate) fn all(reader: &impl ReadTables) -> Result<Vec<Schema>> {
     let schema =

@@ -8,7 +8,7 @@ use pando::{Error, ErrorKind, ReadTables, RecordCursor, Result, Span, Table};
 use sqlite_format::definition;
 use sqlite_format::names;
 use sqlite_format::record::{self, Field};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 impl DynamicTable {
@@ -39,8 +39,7 @@ impl DynamicTable {
     /// Opens all typed tables that `reader` sees, ordered by name. A table that SQLite made is left out if it cannot be
     /// read as a typed table; [`DynamicTable::open`] says why. So are SQLite's own, whose names begin with `sqlite_`.
     pub fn all(reader: &impl ReadTables) -> Result<Vec<Self>> {
-        let own = catalog::all(reader)?.into_iter().map(|schema| Self::with_schema(reader, schema));
-        let mut all = own.collect::<Result<Vec<_>>>()?;
+        let mut all = Self::all_created(reader)?;
         let Some(found) = OfSqlite::read(reader)? else { return Ok(all) };
         let count = all.len();
         for entry in found.entries.iter().filter(|entry| entry.is_table() && !entry.is_internal()) {
@@ -56,6 +55,32 @@ impl DynamicTable {
         }
         all.sort_by(|one, other| one.name().cmp(other.name()));
         Ok(all)
+    }
+
+    /// Opens all tables that [`DynamicTable::create`] made, as `reader` sees them, ordered by name. In contrast to
+    /// [`DynamicTable::all`], those that SQLite made are left out.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let reader = db.snapshot()?;
+    /// assert!(pando_rows::DynamicTable::all_created(&reader)?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Corruption` if a record in the catalog is damaged.
+    pub fn all_created(reader: &impl ReadTables) -> Result<Vec<Self>> {
+        catalog::all(reader)?.into_iter().map(|schema| Self::with_schema(reader, schema)).collect()
+    }
+
+    /// Returns whether `reader` sees a table that [`DynamicTable::create`] made. It reads one record of the catalog.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn any_created(reader: &impl ReadTables) -> Result<bool> {
+        catalog::has_any(reader)
     }
 
     fn with_schema(reader: &impl ReadTables, schema: Schema) -> Result<Self> {
@@ -106,6 +131,30 @@ pub(crate) fn is_taken(reader: &impl ReadTables, name: &str) -> Result<bool> {
     let Some(found) = OfSqlite::read(reader)? else { return Ok(false) };
     let mut named = found.entries.iter().filter(|entry| entry.kind == "table" || entry.kind == "view");
     Ok(named.any(|entry| entry.name.eq_ignore_ascii_case(name)))
+}
+
+/// Returns the names of the tables, views and indexes that SQLite made, as `reader` sees them, in lowercase (ASCII):
+/// SQLite compares names regardless of case. Names that are not UTF-8 are left out.
+///
+/// # Errors
+/// `Corruption` if a row of `sqlite_schema` is damaged.
+pub fn names_made_by_sqlite(reader: &impl ReadTables) -> Result<HashSet<String>> {
+    let (entries, _) = read_entries(reader)?.unwrap_or_default();
+    let named = entries.into_iter().filter(|entry| entry.kind != "trigger");
+    Ok(named.map(|entry| entry.name.to_ascii_lowercase()).collect())
+}
+
+/// Reads the rows of `sqlite_schema`, and whether all of them have names in UTF-8. `None`: there is none.
+fn read_entries(reader: &impl ReadTables) -> Result<Option<(Vec<Entry>, bool)>> {
+    let Some(schema) = reader.table(&names::of_root(names::SCHEMA))? else { return Ok(None) };
+    let (mut entries, mut are_shown) = (Vec::<Entry>::new(), true);
+    let mut cursor = reader.cursor(&schema, Span::all())?;
+    while let Some((_, record)) = cursor.next()? {
+        let decoded = entry(record).ok_or_else(|| damaged("a row of sqlite_schema cannot be decoded"))?;
+        are_shown &= decoded.is_some();
+        entries.extend(decoded);
+    }
+    Ok(Some((entries, are_shown)))
 }
 
 /// A row of `sqlite_schema`.
@@ -169,16 +218,7 @@ impl OfSqlite {
         // Without a cookie, no definition was ever made.
         let Some(cookie) = cookie else { return Ok(None) };
         let cookie = cookie.map_err(|_| damaged("the schema cookie does not have 4 bytes"))?;
-        let schema = reader.table(&names::of_root(names::SCHEMA))?;
-        let schema = schema.ok_or_else(|| damaged("sqlite_schema is gone"))?;
-        let (mut entries, mut are_shown) = (Vec::<Entry>::new(), true);
-        let mut cursor = reader.cursor(&schema, Span::all())?;
-        while let Some((_, record)) = cursor.next()? {
-            let decoded = entry(record).ok_or_else(|| damaged("a row of sqlite_schema cannot be decoded"))?;
-            are_shown &= decoded.is_some();
-            entries.extend(decoded);
-        }
-        drop(cursor);
+        let (entries, are_shown) = read_entries(reader)?.ok_or_else(|| damaged("sqlite_schema is gone"))?;
         let writing = match are_shown {
             true => writing(reader, &meta, cookie)?,
             // It may be a trigger or an index of any table.

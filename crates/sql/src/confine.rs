@@ -37,21 +37,26 @@ impl Default for Confines {
 /// the disk in some milliseconds.
 const STEPS: i32 = 1000;
 
-/// The pragmas that describe tables and the names that statements can use, and those that say how a connection treats
-/// foreign keys.
-const PRAGMAS: [&str; 12] = [
+/// The pragmas that describe tables and the names that statements can use, those that say how a connection treats
+/// foreign keys, and the numbers that a program keeps in the database. FTS5 asks for `data_version`.
+const PRAGMAS: [&str; 17] = [
+    "application_id",
     "collation_list",
     "compile_options",
+    "data_version",
     "database_list",
     "defer_foreign_keys",
+    "foreign_key_check",
     "foreign_key_list",
     "foreign_keys",
     "function_list",
     "index_info",
     "index_list",
+    "index_xinfo",
     "table_info",
     "table_list",
     "table_xinfo",
+    "user_version",
 ];
 
 /// The functions that access the process.

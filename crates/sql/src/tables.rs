@@ -1,6 +1,6 @@
 //! The tables that a connection knows, and their shared state: the session, and a scratch database for `CHECK`.
 
-use crate::catalog::{Catalog, Engine};
+use crate::catalog::{Catalog, Engine, cookie};
 use crate::error::Result;
 use crate::failure::{Failure, Outcome};
 use crate::introspect::{PREFIX as VIEW_PREFIX, Shadow, VIEWS, ViewConnector};
@@ -206,9 +206,29 @@ impl Tables {
         None
     }
 
-    fn learn(self: &Arc<Self>, host: Host, catalog: Arc<Catalog>) -> Outcome {
-        self.generation.fetch_add(1, Ordering::SeqCst);
+    /// Returns whether the current transaction sees typed tables, known or not.
+    pub fn are_any(&self) -> Outcome<bool> {
+        self.session
+            .read(|source| Ok(with_reader!(source, reader => rows::DynamicTable::any_created(reader))?))
+    }
+
+    /// Returns whether SQLite has changed a definition since the tables were read: a name may be that of one of its own
+    /// tables now. Without typed tables that does not matter.
+    pub fn are_old(&self) -> Outcome<bool> {
         let known = self.known();
+        if cfg!(feature = "loadable") || known.tables.is_empty() {
+            return Ok(false);
+        }
+        let cookie = self.session.read(|source| Ok(with_reader!(source, reader => cookie(reader))?))?;
+        Ok(cookie != known.cookie)
+    }
+
+    fn learn(self: &Arc<Self>, host: Host, catalog: Arc<Catalog>) -> Outcome {
+        let known = self.known();
+        // Then no statement depends on them, and all that were planned are as good as before.
+        if !known.tables.is_empty() || !catalog.tables.is_empty() {
+            self.generation.fetch_add(1, Ordering::SeqCst);
+        }
         for table in known.tables.iter().filter(|table| catalog.find(table.name()).is_none()) {
             vtab::unregister(host, table.name())?;
         }

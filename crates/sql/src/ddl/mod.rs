@@ -1,8 +1,9 @@
 //! `CREATE`, `ALTER` and `DROP` of tables and indexes.
 //!
-//! SQLite parses the statement in a database in memory that has only the tables that the statement uses ([`Scratch`]).
-//! Pragmas then return the result, which becomes a change of the typed table. The change is part of the connection's
-//! transaction, as in SQLite.
+//! SQLite makes tables, views and triggers itself ([`make`]), and changes them. The rest of this module is about typed
+//! tables. They are made here only where SQLite is another program's. SQLite parses the statement in a database in
+//! memory that has only the tables that the statement uses ([`Scratch`]). Pragmas then return the result, which becomes
+//! a change of the typed table. The change is part of the connection's transaction, as in SQLite.
 
 mod names;
 mod scratch;
@@ -23,6 +24,9 @@ use crate::session::MARKER;
 use pando::Transaction;
 use rows::{Column, DynamicTable, IndexDefinition, KeyRange};
 use rusqlite::types::{Value, ValueRef};
+
+/// Whether SQLite makes tables. It does not where it is another program's: they would be in that program's database.
+const MAKES: bool = cfg!(not(feature = "loadable"));
 
 /// A statement that changes schemas of the main database.
 #[derive(Debug)]
@@ -46,6 +50,8 @@ enum Action {
     AlterTable,
     DropTable,
     DropIndex,
+    /// What SQLite makes: a table, a view or a virtual table.
+    Make,
 }
 
 impl Ddl {
@@ -65,23 +71,15 @@ impl Ddl {
         }
         let _unique = take("UNIQUE");
         let is_table = take("TABLE");
-        if !is_table && !take("INDEX") {
-            let kind = ["VIEW", "TRIGGER", "VIRTUAL"].into_iter().find(|kind| take(kind));
-            let Some(kind) = kind.filter(|_| verb == "CREATE") else { return Ok(None) };
-            let kind = kind.to_lowercase();
-            return Err(match kind.as_str() {
-                "virtual" => {
-                    Error::refused("not authorized: virtual tables of SQLite are not available here")
-                }
-                "trigger" => {
-                    Error::new("not supported: triggers on tables of the database, TEMP ones included")
-                }
-                kind => Error::new(format!(
-                    "not supported: {kind}s are not stored in the database; use CREATE TEMP {}, which \
-                     lasts as long as the connection",
-                    kind.to_uppercase()
-                )),
-            });
+        let made =
+            if is_table { None } else { ["VIEW", "TRIGGER", "VIRTUAL"].into_iter().find(|kind| take(kind)) };
+        match made.filter(|_| verb == "CREATE") {
+            Some(kind) if !MAKES => return Err(no_such_kind(kind)),
+            Some("TRIGGER") => return Ok(None),
+            Some("VIRTUAL") if !take("TABLE") => return Ok(None),
+            Some(_) => {}
+            None if !is_table && !take("INDEX") => return Ok(None),
+            None => {}
         }
         let is_lenient = take("IF");
         if is_lenient {
@@ -99,6 +97,7 @@ impl Ddl {
             found = behind;
         }
         let action = match (verb, is_table) {
+            ("CREATE", _) if MAKES && (is_table || made.is_some()) => Action::Make,
             ("CREATE", true) => match tokens.next_if(|token| token.is("AS")) {
                 Some(token) => Action::CreateTableAs(sql[token.end()..].to_owned()),
                 None => Action::CreateTable,
@@ -118,15 +117,49 @@ impl Ddl {
         Ok(Some(Ddl { sql: sql.to_owned(), action, is_lenient, name: found, is_of_main }))
     }
 
+    /// Returns whether SQLite runs it, as it was prepared: see [`make`].
+    pub fn is_sqlites(&self) -> bool {
+        self.action == Action::Make
+    }
+
     /// Returns whether it is about a table or an index of `temp`, which take precedence over Pando's.
     pub fn is_temporary(&self, others: &Others) -> bool {
         match &self.action {
-            Action::CreateTable | Action::CreateTableAs(_) => false,
+            Action::CreateTable | Action::CreateTableAs(_) | Action::Make => false,
             _ if self.is_of_main => false,
             Action::CreateIndex(table) => others.is_temporary(table),
             Action::AlterTable | Action::DropTable | Action::DropIndex => others.is_temporary(&self.name),
         }
     }
+}
+
+/// Returns the error of something that SQLite cannot make of typed tables alone.
+fn no_such_kind(kind: &str) -> Error {
+    match kind {
+        "VIRTUAL" => Error::refused("not authorized: virtual tables of SQLite are not available here"),
+        "TRIGGER" => Error::new("not supported: triggers on tables of the database, TEMP ones included"),
+        _ => Error::new(format!(
+            "not supported: {}s are not stored in the database; use CREATE TEMP {kind}, which lasts as \
+             long as the connection",
+            kind.to_lowercase()
+        )),
+    }
+}
+
+/// Runs a statement with which SQLite makes a table or a view, which `run` does, if no typed table has its name.
+pub(crate) fn make(connection: &Connection, ddl: &Ddl, mut run: impl FnMut() -> Result<u64>) -> Result<u64> {
+    connection.session().check_writable()?;
+    connection.atomically(|| {
+        connection.session().enter_writing(connection.host)?;
+        let shared_before = names::shared(&connection.sqlite, connection.session())?;
+        let is_reserved = is_reserved(&ddl.name);
+        if is_reserved || names::is_typed_table(connection.session(), &ddl.name)? {
+            return if ddl.is_lenient && !is_reserved { Ok(0) } else { Err(exists(ddl)) };
+        }
+        let changes = run()?;
+        names::check_new(&connection.sqlite, connection.session(), &shared_before)?;
+        Ok(changes)
+    })
 }
 
 /// Runs a statement atomically. A `CREATE INDEX` outside of a transaction is many transactions, which run beside
@@ -161,9 +194,8 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
             return names::check_new(&connection.sqlite, connection.session(), &shared_before);
         }
         if !apply(connection, ddl, &catalog)? {
-            // The name is that of a temporary table, or unknown.
+            // The name is that of a table of SQLite's own, or unknown.
             machine::run_only(&connection.sqlite, &ddl.sql)?;
-            connection.names_changed();
         }
         names::check_new(&connection.sqlite, connection.session(), &shared_before)
     })?;
@@ -194,7 +226,7 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
             let definition = read.into_definition()?;
             write(&mut |tx| Ok(DynamicTable::create(tx, &definition).map(drop)?))?;
         }
-        Action::CreateTableAs(_) => unreachable!("it is run in steps"),
+        Action::CreateTableAs(_) | Action::Make => unreachable!("these are run elsewhere"),
         Action::CreateIndex(table) => {
             let Some(table) = catalog.find(table) else { return Ok(false) };
             if catalog.find_index(&ddl.name).is_some() {
@@ -288,14 +320,26 @@ fn build_beside_writers(connection: &Connection, ddl: &Ddl, table: &str) -> Resu
 
 /// Returns whether there is no table of the name yet.
 fn is_free(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> {
-    let is_view = ddl.name.to_ascii_lowercase().starts_with(VIEW_PREFIX);
-    if is_view || ddl.name.eq_ignore_ascii_case(MARKER) {
-        return Err(Error::new(format!("object name reserved for internal use: {}", ddl.name)));
+    if is_reserved(&ddl.name) {
+        return Err(exists(ddl));
     }
     if catalog.find(&ddl.name).is_none() && !machine::has_own_table(&connection.sqlite, &ddl.name)? {
         return Ok(true);
     }
-    if ddl.is_lenient { Ok(false) } else { Err(Error::new(format!("table {} already exists", ddl.name))) }
+    if ddl.is_lenient { Ok(false) } else { Err(exists(ddl)) }
+}
+
+/// Returns whether a name is that of a virtual table of this crate's own.
+fn is_reserved(name: &str) -> bool {
+    name.to_ascii_lowercase().starts_with(VIEW_PREFIX) || name.eq_ignore_ascii_case(MARKER)
+}
+
+/// Returns the error of a table's name that cannot be given.
+fn exists(ddl: &Ddl) -> Error {
+    match is_reserved(&ddl.name) {
+        true => Error::new(format!("object name reserved for internal use: {}", ddl.name)),
+        false => Error::new(format!("table {} already exists", ddl.name)),
+    }
 }
 
 /// Runs `CREATE TABLE ... AS`: SQLite determines the columns; then the table is created and filled.

@@ -9,7 +9,6 @@ use crate::machine;
 use crate::session::Session;
 use rows::DynamicTable;
 use rusqlite::types::ValueRef;
-use sqlite_format::names;
 use std::collections::HashSet;
 
 /// Returns the names of tables, views and indexes that SQLite made, in lowercase. In the SQLite of another program they
@@ -37,12 +36,11 @@ pub(super) fn taken(name: &str) -> Error {
 
 /// Returns the names in common, in lowercase, as the running transaction sees them.
 pub(super) fn shared(sqlite: &machine::Connection, session: &Session) -> Result<HashSet<String>> {
-    let mut of_sqlite = made_by_sqlite(sqlite)?;
-    if of_sqlite.is_empty() {
-        return Ok(of_sqlite);
+    let all = session.write(|tx| Ok(DynamicTable::all_created(tx)?))?;
+    if all.is_empty() {
+        return Ok(HashSet::new());
     }
-    let all = session.write(|tx| Ok(DynamicTable::all(tx)?))?;
-    let all = all.iter().filter(|table| !table.data().name().starts_with(names::PREFIX));
+    let mut of_sqlite = made_by_sqlite(sqlite)?;
     let mut typed = HashSet::new();
     for table in all {
         let indexes = table.schema().indexes().iter().map(rows::Index::name);
@@ -52,6 +50,12 @@ pub(super) fn shared(sqlite: &machine::Connection, session: &Session) -> Result<
     }
     of_sqlite.retain(|name| typed.contains(name));
     Ok(of_sqlite)
+}
+
+/// Returns whether the running transaction sees a typed table of this name.
+pub(super) fn is_typed_table(session: &Session, name: &str) -> Result<bool> {
+    let all = session.write(|tx| Ok(DynamicTable::all_created(tx)?))?;
+    Ok(all.iter().any(|table| table.name().eq_ignore_ascii_case(name)))
 }
 
 /// Checks that the running transaction has made no name in common.

@@ -1,6 +1,7 @@
 //! SQLite on Pando's trees, by `pando_sqlite`, with the names of rusqlite.
 
 use super::{MOST_ATTACHED, MOST_DEPTH, MOST_PATTERN_BYTES, MOST_SELECTS, Named};
+use crate::connection::TableSchema;
 use crate::error::{Error, Result};
 use crate::statement::ColumnInfo;
 use pando::{Database, TransactionOptions};
@@ -225,6 +226,54 @@ pub(crate) fn has_own_table(sqlite: &Connection, name: &str) -> Result<bool> {
     let mut statement = sqlite.0.prepare_kept(find)?;
     statement.bind_ref(1, pando_sqlite::ValueRef::Text(name.as_bytes()))?;
     Ok(statement.step()?)
+}
+
+/// Returns the texts in the first column of a query.
+fn texts_of(sqlite: &Connection, sql: &str, argument: Option<&str>) -> Result<Vec<String>> {
+    let mut statement = sqlite.0.prepare_kept(sql)?;
+    if let Some(argument) = argument {
+        statement.bind_ref(1, pando_sqlite::ValueRef::Text(argument.as_bytes()))?;
+    }
+    let mut texts = Vec::new();
+    while statement.step()? {
+        if let pando_sqlite::ValueRef::Text(text) = statement.value_ref(0) {
+            texts.push(String::from_utf8_lossy(text).into_owned());
+        }
+    }
+    Ok(texts)
+}
+
+/// Returns the tables and views of SQLite's own in the main database, without those that SQLite needs for itself.
+pub(crate) fn own_tables(sqlite: &Connection) -> Result<Vec<TableSchema>> {
+    let names = "SELECT name FROM main.sqlite_schema WHERE type IN ('table', 'view')
+        AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+    let one = |name: String| {
+        let create = "SELECT sql FROM main.sqlite_schema WHERE type IN ('table', 'view') AND name = ?";
+        let columns = "SELECT name FROM pragma_table_xinfo(?, 'main') WHERE hidden <> 1";
+        let made_for = |kind: &str| {
+            let sql = format!(
+                "SELECT sql FROM main.sqlite_schema WHERE type = '{kind}' AND tbl_name = ? COLLATE NOCASE
+                    ORDER BY rowid"
+            );
+            texts_of(sqlite, &sql, Some(&name))
+        };
+        Ok(TableSchema {
+            create: texts_of(sqlite, create, Some(&name))?.pop().unwrap_or_default(),
+            // Those of a view whose tables are gone are not known.
+            columns: texts_of(sqlite, columns, Some(&name)).unwrap_or_default(),
+            indexes: made_for("index")?,
+            triggers: made_for("trigger")?,
+            name,
+        })
+    };
+    texts_of(sqlite, names, None)?.into_iter().map(one).collect()
+}
+
+/// Checks the tables of SQLite's own in the main database, as the pragma of this name does. Returns the problems.
+pub(crate) fn check_own(sqlite: &Connection, pragma: &str, most: u64) -> Result<Vec<String>> {
+    let most = most.clamp(1, i32::MAX as u64);
+    let found = texts_of(sqlite, &format!("PRAGMA main.{pragma}({most})"), None)?;
+    Ok(found.into_iter().filter(|problem| problem != "ok").collect())
 }
 
 /// Replaces the function `changes()`.

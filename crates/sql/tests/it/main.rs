@@ -10,6 +10,7 @@ mod confined;
 mod connections;
 mod crash;
 mod keyed;
+mod made_by_sql;
 mod names;
 mod odd_statements;
 mod refused_clauses;
