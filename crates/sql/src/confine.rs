@@ -1,8 +1,9 @@
 //! Connections for untrusted statements, such as those that a server runs.
 //!
-//! 1. Statements can use only the database: no `ATTACH` (on which `VACUUM INTO` is based), no extensions, no virtual
-//!    tables of SQLite's own, and only those pragmas that describe tables. SQLite calls [`may`] for everything that a
-//!    statement names when it is prepared; nothing has happened then.
+//! 1. Statements can use only the database: no `ATTACH` (on which `VACUUM INTO` is based), no extensions, no `CREATE
+//!    VIRTUAL TABLE`, and only those pragmas that describe tables, concern foreign keys, or keep a program's number in
+//!    the database. SQLite calls [`may`] for everything that a statement names when it is prepared; nothing has
+//!    happened then.
 //! 2. Their memory is bounded: texts, nesting and single values by `machine`; SQLite's memory for all connections of
 //!    the process by [`limit_memory`], including what it would otherwise put into temporary files; and rows that are
 //!    held for `RETURNING` and `ON CONFLICT` by [`Confines::held_bytes`]. Functions of SQLite's shell for files
