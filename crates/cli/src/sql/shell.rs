@@ -176,7 +176,8 @@ fn command(connection: &Connection, show: &mut Show, text: &str) -> Outcome<bool
         (".schema", table) => {
             for found in connection.tables().map_err(failure)? {
                 if table.is_none_or(|name| name.trim_matches('"').eq_ignore_ascii_case(&found.name)) {
-                    for statement in std::iter::once(&found.create).chain(&found.indexes).chain(&found.triggers) {
+                    let rest = found.indexes.iter().chain(&found.triggers);
+                    for statement in std::iter::once(&found.create).chain(rest) {
                         say_line(format_args!("{statement};"))?;
                     }
                 }
