@@ -269,20 +269,20 @@ mod tests {
 
     #[test]
     fn what_asks_about_tables_asks_the_views() {
-        assert_eq!(text("SELECT * FROM Sqlite_Master m"), "SELECT * FROM pando_sqlite_schema m");
-        assert_eq!(text("SELECT name FROM main . sqlite_schema"), "SELECT name FROM pando_sqlite_schema");
+        assert_eq!(text("SELECT * FROM Sqlite_Master m"), "SELECT * FROM sqlite_pando_schema m");
+        assert_eq!(text("SELECT name FROM main . sqlite_schema"), "SELECT name FROM sqlite_pando_schema");
         assert_eq!(
             text("SELECT p.name FROM sqlite_master m, pragma_table_info(m.name) p"),
-            "SELECT p.name FROM pando_sqlite_schema m, pando_sqlite_table_info(m.name) p"
+            "SELECT p.name FROM sqlite_pando_schema m, sqlite_pando_table_info(m.name) p"
         );
         assert_eq!(
             text("PRAGMA main.index_list('it''s')"),
             "SELECT \"seq\", \"name\", \"unique\", \"origin\", \"partial\" \
-             FROM pando_sqlite_index_list('it''s') WHERE pando_schema = 'main'"
+             FROM sqlite_pando_index_list('it''s') WHERE pando_schema = 'main'"
         );
         assert_eq!(
             text("CREATE TEMP TABLE t AS SELECT name FROM sqlite_schema"),
-            "CREATE TEMP TABLE t AS SELECT name FROM pando_sqlite_schema"
+            "CREATE TEMP TABLE t AS SELECT name FROM sqlite_pando_schema"
         );
         for own in [
             "SELECT * FROM o.sqlite_master",

@@ -90,13 +90,14 @@ impl Engine {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(catalog));
     }
 
-    /// Reads the tables. A table that was made in Rust with a NUL in its name has no name in SQL and is left out.
+    /// Reads the tables. Those that were made in Rust with a name that SQL cannot give are left out: names with a NUL,
+    /// and SQLite's own names, among which are those of this crate's virtual tables.
     pub fn load(&self, reader: &impl pando::ReadTables) -> Result<Arc<Catalog>> {
         let all = match cfg!(feature = "loadable") {
             true => DynamicTable::all(reader)?,
             false => DynamicTable::all_created(reader)?,
         };
-        let all = all.into_iter().filter(|rows| !rows.name().contains('\0'));
+        let all = all.into_iter().filter(|rows| !rows.name().contains('\0') && !is_of_sqlite(rows.name()));
         let mut tables =
             all.map(|rows| SqlTable::new(rows, self).map(Arc::new)).collect::<Result<Vec<_>>>()?;
         let cookie = cookie(reader)?;
@@ -112,6 +113,11 @@ impl Engine {
         let mut row_ids = self.row_ids.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(row_ids.entry(table).or_default())
     }
+}
+
+/// Returns whether SQLite keeps a name for itself.
+fn is_of_sqlite(name: &str) -> bool {
+    name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("sqlite_"))
 }
 
 /// Returns SQLite's schema cookie; 0 before it has made a table.

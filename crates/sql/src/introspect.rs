@@ -32,8 +32,9 @@ pub(crate) struct View {
     needs_argument: bool,
 }
 
-/// The prefix of a view's name in the connection.
-pub(crate) const PREFIX: &str = "pando_sqlite_";
+/// The prefix of a view's name in the connection: one that no table has, because SQLite looks up its own tables first.
+/// Where SQLite is another program's, that program also uses the views by their names.
+pub(crate) const PREFIX: &str = if cfg!(feature = "loadable") { "pando_sqlite_" } else { "sqlite_pando_" };
 
 /// All views.
 pub(crate) const VIEWS: [View; 8] = [

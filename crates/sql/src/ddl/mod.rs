@@ -337,9 +337,13 @@ fn is_reserved(name: &str) -> bool {
 /// Returns the error of a table's name that cannot be given.
 fn exists(ddl: &Ddl) -> Error {
     match is_reserved(&ddl.name) {
-        true => Error::new(format!("object name reserved for internal use: {}", ddl.name)),
+        true => reserved(&ddl.name),
         false => Error::new(format!("table {} already exists", ddl.name)),
     }
+}
+
+fn reserved(name: &str) -> Error {
+    Error::new(format!("object name reserved for internal use: {name}"))
 }
 
 /// Runs `CREATE TABLE ... AS`: SQLite determines the columns; then the table is created and filled.
@@ -423,6 +427,9 @@ fn alter(connection: &Connection, ddl: &Ddl, table: &SqlTable, catalog: &Catalog
     read.refuse_too_wide()?;
     let mut changes = Vec::new();
     if name != table.name() {
+        if is_reserved(&name) {
+            return Err(reserved(&name));
+        }
         if catalog.find(&name).is_some_and(|other| other.name() != table.name()) {
             return Err(Error::new(format!(
                 "there is already another table or index with this name: {name}"

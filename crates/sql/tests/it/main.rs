@@ -11,6 +11,7 @@ mod connections;
 mod crash;
 mod keyed;
 mod made_by_sql;
+mod name_changes;
 mod names;
 mod odd_statements;
 mod refused_clauses;
