@@ -173,6 +173,18 @@ fn select(view: &View, argument: Option<&str>, is_of_main: bool) -> String {
     format!("SELECT {} FROM {PREFIX}{}{argument}{schema}", columns.join(", "), view.name)
 }
 
+/// Returns whether a statement describes tables, or copies all of them, and so depends on whether there are typed ones.
+pub(crate) fn is_about_tables(sql: &str) -> bool {
+    let mut tokens = lexer::tokens(sql);
+    match tokens.next() {
+        Some(token) if token.is("VACUUM") => true,
+        Some(token) if token.is("PRAGMA") => {
+            tokens.take(3).filter_map(|token| token.name()).any(|name| view(&name).is_some())
+        }
+        _ => names_any(sql),
+    }
+}
+
 /// Returns whether the text may contain one of the names that are handled. How such a statement is handled depends on
 /// whether there are typed tables.
 pub(crate) fn names_any(sql: &str) -> bool {

@@ -74,6 +74,9 @@ pub(crate) struct Catalog {
     /// SQLite's schema cookie when they were read: another one means that SQLite may have made a table of the same
     /// name.
     pub cookie: u32,
+    /// The commit after which the transaction began that has read them: what it has changed itself can be undone.
+    /// `None`: they are those of a commit.
+    pub within: Option<u64>,
 }
 
 impl Engine {
@@ -92,7 +95,7 @@ impl Engine {
 
     /// Reads the tables. Those that were made in Rust with a name that SQL cannot give are left out: names with a NUL,
     /// and SQLite's own names, among which are those of this crate's virtual tables.
-    pub fn load(&self, reader: &impl pando::ReadTables) -> Result<Arc<Catalog>> {
+    pub fn load(&self, reader: &impl pando::ReadTables) -> Result<Catalog> {
         let all = match cfg!(feature = "loadable") {
             true => DynamicTable::all(reader)?,
             false => DynamicTable::all_created(reader)?,
@@ -106,7 +109,7 @@ impl Engine {
             let made_by_sqlite = rows::names_made_by_sqlite(reader)?;
             tables.retain(|table| !made_by_sqlite.contains(&table.name().to_ascii_lowercase()));
         }
-        Ok(Arc::new(Catalog { tables, cookie }))
+        Ok(Catalog { tables, cookie, within: None })
     }
 
     fn row_ids_of(&self, table: u32) -> Arc<AtomicI64> {

@@ -6,7 +6,7 @@
 //! * columns omitted from an `INSERT`, `ON CONFLICT`, `RETURNING`: `dml`;
 //! * descriptions of tables: `asking.rs`.
 
-use crate::asking::{Asking, Facts, asking, names_any};
+use crate::asking::{Asking, Facts, asking, is_about_tables, names_any};
 use crate::confine;
 use crate::connection::Connection;
 use crate::ddl::Ddl;
@@ -16,7 +16,7 @@ use crate::lexer;
 use crate::machine::{self, CachedStatement};
 use crate::others::Others;
 use crate::session::MARKER;
-use crate::statement::{Kind, Statement};
+use crate::statement::{Kind, MOST_PLANS, Statement};
 use std::borrow::Cow;
 
 /// A statement that does nothing.
@@ -47,11 +47,15 @@ impl Connection {
         }
         self.renew()?;
         let generation = self.tables.generation();
-        if let Some((text, is_insert)) = self.read_texts.get(sql, generation) {
+        if let Some((text, is_changing)) = self.read_texts.get(sql, generation) {
             let statement = Statement::new(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
-            return Ok(if is_insert { statement.planned(sql, generation) } else { statement });
+            // If the tables were read meanwhile, a name in the text stands for another one.
+            if generation == self.tables.generation() {
+                return Ok(if is_changing { statement.planned(sql, generation) } else { statement });
+            }
         }
-        self.read_and_prepare(sql)
+        let statement = self.read_and_prepare(sql)?;
+        Ok(if is_about_tables(sql) { statement.into_asking(sql) } else { statement })
     }
 
     /// Reads the typed tables again if SQLite may have made a table of the same name as one of them.
@@ -137,26 +141,34 @@ impl Connection {
             // SQLite knows its own tables, and finds no typed one that is not known here.
             if let Ok(statement) = machine::prepare_kept(&self.sqlite, sql) {
                 if !is_asked {
-                    self.read_texts.keep(whole, sql, generation, false);
+                    self.read_texts.keep(whole, sql, generation, true);
                 }
-                return Ok(Statement::new(self, Kind::Sqlite(statement)));
+                return Ok(Statement::new(self, Kind::Sqlite(statement)).planned(whole, generation));
             }
         }
         self.know_table(&dml)?;
-        let (is_insert, generation) = (dml.is_insert(), self.tables.generation());
-        let text = match dml::plan(dml, &self.tables.known())? {
-            dml::Planned::Plain => Cow::Borrowed(sql),
-            dml::Planned::Text(text) => Cow::Owned(text),
-            dml::Planned::Steps(steps) => {
-                steps.check(self)?;
-                return Ok(Statement::new(self, Kind::Steps(steps)).planned(whole, generation));
+        let (mut dml, mut generation) = (dml, self.tables.generation());
+        for _ in 0..MOST_PLANS {
+            let text = match dml::plan(dml, &self.tables.known())? {
+                dml::Planned::Plain => Cow::Borrowed(sql),
+                dml::Planned::Text(text) => Cow::Owned(text),
+                dml::Planned::Steps(steps) => {
+                    steps.check(self)?;
+                    return Ok(Statement::new(self, Kind::Steps(steps)).planned(whole, generation));
+                }
+            };
+            let statement = Statement::new(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
+            if generation == self.tables.generation() {
+                if !is_asked {
+                    self.read_texts.keep(whole, &text, generation, true);
+                }
+                return Ok(statement.planned(whole, generation));
             }
-        };
-        let statement = Statement::new(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
-        if !is_asked {
-            self.read_texts.keep(whole, &text, generation, is_insert);
+            // The tables were read meanwhile: it may be about another table than it was planned for.
+            let Some(again) = Dml::parse(sql) else { break };
+            (dml, generation) = (again, self.tables.generation());
         }
-        Ok(if is_insert { statement.planned(whole, generation) } else { statement })
+        Err(Error::new("the tables changed again each time the statement was planned; try again"))
     }
 
     /// Returns how to handle a statement about the database itself.

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// The number of times that a statement is planned.
-const MOST_PLANS: u32 = 8;
+pub(crate) const MOST_PLANS: u32 = 8;
 
 /// A prepared statement.
 pub struct Statement<'c> {
@@ -23,6 +23,9 @@ pub struct Statement<'c> {
     is_naming: bool,
     /// What SQLite is to make, whose name no typed table may have.
     makes: Option<Ddl>,
+    /// Whether it describes tables. How that is done depends on whether there are typed ones, so that it is prepared
+    /// again each time it runs.
+    is_asking: bool,
     /// The text from which it was made, and the generation of the tables, if it depends on their definitions.
     plan: Option<(Box<str>, u64)>,
     /// The names of a query's columns, once it was run, and how often SQLite had prepared it again by then.
@@ -70,6 +73,7 @@ impl<'c> Statement<'c> {
             is_savepoint: false,
             is_naming: false,
             makes: None,
+            is_asking: false,
             plan: None,
             columns: None,
         }
@@ -88,6 +92,12 @@ impl<'c> Statement<'c> {
     /// Marks the statement as one with which SQLite makes a table or a view of its own.
     pub(crate) fn into_making(self, ddl: Ddl) -> Self {
         Statement { makes: Some(ddl), ..self }
+    }
+
+    /// Marks the statement, made from `sql`, as one that describes tables.
+    pub(crate) fn into_asking(self, sql: &str) -> Self {
+        let generation = self.connection.tables.generation();
+        Statement { is_asking: true, plan: self.plan.or_else(|| Some((sql.into(), generation))), ..self }
     }
 
     /// Marks the statement as a `SAVEPOINT`.
@@ -130,7 +140,7 @@ impl Statement<'_> {
     fn follow(&mut self) -> Result<()> {
         let Some((sql, generation)) = &self.plan else { return Ok(()) };
         self.connection.renew()?;
-        if *generation != self.connection.tables.generation() {
+        if self.is_asking || *generation != self.connection.tables.generation() {
             let again = self.connection.prepare_one(sql)?;
             (self.kind, self.plan, self.columns) = (again.kind, again.plan, None);
         }

@@ -78,3 +78,114 @@ fn typed_table(sql: &Sql, name: &str) {
         .key(["a"]);
     sql.database().write(|tx| DynamicTable::create(tx, &definition)).unwrap();
 }
+
+/// A typed table `t` as Rust makes it, with a default for SQL.
+fn import_t(sql: &Sql) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let sqlite = rusqlite::Connection::open(file.path()).unwrap();
+    sqlite.execute_batch("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT DEFAULT 'typed')").unwrap();
+    drop(sqlite);
+    pando_sql::import_sqlite(sql, file.path(), |_| {}).unwrap();
+}
+
+const INSERTS: [&str; 4] = [
+    "INSERT INTO t(a) VALUES (?)",
+    "INSERT INTO t(a) VALUES (?) RETURNING b",
+    "INSERT INTO t(a) VALUES (?) ON CONFLICT DO NOTHING",
+    "INSERT INTO t(a) SELECT ? FROM t WHERE false UNION ALL SELECT ?1",
+];
+
+/// A statement is about the table that has the name now, whichever connection has changed that, and however often the
+/// statement has run before.
+#[test]
+fn statements_follow_a_name_from_sqlites_table_to_a_typed_one() {
+    for insert in INSERTS {
+        for drops_itself in [true, false] {
+            for is_held in [true, false] {
+                for within in ["", "BEGIN"] {
+                    let what = format!("{insert}, {drops_itself}, {is_held}, {within:?}");
+                    let sql = open();
+                    let (one, two) = (sql.connect().unwrap(), sql.connect().unwrap());
+                    one.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b DEFAULT 'own')", &[]).unwrap();
+                    let mut held = one.prepare(insert).unwrap();
+                    held.execute(&[1.into()]).unwrap();
+                    one.execute(insert, &[2.into()]).unwrap();
+                    let dropping = if drops_itself { &one } else { &two };
+                    dropping.execute("DROP TABLE t", &[]).unwrap();
+                    import_t(&sql);
+                    one.execute_batch(within).unwrap();
+                    let done =
+                        if is_held { held.execute(&[3.into()]) } else { one.execute(insert, &[3.into()]) };
+                    done.unwrap_or_else(|error| panic!("{what}: {error}"));
+                    one.execute(insert, &[4.into()]).unwrap_or_else(|error| panic!("{what}: {error}"));
+                    let typed = "SELECT count(*) FROM t WHERE b = 'typed'";
+                    assert_eq!(number(&one, typed), 2, "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// The same after the connection has seen that no table has the name.
+#[test]
+fn statements_find_a_typed_table_that_was_made_after_they_failed() {
+    for insert in INSERTS {
+        let sql = open();
+        let connection = sql.connect().unwrap();
+        connection.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b DEFAULT 'own')", &[]).unwrap();
+        let mut held = connection.prepare(insert).unwrap();
+        held.execute(&[1.into()]).unwrap();
+        connection.execute("DROP TABLE t", &[]).unwrap();
+        connection.execute(insert, &[2.into()]).unwrap_err();
+        held.execute(&[2.into()]).unwrap_err();
+        import_t(&sql);
+        held.execute(&[3.into()]).unwrap();
+        connection.execute(insert, &[4.into()]).unwrap();
+        assert_eq!(number(&connection, "SELECT count(*) FROM t WHERE b = 'typed'"), 2, "{insert}");
+    }
+}
+
+/// The schema's number of a change that was undone is given to another change.
+#[test]
+fn a_change_that_was_undone_is_not_taken_for_the_next_one() {
+    for undo in ["ROLLBACK", "ROLLBACK; BEGIN"] {
+        for made in ["CREATE TABLE x(a)", "CREATE VIEW x AS SELECT 1", "DROP VIEW v"] {
+            let sql = open();
+            let (one, two) = (sql.connect().unwrap(), sql.connect().unwrap());
+            one.execute_batch("CREATE VIEW v AS SELECT 1").unwrap();
+            import_t(&sql);
+            one.execute("INSERT INTO t(a) VALUES (1)", &[]).unwrap();
+            let insert = "INSERT INTO t(a) VALUES (2)";
+            one.execute_batch(&format!("BEGIN; {made}; {insert}; {undo}")).unwrap();
+            two.execute_batch("DROP TABLE t; CREATE TABLE t(a INTEGER PRIMARY KEY, b DEFAULT 'own')")
+                .unwrap();
+            one.execute(insert, &[]).unwrap_or_else(|error| panic!("{made}: {error}"));
+            assert_eq!(number(&one, "SELECT count(*) FROM t WHERE b = 'own'"), 1, "{made}");
+        }
+    }
+}
+
+/// A description that is held shows the tables of both kinds, once there are any.
+#[test]
+fn held_descriptions_show_typed_tables_that_were_made_since() {
+    let sql = open();
+    let connection = sql.connect().unwrap();
+    connection.execute("CREATE TABLE own(a)", &[]).unwrap();
+    let questions = [
+        "SELECT name FROM sqlite_schema WHERE type = 'table'",
+        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite%'",
+        "PRAGMA table_info('t')",
+    ];
+    let mut held = questions.map(|question| connection.prepare(question).unwrap());
+    let mut counts = || {
+        held.each_mut().map(|held| {
+            let mut rows = held.query(&[]).unwrap();
+            std::iter::from_fn(|| rows.next().unwrap().map(drop)).count()
+        })
+    };
+    assert_eq!(counts(), [1, 1, 0]);
+    import_t(&sql);
+    assert_eq!(counts(), [2, 2, 2]);
+    connection.execute_batch("DROP TABLE t").unwrap();
+    assert_eq!(counts(), [1, 1, 0]);
+}
