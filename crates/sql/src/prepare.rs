@@ -39,13 +39,10 @@ impl Connection {
     }
 
     pub(crate) fn prepare_one(&self, sql: &str) -> Result<Statement<'_>> {
-        if self.session().take_undone() {
-            self.reload()?;
+        // What ends a transaction does not depend on tables, and one that has expired can be ended, but not read.
+        if !ends_transaction(sql) {
+            self.look_again()?;
         }
-        if self.has_others.get() {
-            self.others()?;
-        }
-        self.renew()?;
         let generation = self.tables.generation();
         if let Some((text, is_changing)) = self.read_texts.get(sql, generation) {
             let statement = Statement::new(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
@@ -56,6 +53,17 @@ impl Connection {
         }
         let statement = self.read_and_prepare(sql)?;
         Ok(if is_about_tables(sql) { statement.into_asking(sql) } else { statement })
+    }
+
+    /// Learns what has changed since the last statement was prepared.
+    fn look_again(&self) -> Result<()> {
+        if self.session().take_undone() {
+            self.reload()?;
+        }
+        if self.has_others.get() {
+            self.others()?;
+        }
+        self.renew()
     }
 
     /// Reads the typed tables again if SQLite may have made a table of the same name as one of them.
@@ -82,6 +90,9 @@ impl Connection {
         let first = lexer::split_first(sql).unwrap_or(none);
         if lexer::split_first(first.rest).is_some() {
             return Err(Error::new("there is more than one statement; pass one at a time"));
+        }
+        if ends_transaction(first.statement) {
+            return Ok(Statement::new(self, Kind::Sqlite(machine::prepare_kept(&self.sqlite, sql)?)));
         }
         let others = self.others()?;
         let asked;
@@ -231,6 +242,12 @@ impl Connection {
             if about_marker { Error::new("this table is reserved for the connection") } else { error }
         })
     }
+}
+
+/// Returns whether a statement ends a transaction, or a part of one.
+fn ends_transaction(sql: &str) -> bool {
+    const VERBS: [&str; 4] = ["COMMIT", "END", "ROLLBACK", "RELEASE"];
+    lexer::tokens(sql).next().is_some_and(|token| VERBS.iter().any(|verb| token.is(verb)))
 }
 
 /// What is known about the tables of a connection.

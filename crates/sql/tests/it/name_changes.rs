@@ -189,3 +189,37 @@ fn held_descriptions_show_typed_tables_that_were_made_since() {
     connection.execute_batch("DROP TABLE t").unwrap();
     assert_eq!(counts(), [1, 1, 0]);
 }
+
+/// A transaction that has expired can be ended, and the connection goes on.
+#[test]
+fn an_expired_transaction_can_be_ended() {
+    for (end, fails) in [("ROLLBACK", false), ("COMMIT", true), ("ROLLBACK TO s", true), ("/* */ END", true)]
+    {
+        for write in ["SELECT 1", "INSERT INTO t(a) VALUES (7)"] {
+            for has_temporary in [false, true] {
+                let sql = open();
+                import_t(&sql);
+                let connection = sql.connect().unwrap();
+                if has_temporary {
+                    connection.execute("CREATE TEMP TABLE mine(a)", &[]).unwrap();
+                }
+                connection.execute("INSERT INTO t(a) VALUES (1)", &[]).unwrap();
+                connection.execute_batch(&format!("BEGIN; SAVEPOINT s; SELECT * FROM t; {write}")).unwrap();
+                let readers = sql.database().readers().unwrap();
+                assert!(!readers.is_empty());
+                for reader in readers {
+                    sql.database().expire_reader(reader.id).unwrap();
+                }
+                let error = connection.query("SELECT * FROM t", &[]).unwrap_err();
+                assert!(error.message().contains("expired"), "{error}");
+                let ended = connection.execute(end, &[]);
+                assert!(ended.is_ok() || fails, "{end}: {ended:?}");
+                if !connection.is_autocommit() {
+                    connection.execute("ROLLBACK", &[]).unwrap();
+                }
+                assert!(connection.is_autocommit());
+                assert_eq!(number(&connection, "SELECT count(*) FROM t"), 1, "{end}, {write}");
+            }
+        }
+    }
+}
