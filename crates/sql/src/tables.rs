@@ -245,6 +245,7 @@ impl Tables {
             let name = table.name().to_owned();
             vtab::register(host, &name, Box::new(Connector { table, tables }))?;
         }
+        host.forget_view_columns();
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = catalog;
         // Its tables have the constraints that were known before.
         *self.checker.lock().unwrap_or_else(PoisonError::into_inner) = None;

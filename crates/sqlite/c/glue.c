@@ -170,6 +170,21 @@ int pando_is_in_trigger(sqlite3 *db){
   }
   return 0;
 }
+/*
+** Forgets the columns of views, which SQLite finds out once for each view. A view over a virtual table of the program
+** can have others once that table is another one. Nothing is being compiled: this is what `DROP TABLE` does.
+*/
+static void sqliteViewResetAll(sqlite3*, int);
+void pando_forget_view_columns(sqlite3 *db){
+  int i;
+  sqlite3_mutex_enter(db->mutex);
+  sqlite3BtreeEnterAll(db);
+  for(i=0; i<db->nDb; i++){
+    if( db->aDb[i].pSchema ) sqliteViewResetAll(db, i);
+  }
+  sqlite3BtreeLeaveAll(db);
+  sqlite3_mutex_leave(db->mutex);
+}
 /* Returns how many statements of the connection are running. */
 int pando_running(sqlite3 *db){
   return db->nVdbeActive;

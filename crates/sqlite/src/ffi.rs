@@ -253,6 +253,16 @@ pub unsafe fn is_in_trigger(db: *mut sqlite3) -> bool {
     unsafe { sys::pando_is_in_trigger(db.cast()) != 0 }
 }
 
+/// Makes SQLite find out again which columns views have. Call it after a virtual table was registered again with other
+/// columns: SQLite finds out once for each view, and would read columns that the table no longer has.
+///
+/// # Safety
+/// As for [`join`], and no statement is being prepared: within a callback, it is one of a statement that is running.
+pub unsafe fn forget_view_columns(db: *mut sqlite3) {
+    // SAFETY: the connection is open, and nothing that is being compiled uses the columns, as the caller promises.
+    unsafe { sys::pando_forget_view_columns(db.cast()) };
+}
+
 /// A transaction that is lent. Dropping this gives it back, also after a panic.
 struct GivenBack {
     db: *mut sqlite3,

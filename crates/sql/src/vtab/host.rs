@@ -58,6 +58,16 @@ impl Host {
         }
     }
 
+    /// Makes SQLite find out again which columns views have, after tables were registered. Another program's SQLite
+    /// has no function for it.
+    pub fn forget_view_columns(self) {
+        // SAFETY: as in `join`; tables are registered before a statement is prepared, and while one is running.
+        #[cfg(not(feature = "loadable"))]
+        unsafe {
+            ffi::forget_view_columns(self.0);
+        }
+    }
+
     /// Returns whether no explicit transaction is open.
     pub fn is_autocommit(self) -> bool {
         // SAFETY: a host is handed out in callbacks, and kept by tables, which end before their connection.

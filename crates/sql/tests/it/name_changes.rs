@@ -223,3 +223,58 @@ fn an_expired_transaction_can_be_ended() {
         }
     }
 }
+
+/// The columns of a view over a typed table are those that the table has now.
+#[test]
+fn a_view_has_the_columns_that_its_table_has_now() {
+    for temporary in ["", "TEMP"] {
+        for knows_first in ["SELECT b FROM v", "SELECT a FROM v", "SELECT * FROM v"] {
+            let sql = open();
+            let definition = Definition::new("t").column(Column::new("id", ColumnType::Int));
+            let definition = ["a", "b"].into_iter().fold(definition, |definition, name| {
+                definition.column(Column::new(name, ColumnType::Text).nullable())
+            });
+            let made =
+                |tx: &mut pando::Transaction| DynamicTable::create(tx, &definition.clone().key(["id"]));
+            sql.database().write(made).unwrap();
+            let (one, two) = (sql.connect().unwrap(), sql.connect().unwrap());
+            one.execute_batch("INSERT INTO t VALUES (1, 'first', 'second')").unwrap();
+            let view = format!("CREATE {temporary} VIEW v AS SELECT * FROM t");
+            one.execute(&view, &[]).unwrap();
+            if !temporary.is_empty() {
+                two.execute(&view, &[]).unwrap();
+            }
+            let text = |connection: &Connection, query: &str| {
+                connection.query(query, &[]).map(|rows| rows.concat()).map_err(|error| error.to_string())
+            };
+            let both = [&one, &two];
+            let mut held = both.map(|connection| connection.prepare("SELECT b FROM v").unwrap());
+            let mut held_texts = || {
+                held.each_mut().map(|held| {
+                    let mut rows = held.query(&[]).unwrap();
+                    rows.next().unwrap().unwrap().get(0).as_str().unwrap().to_owned()
+                })
+            };
+            assert_eq!(held_texts(), ["second", "second"]);
+            both.iter().for_each(|connection| assert!(text(connection, knows_first).is_ok()));
+            let table = || DynamicTable::expect(&sql.database().snapshot().unwrap(), "t").unwrap();
+            sql.database().write(|tx| table().drop_column(tx, "a")).unwrap();
+            assert_eq!(held_texts(), ["second", "second"]);
+            for connection in both {
+                assert!(text(connection, "SELECT a FROM v").unwrap_err().contains("no such column"));
+                assert_eq!(text(connection, "SELECT b FROM v").unwrap(), ["second".to_owned().into()]);
+                assert_eq!(text(connection, "SELECT * FROM v").unwrap().len(), 2);
+            }
+            sql.database().write(|tx| table().rename_column(tx, "b", "a")).unwrap();
+            for connection in both {
+                assert!(text(connection, "SELECT b FROM v").unwrap_err().contains("no such column"));
+                assert_eq!(text(connection, "SELECT a FROM v").unwrap(), ["second".to_owned().into()]);
+            }
+            let more = Column::new("more", ColumnType::Text).nullable();
+            sql.database().write(|tx| table().add_column(tx, more.clone())).unwrap();
+            for connection in both {
+                assert_eq!(text(connection, "SELECT more FROM v").unwrap(), [Value::Null]);
+            }
+        }
+    }
+}
