@@ -69,7 +69,12 @@ pub(crate) fn asking(sql: &str, facts: &impl Facts) -> Result<Asking> {
              integrity_check",
         )),
         // A definition is stored as it is written, and outlives this connection.
-        Some(token) if token.is("CREATE") && facts.has_sqlite() && !is_filled(sql) => Ok(Asking::Nothing),
+        Some(token) if token.is("CREATE") && facts.has_sqlite() && !is_filled(sql) => {
+            if names_any(sql) && is_query_kept(sql) {
+                refuse_names(sql, facts)?;
+            }
+            Ok(Asking::Nothing)
+        }
         Some(_) if names_any(sql) => {
             refuse_names(sql, facts)?;
             if facts.has_typed()? { names(sql) } else { Ok(Asking::Nothing) }
@@ -82,6 +87,11 @@ pub(crate) fn asking(sql: &str, facts: &impl Facts) -> Result<Asking> {
 fn is_filled(sql: &str) -> bool {
     let mut tokens = lexer::tokens(sql).skip(1).skip_while(|token| token.is("TEMP") || token.is("TEMPORARY"));
     tokens.next().is_some_and(|token| token.is("TABLE")) && tokens.take(7).any(|token| token.is("AS"))
+}
+
+/// Returns whether a `CREATE` keeps queries, which views and triggers do.
+fn is_query_kept(sql: &str) -> bool {
+    lexer::tokens(sql).take(3).any(|token| token.is("VIEW") || token.is("TRIGGER"))
 }
 
 fn is_main(schema: Option<&String>) -> bool {
@@ -348,6 +358,8 @@ mod tests {
             ("SELECT * FROM pragma_page_size", "page_size", ONLY_SQLITE),
             ("SELECT * FROM pragma_integrity_check", "integrity_check", BOTH),
             ("PRAGMA integrity_check(t)", "integrity_check", BOTH),
+            ("CREATE VIEW v AS SELECT * FROM pragma_page_count", "page_count", ONLY_SQLITE),
+            ("CREATE TEMP VIEW v AS SELECT * FROM Pragma_Page_Count", "page_count", ONLY_SQLITE),
         ] {
             let error = asking(sql, &facts).unwrap_err();
             assert!(
