@@ -90,6 +90,7 @@ impl Connection {
         machine::run_only(&self.sqlite, "PRAGMA temp_store = MEMORY")?;
         machine::limit(&self.sqlite, confines.value_bytes)?;
         self.ask(STEPS, Some(Box::new(stop)))?;
+        self.host.protect()?;
         self.is_confined = true;
         machine::authorize(&mut self.sqlite, may)?;
         self.session().watch(|watch| watch.most_held_bytes = Some(confines.held_bytes));

@@ -58,6 +58,22 @@ impl Host {
         }
     }
 
+    /// Forbids statements to write the tables in which virtual tables of SQLite's, such as FTS5, keep their rows: wrong
+    /// bytes there are errors for all later readers. Other programs decide that themselves.
+    pub fn protect(self) -> Outcome {
+        #[cfg(feature = "loadable")]
+        return Ok(());
+        #[cfg(not(feature = "loadable"))]
+        {
+            let (on, no_result) = (1 as c_int, ptr::null_mut::<c_int>());
+            // SAFETY: a host is used by the owner of its connection; this operation takes an `int`, and an address or
+            // null.
+            let code =
+                unsafe { ffi::sqlite3_db_config(self.0, ffi::SQLITE_DBCONFIG_DEFENSIVE, on, no_result) };
+            if code == ffi::SQLITE_OK { Ok(()) } else { Err(self.failure(code)) }
+        }
+    }
+
     /// Makes SQLite find out again which columns views have, after tables were registered. Another program's SQLite
     /// has no function for it.
     pub fn forget_view_columns(self) {

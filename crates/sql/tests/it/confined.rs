@@ -240,3 +240,28 @@ fn a_connection_that_only_reads_writes_nothing() {
     connection.set_read_only(false);
     assert_eq!(connection.execute("DELETE FROM t", &[]).unwrap(), 2);
 }
+
+/// A confined client cannot write what a virtual table keeps in tables of its own; the virtual table itself can.
+#[test]
+fn confined_connections_write_a_virtual_table_by_its_name_alone() {
+    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    sql.connect().unwrap().execute_batch("CREATE VIRTUAL TABLE words USING fts5(word)").unwrap();
+    let mut connection = sql.connect().unwrap();
+    connection.confine(pando_sql::Confines::default(), || false).unwrap();
+    connection
+        .execute_batch("INSERT INTO words VALUES ('plum'), ('pear'); UPDATE words SET word = 'fig'")
+        .unwrap();
+    for statement in [
+        "UPDATE words_data SET block = x''",
+        "DELETE FROM words_content",
+        "INSERT INTO words_config VALUES ('a', 1)",
+        "DROP TABLE words_data",
+    ] {
+        let error = connection.execute(statement, &[]).expect_err(statement);
+        assert!(error.message().contains("may not be"), "{statement}: {error}");
+    }
+    connection.execute_batch("INSERT INTO words(words) VALUES ('optimize')").unwrap();
+    assert_eq!(connection.query("SELECT count(*) FROM words('fig')", &[]).unwrap(), [[2.into()]]);
+    let error = connection.execute("CREATE VIEW v AS SELECT * FROM pragma_page_count", &[]).unwrap_err();
+    assert!(error.message().contains("page_count"), "{error}");
+}
