@@ -3,8 +3,12 @@
 //! SQLite looks up its own tables first, so that a typed table of the same name could not be reached, and would be
 //! described as if it were the other one. A statement that makes such a name is refused after it has run, and is
 //! undone. Names that were made in common without this crate do not prevent that one of the two is renamed or dropped.
+//!
+//! A table of SQLite's cannot have a foreign key to a typed one, which has no index that SQLite could read. That is
+//! checked in the same way.
 
 use crate::error::{Error, Result};
+use crate::lexer;
 use crate::machine;
 use crate::session::Session;
 use rows::DynamicTable;
@@ -34,12 +38,23 @@ pub(super) fn taken(name: &str) -> Error {
     Error::new(format!("there is already another table or index with this name: {name}"))
 }
 
-/// Returns the names in common, in lowercase, as the running transaction sees them.
-pub(super) fn shared(sqlite: &machine::Connection, session: &Session) -> Result<HashSet<String>> {
+/// What SQLite's definitions have in common with typed tables.
+#[derive(Default)]
+pub(super) struct Common {
+    /// Names, in lowercase.
+    names: HashSet<String>,
+    /// Foreign keys: the table of SQLite's and the typed one, both in lowercase.
+    references: HashSet<(String, String)>,
+}
+
+/// Returns what is in common, as the running transaction sees it.
+pub(super) fn shared(sqlite: &machine::Connection, session: &Session) -> Result<Common> {
     let all = session.write(|tx| Ok(DynamicTable::all_created(tx)?))?;
     if all.is_empty() {
-        return Ok(HashSet::new());
+        return Ok(Common::default());
     }
+    let tables = all.iter().map(|table| table.name().to_ascii_lowercase()).collect();
+    let references = references(sqlite, &tables)?;
     let mut of_sqlite = made_by_sqlite(sqlite)?;
     let mut typed = HashSet::new();
     for table in all {
@@ -49,7 +64,53 @@ pub(super) fn shared(sqlite: &machine::Connection, session: &Session) -> Result<
         typed.extend(indexes.chain([table.name()]).map(str::to_ascii_lowercase));
     }
     of_sqlite.retain(|name| typed.contains(name));
-    Ok(of_sqlite)
+    Ok(Common { names: of_sqlite, references })
+}
+
+/// Returns the foreign keys of SQLite's tables to those of `tables`.
+fn references(sqlite: &machine::Connection, tables: &HashSet<String>) -> Result<HashSet<(String, String)>> {
+    let mut references = HashSet::new();
+    if cfg!(feature = "loadable") {
+        return Ok(references);
+    }
+    let keys = "SELECT child.name, key.\"table\" FROM main.sqlite_schema AS child
+        JOIN pragma_foreign_key_list(child.name, 'main') AS key
+        WHERE child.type = 'table' AND child.sql LIKE '%references%'";
+    let mut statement = machine::prepare_kept(sqlite, keys)?;
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        if let (ValueRef::Text(child), ValueRef::Text(parent)) = (row.get_ref(0)?, row.get_ref(1)?) {
+            let [child, parent] =
+                [child, parent].map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());
+            if tables.contains(&parent) {
+                references.insert((child, parent));
+            }
+        }
+    }
+    Ok(references)
+}
+
+/// Returns the views and triggers whose text names a table.
+pub(super) fn naming(sqlite: &machine::Connection, table: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    if cfg!(feature = "loadable") {
+        return Ok(found);
+    }
+    let definitions =
+        "SELECT type || ' ' || name, sql FROM main.sqlite_schema WHERE type IN ('view', 'trigger')
+        UNION ALL SELECT type || ' ' || name, sql FROM temp.sqlite_schema WHERE type IN ('view', 'trigger')";
+    let mut statement = machine::prepare_kept(sqlite, definitions)?;
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        if let (ValueRef::Text(what), ValueRef::Text(sql)) = (row.get_ref(0)?, row.get_ref(1)?) {
+            let mut tokens = lexer::tokens(std::str::from_utf8(sql).unwrap_or_default());
+            let is_it = |name: String| name.eq_ignore_ascii_case(table);
+            if tokens.any(|token| token.name().is_some_and(is_it)) {
+                found.push(String::from_utf8_lossy(what).into_owned());
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Returns whether the running transaction sees a typed table of this name.
@@ -58,14 +119,17 @@ pub(super) fn is_typed_table(session: &Session, name: &str) -> Result<bool> {
     Ok(all.iter().any(|table| table.name().eq_ignore_ascii_case(name)))
 }
 
-/// Checks that the running transaction has made no name in common.
-pub(super) fn check_new(
-    sqlite: &machine::Connection,
-    session: &Session,
-    before: &HashSet<String>,
-) -> Result<()> {
-    match shared(sqlite, session)?.difference(before).next() {
+/// Checks that the running transaction has made nothing in common.
+pub(super) fn check_new(sqlite: &machine::Connection, session: &Session, before: &Common) -> Result<()> {
+    let now = shared(sqlite, session)?;
+    if let Some(name) = now.names.difference(&before.names).next() {
+        return Err(taken(name));
+    }
+    match now.references.difference(&before.references).next() {
         None => Ok(()),
-        Some(name) => Err(taken(name)),
+        Some((child, parent)) => Err(Error::new(format!(
+            "not supported: a foreign key of table {child} to {parent}, which was not made by CREATE TABLE; \
+             leave it out"
+        ))),
     }
 }

@@ -278,3 +278,65 @@ fn a_view_has_the_columns_that_its_table_has_now() {
         }
     }
 }
+
+/// A foreign key to a typed table is refused where it is made, and everything else goes on.
+#[test]
+fn a_foreign_key_of_sqlites_table_to_a_typed_one_is_refused() {
+    let sql = open();
+    let connection = sql.connect().unwrap();
+    connection
+        .execute_batch("CREATE TABLE own(a PRIMARY KEY); CREATE TABLE child(a REFERENCES own)")
+        .unwrap();
+    import_t(&sql);
+    typed_table(&sql, "fruit");
+    for within in ["", "BEGIN; "] {
+        for statement in [
+            "CREATE TABLE c(p REFERENCES fruit)",
+            "CREATE TABLE c(p, FOREIGN KEY(p) REFERENCES \"Fruit\"(a) ON DELETE CASCADE)",
+            "CREATE TABLE c(p REFERENCES t, q REFERENCES own)",
+            "ALTER TABLE child ADD COLUMN p REFERENCES t(a)",
+            "ALTER TABLE child ADD COLUMN p DEFAULT NULL /* */ REFERENCES FRUIT",
+        ] {
+            connection.execute_batch(within).unwrap();
+            let error = connection.execute(statement, &[]).expect_err(statement);
+            assert!(error.message().contains("not supported: a foreign key"), "{statement}: {error}");
+            if !connection.is_autocommit() {
+                connection.execute("COMMIT", &[]).unwrap();
+            }
+        }
+    }
+    connection.execute_batch("INSERT INTO own VALUES (1); INSERT INTO child VALUES (1)").unwrap();
+    assert_eq!(number(&connection, "SELECT count(*) FROM pragma_table_info('child')"), 1);
+    // One that names no table yet.
+    connection.execute("CREATE TABLE later(p REFERENCES pear)", &[]).unwrap();
+    let error = connection.execute("ALTER TABLE fruit RENAME TO pear", &[]).unwrap_err();
+    assert!(error.message().contains("table later to pear"), "{error}");
+    connection.execute("CREATE TABLE more(a REFERENCES own)", &[]).unwrap();
+}
+
+/// A view or a trigger that names a typed table keeps its meaning.
+#[test]
+fn a_typed_table_that_a_view_or_a_trigger_names_keeps_its_names() {
+    for definition in [
+        "CREATE VIEW v AS SELECT a, \"b\" FROM t",
+        "CREATE TEMP VIEW v AS SELECT a, \"b\" FROM main.\"T\"",
+        "CREATE TRIGGER v AFTER INSERT ON own BEGIN INSERT INTO t VALUES (new.a, 'x'); END",
+    ] {
+        let sql = open();
+        import_t(&sql);
+        let connection = sql.connect().unwrap();
+        connection.execute_batch("CREATE TABLE own(a); INSERT INTO t VALUES (1, 'one')").unwrap();
+        connection.execute(definition, &[]).unwrap();
+        for change in
+            ["ALTER TABLE t RENAME COLUMN b TO c", "ALTER TABLE t DROP COLUMN b", "ALTER TABLE t RENAME TO u"]
+        {
+            let error = connection.execute(change, &[]).expect_err(change);
+            assert!(error.message().contains("names it; drop that first"), "{change}: {error}");
+        }
+        connection.execute("ALTER TABLE t ADD COLUMN more", &[]).unwrap();
+        let kind = if definition.contains("VIEW") { "VIEW" } else { "TRIGGER" };
+        connection.execute_batch(&format!("DROP {kind} v; ALTER TABLE t RENAME COLUMN b TO c")).unwrap();
+        connection.execute_batch("ALTER TABLE t DROP COLUMN c; ALTER TABLE t RENAME TO u").unwrap();
+        assert_eq!(number(&connection, "SELECT a FROM u"), 1);
+    }
+}
