@@ -16,9 +16,10 @@
 // NULL has no effect. pando_db_close, pando_tx_commit and pando_tx_rollback end an object without freeing it: later
 // calls return PANDO_CLOSED. Memory that the library hands out as plain pointers is freed with pando_free.
 //
-// Threads. Databases and tables can be used by any number of threads at the same time. Snapshots, transactions, cursors,
-// readers of changes and consumers can be used by any thread, but by one call at a time: a second call at the same time
-// returns PANDO_IN_USE. A connection of SQL and all of its statements count as one object in this.
+// Threads. Databases and tables can be used by any number of threads at the same time. Snapshots, transactions,
+// cursors, readers and writers of values, readers of changes and consumers can be used by any thread, but by one call
+// at a time: a second call at the same time returns PANDO_IN_USE. A connection of SQL and all of its statements count
+// as one object in this.
 // Options and errors are plain data: do not change or free one while another thread uses it. No object may be freed
 // while a call uses it. The library keeps no state outside of its objects. It installs one signal handler, for SIGBUS,
 // which passes on what is not its own.
@@ -225,6 +226,16 @@ typedef struct pando_table pando_table;
 // rolls back what was not committed.
 typedef struct pando_tx pando_tx;
 
+// A reader of a value of any length, from any place. The value stays as it was when the reader was opened, whatever is
+// committed meanwhile. Of a value of more than 1 MiB, memory holds a piece of 256 KiB. A reader keeps the disk space
+// of its value, as a snapshot does. Free it with pando_value_reader_free.
+typedef struct pando_value_reader pando_value_reader;
+
+// A writer of a value of any length, a piece at a time. Other calls can use the transaction meanwhile, and do not see
+// the value before pando_value_writer_finish. Beyond 1 MiB the value is written to the data file as it arrives, and
+// memory holds a piece of 256 KiB. Free it with pando_value_writer_free, which gives up a value that is not finished.
+typedef struct pando_value_writer pando_value_writer;
+
 // Bytes somewhere in memory.
 typedef struct {
   // Where they begin. NULL: there are none.
@@ -264,6 +275,16 @@ typedef struct {
   // The first key after a range; its data is NULL if the range reaches to the end of the table.
   pando_bytes end;
 } pando_operation;
+
+// What is known of a consumer.
+typedef struct {
+  // The name.
+  const char *name;
+  // The number of the last commit that the consumer has acknowledged.
+  uint64_t position;
+  // Not 0: the consumer has lost its place, because more was kept for it than max_changes_bytes.
+  int is_lost;
+} pando_consumer_info;
 
 // A value of a row.
 typedef struct {
@@ -821,6 +842,84 @@ pando_code pando_cursor_seek(pando_cursor *cursor,
 // Frees a cursor.
 void pando_cursor_free(pando_cursor *cursor);
 
+// Opens a reader of the newest value of `key`. Returns PANDO_ABSENT if the key does not exist. Threads: any number at
+// the same time.
+pando_code pando_db_value_reader(pando_db *db,
+                                 const pando_table *table,
+                                 const void *key,
+                                 size_t key_len,
+                                 pando_value_reader **reader,
+                                 pando_error **error);
+
+// Opens a reader of the value of `key` in the snapshot. Returns PANDO_ABSENT if the key does not exist. The reader can
+// outlive the snapshot. Threads: one call at a time for each snapshot.
+pando_code pando_snapshot_value_reader(const pando_snapshot *snapshot,
+                                       const pando_table *table,
+                                       const void *key,
+                                       size_t key_len,
+                                       pando_value_reader **reader,
+                                       pando_error **error);
+
+// Opens a reader of the value of `key` as the transaction sees it, with its own writes. Returns PANDO_ABSENT if the
+// key does not exist. The reader can outlive the transaction. Threads: one call at a time for each transaction.
+pando_code pando_tx_value_reader(const pando_tx *tx,
+                                 const pando_table *table,
+                                 const void *key,
+                                 size_t key_len,
+                                 pando_value_reader **reader,
+                                 pando_error **error);
+
+// Returns the length of the value in bytes; 0 if `reader` is no reader of a value. Threads: any number at the same
+// time.
+uint64_t pando_value_reader_len(const pando_value_reader *reader);
+
+// Copies the next bytes to the caller's buffer and stores how many there are: as many as the buffer takes, except at
+// the value's end; 0 after it. What was read is verified. After an error, the reader is where the call began, and what
+// the buffer has is undefined. Threads: one call at a time for each reader.
+pando_code pando_value_reader_read(pando_value_reader *reader,
+                                   void *buffer,
+                                   size_t buffer_len,
+                                   size_t *read_len,
+                                   pando_error **error);
+
+// Goes to the byte `position`, counted from 0; after the value's end there is nothing to read. Threads: one call at a
+// time for each reader.
+pando_code pando_value_reader_seek(pando_value_reader *reader,
+                                   uint64_t position,
+                                   pando_error **error);
+
+// Frees a reader of a value.
+void pando_value_reader_free(pando_value_reader *reader);
+
+// Begins a value for `key`. `ttl_ms` is as for pando_tx_put_with_ttl in a table with a TTL by key, and PANDO_NEVER in
+// every other; the time counts from this call. Several values can be written by turns. A transaction that runs again
+// after a conflict needs a source that can be read again: open it after pando_tx_begin. Threads:
+// one call at a time for each transaction.
+pando_code pando_tx_value_writer(pando_tx *tx,
+                                 const pando_table *table,
+                                 const void *key,
+                                 size_t key_len,
+                                 uint64_t ttl_ms,
+                                 pando_value_writer **writer,
+                                 pando_error **error);
+
+// Appends `len` bytes to the value. A value has at most 16 GiB. After every error except PANDO_IN_USE the value is
+// given up: it cannot be finished. The transaction can go on. Threads: one call at a time for each writer.
+pando_code pando_value_writer_append(pando_value_writer *writer,
+                                     const void *data,
+                                     size_t len,
+                                     pando_error **error);
+
+// Sets the key to the value in the transaction, and ends the writer whatever the result is, except PANDO_IN_USE: the
+// value can be finished after the other call. Stores the length of the value; `value_len` may be NULL. The value is
+// durable when the transaction is. Threads: one call at a time for each writer and its transaction.
+pando_code pando_value_writer_finish(pando_value_writer *writer,
+                                     uint64_t *value_len,
+                                     pando_error **error);
+
+// Frees a writer of a value. A value that was not finished is given up.
+void pando_value_writer_free(pando_value_writer *writer);
+
 // Opens a reader of the changes after the commit of number `after`; 0 means as far back as possible. Of `table_count`
 // names in `tables`, only changes of these tables are read; 0 means every table. If the data of `prefix` is not NULL,
 // only keys that begin with it are. Fails with PANDO_TOO_OLD if the changes are no longer kept. Threads: any number
@@ -878,6 +977,13 @@ void pando_change_free(pando_change *change);
 pando_code pando_consumer_open(pando_db *db,
                                const char *name,
                                pando_consumer **consumer,
+                               pando_error **error);
+
+// Stores all consumers, ordered by name, and how many there are. The caller frees the array, which has the names as
+// well, with pando_free. Threads: any number at the same time.
+pando_code pando_consumer_list(pando_db *db,
+                               pando_consumer_info **consumers,
+                               size_t *count,
                                pando_error **error);
 
 // Removes the consumer `name`, and what is kept for it. Fails with PANDO_MISSING if there is none, and with

@@ -50,12 +50,14 @@ func errorOf(code C.pando_code, failure *C.pando_error) error {
 	return conflict
 }
 
-// address is where bytes begin, and their length. C copies what it keeps. An empty slice has no address.
-func address(bytes []byte) (unsafe.Pointer, C.size_t) {
+// filled returns bytes, or a byte to point to if there are none. Write &filled(bytes)[0] within the call of C: cgo then
+// checks the bytes alone for pointers of Go. With an address that was taken before, it checks the whole object that the
+// bytes are a part of, which may have pointers: the buffer of an encoder, for example.
+func filled(bytes []byte) []byte {
 	if len(bytes) == 0 {
-		return nil, 0
+		return emptyBytes[:]
 	}
-	return unsafe.Pointer(&bytes[0]), C.size_t(len(bytes))
+	return bytes
 }
 
 // goBytes copies bytes of C, of any length.

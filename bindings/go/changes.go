@@ -198,6 +198,33 @@ func (db *DB) Consumer(name string) (*Consumer, error) {
 	return consumer, nil
 }
 
+// ConsumerInfo is what is known of a consumer.
+type ConsumerInfo struct {
+	Name string
+	// Position is the number of the last commit that was acknowledged.
+	Position uint64
+	// IsLost says whether the consumer has lost its place, because more was kept for it than max_changes_bytes.
+	IsLost bool
+}
+
+// Consumers returns all consumers, ordered by name.
+func (db *DB) Consumers() ([]ConsumerInfo, error) {
+	var list *C.pando_consumer_info
+	var count C.size_t
+	err := db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
+		return C.pando_consumer_list(handle, &list, &count, failure)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer C.pando_free(unsafe.Pointer(list))
+	consumers := make([]ConsumerInfo, 0, int(count))
+	for _, info := range unsafe.Slice(list, int(count)) {
+		consumers = append(consumers, ConsumerInfo{C.GoString(info.name), uint64(info.position), info.is_lost != 0})
+	}
+	return consumers, nil
+}
+
 // DropConsumer removes a consumer, and what is kept for it.
 func (db *DB) DropConsumer(name string) error {
 	return db.named(name, func(db *C.pando_db, name *C.char, failure **C.pando_error) C.pando_code {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -137,6 +138,10 @@ func TestConsumer(t *testing.T) {
 		consumer.Close()
 		consumer.Close()
 		expect(t, consumer.Acknowledge(first), pando.ErrClosed)
+		known, err := db.Consumers()
+		if wanted := (pando.ConsumerInfo{Name: "mails", Position: first}); err != nil || !slices.Equal(known, []pando.ConsumerInfo{wanted}) {
+			t.Errorf("consumers %+v: %v", known, err)
+		}
 		if round == 1 {
 			if err := db.DropConsumer("mails"); err != nil {
 				t.Error(err)

@@ -295,29 +295,29 @@ func (db *DB) View(work func(s *Snapshot) error) error {
 
 // Get returns the newest value of key, or ErrNotFound.
 func (db *DB) Get(table *Table, key []byte) ([]byte, error) {
-	k, kLen := address(key)
 	return getWith(func(value *unsafe.Pointer, length *C.size_t, failure **C.pando_error) C.pando_code {
 		defer runtime.KeepAlive(db)
 		defer runtime.KeepAlive(table)
-		return C.pando_db_get(db.handle, table.ptr(), k, kLen, value, length, failure)
+		return C.pando_db_get(db.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), value, length, failure)
 	})
 }
 
 // Put sets key to value in a transaction of its own.
 func (db *DB) Put(table *Table, key, value []byte) error {
-	k, kLen := address(key)
-	v, vLen := address(value)
 	return db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
 		defer runtime.KeepAlive(table)
-		return C.pando_db_put(handle, table.ptr(), k, kLen, v, vLen, failure)
+		return C.pando_db_put(handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)),
+			unsafe.Pointer(&filled(value)[0]), C.size_t(len(value)), failure)
 	})
 }
 
 // Delete deletes key, whether or not it exists, in a transaction of its own.
 func (db *DB) Delete(table *Table, key []byte) error {
-	k, kLen := address(key)
 	return db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
 		defer runtime.KeepAlive(table)
-		return C.pando_db_delete(handle, table.ptr(), k, kLen, failure)
+		return C.pando_db_delete(handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), failure)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"time"
+	"unsafe"
 )
 
 // Never is the time to live of an entry that does not expire.
@@ -24,10 +25,10 @@ func ttlMs(ttl time.Duration) C.uint64_t {
 // whole milliseconds from 1 on. It fails with ErrInvalid in a table of another kind.
 func (db *DB) PutWithTTL(table *Table, key, value []byte, ttl time.Duration) error {
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
-	v, vLen := address(value)
 	return db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
-		return C.pando_db_put_with_ttl(handle, table.ptr(), k, kLen, v, vLen, ttlMs(ttl), failure)
+		return C.pando_db_put_with_ttl(handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)),
+			unsafe.Pointer(&filled(value)[0]), C.size_t(len(value)), ttlMs(ttl), failure)
 	})
 }
 
@@ -38,10 +39,10 @@ func (tx *Tx) PutWithTTL(table *Table, key, value []byte, ttl time.Duration) err
 		return closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
-	v, vLen := address(value)
 	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_put_with_ttl(tx.handle, table.ptr(), k, kLen, v, vLen, ttlMs(ttl), failure)
+		return C.pando_tx_put_with_ttl(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)),
+			unsafe.Pointer(&filled(value)[0]), C.size_t(len(value)), ttlMs(ttl), failure)
 	})
 	return err
 }
@@ -53,9 +54,9 @@ func (tx *Tx) SetExpiry(table *Table, key []byte, ttl time.Duration) error {
 		return closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	return found(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_set_expiry(tx.handle, table.ptr(), k, kLen, ttlMs(ttl), failure)
+		return C.pando_tx_set_expiry(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), ttlMs(ttl), failure)
 	})
 }
 
@@ -64,9 +65,9 @@ func (tx *Tx) SetExpiry(table *Table, key []byte, ttl time.Duration) error {
 func (db *DB) Expiry(table *Table, key []byte) (time.Duration, error) {
 	defer runtime.KeepAlive(db)
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	return expiry(func(ttl *C.uint64_t, failure **C.pando_error) C.pando_code {
-		return C.pando_db_expiry(db.handle, table.ptr(), k, kLen, ttl, failure)
+		return C.pando_db_expiry(db.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), ttl, failure)
 	})
 }
 
@@ -77,9 +78,9 @@ func (s *Snapshot) Expiry(table *Table, key []byte) (time.Duration, error) {
 		return 0, closed("the snapshot")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	return expiry(func(ttl *C.uint64_t, failure **C.pando_error) C.pando_code {
-		return C.pando_snapshot_expiry(s.handle, table.ptr(), k, kLen, ttl, failure)
+		return C.pando_snapshot_expiry(s.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), ttl, failure)
 	})
 }
 
@@ -90,9 +91,9 @@ func (tx *Tx) Expiry(table *Table, key []byte) (time.Duration, error) {
 		return 0, closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	return expiry(func(ttl *C.uint64_t, failure **C.pando_error) C.pando_code {
-		return C.pando_tx_expiry(tx.handle, table.ptr(), k, kLen, ttl, failure)
+		return C.pando_tx_expiry(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), ttl, failure)
 	})
 }
 

@@ -48,9 +48,9 @@ func (s *Snapshot) Get(table *Table, key []byte) ([]byte, error) {
 		return nil, closed("the snapshot")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	return getWith(func(value *unsafe.Pointer, length *C.size_t, failure **C.pando_error) C.pando_code {
-		return C.pando_snapshot_get(s.handle, table.ptr(), k, kLen, value, length, failure)
+		return C.pando_snapshot_get(s.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), value, length, failure)
 	})
 }
 
@@ -60,9 +60,9 @@ func (s *Snapshot) Has(table *Table, key []byte) (bool, error) {
 		return false, closed("the snapshot")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	return has(func(failure **C.pando_error) C.pando_code {
-		return C.pando_snapshot_exists(s.handle, table.ptr(), k, kLen, failure)
+		return C.pando_snapshot_exists(s.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), failure)
 	})
 }
 

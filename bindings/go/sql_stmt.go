@@ -102,8 +102,7 @@ func (s *sqlStmt) bindOne(place C.size_t, value driver.Value) error {
 			if given == nil {
 				return C.pando_stmt_bind_null(s.handle, place, failure)
 			}
-			data, length := address(given)
-			return C.pando_stmt_bind_blob(s.handle, place, data, length, failure)
+			return C.pando_stmt_bind_blob(s.handle, place, unsafe.Pointer(&filled(given)[0]), C.size_t(len(given)), failure)
 		default:
 			return C.pando_stmt_bind_null(s.handle, place, failure)
 		}

@@ -166,8 +166,13 @@ func TestSQLTransactions(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, db, "UPDATE t SET v = v + 10")
-	if err := tx.Commit(); !errors.Is(err, pando.ErrConflict) || errors.Is(err, pando.ErrConstraint) {
-		t.Errorf("a commit over another one: %v", err)
+	err = tx.Commit()
+	var conflict *pando.ConflictError
+	if !errors.Is(err, pando.ErrConflict) || errors.Is(err, pando.ErrConstraint) || !errors.As(err, &conflict) {
+		t.Fatalf("a commit over another one: %v", err)
+	}
+	if conflict.Table != "t" || len(conflict.Key) == 0 || conflict.Key[len(conflict.Key)-1] != 1 {
+		t.Errorf("a conflict in table %q at key %x", conflict.Table, conflict.Key)
 	}
 	if tx, err = db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err != nil {
 		t.Fatal(err)

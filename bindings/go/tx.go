@@ -6,12 +6,19 @@ import "C"
 import (
 	"iter"
 	"runtime"
+	"slices"
+	"sync"
 	"unsafe"
 )
 
 // Tx is a read-write transaction. It lives as long as the function that [DB.Update] runs, and only one goroutine at a
 // time can use it.
-type Tx struct{ handle *C.pando_tx }
+type Tx struct {
+	handle *C.pando_tx
+	// The values that are being written, which other goroutines can end.
+	mutex   sync.Mutex
+	writers []*ValueWriter
+}
 
 func (db *DB) begin(options TxOptions) (*Tx, error) {
 	var handle *C.pando_tx
@@ -21,7 +28,7 @@ func (db *DB) begin(options TxOptions) (*Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tx{handle}, nil
+	return &Tx{handle: handle}, nil
 }
 
 func (tx *Tx) commit() error {
@@ -31,8 +38,22 @@ func (tx *Tx) commit() error {
 
 // end rolls back what was not committed. Later calls fail.
 func (tx *Tx) end() {
+	tx.mutex.Lock()
+	writers := tx.writers
+	tx.writers = nil
 	C.pando_tx_free(tx.handle)
 	tx.handle = nil
+	tx.mutex.Unlock()
+	for _, writer := range writers {
+		writer.Abandon()
+	}
+}
+
+// forget removes a writer that has ended.
+func (tx *Tx) forget(writer *ValueWriter) {
+	tx.mutex.Lock()
+	defer tx.mutex.Unlock()
+	tx.writers = slices.DeleteFunc(tx.writers, func(known *ValueWriter) bool { return known == writer })
 }
 
 // Get returns the value of key in the transaction, its own writes included, or ErrNotFound.
@@ -41,9 +62,9 @@ func (tx *Tx) Get(table *Table, key []byte) ([]byte, error) {
 		return nil, closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	return getWith(func(value *unsafe.Pointer, length *C.size_t, failure **C.pando_error) C.pando_code {
-		return C.pando_tx_get(tx.handle, table.ptr(), k, kLen, value, length, failure)
+		return C.pando_tx_get(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), value, length, failure)
 	})
 }
 
@@ -53,9 +74,9 @@ func (tx *Tx) Has(table *Table, key []byte) (bool, error) {
 		return false, closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	return has(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_exists(tx.handle, table.ptr(), k, kLen, failure)
+		return C.pando_tx_exists(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), failure)
 	})
 }
 
@@ -88,10 +109,10 @@ func (tx *Tx) Put(table *Table, key, value []byte) error {
 		return closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
-	v, vLen := address(value)
 	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_put(tx.handle, table.ptr(), k, kLen, v, vLen, failure)
+		return C.pando_tx_put(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)),
+			unsafe.Pointer(&filled(value)[0]), C.size_t(len(value)), failure)
 	})
 	return err
 }
@@ -102,10 +123,10 @@ func (tx *Tx) Insert(table *Table, key, value []byte) error {
 		return closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
-	v, vLen := address(value)
 	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_insert(tx.handle, table.ptr(), k, kLen, v, vLen, failure)
+		return C.pando_tx_insert(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)),
+			unsafe.Pointer(&filled(value)[0]), C.size_t(len(value)), failure)
 	})
 	return err
 }
@@ -116,9 +137,9 @@ func (tx *Tx) Delete(table *Table, key []byte) error {
 		return closed("the transaction")
 	}
 	defer runtime.KeepAlive(table)
-	k, kLen := address(key)
 	_, err := call(func(failure **C.pando_error) C.pando_code {
-		return C.pando_tx_delete(tx.handle, table.ptr(), k, kLen, failure)
+		return C.pando_tx_delete(tx.handle, table.ptr(),
+			unsafe.Pointer(&filled(key)[0]), C.size_t(len(key)), failure)
 	})
 	return err
 }

@@ -1,4 +1,4 @@
-//! Changes: every commit in order, and named consumers of them.
+//! Changes: every commit in order.
 //!
 //! A wait is a row of short ones, so that a close in another thread and the end of the database end it. A commit wakes
 //! it at once.
@@ -6,11 +6,11 @@
 use crate::code::pando_code;
 use crate::db::pando_db;
 use crate::error::{c_string, call, pando_error};
-use crate::memory::{self, Array, Bytes, Out, Ref, Text, handle, handles};
+use crate::memory::{self, Array, Bytes, Out, Ref, handle, handles};
 use crate::reads::{NONE, pando_bytes};
 use binding::{Failure, Handle, Outcome};
 use pando::changes::TableChange;
-use pando::{Change, Changes, ChangesOptions, Consumer, Operation};
+use pando::{Change, Changes, ChangesOptions, Operation};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,13 +68,6 @@ pub struct pando_changes {
     _private: (),
 }
 
-/// A named consumer, whose place survives restarts. Read with pando_consumer_changes, do the work, then call
-/// pando_consumer_acknowledge: what was not acknowledged is returned again after a restart. Free it with
-/// pando_consumer_free, which keeps its place.
-pub struct pando_consumer {
-    _private: (),
-}
-
 /// What a handle on a change holds.
 pub struct Read {
     commit_number: u64,
@@ -92,16 +85,9 @@ pub struct Feed {
     is_closed: AtomicBool,
 }
 
-/// What a handle on a consumer holds.
-pub struct Named {
-    db: Arc<Handle>,
-    consumer: Mutex<Consumer>,
-}
-
 handles! {
     pando_change = Read, "the change", b"pandochg";
     pando_changes = Feed, "the reader of changes", b"pandofed";
-    pando_consumer = Named, "the consumer", b"pandocon";
 }
 
 impl Read {
@@ -159,7 +145,8 @@ impl Read {
 }
 
 impl Feed {
-    fn handle(db: &Arc<Handle>, changes: Changes) -> *mut pando_changes {
+    /// A handle on a reader that was just opened.
+    pub(crate) fn handle(db: &Arc<Handle>, changes: Changes) -> *mut pando_changes {
         let (db, changes) = (Arc::clone(db), Mutex::new(Some(changes)));
         handle(Feed { db, changes, is_closed: AtomicBool::new(false) })
     }
@@ -203,7 +190,7 @@ fn closed() -> Failure {
 }
 
 /// The options that tables and a prefix make.
-fn options(tables: Array<'_, *const c_char>, prefix: Bytes<'_>) -> Outcome<ChangesOptions> {
+pub(crate) fn options(tables: Array<'_, *const c_char>, prefix: Bytes<'_>) -> Outcome<ChangesOptions> {
     let mut options = ChangesOptions::default();
     for table in tables.get("the tables")? {
         if table.is_null() {
@@ -361,125 +348,4 @@ pub unsafe extern "C" fn pando_change_operations(
 pub unsafe extern "C" fn pando_change_free(change: *mut pando_change) {
     // SAFETY: as the header demands of its arguments.
     unsafe { memory::free(change) };
-}
-
-/// Opens the consumer `name`, or creates it after the newest commit. Fails with PANDO_LOCKED if it is open, and with
-/// PANDO_TOO_OLD if more was kept for it than max_changes_bytes: drop it, and begin again. Threads: any number at the
-/// same time.
-// # Safety: as "Arguments" in pando.h says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_consumer_open(
-    db: *mut pando_db,
-    name: *const c_char,
-    consumer: *mut *mut pando_consumer,
-    error: *mut *mut pando_error,
-) -> pando_code {
-    // SAFETY: as the header demands of its arguments.
-    let (db, name, consumer, error) =
-        unsafe { (Ref::of_mut(db), Text::new(name), Out::new(consumer), Out::new(error)) };
-    call(error, || {
-        let consumer = consumer.required("consumer", ptr::null_mut())?;
-        let (db, name) = (db.get()?, name.get("the name")?);
-        let opened = Mutex::new(db.open()?.consumer(name)?);
-        consumer.set(handle(Named { db: Arc::clone(db), consumer: opened }));
-        Ok(pando_code::PANDO_OK)
-    })
-}
-
-/// Removes the consumer `name`, and what is kept for it. Fails with PANDO_MISSING if there is none, and with
-/// PANDO_LOCKED if it is open. Threads: any number at the same time.
-// # Safety: as "Arguments" in pando.h says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_consumer_drop(
-    db: *mut pando_db,
-    name: *const c_char,
-    error: *mut *mut pando_error,
-) -> pando_code {
-    // SAFETY: as the header demands of its arguments.
-    let (db, name, error) = unsafe { (Ref::of_mut(db), Text::new(name), Out::new(error)) };
-    call(error, || {
-        db.get()?.open()?.drop_consumer(name.get("the name")?)?;
-        Ok(pando_code::PANDO_OK)
-    })
-}
-
-impl Named {
-    fn with<T>(&self, work: impl FnOnce(&mut Consumer) -> pando::Result<T>) -> Outcome<T> {
-        self.db.open()?;
-        let mut consumer = self.consumer.try_lock().map_err(|_| Failure::in_use("the consumer"))?;
-        Ok(work(&mut consumer)?)
-    }
-}
-
-/// Opens a reader of the changes after the last commit that the consumer has acknowledged. `tables` and `prefix` are as
-/// for pando_changes_open. Threads: one call at a time for each consumer.
-// # Safety: as "Arguments" in pando.h says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_consumer_changes(
-    consumer: *mut pando_consumer,
-    tables: *const *const c_char,
-    table_count: usize,
-    prefix: pando_bytes,
-    changes: *mut *mut pando_changes,
-    error: *mut *mut pando_error,
-) -> pando_code {
-    // SAFETY: as the header demands of its arguments.
-    let (consumer, tables, prefix, changes, error) = unsafe {
-        (
-            Ref::of_mut(consumer),
-            Array::new(tables, table_count),
-            Bytes::new(prefix.data, prefix.len),
-            Out::new(changes),
-            Out::new(error),
-        )
-    };
-    call(error, || {
-        let changes = changes.required("changes", ptr::null_mut())?;
-        let (named, options) = (consumer.get()?, options(tables, prefix)?);
-        changes.set(Feed::handle(&named.db, named.with(|consumer| consumer.changes_with(options))?));
-        Ok(pando_code::PANDO_OK)
-    })
-}
-
-/// Stores the number of the last commit that the consumer has acknowledged. Threads: one call at a time for each
-/// consumer.
-// # Safety: as "Arguments" in pando.h says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_consumer_position(
-    consumer: *mut pando_consumer,
-    position: *mut u64,
-    error: *mut *mut pando_error,
-) -> pando_code {
-    // SAFETY: as the header demands of its arguments.
-    let (consumer, position, error) = unsafe { (Ref::of_mut(consumer), Out::new(position), Out::new(error)) };
-    call(error, || {
-        let position = position.required("position", 0)?;
-        position.set(consumer.get()?.with(|consumer| Ok(consumer.position()))?);
-        Ok(pando_code::PANDO_OK)
-    })
-}
-
-/// Records durably that everything up to the commit of number `commit` is done. An older commit has no effect. It takes
-/// three flushes, so call it for many changes at once. Threads: one call at a time for each consumer.
-// # Safety: as "Arguments" in pando.h says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_consumer_acknowledge(
-    consumer: *mut pando_consumer,
-    commit: u64,
-    error: *mut *mut pando_error,
-) -> pando_code {
-    // SAFETY: as the header demands of its arguments.
-    let (consumer, error) = unsafe { (Ref::of_mut(consumer), Out::new(error)) };
-    call(error, || {
-        consumer.get()?.with(|consumer| consumer.acknowledge(commit))?;
-        Ok(pando_code::PANDO_OK)
-    })
-}
-
-/// Frees a consumer, so that it can be opened again. Its place is kept.
-// # Safety: as "Arguments" in pando.h says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_consumer_free(consumer: *mut pando_consumer) {
-    // SAFETY: as the header demands of its arguments.
-    unsafe { memory::free(consumer) };
 }

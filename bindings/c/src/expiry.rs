@@ -18,7 +18,8 @@ pub const PANDO_TTL_BY_KEY: u64 = 0xffff_ffff_ffff_ffff;
 /// As `ttl_ms` of an entry: it never expires.
 pub const PANDO_NEVER: u64 = 0xffff_ffff_ffff_ffff;
 
-fn ttl_of(ttl_ms: u64) -> Option<Duration> {
+/// A TTL of an argument; `None` means that the entry never expires.
+pub(crate) fn ttl_of(ttl_ms: u64) -> Option<Duration> {
     (ttl_ms != PANDO_NEVER).then(|| Duration::from_millis(ttl_ms))
 }
 

@@ -12,7 +12,7 @@
 //!
 //! Reading order: `code.rs`, `memory.rs` (pointers as arguments), `error.rs`, `reads.rs` (what snapshots and
 //! transactions have in common), then the functions: `db.rs`, `upkeep.rs`, `table.rs`, `snapshot.rs`, `tx.rs`,
-//! `tx_reads.rs`, `expiry.rs`, `cursor.rs`, `changes.rs`, `sql.rs` and `stmt.rs`
+//! `tx_reads.rs`, `expiry.rs`, `cursor.rs`, `values.rs`, `changes.rs`, `consumer.rs`, `sql.rs` and `stmt.rs`
 //! (SQL).
 #![allow(non_camel_case_types, reason = "the names are C's")]
 
@@ -28,7 +28,9 @@ pub mod tx;
 pub mod tx_reads;
 pub mod expiry;
 pub mod cursor;
+pub mod values;
 pub mod changes;
+pub mod consumer;
 #[cfg(feature = "sql")]
 pub mod sql;
 #[cfg(feature = "sql")]

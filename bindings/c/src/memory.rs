@@ -321,6 +321,12 @@ impl Buffer {
         Ok(self)
     }
 
+    /// Copies `bytes`, which fit, to the beginning of the buffer. Returns the rest of it.
+    pub fn filled_with(self, bytes: &[u8]) -> Self {
+        assert!(self.fill(bytes), "the bytes were counted");
+        Buffer(self.0.cast::<u8>().wrapping_add(bytes.len()).cast(), self.1 - bytes.len())
+    }
+
     /// Copies `bytes` to the buffer, if they fit. Returns whether they do.
     pub fn fill(self, bytes: &[u8]) -> bool {
         if bytes.len() > self.1 {
@@ -374,11 +380,14 @@ impl Owned {
         block[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Stores a pointer as element `index` of an array of pointers at the block's beginning.
-    pub fn write_pointer(&mut self, index: usize, pointer: *const u8) {
-        const { assert!(size_of::<*const u8>() <= align_of::<libc::max_align_t>()) };
-        let at = index * size_of::<*const u8>();
-        self.write(at, &(pointer as usize).to_ne_bytes());
+    /// Stores element `index` of an array at the block's beginning.
+    pub fn write_element<T: Copy>(&mut self, index: usize, element: T) {
+        const { assert!(align_of::<T>() <= align_of::<libc::max_align_t>()) };
+        let end = (index + 1) * size_of::<T>();
+        assert!(end <= self.length, "within the block");
+        // SAFETY: the place is within the block and aligned, as `calloc` aligns for every type; a `Copy` type has no
+        // destructor.
+        unsafe { self.start.cast::<T>().add(index).write(element) };
     }
 
     /// Where the byte `at` of the block will be.

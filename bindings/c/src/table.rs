@@ -166,8 +166,8 @@ pub unsafe extern "C" fn pando_table_list(
             Owned::new(pointers + tables.iter().map(|table| table.name().len() + 1).sum::<usize>())?;
         let mut at = pointers;
         for (index, table) in tables.iter().enumerate() {
-            block.write_pointer(index, block.pointer(at));
             block.write(at, table.name().as_bytes());
+            block.write_element(index, block.pointer(at));
             at += table.name().len() + 1;
         }
         names.set(block.release().cast());

@@ -2,7 +2,6 @@
 
 #include "expect.h"
 #include <pthread.h>
-#include <time.h>
 
 static pando_db *db;
 static pando_table *table;
@@ -89,7 +88,19 @@ static void a_place_survives(const char *path) {
   EXPECT(PANDO_LOCKED, pando_consumer_drop(db, "mails", &error));
   pando_changes_free(changes);
   pando_consumer_free(consumer);
+  // Another one, which begins after the newest commit.
+  OK(pando_consumer_open(db, "audit", &consumer, &error));
+  pando_consumer_free(consumer);
+  pando_consumer_info *known;
+  OK(pando_consumer_list(db, &known, &count, &error));
+  CHECK(count == 2 && strcmp(known[0].name, "audit") == 0 && strcmp(known[1].name, "mails") == 0);
+  CHECK(known[0].position == first + 1 && known[1].position == first && !known[0].is_lost && !known[1].is_lost);
+  pando_free(known);
+  OK(pando_consumer_drop(db, "audit", &error));
   OK(pando_consumer_drop(db, "mails", &error));
+  OK(pando_consumer_list(db, &known, &count, &error));
+  CHECK(count == 0);
+  pando_free(known);
   EXPECT(PANDO_MISSING, pando_consumer_drop(db, "mails", &error));
 }
 
@@ -112,7 +123,7 @@ static void a_wait_ends(void) {
   // By a commit, by a close.
   for (int by_commit = 1; by_commit >= 0; by_commit--) {
     CHECK(pthread_create(&thread, NULL, wait_for_change, reader) == 0);
-    while (pando_changes_position(reader, &newest, NULL) != PANDO_IN_USE) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    while (pando_changes_position(reader, &newest, NULL) != PANDO_IN_USE) pause_briefly();
     if (by_commit) put("wake", "up");
     else OK(pando_changes_close(reader, &error));
     CHECK(pthread_join(thread, NULL) == 0);
@@ -127,6 +138,11 @@ static void hostile_arguments(void) {
   pando_consumer *consumer;
   uint64_t position;
   const char *names[] = {"t", NULL}, *bad[] = {"\xff"};
+  pando_consumer_info *known;
+  EXPECT(PANDO_MISUSE, pando_consumer_list(NULL, &known, &count, &error));
+  CHECK(known == NULL && count == 0);
+  EXPECT(PANDO_MISUSE, pando_consumer_list(db, NULL, &count, &error));
+  EXPECT(PANDO_MISUSE, pando_consumer_list(db, &known, NULL, &error));
   EXPECT(PANDO_MISUSE, pando_changes_open(NULL, 0, NULL, 0, none, &changes, &error));
   EXPECT(PANDO_MISUSE, pando_changes_open(db, 0, NULL, 0, none, NULL, &error));
   EXPECT(PANDO_MISUSE, pando_changes_open(db, 0, NULL, 1, none, &changes, &error));
@@ -157,6 +173,7 @@ static void hostile_arguments(void) {
   OK(pando_db_close(db, &error));
   EXPECT(PANDO_CLOSED, pando_changes_next(changes, 0, &change, &error));
   EXPECT(PANDO_CLOSED, pando_consumer_acknowledge(consumer, 1, &error));
+  EXPECT(PANDO_CLOSED, pando_consumer_list(db, &known, &count, &error));
   pando_db_free(db);
   pando_changes_free(changes);
   pando_consumer_free(consumer);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static pando_error *error;
 
@@ -34,6 +35,11 @@ static inline void expect(pando_code wanted, pando_code got, const char *call, i
       exit(1);                                                      \
     }                                                               \
   } while (0)
+
+// Lets other threads run. Valgrind runs one thread at a time, and changes it at calls of the system.
+static inline void pause_briefly(void) {
+  nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
 
 // Bytes are these.
 static inline int is(const void *data, size_t len, const char *text) {

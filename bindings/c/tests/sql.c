@@ -4,7 +4,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static pando_db *db;
@@ -100,7 +99,24 @@ static void errors_have_codes(void) {
   CHECK(number(sql, "SELECT count(*) FROM u") == 1);
 }
 
-static void conflicts_are_told_from_other_errors(void) {
+// That `call` fails by a conflict about the table `name`, at a key that ends with a byte; at none if that is negative.
+static void expect_conflict(pando_code got, const char *name, int last, int line) {
+  size_t len;
+  const char *found = pando_error_table(error);
+  const unsigned char *key = pando_error_key(error, &len);
+  int is_there = last < 0 ? key == NULL && len == 0 : key != NULL && len > 0 && key[len - 1] == last;
+  if (got != PANDO_CONFLICT || found == NULL || strcmp(found, name) != 0 || !is_there) {
+    fprintf(stderr, "line %d: %s about %s, a key of %zu bytes: %s\n", line, pando_code_name(got), found ? found : "none",
+            len, pando_error_message(error));
+    exit(1);
+  }
+  pando_error_free(error);
+  error = NULL;
+}
+
+#define CONFLICT(name, last, call) expect_conflict(call, name, last, __LINE__)
+
+static void conflicts_have_a_table_and_a_key(void) {
   pando_sql *second;
   OK(pando_sql_open(db, &second, &error));
   OK(pando_sql_execute(sql, "CREATE TABLE account(id INTEGER PRIMARY KEY, cents INT); INSERT INTO account VALUES (1, 5)", &error));
@@ -111,10 +127,17 @@ static void conflicts_are_told_from_other_errors(void) {
   OK(pando_sql_in_transaction(sql, &is_open, &error));
   CHECK(is_open);
   OK(pando_sql_execute(second, "UPDATE account SET cents = cents + 10", &error));
-  EXPECT(PANDO_CONFLICT, pando_sql_execute(sql, "COMMIT", &error));
+  CONFLICT("account", 1, pando_sql_execute(sql, "COMMIT", &error));
   CHECK(pando_code_is_retryable(PANDO_CONFLICT));
   OK(pando_sql_in_transaction(sql, &is_open, &error));
   if (is_open) OK(pando_sql_execute(sql, "ROLLBACK", &error));
+  // Of an index, the table to which it belongs; of a table that was changed itself, no key.
+  OK(pando_sql_execute(sql, "CREATE UNIQUE INDEX by_cents ON account(cents); BEGIN; INSERT INTO account VALUES (2, 7)", &error));
+  OK(pando_sql_execute(second, "INSERT INTO account VALUES (3, 7)", &error));
+  CONFLICT("account", 7, pando_sql_execute(sql, "COMMIT", &error));
+  OK(pando_sql_in_transaction(sql, &is_open, &error));
+  if (is_open) OK(pando_sql_execute(sql, "ROLLBACK", &error));
+  OK(pando_sql_execute(second, "DELETE FROM account WHERE id = 3; DROP INDEX by_cents", &error));
   CHECK(number(second, "SELECT cents FROM account") == 15);
   // What is not committed is rolled back with its connection, which its statements keep.
   OK(pando_sql_set_options(second, PANDO_BUFFERED, PANDO_SNAPSHOT_ISOLATION, &error));
@@ -130,7 +153,7 @@ static void conflicts_are_told_from_other_errors(void) {
 static void *stop(void *given) {
   for (int *has_ended = given; !__atomic_load_n(has_ended, __ATOMIC_SEQ_CST);) {
     OK(pando_sql_interrupt(sql, NULL));
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    pause_briefly();
   }
   return NULL;
 }
@@ -169,6 +192,7 @@ static int long_has_ended;
 static void *run_long(void *given) {
   pando_code code;
   do {
+    pause_briefly();
     code = pando_stmt_step(given, NULL, NULL, NULL);
   } while (code == PANDO_IN_USE);
   CHECK(code == PANDO_INTERRUPTED);
@@ -183,6 +207,7 @@ static void two_calls_at_a_time(void) {
   CHECK(pthread_create(&thread, NULL, run_long, endless) == 0);
   pando_code code;
   do {
+    pause_briefly();
     code = pando_stmt_bind_null(endless, 1, NULL);
     CHECK(code == PANDO_IN_USE || code == PANDO_INVALID);
   } while (code != PANDO_IN_USE);
@@ -327,7 +352,7 @@ int main(int argc, char **argv) {
   OK(pando_sql_open(db, &sql, &error));
   every_kind_of_value_returns();
   errors_have_codes();
-  conflicts_are_told_from_other_errors();
+  conflicts_have_a_table_and_a_key();
   a_statement_is_stopped();
   another_thread_goes_on();
   two_calls_at_a_time();

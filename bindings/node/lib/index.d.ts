@@ -1,3 +1,5 @@
+import type { Readable, Writable } from 'node:stream'
+
 /** Keys and values: text is stored as UTF-8. */
 export type Bytes = string | Uint8Array
 
@@ -67,7 +69,7 @@ export type ErrorCode =
   | 'PANDO_CONFLICT' | 'PANDO_SNAPSHOT_TOO_OLD' | 'PANDO_TOO_OLD' | 'PANDO_FULL' | 'PANDO_EXISTS' | 'PANDO_MISSING' | 'PANDO_WOULD_WAIT'
   | 'PANDO_INVALID' | 'PANDO_MISMATCH' | 'PANDO_LOCKED' | 'PANDO_READ_ONLY' | 'PANDO_FOREIGN' | 'PANDO_CORRUPT'
   | 'PANDO_IO' | 'PANDO_LATCHED' | 'PANDO_INDETERMINATE' | 'PANDO_CLOSED' | 'PANDO_FORKED' | 'PANDO_IN_USE'
-  | 'PANDO_INTERNAL' | 'PANDO_FAILED'
+  | 'PANDO_INTERNAL' | 'PANDO_FAILED' | 'PANDO_CONSTRAINT' | 'PANDO_INTERRUPTED'
 
 /** An error of the library. */
 export class PandoError extends Error {
@@ -92,6 +94,11 @@ export interface Reads {
   /** Returns the values of one moment, in the order of the keys. */
   getMany(keys: Iterable<Bytes>): Promise<Array<Buffer | undefined>>
   has(key: Bytes): Promise<boolean>
+  /**
+   * Opens a stream of a value of any length, from the byte `start` on and before the byte `end`; undefined if the key does
+   * not exist. The value stays as it was when the stream was opened.
+   */
+  readStream(key: Bytes, options?: { start?: number, end?: number }): Promise<Readable & { readonly valueLength: number } | undefined>
   /**
    * Returns the remaining time in milliseconds: Infinity if the entry never expires, undefined if the key does not exist.
    * The table has a TTL by key, and the time counts from the moment that is read.
@@ -129,6 +136,13 @@ export interface TransactionTable extends Omit<Reads, 'getSync'> {
   setExpiry(key: Bytes, ttlMs: number | undefined): Promise<boolean>
   /** Deletes a key, as `put` sets one. */
   del(key: Bytes): Promise<void> | undefined
+  /**
+   * Opens a stream whose bytes become the value of a key, when it ends: wait for `finish`, or use `pipeline`, before the
+   * commit. Other calls can use the transaction meanwhile. A stream that is destroyed has no effect; the end of the
+   * transaction destroys those that are not finished. `transact` can run its function again: open the source within it.
+   * `ttlMs` counts from the beginning of writing.
+   */
+  writeStream(key: Bytes, options?: { ttlMs?: number }): Writable
   /** Sets a key that must not exist; PANDO_EXISTS if it does. */
   insert(key: Bytes, value: Bytes): Promise<void>
   /** Deletes a key and returns the value that it had. */

@@ -6,6 +6,7 @@ const { bytesOf, packWrites } = require('./packed')
 const { Reads, Queue, rangeOf } = require('./reads')
 const { Changes, Consumer, filterOf } = require('./changes')
 const { connect, Connection, Connections, Statement } = require('./sql')
+const { ValueWritable } = require('./values')
 
 /** How often `transact` runs its function. */
 const MOST_ATTEMPTS = 24
@@ -269,6 +270,8 @@ class Transaction {
   #queue = new Queue()
   #waiting = []
   #waitingBytes = 0
+  // The streams of values that are not finished.
+  #streams = new Set()
 
   constructor (handle) {
     this.#native = handle
@@ -280,7 +283,8 @@ class Transaction {
     const handle = nativeOf(table)
     return new TransactionTable(handle, this.#reader, this.#queue, () => this.#handOver(), {
       write: (key, value) => this.#write(handle, key, value),
-      run: call => this.#run(() => call(this.#native))
+      run: call => this.#run(() => call(this.#native)),
+      streams: this.#streams
     })
   }
 
@@ -308,15 +312,24 @@ class Transaction {
 
   /** Commits all changes or none. Returns the number of the commit. */
   async commit () {
-    return this.#run(() => this.#native.commit())
+    return this.#end(this.#run(() => this.#native.commit()))
   }
 
   /** Undoes all changes. It has no effect on a transaction that has ended. */
   async rollback () {
-    return this.#queue.run(() => {
+    return this.#end(this.#queue.run(() => {
       this.#waiting = []
       return this.#native.rollback()
-    })
+    }))
+  }
+
+  /** Waits for the end of the transaction, and gives up the values that are not finished. */
+  async #end (ended) {
+    try {
+      return await ended
+    } finally {
+      for (const stream of this.#streams) stream.destroy()
+    }
   }
 
   /** Runs `work`, and undoes only its writes if it fails. */
@@ -348,6 +361,13 @@ class TransactionTable extends Reads {
   put (key, value, { ttlMs } = {}) {
     const [k, v] = [bytesOf(key, 'the key'), bytesOf(value, 'the value')]
     return ttlMs === undefined ? this.#of.write(k, v) : this.#of.run(tx => tx.putWithTtl(this.#native, k, v, ttlMs))
+  }
+
+  /** Opens a stream whose bytes become the value of a key when it ends. */
+  writeStream (key, { ttlMs } = {}) {
+    const bytes = bytesOf(key, 'the key')
+    return new ValueWritable(() => this.#of.run(tx => tx.writeValue(this.#native, bytes, ttlMs)),
+      value => this.#of.run(() => value.finish()), this.#of.streams)
   }
 
   /** Lets an entry expire after `ttlMs`, or never if that is undefined. Returns whether the key exists. */

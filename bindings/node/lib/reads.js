@@ -2,6 +2,7 @@
 
 const { awaited, immediate } = require('./errors')
 const { bytesOf, packKeys, unpackValues, unpackRecords } = require('./packed')
+const { ValueReadable, checkPlace } = require('./values')
 
 const ENDS = ['prefix', 'gte', 'gt', 'lt', 'lte']
 
@@ -95,6 +96,17 @@ class Reads {
   async has (key) {
     const bytes = bytesOf(key, 'the key')
     return this.#run(() => this.#reader.has(this.#native, bytes))
+  }
+
+  /** Opens a stream of a value from the byte `start` on and before the byte `end`; undefined if there is no value. */
+  async readStream (key, { start = 0, end = Infinity } = {}) {
+    const bytes = bytesOf(key, 'the key')
+    checkPlace(start, 'start')
+    checkPlace(end, 'end')
+    const native = await this.#run(() => this.#reader.openValue(this.#native, bytes))
+    if (!native) return undefined
+    immediate(() => native.seek(start))
+    return new ValueReadable(native, start, end)
   }
 
   /** Returns how many milliseconds an entry still lives: Infinity if it never expires, undefined if there is none. */

@@ -7,7 +7,7 @@
 //! 3. No panic leaves, and an error arrives with its kind, and the table and key of a conflict (`promise.rs`).
 //!
 //! Reading order: `pool.rs`, `bytes.rs`, `promise.rs`, `packed.rs`, `database.rs`, `reader.rs`, `transaction.rs`,
-//! `changes.rs`, `sql.rs`.
+//! `values.rs`, `changes.rs`, `sql.rs`.
 
 mod pool;
 mod bytes;
@@ -16,6 +16,7 @@ mod packed;
 mod database;
 mod reader;
 mod transaction;
+mod values;
 mod changes;
 #[cfg(feature = "sql")]
 mod sql;

@@ -23,6 +23,10 @@ impl Reader {
     pub(crate) fn new(source: Source) -> Self {
         Reader { source }
     }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
 }
 
 /// A copy of a value.

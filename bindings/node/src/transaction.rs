@@ -24,6 +24,10 @@ impl Tx {
     pub(crate) fn new(begun: Arc<Begun>) -> Self {
         Tx { begun, savepoints: Arc::default() }
     }
+
+    pub(crate) fn begun(&self) -> &Arc<Begun> {
+        &self.begun
+    }
 }
 
 #[napi]

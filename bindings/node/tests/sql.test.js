@@ -85,7 +85,7 @@ test('transactions of two connections conflict, and one fails', async () => {
   assert.equal(a.inTransaction, true)
   await b.sql('UPDATE t SET v = v + 10')
   const conflict = await a.sql('COMMIT').catch(error => error)
-  assert.deepEqual([conflict.code, conflict.isRetryable], ['PANDO_CONFLICT', true])
+  assert.deepEqual([conflict.code, conflict.isRetryable, conflict.table, conflict.key.at(-1)], ['PANDO_CONFLICT', true, 't', 1])
   if (a.inTransaction) await a.sql('ROLLBACK')
   await b.sql('BEGIN')
   await b.sql('UPDATE t SET v = 99')

@@ -14,6 +14,7 @@ export async function uses(): Promise<number> {
   const length: number = await db.transact(async tx => {
     const t = tx.table(table)
     t.put('a', 'b')
+    t.writeStream('w', { ttlMs: 1000 }).end('bytes')
     return (await t.get('a'))?.length ?? 0
   })
   try {
@@ -22,6 +23,9 @@ export async function uses(): Promise<number> {
     if (error instanceof PandoError && error.code === 'PANDO_CONFLICT') console.log(error.table, error.key?.length)
   }
   await table.put('k', 'v', { ttlMs: 1000 })
+  const stream = await table.readStream('k', { start: 1, end: 2 })
+  stream?.pipe(process.stdout)
+  console.log(stream?.valueLength)
   const mails = await db.consumer('mails')
   for await (const change of await mails.changes({ tables: table, prefix: 'k' })) {
     for (const { kind, key } of change.operations) if (kind === 'put') key?.toString()

@@ -3,6 +3,7 @@
 //! ```text
 //!   pando/*.py ──► Database, Snapshot, Transaction ──► handle.rs ──► pando
 //!                  View, WritableView, Scan        ──► source.rs
+//!                  ValueReader                     ──► values.rs
 //!                  TypedView, TypedScan            ──► typed.rs ──► pando_rows
 //!                  SqlConnection, SqlResult        ──► sql.rs ────► pando_sql
 //!                  ChangeFeed, Consumer            ──► changes.rs
@@ -18,9 +19,10 @@
 //!    at the same time get `pando.ThreadError`.
 //! 5. After a fork, every object of the parent raises `pando.ForkedError`, before it takes any lock.
 //!
-//! Reading order: `handle.rs`, `source.rs`, `view.rs`, `writable.rs`, `scan.rs`, `database.rs`, `transaction.rs`;
-//! `codec.rs` (keys and values), `engine.rs` (calls of the library whose names may change), `errors.rs`, `guard.rs`,
-//! `options.rs`; `typed_reads.rs`, `cells.rs`, `typed.rs` (typed tables); `changes.rs`, `sql.rs`, `arrow.rs`.
+//! Reading order: `handle.rs`, `source.rs`, `view.rs`, `writable.rs`, `scan.rs`, `values.rs`, `database.rs`,
+//! `transaction.rs`; `codec.rs` (keys and values), `engine.rs` (calls of the library whose names may change),
+//! `errors.rs`, `guard.rs`, `options.rs`; `typed_reads.rs`, `cells.rs`, `typed.rs` (typed tables); `changes.rs`,
+//! `sql.rs`, `arrow.rs`.
 #![deny(missing_docs, unsafe_code)]
 
 mod arrow;
@@ -40,6 +42,7 @@ mod sql;
 mod transaction;
 mod typed;
 mod typed_reads;
+mod values;
 mod view;
 mod writable;
 
@@ -56,6 +59,7 @@ fn _pando(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::View>()?;
     module.add_class::<writable::WritableView>()?;
     module.add_class::<scan::Scan>()?;
+    module.add_class::<values::ValueReader>()?;
     module.add_class::<arrow::Arrow>()?;
     module.add_class::<changes::ChangeFeed>()?;
     module.add_class::<changes::Change>()?;

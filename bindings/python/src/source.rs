@@ -3,56 +3,30 @@
 use crate::guard::{Failure, run, run_attached};
 use crate::handle::{Begun, Handle, Held};
 use crate::typed_reads::RowReads;
-use pando::{Cursor, Expiry, Resident, Result, Snapshot, Span, Table, Transaction};
+use pando::{Resident, Result, Snapshot, Table, Transaction};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
 /// What snapshots and transactions have in common.
-pub trait Reads: RowReads {
+pub trait Reads: binding::Reads + RowReads {
     /// A copy of the value of `key`.
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
-    /// Whether `key` exists.
-    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool>;
-    /// When the entry of `key` expires.
-    fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>>;
-    /// A cursor over `span`.
-    fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>>;
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut copy = None;
+        self.get_with(table, key, &mut |value| copy = Some(value.to_vec()))?;
+        Ok(copy)
+    }
     /// The table named `name`.
     fn table(&self, name: &str) -> Result<Option<Table>>;
 }
 
 impl Reads for Snapshot {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Snapshot::get(self, table, key)
-    }
-    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        Snapshot::contains(self, table, key)
-    }
-    fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>> {
-        Snapshot::expiry(self, table, key)
-    }
-    fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
-        Snapshot::cursor(self, table, span)
-    }
     fn table(&self, name: &str) -> Result<Option<Table>> {
         Snapshot::table(self, name)
     }
 }
 
 impl Reads for Transaction {
-    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Transaction::get(self, table, key)
-    }
-    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        Transaction::contains(self, table, key)
-    }
-    fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>> {
-        Transaction::expiry(self, table, key)
-    }
-    fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
-        Transaction::cursor(self, table, span)
-    }
     fn table(&self, name: &str) -> Result<Option<Table>> {
         Transaction::table(self, name)
     }

@@ -46,7 +46,12 @@ impl Failure {
     #[cold]
     fn raise(self, py: Python<'_>) -> PyErr {
         match self {
-            Failure::Sql(error) => errors::made(py, "of_sql", (error.code(), error.message())),
+            Failure::Sql(error) => {
+                let conflict = error.conflict();
+                let table = conflict.map(|conflict| conflict.table());
+                let key = conflict.and_then(|conflict| conflict.key()).map(|key| PyBytes::new(py, key));
+                errors::made(py, "of_sql", (error.code(), error.message(), table, key))
+            }
             Failure::Closed => errors::made(py, "programming_error", ("the connection is closed",)),
             Failure::Panic(text) => errors::made(py, "InternalError", (text,)),
             Failure::Parameter(text) => errors::made(py, "programming_error", (text,)),

@@ -7,6 +7,7 @@ use crate::errors;
 use crate::guard::run;
 use crate::scan::{self, Asked, Scan, What};
 use crate::source::Source;
+use crate::values::ValueReader;
 use pando::{Expiry, Span, Table};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -215,6 +216,12 @@ impl View {
             Some(value) => self.value.decode(key.py(), &value).map(Some),
             None => Ok(default),
         }
+    }
+
+    /// Opens the value of `key` for reading in parts; `KeyError` if the key does not exist.
+    fn _open_value(&self, key: &Bound<'_, PyAny>) -> PyResult<ValueReader> {
+        let opened = ValueReader::open(key.py(), &self.source, &self.table, &self.key.encode(key)?)?;
+        opened.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -1,11 +1,15 @@
 //! The writes of a table, beside the reads of `view.rs`.
 
+use crate::guard::run;
 use crate::options::seconds;
 use crate::view::{View, pairs};
 use pando::Span;
-use pyo3::exceptions::PyKeyError;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBytes, PyTuple};
+
+/// How much is read from a file at a time: a piece of a long value.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// The reads and writes of a table.
 #[pyclass(extends = View, subclass, frozen, generic, module = "pando._pando")]
@@ -58,6 +62,37 @@ impl WritableView {
         view.source.write(key.py(), |tx| match ttl {
             Some(ttl) => tx.put_with_ttl(table, &encoded, &bytes, ttl),
             None => tx.put(table, &encoded, &bytes),
+        })
+    }
+
+    /// Sets `key` to everything that the binary file `file` yields, a piece at a time. Returns the number of bytes.
+    /// The TTL counts from the beginning of writing. A transaction that runs again must open the file again.
+    #[pyo3(signature = (key, file, *, ttl=None))]
+    fn put_file(
+        this: PyRef<'_, Self>,
+        key: &Bound<'_, PyAny>,
+        file: &Bound<'_, PyAny>,
+        ttl: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let (view, py) = (this.as_super(), key.py());
+        let (encoded, table) = (view.key.encode(key)?, &view.table);
+        let ttl = ttl.map(|ttl| seconds("ttl", ttl)).transpose()?;
+        view.source.within(py, |begun| {
+            let mut writer = begun.with(py, |tx| match ttl {
+                Some(ttl) => tx.owned_value_writer_with_ttl(table, &encoded, ttl),
+                None => tx.owned_value_writer(table, &encoded),
+            })?;
+            loop {
+                let read = file.call_method1("read", (PIECE_BYTES,))?;
+                let wrong =
+                    |_| PyTypeError::new_err("the file must be a binary one, whose read returns bytes");
+                let piece = read.cast::<PyBytes>().map_err(wrong)?.as_bytes();
+                if piece.is_empty() {
+                    break;
+                }
+                run(py, || Ok(writer.append(piece)?))?;
+            }
+            begun.with(py, |tx| tx.finish_value(writer))
         })
     }
 

@@ -159,6 +159,7 @@ def test_errors(db: pando.Database, connection: dbapi.Connection) -> None:
     with pytest.raises(dbapi.OperationalError) as conflict:
         second.commit()
     assert isinstance(conflict.value, pando.ConflictError) and not second.in_transaction
+    assert conflict.value.table == "t" and conflict.value.key is not None and conflict.value.key[-1] == 1
     read_only = db.sql()
     read_only.execute("SELECT 1")
     with pytest.raises(dbapi.ProgrammingError):

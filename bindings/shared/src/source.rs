@@ -2,7 +2,7 @@
 
 use crate::failure::Outcome;
 use crate::handle::{Begun, Handle, Held};
-use pando::{Cursor, Expiry, Result, Snapshot, Span, Table, Transaction};
+use pando::{Cursor, Expiry, Result, Snapshot, Span, Table, Transaction, ValueReader};
 use std::sync::Arc;
 
 /// What snapshots and transactions have in common, without type parameters.
@@ -13,6 +13,8 @@ pub trait Reads {
     fn contains(&self, table: &Table, key: &[u8]) -> Result<bool>;
     /// When the entry of `key` expires; `None` if the key does not exist.
     fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>>;
+    /// A reader of the value of `key`, if it exists.
+    fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>>;
     /// A cursor over `span`.
     fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>>;
 }
@@ -26,6 +28,9 @@ impl Reads for Snapshot {
     }
     fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>> {
         Snapshot::expiry(self, table, key)
+    }
+    fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
+        Snapshot::value_reader(self, table, key)
     }
     fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         Snapshot::cursor(self, table, span)
@@ -41,6 +46,9 @@ impl Reads for Transaction {
     }
     fn expiry(&self, table: &Table, key: &[u8]) -> Result<Option<Expiry>> {
         Transaction::expiry(self, table, key)
+    }
+    fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
+        Transaction::value_reader(self, table, key)
     }
     fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         Transaction::cursor(self, table, span)
@@ -65,6 +73,15 @@ impl Source {
             Source::Database(handle) => Ok(read(&handle.open()?.snapshot()?)?),
             Source::Snapshot(held) => held.read(|snapshot| read(snapshot)),
             Source::Transaction(begun) => begun.read(|transaction| read(transaction)),
+        }
+    }
+
+    /// The database.
+    pub fn handle(&self) -> &Arc<Handle> {
+        match self {
+            Source::Database(handle) => handle,
+            Source::Snapshot(held) => held.handle(),
+            Source::Transaction(begun) => begun.handle(),
         }
     }
 

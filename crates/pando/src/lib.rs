@@ -89,8 +89,8 @@ pub use store::pacing::{Cause as DelayCause, Delays, PacingStats};
 pub use store::stats::{Stats, TableStats, Waits};
 pub use store::ttl::Expiry;
 pub use store::{
-    OpenReader, ReaderId, Resident, Savepoint, Table, TransactionOptions, ValueReader, ValueRef, ValueWriter,
-    is_database_file,
+    OpenReader, OwnedValueWriter, ReaderId, Resident, Savepoint, Table, TransactionOptions, ValueReader,
+    ValueRef, ValueWriter, is_database_file,
 };
 pub use traits::{ReadTables, WriteTables};
 pub use transaction::Transaction;

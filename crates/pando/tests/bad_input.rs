@@ -2,7 +2,7 @@
 //!
 //! Each case takes the files of a small database, damages them, opens what is left and reads everything. It passes if
 //! opening or reading answers `Corruption` or `Foreign`, or if all that is read is right. "Right" is the last state;
-//! or, where the log was not closed and damage at its end cannot be told from a torn write, the one before.
+//! or, where the log was not closed and damage at its end cannot be distinguished from a torn write, the one before.
 //!
 //! By default every 101st byte is flipped; `PANDO_FLIP_EVERY=1` flips each. This is a program of its own, as the tests
 //! replace the panic hook of the process, and bound its peak of memory.
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{Data, Files, dir_of, new_block, read_all, small, tells_of_bad_files};
+use support::{Data, Files, dir_of, means_bad_files, new_block, read_all, small};
 
 const UNIT: usize = 4096;
 
@@ -198,7 +198,7 @@ fn go_on(files: &Files) -> Result<()> {
 fn judge_calmly(files: &Files, right: &[Data], case: &str) -> Verdict {
     let dir = dir_of(files);
     let typed = |error: pando::Error| {
-        assert!(tells_of_bad_files(error.kind()), "{case}: {error:?}");
+        assert!(means_bad_files(error.kind()), "{case}: {error:?}");
     };
     let db = match small().create_in(dir) {
         Ok(db) => db,
@@ -400,12 +400,12 @@ fn the_log_or_the_data_file_of_another_database() {
         files.retain(|name, _| !is_log(name));
         files.extend(theirs.files.clone().into_iter().filter(|(name, _)| is_log(name)));
         let error = small().create_in(dir_of(&files)).unwrap_err();
-        assert!(tells_of_bad_files(error.kind()), "{case}: {error:?}");
+        assert!(means_bad_files(error.kind()), "{case}: {error:?}");
 
         let mut files = ours.files.clone();
         files.insert("data".into(), theirs.files["data"].clone());
         let error = small().create_in(dir_of(&files)).unwrap_err();
-        assert!(tells_of_bad_files(error.kind()), "{case}: {error:?}");
+        assert!(means_bad_files(error.kind()), "{case}: {error:?}");
 
         // One file of another database among ours.
         for (name, bytes) in theirs.files.iter().filter(|(name, _)| is_log(name)) {
@@ -444,7 +444,7 @@ fn a_lost_superblock() {
     let mut files = none.files.clone();
     files.get_mut("data").unwrap()[..UNIT].fill(0);
     let error = small().create_in(dir_of(&files)).unwrap_err();
-    assert!(tells_of_bad_files(error.kind()), "{error:?}");
+    assert!(means_bad_files(error.kind()), "{error:?}");
 }
 
 #[test]
@@ -472,12 +472,12 @@ fn data_files_that_are_none() {
         let mut files = sample.files.clone();
         files.insert("data".into(), bytes.clone());
         let error = small().create_in(dir_of(&files)).unwrap_err();
-        assert!(tells_of_bad_files(error.kind()), "{what}: {error:?}");
+        assert!(means_bad_files(error.kind()), "{what}: {error:?}");
         // Alone in its directory as well: it is never taken for a place to begin a database in.
         let alone = Files::from([("data".to_owned(), bytes)]);
         let dir = dir_of(&alone);
         let error = small().create_in(dir.clone()).unwrap_err();
-        assert!(tells_of_bad_files(error.kind()), "{what}: {error:?}");
+        assert!(means_bad_files(error.kind()), "{what}: {error:?}");
         assert_eq!(dir.files()["data"], alone["data"], "{what}: it was changed");
     }
 }

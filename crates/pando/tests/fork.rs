@@ -1,4 +1,4 @@
-//! A child that was forked with a database open: it is told so, by every call, and harms nothing.
+//! A child that was forked with a database open: every call returns an error, and harms nothing.
 //! This is a program of its own: the child would have the open files of other tests, and their locks.
 #![cfg(unix)]
 
@@ -49,7 +49,7 @@ fn in_child(
 }
 
 #[test]
-fn a_forked_child_is_told_and_harms_nothing() -> pando::Result<()> {
+fn a_forked_child_gets_errors_and_harms_nothing() -> pando::Result<()> {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::create(dir.path())?;
     let table = db.ensure_table("t")?;

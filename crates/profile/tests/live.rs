@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: pando_profile::Allocator<System> = pando_profile::Allocator::new(System);
 
-/// The processor's time that a thread takes, where the kernel tells; else what passes, which is more on a busy machine.
+/// The processor's time that a thread takes, where the kernel counts it; else what passes, which is more if others
+/// use the machine.
 struct OwnTime(Instant, Option<Duration>);
 
 impl OwnTime {
@@ -17,8 +18,8 @@ impl OwnTime {
     }
 
     fn so_far() -> Option<Duration> {
-        let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-        told.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+        let counters = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        counters.split(' ').next()?.parse().ok().map(Duration::from_nanos)
     }
 
     fn taken(&self) -> Duration {

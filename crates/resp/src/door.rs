@@ -4,7 +4,7 @@ use crate::commands::COMMANDS;
 use crate::commands::call::Around;
 use crate::commit::Committer;
 use crate::cursors::Cursors;
-use crate::figures::Figures;
+use crate::figures::{Figures, write_plain};
 use crate::host::{Host, Options};
 use crate::layout;
 use crate::notify::Notifier;
@@ -133,7 +133,12 @@ impl Door {
     /// Returns the counters in the text format of Prometheus.
     pub fn prometheus(&self) -> String {
         let mut text = String::new();
-        self.shared.around.figures.prometheus(&mut text);
+        let Shared { around, receiving, .. } = &*self.shared;
+        around.figures.prometheus(&mut text);
+        let help = "Memory for long commands that are being received.";
+        write_plain(&mut text, "receiving_bytes", "gauge", help, receiving.used_bytes() as u64);
+        let help = "Memory for long replies that are not sent yet.";
+        write_plain(&mut text, "replying_bytes", "gauge", help, around.replying.used_bytes() as u64);
         text
     }
 

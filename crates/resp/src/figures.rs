@@ -119,14 +119,15 @@ impl Figures {
             ),
         ];
         for (name, kind, help, counter) in plain {
-            let value = load(counter);
-            let _ = writeln!(
-                out,
-                "# HELP pando_redis_{name} {help}\n# TYPE pando_redis_{name} {kind}\n\
-                 pando_redis_{name} {value}"
-            );
+            write_plain(out, name, kind, help, load(counter));
         }
     }
+}
+
+/// Writes a figure without labels in the text format of Prometheus.
+pub fn write_plain(out: &mut String, name: &str, kind: &str, help: &str, value: u64) {
+    let name = format_args!("pando_redis_{name}");
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
 }
 
 #[cfg(test)]

@@ -20,6 +20,11 @@ impl Room {
     pub fn new(most_bytes: usize) -> Arc<Self> {
         Arc::new(Room { most_bytes, used_bytes: AtomicUsize::new(0) })
     }
+
+    /// Returns the bytes of all shares.
+    pub fn used_bytes(&self) -> usize {
+        self.used_bytes.load(Ordering::SeqCst)
+    }
 }
 
 /// What one holder has of a room.
@@ -50,8 +55,9 @@ impl Share {
         let used = &self.room.used_bytes;
         if bytes > self.bytes {
             let more = bytes - self.bytes;
-            if used.fetch_add(more, Ordering::SeqCst) + more > self.room.most_bytes {
-                used.fetch_sub(more, Ordering::SeqCst);
+            // Not added first and taken back: others would meet a room that is full only for a moment.
+            let fits = |used: usize| used.checked_add(more).filter(|sum| *sum <= self.room.most_bytes);
+            if used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).is_err() {
                 return false;
             }
         } else if bytes < self.bytes {
@@ -99,5 +105,24 @@ mod tests {
         assert!(one.set(0));
         drop(one);
         assert_eq!(room.used_bytes.load(Ordering::SeqCst), 0);
+    }
+
+    /// A thread asks again and again for more than there is, while another takes what always fits.
+    #[test]
+    fn a_share_that_is_refused_takes_no_room_meanwhile() {
+        let room = Room::new(4 * STEP_BYTES);
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut greedy = Share::new(&room);
+                while !is_over.load(Ordering::SeqCst) {
+                    assert!(!greedy.set(5 * STEP_BYTES));
+                }
+            });
+            let mut modest = Share::new(&room);
+            let refused = (0..200_000).filter(|n| !modest.set(n % 2 * STEP_BYTES)).count();
+            is_over.store(true, Ordering::SeqCst);
+            assert_eq!(refused, 0);
+        });
     }
 }

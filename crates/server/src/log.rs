@@ -221,7 +221,7 @@ mod tests {
         for _ in 0..5_000 {
             log.line().write_all(&line).unwrap();
         }
-        assert!(begun.elapsed() < Duration::from_secs(5), "it took {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(30), "it took {:?}", begun.elapsed());
         let dropped = dropped_lines() - before;
         assert!((3_900..=4_000).contains(&dropped), "{dropped} were dropped");
         log.finish(Duration::from_millis(10));

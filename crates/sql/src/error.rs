@@ -14,23 +14,66 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Error {
     code: c_int,
     message: String,
-    /// The engine's table and key in which a commit met a conflict.
-    place: Option<Box<(String, Option<Vec<u8>>)>>,
+    conflict: Option<Box<Conflict>>,
+}
+
+/// Where a commit met a conflict: what another transaction changed first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    table: String,
+    key: Option<Vec<u8>>,
+    /// Whether the table is one of SQL's own, and the message names it.
+    is_named: bool,
+}
+
+impl Conflict {
+    /// Returns the name of the table, also if the conflict is about one of its indexes.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// Returns the key as it is stored: that of a row, or of an entry of an index. It is `None` if the table itself was
+    /// created or dropped.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.key.as_deref()
+    }
 }
 
 impl Error {
     fn with(code: c_int, message: String) -> Self {
-        Error { code, message, place: None }
+        Error { code, message, conflict: None }
     }
 
-    /// Returns where a commit met a conflict, in the engine's terms.
-    pub(crate) fn place(&self) -> Option<(&str, Option<&[u8]>)> {
-        self.place.as_ref().map(|place| (&place.0[..], place.1.as_deref()))
+    /// Returns where a commit met a conflict. It is `None` for other errors, and for a conflict that is not about one
+    /// table: a statement that begins to write after others have committed since it began to read.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let sql = pando_sql::Sql::new(pando::Database::builder().in_memory()?);
+    /// let [one, two] = [sql.connect()?, sql.connect()?];
+    /// one.execute_batch("CREATE TABLE stock(id INTEGER PRIMARY KEY, count); INSERT INTO stock VALUES (7, 1)")?;
+    /// for connection in [&one, &two] {
+    ///     connection.execute_batch("BEGIN; UPDATE stock SET count = count + 1 WHERE id = 7")?;
+    /// }
+    /// one.execute_batch("COMMIT")?;
+    /// let error = two.execute_batch("COMMIT").unwrap_err();
+    /// assert_eq!(error.conflict().map(|conflict| conflict.table()), Some("stock"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn conflict(&self) -> Option<&Conflict> {
+        self.conflict.as_deref()
     }
 
-    /// Returns the error with another message.
-    pub(crate) fn in_words(self, message: String) -> Self {
-        Error { message, ..self }
+    /// Returns where a commit met a conflict, if the table has the engine's name.
+    pub(crate) fn unnamed_conflict(&self) -> Option<&Conflict> {
+        self.conflict().filter(|conflict| !conflict.is_named)
+    }
+
+    /// Returns the error of a conflict with SQL's name of the table, and with another message.
+    pub(crate) fn in_words(self, table: String, message: String) -> Self {
+        let named = |conflict: Box<Conflict>| Box::new(Conflict { table, is_named: true, ..*conflict });
+        Error { message, conflict: self.conflict.map(named), ..self }
     }
 
     /// Creates a plain `SQLITE_ERROR`.
@@ -129,10 +172,12 @@ impl From<rusqlite::Error> for Error {
 #[cfg(not(feature = "loadable"))]
 impl From<pando_sqlite::Error> for Error {
     fn from(error: pando_sqlite::Error) -> Self {
-        // The message names the tables of SQL's own.
-        let unnamed = error.conflict().filter(|place| place.index().is_none() && place.rowid().is_none());
-        let place = unnamed.map(|place| (place.table().to_owned(), place.key().map(<[u8]>::to_vec)));
-        Error { code: error.code, place: place.map(Box::new), message: error.message }
+        let conflict = error.conflict().map(|conflict| Conflict {
+            table: conflict.table().to_owned(),
+            key: conflict.key().map(<[u8]>::to_vec),
+            is_named: conflict.is_named(),
+        });
+        Error { code: error.code, conflict: conflict.map(Box::new), message: error.message }
     }
 }
 

@@ -62,7 +62,7 @@ mod vtab;
 pub use answer::{Row, Rows, to_owned};
 pub use confine::{Confines, limit_memory};
 pub use connection::{Connection, Interrupt, Sql, TableSchema};
-pub use error::{Error, Result};
+pub use error::{Conflict, Error, Result};
 pub use lexer::{First, is_transaction_control, split_first};
 pub use rusqlite::types::{Value, ValueRef};
 pub use rusqlite::version as sqlite_version;

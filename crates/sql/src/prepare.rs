@@ -30,9 +30,9 @@ impl Connection {
 
     /// Returns an error in the words of this connection.
     pub(crate) fn in_own_words(&self, error: Error) -> Error {
-        let place = error.place().map(|(table, key)| self.tables.in_words_of_sql(table, key));
-        let error = match place.flatten() {
-            Some(message) => error.in_words(message),
+        let words = error.unnamed_conflict().map(|at| self.tables.in_words_of_sql(at.table(), at.key()));
+        let error = match words.flatten() {
+            Some((table, message)) => error.in_words(table, message),
             None => error,
         };
         if self.is_confined { confine::name_what_is_refused(error) } else { error }

@@ -172,15 +172,15 @@ impl Tables {
             let conflict = Conflict::in_error(&error);
             let place = conflict.and_then(|conflict| Some((conflict.table()?, conflict.key())));
             match place.and_then(|(table, key)| self.in_words_of_sql(table, key)) {
-                Some(message) => Failure { message, ..Failure::from(error) },
+                Some((_, message)) => Failure { message, ..Failure::from(error) },
                 None => Failure::from(error),
             }
         })
     }
 
-    /// Returns the message of a conflict in a table of the engine: the table or the index, and the values of the key.
-    /// `None`: typed tables do not consist of it.
-    pub fn in_words_of_sql(&self, name: &str, key: Option<&[u8]>) -> Option<String> {
+    /// Returns the table of SQL to which a table of the engine belongs, and the message of a conflict there: the table
+    /// or the index, and the values of the key. `None`: typed tables do not consist of it.
+    pub fn in_words_of_sql(&self, name: &str, key: Option<&[u8]>) -> Option<(String, String)> {
         let known = self.known();
         for table in &known.tables {
             let in_rows = table.rows.data().name() == name;
@@ -192,8 +192,9 @@ impl Tables {
                 None if in_rows => format!("table {}", table.name()),
                 None => continue,
             };
+            let named = |message| Some((table.name().to_owned(), message));
             let Some(key) = key else {
-                return Some(format!(
+                return named(format!(
                     "conflict about {place}: another transaction created or dropped it after this one began"
                 ));
             };
@@ -204,7 +205,7 @@ impl Tables {
                 }
                 None => shown(key),
             };
-            return Some(format!(
+            return named(format!(
                 "conflict in {place} at key {key}: another transaction changed it after this one began"
             ));
         }

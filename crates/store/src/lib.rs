@@ -53,4 +53,4 @@ pub use watch::{advice, check, figures, stats};
 pub use write::repeat::{self, Forks, Lineage, Repeat, RepeatedValue};
 pub use write::scan_mut::CursorMut;
 pub use write::transaction::{self, Transaction, TransactionOptions};
-pub use write::value_writer::ValueWriter;
+pub use write::value_writer::{OwnedValueWriter, ValueWriter};

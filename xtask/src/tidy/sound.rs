@@ -7,6 +7,7 @@ use crate::source::{Line, Source, find_word};
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("bindings/c/src/changes.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/code.rs", "functions that C finds by their names"),
+    ("bindings/c/src/consumer.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/cursor.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/db.rs", "functions of C, which take its pointers"),
     ("bindings/c/src/error.rs", "functions of C, which take its pointers"),
@@ -22,6 +23,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("bindings/c/src/tx_reads.rs", "functions of C, which take its pointers"),
     ("bindings/node/src/bytes.rs", "values of Node-API, made by its own rules"),
     ("bindings/c/src/upkeep.rs", "functions of C, which take its pointers"),
+    ("bindings/c/src/values.rs", "functions of C, which take its pointers"),
     ("crates/bench/src/alloc.rs", "an allocator that counts what it hands on"),
     ("crates/base/src/prefetch.rs", "the processor's hint, which is an intrinsic"),
     (

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from datetime import timedelta
+from io import BufferedReader
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, TypeVar, Union, overload
 
@@ -14,6 +15,7 @@ from ._changes import Consumer, ConsumerInfo, Tables, names_of
 from ._errors import ConflictError, SnapshotTooOldError
 from ._pando import ChangeFeed
 from ._typed import TypedRows, TypedTable
+from ._values import file_of
 
 if TYPE_CHECKING:
     from .dbapi import Connection
@@ -68,6 +70,10 @@ class SnapshotTable(_pando.View[K, V], Mapping[K, V]):
 
     __slots__ = ()
 
+    def open_value(self, key: K) -> BufferedReader:
+        """Returns the bytes of a value of any length as a binary file; ``KeyError`` if the key does not exist."""
+        return file_of(self._open_value(key))
+
     def items(self) -> ItemsView[K, V]:
         return _Items(self)
 
@@ -79,6 +85,10 @@ class _Writable(_pando.WritableView[K, V], MutableMapping[K, V]):
     """What the tables of databases and of transactions have in common."""
 
     __slots__ = ()
+
+    def open_value(self, key: K) -> BufferedReader:
+        """Returns the bytes of a value of any length as a binary file; ``KeyError`` if the key does not exist."""
+        return file_of(self._open_value(key))
 
     def items(self) -> ItemsView[K, V]:
         return _Items(self)

@@ -215,10 +215,10 @@ _CLASSES: dict[int, type[SqlError]] = {
 }
 
 
-def of_sql(code: int, message: str) -> SqlError:
-    """Returns the exception for an extended result code of SQLite."""
+def of_sql(code: int, message: str, table: Optional[str] = None, key: Optional[bytes] = None) -> SqlError:
+    """Returns the exception for an extended result code of SQLite; a conflict has a table and a key."""
     if code == _SQLITE_BUSY_SNAPSHOT:
-        error: SqlError = SqlConflictError(message)
+        error: SqlError = SqlConflictError(message, table, key)
     else:
         error = _CLASSES.get(code & 0xFF, OperationalError)(message)
     error.sqlite_code = code

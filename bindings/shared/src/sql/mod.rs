@@ -25,7 +25,13 @@ impl From<sql::Error> for Failure {
             error if error.is_constraint() => Kind::Constraint,
             error => Kind::Engine(error.kind()),
         };
-        Failure { sqlite_code: Some(error.code()), ..Failure::new(kind, error.message()) }
+        let conflict = error.conflict();
+        Failure {
+            table: conflict.map(|conflict| conflict.table().to_owned()),
+            key: conflict.and_then(|conflict| conflict.key()).map(<[u8]>::to_vec),
+            sqlite_code: Some(error.code()),
+            ..Failure::new(kind, error.message())
+        }
     }
 }
 

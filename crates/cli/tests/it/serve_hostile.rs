@@ -19,8 +19,8 @@ pub fn is_well(server: &Server) {
     assert_eq!((reply.status, &reply.body[..]), (200, &b"v"[..]));
 }
 
-/// What a client that sends these bytes is told: a status, or nothing but the end of the connection.
-fn told(server: &Server, bytes: &[u8]) -> Option<u16> {
+/// What a client that sends these bytes gets: a status, or nothing but the end of the connection.
+fn status_of(server: &Server, bytes: &[u8]) -> Option<u16> {
     let mut client = server.connect();
     // The server may close while this is still sending.
     let _ = client.send(bytes);
@@ -58,11 +58,11 @@ fn bytes_that_are_no_requests_are_refused() {
         ("a long target", long_target.as_bytes()),
     ];
     for (what, bytes) in cases {
-        let status = told(&server, bytes);
+        let status = status_of(&server, bytes);
         assert!(status.is_none_or(|status| (400..500).contains(&status)), "{what}: {status:?}");
     }
-    assert_eq!(told(&server, long_header.as_bytes()), Some(431));
-    assert_eq!(told(&server, long_target.as_bytes()).map(|status| status / 100), Some(4));
+    assert_eq!(status_of(&server, long_header.as_bytes()), Some(431));
+    assert_eq!(status_of(&server, long_target.as_bytes()).map(|status| status / 100), Some(4));
     is_well(&server);
     assert_eq!(server.ask("GET", "/v0/entity?id=x", b"").status, 404, "nothing of it was stored");
 }
@@ -250,7 +250,7 @@ fn slow_clients_are_given_up() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(!closed(client).contains(" 200 "));
-    // One that stops in the middle of a body: it is told so.
+    // One that stops in the middle of a body: it gets an error.
     for bytes in [10, 5 << 20] {
         let mut client = server.connect();
         let head =
@@ -341,9 +341,9 @@ fn bodies_without_an_end_take_no_memory() {
     }
 }
 
-/// A client that sends all of its body before it looks at the answer is told why it is refused.
+/// A client that sends all of its body before it reads the reply learns why it is refused.
 #[test]
-fn who_sends_a_body_in_vain_is_told_why() {
+fn a_body_that_is_refused_gets_its_reason() {
     let dir = tempfile::tempdir().unwrap();
     let server = started(dir.path(), &[]);
     let body = vec![7; 20 << 20];

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
@@ -339,4 +340,35 @@ fn bodies_that_are_not_read_are_bounded() {
         let _ = stream.shutdown(Shutdown::Both);
     }
     is_well(&server);
+}
+
+/// A reset without an error ends a body in the library, but the request was not complete.
+#[test]
+fn a_body_that_its_client_gives_up_is_not_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &[]);
+    let mut stream = connect(&server);
+    stream.set_nodelay(true).unwrap();
+    let import = "/v1/databases/default/tables/entity/entries";
+    for n in 0..40_u32 {
+        // PUT, and POST of records, with `https` and the authority `t`.
+        let (method, path) = match n % 2 {
+            0 => (&b"\x02\x03PUT"[..], format!("/v0/entity?id=cut-{n}")),
+            _ => (&b"\x83"[..], import.to_owned()),
+        };
+        let head = [method, b"\x87\x04", &[path.len() as u8], path.as_bytes(), b"\x01\x01t"].concat();
+        let body = format!("{{\"key\": \"cut-{n}\", \"value\": \"x\"}}\n");
+        let id = 2 * n + 1;
+        stream.write_all(&frame(HEADERS, END_HEADERS, id, &head)).unwrap();
+        stream.write_all(&frame(DATA, 0, id, body.as_bytes())).unwrap();
+        // A handler that waits for the rest of the body hears of the reset, and one that has not begun yet, too.
+        if n % 4 < 2 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        stream.write_all(&frame(RST_STREAM, 0, id, &0_u32.to_be_bytes())).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    is_well(&server);
+    let stored = server.ask("GET", "/v1/databases/default/tables/entity/entries?prefix=cut-", b"");
+    assert_eq!((stored.status, stored.text()), (200, ""));
 }

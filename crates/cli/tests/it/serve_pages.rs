@@ -176,12 +176,16 @@ fn slow_requests_are_kept_and_explained() {
     let table = "/v1/databases/default/tables/entity/explain";
     let reply = client.ask("GET", &format!("{table}?key=k"), &[], b"");
     assert_eq!(reply.status, 200, "{}", reply.text());
-    let told: Value = serde_json::from_slice(&reply.body).unwrap();
-    assert_eq!(told["steps"].as_array().unwrap().last().unwrap()["outcome"], "a value of 1 bytes", "{told}");
-    let told: Value =
+    let explained: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(
+        explained["steps"].as_array().unwrap().last().unwrap()["outcome"],
+        "a value of 1 bytes",
+        "{explained}"
+    );
+    let explained: Value =
         serde_json::from_slice(&client.ask("GET", &format!("{table}?prefix=l&limit=5"), &[], b"").body)
             .unwrap();
-    assert!(told["ns"].as_u64().unwrap() > 0, "{told}");
+    assert!(explained["ns"].as_u64().unwrap() > 0, "{explained}");
     for (bad, status) in [("limit=0", 400), ("limit=x", 400), ("key=%zz", 400), ("prefix=a&start=b", 400)] {
         assert_eq!(client.ask("GET", &format!("{table}?{bad}"), &[], b"").status, status, "{bad}");
     }

@@ -125,7 +125,7 @@ fn a_failed_import_names_its_place_and_leaves_nothing() {
         let said = both.say(&import, format!("{{\"id\":9,\"email\":\"z\"}}\n{line}\n").as_bytes(), 1);
         assert!(said.contains(says), "{said}");
     }
-    // Wrong at once, and much behind it: it is told all the same.
+    // Wrong at once, and much after it: the reply says so all the same.
     let mut long = b"{\"id\":\"x\"}\n".to_vec();
     (0..200_000)
         .for_each(|n| long.extend_from_slice(format!("{{\"id\":{n},\"email\":\"{n:0100}\"}}\n").as_bytes()));
@@ -152,7 +152,7 @@ fn a_typed_table_is_stored_as_it_was_asked_for() {
     let kept =
         ["import", "kept", "-", "--format", "csv", "--schema", "id int key, name text", "--ttl", "36h"];
     both.say(&kept, rows, 0);
-    // One that is there is so, or it is told.
+    // One that is there is as described, or the reply says so.
     let into = ["import", "t", "-", "--format", "csv", "--typed", "--upsert"];
     both.say(&[&into[..], &lsm].concat(), rows, 0);
     for (option, other) in [("--layout", "btree"), ("--ttl", "1h"), ("--compression", "none")] {

@@ -273,7 +273,7 @@ fn a_request_under_way_is_answered_at_the_end() {
     client.begin_put("/v0/entity?id=late", 4);
     client.send(b"la").unwrap();
     let ended = std::thread::spawn(move || server.terminate());
-    // It has been told once nobody else is let in.
+    // The signal has arrived once nobody else is let in.
     let begun = Instant::now();
     while std::net::TcpStream::connect(address).is_ok() {
         assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
@@ -325,7 +325,7 @@ fn what_cannot_be_served_says_what_to_do() {
     assert!(!served.join("default/default").exists(), "nothing was made in the database");
 }
 
-/// The acknowledged state of each key: what it was last told to hold, and what it may hold because nobody knows.
+/// The acknowledged state of each key: what was last acknowledged, and what it may hold because nobody knows.
 type Acknowledged = BTreeMap<u32, (Option<u32>, Option<Option<u32>>)>;
 
 /// Threads that write, each keys of its own.
@@ -333,8 +333,8 @@ const WRITERS: u32 = 4;
 /// Keys of a thread.
 const KEYS: u32 = 500;
 
-/// Writes until told to stop or the server dies, and answers how many writes were acknowledged. Thread `thread` has the
-/// keys that leave it over.
+/// Writes until `stop` or the server's end, and returns how many writes were acknowledged. Thread `thread` has the
+/// keys that leave it as the remainder.
 fn write(address: std::net::SocketAddr, thread: u32, state: &Mutex<Acknowledged>, stop: &AtomicBool) -> u64 {
     let mut client = Client::connect(address);
     let mut acknowledged = 0;

@@ -10,7 +10,7 @@ use io::sim::{CallKind, Fault, FaultError, Image, ImageKind, SimDisk};
 use pando_log::{Log, Options, Position};
 use std::sync::Arc;
 
-/// What a disk was told, by the number of events that had happened.
+/// What a disk was given, by the number of events that had happened.
 #[derive(Clone)]
 struct Ledger {
     payloads: Vec<Vec<u8>>,
@@ -35,7 +35,7 @@ impl Ledger {
         before.last().map(|&(_, position, count)| (position, count)).unwrap()
     }
 
-    /// What a disk restored from a moment of this one was told: by then recorded, with its events counted anew.
+    /// What a disk restored from a moment of this one was given: by then recorded, with its events counted anew.
     fn after_crash(&self, event: usize) -> Ledger {
         let (position, skipped) = self.superblock_at(event);
         Ledger {
@@ -112,16 +112,16 @@ fn explore(disk: &SimDisk, ledger: &Ledger, most: usize, depth: u32, random: &mu
             images += 1;
             let survivor = image.restore();
             survivor.set_maps(random.chance(1, 2));
-            let mut told = ledger.after_crash(at);
+            let mut given = ledger.after_crash(at);
             let nested = depth > 0 && random.chance(1, 60);
             survivor.keep_history(nested);
-            let log = match recover(&survivor, &mut told, SMALL) {
+            let log = match recover(&survivor, &mut given, SMALL) {
                 Ok(log) => log,
                 Err(what) => panic!("event {at}, {}: {what}\n{}", image.fate(), listing(&image)),
             };
             if nested {
-                work(&survivor, &log, &mut told, 12, random).unwrap();
-                images += explore(&survivor, &widened(&told, ledger), most.div_ceil(2), depth - 1, random);
+                work(&survivor, &log, &mut given, 12, random).unwrap();
+                images += explore(&survivor, &widened(&given, ledger), most.div_ceil(2), depth - 1, random);
             }
         }
     }
@@ -129,9 +129,9 @@ fn explore(disk: &SimDisk, ledger: &Ledger, most: usize, depth: u32, random: &mu
 }
 
 /// During recovery more may be found than is left after it: images of that time are held against all payloads.
-fn widened(told: &Ledger, before: &Ledger) -> Ledger {
-    let mut wide = told.clone();
-    if before.payloads.starts_with(&told.payloads) {
+fn widened(given: &Ledger, before: &Ledger) -> Ledger {
+    let mut wide = given.clone();
+    if before.payloads.starts_with(&given.payloads) {
         wide.payloads.clone_from(&before.payloads);
     }
     wide
@@ -167,19 +167,19 @@ fn every_crash_leaves_a_prefix_with_all_that_was_acknowledged() {
 
 /// Scans, resumes, appends and syncs, on what a failure has left.
 fn goes_on(disk: &SimDisk, ledger: &Ledger, what: &str) {
-    let mut told = ledger.after_crash(usize::MAX);
-    let log = recover(disk, &mut told, SMALL).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut given = ledger.after_crash(usize::MAX);
+    let log = recover(disk, &mut given, SMALL).unwrap_or_else(|error| panic!("{what}: {error}"));
     log.append(b"after").unwrap();
-    told.payloads.push(b"after".to_vec());
+    given.payloads.push(b"after".to_vec());
     for image in disk.images_now(&[ImageKind::Nothing, ImageKind::KeepOne(3)], &mut Random::seeded(4)) {
-        let mut again = told.after_crash(usize::MAX);
+        let mut again = given.after_crash(usize::MAX);
         let recovered = recover(&image.restore(), &mut again, SMALL);
         recovered.unwrap_or_else(|error| panic!("{what}, then unsynced, {}: {error}", image.fate()));
     }
     log.sync(log.end().lsn).unwrap();
-    told.acknowledged.push((disk.event_count(), told.payloads.len()));
+    given.acknowledged.push((disk.event_count(), given.payloads.len()));
     for image in disk.images_now(&ImageKind::all(2), &mut Random::seeded(3)) {
-        let mut again = told.after_crash(usize::MAX);
+        let mut again = given.after_crash(usize::MAX);
         let recovered = recover(&image.restore(), &mut again, SMALL);
         recovered.unwrap_or_else(|error| panic!("{what}, then {}: {error}", image.fate()));
     }
@@ -255,8 +255,8 @@ fn a_failed_recovery_is_tried_again() {
     for nth in 1.. {
         let survivor = disk.after_kill();
         survivor.inject(Fault { call: CallKind::Any, nth, sticky: false, error: FaultError::Io });
-        let mut told = ledger.after_crash(usize::MAX);
-        let log = recover(&survivor, &mut told, SMALL);
+        let mut given = ledger.after_crash(usize::MAX);
+        let log = recover(&survivor, &mut given, SMALL);
         if survivor.faults_hit() == 0 {
             assert!(nth > 10 && log.is_ok());
             break;

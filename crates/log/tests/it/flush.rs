@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::LocalKey;
 use std::time::{Duration, Instant};
 
-/// A directory whose syncs take a while, and whose removals do what they are told first.
+/// A directory whose syncs take a while, and whose removals first do what a test sets.
 #[derive(Debug)]
 struct Slow(MemDir, Arc<AtomicU64>, fn());
 

@@ -1,4 +1,4 @@
-//! What the system is told of the mappings that blocks are stored into.
+//! What the system is asked to do with the mappings that blocks are stored into.
 
 use crate::common::*;
 use io::{Dir, OsDir};

@@ -1,12 +1,13 @@
 //! Entries with a TTL of their own, in tables that were created with
 //! [`TableOptions::ttl_by_key`](crate::TableOptions::ttl_by_key).
 
-use super::{Transaction, fill};
+use super::Transaction;
+use super::values::fill;
 use base::Result;
 use std::io::Read;
 use std::time::Duration;
 use store::ttl::Expiry;
-use store::{Table, ValueWriter};
+use store::{OwnedValueWriter, Table, ValueWriter};
 
 impl Transaction {
     /// Sets `key` to `value`, whether or not the key exists. The entry expires once `ttl` has passed: it then exists
@@ -79,6 +80,20 @@ impl Transaction {
         ttl: Duration,
     ) -> Result<ValueWriter<'_>> {
         self.inner.value_writer_with_ttl(table, key.as_ref(), ttl)
+    }
+
+    /// Begins to write a value for `key` a piece at a time, as [`Transaction::owned_value_writer`] does. The entry
+    /// expires once `ttl` has passed since this call.
+    ///
+    /// # Errors
+    /// `Invalid` if the table has no TTL by key, for a TTL of less than 1 ms, and if the key is over its limit.
+    pub fn owned_value_writer_with_ttl(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<OwnedValueWriter> {
+        self.inner.owned_value_writer_with_ttl(table, key.as_ref(), ttl)
     }
 
     /// Returns when the entry of `key` expires, as this transaction sees it; see

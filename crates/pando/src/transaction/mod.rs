@@ -3,16 +3,16 @@
 mod commit;
 mod expiry;
 mod tables;
+mod values;
 
 #[cfg(feature = "aio")]
 pub(crate) use commit::Unflushed;
 
 use crate::cursor::{Cursor, CursorMut, Range, Span};
 use crate::database::Shared;
-use base::{Error, ErrorKind, Result};
-use std::io::{self, Read};
+use base::Result;
 use std::sync::Arc;
-use store::{Savepoint, Table, TransactionOptions, ValueReader, ValueRef, ValueWriter};
+use store::{Savepoint, Table, TransactionOptions, ValueRef};
 
 /// A read-write transaction. It sees the database as of its beginning, and its own writes. If it is dropped without
 /// [`Transaction::commit`], it has no effect. It is `Send`, but not `Sync`.
@@ -146,66 +146,6 @@ impl Transaction {
         self.inner.put(table, key, value)?;
         self.wrote(key.len() + value.len());
         Ok(())
-    }
-
-    /// Sets `key` to everything that `from` yields, and returns the number of bytes. At most about 1 MiB of the value
-    /// is in memory at any time; the limit is [`crate::limits::MAX_VALUE_BYTES`]. For a value that arrives in pieces,
-    /// use [`Transaction::value_writer`].
-    ///
-    /// A value of more than 1 MiB is written to the data file before the commit, which therefore flushes that file as
-    /// well: two flushes for `Sync`, one for the other durabilities, for any number of such values.
-    ///
-    /// ```
-    /// # fn main() -> pando::Result<()> {
-    /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.ensure_table("t")?;
-    /// use std::io::Read;
-    /// let stored = db.write(|tx| tx.put_reader(&table, b"film", std::io::repeat(7).take(3 << 20)))?;
-    /// assert_eq!(stored, 3 << 20);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// `Io` if reading `from` fails; `Full` if the disk is full; `Invalid` as for [`Transaction::put`]. After an
-    /// error nothing is put, and the transaction can continue.
-    pub fn put_reader(&mut self, table: &Table, key: impl AsRef<[u8]>, from: impl Read) -> Result<u64> {
-        fill(self.value_writer(table, key.as_ref())?, from)
-    }
-
-    /// Returns a [`std::io::Write`] whose bytes become the value of `key` when it is finished.
-    ///
-    /// ```
-    /// # fn main() -> pando::Result<()> {
-    /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.ensure_table("t")?;
-    /// let mut tx = db.begin()?;
-    /// let mut writer = tx.value_writer(&table, b"report")?;
-    /// for line in 0..3 {
-    ///     writer.append(format!("line {line}\n").as_bytes())?;
-    /// }
-    /// assert_eq!(writer.finish()?, 21);
-    /// assert_eq!(tx.value_len(&table, b"report")?, Some(21));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// `Invalid` if the key is over its limit.
-    pub fn value_writer(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<ValueWriter<'_>> {
-        self.inner.value_writer(table, key.as_ref())
-    }
-
-    /// Returns a reader of the value of `key`, including this transaction's writes; see
-    /// [`crate::Snapshot::value_reader`]. It can outlive the transaction, even one that is rolled back.
-    pub fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
-        self.inner.value_reader(table, key.as_ref())
-    }
-
-    /// Returns the length of the value of `key` in bytes, including this transaction's writes. A long value is not
-    /// read.
-    pub fn value_len(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        self.inner.value_len(table, key.as_ref())
     }
 
     /// Sets `key` to `value` if the key does not exist.
@@ -485,30 +425,4 @@ impl Transaction {
 
     /// Rolls the transaction back. It does the same as dropping it, but explicitly.
     pub fn abort(self) {}
-}
-
-/// The number of bytes that are read from a reader at once.
-const PIECE_BYTES: usize = 64 << 10;
-
-/// Writes everything that `from` yields, and finishes the value. Returns the number of bytes.
-fn fill(mut writer: ValueWriter<'_>, mut from: impl Read) -> Result<u64> {
-    let mut piece = vec![0; PIECE_BYTES];
-    loop {
-        match from.read(&mut piece) {
-            Ok(0) => return writer.finish(),
-            Ok(count) => writer.append(&piece[..count])?,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(reading_failed(error)),
-        }
-    }
-}
-
-/// Converts the error of the reader of a value. An error of this crate inside it, for example from a `ValueReader`, is
-/// returned as it is.
-#[cold]
-fn reading_failed(error: io::Error) -> Error {
-    match error.downcast::<Error>() {
-        Ok(ours) => ours.within("reading the value to store"),
-        Err(theirs) => Error::new(ErrorKind::Io, "the reader of the value to store failed").caused_by(theirs),
-    }
 }

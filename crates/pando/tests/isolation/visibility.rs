@@ -1,6 +1,6 @@
-//! What a power loss could still take back is shown to nobody who was not told so: with `Sync`, `Buffered` and `Lazy`
-//! commits mixed and the flush held up, snapshots stay before the first `Sync` commit that waits for it, transactions
-//! go on from the newest commit, and whatever rests on the unsynced one is acknowledged after it.
+//! What a power loss could still take back is shown to nobody who did not ask for it: with `Sync`, `Buffered` and
+//! `Lazy` commits mixed and the flush held up, snapshots stay before the first `Sync` commit that waits for it,
+//! transactions go on from the newest commit, and whatever rests on the unsynced one is acknowledged after it.
 
 use crate::histories::{Outcome, options};
 use base::Result;

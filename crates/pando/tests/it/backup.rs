@@ -237,3 +237,22 @@ fn closing_ends_a_backup() {
     let ended = db.backup(BackupOptions::default().progress(&mut progress), &mut bytes);
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Closed);
 }
+
+/// The copy has the same id and the same tables, but not the space in which the value lies.
+#[test]
+fn a_value_begun_in_a_database_is_not_put_into_a_copy_of_it() {
+    let (db, backups) = sample();
+    let table = db.ensure_table("accounts").unwrap();
+    db.backup_to(&backups, BackupOptions::default()).unwrap();
+    let target: Arc<dyn Dir> = Arc::new(MemDir::new());
+    pando::restore_in(&backups, None, Arc::clone(&target)).unwrap();
+    let copy = small().create_in(target).unwrap();
+    for bytes in [10, 3 << 20] {
+        let mut value = db.begin().unwrap().owned_value_writer(&table, b"long").unwrap();
+        value.append(&vec![7; bytes]).unwrap();
+        let mut tx = copy.begin().unwrap();
+        assert_eq!(tx.finish_value(value).unwrap_err().kind(), ErrorKind::Invalid);
+        tx.commit().unwrap();
+        assert_eq!(copy.snapshot().unwrap().value_len(&table, b"long").unwrap(), None);
+    }
+}

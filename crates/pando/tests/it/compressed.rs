@@ -1,6 +1,6 @@
 //! Compressed tables: backups, restores, read-only handles, compaction, and files that are damaged.
 
-use crate::support::{Data, Files, dir_of, read_all, small, tells_of_bad_files};
+use crate::support::{Data, Files, dir_of, means_bad_files, read_all, small};
 use base::env::Random;
 use io::{Dir, MemDir};
 use pando::{BackupOptions, Backups, Compression, Database, Layout, Result, TableOptions};
@@ -107,7 +107,7 @@ fn a_read_only_handle_reads_what_is_compressed() -> Result<()> {
 }
 
 #[test]
-fn damage_is_told_and_never_believed() -> Result<()> {
+fn damage_is_an_error_and_never_a_value() -> Result<()> {
     let dir = Arc::new(MemDir::new());
     let db = small().create_in(dir.clone())?;
     let mut random = Random::seeded(4);
@@ -115,7 +115,7 @@ fn damage_is_told_and_never_believed() -> Result<()> {
     let data = read_all(&db)?;
     db.close()?;
     let files: Files = dir.files();
-    let mut told = 0;
+    let mut reported = 0;
     for turn in 0..60 {
         let mut bad = files.clone();
         let bytes = bad.get_mut("data").unwrap();
@@ -135,11 +135,11 @@ fn damage_is_told_and_never_believed() -> Result<()> {
         match read {
             Ok(found) => assert!(found == data, "turn {turn}"),
             Err(error) => {
-                told += 1;
-                assert!(tells_of_bad_files(error.kind()), "turn {turn}: {error}");
+                reported += 1;
+                assert!(means_bad_files(error.kind()), "turn {turn}: {error}");
             }
         }
     }
-    assert!(told > 20, "{told} of 60");
+    assert!(reported > 20, "{reported} of 60");
     Ok(())
 }

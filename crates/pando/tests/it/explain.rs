@@ -6,8 +6,8 @@ use pando::{Database, Durability, TransactionOptions};
 
 const PAGE: usize = 4096;
 
-fn last(told: &Explanation) -> &str {
-    &told.steps.last().unwrap().outcome
+fn last(explained: &Explanation) -> &str {
+    &explained.steps.last().unwrap().outcome
 }
 
 #[test]
@@ -33,19 +33,19 @@ fn explained_gets_find_what_gets_find() {
     let (mut in_memtable, mut in_pages, mut absent) = (0, 0, 0);
     for key in 0..1000_u16 {
         let key = key.to_be_bytes();
-        let told = db.explain_get(&table, &key).unwrap();
+        let explained = db.explain_get(&table, &key).unwrap();
         match db.get(&table, &key).unwrap() {
-            Some(value) => assert_eq!(last(&told), format!("a value of {} bytes", value.len())),
+            Some(value) => assert_eq!(last(&explained), format!("a value of {} bytes", value.len())),
             None => {
                 absent += 1;
-                assert!(last(&told).ends_with("absent"), "{told:?}");
+                assert!(last(&explained).ends_with("absent"), "{explained:?}");
             }
         }
-        match told.pages() {
+        match explained.pages() {
             (0, 0) => in_memtable += 1,
             (resident, read) => {
                 in_pages += 1;
-                assert_eq!((resident + read, read), (2, 0), "an inner page and a leaf: {told:?}");
+                assert_eq!((resident + read, read), (2, 0), "an inner page and a leaf: {explained:?}");
             }
         }
     }
@@ -86,8 +86,8 @@ fn a_commit_says_what_it_waited_for() {
         let options = TransactionOptions { durability, ..db.transaction_options() };
         db.explain_commit(&table, &records, options).unwrap()
     };
-    let told = explain(Durability::Sync);
-    let of = |what: &str| told.steps.iter().find(|step| step.what == what);
+    let explained = explain(Durability::Sync);
+    let of = |what: &str| explained.steps.iter().find(|step| step.what == what);
     assert_eq!(of("of it: log").unwrap().outcome, "1 blocks appended, 1 flushes");
     assert_eq!(of("of it: waited for sync").unwrap().outcome, "1 times");
     assert!(of("of it: waited for sync").unwrap().ns <= of("commit").unwrap().ns);
@@ -114,6 +114,6 @@ fn a_scan_is_explained_without_reading_long_values() {
     let db = Database::open(dir.path()).unwrap();
     let table = db.ensure_table("t").unwrap();
     assert_eq!(db.get(&table, b"b").unwrap_err().kind(), pando::ErrorKind::Corruption);
-    let told = db.explain_scan(&table, .., 10).unwrap();
-    assert_eq!(told.steps.iter().map(|step| step.bytes).sum::<u64>(), 1 + 5 + 1 + (3 << 20));
+    let explained = db.explain_scan(&table, .., 10).unwrap();
+    assert_eq!(explained.steps.iter().map(|step| step.bytes).sum::<u64>(), 1 + 5 + 1 + (3 << 20));
 }

@@ -1,7 +1,10 @@
 //! Values that are streamed: what they cost, what is left of those that are given up, and who waits for whom.
 
 use io::sim::{Event, SimDisk};
-use pando::{Database, Durability, ErrorKind, Result, Snapshot, Table, TransactionOptions, limits};
+use pando::{
+    Database, Durability, ErrorKind, OwnedValueWriter, Result, Snapshot, Table, Transaction,
+    TransactionOptions, limits,
+};
 use std::io::{Read, Seek, SeekFrom};
 
 /// Bytes that a seed determines, at any length, read in uneven pieces.
@@ -189,5 +192,87 @@ fn flushes_are_counted() -> Result<()> {
         let syncs = disk.events_since(before).into_iter().filter(|event| matches!(event, Event::Sync { .. }));
         assert_eq!(syncs.count(), flushes, "{durability:?}");
     }
+    Ok(())
+}
+
+/// Writes `len` bytes to each value, by turns.
+fn append_by_turns(values: &mut [(OwnedValueWriter, u64)], len: u64) -> Result<()> {
+    for from in (0..len).step_by(100_000) {
+        for (value, seed) in &mut *values {
+            let piece: Vec<u8> =
+                (from..len.min(from + 100_000)).map(|position| Stream::byte(*seed, position)).collect();
+            value.append(&piece)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn values_are_written_by_turns_while_their_transaction_goes_on() -> Result<()> {
+    let db = Database::builder().in_memory()?;
+    let table = db.ensure_table("t")?;
+    let (before, len) = (used_bytes(&db), 3 << 20);
+    let mut tx = db.begin()?;
+    let begin = |tx: &Transaction, seed: u64| Ok((tx.owned_value_writer(&table, [seed as u8])?, seed));
+    let mut values = (1..=3).map(|seed| begin(&tx, seed)).collect::<Result<Vec<_>>>()?;
+    append_by_turns(&mut values, len)?;
+    assert!(used_bytes(&db) - before > 2 * len);
+    assert_eq!(tx.get(&table, [1])?, None);
+    tx.put(&table, [1], b"older")?;
+    // The last one is given up, and its space is free at once.
+    let with_three = used_bytes(&db);
+    drop(values.pop());
+    assert!(with_three - used_bytes(&db) > len - (1 << 20));
+    for (value, _) in values {
+        assert_eq!((value.len_bytes(), tx.finish_value(value)?), (len, len));
+    }
+    assert_eq!(tx.value_len(&table, [1])?, Some(len));
+    tx.commit()?;
+    let snapshot = db.snapshot()?;
+    expect(&snapshot, &table, &[1], 1, len);
+    expect(&snapshot, &table, &[2], 2, len);
+    assert_eq!(snapshot.value_len(&table, [3])?, None);
+    drop(snapshot);
+    db.write(|tx| tx.delete_range(&table, ..))?;
+    for _ in 0..3 {
+        db.put(&table, b"other", b"")?;
+        db.checkpoint()?;
+    }
+    assert_eq!(db.check()?.orphan_units, 0);
+    assert!(used_bytes(&db) - before < 1 << 20);
+    Ok(())
+}
+
+#[test]
+fn a_value_can_be_put_by_a_later_transaction_of_the_same_database() -> Result<()> {
+    let (db, other) = (Database::builder().in_memory()?, Database::builder().in_memory()?);
+    let table = db.ensure_table("t")?;
+    let (before, len) = (used_bytes(&db), 2 << 20);
+    let begun = || -> Result<OwnedValueWriter> {
+        let tx = db.begin()?;
+        let mut values = [(tx.owned_value_writer(&table, b"k")?, 5)];
+        tx.abort();
+        append_by_turns(&mut values, len)?;
+        let [(value, _)] = values;
+        Ok(value)
+    };
+    let mut tx = db.begin()?;
+    assert_eq!(tx.finish_value(begun()?)?, len);
+    tx.commit()?;
+    expect(&db.snapshot()?, &table, b"k", 5, len);
+    let foreign = other.begin()?.finish_value(begun()?).unwrap_err();
+    assert_eq!(foreign.kind(), ErrorKind::Invalid, "{foreign}");
+    let late = begun()?;
+    db.drop_table("t")?;
+    let missing = db.begin()?.finish_value(late).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::Missing, "{missing}");
+    // What was given up is free again.
+    for _ in 0..3 {
+        db.ensure_table("other")?;
+        db.drop_table("other")?;
+        db.checkpoint()?;
+    }
+    assert_eq!(db.check()?.orphan_units, 0);
+    assert!(used_bytes(&db) - before < 1 << 20);
     Ok(())
 }

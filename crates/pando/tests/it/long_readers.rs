@@ -1,5 +1,5 @@
-//! Snapshots and transactions that stay open: what they keep is shown and bounded, what is taken from them is told to
-//! them, and nobody else notices.
+//! Snapshots and transactions that stay open: what they keep is shown and bounded, the ones from which something
+//! is taken learn it by an error, and nobody else notices.
 
 use crate::support::small;
 use base::env::Random;
@@ -116,7 +116,7 @@ fn memory_and_space_stay_inside_their_bounds_and_the_young_read_on() {
 }
 
 #[test]
-fn a_writer_that_sleeps_is_told_and_run_again() {
+fn a_writer_that_sleeps_gets_an_error_and_runs_again() {
     let db = small().memory_bytes(2 << 20).checkpoint_bytes(256 << 10).in_memory().unwrap();
     let table = db.ensure_table("t").unwrap();
     let mut random = seeded(3);
@@ -180,11 +180,11 @@ fn a_cursor_a_closure_and_a_borrowed_value_keep_what_they_look_at_until_they_end
 }
 
 #[test]
-fn whoever_is_old_is_told_of_once_and_once_more_when_it_expires() {
-    let told = Arc::new(Mutex::new(Vec::new()));
+fn an_old_reader_is_reported_once_and_once_more_when_it_expires() {
+    let reported = Arc::new(Mutex::new(Vec::new()));
     let listener = {
-        let told = Arc::clone(&told);
-        move |reader: &pando::OpenReader| told.lock().unwrap().push((reader.opened_at, reader.expired))
+        let reported = Arc::clone(&reported);
+        move |reader: &pando::OpenReader| reported.lock().unwrap().push((reader.opened_at, reader.expired))
     };
     let age = Duration::from_millis(2500);
     let db = small().max_snapshot_age(age).on_long_reader(listener).in_memory().unwrap();
@@ -192,10 +192,10 @@ fn whoever_is_old_is_told_of_once_and_once_more_when_it_expires() {
     let here = line!() - 1;
     wait_until("expiry", || snapshot.tables().is_err());
     let young = db.snapshot().unwrap();
-    wait_until("the news", || told.lock().unwrap().len() >= 2);
-    let told: Vec<_> =
-        told.lock().unwrap().iter().map(|(at, expired)| (at.unwrap().line(), *expired)).collect();
-    assert_eq!(told, [(here, false), (here, true)]);
+    wait_until("the news", || reported.lock().unwrap().len() >= 2);
+    let reported: Vec<_> =
+        reported.lock().unwrap().iter().map(|(at, expired)| (at.unwrap().line(), *expired)).collect();
+    assert_eq!(reported, [(here, false), (here, true)]);
     assert!(young.tables().is_ok());
 }
 

@@ -1,4 +1,4 @@
-//! Disks that fill up and calls that fail: what was acknowledged stays, the rest is told apart by the kind of error.
+//! Disks that fill up and calls that fail: what was acknowledged stays, the kind of the error says what has failed.
 
 use crate::support::{Data, read_all, small};
 use io::sim::{CallKind, Fault, FaultError, ImageKind, SimDisk};

@@ -54,7 +54,7 @@ pub fn read_all(db: &Database) -> Result<Data> {
     Ok(data)
 }
 
-/// Whether `kind` tells that files are bad.
-pub fn tells_of_bad_files(kind: ErrorKind) -> bool {
+/// Whether `kind` says that files are bad.
+pub fn means_bad_files(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Corruption | ErrorKind::Foreign)
 }

@@ -225,7 +225,7 @@ fn threads_on_a_tiny_pool_see_the_right_pages() {
     assert!(fixture.pool.stats().evictions > 1000, "{:?}", fixture.pool.stats());
 }
 
-/// Pages whose words share a tag and a cluster of the table are told apart: the first is not all that is looked at.
+/// Pages whose words share a tag and a cluster of the table are distinguished: the first is not all that is looked at.
 #[test]
 fn pages_at_scattered_places_are_all_found() {
     for seed in 0..6 {

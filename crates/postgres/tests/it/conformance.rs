@@ -238,7 +238,7 @@ fn long_values(subject: &impl Subject) {
 }
 
 fn entries_expire(subject: &impl Subject) {
-    let ttl = Duration::from_millis(1500);
+    let ttl = Duration::from_secs(2);
     let t = subject.write(|tx| tx.create_table("dated", &TableOptions::default().ttl(ttl))).unwrap();
     assert_eq!(t.ttl(), Some(ttl));
     subject.write(|tx| tx.put(&t, "old", "1").and_then(|()| tx.put(&t, "renewed", "1"))).unwrap();
@@ -247,10 +247,10 @@ fn entries_expire(subject: &impl Subject) {
     assert_eq!(tx.get(&t, "own").unwrap().unwrap(), b"1");
     assert_eq!(tx.range(&t, ..).unwrap().count(), 3);
     drop(tx);
-    std::thread::sleep(Duration::from_millis(900));
     assert_eq!(subject.snapshot().get(&t, "old").unwrap().unwrap(), b"1");
+    std::thread::sleep(Duration::from_millis(1500));
     subject.write(|tx| tx.put(&t, "renewed", "2")).unwrap();
-    std::thread::sleep(Duration::from_millis(900));
+    std::thread::sleep(Duration::from_millis(600));
     let snapshot = subject.snapshot();
     assert_eq!(snapshot.get(&t, "old").unwrap(), None);
     assert_eq!(snapshot.multi_get(&t, &["old", "renewed"]).unwrap(), [None, Some(b"2".to_vec())]);

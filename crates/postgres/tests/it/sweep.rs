@@ -11,7 +11,7 @@ fn expired_entries_are_deleted_and_nothing_else() {
     let Some(server) = server::shared() else { return };
     let schema = server::schema();
     let db = Options::default().schema(&schema).open(&server::url(server)).unwrap();
-    let options = TableOptions::default().ttl(Duration::from_secs(2));
+    let options = TableOptions::default().ttl(Duration::from_secs(4));
     let (dated, plain) = (db.create_table("dated", &options).unwrap(), db.ensure_table("plain").unwrap());
     let count = || -> u64 {
         let sql = format!("SELECT count(*) FROM {schema}.records WHERE tbl = {}", dated.id().0);
@@ -25,7 +25,7 @@ fn expired_entries_are_deleted_and_nothing_else() {
     })
     .unwrap();
     assert_eq!((db.delete_expired(&dated).unwrap(), count()), (0, 2500), "nothing has expired yet");
-    thread::sleep(Duration::from_millis(2100));
+    thread::sleep(Duration::from_millis(4100));
     db.write(|tx| [999, 1000, 2600].into_iter().try_for_each(|number| tx.put(&dated, key(number), "new")))
         .unwrap();
     assert_eq!(db.snapshot().range(&dated, ..).unwrap().count(), 3);

@@ -78,9 +78,9 @@ fn a_watched_key_that_changes_stops_the_transaction() {
     one.check(&[("EXEC", "[OK]"), ("WATCH k", "OK"), ("UNWATCH", "OK")]);
     other.ask("SET k 2");
     one.check(&[("MULTI", "OK"), ("SET done 2", "QUEUED"), ("EXEC", "[OK]")]);
-    one.ask("SET k 1 PX 30");
+    one.ask("SET k 1 PX 400");
     one.check(&[("WATCH k", "OK"), ("MULTI", "OK"), ("SET done 3", "QUEUED")]);
-    thread::sleep(Duration::from_millis(40));
+    thread::sleep(Duration::from_millis(410));
     one.check(&[("EXEC", "nil"), ("GET done", "\"2\"")]);
 }
 

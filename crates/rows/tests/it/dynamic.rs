@@ -226,8 +226,8 @@ fn columns_come_and_go_at_once() {
     assert_eq!(left, ["rows/catalog"]);
 }
 
-/// A handle from before a change is told so, in the changing transaction too, and a transaction that wrote by one does
-/// not commit, whatever its isolation.
+/// A handle from before a change gets an error, in the changing transaction too, and a transaction that wrote by one
+/// does not commit, whatever its isolation.
 #[test]
 fn nobody_writes_by_an_older_schema() {
     for isolation in [Isolation::Serializable, Isolation::Snapshot] {

@@ -92,7 +92,7 @@ fn damaged_bytes_are_errors() {
     });
 }
 
-/// Each kind of disagreement between an index and its table is found, and told apart.
+/// Each kind of disagreement between an index and its table is found, and named.
 #[test]
 fn check_finds_what_was_done_by_hand() {
     use pando_rows::{Column, ColumnType, Definition, IndexDefinition};

@@ -121,7 +121,7 @@ fn a_struct_that_grew_is_opened_as_what_it_was() -> Result<()> {
     let ends = (both.next().transpose()?, both.next_back().transpose()?, both.next().transpose()?);
     assert_eq!(ends, (Some(grown(2)), Some(grown(4)), Some(grown(3))));
     assert!(both.next_back().is_none() && both.next().is_none());
-    // The old program reads what it saw then, and is told of the rest.
+    // The old program reads what it saw then, and gets an error for the rest.
     assert_eq!(old.get(&earlier, 3)?, Some(person(3)));
     let error = old.get(&now, 3).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Mismatch);

@@ -60,13 +60,13 @@ fn a_new_database_is_in_the_bucket_when_it_can_be_restored() {
 #[test]
 fn commits_gather_for_the_interval() {
     let (store, model) = (Faulty::new(1), Model::new(1));
-    let interval = Duration::from_millis(300);
+    let interval = Duration::from_secs(1);
     let shipper = start(&store, &model, Options { interval, ..Options::default() });
     shipper.wait(0).unwrap();
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_millis(1200) {
+    while begun.elapsed() < Duration::from_secs(4) {
         model.commit(1, vec![1; 50]);
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(5));
     }
     let newest = model.commit(2, "the last");
     // A waiter does not wait for the interval.

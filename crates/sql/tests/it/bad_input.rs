@@ -90,6 +90,10 @@ fn of_two_that_insert_the_same_one_is_told() {
     let after_one = state(&sql);
     let error = two.execute("COMMIT", &[]).unwrap_err();
     assert!(error.is_conflict() && error.message().contains("index"), "{error}");
+    assert_eq!(
+        error.conflict().map(|conflict| (conflict.table(), conflict.key().is_some())),
+        Some(("t", true))
+    );
     assert_eq!(state(&sql), after_one);
     refused(&sql, "INSERT INTO t VALUES(8, 1, 'the same', 1)", &[], "UNIQUE constraint failed: t.b");
     // Many threads, one value: one of them has it.

@@ -107,12 +107,16 @@ fn a_conflict_in_either_refuses_both() {
         one.execute("COMMIT", &[]).unwrap();
         let error = two.execute("COMMIT", &[]).unwrap_err();
         assert!(error.is_conflict() && two.is_autocommit(), "{error}");
-        error.message().to_owned()
+        let conflict = error.conflict().expect("a commit knows its place");
+        let last = conflict.key().and_then(<[u8]>::last).copied();
+        (conflict.table().to_owned(), last, error.message().to_owned())
     };
-    let message = met("UPDATE stock SET count = 2", "UPDATE stock SET count = 3");
+    let (table, last, message) = met("UPDATE stock SET count = 2", "UPDATE stock SET count = 3");
     assert!(message.contains("table stock at rowid 1"), "{message}");
-    let message = met("UPDATE seen SET name = 'x'", "UPDATE seen SET name = 'y'");
+    assert_eq!((&table[..], last), ("stock", Some(1)));
+    let (table, last, message) = met("UPDATE seen SET name = 'x'", "UPDATE seen SET name = 'y'");
     assert!(message.contains("conflict in table seen at key (1)"), "{message}");
+    assert_eq!((&table[..], last), ("seen", Some(1)));
     assert_eq!(rows(&one, "SELECT count, seen.name FROM stock, seen"), [[2.into(), "x".to_owned().into()]]);
 }
 

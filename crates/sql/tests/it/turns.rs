@@ -205,29 +205,32 @@ fn an_interrupt_and_the_time_limit_end_a_wait() {
     thread::scope(|scope| {
         let interrupt = two.interrupt_handle();
         let waiting = scope.spawn(move || two.execute(write, &[]));
-        thread::sleep(Duration::from_millis(100));
-        interrupt.interrupt();
+        // One that comes before the statement is about nothing.
+        while !waiting.is_finished() {
+            interrupt.interrupt();
+            thread::sleep(Duration::from_millis(5));
+        }
         assert!(waiting.join().unwrap().unwrap_err().is_interrupted());
     });
 }
 
 #[test]
 fn an_interrupt_and_the_time_limit_end_a_wait_for_a_long_statement() {
-    let (_, [one, mut two, three]) = several();
+    let (_, [mut one, mut two, three]) = several();
     let stop_one = one.interrupt_handle();
-    let (sender, first_row) = mpsc::channel();
+    let (sender, is_running) = mpsc::channel();
     let long = thread::spawn(move || {
+        // Called after many instructions, which the query does not have.
+        one.on_progress(Some(move || sender.send(()).is_err())).unwrap();
         let mut select = one.prepare("SELECT id FROM stock").unwrap();
         let mut reading = select.query(&[]).unwrap();
         assert!(reading.next().unwrap().is_some());
-        sender.send(()).unwrap();
         // It excludes other writers until it ends.
         let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
             UPDATE stock SET count = (SELECT count(*) FROM n)";
         one.execute(endless, &[]).unwrap_err().is_interrupted()
     });
-    first_row.recv().unwrap();
-    thread::sleep(Duration::from_millis(100));
+    is_running.recv().unwrap();
     let limit = Instant::now() + Duration::from_millis(200);
     two.on_progress(Some(move || Instant::now() >= limit)).unwrap();
     // The first waits for its commit, the second for its turn.
@@ -240,10 +243,13 @@ fn an_interrupt_and_the_time_limit_end_a_wait_for_a_long_statement() {
         three.execute("INSERT INTO stock VALUES (4, 0)", &[]).unwrap_err()
     };
     let waiting = [thread::spawn(insert), thread::spawn(begin)];
-    thread::sleep(Duration::from_millis(300));
-    stop_three.interrupt();
-    thread::sleep(Duration::from_millis(500));
-    let ended = waiting.each_ref().map(|waiting| waiting.is_finished());
+    let until = Instant::now() + Duration::from_secs(20);
+    let ended = || waiting.each_ref().map(|waiting| waiting.is_finished());
+    while ended() != [true; 2] && Instant::now() < until {
+        stop_three.interrupt();
+        thread::sleep(Duration::from_millis(5));
+    }
+    let ended = ended();
     stop_one.interrupt();
     assert!(long.join().unwrap());
     assert_eq!(ended, [true; 2]);

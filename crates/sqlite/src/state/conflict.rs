@@ -12,6 +12,7 @@ pub struct Conflict {
     index: Option<String>,
     key: Option<Vec<u8>>,
     rowid: Option<i64>,
+    is_named: bool,
 }
 
 impl Conflict {
@@ -25,6 +26,12 @@ impl Conflict {
     #[must_use]
     pub fn index(&self) -> Option<&str> {
         self.index.as_deref()
+    }
+
+    /// Returns whether the table is one of SQL's, so that [`Conflict::table`] is SQL's name of it.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        self.is_named
     }
 
     /// Returns the rowid, if the conflict was about a row of a table that has them.
@@ -56,7 +63,10 @@ impl State {
         let (Some(table), key) = (conflict.table(), conflict.key().map(<[u8]>::to_vec)) else { return };
         match names::root_of(table) {
             Some(root) => self.conflict = Some(Place { root, key }),
-            None => self.met = Some(Conflict { table: table.to_owned(), index: None, key, rowid: None }),
+            None => {
+                let table = table.to_owned();
+                self.met = Some(Conflict { table, index: None, key, rowid: None, is_named: false });
+            }
         }
     }
 
@@ -86,6 +96,6 @@ impl State {
             format!("database is locked: conflict in {place}: another transaction changed it first");
         self.note(Failure::new(BUSY_SNAPSHOT, message));
         let index = index.map(str::to_owned);
-        self.met = Some(Conflict { table: table.to_owned(), index, key, rowid });
+        self.met = Some(Conflict { table: table.to_owned(), index, key, rowid, is_named: true });
     }
 }

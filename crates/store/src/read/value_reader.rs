@@ -6,10 +6,11 @@ use crate::read::snapshot::Snapshot;
 use crate::uncommitted::large::Unpublished;
 use base::{Error, Result};
 use run::Pieces;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-/// A reader of a value, from any position, a piece at a time: [`Read`] and [`Seek`]. It is owned, and `Send`.
+/// A reader of a value, from any position, a piece at a time: [`Read`], [`BufRead`] and [`Seek`]. It is owned, and
+/// `Send`.
 ///
 /// It sees the value as its snapshot or transaction saw it, whatever is committed meanwhile. While it lives, it keeps
 /// those bytes from being freed, as a snapshot does. It holds one piece of a large value in memory, usually 256 KiB (at
@@ -123,6 +124,17 @@ impl Read for ValueReader {
         buffer[..count].copy_from_slice(&ready[..count]);
         self.position += count as u64;
         Ok(count)
+    }
+}
+
+impl BufRead for ValueReader {
+    /// Returns the bytes at the position that are in memory: what is left of a piece, or of a value that is not large.
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.at_hand().map_err(outward)
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.position += count as u64;
     }
 }
 

@@ -111,6 +111,11 @@ impl Stream {
         &self.extents.store
     }
 
+    /// Returns whether the value is written to the files of this open database. A copy has the same id.
+    pub fn is_of(&self, store: &Arc<Store>) -> bool {
+        Arc::ptr_eq(&self.extents.store, store)
+    }
+
     /// Returns how many bytes of the value were written so far.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes

@@ -1,11 +1,11 @@
 //! Writing a value a piece at a time.
 
-use crate::read::handle::Admitted;
+use crate::read::handle::{Admitted, Table};
 use crate::read::value_reader::outward;
-use crate::state::ttl::DATE_BYTES;
+use crate::state::ttl::{DATE_BYTES, Reading};
 use crate::uncommitted::large::Stream;
 use crate::write::transaction::Transaction;
-use base::{Result, TableId};
+use base::{Error, Result};
 use std::io::{self, Write};
 
 /// A value that is being put, a piece at a time: [`Write`], then [`ValueWriter::finish`]. [`Transaction::value_writer`]
@@ -18,27 +18,12 @@ use std::io::{self, Write};
 #[must_use = "the value is written only if `finish` is called"]
 pub struct ValueWriter<'t> {
     tx: &'t mut Transaction,
-    table: TableId,
-    key: Vec<u8>,
-    stream: Stream,
-    /// The bytes before the value's first byte.
-    front_bytes: u64,
+    value: OwnedValueWriter,
 }
 
 impl<'t> ValueWriter<'t> {
-    /// Creates a writer of a value with this date, or that of any put.
-    pub(crate) fn new(
-        tx: &'t mut Transaction,
-        of: Admitted,
-        key: &[u8],
-        date: Option<[u8; DATE_BYTES]>,
-    ) -> Result<Self> {
-        let mut stream = Stream::new(tx.store());
-        if of.reading.is_dated() {
-            stream.write(&date.unwrap_or_else(|| tx.date(of.reading)))?;
-        }
-        let front_bytes = stream.len_bytes();
-        Ok(ValueWriter { tx, table: of.id, key: key.to_vec(), stream, front_bytes })
+    pub(crate) fn new(tx: &'t mut Transaction, value: OwnedValueWriter) -> Self {
+        ValueWriter { tx, value }
     }
 
     /// Appends `bytes` to the value.
@@ -46,12 +31,12 @@ impl<'t> ValueWriter<'t> {
     /// [`base::ErrorKind::Full`] if the disk is full; [`base::ErrorKind::Invalid`] if the value is longer than the
     /// limit, and after an error; errors of writing. The value is then given up, and the transaction can continue.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.stream.write(bytes)
+        self.value.append(bytes)
     }
 
     /// Returns how many bytes were appended so far.
     pub fn len_bytes(&self) -> u64 {
-        self.stream.len_bytes() - self.front_bytes
+        self.value.len_bytes()
     }
 
     /// Puts the value under its key, whether or not the key exists, and returns its length. It is durable when the
@@ -60,14 +45,102 @@ impl<'t> ValueWriter<'t> {
     /// # Errors
     /// As for [`ValueWriter::append`].
     pub fn finish(self) -> Result<u64> {
-        let len_bytes = self.len_bytes();
-        let streamed = self.stream.finish()?;
-        self.tx.put_streamed(self.table, &self.key, streamed)?;
+        self.tx.finish_value(self.value)
+    }
+}
+
+/// A value that is being written a piece at a time, as with [`ValueWriter`], but without a borrow of the transaction,
+/// which other calls can use meanwhile. [`Transaction::owned_value_writer`] returns it, and
+/// [`Transaction::finish_value`] puts the value.
+///
+/// It is `Send`, and can outlive its transaction: a later one of the same database can put the value as well.
+#[derive(Debug)]
+#[must_use = "the value is written only if it is passed to `finish_value`"]
+pub struct OwnedValueWriter {
+    table: Table,
+    reading: Reading,
+    key: Vec<u8>,
+    stream: Stream,
+    /// The bytes before the value's first byte.
+    front_bytes: u64,
+}
+
+impl OwnedValueWriter {
+    /// Creates a writer of a value with this date, or that of any put.
+    pub(crate) fn new(
+        tx: &Transaction,
+        (table, of): (&Table, Admitted),
+        key: &[u8],
+        date: Option<[u8; DATE_BYTES]>,
+    ) -> Result<Self> {
+        let mut stream = Stream::new(tx.store());
+        if of.reading.is_dated() {
+            stream.write(&date.unwrap_or_else(|| tx.date(of.reading)))?;
+        }
+        let front_bytes = stream.len_bytes();
+        Ok(OwnedValueWriter {
+            table: table.clone(),
+            reading: of.reading,
+            key: key.to_vec(),
+            stream,
+            front_bytes,
+        })
+    }
+
+    /// Appends `bytes` to the value.
+    /// # Errors
+    /// As for [`ValueWriter::append`].
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.write(bytes)
+    }
+
+    /// Returns how many bytes were appended so far.
+    pub fn len_bytes(&self) -> u64 {
+        self.stream.len_bytes() - self.front_bytes
+    }
+}
+
+impl Transaction {
+    /// Puts a value under its key, whether or not the key exists, and returns its length. It is durable when this
+    /// transaction is.
+    ///
+    /// # Errors
+    /// As for [`ValueWriter::append`]; [`base::ErrorKind::Missing`] if the table no longer exists;
+    /// [`base::ErrorKind::Invalid`] if the value was begun in another database, a copy included, or before this one was
+    /// opened, and if the table's TTL is of another kind than then.
+    pub fn finish_value(&mut self, value: OwnedValueWriter) -> Result<u64> {
+        if !value.stream.is_of(self.store()) {
+            return Err(Error::invalid(
+                "the value was begun in another database, or before this one was opened",
+            ));
+        }
+        let admitted = self.admitted(&value.table)?;
+        let has_date_of = |reading: Reading| (reading.is_dated(), reading.is_by_key());
+        if has_date_of(admitted.reading) != has_date_of(value.reading) {
+            return Err(Error::invalid(format!(
+                "table {:?} got another TTL since the value was begun; write it again from its beginning",
+                value.table.name()
+            )));
+        }
+        let len_bytes = value.len_bytes();
+        let streamed = value.stream.finish()?;
+        self.put_streamed(admitted.id, &value.key, streamed)?;
         Ok(len_bytes)
     }
 }
 
 impl Write for ValueWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.value.write(bytes)
+    }
+
+    /// Does nothing: the commit makes the value durable.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for OwnedValueWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.append(bytes).map_err(outward)?;
         Ok(bytes.len())

@@ -34,7 +34,7 @@ impl Fixture {
         Fixture { file, pool, slots, budget, page_bytes }
     }
 
-    /// The bytes of page number `n` (from 1 on), told from earlier ones at that place by `version`.
+    /// The bytes of page number `n` (from 1 on), distinguished from earlier ones at that place by `version`.
     pub fn build(&self, n: u64, version: u64) -> (PagePtr, Vec<u8>) {
         let units = (self.page_bytes / 4096) as u64;
         let mut bytes = vec![0; self.page_bytes];

@@ -13,12 +13,14 @@
 //!    ([`reply`]).
 //! 6. When the server ends, it sends GOAWAY, and completes the streams in progress.
 
+mod received;
 mod reply;
 mod streams;
 mod wire;
 
 use crate::limits::streams::Place;
 use crate::routes::tree::find;
+use crate::serving::http2::received::Complete;
 use crate::serving::http2::reply::Reply;
 use crate::serving::http2::streams::{Spawner, Streams};
 use crate::serving::http2::wire::Wire;
@@ -111,7 +113,7 @@ fn answer(
     let is_head = *request.method() == Method::HEAD;
     let is_read = is_head || *request.method() == Method::GET;
     let found = find(request.method(), request.uri().path());
-    let answer = service.answer(found, request);
+    let answer = service.answer(found, request.map(Complete::new));
     async move {
         let Ok(mut response) = answer.await;
         streams.watch().versions.request();

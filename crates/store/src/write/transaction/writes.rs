@@ -7,7 +7,7 @@ use crate::state::ttl::{DATE_BYTES, NEVER_MS, Reading, Ttl};
 use crate::uncommitted::large::{Stream, Streamed};
 use crate::uncommitted::write_set::Prior;
 use crate::write::scan_mut::CursorMut;
-use crate::write::value_writer::ValueWriter;
+use crate::write::value_writer::{OwnedValueWriter, ValueWriter};
 use base::{Error, ErrorKind, Result, Span, TableId, limits};
 use std::time::Duration;
 
@@ -111,9 +111,15 @@ impl Transaction {
 
     /// Begins to put a value under `key` a piece at a time.
     pub fn value_writer(&mut self, table: &Table, key: &[u8]) -> Result<ValueWriter<'_>> {
+        let value = self.owned_value_writer(table, key)?;
+        Ok(ValueWriter::new(self, value))
+    }
+
+    /// Begins to write a value for `key` a piece at a time, without a borrow of the transaction.
+    pub fn owned_value_writer(&self, table: &Table, key: &[u8]) -> Result<OwnedValueWriter> {
         let admitted = self.admitted(table)?;
         self.check_key(key)?;
-        ValueWriter::new(self, admitted, key, None)
+        OwnedValueWriter::new(self, (table, admitted), key, None)
     }
 
     /// Sets `key` to `value` in a table with a TTL by key. The entry expires once `ttl` has passed.
@@ -138,10 +144,25 @@ impl Transaction {
         key: &[u8],
         ttl: Duration,
     ) -> Result<ValueWriter<'_>> {
+        let value = self.owned_value_writer_with_ttl(table, key, ttl)?;
+        Ok(ValueWriter::new(self, value))
+    }
+
+    /// Begins to write a value for `key` a piece at a time, without a borrow of the transaction. The entry expires once
+    /// `ttl` has passed.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::put_with_ttl`].
+    pub fn owned_value_writer_with_ttl(
+        &self,
+        table: &Table,
+        key: &[u8],
+        ttl: Duration,
+    ) -> Result<OwnedValueWriter> {
         let admitted = self.admitted(table)?;
         let date = self.date_after(table, admitted, ttl)?;
         self.check_key(key)?;
-        ValueWriter::new(self, admitted, key, Some(date))
+        OwnedValueWriter::new(self, (table, admitted), key, Some(date))
     }
 
     fn date_after(&self, table: &Table, of: Admitted, ttl: Duration) -> Result<[u8; DATE_BYTES]> {

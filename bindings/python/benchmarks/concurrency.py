@@ -1,0 +1,166 @@
+"""Measures how late the loop of asyncio is, and how much two threads read, each beside a control without Pando.
+
+    python benchmarks/concurrency.py [--rounds 3] [--tasks 1000] [--dir DIRECTORY]
+
+Both of a pair take turns in each round, and the one that begins changes. The tables have the median of the rounds.
+
+* Loop: a ticker of 1 ms beside tasks that each make 100 bytes durable and read them again. The control does the same with
+  a file of its own, on as many threads. "Without waits" leaves out the time for which the loop's thread was ready and
+  waited for a processor, which other threads had.
+* Threads: as much work for each of two threads as for one. The control computes checksums, for which the interpreter
+  releases its lock as well: it shows what two threads can get of the machine at that moment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import statistics
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Awaitable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Callable
+
+import pando
+from pando import aio
+
+VALUE = bytes(range(100))
+KEYS = list(range(20_000))
+
+
+def waited_ms() -> float:
+    """Returns for how long this thread was ready to run and waited for a processor, on Linux; 0 elsewhere."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb") as file:
+            return int(file.read().split()[1]) / 1e6
+    except OSError:
+        return 0.0
+
+
+async def lateness(tasks: int, task: Callable[[int], Awaitable[None]]) -> tuple[float, float, float, float]:
+    """Returns how late a ticker is at most, also without waits, and in the middle, and the tasks a second."""
+    late: list[float] = []
+    own: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            waited, due = waited_ms(), time.perf_counter() + 0.001
+            await asyncio.sleep(0.001)
+            late.append((time.perf_counter() - due) * 1000)
+            own.append(late[-1] - (waited_ms() - waited))
+
+    ticker = asyncio.create_task(tick())
+    began = time.perf_counter()
+    await asyncio.gather(*(task(number) for number in range(tasks)))
+    seconds = time.perf_counter() - began
+    ticker.cancel()
+    return max(late), max(own), statistics.median(late), tasks / seconds
+
+
+async def measure_loop(root: Path, rounds: int, tasks: int) -> None:
+    file = os.open(root / "control", os.O_RDWR | os.O_CREAT)
+    os.pwrite(file, bytes(tasks * len(VALUE)), 0)
+    os.fsync(file)
+    executor = ThreadPoolExecutor(aio.DEFAULT_THREADS)
+    loop = asyncio.get_running_loop()
+
+    def write(number: int) -> None:
+        os.pwrite(file, VALUE, number * len(VALUE))
+        os.fdatasync(file)
+
+    async def control(number: int) -> None:
+        await loop.run_in_executor(executor, write, number)
+        read = await loop.run_in_executor(executor, os.pread, file, len(VALUE), number * len(VALUE))
+        assert read == VALUE
+
+    async with await aio.create(root / "db") as db:
+        table = await db.table("t", key=int, value=bytes)
+
+        async def use(number: int) -> None:
+            await table.put(number, VALUE)
+            assert await table.get(number) == VALUE
+
+        found: dict[str, list[tuple[float, float, float, float]]] = {"Pando": [], "control": []}
+        # The first round starts the threads of both, and is not counted.
+        for number in range(-1, rounds):
+            pair = [("Pando", use), ("control", control)]
+            for name, task in pair if number % 2 == 0 else reversed(pair):
+                result = await lateness(tasks, task)
+                if number >= 0:
+                    found[name].append(result)
+        assert await table.count() == tasks
+    executor.shutdown()
+    os.close(file)
+    print(f"| {tasks} tasks at a time | late at most | without waits | in the middle | tasks/s |")
+    print("|---|---:|---:|---:|---:|")
+    for name, results in found.items():
+        most, own, middle, speed = (statistics.median(column) for column in zip(*results))
+        each_most, each_own = (", ".join(f"{result[place]:.1f}" for result in results) for place in (0, 1))
+        print(f"| {name} | {most:.1f} ms ({each_most}) | {own:.1f} ms ({each_own}) | {middle:.2f} ms | {speed:.0f} |")
+
+
+def seconds_of(work: Callable[[], None], count: int) -> tuple[float, float]:
+    """Returns how long the threads take, and how long the slowest takes without its waits for a processor."""
+    own: list[float] = []
+
+    def run() -> None:
+        waited, began = waited_ms(), time.perf_counter()
+        work()
+        own.append(time.perf_counter() - began - (waited_ms() - waited) / 1000)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - began, max(own)
+
+
+def measure_threads(root: Path, rounds: int) -> None:
+    block = bytes(1 << 20)
+    with pando.create(root / "threads", durability="buffered") as db:
+        table = db.table("t", key=int)
+        table.update((number, bytes(1000)) for number in KEYS)
+        db.checkpoint()
+
+        def gets() -> None:
+            for _ in range(5):
+                assert len(table.multi_get(KEYS)) == len(KEYS)
+
+        def control() -> None:
+            for _ in range(400):
+                zlib.crc32(block)
+
+        found: dict[str, list[list[float]]] = {"multi_get of 20,000 keys": [], "control: checksums": []}
+        for number in range(rounds):
+            pair = list(zip(found, (gets, control)))
+            for name, work in pair if number % 2 == 0 else reversed(pair):
+                one, two = seconds_of(work, 1), seconds_of(work, 2)
+                found[name].append([2 * alone / both for alone, both in zip(one, two)])
+    print("| two threads | times as much as one | without waits |")
+    print("|---|---:|---:|")
+    for name, ratios in found.items():
+        cells = (f"{statistics.median(each):.2f} ({', '.join(f'{one:.2f}' for one in each)})" for each in zip(*ratios))
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tasks", type=int, default=1000)
+    parser.add_argument("--dir")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.dir) as root:
+        asyncio.run(measure_loop(Path(root), given.rounds, given.tasks))
+        print()
+        measure_threads(Path(root), given.rounds)
+
+
+if __name__ == "__main__":
+    main()
