@@ -15,8 +15,8 @@ use std::path::PathBuf;
 
 const HELP: &str = "\
 Statements end with a semicolon. Ctrl-C stops a running statement, Ctrl-D ends the shell.
-.tables            List the tables
-.schema [TABLE]    Print the statements that create the tables and indexes
+.tables            List the tables and views
+.schema [TABLE]    Print the statements that create tables, views, indexes and triggers
 .format FORMAT     Set the output format: table, json, ndjson or csv
 .timing on|off     Print how long each statement took
 .read FILE         Run the statements in a file
