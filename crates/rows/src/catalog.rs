@@ -15,7 +15,7 @@
 use crate::codec;
 use crate::schema::{Index, Schema};
 use base::codec::{Reader, Writer};
-use pando::{Error, ReadTables, RecordCursor, Result, Table, WriteTables};
+use pando::{Error, Isolation, ReadTables, RecordCursor, Result, Table, Transaction, WriteTables};
 
 pub(crate) const NAME: &str = "rows/catalog";
 const NEXT_ID: &[u8] = b"n";
@@ -64,6 +64,35 @@ pub(crate) fn claim_id(tx: &mut impl WriteTables) -> Result<u32> {
     value.put_varint(u64::from(id) + 1);
     tx.put(&table, NEXT_ID, &value)?;
     Ok(id)
+}
+
+/// Makes the transaction conflict with others that create a typed table, so that of two which look for a free name, one
+/// alone succeeds. A serializable transaction does so by what it reads.
+///
+/// # Errors
+/// Those of a write.
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// use pando::{Isolation, TransactionOptions};
+/// use pando_rows::{Column, ColumnType, Definition, DynamicTable};
+/// # let db = pando::Database::builder().in_memory()?;
+/// let options = TransactionOptions { isolation: Isolation::Snapshot, ..Default::default() };
+/// let mut tx = db.begin_with(&options)?;
+/// pando_rows::exclude_new_tables(&mut tx)?;
+/// assert!(DynamicTable::all_created(&tx)?.is_empty());
+/// let fruit = Definition::new("fruit").column(Column::new("name", ColumnType::Text)).key(["name"]);
+/// db.write(|tx| DynamicTable::create(tx, &fruit))?;
+/// assert_eq!(tx.commit().unwrap_err().kind(), pando::ErrorKind::Conflict);
+/// # Ok(())
+/// # }
+/// ```
+pub fn exclude_new_tables(tx: &mut Transaction) -> Result<()> {
+    match tx.isolation() {
+        Isolation::Serializable => Ok(()),
+        // A table that is created claims an id, too.
+        Isolation::Snapshot => claim_id(tx).map(drop),
+    }
 }
 
 /// Returns the schema of the table of that name.

@@ -89,6 +89,7 @@ mod write_sqlite;
 
 pub use batch::{Batch, BatchScan, Bounds};
 pub use build::{BuildProgress, build_index, build_index_in_chunks, finish_index, unfinished_indexes};
+pub use catalog::exclude_new_tables;
 pub use cause::Cause;
 pub use check::{CheckReport, Problem, check};
 pub use columns::Columns;

@@ -43,7 +43,7 @@ impl DynamicTable {
         let Some(found) = OfSqlite::read(reader)? else { return Ok(all) };
         let count = all.len();
         for entry in found.entries.iter().filter(|entry| entry.is_table() && !entry.is_internal()) {
-            // SQLite's library does not know the names of typed tables; `open` returns the typed one.
+            // SQL does not know the names of typed tables; `open` returns the typed one.
             if all[..count].binary_search_by(|own| own.name().cmp(&entry.name)).is_ok() {
                 continue;
             }
@@ -233,9 +233,7 @@ impl OfSqlite {
     fn open(&self, reader: &impl ReadTables, entry: &Entry) -> Result<DynamicTable> {
         let refused = |why: &str| {
             let name = &entry.name;
-            Error::invalid(format!(
-                "table {name:?} can only be read with SQLite's library, which made it: {why}"
-            ))
+            Error::invalid(format!("table {name:?} can only be read with SQL, which made it: {why}"))
         };
         let sql = entry.sql.as_deref().ok_or_else(|| damaged("a table has no definition"))?;
         let sql = str::from_utf8(sql).map_err(|_| refused("its definition is not UTF-8"))?;
@@ -354,7 +352,7 @@ fn writing(reader: &impl ReadTables, meta: &Table, cookie: u32) -> Result<Writin
     }
     Ok(reader
         .table(&names::of_cookie(cookie))?
-        .ok_or_else(|| "an older version made the database: open it with SQLite's library once".to_owned()))
+        .ok_or_else(|| "an older version made the database: write to it with SQL once".to_owned()))
 }
 
 fn tree(reader: &impl ReadTables, root: u32) -> Result<Table> {

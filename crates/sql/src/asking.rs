@@ -84,7 +84,7 @@ pub(crate) fn asking(sql: &str, facts: &impl Facts) -> Result<Asking> {
 }
 
 /// Returns whether it is a `CREATE TABLE ... AS`, which stores rows and no query.
-fn is_filled(sql: &str) -> bool {
+pub(crate) fn is_filled(sql: &str) -> bool {
     let mut tokens = lexer::tokens(sql).skip(1).skip_while(|token| token.is("TEMP") || token.is("TEMPORARY"));
     tokens.next().is_some_and(|token| token.is("TABLE")) && tokens.take(7).any(|token| token.is("AS"))
 }

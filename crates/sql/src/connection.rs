@@ -171,6 +171,15 @@ impl Connection {
         self.changes.store(changes, Ordering::Relaxed);
     }
 
+    /// Returns the value of `changes()`.
+    pub(crate) fn noted_changes(&self) -> Option<u64> {
+        // Relaxed: see where it is stored.
+        match self.changes.load(Ordering::Relaxed) {
+            -1 => u64::try_from(self.host.changes()).ok(),
+            changes => u64::try_from(changes).ok(),
+        }
+    }
+
     /// Returns how many rows a statement has changed that began with this value of `total_changes`, without those that
     /// its triggers and foreign keys have changed. SQLite counts all of them in that value.
     pub(crate) fn changes_since(&self, total_before: u64) -> u64 {

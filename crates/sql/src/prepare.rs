@@ -6,7 +6,7 @@
 //! * columns omitted from an `INSERT`, `ON CONFLICT`, `RETURNING`: `dml`;
 //! * descriptions of tables: `asking.rs`.
 
-use crate::asking::{Asking, Facts, asking, is_about_tables, names_any};
+use crate::asking::{Asking, Facts, asking, is_about_tables, is_filled, names_any};
 use crate::confine;
 use crate::connection::Connection;
 use crate::ddl::Ddl;
@@ -105,7 +105,11 @@ impl Connection {
                 &asked
             }
         };
-        if let Some(ddl) = Ddl::parse(sql)? {
+        if let Some(ddl) = Ddl::parse(sql)?.filter(|ddl| !(ddl.is_sqlites() && ddl.is_temporary(&others))) {
+            if ddl.is_sqlites() && is_filled(sql) && others.are_meant(sql) {
+                self.reload()?;
+                others.check(sql, &self.tables.known())?;
+            }
             return match ddl.is_sqlites() {
                 true => Ok(Statement::new(self, Kind::Sqlite(self.prepare_sqlite(sql)?)).into_making(ddl)),
                 false => Ok(Statement::new(self, Kind::Ddl(ddl))),

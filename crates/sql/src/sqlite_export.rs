@@ -12,8 +12,9 @@ use crate::error::{Error, Result};
 use crate::given_ids;
 use crate::lexer::quote;
 use crate::machine;
-use crate::session::with_reader;
+use crate::session::{Source, with_reader};
 use crate::sqlite_file::{CopyProgress, CopyReport, PROGRESS_ROWS};
+use rows::DynamicTable;
 use rusqlite::types::{ToSqlOutput, Value};
 use std::path::Path;
 
@@ -79,9 +80,26 @@ impl Export<'_> {
             }
         }
         if cfg!(not(feature = "loadable")) {
+            let read =
+                |source: Source<'_>| Ok(with_reader!(source, reader => DynamicTable::all_created(reader))?);
+            let hidden = self.source.session().read(read)?;
+            let hidden = hidden.iter().filter(|table| typed.find(table.name()).is_none());
+            let hidden =
+                hidden.map(|table| format!("typed table {:?}: SQL has no name for it", table.name()));
+            report.left_out.extend(hidden);
+            let of_analyze =
+                "SELECT name FROM main.sqlite_schema WHERE name LIKE 'sqlite\\_stat_' ESCAPE '\\'";
+            for row in self.rows_of(of_analyze, &[])? {
+                if let [Value::Text(name)] = &row[..] {
+                    report.left_out.push(format!("table {name}: run ANALYZE in the file"));
+                }
+            }
             given.extend(self.copy_own(&mut report, progress)?);
         }
-        for (name, last) in given {
+        // Without a table that needs it, there is none, and its rows say nothing.
+        let has_sequence = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence')";
+        let has_sequence: bool = self.target.query_row(has_sequence, [], |row| row.get(0))?;
+        for (name, last) in given.into_iter().filter(|_| has_sequence) {
             self.target.execute("DELETE FROM sqlite_sequence WHERE name = ?", [&name])?;
             self.target.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (name, last))?;
         }

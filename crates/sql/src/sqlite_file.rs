@@ -6,7 +6,7 @@
 //!
 //! **Export**: `sqlite_export.rs`.
 
-use crate::catalog::row_id_name;
+use crate::catalog::{AUTO_INDEX, row_id_name};
 use crate::change::coerce;
 use crate::connection::Sql;
 use crate::ddl::Scratch;
@@ -84,6 +84,15 @@ pub fn import_sqlite(
             return Err(Error::new(format!("there is a table {known} already")));
         }
         let mut read = scratch.read_table(&name)?;
+        for index in read.indexes.iter().filter(|index| !index.name.starts_with(AUTO_INDEX)) {
+            let is_it = |known: &str| known.eq_ignore_ascii_case(&index.name);
+            let in_typed = typed.iter().any(|table| {
+                is_it(table.name()) || table.schema().indexes().iter().any(|other| is_it(other.name()))
+            });
+            if in_typed || made_by_sqlite.contains(&index.name.to_ascii_lowercase()) {
+                return Err(Error::new(format!("there is a table or an index {} already", index.name)));
+            }
+        }
         report.left_out.append(&mut read.left_out);
         let kept = |clause: &String| {
             format!("enforcement of {clause} of table {name} (the clause is kept for an export)")

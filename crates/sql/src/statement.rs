@@ -185,6 +185,18 @@ impl Statement<'_> {
 
     fn execute_planned(&mut self, parameters: &[impl Parameter]) -> Result<u64> {
         let connection = self.connection;
+        if self.makes.is_some() || matches!(self.kind, Kind::Ddl(_)) {
+            // What it runs to begin its transaction is a `DELETE`, and changes no row for the program.
+            let changes = connection.noted_changes();
+            let done = self.execute_one(parameters);
+            connection.note_changes(changes);
+            return done;
+        }
+        self.execute_one(parameters)
+    }
+
+    fn execute_one(&mut self, parameters: &[impl Parameter]) -> Result<u64> {
+        let connection = self.connection;
         match &mut self.kind {
             Kind::Ddl(ddl) => ddl::run(connection, ddl).map(|()| 0),
             Kind::Check(name, most) => check(connection, name, *most).map(|_| 0),

@@ -52,6 +52,8 @@ enum Action {
     DropIndex,
     /// What SQLite makes: a table, a view or a virtual table.
     Make,
+    /// `CREATE TRIGGER`, with the table's name. SQLite makes it, too. Its name can be that of a table.
+    MakeTrigger(String),
 }
 
 impl Ddl {
@@ -75,7 +77,6 @@ impl Ddl {
             if is_table { None } else { ["VIEW", "TRIGGER", "VIRTUAL"].into_iter().find(|kind| take(kind)) };
         match made.filter(|_| verb == "CREATE") {
             Some(kind) if !MAKES => return Err(no_such_kind(kind)),
-            Some("TRIGGER") => return Ok(None),
             Some("VIRTUAL") if !take("TABLE") => return Ok(None),
             Some(_) => {}
             None if !is_table && !take("INDEX") => return Ok(None),
@@ -97,6 +98,11 @@ impl Ddl {
             found = behind;
         }
         let action = match (verb, is_table) {
+            ("CREATE", _) if made == Some("TRIGGER") => {
+                let table = tokens.find(|token| token.is("ON")).and_then(|_| tokens.next());
+                let Some(table) = table.and_then(|token| token.name()) else { return Ok(None) };
+                Action::MakeTrigger(table)
+            }
             ("CREATE", _) if MAKES && (is_table || made.is_some()) => Action::Make,
             ("CREATE", true) => match tokens.next_if(|token| token.is("AS")) {
                 Some(token) => Action::CreateTableAs(sql[token.end()..].to_owned()),
@@ -119,7 +125,7 @@ impl Ddl {
 
     /// Returns whether SQLite runs it, as it was prepared: see [`make`].
     pub fn is_sqlites(&self) -> bool {
-        self.action == Action::Make
+        matches!(self.action, Action::Make | Action::MakeTrigger(_))
     }
 
     /// Returns whether it is about a table or an index of `temp`, which take precedence over Pando's.
@@ -127,7 +133,7 @@ impl Ddl {
         match &self.action {
             Action::CreateTable | Action::CreateTableAs(_) | Action::Make => false,
             _ if self.is_of_main => false,
-            Action::CreateIndex(table) => others.is_temporary(table),
+            Action::CreateIndex(table) | Action::MakeTrigger(table) => others.is_temporary(table),
             Action::AlterTable | Action::DropTable | Action::DropIndex => others.is_temporary(&self.name),
         }
     }
@@ -148,16 +154,20 @@ fn no_such_kind(kind: &str) -> Error {
 
 /// Runs a statement with which SQLite makes a table or a view, which `run` does, if no typed table has its name.
 pub(crate) fn make(connection: &Connection, ddl: &Ddl, mut run: impl FnMut() -> Result<u64>) -> Result<u64> {
-    connection.session().check_writable()?;
+    if let Err(failure) = connection.session().check_writable() {
+        return if has_nothing_to_do(connection, ddl)? { Ok(0) } else { Err(failure.into()) };
+    }
     connection.atomically(|| {
         connection.session().enter_writing(connection.host)?;
-        let shared_before = names::shared(&connection.sqlite, connection.session())?;
+        connection.session().write(|tx| Ok(rows::exclude_new_tables(tx)?))?;
+        let shared_before = names::shared(connection)?;
+        let is_table = ddl.action == Action::Make;
         let is_reserved = is_reserved(&ddl.name);
-        if is_reserved || names::is_typed_table(connection.session(), &ddl.name)? {
+        if is_reserved || is_table && names::is_typed_table(connection.session(), &ddl.name)? {
             return if ddl.is_lenient && !is_reserved { Ok(0) } else { Err(exists(ddl)) };
         }
         let changes = run()?;
-        names::check_new(&connection.sqlite, connection.session(), &shared_before)?;
+        names::check_new(connection, &shared_before)?;
         Ok(changes)
     })
 }
@@ -171,7 +181,9 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
         connection.names_changed();
         return done;
     }
-    connection.session().check_writable()?;
+    if let Err(failure) = connection.session().check_writable() {
+        return if has_nothing_to_do(connection, ddl)? { Ok(()) } else { Err(failure.into()) };
+    }
     if let Action::CreateIndex(table) = &ddl.action
         && connection.is_autocommit()
     {
@@ -188,20 +200,42 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
         connection.session().take_undone();
         connection.tables.reload(connection.host)?;
         let catalog = connection.tables.known();
-        let shared_before = names::shared(&connection.sqlite, connection.session())?;
+        let shared_before = names::shared(connection)?;
         if let Action::CreateTableAs(query) = &ddl.action {
             create_as(connection, ddl, &catalog, query)?;
-            return names::check_new(&connection.sqlite, connection.session(), &shared_before);
+            return names::check_new(connection, &shared_before);
         }
         if !apply(connection, ddl, &catalog)? {
             // The name is that of a table of SQLite's own, or unknown.
             machine::run_only(&connection.sqlite, &ddl.sql)?;
         }
-        names::check_new(&connection.sqlite, connection.session(), &shared_before)
+        names::check_new(connection, &shared_before)
     })?;
     // A prepared statement may name a table that was dropped. Preparing it again detects that.
     connection.sqlite.flush_prepared_statement_cache();
     connection.reload()
+}
+
+/// Returns whether a statement makes what there is already, or drops what there is not, and says that this may be so.
+/// It succeeds then, also where nothing can be written.
+fn has_nothing_to_do(connection: &Connection, ddl: &Ddl) -> Result<bool> {
+    if !ddl.is_lenient || !MAKES {
+        return Ok(false);
+    }
+    connection.reload()?;
+    let known = connection.tables.known();
+    let has_table =
+        || Ok(known.find(&ddl.name).is_some() || machine::has_own_table(&connection.sqlite, &ddl.name)?);
+    let has_own = |kind: &str| names::has_own(&connection.sqlite, kind, &ddl.name);
+    let has_index = || Ok(known.find_index(&ddl.name).is_some() || has_own("index")?);
+    match &ddl.action {
+        Action::Make => has_table(),
+        Action::MakeTrigger(_) => has_own("trigger"),
+        Action::CreateIndex(_) => has_index(),
+        Action::DropTable => has_table().map(|has| !has),
+        Action::DropIndex => has_index().map(|has| !has),
+        _ => Ok(false),
+    }
 }
 
 /// Changes typed tables. Returns whether the statement is about one.
@@ -226,7 +260,9 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
             let definition = read.into_definition()?;
             write(&mut |tx| Ok(DynamicTable::create(tx, &definition).map(drop)?))?;
         }
-        Action::CreateTableAs(_) | Action::Make => unreachable!("these are run elsewhere"),
+        Action::CreateTableAs(_) | Action::Make | Action::MakeTrigger(_) => {
+            unreachable!("these are run elsewhere")
+        }
         Action::CreateIndex(table) => {
             let Some(table) = catalog.find(table) else { return Ok(false) };
             if catalog.find_index(&ddl.name).is_some() {

@@ -7,6 +7,7 @@
 //! A table of SQLite's cannot have a foreign key to a typed one, which has no index that SQLite could read. That is
 //! checked in the same way.
 
+use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::lexer;
 use crate::machine;
@@ -33,14 +34,29 @@ pub(super) fn made_by_sqlite(sqlite: &machine::Connection) -> Result<HashSet<Str
     Ok(of_sqlite)
 }
 
+/// Returns whether SQLite made something of this kind, an index or a trigger, and name.
+pub(super) fn has_own(sqlite: &machine::Connection, kind: &str, name: &str) -> Result<bool> {
+    let find = "SELECT 1 FROM main.sqlite_schema WHERE type = ? AND name = ? COLLATE NOCASE";
+    let mut statement = machine::prepare_kept(sqlite, find)?;
+    machine::bind(&mut statement, 1, ValueRef::Text(kind.as_bytes()))?;
+    machine::bind(&mut statement, 2, ValueRef::Text(name.as_bytes()))?;
+    Ok(statement.raw_query().next()?.is_some())
+}
+
 /// Returns the error of a name that is taken.
 pub(super) fn taken(name: &str) -> Error {
     Error::new(format!("there is already another table or index with this name: {name}"))
 }
 
+/// The most bytes that the definitions of a database may have together if a confined connection adds to them. Every
+/// connection reads all of them before its first statement, into the memory that all connections share.
+const MOST_TEXT_BYTES: i64 = 1 << 20;
+
 /// What SQLite's definitions have in common with typed tables.
 #[derive(Default)]
 pub(super) struct Common {
+    /// The bytes of all of SQLite's definitions; 0 for a connection that is not confined.
+    text_bytes: i64,
     /// Names, in lowercase.
     names: HashSet<String>,
     /// Foreign keys: the table of SQLite's and the typed one, both in lowercase.
@@ -48,10 +64,12 @@ pub(super) struct Common {
 }
 
 /// Returns what is in common, as the running transaction sees it.
-pub(super) fn shared(sqlite: &machine::Connection, session: &Session) -> Result<Common> {
-    let all = session.write(|tx| Ok(DynamicTable::all_created(tx)?))?;
+pub(super) fn shared(connection: &Connection) -> Result<Common> {
+    let sqlite = &connection.sqlite;
+    let text_bytes = if connection.is_confined { text_bytes(sqlite)? } else { 0 };
+    let all = connection.session().write(|tx| Ok(DynamicTable::all_created(tx)?))?;
     if all.is_empty() {
-        return Ok(Common::default());
+        return Ok(Common { text_bytes, ..Common::default() });
     }
     let tables = all.iter().map(|table| table.name().to_ascii_lowercase()).collect();
     let references = references(sqlite, &tables)?;
@@ -64,7 +82,18 @@ pub(super) fn shared(sqlite: &machine::Connection, session: &Session) -> Result<
         typed.extend(indexes.chain([table.name()]).map(str::to_ascii_lowercase));
     }
     of_sqlite.retain(|name| typed.contains(name));
-    Ok(Common { names: of_sqlite, references })
+    Ok(Common { text_bytes, names: of_sqlite, references })
+}
+
+/// Returns the bytes of all of SQLite's definitions.
+fn text_bytes(sqlite: &machine::Connection) -> Result<i64> {
+    let sum = "SELECT coalesce(sum(octet_length(sql)), 0) FROM main.sqlite_schema";
+    let mut statement = machine::prepare_kept(sqlite, sum)?;
+    let mut rows = statement.raw_query();
+    match rows.next()?.map(|row| row.get_ref(0)).transpose()? {
+        Some(ValueRef::Integer(bytes)) => Ok(bytes),
+        _ => Err(Error::new("sqlite_schema cannot be read")),
+    }
 }
 
 /// Returns the foreign keys of SQLite's tables to those of `tables`.
@@ -119,9 +148,16 @@ pub(super) fn is_typed_table(session: &Session, name: &str) -> Result<bool> {
     Ok(all.iter().any(|table| table.name().eq_ignore_ascii_case(name)))
 }
 
-/// Checks that the running transaction has made nothing in common.
-pub(super) fn check_new(sqlite: &machine::Connection, session: &Session, before: &Common) -> Result<()> {
-    let now = shared(sqlite, session)?;
+/// Checks that the running transaction has made nothing in common, and not too much.
+pub(super) fn check_new(connection: &Connection, before: &Common) -> Result<()> {
+    let now = shared(connection)?;
+    if now.text_bytes > MOST_TEXT_BYTES.max(before.text_bytes) {
+        return Err(Error::new(format!(
+            "the definitions of this database have {} bytes with this one, and clients can make at most \
+             {MOST_TEXT_BYTES}: drop tables, views or triggers first, or shorten this one",
+            now.text_bytes
+        )));
+    }
     if let Some(name) = now.names.difference(&before.names).next() {
         return Err(taken(name));
     }

@@ -265,3 +265,33 @@ fn confined_connections_write_a_virtual_table_by_its_name_alone() {
     let error = connection.execute("CREATE VIEW v AS SELECT * FROM pragma_page_count", &[]).unwrap_err();
     assert!(error.message().contains("page_count"), "{error}");
 }
+
+/// Every connection reads all definitions, so that clients may not make too many; they can drop some at any time.
+#[test]
+fn definitions_have_a_bound() {
+    let sql = open();
+    let (owner, connection) = (sql.connect().unwrap(), confined(&sql));
+    let long = "x".repeat(400_000);
+    for name in ["a", "b"] {
+        connection.execute(&format!("CREATE VIEW {name} AS SELECT '{long}'"), &[]).unwrap();
+    }
+    connection.execute("CREATE TABLE t(a)", &[]).unwrap();
+    let more = [
+        format!("CREATE VIEW c AS SELECT '{long}'"),
+        format!("CREATE TABLE c(a CHECK (a <> '{long}'))"),
+        format!("CREATE INDEX c ON t(a) WHERE a <> '{long}'"),
+        format!("CREATE TRIGGER c BEFORE INSERT ON t BEGIN SELECT '{long}'; END"),
+        format!("ALTER TABLE t ADD COLUMN c DEFAULT '{long}'"),
+    ];
+    for statement in &more {
+        let done = connection.execute(statement, &[]);
+        let is_refused = matches!(&done, Err(error) if error.message().contains("definitions"));
+        assert!(is_refused, "{}: {done:?}", &statement[..20]);
+    }
+    owner.execute(&more[0], &[]).unwrap();
+    let error = connection.execute("CREATE TABLE d(a)", &[]).unwrap_err();
+    assert!(error.message().contains("drop tables"), "{error}");
+    connection.execute("DROP TABLE t", &[]).unwrap();
+    connection.execute("DROP VIEW c", &[]).unwrap();
+    connection.execute("CREATE TABLE d(a)", &[]).unwrap();
+}

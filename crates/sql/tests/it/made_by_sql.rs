@@ -321,3 +321,114 @@ fn a_name_can_pass_from_a_table_of_sqlites_to_a_typed_one() {
     let typed = rows::DynamicTable::all_created(&sql.database().snapshot().unwrap()).unwrap();
     assert_eq!(typed.iter().map(rows::DynamicTable::name).collect::<Vec<_>>(), ["t", "v"]);
 }
+
+/// Of a file, no index is taken over that has the name of another table or index.
+#[test]
+fn an_import_gives_no_index_a_name_that_is_taken() {
+    let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+    let connection = sql.connect().unwrap();
+    connection
+        .execute_batch("CREATE TABLE typed(a INTEGER PRIMARY KEY, b TEXT); CREATE INDEX i ON typed(b)")
+        .unwrap();
+    (*connection).execute_batch("CREATE TABLE own(a); CREATE INDEX j ON own(a)").unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for name in ["I", "J", "typed", "Own"] {
+        let sqlite = rusqlite::Connection::open(file.path()).unwrap();
+        sqlite
+            .execute_batch(&format!(
+                "DROP TABLE IF EXISTS more; CREATE TABLE more(a TEXT, b UNIQUE); CREATE INDEX {name} ON more(a)"
+            ))
+            .unwrap();
+        drop(sqlite);
+        let error = pando_sql::import_sqlite(&sql, file.path(), |_| {}).unwrap_err();
+        assert!(error.message().contains("already"), "{name}: {error}");
+    }
+    let sqlite = rusqlite::Connection::open(file.path()).unwrap();
+    sqlite.execute_batch("DROP INDEX own; CREATE INDEX free ON more(a)").unwrap();
+    drop(sqlite);
+    pando_sql::import_sqlite(&sql, file.path(), |_| {}).unwrap();
+}
+
+/// An export names what it leaves out, and succeeds.
+#[test]
+fn an_export_names_what_it_leaves_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = pando::Database::builder().in_memory().unwrap();
+    let sql = Sql::new(db.clone());
+    let connection = sql.connect().unwrap();
+    connection
+        .execute_batch(
+            "CREATE TABLE gone(id INTEGER PRIMARY KEY AUTOINCREMENT); DROP TABLE gone;
+             INSERT INTO sqlite_sequence VALUES ('gone', 7);
+             CREATE TABLE t(a UNIQUE, b); INSERT INTO t VALUES (1, 2); ANALYZE",
+        )
+        .unwrap();
+    let definition =
+        rows::Definition::new("U").column(rows::Column::new("a", rows::ColumnType::Int)).key(["a"]);
+    db.write(|tx| rows::DynamicTable::create(tx, &definition)).unwrap();
+    // Not by this crate, which refuses the name.
+    pando_sqlite::Connection::open(&db).unwrap().execute("CREATE TABLE u(a)").unwrap();
+    let report = pando_sql::export_sqlite(&sql, dir.path().join("copy.db"), |_| {}).unwrap();
+    assert!(report.left_out.iter().any(|what| what.contains("sqlite_stat1")), "{report:?}");
+    assert!(report.left_out.iter().any(|what| what.contains("typed table \"U\"")), "{report:?}");
+    assert_eq!(report.rows, 1);
+}
+
+/// `changes()` counts rows that the program has changed, and what says that it may have nothing to do succeeds where
+/// nothing can be written.
+#[test]
+fn definitions_change_no_rows_and_may_have_nothing_to_do() {
+    for both in [crate::support::Both::new(), crate::support::Both::typed()] {
+        both.run_all("CREATE TABLE t(a INTEGER PRIMARY KEY, b); INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)");
+        for definition in [
+            "CREATE VIEW v AS SELECT 1",
+            "CREATE TABLE IF NOT EXISTS t(a)",
+            "CREATE INDEX i ON t(b)",
+            "ALTER TABLE t ADD COLUMN c",
+            "DROP INDEX i",
+            "INSERT INTO t(a) VALUES (4), (5) RETURNING a",
+            "CREATE VIEW w AS SELECT 2",
+            "CREATE TRIGGER r INSTEAD OF INSERT ON w BEGIN SELECT 1; END",
+        ] {
+            both.run_all(definition);
+            both.run_all("SELECT changes()");
+        }
+        both.run_all("CREATE INDEX i ON t(b)");
+        both.ours.set_read_only(true);
+        for statement in [
+            "CREATE TABLE IF NOT EXISTS T(a)",
+            "CREATE VIEW IF NOT EXISTS v AS SELECT 1",
+            "CREATE INDEX IF NOT EXISTS I ON t(b)",
+            "CREATE TRIGGER IF NOT EXISTS R AFTER INSERT ON w BEGIN SELECT 1; END",
+            "DROP TABLE IF EXISTS nowhere",
+            "DROP INDEX IF EXISTS nowhere",
+        ] {
+            (*both.ours).execute(statement, &[]).unwrap_or_else(|error| panic!("{statement}: {error}"));
+        }
+        for statement in [
+            "CREATE TABLE IF NOT EXISTS u(a)",
+            "CREATE INDEX IF NOT EXISTS j ON t(b)",
+            "DROP TABLE IF EXISTS t",
+            "DROP INDEX IF EXISTS i",
+        ] {
+            assert_eq!((*both.ours).execute(statement, &[]).unwrap_err().code() & 0xff, 8, "{statement}");
+        }
+    }
+}
+
+/// A name that the database and an attached one have is refused in the query of `CREATE TABLE ... AS`, too.
+#[test]
+fn a_name_that_an_attached_database_also_has_is_ambiguous_in_a_new_table() {
+    let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+    let connection = sql.connect().unwrap();
+    connection
+        .execute_batch("CREATE TABLE seen(a INTEGER PRIMARY KEY); INSERT INTO seen VALUES (1)")
+        .unwrap();
+    (*connection)
+        .execute_batch("ATTACH ':memory:' AS o; CREATE TABLE o.seen(a); CREATE TABLE o.x(a)")
+        .unwrap();
+    let error = (*connection).execute("CREATE TABLE x AS SELECT * FROM seen", &[]).unwrap_err();
+    assert!(error.message().contains("ambiguous"), "{error}");
+    (*connection).execute("CREATE TABLE x AS SELECT * FROM main.seen", &[]).unwrap();
+    assert_eq!(connection.query("SELECT a FROM main.x", &[]).unwrap(), [[1.into()]]);
+}

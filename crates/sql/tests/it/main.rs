@@ -18,6 +18,7 @@ mod refused_clauses;
 mod row_ids;
 mod rust_tables;
 mod same_as_sqlite;
+mod same_names;
 mod scans;
 mod sqlite_files;
 mod sqlite_rows;
