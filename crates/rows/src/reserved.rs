@@ -45,8 +45,9 @@ fn refusal(table: &str) -> Error {
     if table.starts_with(names::PREFIX) {
         let prefix = names::PREFIX;
         return Error::invalid(format!(
-            "table {table:?} holds part of what SQL stores, and records written to it directly would break its \
-             indexes; write rows with SQL, as documents, or with a typed import; names that begin with {prefix:?} are reserved"
+            "table {table:?} holds part of what SQL stores, and records written to it directly would break \
+             its indexes; write rows with SQL, as documents, or with a typed import; names that begin \
+             with {prefix:?} are reserved"
         ));
     }
     Error::invalid(format!(

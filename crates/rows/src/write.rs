@@ -45,8 +45,8 @@ impl Record {
 }
 
 impl DynamicTable {
-    /// Returns whether the table can only be read here: SQL made it, and does more at a write than store the row and its
-    /// index entries.
+    /// Returns whether the table can only be read here: SQL made it, and does more at a write than store the row and
+    /// its index entries.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.why_read_only().is_some()
@@ -77,7 +77,8 @@ impl DynamicTable {
     ///
     /// # Errors
     /// `Exists` with [`Cause::Duplicate`] if the key, or the values in a unique index, exist; `Invalid` with a
-    /// [`Cause`] for wrong types, nulls and keys that are too long, and for tables that only SQL can write. The transaction stays as it was before.
+    /// [`Cause`] for wrong types, nulls and keys that are too long, and for tables that only SQL can write. The
+    /// transaction stays as it was before.
     ///
     /// In a table that SQLite made, a row whose rowid is null gets the number that [`DynamicTable::next_row_id`]
     /// returns.
