@@ -336,7 +336,8 @@ fn an_import_gives_no_index_a_name_that_is_taken() {
         let sqlite = rusqlite::Connection::open(file.path()).unwrap();
         sqlite
             .execute_batch(&format!(
-                "DROP TABLE IF EXISTS more; CREATE TABLE more(a TEXT, b UNIQUE); CREATE INDEX {name} ON more(a)"
+                "DROP TABLE IF EXISTS more; CREATE TABLE more(a TEXT, b UNIQUE);
+                 CREATE INDEX {name} ON more(a)"
             ))
             .unwrap();
         drop(sqlite);
