@@ -266,6 +266,30 @@ fn confined_connections_write_a_virtual_table_by_its_name_alone() {
     assert!(error.message().contains("page_count"), "{error}");
 }
 
+/// A new constraint is tested against the rows that there are, and a client can check a single table alone.
+#[test]
+fn a_column_can_be_added_with_a_constraint() {
+    let sql = open();
+    let connection = confined(&sql);
+    connection.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1), (7)").unwrap();
+    connection.execute("ALTER TABLE t ADD COLUMN b CHECK (b IS NULL OR b > a)", &[]).unwrap();
+    let error = connection.execute("ALTER TABLE t ADD COLUMN c CHECK (a < 7)", &[]).unwrap_err();
+    assert!(error.message().contains("CHECK constraint failed"), "{error}");
+    assert_eq!(connection.query("PRAGMA quick_check(t)", &[]).unwrap(), [[Value::Text("ok".into())]]);
+    for statement in [
+        "PRAGMA quick_check",
+        "PRAGMA quick_check('5')",
+        "PRAGMA integrity_check(t)",
+        "SELECT * FROM pragma_quick_check",
+        "SELECT * FROM pragma_integrity_check(1)",
+        "CREATE VIEW v AS SELECT * FROM pragma_quick_check(5)",
+        "CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT * FROM pragma_quick_check(5); END",
+    ] {
+        let done = connection.query(statement, &[]);
+        assert!(matches!(&done, Err(error) if error.is_refused()), "{statement}: {done:?}");
+    }
+}
+
 /// Every connection reads all definitions, so that clients may not make too many; they can drop some at any time.
 #[test]
 fn definitions_have_a_bound() {
