@@ -4,7 +4,7 @@ use crate::catalog;
 use crate::schema::{MAX_INDEXES, Schema};
 use crate::sqlite::{Derived, IndexStorage, Storage, Writing};
 use crate::table::DynamicTable;
-use pando::{Error, ErrorKind, ReadTables, RecordCursor, Result, Span, Table};
+use pando::{Error, ErrorKind, ReadTables, RecordCursor, Result, Span, Table, WriteTables};
 use sqlite_format::definition;
 use sqlite_format::names;
 use sqlite_format::record::{self, Field};
@@ -123,12 +123,16 @@ impl DynamicTable {
 }
 
 /// Returns whether a table of this name cannot be created: there is a typed table, or SQLite made a table or a view,
-/// whose names it compares regardless of case.
-pub(crate) fn is_taken(reader: &impl ReadTables, name: &str) -> Result<bool> {
-    if catalog::find(reader, name)?.is_some() {
+/// whose names it compares regardless of case. That it can be created depends on it at every isolation: if SQLite makes
+/// something meanwhile, the commit is a conflict.
+pub(crate) fn is_taken(tx: &impl WriteTables, name: &str) -> Result<bool> {
+    if catalog::find(tx, name)?.is_some() {
         return Ok(true);
     }
-    let Some(found) = OfSqlite::read(reader)? else { return Ok(false) };
+    if let Some(definitions) = tx.table(&names::of_root(names::SCHEMA))? {
+        tx.require_unchanged(&definitions, Span::all())?;
+    }
+    let Some(found) = OfSqlite::read(tx)? else { return Ok(false) };
     let mut named = found.entries.iter().filter(|entry| entry.kind == "table" || entry.kind == "view");
     Ok(named.any(|entry| entry.name.eq_ignore_ascii_case(name)))
 }

@@ -86,7 +86,11 @@ pub(crate) fn asking(sql: &str, facts: &impl Facts) -> Result<Asking> {
 /// Returns whether it is a `CREATE TABLE ... AS`, which stores rows and no query.
 pub(crate) fn is_filled(sql: &str) -> bool {
     let mut tokens = lexer::tokens(sql).skip(1).skip_while(|token| token.is("TEMP") || token.is("TEMPORARY"));
-    tokens.next().is_some_and(|token| token.is("TABLE")) && tokens.take(7).any(|token| token.is("AS"))
+    let of_name = tokens
+        .next()
+        .filter(|token| token.is("TABLE"))
+        .map(|_| tokens.take_while(|token| !token.is_mark('(')));
+    of_name.is_some_and(|mut tokens| tokens.any(|token| token.is("AS")))
 }
 
 /// Returns whether a `CREATE` keeps queries, which views and triggers do.
@@ -129,15 +133,20 @@ fn pragma(sql: &str, facts: &impl Facts) -> Result<Asking> {
     if !is_main(schema.as_ref()) {
         return Ok(Asking::Nothing);
     }
+    let is_check = CHECKS.iter().any(|check| name.eq_ignore_ascii_case(check));
     let argument = match rest {
         [] => None,
+        // SQLite takes what begins as a number does for a number: no name of a table.
+        [_, number, ..] if is_check && !is_named(number) => {
+            return Ok(Asking::Check(name, number.text.parse().unwrap_or(USUAL_PROBLEMS)));
+        }
         [sign, value] if sign.is_mark('=') => Some(value),
         [open, value, close] if open.is_mark('(') && close.is_mark(')') => Some(value),
         // SQLite reports what is wrong with it, except for pragmas that it would execute.
         _ => return refuse(&name, facts).map(|()| Asking::Nothing),
     };
     let argument = argument.map(|token| token.name().unwrap_or_else(|| token.text.to_owned()));
-    if CHECKS.iter().any(|check| name.eq_ignore_ascii_case(check)) {
+    if is_check {
         return check(name, argument.as_deref(), facts);
     }
     let Some(view) = view(&name).filter(|view| view.name != "schema") else {
@@ -148,6 +157,12 @@ fn pragma(sql: &str, facts: &impl Facts) -> Result<Asking> {
         true => Ok(Asking::Nothing),
         false => Ok(Asking::Text(select(view, argument.as_deref(), schema.is_some()))),
     }
+}
+
+/// Returns whether a token can be the name of a table.
+fn is_named(token: &Token<'_>) -> bool {
+    matches!(token.kind, Kind::Word | Kind::Quoted | Kind::Literal)
+        && !token.text.starts_with(|first: char| first.is_ascii_digit() || first == '.')
 }
 
 /// The pragmas that check the database.

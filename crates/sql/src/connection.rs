@@ -96,7 +96,7 @@ impl fmt::Debug for Sql {
 ///
 /// A statement outside of a transaction is a transaction by itself. If it conflicts with another connection, it runs
 /// again, up to 8 times, the last two times while other writers wait. Within `BEGIN`, a conflict is an error of
-/// `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT` ([`Error::is_conflict`]); run the transaction again.
+/// `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT` ([`crate::Error::is_conflict`]); run the transaction again.
 pub struct Connection {
     // It is the first field, so that it is closed before what its tables refer to is dropped.
     pub(crate) sqlite: machine::Connection,
@@ -131,7 +131,7 @@ impl fmt::Debug for Interrupt {
 }
 
 impl Interrupt {
-    /// Stops the running statement. It fails with [`Error::is_interrupted`], and its own transaction is rolled back.
+    /// Stops the running statement. It fails with [`crate::Error::is_interrupted`], and its own transaction is rolled back.
     pub fn interrupt(&self) {
         self.0.interrupt();
     }
@@ -227,7 +227,7 @@ impl Connection {
     }
 
     /// Calls `stop` about every 100,000 steps of a running statement, and every thousand rows of a `CREATE INDEX`.
-    /// After it returns true, the statement fails with [`Error::is_interrupted`]. Use it for time limits and to show
+    /// After it returns true, the statement fails with [`crate::Error::is_interrupted`]. Use it for time limits and to show
     /// progress.
     pub fn on_progress(&mut self, stop: Option<impl FnMut() -> bool + Send + 'static>) -> Result<()> {
         const STEPS: i32 = 100_000;

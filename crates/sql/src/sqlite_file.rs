@@ -73,24 +73,20 @@ pub fn import_sqlite(
         }
     }
     let mut tx = sql.database().begin()?;
-    let (typed, made_by_sqlite) = (DynamicTable::all_created(&tx)?, rows::names_made_by_sqlite(&tx)?);
+    let mut taken = rows::names_made_by_sqlite(&tx)?;
+    for table in DynamicTable::all_created(&tx)? {
+        let indexes = table.schema().indexes().iter().map(rows::Index::name);
+        taken.extend(indexes.chain([table.name()]).map(str::to_ascii_lowercase));
+    }
     let mut now = CopyProgress::default();
     for name in tables {
         now.table.clone_from(&name);
         progress(&now);
-        // The comparison ignores case.
-        let known = typed.iter().map(DynamicTable::name).find(|known| known.eq_ignore_ascii_case(&name));
-        if let Some(known) = known.or(made_by_sqlite.contains(&name.to_ascii_lowercase()).then_some(&name)) {
-            return Err(Error::new(format!("there is a table {known} already")));
-        }
         let mut read = scratch.read_table(&name)?;
-        for index in read.indexes.iter().filter(|index| !index.name.starts_with(AUTO_INDEX)) {
-            let is_it = |known: &str| known.eq_ignore_ascii_case(&index.name);
-            let in_typed = typed.iter().any(|table| {
-                is_it(table.name()) || table.schema().indexes().iter().any(|other| is_it(other.name()))
-            });
-            if in_typed || made_by_sqlite.contains(&index.name.to_ascii_lowercase()) {
-                return Err(Error::new(format!("there is a table or an index {} already", index.name)));
+        let indexes = read.indexes.iter().map(|index| &index.name);
+        for name in indexes.filter(|name| !name.starts_with(AUTO_INDEX)).chain([&name]) {
+            if taken.contains(&name.to_ascii_lowercase()) {
+                return Err(Error::new(format!("there is a table or an index {name} already")));
             }
         }
         report.left_out.append(&mut read.left_out);

@@ -337,6 +337,8 @@ SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
   /* Of one table alone, as ALTER TABLE does for a new constraint. */
   int isPartial = nRoot>0 && aRoot[0]==0;
   if( pState==0 ) return stockBtreeIntegrityCheck(db, p, aRoot, aCnt, nRoot, mxErr, pnErr, pzOut);
+  /* A view, which has no root, can be the first of all; sqlite_schema is one of them. */
+  for(i=0; i<nRoot; i++) if( aRoot[i]==1 ) isPartial = 0;
   *pnErr = 0;
   *pzOut = 0;
   for(i=0; i<nRoot && rc==SQLITE_OK; i++){

@@ -53,8 +53,9 @@ enum Action {
     DropIndex,
     /// What SQLite makes: a table, a view or a virtual table.
     Make,
-    /// `CREATE TRIGGER`, with the table's name. SQLite makes it, too. Its name can be that of a table.
-    MakeTrigger(String),
+    /// `CREATE TRIGGER`, with the table's name unless `main` precedes it. SQLite makes it, too. Its name can be that of
+    /// a table.
+    MakeTrigger(Option<String>),
 }
 
 impl Ddl {
@@ -102,7 +103,12 @@ impl Ddl {
             ("CREATE", _) if made == Some("TRIGGER") => {
                 let table = tokens.find(|token| token.is("ON")).and_then(|_| tokens.next());
                 let Some(table) = table.and_then(|token| token.name()) else { return Ok(None) };
-                Action::MakeTrigger(table)
+                match tokens.next_if(|token| token.is_mark('.')) {
+                    None => Action::MakeTrigger(Some(table)),
+                    Some(_) if table.eq_ignore_ascii_case("main") => Action::MakeTrigger(None),
+                    // SQLite makes it in `temp`, or refuses it.
+                    Some(_) => return Ok(None),
+                }
             }
             ("CREATE", _) if MAKES && (is_table || made.is_some()) => Action::Make,
             ("CREATE", true) => match tokens.next_if(|token| token.is("AS")) {
@@ -134,8 +140,10 @@ impl Ddl {
         match &self.action {
             Action::CreateTable | Action::CreateTableAs(_) | Action::Make => false,
             _ if self.is_of_main => false,
-            Action::CreateIndex(table) | Action::MakeTrigger(table) => others.is_temporary(table),
-            Action::AlterTable | Action::DropTable | Action::DropIndex => others.is_temporary(&self.name),
+            Action::CreateIndex(table) | Action::MakeTrigger(Some(table)) => others.is_temporary(table),
+            Action::MakeTrigger(None) => false,
+            Action::AlterTable | Action::DropTable => others.is_temporary(&self.name),
+            Action::DropIndex => others.is_temporary_index(&self.name),
         }
     }
 }
@@ -160,13 +168,13 @@ pub(crate) fn make(connection: &Connection, ddl: &Ddl, mut run: impl FnMut() -> 
     }
     connection.atomically(|| {
         connection.session().enter_writing(connection.host)?;
-        connection.session().write(|tx| Ok(rows::exclude_new_tables(tx)?))?;
         let shared_before = names::shared(connection)?;
         let is_table = ddl.action == Action::Make;
         let is_reserved = is_reserved(&ddl.name);
         if is_reserved || is_table && names::is_typed_table(connection.session(), &ddl.name)? {
             return if ddl.is_lenient && !is_reserved { Ok(0) } else { Err(exists(ddl)) };
         }
+        connection.session().write(|tx| Ok(rows::exclude_new_tables(tx)?))?;
         let changes = run()?;
         names::check_new(connection, &shared_before)?;
         Ok(changes)

@@ -51,6 +51,8 @@ pub(super) fn taken(name: &str) -> Error {
 /// The most bytes that the definitions of a database may have together if a confined connection adds to them. Every
 /// connection reads all of them before its first statement, into the memory that all connections share.
 const MOST_TEXT_BYTES: i64 = 1 << 20;
+/// What a definition counts beside its text, also one that has none: an index of a `UNIQUE` constraint.
+const BYTES_OF_EACH: i64 = 200;
 
 /// What SQLite's definitions have in common with typed tables.
 #[derive(Default)]
@@ -66,7 +68,8 @@ pub(super) struct Common {
 /// Returns what is in common, as the running transaction sees it.
 pub(super) fn shared(connection: &Connection) -> Result<Common> {
     let sqlite = &connection.sqlite;
-    let text_bytes = if connection.is_confined { text_bytes(sqlite)? } else { 0 };
+    let is_bounded = connection.is_confined && cfg!(not(feature = "loadable"));
+    let text_bytes = if is_bounded { text_bytes(sqlite)? } else { 0 };
     let all = connection.session().write(|tx| Ok(DynamicTable::all_created(tx)?))?;
     if all.is_empty() {
         return Ok(Common { text_bytes, ..Common::default() });
@@ -87,8 +90,10 @@ pub(super) fn shared(connection: &Connection) -> Result<Common> {
 
 /// Returns the bytes of all of SQLite's definitions.
 fn text_bytes(sqlite: &machine::Connection) -> Result<i64> {
-    let sum = "SELECT coalesce(sum(octet_length(sql)), 0) FROM main.sqlite_schema";
-    let mut statement = machine::prepare_kept(sqlite, sum)?;
+    let sum = format!(
+        "SELECT coalesce(sum({BYTES_OF_EACH} + coalesce(octet_length(sql), 0)), 0) FROM main.sqlite_schema"
+    );
+    let mut statement = machine::prepare_kept(sqlite, &sum)?;
     let mut rows = statement.raw_query();
     match rows.next()?.map(|row| row.get_ref(0)).transpose()? {
         Some(ValueRef::Integer(bytes)) => Ok(bytes),
@@ -153,8 +158,8 @@ pub(super) fn check_new(connection: &Connection, before: &Common) -> Result<()> 
     let now = shared(connection)?;
     if now.text_bytes > MOST_TEXT_BYTES.max(before.text_bytes) {
         return Err(Error::new(format!(
-            "the definitions of this database have {} bytes with this one, and clients can make at most \
-             {MOST_TEXT_BYTES}: drop tables, views or triggers first, or shorten this one",
+            "the definitions of this database count {} bytes with this one, and clients can make at most \
+             {MOST_TEXT_BYTES} (their texts, and {BYTES_OF_EACH} for each): drop tables, views or triggers first, or shorten this one",
             now.text_bytes
         )));
     }

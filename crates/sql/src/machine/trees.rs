@@ -316,9 +316,7 @@ pub(crate) fn authorize(sqlite: &mut Connection, may: fn(Named<'_>) -> bool) -> 
             | Action::DropVirtualTable { .. }
             | Action::Unknown { .. } => Named::Outside,
             // Of one table: ALTER TABLE tests its rows so. A number stands for the whole database.
-            Action::Pragma { name: "quick_check", argument: Some(table) }
-                if table.parse::<i64>().is_err() =>
-            {
+            Action::Pragma { name: "quick_check", argument: Some(table) } if is_of_a_table(table) => {
                 Named::Other
             }
             Action::Pragma { name, .. } => Named::Pragma(name),
@@ -328,6 +326,13 @@ pub(crate) fn authorize(sqlite: &mut Connection, may: fn(Named<'_>) -> bool) -> 
         if may(named) { Decision::Allow } else { Decision::Deny }
     };
     Ok(sqlite.0.set_authorizer(Some(decide))?)
+}
+
+/// Returns whether a check with this argument is of one table, which a client made.
+fn is_of_a_table(argument: &str) -> bool {
+    let is_number = argument.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first));
+    let is_schema = argument.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("sqlite_"));
+    !is_number && !is_schema
 }
 
 /// Sets what is called every `steps` steps.

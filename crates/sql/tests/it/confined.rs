@@ -279,6 +279,16 @@ fn a_column_can_be_added_with_a_constraint() {
     for statement in [
         "PRAGMA quick_check",
         "PRAGMA quick_check('5')",
+        "PRAGMA quick_check(+5)",
+        "PRAGMA quick_check(-5)",
+        "PRAGMA quick_check(5.0)",
+        "PRAGMA quick_check = 5.0",
+        "PRAGMA main.quick_check(-5.0)",
+        "PRAGMA quick_check(.5)",
+        "PRAGMA quick_check(0x5)",
+        "PRAGMA quick_check(-0x5)",
+        "PRAGMA quick_check(5e0)",
+        "PRAGMA quick_check(sqlite_schema)",
         "PRAGMA integrity_check(t)",
         "SELECT * FROM pragma_quick_check",
         "SELECT * FROM pragma_integrity_check(1)",
@@ -312,6 +322,20 @@ fn definitions_have_a_bound() {
         let is_refused = matches!(&done, Err(error) if error.message().contains("definitions"));
         assert!(is_refused, "{}: {done:?}", &statement[..20]);
     }
+    // What is temporary has no bound of this kind, and nothing else passes for it.
+    connection
+        .execute_batch(
+            "CREATE TEMP TABLE main(a); CREATE TEMP TABLE u(a); CREATE INDEX temp.t ON u(a);
+             CREATE TRIGGER temp.other AFTER INSERT ON u BEGIN SELECT 1; END",
+        )
+        .unwrap();
+    let qualified = format!("CREATE TRIGGER c BEFORE INSERT ON main.t BEGIN SELECT '{long}'; END");
+    for statement in more.iter().chain([&qualified]) {
+        let done = connection.execute(statement, &[]);
+        let is_refused = matches!(&done, Err(error) if error.message().contains("definitions"));
+        assert!(is_refused, "{}: {done:?}", &statement[..20]);
+    }
+    connection.execute_batch("CREATE TRIGGER c AFTER INSERT ON u BEGIN SELECT 1; END").unwrap();
     owner.execute(&more[0], &[]).unwrap();
     let error = connection.execute("CREATE TABLE d(a)", &[]).unwrap_err();
     assert!(error.message().contains("drop tables"), "{error}");

@@ -49,12 +49,18 @@ fn of_two_connections_that_make_one_name_one_succeeds() {
 #[test]
 fn of_a_connection_and_a_program_that_make_one_name_one_succeeds() {
     for isolation in BOTH {
-        for (definition, is_sql_first) in
-            DEFINITIONS[..3].iter().flat_map(|definition| [(definition, false), (definition, true)])
+        let cases = [true, false].map(|is_empty| [(is_empty, false), (is_empty, true)]);
+        for ((is_empty, is_sql_first), definition) in cases
+            .as_flattened()
+            .iter()
+            .flat_map(|case| DEFINITIONS[..3].iter().map(move |definition| (*case, definition)))
         {
             let db = Database::builder().in_memory().unwrap();
             let sql = Sql::new(db.clone());
             let connection = connect(&sql, isolation);
+            if !is_empty {
+                connection.execute("CREATE TABLE other(a)", &[]).unwrap();
+            }
             connection.execute_batch(&format!("BEGIN; {definition}")).unwrap();
             let mut tx =
                 db.begin_with(&TransactionOptions { isolation, ..db.transaction_options() }).unwrap();
@@ -66,7 +72,7 @@ fn of_a_connection_and_a_program_that_make_one_name_one_succeeds() {
                 tx.commit().unwrap();
                 connection.execute_batch("COMMIT").unwrap_err().is_conflict()
             };
-            assert!(is_conflict, "{definition}, SQL first: {is_sql_first}, {isolation:?}");
+            assert!(is_conflict, "{definition}, empty: {is_empty}, SQL first: {is_sql_first}, {isolation:?}");
         }
     }
 }

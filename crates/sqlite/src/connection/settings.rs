@@ -76,7 +76,7 @@ impl Connection {
     /// let connection = pando_sqlite::Connection::open(&db)?;
     /// assert!(db.check_all(|_| {})?.wrong.is_empty());
     /// connection.set_checks_pages(false);
-    /// assert_eq!(connection.query("PRAGMA integrity_check")?, [["ok".into()]]);
+    /// assert_eq!(connection.query("PRAGMA integrity_check")?, [[pando_sqlite::Value::Text("ok".to_owned())]]);
     /// # Ok(())
     /// # }
     /// ```
