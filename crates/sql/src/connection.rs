@@ -131,7 +131,8 @@ impl fmt::Debug for Interrupt {
 }
 
 impl Interrupt {
-    /// Stops the running statement. It fails with [`crate::Error::is_interrupted`], and its own transaction is rolled back.
+    /// Stops the running statement. It fails with [`crate::Error::is_interrupted`], and its own transaction is rolled
+    /// back.
     pub fn interrupt(&self) {
         self.0.interrupt();
     }
@@ -227,8 +228,8 @@ impl Connection {
     }
 
     /// Calls `stop` about every 100,000 steps of a running statement, and every thousand rows of a `CREATE INDEX`.
-    /// After it returns true, the statement fails with [`crate::Error::is_interrupted`]. Use it for time limits and to show
-    /// progress.
+    /// After it returns true, the statement fails with [`crate::Error::is_interrupted`]. Use it for time limits and to
+    /// show progress.
     pub fn on_progress(&mut self, stop: Option<impl FnMut() -> bool + Send + 'static>) -> Result<()> {
         const STEPS: i32 = 100_000;
         self.ask(STEPS, stop.map(|stop| Box::new(stop) as Stop))

@@ -159,7 +159,8 @@ pub(super) fn check_new(connection: &Connection, before: &Common) -> Result<()> 
     if now.text_bytes > MOST_TEXT_BYTES.max(before.text_bytes) {
         return Err(Error::new(format!(
             "the definitions of this database count {} bytes with this one, and clients can make at most \
-             {MOST_TEXT_BYTES} (their texts, and {BYTES_OF_EACH} for each): drop tables, views or triggers first, or shorten this one",
+             {MOST_TEXT_BYTES} (their texts, and {BYTES_OF_EACH} for each): drop tables, views or triggers \
+             first, or shorten this one",
             now.text_bytes
         )));
     }
