@@ -122,7 +122,7 @@ impl Error {
     }
 
     /// Returns whether the statement names something forbidden: to confined connections
-    /// ([`crate::Connection::confine`]), or to all, as `CREATE VIRTUAL TABLE` is.
+    /// ([`crate::Connection::confine`]), or where SQLite is another program's, as `CREATE VIRTUAL TABLE` is there.
     pub fn is_refused(&self) -> bool {
         self.code & 0xff == ffi::SQLITE_AUTH
     }

@@ -174,7 +174,7 @@ fn odd_names_and_strict_tables_come_back() {
         .execute_batch("CREATE TABLE zero(a); CREATE TABLE ONE(a)")
         .unwrap();
     let error = pando_sql::import_sqlite(&sql, &again, |_| {}).unwrap_err();
-    assert!(error.message().contains("a table one already"), "{error}");
+    assert!(error.message().contains("an index ONE already"), "{error}");
     assert_eq!(connection.tables().unwrap().len(), tables.len());
     // Nobody can name the ids of its rows, there or here.
     let error = pando_sql::export_sqlite(&sql, &back, |_| {}).unwrap_err();
