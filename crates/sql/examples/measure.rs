@@ -128,7 +128,7 @@ fn main() {
             // An import makes a typed table.
             let definition = dir.path().join("definition.db");
             Engine::execute(&rusqlite::Connection::open(&definition).expect("it opens"), TABLE);
-            pando_sql::import_sqlite(&sql, &definition, |_| {}).expect("it is imported");
+            pando_sql::import_sqlite_typed(&sql, &definition, |_| {}).expect("it is imported");
             let connection = sql.connect().expect("it connects");
             prepare(&connection, || db.checkpoint().expect("it checkpoints"));
             measure(&connection, work);

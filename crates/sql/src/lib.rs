@@ -51,6 +51,8 @@ mod session;
 mod spare;
 mod sqlite_export;
 mod sqlite_file;
+#[cfg(not(feature = "loadable"))]
+mod sqlite_import;
 mod statement;
 mod stop;
 mod table;
@@ -67,7 +69,9 @@ pub use lexer::{First, is_transaction_control, split_first};
 pub use rusqlite::types::{Value, ValueRef};
 pub use rusqlite::version as sqlite_version;
 pub use sqlite_export::export_sqlite;
-pub use sqlite_file::{CopyProgress, CopyReport, import_sqlite};
+pub use sqlite_file::{CopyProgress, CopyReport, import_sqlite_typed};
+#[cfg(not(feature = "loadable"))]
+pub use sqlite_import::import_sqlite;
 pub use statement::{ColumnInfo, Statement};
 #[cfg(feature = "loadable")]
 pub use vtab::loadable;

@@ -1,10 +1,8 @@
-//! Imports SQLite files with all tables, as typed tables.
+//! Imports the tables of SQLite files as typed tables.
 //!
-//! **Import**: the file is opened read-only, and must pass SQLite's own check before a row is used. Its schema is read
+//! The file is opened read-only, and must pass SQLite's own check before a row is used. Its schema is read
 //! as DDL is. A column that holds values of other types than declared accepts any type. Everything is one transaction,
 //! so a file that turns out to be damaged leaves the database unchanged.
-//!
-//! **Export**: `sqlite_export.rs`.
 
 use crate::catalog::{AUTO_INDEX, row_id_name};
 use crate::change::coerce;
@@ -37,7 +35,7 @@ pub struct CopyReport {
     pub tables: u64,
     /// The number of rows of all tables that were copied.
     pub rows: u64,
-    /// What a Pando database cannot store, each by its name: views, triggers, partial indexes, the enforcement of
+    /// What was not copied, each by its name. Typed tables keep no views, triggers, partial indexes, enforcement of
     /// foreign keys and so on.
     pub left_out: Vec<String>,
 }
@@ -45,12 +43,14 @@ pub struct CopyReport {
 /// The number of rows between two calls of `progress`.
 pub(crate) const PROGRESS_ROWS: u64 = 10_000;
 
-/// Copies all tables of an SQLite file into the database, including indexes. If it fails, it copies none.
+/// Copies all tables of an SQLite file into the database as typed tables, including indexes: Rust code can change their
+/// definitions, and documents are written to all of them. They keep no views, triggers and foreign keys, which the
+/// report names; `import_sqlite` keeps everything. If it fails, it copies none.
 ///
 /// # Errors
 /// If the file is not an SQLite database or does not pass SQLite's integrity check; if a table of the same name
 /// exists; or if a row cannot be stored, with the table and the row.
-pub fn import_sqlite(
+pub fn import_sqlite_typed(
     sql: &Sql,
     file: impl AsRef<Path>,
     mut progress: impl FnMut(&CopyProgress),
@@ -115,7 +115,7 @@ pub fn import_sqlite(
     Ok(report)
 }
 
-fn open(file: &Path) -> Result<rusqlite::Connection> {
+pub(crate) fn open(file: &Path) -> Result<rusqlite::Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let source = rusqlite::Connection::open_with_flags(file, flags)?;
     // The schema may be malicious: it must not call functions that could do harm.

@@ -6,7 +6,7 @@
 //! a change of the typed table. The change is part of the connection's transaction, as in SQLite.
 
 mod alter;
-mod names;
+pub(crate) mod names;
 mod scratch;
 
 pub(crate) use scratch::Scratch;

@@ -56,7 +56,7 @@ const BYTES_OF_EACH: i64 = 200;
 
 /// What SQLite's definitions have in common with typed tables.
 #[derive(Default)]
-pub(super) struct Common {
+pub(crate) struct Common {
     /// The bytes of all of SQLite's definitions; 0 for a connection that is not confined.
     text_bytes: i64,
     /// Names, in lowercase.
@@ -66,7 +66,7 @@ pub(super) struct Common {
 }
 
 /// Returns what is in common, as the running transaction sees it.
-pub(super) fn shared(connection: &Connection) -> Result<Common> {
+pub(crate) fn shared(connection: &Connection) -> Result<Common> {
     let sqlite = &connection.sqlite;
     let is_bounded = connection.is_confined && cfg!(not(feature = "loadable"));
     let text_bytes = if is_bounded { text_bytes(sqlite)? } else { 0 };
@@ -154,7 +154,7 @@ pub(super) fn is_typed_table(session: &Session, name: &str) -> Result<bool> {
 }
 
 /// Checks that the running transaction has made nothing in common, and not too much.
-pub(super) fn check_new(connection: &Connection, before: &Common) -> Result<()> {
+pub(crate) fn check_new(connection: &Connection, before: &Common) -> Result<()> {
     let now = shared(connection)?;
     if now.text_bytes > MOST_TEXT_BYTES.max(before.text_bytes) {
         return Err(Error::new(format!(

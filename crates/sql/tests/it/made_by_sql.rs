@@ -341,13 +341,13 @@ fn an_import_gives_no_index_a_name_that_is_taken() {
             ))
             .unwrap();
         drop(sqlite);
-        let error = pando_sql::import_sqlite(&sql, file.path(), |_| {}).unwrap_err();
+        let error = pando_sql::import_sqlite_typed(&sql, file.path(), |_| {}).unwrap_err();
         assert!(error.message().contains("already"), "{name}: {error}");
     }
     let sqlite = rusqlite::Connection::open(file.path()).unwrap();
     sqlite.execute_batch("DROP INDEX own; CREATE INDEX free ON more(a)").unwrap();
     drop(sqlite);
-    pando_sql::import_sqlite(&sql, file.path(), |_| {}).unwrap();
+    pando_sql::import_sqlite_typed(&sql, file.path(), |_| {}).unwrap();
 }
 
 /// An export names what it leaves out, and succeeds.

@@ -21,6 +21,7 @@ mod same_as_sqlite;
 mod same_names;
 mod scans;
 mod sqlite_files;
+mod sqlite_imports;
 mod sqlite_rows;
 mod sqlite_tables;
 mod sqlite_writes;

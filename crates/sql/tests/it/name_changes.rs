@@ -85,7 +85,7 @@ fn import_t(sql: &Sql) {
     let sqlite = rusqlite::Connection::open(file.path()).unwrap();
     sqlite.execute_batch("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT DEFAULT 'typed')").unwrap();
     drop(sqlite);
-    pando_sql::import_sqlite(sql, file.path(), |_| {}).unwrap();
+    pando_sql::import_sqlite_typed(sql, file.path(), |_| {}).unwrap();
 }
 
 const INSERTS: [&str; 4] = [

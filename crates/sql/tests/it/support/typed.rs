@@ -68,7 +68,7 @@ impl Connection {
         let sqlite = rusqlite::Connection::open(file.path()).map_err(Error::from)?;
         sqlite.execute_batch(&format!("PRAGMA foreign_keys = OFF; {sql}")).map_err(Error::from)?;
         drop(sqlite);
-        match pando_sql::import_sqlite(makes_in, file.path(), |_| {}) {
+        match pando_sql::import_sqlite_typed(makes_in, file.path(), |_| {}) {
             // The connection says it in SQLite's words.
             Err(error) if error.message().contains("already") => Ok(false),
             made => made.map(|_| true),
