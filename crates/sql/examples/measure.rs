@@ -125,7 +125,6 @@ fn main() {
         "virtual" => {
             let db = pando::Database::create(dir.path()).expect("it is created");
             let sql = pando_sql::Sql::new(db.clone());
-            // An import makes a typed table.
             let definition = dir.path().join("definition.db");
             Engine::execute(&rusqlite::Connection::open(&definition).expect("it opens"), TABLE);
             pando_sql::import_sqlite_typed(&sql, &definition, |_| {}).expect("it is imported");

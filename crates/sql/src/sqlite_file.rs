@@ -55,7 +55,7 @@ pub fn import_sqlite_typed(
     file: impl AsRef<Path>,
     mut progress: impl FnMut(&CopyProgress),
 ) -> Result<CopyReport> {
-    let scratch = Scratch::from_connection(open(file.as_ref())?);
+    let scratch = Scratch::from_connection(open(file.as_ref(), true)?);
     let source = scratch.connection();
     let mut report = CopyReport::default();
     let mut tables = Vec::new();
@@ -115,12 +115,14 @@ pub fn import_sqlite_typed(
     Ok(report)
 }
 
-pub(crate) fn open(file: &Path) -> Result<rusqlite::Connection> {
+/// Opens a file for reading. It must pass SQLite's own check.
+pub(crate) fn open(file: &Path, are_constraints_checked: bool) -> Result<rusqlite::Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let source = rusqlite::Connection::open_with_flags(file, flags)?;
     // The schema may be malicious: it must not call functions that could do harm.
     source.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     source.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    source.pragma_update(None, "ignore_check_constraints", !are_constraints_checked)?;
     source.execute_batch("PRAGMA cell_size_check = ON; BEGIN")?;
     let check: String = source.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if check != "ok" {
