@@ -280,7 +280,8 @@ fn rows_that_a_check_would_refuse_now_are_kept() {
     let [file, back] = ["in.db", "out.db"].map(|name| dir.path().join(name));
     make(
         &file,
-        "CREATE TABLE t(a CHECK (a > 0)); PRAGMA ignore_check_constraints = ON; INSERT INTO t VALUES (-1), (1)",
+        "CREATE TABLE t(a CHECK (a > 0)); PRAGMA ignore_check_constraints = ON;
+         INSERT INTO t VALUES (-1), (1)",
     );
     let sql = open();
     pando_sql::import_sqlite(&sql, &file, |_| {}).unwrap();
