@@ -384,7 +384,7 @@ fn definitions_are_changed_by_sqlite_alone() {
     assert_eq!(connection.query("SELECT * FROM t").unwrap(), [[Sql::Integer(1), Sql::Text("x".into())]]);
     assert!(
         rows::is_reserved("sql:2")
-            && rows::refuse_reserved("sql:2").unwrap_err().to_string().contains("SQLite")
+            && rows::refuse_reserved("sql:2").unwrap_err().to_string().contains("what SQL stores")
     );
     assert_eq!(rows::check(&db.snapshot().unwrap(), |_| {}).unwrap().problem_count(), 0);
 }
