@@ -131,7 +131,7 @@ impl Import<'_> {
                 machine::run_only(&target.sqlite, &format!("DELETE FROM main.{}", quote(name)))?;
             } else {
                 match self.define(definition) {
-                    Err(error) if error.message().contains(NO_MODULE) => {
+                    Err(error) if definition.kind == Kind::Virtual && error.message().contains(NO_MODULE) => {
                         report.left_out.push(error.message().to_owned());
                         continue;
                     }
@@ -163,8 +163,10 @@ impl Import<'_> {
             let name: String = row.get(2)?;
             let place = format!("{kind} {name}");
             if name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("sqlite_")) {
-                if name != "sqlite_sequence" {
-                    report.left_out.push(format!("{place}: run ANALYZE"));
+                match name.as_str() {
+                    "sqlite_sequence" => {}
+                    "sqlite_stat1" | "sqlite_stat4" => report.left_out.push(format!("{place}: run ANALYZE")),
+                    _ => report.left_out.push(format!("{place}: SQLite reserves the name")),
                 }
                 continue;
             }
