@@ -75,7 +75,7 @@ test('the second of two clients gets the conflict', async () => {
   for (const tx of [one, other]) await tx.execute('UPDATE stock SET n = n + 1 WHERE id = 7');
   await one.commit();
   await assert.rejects(other.commit(), (error) => {
-    assert.match(error.message, /table stock at key \(7\)/);
+    assert.match(error.message, /table stock at rowid 7/);
     return code('SQLITE_BUSY')(error);
   });
 });

@@ -393,3 +393,32 @@ pub unsafe extern "C" fn pando_stmt_free(stmt: *mut pando_stmt) {
     // SAFETY: as the header demands of its arguments.
     unsafe { memory::free(stmt) };
 }
+
+#[cfg(test)]
+mod tests {
+    use binding::sql::SqlConnection;
+    use binding::{Failure, Handle};
+    use pando::Database;
+    use std::sync::mpsc;
+    use std::thread;
+
+    // As a garbage collector frees statements: in its own thread, while the connection runs others.
+    #[test]
+    fn no_call_is_refused_while_a_statement_is_freed() -> Result<(), Failure> {
+        let handle = Handle::new(Database::builder().in_memory()?);
+        let connection = SqlConnection::open(&handle)?;
+        let (free, freed) = mpsc::channel();
+        let collector = thread::spawn(move || freed.into_iter().count());
+        for _ in 0..5000 {
+            let statement = connection.prepare("SELECT 1 UNION SELECT 2")?;
+            statement.fetch(&mut |_| false)?;
+            let _ = free.send(statement);
+            for _ in 0..10 {
+                connection.is_autocommit()?;
+            }
+        }
+        drop(free);
+        assert_eq!(collector.join().ok(), Some(5000));
+        Ok(())
+    }
+}

@@ -19,7 +19,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-/// The version of SQLite's front end.
+/// The version of SQLite.
 #[pyfunction]
 pub fn sqlite_version() -> &'static str {
     sql::sqlite_version()

@@ -29,7 +29,7 @@ class TestCompliance(dbapi20.DatabaseAPI20Test):  # type: ignore[misc]
     def tearDown(self) -> None:
         self.folder.cleanup()
 
-    # SQLite's front end has no stored procedures, and a statement has one result.
+    # SQLite has no stored procedures, and a statement has one result.
     def test_callproc(self) -> None:
         assert not hasattr(dbapi.Cursor, "callproc")
 

@@ -73,12 +73,19 @@ def test_models(tmp_path: Path) -> None:
         assert db.tables()
 
 
-def test_foreign_keys_are_refused_unless_they_are_ignored(tmp_path: Path) -> None:
-    base, _, _ = models()
-    one = engine(tmp_path / "db")
-    with pytest.raises(sqlalchemy.exc.ProgrammingError, match="foreign keys are not enforced"):
+def test_foreign_keys_are_enforced_unless_they_are_ignored(tmp_path: Path) -> None:
+    base, _, pet = models()
+    for ignored in (False, True):
+        one = engine(tmp_path / f"db{ignored}", ignore_foreign_keys=ignored)
         base.metadata.create_all(one)
-    one.dispose()
+        with orm.Session(one) as session:
+            session.add(pet(owner_id=7))
+            if ignored:
+                session.commit()
+            else:
+                with pytest.raises(sqlalchemy.exc.IntegrityError, match="FOREIGN KEY"):
+                    session.commit()
+        one.dispose()
 
 
 def test_isolation_and_conflicts(tmp_path: Path) -> None:

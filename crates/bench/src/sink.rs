@@ -70,7 +70,7 @@ impl Sink {
     }
 
     /// Appends to `key` and `value` the bytes that the engine stores for a record: see the key and row codecs of
-    /// `rows`.
+    /// `rows`, and [SQLite's record format](https://sqlite.org/fileformat.html#record_format).
     pub fn record(&self, id: u64, bytes: &[u8], text: Option<&str>, key: &mut Vec<u8>, value: &mut Vec<u8>) {
         match self {
             Sink::Bytes(_) => {
@@ -80,7 +80,10 @@ impl Sink {
             }
             Sink::Rows(_) => key.extend_from_slice(&id.to_be_bytes()),
             #[cfg(feature = "sql")]
-            Sink::Sql(..) => key.extend_from_slice(&pando::keys::i64_key(id as i64)),
+            Sink::Sql(..) => {
+                key.extend_from_slice(&pando::keys::i64_key(id as i64));
+                return put_sql_record(text, value);
+            }
         }
         value.push(1);
         if let Some(text) = text {
@@ -100,4 +103,17 @@ impl Sink {
         };
         format!("{case}{}", api.suffix())
     }
+}
+
+/// Appends SQLite's record of a row. Its id is the key, and null in the record.
+#[cfg(feature = "sql")]
+fn put_sql_record(text: Option<&str>, value: &mut Vec<u8>) {
+    const NULL: u8 = 0;
+    let Some(text) = text else { return value.extend([2, NULL]) };
+    // The text is shorter than 128 bytes, so that its type takes at most two.
+    match 13 + 2 * text.len() {
+        kind @ ..128 => value.extend([3, NULL, kind as u8]),
+        kind => value.extend([4, NULL, 0x80 | (kind >> 7) as u8, (kind & 0x7f) as u8]),
+    }
+    value.extend_from_slice(text.as_bytes());
 }

@@ -97,7 +97,7 @@ impl From<sql::Error> for Failure {
         let message = match name {
             "SQLITE_AUTH" => format!(
                 "{error}: statements of clients can use only the database: no files, no extensions, and only \
-                 the pragmas that describe tables"
+                 pragmas about its tables"
             ),
             "SQLITE_NOMEM" => "the statements of all clients together need more memory than SQL may have; \
                                sort, group or change fewer rows, or use an index"

@@ -7,7 +7,8 @@ use pando::{Snapshot, Table};
 use rows::DynamicTable;
 use serde_json::{Value, json};
 
-/// All tables: typed ones, which SQL sees, and plain ones, whose keys and values are bytes.
+/// Tables: those with columns, typed or made by SQL, and plain ones, whose keys and values are bytes. Views, and tables
+/// that cannot be read as typed ones, are left out.
 pub fn list(held: &Held, _: &Arguments) -> Outcome<Value> {
     let snapshot = held.db.snapshot()?;
     let typed = DynamicTable::all(&snapshot)?;

@@ -38,7 +38,7 @@ impl From<sql::Error> for Failure {
         if error.is_refused() {
             return Failure(format!(
                 "{error}: statements can use only the tables of the database: no files, no extensions, and \
-                 only the pragmas that describe tables"
+                 only pragmas about them"
             ));
         }
         Failure(error.to_string())

@@ -21,8 +21,8 @@ const SQL_MEMORY_BYTES: u64 = 64 << 20;
 
 const INSTRUCTIONS: &str = "\
 A Pando database. Start with list_tables. Typed tables have columns: read them with query (SQL in SQLite's \
-dialect). Plain tables map keys to values, which are bytes: read them with get and scan. Every call sees one \
-consistent state.";
+dialect; sqlite_schema lists views and triggers, too). Plain tables map keys to values, which are bytes: read them \
+with get and scan. Every call sees one consistent state.";
 
 /// Serves `db` over standard input and output, until the client closes standard input.
 ///

@@ -43,8 +43,9 @@ const VALUE_LIMIT: Argument =
 pub const ENTRIES: &[Entry] = &[
     Entry {
         name: "list_tables",
-        description: "Lists all tables. Typed tables have columns: query them with SQL. Plain tables map \
-                      keys to values, which are bytes: use get and scan.",
+        description: "Lists tables. Typed tables have columns: query them with SQL. Plain tables map keys to \
+                      values, which are bytes: use get and scan. Views and virtual tables are not listed: \
+                      SELECT type, name, sql FROM sqlite_schema.",
         writes: false,
         arguments: &[],
         run: describe::list,
@@ -88,8 +89,8 @@ pub const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "query",
-        description: "Runs one SQL statement that only reads, over the typed tables, and returns its rows. \
-                      SQLite's dialect; CTEs, window functions and JSON functions work.",
+        description: "Runs one SQL statement that only reads, over typed tables and views, and returns its \
+                      rows. SQLite's dialect; CTEs, window functions and JSON functions work.",
         writes: false,
         arguments: &[
             SQL,
@@ -134,7 +135,7 @@ pub const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "create_table",
-        description: "Creates a plain table. Create typed tables with execute and CREATE TABLE.",
+        description: "Creates a plain table. Create tables with columns with execute and CREATE TABLE.",
         writes: true,
         arguments: &[
             TABLE,
@@ -149,8 +150,9 @@ pub const ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "execute",
-        description: "Runs one SQL statement that may write (INSERT, UPDATE, DELETE, CREATE TABLE, …), in a \
-                      transaction of its own, and returns how many rows it changed, and rows of RETURNING.",
+        description: "Runs one SQL statement that may write (INSERT, UPDATE, DELETE, CREATE TABLE, VIEW or \
+                      TRIGGER, …), in a transaction of its own, and returns how many rows it changed, and \
+                      rows of RETURNING.",
         writes: true,
         arguments: &[
             SQL,

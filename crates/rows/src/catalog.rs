@@ -15,7 +15,7 @@
 use crate::codec;
 use crate::schema::{Index, Schema};
 use base::codec::{Reader, Writer};
-use pando::{Error, ReadTables, RecordCursor, Result, Table, WriteTables};
+use pando::{Error, Isolation, ReadTables, RecordCursor, Result, Table, Transaction, WriteTables};
 
 pub(crate) const NAME: &str = "rows/catalog";
 const NEXT_ID: &[u8] = b"n";
@@ -66,6 +66,35 @@ pub(crate) fn claim_id(tx: &mut impl WriteTables) -> Result<u32> {
     Ok(id)
 }
 
+/// Makes the transaction conflict with others that create a typed table, so that of two which look for a free name, one
+/// alone succeeds. A serializable transaction does so by what it reads.
+///
+/// # Errors
+/// Those of a write.
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// use pando::{Isolation, TransactionOptions};
+/// use pando_rows::{Column, ColumnType, Definition, DynamicTable};
+/// # let db = pando::Database::builder().in_memory()?;
+/// let options = TransactionOptions { isolation: Isolation::Snapshot, ..Default::default() };
+/// let mut tx = db.begin_with(&options)?;
+/// pando_rows::exclude_new_tables(&mut tx)?;
+/// assert!(DynamicTable::all_created(&tx)?.is_empty());
+/// let fruit = Definition::new("fruit").column(Column::new("name", ColumnType::Text)).key(["name"]);
+/// db.write(|tx| DynamicTable::create(tx, &fruit))?;
+/// assert_eq!(tx.commit().unwrap_err().kind(), pando::ErrorKind::Conflict);
+/// # Ok(())
+/// # }
+/// ```
+pub fn exclude_new_tables(tx: &mut Transaction) -> Result<()> {
+    match tx.isolation() {
+        Isolation::Serializable => Ok(()),
+        // A table that is created claims an id, too.
+        Isolation::Snapshot => claim_id(tx).map(drop),
+    }
+}
+
 /// Returns the schema of the table of that name.
 pub(crate) fn find(reader: &impl ReadTables, name: &str) -> Result<Option<Schema>> {
     let Some(table) = reader.table(NAME)? else { return Ok(None) };
@@ -110,6 +139,13 @@ pub(crate) fn names(reader: &impl ReadTables) -> Result<Vec<Result<String>>> {
         names.push(name.map_err(damaged));
     }
     Ok(names)
+}
+
+/// Returns whether there is a typed table.
+pub(crate) fn has_any(reader: &impl ReadTables) -> Result<bool> {
+    let Some(table) = reader.table(NAME)? else { return Ok(false) };
+    let mut cursor = reader.cursor(&table, pando::Span::prefix(&[SCHEMA]))?;
+    Ok(cursor.next()?.is_some())
 }
 
 /// Returns all schemas, ordered by name.

@@ -60,7 +60,7 @@ pub enum Cause {
         /// The index; `None`: the primary key.
         index: Option<String>,
     },
-    /// The table was made by SQLite's library, which alone can do this: write to it, if it has a trigger for example,
+    /// The table was made by SQL, which alone can do this: write to it, if it has a trigger for example,
     /// or change its definition. The kind is `Invalid`.
     MadeBySqlite {
         /// The table.
@@ -112,7 +112,7 @@ impl fmt::Display for Cause {
             Cause::WrongCount { .. } => f.write_str("the number of values is wrong"),
             Cause::TooLong { index: None, .. } => f.write_str("the primary key is too long"),
             Cause::TooLong { index: Some(index), .. } => write!(f, "the key of index {index:?} is too long"),
-            Cause::MadeBySqlite { reason, .. } => write!(f, "only SQLite's library can do that: {reason}"),
+            Cause::MadeBySqlite { reason, .. } => write!(f, "only SQL can do that: {reason}"),
             Cause::SchemaChanged { .. } => f.write_str("the schema has changed; open the table again"),
         }
     }

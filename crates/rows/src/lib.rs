@@ -89,6 +89,7 @@ mod write_sqlite;
 
 pub use batch::{Batch, BatchScan, Bounds};
 pub use build::{BuildProgress, build_index, build_index_in_chunks, finish_index, unfinished_indexes};
+pub use catalog::exclude_new_tables;
 pub use cause::Cause;
 pub use check::{CheckReport, Problem, check};
 pub use columns::Columns;
@@ -101,6 +102,7 @@ pub use files::{
     Import, ImportError, ImportFailure, Imported, PartialImport, Quotes, Refused, RowFormat, RowReader,
     RowSource, RowWriter, Storage, Text, check_beginning, json_problem, other_delimiter,
 };
+pub use open::names_made_by_sqlite;
 #[doc(hidden)]
 pub use pando::Result as EngineResult;
 pub use reserved::{ROW_IDS, is_reserved, refuse_reserved};

@@ -4,11 +4,11 @@ use crate::catalog;
 use crate::schema::{MAX_INDEXES, Schema};
 use crate::sqlite::{Derived, IndexStorage, Storage, Writing};
 use crate::table::DynamicTable;
-use pando::{Error, ErrorKind, ReadTables, RecordCursor, Result, Span, Table};
+use pando::{Error, ErrorKind, ReadTables, RecordCursor, Result, Span, Table, WriteTables};
 use sqlite_format::definition;
 use sqlite_format::names;
 use sqlite_format::record::{self, Field};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 impl DynamicTable {
@@ -39,12 +39,11 @@ impl DynamicTable {
     /// Opens all typed tables that `reader` sees, ordered by name. A table that SQLite made is left out if it cannot be
     /// read as a typed table; [`DynamicTable::open`] says why. So are SQLite's own, whose names begin with `sqlite_`.
     pub fn all(reader: &impl ReadTables) -> Result<Vec<Self>> {
-        let own = catalog::all(reader)?.into_iter().map(|schema| Self::with_schema(reader, schema));
-        let mut all = own.collect::<Result<Vec<_>>>()?;
+        let mut all = Self::all_created(reader)?;
         let Some(found) = OfSqlite::read(reader)? else { return Ok(all) };
         let count = all.len();
         for entry in found.entries.iter().filter(|entry| entry.is_table() && !entry.is_internal()) {
-            // SQLite's library does not know the names of typed tables; `open` returns the typed one.
+            // SQL does not know the names of typed tables; `open` returns the typed one.
             if all[..count].binary_search_by(|own| own.name().cmp(&entry.name)).is_ok() {
                 continue;
             }
@@ -56,6 +55,32 @@ impl DynamicTable {
         }
         all.sort_by(|one, other| one.name().cmp(other.name()));
         Ok(all)
+    }
+
+    /// Opens all tables that [`DynamicTable::create`] made, as `reader` sees them, ordered by name. In contrast to
+    /// [`DynamicTable::all`], those that SQLite made are left out.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let reader = db.snapshot()?;
+    /// assert!(pando_rows::DynamicTable::all_created(&reader)?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Corruption` if a record in the catalog is damaged.
+    pub fn all_created(reader: &impl ReadTables) -> Result<Vec<Self>> {
+        catalog::all(reader)?.into_iter().map(|schema| Self::with_schema(reader, schema)).collect()
+    }
+
+    /// Returns whether `reader` sees a table that [`DynamicTable::create`] made. It reads one record of the catalog.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn any_created(reader: &impl ReadTables) -> Result<bool> {
+        catalog::has_any(reader)
     }
 
     fn with_schema(reader: &impl ReadTables, schema: Schema) -> Result<Self> {
@@ -98,14 +123,42 @@ impl DynamicTable {
 }
 
 /// Returns whether a table of this name cannot be created: there is a typed table, or SQLite made a table or a view,
-/// whose names it compares regardless of case.
-pub(crate) fn is_taken(reader: &impl ReadTables, name: &str) -> Result<bool> {
-    if catalog::find(reader, name)?.is_some() {
+/// whose names it compares regardless of case. That it can be created depends on it at every isolation: if SQLite makes
+/// something meanwhile, the commit is a conflict.
+pub(crate) fn is_taken(tx: &impl WriteTables, name: &str) -> Result<bool> {
+    if catalog::find(tx, name)?.is_some() {
         return Ok(true);
     }
-    let Some(found) = OfSqlite::read(reader)? else { return Ok(false) };
+    if let Some(definitions) = tx.table(&names::of_root(names::SCHEMA))? {
+        tx.require_unchanged(&definitions, Span::all())?;
+    }
+    let Some(found) = OfSqlite::read(tx)? else { return Ok(false) };
     let mut named = found.entries.iter().filter(|entry| entry.kind == "table" || entry.kind == "view");
     Ok(named.any(|entry| entry.name.eq_ignore_ascii_case(name)))
+}
+
+/// Returns the names of the tables, views and indexes that SQLite made, as `reader` sees them, in lowercase (ASCII):
+/// SQLite compares names regardless of case. Names that are not UTF-8 are left out.
+///
+/// # Errors
+/// `Corruption` if a row of `sqlite_schema` is damaged.
+pub fn names_made_by_sqlite(reader: &impl ReadTables) -> Result<HashSet<String>> {
+    let (entries, _) = read_entries(reader)?.unwrap_or_default();
+    let named = entries.into_iter().filter(|entry| entry.kind != "trigger");
+    Ok(named.map(|entry| entry.name.to_ascii_lowercase()).collect())
+}
+
+/// Reads the rows of `sqlite_schema`, and whether all of them have names in UTF-8. `None`: there is none.
+fn read_entries(reader: &impl ReadTables) -> Result<Option<(Vec<Entry>, bool)>> {
+    let Some(schema) = reader.table(&names::of_root(names::SCHEMA))? else { return Ok(None) };
+    let (mut entries, mut are_shown) = (Vec::<Entry>::new(), true);
+    let mut cursor = reader.cursor(&schema, Span::all())?;
+    while let Some((_, record)) = cursor.next()? {
+        let decoded = entry(record).ok_or_else(|| damaged("a row of sqlite_schema cannot be decoded"))?;
+        are_shown &= decoded.is_some();
+        entries.extend(decoded);
+    }
+    Ok(Some((entries, are_shown)))
 }
 
 /// A row of `sqlite_schema`.
@@ -169,16 +222,7 @@ impl OfSqlite {
         // Without a cookie, no definition was ever made.
         let Some(cookie) = cookie else { return Ok(None) };
         let cookie = cookie.map_err(|_| damaged("the schema cookie does not have 4 bytes"))?;
-        let schema = reader.table(&names::of_root(names::SCHEMA))?;
-        let schema = schema.ok_or_else(|| damaged("sqlite_schema is gone"))?;
-        let (mut entries, mut are_shown) = (Vec::<Entry>::new(), true);
-        let mut cursor = reader.cursor(&schema, Span::all())?;
-        while let Some((_, record)) = cursor.next()? {
-            let decoded = entry(record).ok_or_else(|| damaged("a row of sqlite_schema cannot be decoded"))?;
-            are_shown &= decoded.is_some();
-            entries.extend(decoded);
-        }
-        drop(cursor);
+        let (entries, are_shown) = read_entries(reader)?.ok_or_else(|| damaged("sqlite_schema is gone"))?;
         let writing = match are_shown {
             true => writing(reader, &meta, cookie)?,
             // It may be a trigger or an index of any table.
@@ -193,9 +237,7 @@ impl OfSqlite {
     fn open(&self, reader: &impl ReadTables, entry: &Entry) -> Result<DynamicTable> {
         let refused = |why: &str| {
             let name = &entry.name;
-            Error::invalid(format!(
-                "table {name:?} can only be read with SQLite's library, which made it: {why}"
-            ))
+            Error::invalid(format!("table {name:?} can only be read with SQL, which made it: {why}"))
         };
         let sql = entry.sql.as_deref().ok_or_else(|| damaged("a table has no definition"))?;
         let sql = str::from_utf8(sql).map_err(|_| refused("its definition is not UTF-8"))?;
@@ -314,7 +356,7 @@ fn writing(reader: &impl ReadTables, meta: &Table, cookie: u32) -> Result<Writin
     }
     Ok(reader
         .table(&names::of_cookie(cookie))?
-        .ok_or_else(|| "an older version made the database: open it with SQLite's library once".to_owned()))
+        .ok_or_else(|| "an older version made the database: write to it with SQL once".to_owned()))
 }
 
 fn tree(reader: &impl ReadTables, root: u32) -> Result<Table> {

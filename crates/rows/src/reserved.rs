@@ -1,7 +1,7 @@
-//! Names of the engine's tables that belong to typed tables, or to tables that SQLite made.
+//! Names of the engine's tables that belong to typed tables, or to tables that SQL made.
 //!
 //! The tables of the engine that store rows, index entries and schemas have names that begin with [`PREFIX`]
-//! (`catalog.rs`), or with [`names::PREFIX`] if SQLite's library made them (`sqlite/`). A write of a single record
+//! (`catalog.rs`), or with [`names::PREFIX`] if SQL made them (`sqlite/`). A write of a single record
 //! there bypasses types, keys and indexes, and makes them inconsistent. So every part of the command and of the server
 //! that writes records by the name of a table calls [`refuse_reserved`] first. The library itself lets a program write
 //! what it wants.
@@ -45,9 +45,9 @@ fn refusal(table: &str) -> Error {
     if table.starts_with(names::PREFIX) {
         let prefix = names::PREFIX;
         return Error::invalid(format!(
-            "table {table:?} holds part of what SQLite's library stores, and records written to it directly \
-             would break its indexes; write rows with SQLite's library, as documents, or with a typed \
-             import; names that begin with {prefix:?} are reserved"
+            "table {table:?} holds part of what SQL stores, and records written to it directly would break \
+             its indexes; write rows with SQL, as documents, or with a typed import; names that begin \
+             with {prefix:?} are reserved"
         ));
     }
     Error::invalid(format!(

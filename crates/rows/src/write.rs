@@ -45,21 +45,21 @@ impl Record {
 }
 
 impl DynamicTable {
-    /// Returns whether the table can only be read here: SQLite's library made it, and would do more at a write than
-    /// store the row and its index entries.
+    /// Returns whether the table can only be read here: SQL made it, and does more at a write than store the row and
+    /// its index entries.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.why_read_only().is_some()
     }
 
-    /// Returns what keeps this library from writing to a table that SQLite's library made, such as a trigger.
+    /// Returns what keeps this library from writing to a table that SQL made, such as a trigger.
     #[must_use]
     pub fn why_read_only(&self) -> Option<&str> {
         self.inner.sqlite.as_ref()?.writing().err()
     }
 
-    /// Returns whether a value may be read as another one than was written, because SQLite's library made the table: in
-    /// a `NUMERIC` column, the text `'5'` becomes the integer 5.
+    /// Returns whether a value may be read as another one than was written, because SQL made the table: in a
+    /// `NUMERIC` column, the text `'5'` becomes the integer 5.
     #[must_use]
     pub fn may_convert(&self) -> bool {
         self.inner.sqlite.is_some()
@@ -77,8 +77,8 @@ impl DynamicTable {
     ///
     /// # Errors
     /// `Exists` with [`Cause::Duplicate`] if the key, or the values in a unique index, exist; `Invalid` with a
-    /// [`Cause`] for wrong types, nulls and keys that are too long, and for tables that only SQLite's library can
-    /// write. The transaction stays as it was before.
+    /// [`Cause`] for wrong types, nulls and keys that are too long, and for tables that only SQL can write. The
+    /// transaction stays as it was before.
     ///
     /// In a table that SQLite made, a row whose rowid is null gets the number that [`DynamicTable::next_row_id`]
     /// returns.

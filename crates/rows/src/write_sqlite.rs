@@ -27,7 +27,7 @@ impl DynamicTable {
     /// Returns how the rows are stored if SQLite made the table; `None`: it did not.
     ///
     /// # Errors
-    /// [`Cause::MadeBySqlite`] if only SQLite's library can write; [`Cause::SchemaChanged`].
+    /// [`Cause::MadeBySqlite`] if only SQL can write; [`Cause::SchemaChanged`].
     #[inline]
     pub(crate) fn storage_for(&self, writer: &impl WriteTables) -> Result<Option<&Storage>> {
         match &self.inner.sqlite {
@@ -44,16 +44,14 @@ impl DynamicTable {
     #[cold]
     pub(crate) fn made_by_sqlite(&self, why: &str) -> Error {
         let table = self.name().to_owned();
-        let message =
-            format!("table {table:?} was made by SQLite's library, and can only be read here: {why}");
+        let message = format!("table {table:?} was made by SQL, and can only be read here: {why}");
         Cause::MadeBySqlite { table, reason: why.to_owned() }.error(message)
     }
 
     #[cold]
     pub(crate) fn not_defined_here(&self) -> Error {
-        let (table, reason) =
-            (self.name().to_owned(), "its definition is changed with that library".to_owned());
-        let message = format!("table {table:?} was made by SQLite's library: {reason}");
+        let (table, reason) = (self.name().to_owned(), "its definition is changed with SQL".to_owned());
+        let message = format!("table {table:?} was made by SQL: {reason}");
         Cause::MadeBySqlite { table, reason }.error(message)
     }
 

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::{env, hint};
 
 const ROWS: i64 = 100_000;
-const TABLE: &str = "CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER, c TEXT, d INTEGER)";
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS t(a INTEGER PRIMARY KEY, b INTEGER, c TEXT, d INTEGER)";
 const INDEX: &str = "CREATE INDEX t_d ON t(d)";
 /// Pseudo-random values in `d`, none twice.
 const FILL: &str =
@@ -124,7 +124,11 @@ fn main() {
         }
         "virtual" => {
             let db = pando::Database::create(dir.path()).expect("it is created");
-            let connection = pando_sql::Sql::new(db.clone()).connect().expect("it connects");
+            let sql = pando_sql::Sql::new(db.clone());
+            let definition = dir.path().join("definition.db");
+            Engine::execute(&rusqlite::Connection::open(&definition).expect("it opens"), TABLE);
+            pando_sql::import_sqlite_typed(&sql, &definition, |_| {}).expect("it is imported");
+            let connection = sql.connect().expect("it connects");
             prepare(&connection, || db.checkpoint().expect("it checkpoints"));
             measure(&connection, work);
         }

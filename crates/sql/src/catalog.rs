@@ -66,13 +66,17 @@ pub(crate) struct Engine {
     pub given_ids: GivenIds,
 }
 
-/// All tables.
+/// The tables that are virtual tables of SQLite, ordered by name. Those that SQLite made are its own where it runs on
+/// Pando's trees, and are not among them.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
-    /// The tables that are virtual tables of SQLite.
     pub tables: Vec<Arc<SqlTable>>,
-    /// The tables that SQLite made, where it runs on Pando's trees: statements about them are its own.
-    pub made_by_sqlite: Vec<Arc<SqlTable>>,
+    /// SQLite's schema cookie when they were read: another one means that SQLite may have made a table of the same
+    /// name.
+    pub cookie: u32,
+    /// The commit after which the transaction began that has read them: what it has changed itself can be undone.
+    /// `None`: they are those of a commit.
+    pub within: Option<u64>,
 }
 
 impl Engine {
@@ -89,18 +93,23 @@ impl Engine {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(catalog));
     }
 
-    /// Reads the tables. A table that was made in Rust with a NUL in its name has no name in SQL and is left out.
-    pub fn load(&self, reader: &impl pando::ReadTables) -> Result<Arc<Catalog>> {
-        let all = DynamicTable::all(reader)?.into_iter().filter(|rows| !rows.name().contains('\0'));
-        let all = all.map(|rows| SqlTable::new(rows, self).map(Arc::new)).collect::<Result<Vec<_>>>()?;
-        let is_sqlite_own = |table: &Arc<SqlTable>| {
-            cfg!(not(feature = "loadable")) && table.rows.data().name().starts_with(names::PREFIX)
+    /// Reads the tables. Those that were made in Rust with a name that SQL cannot give are left out: names with a NUL,
+    /// and SQLite's own names, among which are those of this crate's virtual tables.
+    pub fn load(&self, reader: &impl pando::ReadTables) -> Result<Catalog> {
+        let all = match cfg!(feature = "loadable") {
+            true => DynamicTable::all(reader)?,
+            false => DynamicTable::all_created(reader)?,
         };
-        let (made_by_sqlite, mut tables): (Vec<_>, Vec<_>) = all.into_iter().partition(is_sqlite_own);
-        // SQLite looks up virtual tables last.
-        tables
-            .retain(|table| !made_by_sqlite.iter().any(|own| own.name().eq_ignore_ascii_case(table.name())));
-        Ok(Arc::new(Catalog { tables, made_by_sqlite }))
+        let all = all.into_iter().filter(|rows| !rows.name().contains('\0') && !is_of_sqlite(rows.name()));
+        let mut tables =
+            all.map(|rows| SqlTable::new(rows, self).map(Arc::new)).collect::<Result<Vec<_>>>()?;
+        let cookie = cookie(reader)?;
+        if cfg!(not(feature = "loadable")) && !tables.is_empty() {
+            // SQLite looks up virtual tables last.
+            let made_by_sqlite = rows::names_made_by_sqlite(reader)?;
+            tables.retain(|table| !made_by_sqlite.contains(&table.name().to_ascii_lowercase()));
+        }
+        Ok(Catalog { tables, cookie, within: None })
     }
 
     fn row_ids_of(&self, table: u32) -> Arc<AtomicI64> {
@@ -109,14 +118,19 @@ impl Engine {
     }
 }
 
-impl Catalog {
-    /// Returns all tables, ordered by name.
-    pub fn all(&self) -> Vec<&Arc<SqlTable>> {
-        let mut all: Vec<_> = self.tables.iter().chain(&self.made_by_sqlite).collect();
-        all.sort_by_key(|table| table.name());
-        all
-    }
+/// Returns whether SQLite keeps a name for itself.
+fn is_of_sqlite(name: &str) -> bool {
+    name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("sqlite_"))
+}
 
+/// Returns SQLite's schema cookie; 0 before it has made a table.
+pub(crate) fn cookie(reader: &impl pando::ReadTables) -> Result<u32> {
+    let Some(meta) = reader.table(names::META)? else { return Ok(0) };
+    let decode = |value: &[u8]| value.try_into().map_or(0, u32::from_be_bytes);
+    Ok(reader.get_with(&meta, names::COOKIE, decode)?.unwrap_or(0))
+}
+
+impl Catalog {
     /// Returns the virtual table of that name, regardless of case.
     pub fn find(&self, name: &str) -> Option<&Arc<SqlTable>> {
         self.tables.iter().find(|table| table.name().eq_ignore_ascii_case(name))

@@ -1,8 +1,9 @@
 //! Connections for untrusted statements, such as those that a server runs.
 //!
-//! 1. Statements can use only the database: no `ATTACH` (on which `VACUUM INTO` is based), no extensions, no virtual
-//!    tables of SQLite's own, and only those pragmas that describe tables. SQLite calls [`may`] for everything that a
-//!    statement names when it is prepared; nothing has happened then.
+//! 1. Statements can use only the database: no `ATTACH` (on which `VACUUM INTO` is based), no extensions, no `CREATE
+//!    VIRTUAL TABLE`, and only those pragmas that describe tables, concern foreign keys, or keep a program's number in
+//!    the database. SQLite calls [`may`] for everything that a statement names when it is prepared; nothing has
+//!    happened then.
 //! 2. Their memory is bounded: texts, nesting and single values by `machine`; SQLite's memory for all connections of
 //!    the process by [`limit_memory`], including what it would otherwise put into temporary files; and rows that are
 //!    held for `RETURNING` and `ON CONFLICT` by [`Confines::held_bytes`]. Functions of SQLite's shell for files
@@ -37,21 +38,26 @@ impl Default for Confines {
 /// the disk in some milliseconds.
 const STEPS: i32 = 1000;
 
-/// The pragmas that describe tables and the names that statements can use, and those that say how a connection treats
-/// foreign keys.
-const PRAGMAS: [&str; 12] = [
+/// The pragmas that describe tables and the names that statements can use, those that say how a connection treats
+/// foreign keys, and the numbers that a program keeps in the database. FTS5 asks for `data_version`.
+const PRAGMAS: [&str; 17] = [
+    "application_id",
     "collation_list",
     "compile_options",
+    "data_version",
     "database_list",
     "defer_foreign_keys",
+    "foreign_key_check",
     "foreign_key_list",
     "foreign_keys",
     "function_list",
     "index_info",
     "index_list",
+    "index_xinfo",
     "table_info",
     "table_list",
     "table_xinfo",
+    "user_version",
 ];
 
 /// The functions that access the process.
@@ -84,6 +90,7 @@ impl Connection {
         machine::run_only(&self.sqlite, "PRAGMA temp_store = MEMORY")?;
         machine::limit(&self.sqlite, confines.value_bytes)?;
         self.ask(STEPS, Some(Box::new(stop)))?;
+        self.host.protect()?;
         self.is_confined = true;
         machine::authorize(&mut self.sqlite, may)?;
         self.session().watch(|watch| watch.most_held_bytes = Some(confines.held_bytes));

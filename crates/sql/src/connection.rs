@@ -1,29 +1,18 @@
-//! Connections, which run statements.
-//!
-//! Most statements are passed to SQLite unchanged. It does not support some of them for virtual tables, which all
-//! tables are to it:
-//! * `CREATE`, `ALTER` and `DROP` of tables and indexes: `ddl`;
-//! * columns omitted from an `INSERT`, `ON CONFLICT`, `RETURNING`: `dml`.
+//! Connections, which run statements: `prepare.rs` decides how.
 
 use crate::answer::to_owned;
-use crate::asking::{Asking, asking};
 use crate::catalog::{Engine, SqlTable};
-use crate::confine;
-use crate::ddl::Ddl;
-use crate::dml::{self, Dml};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::lexer;
 use crate::machine::{self, CachedStatement};
 use crate::others::Others;
 use crate::read_texts::ReadTexts;
-use crate::session::{MARKER, Session};
-use crate::statement::{Kind, Statement};
+use crate::session::Session;
 use crate::stop::{Asked, Stop};
 use crate::tables::Tables;
 use crate::vtab::Host;
 use pando::{Database, TransactionOptions};
 use rusqlite::types::Value;
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
@@ -50,9 +39,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 pub struct Sql {
     pub(crate) engine: Arc<Engine>,
 }
-
-/// A statement that does nothing.
-const NOTHING: &str = "DROP TABLE IF EXISTS temp.pando_no_such_table";
 
 impl Sql {
     /// Adds SQL to a database.
@@ -110,7 +96,7 @@ impl fmt::Debug for Sql {
 ///
 /// A statement outside of a transaction is a transaction by itself. If it conflicts with another connection, it runs
 /// again, up to 8 times, the last two times while other writers wait. Within `BEGIN`, a conflict is an error of
-/// `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT` ([`Error::is_conflict`]); run the transaction again.
+/// `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT` ([`crate::Error::is_conflict`]); run the transaction again.
 pub struct Connection {
     // It is the first field, so that it is closed before what its tables refer to is dropped.
     pub(crate) sqlite: machine::Connection,
@@ -118,9 +104,11 @@ pub struct Connection {
     pub(crate) host: Host,
     pub(crate) asked: Asked,
     pub(crate) is_confined: bool,
-    read_texts: ReadTexts,
+    pub(crate) read_texts: ReadTexts,
     /// Whether tables of SQLite's own may have been made or attached.
-    has_others: Cell<bool>,
+    pub(crate) has_others: Cell<bool>,
+    /// The generation of the tables for which statements were kept.
+    pub(crate) kept_since: Cell<u64>,
     /// The tables of SQLite's own when a statement was last prepared.
     others: RefCell<Arc<Others>>,
     /// The value of `changes()` after a statement in steps; -1: SQLite's own count.
@@ -143,7 +131,8 @@ impl fmt::Debug for Interrupt {
 }
 
 impl Interrupt {
-    /// Stops the running statement. It fails with [`Error::is_interrupted`], and its own transaction is rolled back.
+    /// Stops the running statement. It fails with [`crate::Error::is_interrupted`], and its own transaction is rolled
+    /// back.
     pub fn interrupt(&self) {
         self.0.interrupt();
     }
@@ -159,6 +148,7 @@ impl Connection {
             is_confined: false,
             read_texts: ReadTexts::default(),
             has_others: Cell::new(false),
+            kept_since: Cell::new(0),
             others: RefCell::default(),
             changes: Arc::new(AtomicI64::new(-1)),
         }
@@ -180,6 +170,15 @@ impl Connection {
         let changes = of_steps.map_or(-1, |changes| i64::try_from(changes).unwrap_or(i64::MAX));
         // Relaxed: see where it is read.
         self.changes.store(changes, Ordering::Relaxed);
+    }
+
+    /// Returns the value of `changes()`.
+    pub(crate) fn noted_changes(&self) -> Option<u64> {
+        // Relaxed: see where it is stored.
+        match self.changes.load(Ordering::Relaxed) {
+            -1 => u64::try_from(self.host.changes()).ok(),
+            changes => u64::try_from(changes).ok(),
+        }
     }
 
     /// Returns how many rows a statement has changed that began with this value of `total_changes`, without those that
@@ -229,8 +228,8 @@ impl Connection {
     }
 
     /// Calls `stop` about every 100,000 steps of a running statement, and every thousand rows of a `CREATE INDEX`.
-    /// After it returns true, the statement fails with [`Error::is_interrupted`]. Use it for time limits and to show
-    /// progress.
+    /// After it returns true, the statement fails with [`crate::Error::is_interrupted`]. Use it for time limits and to
+    /// show progress.
     pub fn on_progress(&mut self, stop: Option<impl FnMut() -> bool + Send + 'static>) -> Result<()> {
         const STEPS: i32 = 100_000;
         self.ask(STEPS, stop.map(|stop| Box::new(stop) as Stop))
@@ -272,7 +271,7 @@ impl Connection {
         Ok(all)
     }
 
-    /// Returns the tables that the current transaction sees, ordered by name.
+    /// Returns the tables and views that the current transaction sees, ordered by name.
     pub fn tables(&self) -> Result<Vec<TableSchema>> {
         self.reload()?;
         let schema = |table: &Arc<SqlTable>| TableSchema {
@@ -280,164 +279,12 @@ impl Connection {
             columns: table.columns.iter().map(|column| column.name.clone()).collect(),
             create: table.create_statement(),
             indexes: table.index_statements(),
+            triggers: Vec::new(),
         };
-        Ok(self.tables.known().all().into_iter().map(schema).collect())
-    }
-
-    /// Prepares the only statement in `sql`, to run it many times.
-    pub fn prepare(&self, sql: &str) -> Result<Statement<'_>> {
-        self.prepare_one(sql).map_err(|error| self.in_own_words(error))
-    }
-
-    /// Returns an error in the words of this connection.
-    pub(crate) fn in_own_words(&self, error: Error) -> Error {
-        let words = error.unnamed_conflict().map(|at| self.tables.in_words_of_sql(at.table(), at.key()));
-        let error = match words.flatten() {
-            Some((table, message)) => error.in_words(table, message),
-            None => error,
-        };
-        if self.is_confined { confine::name_what_is_refused(error) } else { error }
-    }
-
-    pub(crate) fn prepare_one(&self, sql: &str) -> Result<Statement<'_>> {
-        if self.session().take_undone() {
-            self.reload()?;
-        }
-        if self.has_others.get() {
-            self.others()?;
-        }
-        let generation = self.tables.generation();
-        if let Some((text, is_insert)) = self.read_texts.get(sql, generation) {
-            let statement = Statement::new(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
-            return Ok(if is_insert { statement.planned(sql, generation) } else { statement });
-        }
-        self.read_and_prepare(sql)
-    }
-
-    fn read_and_prepare(&self, sql: &str) -> Result<Statement<'_>> {
-        // SQLite would take it for the end of the text, and run what is before it.
-        if sql.contains('\0') {
-            return Err(Error::new(
-                "the text of a statement has a zero byte; values can have one, as parameters",
-            ));
-        }
-        let (whole, none) = (sql, lexer::First { statement: "", rest: "", is_complete: false });
-        let first = lexer::split_first(sql).unwrap_or(none);
-        if lexer::split_first(first.rest).is_some() {
-            return Err(Error::new("there is more than one statement; pass one at a time"));
-        }
-        let others = self.others()?;
-        let asked;
-        let sql = match self.asking(first.statement, &others)? {
-            Asking::Nothing => first.statement,
-            Asking::Check(name, most) => return Ok(Statement::new(self, Kind::Check(name, most))),
-            Asking::Text(text) => {
-                self.tables.register_views(self.host)?;
-                asked = text;
-                &asked
-            }
-        };
-        if let Some(ddl) = Ddl::parse(sql)? {
-            return Ok(Statement::new(self, Kind::Ddl(ddl)));
-        }
-        if others.are_meant(sql) {
-            self.reload()?;
-            if !others.check(sql, &self.tables.known())? {
-                return Ok(Statement::new(self, Kind::Sqlite(self.prepare_sqlite(NOTHING)?)));
-            }
-        }
-        let dml = Dml::parse(sql);
-        let is_temporary = dml.as_ref().is_some_and(|dml| !dml.is_of_main && others.is_temporary(&dml.table));
-        if let Some(dml) = dml.filter(|_| !is_temporary) {
-            self.know_table(&dml)?;
-            let (is_insert, generation) = (dml.is_insert(), self.tables.generation());
-            let text = match dml::plan(dml, &self.tables.known())? {
-                dml::Planned::Plain => Cow::Borrowed(sql),
-                dml::Planned::Text(text) => Cow::Owned(text),
-                dml::Planned::Steps(steps) => {
-                    steps.check(self)?;
-                    return Ok(Statement::new(self, Kind::Steps(steps)).planned(whole, generation));
-                }
-            };
-            let statement = Statement::new(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
-            self.read_texts.keep(whole, &text, generation, is_insert);
-            return Ok(if is_insert { statement.planned(whole, generation) } else { statement });
-        }
-        let generation = self.tables.generation();
-        let statement = Statement::new(self, Kind::Sqlite(self.prepare_sqlite(sql)?));
-        let verb = lexer::tokens(sql).next();
-        let is_one_of = |verbs: &[&str]| verb.is_some_and(|verb| verbs.iter().any(|word| verb.is(word)));
-        if is_one_of(&["SAVEPOINT"]) {
-            return Ok(statement.into_savepoint());
-        }
-        if is_temporary {
-            // If that table is dropped, the statement is about another one.
-            return Ok(statement.planned(whole, generation));
-        }
-        if is_one_of(&["CREATE", "DROP", "ALTER", "ATTACH", "DETACH"]) {
-            return Ok(statement.into_naming());
-        }
-        self.read_texts.keep(whole, sql, generation, false);
-        Ok(statement)
-    }
-
-    /// Returns how to handle a statement about the database itself.
-    fn asking(&self, sql: &str, others: &Others) -> Result<Asking> {
-        let asked = asking(sql, |name| others.is_temporary(name));
-        match asked {
-            Ok(Asking::Check(name, _)) if self.is_confined => {
-                Err(Error::refused(format!("not authorized: PRAGMA {name} reads the whole database")))
-            }
-            Err(error) if self.is_confined => Err(Error::refused(error.message())),
-            asked => asked,
-        }
-    }
-
-    /// Reads the schemas if the statement's table exists but is not known.
-    fn know_table(&self, dml: &Dml<'_>) -> Result<()> {
-        if self.tables.known().find(&dml.table).is_some() {
-            return Ok(());
-        }
-        if self.tables.take_latest(self.host)? && self.tables.known().find(&dml.table).is_some() {
-            return Ok(());
-        }
-        self.reload()
-    }
-
-    /// Reads the schemas again.
-    pub(crate) fn reload(&self) -> Result<()> {
-        self.session().enter(self.host)?;
-        self.tables.reload(self.host)?;
-        if self.is_autocommit() {
-            self.session().rest();
-        }
-        Ok(())
-    }
-
-    /// Prepares a statement unchanged. If SQLite does not know what it names, the schemas are read first.
-    pub(crate) fn prepare_sqlite(&self, sql: &str) -> Result<CachedStatement<'_>> {
-        self.tables.preparing(sql);
-        let prepared = self.prepare_known(sql);
-        self.tables.preparing("");
-        prepared
-    }
-
-    fn prepare_known(&self, sql: &str) -> Result<CachedStatement<'_>> {
-        let first = machine::prepare_kept(&self.sqlite, sql);
-        if first.is_ok() {
-            return first;
-        }
-        if self.tables.take_latest(self.host)?
-            && let Ok(statement) = machine::prepare_kept(&self.sqlite, sql)
-        {
-            return Ok(statement);
-        }
-        self.reload()?;
-        let prepared = machine::prepare_kept(&self.sqlite, sql);
-        prepared.map_err(|error| {
-            let about_marker = error.message().contains(MARKER);
-            if about_marker { Error::new("this table is reserved for the connection") } else { error }
-        })
+        let mut all: Vec<_> = self.tables.known().tables.iter().map(schema).collect();
+        all.extend(machine::own_tables(&self.sqlite)?);
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(all)
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -514,16 +361,18 @@ impl Connection {
     }
 }
 
-/// The definition of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The definition of a table or a view.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableSchema {
     /// The name of the table.
     pub name: String,
     /// The names of its columns.
     pub columns: Vec<String>,
-    /// The statement `CREATE TABLE ...`.
+    /// The statement `CREATE TABLE ...`, `CREATE VIRTUAL TABLE ...` or `CREATE VIEW ...`.
     pub create: String,
     /// The statements `CREATE INDEX ...`.
     pub indexes: Vec<String>,
+    /// The statements `CREATE TRIGGER ...`.
+    pub triggers: Vec<String>,
 }

@@ -70,6 +70,11 @@ impl Error {
         self.conflict().filter(|conflict| !conflict.is_named)
     }
 
+    /// Returns the error with the place where it happened before its message.
+    pub(crate) fn at(self, place: &str) -> Self {
+        Error { message: format!("{place}: {}", self.message), ..self }
+    }
+
     /// Returns the error of a conflict with SQL's name of the table, and with another message.
     pub(crate) fn in_words(self, table: String, message: String) -> Self {
         let named = |conflict: Box<Conflict>| Box::new(Conflict { table, is_named: true, ..*conflict });
@@ -122,7 +127,7 @@ impl Error {
     }
 
     /// Returns whether the statement names something forbidden: to confined connections
-    /// ([`crate::Connection::confine`]), or to all, as `CREATE VIRTUAL TABLE` is.
+    /// ([`crate::Connection::confine`]), or where SQLite is another program's, as `CREATE VIRTUAL TABLE` is there.
     pub fn is_refused(&self) -> bool {
         self.code & 0xff == ffi::SQLITE_AUTH
     }

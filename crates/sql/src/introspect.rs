@@ -1,8 +1,12 @@
 //! Descriptions of tables for programs: `sqlite_schema`, and the pragmas that describe tables.
 //!
-//! SQLite would describe its own database, which is empty. So such statements are rewritten (`asking.rs`) to read a
-//! [`View`], a virtual table with the same columns. Its rows come from a database in memory that has the same tables
-//! without their rows ([`Shadow`]), where SQLite itself describes them.
+//! SQLite describes its own tables, and knows nothing of typed ones. Where there are typed tables, such statements are
+//! rewritten (`asking.rs`) to read a [`View`], a virtual table with the same columns:
+//!
+//! * Rows about typed tables come from a database in memory that has the same tables without their rows ([`Shadow`]),
+//!   where SQLite itself describes them.
+//! * Rows about tables that SQLite made come from SQLite, by the same question to the connection (`native`). Where
+//!   SQLite is another program's there are none: its own statements describe its own tables.
 
 use crate::catalog::Catalog;
 use crate::confine;
@@ -28,8 +32,9 @@ pub(crate) struct View {
     needs_argument: bool,
 }
 
-/// The prefix of a view's name in the connection.
-pub(crate) const PREFIX: &str = "pando_sqlite_";
+/// The prefix of a view's name in the connection: one that no table has, because SQLite looks up its own tables first.
+/// Where SQLite is another program's, that program also uses the views by their names.
+pub(crate) const PREFIX: &str = if cfg!(feature = "loadable") { "pando_sqlite_" } else { "sqlite_pando_" };
 
 /// All views.
 pub(crate) const VIEWS: [View; 8] = [
@@ -86,6 +91,13 @@ pub(crate) const VIEWS: [View; 8] = [
     },
 ];
 
+/// The columns of views whose values are integers. The values of all others are texts.
+#[cfg(not(feature = "loadable"))]
+const INTEGERS: [&str; 15] = [
+    "cid", "desc", "hidden", "id", "key", "ncol", "notnull", "partial", "pk", "rootpage", "seq", "seqno",
+    "strict", "unique", "wr",
+];
+
 /// Returns the view of that name, without its prefix.
 pub(crate) fn view(name: &str) -> Option<&'static View> {
     VIEWS.iter().find(|view| view.name.eq_ignore_ascii_case(name))
@@ -103,14 +115,14 @@ fn versions(catalog: &Catalog) -> Vec<(u32, u32)> {
         let schema = table.rows.schema();
         (schema.id(), schema.version())
     };
-    catalog.all().into_iter().map(version).collect()
+    catalog.tables.iter().map(version).collect()
 }
 
 impl Shadow {
     fn read(catalog: &Catalog) -> Outcome<Self> {
         let sqlite = confine::alone()?;
         sqlite.execute_batch("BEGIN")?;
-        for table in catalog.all() {
+        for table in &catalog.tables {
             let statements = [table.create_statement()].into_iter().chain(table.index_statements());
             for statement in statements {
                 let made = sqlite.execute_batch(&statement);
@@ -121,6 +133,20 @@ impl Shadow {
         }
         sqlite.execute_batch("COMMIT")?;
         Ok(Shadow { of: versions(catalog), sqlite: Mutex::new(sqlite) })
+    }
+
+    /// Returns whether a typed table or an index of one has this name. The index of a primary key that is the table
+    /// itself is not in `sqlite_schema`, and known to the view alone.
+    #[cfg(not(feature = "loadable"))]
+    fn has(&self, view: &View, name: &str) -> Outcome<bool> {
+        {
+            let sqlite = self.sqlite.lock().unwrap_or_else(PoisonError::into_inner);
+            let find = "SELECT 1 FROM sqlite_schema WHERE name = ? COLLATE NOCASE";
+            if sqlite.prepare_cached(find)?.exists([name])? {
+                return Ok(true);
+            }
+        }
+        Ok(!self.rows(view, &Value::Text(name.to_owned()))?.is_empty())
     }
 
     fn rows(&self, view: &View, argument: &Value) -> Outcome<Vec<Vec<Value>>> {
@@ -150,6 +176,93 @@ impl Tables {
                 Ok(shadow)
             }
         }
+    }
+}
+
+/// The question of a scan of a view.
+#[derive(Clone, Copy)]
+struct Question<'a> {
+    /// The name of a table or an index, if one was given, and that of a database.
+    argument: Option<&'a str>,
+    schema: Option<&'a str>,
+}
+
+impl Question<'_> {
+    fn is_of_main(self) -> bool {
+        self.schema.is_none_or(|schema| schema.eq_ignore_ascii_case("main"))
+    }
+}
+
+impl View {
+    /// Returns what SQLite says about its own tables.
+    #[cfg(not(feature = "loadable"))]
+    fn native(&self, host: Host, question: Question<'_>) -> Outcome<Vec<Vec<Value>>> {
+        let literal = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let columns: Vec<_> = self.columns.iter().map(|column| quote(column)).collect();
+        let from = match (self.name, question.argument, question.schema) {
+            ("schema", ..) => "main.sqlite_schema".to_owned(),
+            (name, None, None) => format!("pragma_{name}"),
+            (name, None, Some(schema)) => format!("pragma_{name} WHERE schema = {}", literal(schema)),
+            (name, Some(argument), None) => format!("pragma_{name}({})", literal(argument)),
+            // This one has the database's name as a column.
+            ("table_list", Some(argument), Some(schema)) => {
+                format!("pragma_table_list({}) WHERE schema = {}", literal(argument), literal(schema))
+            }
+            (name, Some(argument), Some(schema)) => {
+                format!("pragma_{name}({}, {})", literal(argument), literal(schema))
+            }
+        };
+        let sql = format!("SELECT {} FROM {from}", columns.join(", "));
+        // Nothing has a name with a NUL.
+        let Ok(sql) = std::ffi::CString::new(sql) else { return Ok(Vec::new()) };
+        let value = |(text, column): (Option<String>, &&str)| match text {
+            None => Value::Null,
+            Some(text) if INTEGERS.contains(column) => text.parse().map_or(Value::Text(text), Value::Integer),
+            Some(text) => Value::Text(text),
+        };
+        let typed = |row: Vec<_>| row.into_iter().zip(self.columns).map(value).collect();
+        Ok(host.query(&sql)?.into_iter().map(typed).collect())
+    }
+
+    /// Returns what is known of a question: about typed tables from the shadow, about all others from SQLite.
+    #[cfg(not(feature = "loadable"))]
+    fn rows(&self, host: Host, shadow: &Shadow, question: Question<'_>) -> Outcome<Vec<Vec<Value>>> {
+        let Question { argument, schema } = question;
+        let is_typed = match argument {
+            Some(name) if question.is_of_main() && shadow.has(self, name)? => {
+                // A name without a schema is that of a temporary table first.
+                let find = format!(
+                    "SELECT 1 FROM temp.sqlite_schema WHERE name = '{}' COLLATE NOCASE",
+                    name.replace('\'', "''")
+                );
+                let find = std::ffi::CString::new(find).map_err(|_| Failure::error("a NUL in a name"))?;
+                schema.is_some() || host.query(&find)?.is_empty()
+            }
+            _ => false,
+        };
+        let of_shadow = |name: Value| shadow.rows(self, &name);
+        match argument {
+            Some(name) if is_typed => of_shadow(Value::Text(name.to_owned())),
+            Some(_) => self.native(host, question),
+            None if !question.is_of_main() => self.native(host, question),
+            None => {
+                let mut rows = self.native(host, question)?;
+                // SQLite has described the table of definitions, which is in each database.
+                let is_new = |row: &Vec<Value>| row.get(1) != Some(&Value::Text("sqlite_schema".to_owned()));
+                rows.extend(of_shadow(Value::Null)?.into_iter().filter(is_new));
+                Ok(rows)
+            }
+        }
+    }
+
+    /// The same without tables of SQLite's own.
+    #[cfg(feature = "loadable")]
+    fn rows(&self, _host: Host, shadow: &Shadow, question: Question<'_>) -> Outcome<Vec<Vec<Value>>> {
+        if !question.is_of_main() {
+            return Ok(Vec::new());
+        }
+        let argument = question.argument.map_or(Value::Null, |name| Value::Text(name.to_owned()));
+        shadow.rows(self, &argument)
     }
 }
 
@@ -280,19 +393,24 @@ impl Cursor for ViewCursor {
         let mut values = (0..arguments.len()).map(|at| crate::answer::to_owned(arguments.get(at)));
         let mut value_of = |flag| if plan & flag == 0 { None } else { values.next() };
         let (argument, schema) = (value_of(HAS_ARGUMENT), value_of(HAS_SCHEMA));
-        let is_main =
-            |schema: &Value| matches!(schema, Value::Text(name) if name.eq_ignore_ascii_case("main"));
-        if schema.is_some_and(|schema| !is_main(&schema)) || argument == Some(Value::Null) {
+        let texts = [&argument, &schema].map(|given| match given {
+            Some(Value::Text(text)) => Some(text.as_str()),
+            _ => None,
+        });
+        let [name, schema_name] = texts;
+        // No table has a name that is null or a number.
+        if argument.is_some() && name.is_none() || schema.is_some() && schema_name.is_none() {
             return Ok(());
         }
-        if argument.is_none() && self.view.needs_argument {
+        if name.is_none() && self.view.needs_argument {
             return Ok(());
         }
         let shadow = match &self.shadow {
             Some(shadow) => Arc::clone(shadow),
             None => self.tables.shadow()?,
         };
-        self.rows = shadow.rows(self.view, &argument.unwrap_or(Value::Null))?;
+        let question = Question { argument: name, schema: schema_name };
+        self.rows = self.view.rows(self.host, &shadow, question)?;
         self.shadow = Some(shadow);
         Ok(())
     }

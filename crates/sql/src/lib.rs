@@ -11,12 +11,13 @@
 //! [`Sql`] is a database with SQL, and a [`Connection`] runs statements; many connections can write at the same time.
 //! `docs/sql.md` lists the differences from SQLite's own tables.
 //!
-//! Read the files in this order: `connection.rs`, `statement.rs`, `answer.rs`; `machine` (the SQLite that runs
-//! statements); `session` and `marker.rs` (transactions); `table.rs`, `plan.rs`, `plain.rs`, `bounds.rs`, `cursor.rs`,
-//! `transient.rs`, `change.rs`, `row_ids.rs`, `given_ids.rs`, `of_others.rs` (one table); `column.rs`, `catalog.rs`,
-//! `tables.rs`, `others.rs` (the set of tables); `asking.rs`, `introspect.rs` (descriptions of tables); `ddl`, `dml`
-//! over `lexer.rs` (what SQLite does not do for virtual tables); `affinity.rs`; `stop.rs`; `confine.rs` (untrusted
-//! statements); `vtab`, the only module with `unsafe`.
+//! Read the files in this order: `connection.rs`, `prepare.rs`, `statement.rs`, `answer.rs`; `machine` (the SQLite that
+//! runs statements); `session` and `marker.rs` (transactions); `table.rs`, `plan.rs`, `plain.rs`, `bounds.rs`,
+//! `cursor.rs`, `transient.rs`, `change.rs`, `row_ids.rs`, `given_ids.rs`, `of_others.rs` (one typed table);
+//! `column.rs`, `catalog.rs`, `tables.rs`, `others.rs` (the set of typed tables); `asking.rs`, `introspect.rs`
+//! (descriptions of tables); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for virtual tables); `affinity.rs`;
+//! `sqlite_file.rs`, `sqlite_export.rs` (files of SQLite); `stop.rs`; `confine.rs` (untrusted statements); `vtab`, the
+//! only module with `unsafe`.
 #![deny(missing_docs, unsafe_code)]
 
 mod affinity;
@@ -43,11 +44,15 @@ mod of_others;
 mod others;
 mod plain;
 mod plan;
+mod prepare;
 mod read_texts;
 mod row_ids;
 mod session;
 mod spare;
+mod sqlite_export;
 mod sqlite_file;
+#[cfg(not(feature = "loadable"))]
+mod sqlite_import;
 mod statement;
 mod stop;
 mod table;
@@ -63,7 +68,10 @@ pub use error::{Conflict, Error, Result};
 pub use lexer::{First, is_transaction_control, split_first};
 pub use rusqlite::types::{Value, ValueRef};
 pub use rusqlite::version as sqlite_version;
-pub use sqlite_file::{CopyProgress, CopyReport, export_sqlite, import_sqlite};
+pub use sqlite_export::export_sqlite;
+pub use sqlite_file::{CopyProgress, CopyReport, import_sqlite_typed};
+#[cfg(not(feature = "loadable"))]
+pub use sqlite_import::import_sqlite;
 pub use statement::{ColumnInfo, Statement};
 #[cfg(feature = "loadable")]
 pub use vtab::loadable;

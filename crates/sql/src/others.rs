@@ -13,10 +13,16 @@ use crate::machine;
 use rusqlite::types::ValueRef;
 use std::collections::HashSet;
 
+/// What has a name that is looked up, as a list of SQL. Triggers have names of their own.
+const ALL_KINDS: &str = "'table', 'view', 'index'";
+const TABLE_KINDS: &str = "'table', 'view'";
+
 /// The lowercase names of SQLite's own tables, views and indexes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Others {
     temp: HashSet<String>,
+    /// Those of `temp` that are tables or views.
+    temp_tables: HashSet<String>,
     /// The names by attached database.
     attached: Vec<(String, HashSet<String>)>,
 }
@@ -24,8 +30,9 @@ pub(crate) struct Others {
 impl Others {
     /// Reads the names.
     pub fn read(sqlite: &machine::Connection) -> Result<Self> {
-        let names = |schema: &str| -> Result<HashSet<String>> {
-            let of_schema = format!("SELECT lower(name) FROM {}.sqlite_schema", quote(schema));
+        let names = |schema: &str, kinds: &str| -> Result<HashSet<String>> {
+            let schema = quote(schema);
+            let of_schema = format!("SELECT lower(name) FROM {schema}.sqlite_schema WHERE type IN ({kinds})");
             let mut statement = machine::prepare_kept(sqlite, &of_schema)?;
             let (mut rows, mut names) = (statement.raw_query(), HashSet::new());
             while let Some(row) = rows.next()? {
@@ -39,15 +46,21 @@ impl Others {
         // 0 is `main`, 1 `temp`.
         for number in 2.. {
             let Some(schema) = machine::database_name(sqlite, number) else { break };
-            let names = names(&schema)?;
+            let names = names(&schema, ALL_KINDS)?;
             attached.push((schema, names));
         }
-        Ok(Others { temp: names("temp")?, attached })
+        Ok(Others { temp: names("temp", ALL_KINDS)?, temp_tables: names("temp", TABLE_KINDS)?, attached })
     }
 
-    /// Returns whether `temp` has the name.
+    /// Returns whether `temp` has a table or a view of the name.
     pub fn is_temporary(&self, name: &str) -> bool {
-        !self.temp.is_empty() && self.temp.contains(&name.to_lowercase())
+        !self.temp_tables.is_empty() && self.temp_tables.contains(&name.to_ascii_lowercase())
+    }
+
+    /// Returns whether `temp` has an index of the name.
+    pub fn is_temporary_index(&self, name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        self.temp.contains(&name) && !self.temp_tables.contains(&name)
     }
 
     /// Returns whether a statement may use SQLite's own tables.
@@ -87,7 +100,7 @@ impl Others {
             if let [schema, dot, name, ..] = &tokens[place..]
                 && let (true, Some(schema), Some(name)) = (dot.is_mark('.'), schema.name(), name.name())
                 && !before.is_some_and(|before| before.is_mark('.'))
-                && self.names_of(&schema).is_some_and(|names| !names.contains(&name.to_lowercase()))
+                && self.names_of(&schema).is_some_and(|names| !names.contains(&name.to_ascii_lowercase()))
                 && catalog.find(&name).is_some()
             {
                 let is_lenient = tokens[0].is("DROP") && tokens.get(2).is_some_and(|token| token.is("IF"));
@@ -103,7 +116,7 @@ impl Others {
             if catalog.find(&name).is_none() || self.is_temporary(&name) {
                 continue;
             }
-            let lower = name.to_lowercase();
+            let lower = name.to_ascii_lowercase();
             if let Some((schema, _)) = self.attached.iter().find(|(_, names)| names.contains(&lower)) {
                 return Err(Error::new(format!(
                     "ambiguous: {name} exists in the database and in the attached {schema}; write \

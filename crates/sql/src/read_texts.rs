@@ -18,19 +18,20 @@ struct Known {
     text: Arc<str>,
     /// The generation of the connection's tables at that time: [`crate::tables::Tables::generation`].
     generation: u64,
-    is_insert: bool,
+    is_changing: bool,
 }
 
 impl ReadTexts {
-    /// Returns what SQLite runs for `sql`, if it was read in the same generation, and whether that is an `INSERT`.
+    /// Returns what SQLite runs for `sql`, if it was read in the same generation, and whether that
+    /// changes rows.
     pub fn get(&self, sql: &str, generation: u64) -> Option<(Arc<str>, bool)> {
         let texts = self.0.borrow();
         let known = texts.get(sql)?;
-        (known.generation == generation).then(|| (Arc::clone(&known.text), known.is_insert))
+        (known.generation == generation).then(|| (Arc::clone(&known.text), known.is_changing))
     }
 
     /// Remembers that SQLite runs `text` for `sql`.
-    pub fn keep(&self, sql: &str, text: &str, generation: u64, is_insert: bool) {
+    pub fn keep(&self, sql: &str, text: &str, generation: u64, is_changing: bool) {
         if sql.len().max(text.len()) > LONGEST_BYTES {
             return;
         }
@@ -39,6 +40,6 @@ impl ReadTexts {
         if texts.len() >= KEPT {
             texts.clear();
         }
-        texts.insert(sql.into(), Known { text: text.into(), generation, is_insert });
+        texts.insert(sql.into(), Known { text: text.into(), generation, is_changing });
     }
 }

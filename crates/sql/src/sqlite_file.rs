@@ -1,20 +1,17 @@
-//! Imports and exports SQLite files with all tables.
+//! Imports the tables of SQLite files as typed tables.
 //!
-//! **Import**: the file is opened read-only, and must pass SQLite's own check before a row is used. Its schema is read
+//! The file is opened read-only, and must pass SQLite's own check before a row is used. Its schema is read
 //! as DDL is. A column that holds values of other types than declared accepts any type. Everything is one transaction,
 //! so a file that turns out to be damaged leaves the database unchanged.
-//!
-//! **Export**: tables, rows, and then indexes are written to a temporary file beside the target, which is renamed at
-//! the end.
 
-use crate::catalog::{Catalog, SqlTable, row_id_name};
-use crate::change::{coerce, sqlite_value};
+use crate::catalog::{AUTO_INDEX, row_id_name};
+use crate::change::coerce;
 use crate::connection::Sql;
 use crate::ddl::Scratch;
 use crate::error::{Error, Result};
 use crate::given_ids;
 use crate::lexer::quote;
-use rows::{DynamicTable, KeyRange, Value};
+use rows::{DynamicTable, Value};
 use rusqlite::OpenFlags;
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
@@ -38,25 +35,27 @@ pub struct CopyReport {
     pub tables: u64,
     /// The number of rows of all tables that were copied.
     pub rows: u64,
-    /// What a Pando database cannot store, each by its name: views, triggers, partial indexes, the enforcement of
+    /// What was not copied, each by its name. Typed tables keep no views, triggers, partial indexes, enforcement of
     /// foreign keys and so on.
     pub left_out: Vec<String>,
 }
 
 /// The number of rows between two calls of `progress`.
-const PROGRESS_ROWS: u64 = 10_000;
+pub(crate) const PROGRESS_ROWS: u64 = 10_000;
 
-/// Copies all tables of an SQLite file into the database, including indexes. If it fails, it copies none.
+/// Copies all tables of an SQLite file into the database as typed tables, including indexes: Rust code can change their
+/// definitions, and documents are written to all of them. They keep no views, triggers and foreign keys, which the
+/// report names; `import_sqlite` keeps everything. If it fails, it copies none.
 ///
 /// # Errors
 /// If the file is not an SQLite database or does not pass SQLite's integrity check; if a table of the same name
 /// exists; or if a row cannot be stored, with the table and the row.
-pub fn import_sqlite(
+pub fn import_sqlite_typed(
     sql: &Sql,
     file: impl AsRef<Path>,
     mut progress: impl FnMut(&CopyProgress),
 ) -> Result<CopyReport> {
-    let scratch = Scratch::from_connection(open(file.as_ref())?);
+    let scratch = Scratch::from_connection(open(file.as_ref(), true)?);
     let source = scratch.connection();
     let mut report = CopyReport::default();
     let mut tables = Vec::new();
@@ -74,16 +73,22 @@ pub fn import_sqlite(
         }
     }
     let mut tx = sql.database().begin()?;
-    let there = sql.engine.load(&tx)?;
+    let mut taken = rows::names_made_by_sqlite(&tx)?;
+    for table in DynamicTable::all_created(&tx)? {
+        let indexes = table.schema().indexes().iter().map(rows::Index::name);
+        taken.extend(indexes.chain([table.name()]).map(str::to_ascii_lowercase));
+    }
     let mut now = CopyProgress::default();
     for name in tables {
         now.table.clone_from(&name);
         progress(&now);
-        // The comparison ignores case.
-        if let Some(known) = there.find(&name) {
-            return Err(Error::new(format!("there is a table {} already", known.name())));
-        }
         let mut read = scratch.read_table(&name)?;
+        let indexes = read.indexes.iter().map(|index| &index.name);
+        for name in indexes.filter(|name| !name.starts_with(AUTO_INDEX)).chain([&name]) {
+            if taken.contains(&name.to_ascii_lowercase()) {
+                return Err(Error::new(format!("there is a table or an index {name} already")));
+            }
+        }
         report.left_out.append(&mut read.left_out);
         let kept = |clause: &String| {
             format!("enforcement of {clause} of table {name} (the clause is kept for an export)")
@@ -110,12 +115,14 @@ pub fn import_sqlite(
     Ok(report)
 }
 
-fn open(file: &Path) -> Result<rusqlite::Connection> {
+/// Opens a file for reading. It must pass SQLite's own check.
+pub(crate) fn open(file: &Path, are_constraints_checked: bool) -> Result<rusqlite::Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let source = rusqlite::Connection::open_with_flags(file, flags)?;
     // The schema may be malicious: it must not call functions that could do harm.
     source.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     source.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    source.pragma_update(None, "ignore_check_constraints", !are_constraints_checked)?;
     source.execute_batch("PRAGMA cell_size_check = ON; BEGIN")?;
     let check: String = source.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if check != "ok" {
@@ -191,90 +198,4 @@ fn copy_in(
     }
     copied(count % PROGRESS_ROWS);
     Ok(())
-}
-
-/// Writes all tables, including indexes, to a new SQLite file. The copy shows one moment of the database.
-///
-/// # Errors
-/// If the file exists, or if it cannot be written.
-pub fn export_sqlite(
-    sql: &Sql,
-    file: impl AsRef<Path>,
-    mut progress: impl FnMut(&CopyProgress),
-) -> Result<CopyReport> {
-    let file = file.as_ref();
-    if file.exists() {
-        return Err(Error::new(format!("{} already exists; name a new file", file.display())));
-    }
-    let mut unfinished = file.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let failed = |what: &str, error: std::io::Error| Error::new(format!("cannot {what}: {error}"));
-    if Path::new(&unfinished).exists() {
-        std::fs::remove_file(&unfinished)
-            .map_err(|error| failed("remove what an earlier export left", error))?;
-    }
-    let target = rusqlite::Connection::open(&unfinished)?;
-    target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA foreign_keys = OFF; BEGIN")?;
-    let snapshot = sql.database().snapshot()?;
-    let catalog = sql.engine.load(&snapshot)?;
-    let report = copy_out(&catalog, &snapshot, &target, &mut progress)?;
-    target.execute_batch("COMMIT")?;
-    target.close().map_err(|(_, error)| error)?;
-    std::fs::rename(&unfinished, file).map_err(|error| failed("give the file its name", error))?;
-    Ok(report)
-}
-
-fn copy_out(
-    catalog: &Catalog,
-    snapshot: &pando::Snapshot,
-    target: &rusqlite::Connection,
-    progress: &mut impl FnMut(&CopyProgress),
-) -> Result<CopyReport> {
-    let mut now = CopyProgress::default();
-    let mut report = CopyReport::default();
-    for table in &catalog.tables {
-        table.name().clone_into(&mut now.table);
-        progress(&now);
-        target.execute_batch(&table.create_sqlite_statement())?;
-        let mut insert = target.prepare(&insert_statement(table)?)?;
-        let mut scan = table.rows.scan(snapshot, &KeyRange::all())?;
-        let values = |row: Vec<Value<'_>>| row.iter().map(sqlite_value).collect::<Vec<_>>();
-        while let Some(row) = scan.next_with(values)? {
-            insert.execute(rusqlite::params_from_iter(row))?;
-            now.rows += 1;
-            if now.rows % PROGRESS_ROWS == 0 {
-                progress(&now);
-            }
-        }
-        if table.note.autoincrement {
-            let last = given_ids::recorded(snapshot, table.rows.schema().id())?;
-            target.execute("DELETE FROM sqlite_sequence WHERE name = ?", [table.name()])?;
-            target.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (table.name(), last))?;
-        }
-        for statement in table.index_statements() {
-            target.execute_batch(&statement)?;
-        }
-        let indexes = table.rows.schema().indexes().iter();
-        let of_documents = indexes.filter(|index| index.parts().iter().any(|part| part.pointer().is_some()));
-        let unknown =
-            |index: &rows::Index| format!("index {}: it indexes a path within JSON documents", index.name());
-        report.left_out.extend(of_documents.map(unknown));
-        report.tables += 1;
-    }
-    report.rows = now.rows;
-    Ok(report)
-}
-
-fn insert_statement(table: &SqlTable) -> Result<String> {
-    let name = table.name();
-    let no_name =
-        || Error::new(format!("table {name}: its columns use all names that SQLite has for the row id"));
-    let hidden = match table.hidden() {
-        0 => None,
-        _ => Some(table.row_id_name().ok_or_else(no_name)?.to_owned()),
-    };
-    let names = hidden.into_iter().chain(table.columns.iter().map(|column| quote(&column.name)));
-    let names: Vec<_> = names.collect();
-    let marks = vec!["?"; names.len()].join(", ");
-    Ok(format!("INSERT INTO {} ({}) VALUES ({marks})", quote(name), names.join(", ")))
 }

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// The number of times that a statement is planned.
-const MOST_PLANS: u32 = 8;
+pub(crate) const MOST_PLANS: u32 = 8;
 
 /// A prepared statement.
 pub struct Statement<'c> {
@@ -21,6 +21,11 @@ pub struct Statement<'c> {
     is_savepoint: bool,
     /// Whether it makes, drops or attaches tables of SQLite's own.
     is_naming: bool,
+    /// What SQLite is to make, whose name no typed table may have.
+    makes: Option<Ddl>,
+    /// Whether it describes tables. How that is done depends on whether there are typed ones, so that it is prepared
+    /// again each time it runs.
+    is_asking: bool,
     /// The text from which it was made, and the generation of the tables, if it depends on their definitions.
     plan: Option<(Box<str>, u64)>,
     /// The names of a query's columns, once it was run, and how often SQLite had prepared it again by then.
@@ -62,7 +67,16 @@ impl fmt::Debug for Statement<'_> {
 impl<'c> Statement<'c> {
     /// Creates any statement except a `SAVEPOINT`.
     pub(crate) fn new(connection: &'c Connection, kind: Kind<'c>) -> Self {
-        Statement { connection, kind, is_savepoint: false, is_naming: false, plan: None, columns: None }
+        Statement {
+            connection,
+            kind,
+            is_savepoint: false,
+            is_naming: false,
+            makes: None,
+            is_asking: false,
+            plan: None,
+            columns: None,
+        }
     }
 
     /// Notes that the statement was made from `sql` for the tables of a generation: [`crate::tables::Tables::by_plan`].
@@ -73,6 +87,17 @@ impl<'c> Statement<'c> {
     /// Marks the statement as one that makes, drops or attaches tables of SQLite's own.
     pub(crate) fn into_naming(self) -> Self {
         Statement { is_naming: true, ..self }
+    }
+
+    /// Marks the statement as one with which SQLite makes a table or a view of its own.
+    pub(crate) fn into_making(self, ddl: Ddl) -> Self {
+        Statement { makes: Some(ddl), ..self }
+    }
+
+    /// Marks the statement, made from `sql`, as one that describes tables.
+    pub(crate) fn into_asking(self, sql: &str) -> Self {
+        let generation = self.connection.tables.generation();
+        Statement { is_asking: true, plan: self.plan.or_else(|| Some((sql.into(), generation))), ..self }
     }
 
     /// Marks the statement as a `SAVEPOINT`.
@@ -111,7 +136,19 @@ impl Statement<'_> {
         self.execute_kind(parameters).map_err(|error| connection.in_own_words(error))
     }
 
+    /// Plans the statement again if the tables changed since it was planned: another kind of work may do it now.
+    fn follow(&mut self) -> Result<()> {
+        let Some((sql, generation)) = &self.plan else { return Ok(()) };
+        self.connection.renew()?;
+        if self.is_asking || *generation != self.connection.tables.generation() {
+            let again = self.connection.prepare_one(sql)?;
+            (self.kind, self.plan, self.columns) = (again.kind, again.plan, None);
+        }
+        Ok(())
+    }
+
     fn execute_kind(&mut self, parameters: &[impl Parameter]) -> Result<u64> {
+        self.follow()?;
         if matches!(self.kind, Kind::Steps(_)) {
             return self.run_steps(&Parameter::owned(parameters)).map(|done| done.changes);
         }
@@ -148,6 +185,18 @@ impl Statement<'_> {
 
     fn execute_planned(&mut self, parameters: &[impl Parameter]) -> Result<u64> {
         let connection = self.connection;
+        if self.makes.is_some() || matches!(self.kind, Kind::Ddl(_)) {
+            // What it runs to begin its transaction is a `DELETE`, and changes no row for the program.
+            let changes = connection.noted_changes();
+            let done = self.execute_one(parameters);
+            connection.note_changes(changes);
+            return done;
+        }
+        self.execute_one(parameters)
+    }
+
+    fn execute_one(&mut self, parameters: &[impl Parameter]) -> Result<u64> {
+        let connection = self.connection;
         match &mut self.kind {
             Kind::Ddl(ddl) => ddl::run(connection, ddl).map(|()| 0),
             Kind::Check(name, most) => check(connection, name, *most).map(|_| 0),
@@ -169,7 +218,10 @@ impl Statement<'_> {
                     while rows.next()?.is_some() {}
                     Ok(connection.changes_since(before))
                 };
-                let done = connection.repeating(run);
+                let done = match &self.makes {
+                    Some(ddl) => ddl::make(connection, ddl, run),
+                    None => connection.repeating(run),
+                };
                 if self.is_naming {
                     connection.names_changed();
                 }
@@ -185,6 +237,7 @@ impl Statement<'_> {
     /// Runs the statement and returns its rows one by one.
     pub fn query(&mut self, parameters: &[Value]) -> Result<Rows<'_>> {
         let connection = self.connection;
+        self.follow().map_err(|error| connection.in_own_words(error))?;
         let is_query = match &self.kind {
             Kind::Sqlite(statement) => statement.column_count() > 0,
             Kind::Steps(steps) => steps.has_rows(),
@@ -348,15 +401,15 @@ fn check(connection: &Connection, name: &str, most: u64) -> Result<Vec<Vec<Value
         true => Vec::new(),
         false => db.check_all(|_| {})?.wrong,
     };
+    let mut problems: Vec<_> = pages.iter().map(ToString::to_string).collect();
+    problems.extend(machine::check_own(&connection.sqlite, name, most)?);
     let typed = rows::check(&db.snapshot()?, |_| {})?;
-    let problems = pages.iter().map(ToString::to_string);
-    let problems = problems.chain(typed.problems.iter().map(ToString::to_string));
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let mut found: Vec<_> = problems.take(most.max(1)).map(|problem| vec![Value::Text(problem)]).collect();
-    if found.is_empty() {
-        found.push(vec![Value::Text("ok".to_owned())]);
+    problems.extend(typed.problems.iter().map(ToString::to_string));
+    problems.truncate(usize::try_from(most).unwrap_or(usize::MAX).max(1));
+    if problems.is_empty() {
+        problems.push("ok".to_owned());
     }
-    Ok(found)
+    Ok(problems.into_iter().map(|problem| vec![Value::Text(problem)]).collect())
 }
 
 /// A parameter's value, owned or lent.

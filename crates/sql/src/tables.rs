@@ -1,6 +1,6 @@
 //! The tables that a connection knows, and their shared state: the session, and a scratch database for `CHECK`.
 
-use crate::catalog::{Catalog, Engine};
+use crate::catalog::{Catalog, Engine, cookie};
 use crate::error::Result;
 use crate::failure::{Failure, Outcome};
 use crate::introspect::{PREFIX as VIEW_PREFIX, Shadow, VIEWS, ViewConnector};
@@ -140,8 +140,12 @@ impl Tables {
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Takes over the catalog that another connection has read. Returns whether it is new.
+    /// Takes over the catalog that another connection has read. Returns whether it is new. A transaction can see older
+    /// tables, and reads them itself.
     pub fn take_latest(self: &Arc<Self>, host: Host) -> Outcome<bool> {
+        if !host.is_autocommit() {
+            return Ok(false);
+        }
         match self.engine.latest() {
             Some(latest) if !Arc::ptr_eq(&latest, &self.known()) => self.learn(host, latest).map(|()| true),
             _ => Ok(false),
@@ -151,9 +155,10 @@ impl Tables {
     /// Reads the catalog again, as the current transaction sees it, and registers exactly its tables with SQLite.
     pub fn reload(self: &Arc<Self>, host: Host) -> Outcome {
         let loaded = self.session.read(|source| {
-            let is_committed = matches!(source, Source::Snapshot(_));
+            let within = within(&source);
             let loaded = with_reader!(source, reader => self.engine.load(reader))?;
-            if is_committed {
+            let loaded = Arc::new(Catalog { within, ..loaded });
+            if within.is_none() {
                 self.engine.publish(&loaded);
             }
             Ok(loaded)
@@ -207,9 +212,32 @@ impl Tables {
         None
     }
 
-    fn learn(self: &Arc<Self>, host: Host, catalog: Arc<Catalog>) -> Outcome {
-        self.generation.fetch_add(1, Ordering::SeqCst);
+    /// Returns whether the current transaction sees typed tables, known or not.
+    pub fn are_any(&self) -> Outcome<bool> {
+        self.session
+            .read(|source| Ok(with_reader!(source, reader => rows::DynamicTable::any_created(reader))?))
+    }
+
+    /// Returns whether SQLite may have changed a definition since the tables were read: a name may stand for one of its
+    /// own tables now, or for none of them any longer. The cookie of a change that was undone is given again, to
+    /// another change, so one that was read within a transaction is good for that transaction alone.
+    pub fn are_old(&self) -> Outcome<bool> {
+        if cfg!(feature = "loadable") {
+            return Ok(false);
+        }
         let known = self.known();
+        self.session.read(|source| {
+            let is_other = known.within.is_some() && known.within != within(&source);
+            Ok(is_other || known.cookie != with_reader!(source, reader => cookie(reader))?)
+        })
+    }
+
+    fn learn(self: &Arc<Self>, host: Host, catalog: Arc<Catalog>) -> Outcome {
+        let known = self.known();
+        // Otherwise no name stands for another table than before.
+        if known.cookie != catalog.cookie || !known.tables.is_empty() || !catalog.tables.is_empty() {
+            self.generation.fetch_add(1, Ordering::SeqCst);
+        }
         for table in known.tables.iter().filter(|table| catalog.find(table.name()).is_none()) {
             vtab::unregister(host, table.name())?;
         }
@@ -218,6 +246,7 @@ impl Tables {
             let name = table.name().to_owned();
             vtab::register(host, &name, Box::new(Connector { table, tables }))?;
         }
+        host.forget_view_columns();
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = catalog;
         // Its tables have the constraints that were known before.
         *self.checker.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -231,6 +260,14 @@ impl Tables {
             *held = Some(machine::alone()?);
         }
         Ok(Checker(held))
+    }
+}
+
+/// Returns the commit after which a transaction began, if it is one.
+fn within(source: &Source<'_>) -> Option<u64> {
+    match source {
+        Source::Snapshot(_) => None,
+        Source::Transaction(transaction) => Some(transaction.commit_number()),
     }
 }
 

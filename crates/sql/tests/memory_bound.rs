@@ -1,6 +1,11 @@
 //! The bound on SQLite's memory, which is the process': so a test of its own.
 
-use pando_sql::{Confines, Sql, Value};
+#[path = "it/support/typed.rs"]
+#[allow(dead_code, reason = "others need more of it")]
+mod typed;
+
+use pando_sql::{Confines, Value};
+use typed::Sql;
 
 fn pando_sqlite_limit() -> i64 {
     let connection = pando_sqlite::Connection::in_memory().unwrap();
@@ -29,7 +34,8 @@ fn a_statement_that_takes_too_much_memory_is_undone() {
     let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
     let mut connection = sql.connect().unwrap();
     connection.confine(Confines::default(), || false).unwrap();
-    connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)", &[]).unwrap();
+    // One of SQLite's own, and later typed ones.
+    (*connection).execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)", &[]).unwrap();
     let rows =
         |count: u32| format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT {count})");
     for statement in [

@@ -13,15 +13,15 @@
 
 pub use libsqlite3_sys::{
     SQLITE_ABORT, SQLITE_AUTH, SQLITE_BLOB, SQLITE_BUSY, SQLITE_BUSY_SNAPSHOT, SQLITE_CANTOPEN,
-    SQLITE_CONSTRAINT, SQLITE_CORRUPT, SQLITE_ERROR, SQLITE_FAIL, SQLITE_FLOAT, SQLITE_FULL, SQLITE_IGNORE,
-    SQLITE_INDEX_CONSTRAINT_EQ, SQLITE_INDEX_CONSTRAINT_GE, SQLITE_INDEX_CONSTRAINT_GT,
-    SQLITE_INDEX_CONSTRAINT_IS, SQLITE_INDEX_CONSTRAINT_ISNULL, SQLITE_INDEX_CONSTRAINT_LE,
-    SQLITE_INDEX_CONSTRAINT_LIMIT, SQLITE_INDEX_CONSTRAINT_LT, SQLITE_INDEX_CONSTRAINT_OFFSET,
-    SQLITE_INDEX_SCAN_UNIQUE, SQLITE_INTEGER, SQLITE_INTERRUPT, SQLITE_IOERR, SQLITE_LOCKED, SQLITE_MISMATCH,
-    SQLITE_NOMEM, SQLITE_NOTADB, SQLITE_NULL, SQLITE_OK, SQLITE_READONLY, SQLITE_REPLACE, SQLITE_ROLLBACK,
-    SQLITE_SCHEMA, SQLITE_TEXT, SQLITE_TOOBIG, SQLITE_TRANSIENT, SQLITE_UTF8, SQLITE_VTAB_CONSTRAINT_SUPPORT,
-    sqlite3, sqlite3_context, sqlite3_index_info, sqlite3_int64, sqlite3_module, sqlite3_stmt, sqlite3_value,
-    sqlite3_vtab, sqlite3_vtab_cursor,
+    SQLITE_CONSTRAINT, SQLITE_CORRUPT, SQLITE_DBCONFIG_DEFENSIVE, SQLITE_ERROR, SQLITE_FAIL, SQLITE_FLOAT,
+    SQLITE_FULL, SQLITE_IGNORE, SQLITE_INDEX_CONSTRAINT_EQ, SQLITE_INDEX_CONSTRAINT_GE,
+    SQLITE_INDEX_CONSTRAINT_GT, SQLITE_INDEX_CONSTRAINT_IS, SQLITE_INDEX_CONSTRAINT_ISNULL,
+    SQLITE_INDEX_CONSTRAINT_LE, SQLITE_INDEX_CONSTRAINT_LIMIT, SQLITE_INDEX_CONSTRAINT_LT,
+    SQLITE_INDEX_CONSTRAINT_OFFSET, SQLITE_INDEX_SCAN_UNIQUE, SQLITE_INTEGER, SQLITE_INTERRUPT, SQLITE_IOERR,
+    SQLITE_LOCKED, SQLITE_MISMATCH, SQLITE_NOMEM, SQLITE_NOTADB, SQLITE_NULL, SQLITE_OK, SQLITE_READONLY,
+    SQLITE_REPLACE, SQLITE_ROLLBACK, SQLITE_SCHEMA, SQLITE_TEXT, SQLITE_TOOBIG, SQLITE_TRANSIENT,
+    SQLITE_UTF8, SQLITE_VTAB_CONSTRAINT_SUPPORT, sqlite3, sqlite3_context, sqlite3_index_info, sqlite3_int64,
+    sqlite3_module, sqlite3_stmt, sqlite3_value, sqlite3_vtab, sqlite3_vtab_cursor,
 };
 
 use crate::connection::Error;
@@ -81,6 +81,8 @@ unsafe extern "C" {
     pub fn sqlite3_is_interrupted(db: *mut sqlite3) -> c_int;
     #[link_name = "pando_sqlite3_vtab_config"]
     pub fn sqlite3_vtab_config(db: *mut sqlite3, operation: c_int, ...) -> c_int;
+    #[link_name = "pando_sqlite3_db_config"]
+    pub fn sqlite3_db_config(db: *mut sqlite3, operation: c_int, ...) -> c_int;
     #[link_name = "pando_sqlite3_vtab_on_conflict"]
     pub fn sqlite3_vtab_on_conflict(db: *mut sqlite3) -> c_int;
     #[link_name = "pando_sqlite3_vtab_collation"]
@@ -251,6 +253,16 @@ pub unsafe fn commit_beside(
 pub unsafe fn is_in_trigger(db: *mut sqlite3) -> bool {
     // SAFETY: the connection is open, and this is in a callback of it, which holds its mutex.
     unsafe { sys::pando_is_in_trigger(db.cast()) != 0 }
+}
+
+/// Makes SQLite find out again which columns views have. Call it after a virtual table was registered again with other
+/// columns: SQLite finds out once for each view, and would read columns that the table no longer has.
+///
+/// # Safety
+/// As for [`join`], and no statement is being prepared: within a callback, it is one of a statement that is running.
+pub unsafe fn forget_view_columns(db: *mut sqlite3) {
+    // SAFETY: the connection is open, and nothing that is being compiled uses the columns, as the caller promises.
+    unsafe { sys::pando_forget_view_columns(db.cast()) };
 }
 
 /// A transaction that is lent. Dropping this gives it back, also after a panic.

@@ -97,6 +97,7 @@ unsafe extern "C" {
     pub(crate) fn pando_initialize(counts_memory: c_int) -> c_int;
     pub(crate) fn pando_running(db: *mut Sqlite3) -> c_int;
     pub(crate) fn pando_is_in_trigger(db: *mut Sqlite3) -> c_int;
+    pub(crate) fn pando_forget_view_columns(db: *mut Sqlite3);
     pub(crate) fn pando_forget_interrupt(db: *mut Sqlite3);
 }
 

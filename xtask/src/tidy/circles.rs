@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What the largest circle of a crate may have, in files.
 const USUAL_FILES: usize = 3;
 /// The crates that have a larger one, each with its size. These numbers may only fall.
-const LARGER: &[(&str, usize)] = &[("sql", 16)];
+const LARGER: &[(&str, usize)] = &[("sql", 12)];
 /// The crates whose modules use only those that `lib.rs` lists before them.
 const ORDERED: &[&str] = &["hrana", "mcp", "memtable", "profile", "resp", "run", "server", "store"];
 /// A re-export of a re-export is followed so often.

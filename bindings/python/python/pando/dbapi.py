@@ -1,4 +1,4 @@
-"""SQL over Pando's typed tables, as PEP 249 (DB-API 2.0) describes it.
+"""SQL over Pando's tables, as PEP 249 (DB-API 2.0) describes it.
 
 >>> import pando
 >>> with pando.in_memory() as db, db.sql() as connection:
@@ -79,7 +79,7 @@ if not hasattr(_pando, "SqlConnection"):
     raise ImportError("this build of pando has no SQL: build it with the feature `sql`, which is on by default")
 
 sqlite_version: str = _pando.sqlite_version()
-"""The version of SQLite's front end."""
+"""The version of SQLite."""
 sqlite_version_info: tuple[int, ...] = tuple(int(part) for part in sqlite_version.split("."))
 
 Parameters = Union[Sequence[Any], Mapping[str, Any]]

@@ -164,7 +164,7 @@ class _DdlCompiler(SQLiteDDLCompiler):
 
 class PandoDialect(SQLiteDialect):
     """The dialect of SQLite for Pando. ``create_engine(..., ignore_foreign_keys=True)`` creates tables without the
-    foreign keys that the models have, which Pando does not enforce and otherwise rejects."""
+    foreign keys that the models have, which Pando otherwise enforces."""
 
     driver = "pando"
     ddl_compiler = _DdlCompiler

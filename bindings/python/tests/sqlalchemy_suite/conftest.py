@@ -9,7 +9,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite import provision as _of_sqlite  # noqa: F401  # So that it is not imported after this.
 from sqlalchemy.testing import provision
 
-registry.register("sqlite.pando", "ignoring", "IgnoringDialect")
+registry.register("sqlite.pando", "pando.sqlalchemy", "PandoDialect")
 pytest.register_assert_rewrite("sqlalchemy.testing.assertions")
 
 

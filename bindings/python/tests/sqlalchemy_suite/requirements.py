@@ -9,16 +9,12 @@ from sqlalchemy.testing.requirements import SuiteRequirements
 
 
 class Requirements(SuiteRequirements):
-    """Pando's SQL has neither foreign keys nor schemas, and views only for a connection."""
+    """Pando's SQL is SQLite's, without schemas: attached databases are outside of its transactions."""
 
     def _closed(self) -> Any:
         return exclusions.closed()
 
     schemas = property(_closed)
-    foreign_key_constraint_reflection = property(_closed)
-    self_referential_foreign_keys = property(_closed)
-    views = property(_closed)
-    view_reflection = property(_closed)
 
     def _open(self) -> Any:
         return exclusions.open()
@@ -57,6 +53,21 @@ class Requirements(SuiteRequirements):
     update_from = property(_open)
     tuple_in = property(_open)
     nullsordering = property(_open)
+    views = property(_open)
+    temporary_views = property(_open)
+    reflects_pk_names = property(_open)
+    implicitly_named_constraints = property(_closed)
+    foreign_key_constraint_name_reflection = property(_open)
+    foreign_key_constraint_option_reflection_ondelete = property(_open)
+    fk_constraint_option_reflection_ondelete_restrict = property(_open)
+    fk_constraint_option_reflection_ondelete_noaction = property(_open)
+    foreign_key_constraint_option_reflection_onupdate = property(_open)
+    fk_constraint_option_reflection_onupdate_restrict = property(_open)
+    indexes_with_expressions = property(_open)
+    computed_columns = property(_open)
+    computed_columns_stored = property(_open)
+    computed_columns_virtual = property(_open)
+    computed_columns_reflect_persisted = property(_open)
 
     def get_isolation_levels(self, config: Any) -> dict[str, Any]:
         """Returns the levels of isolation."""

@@ -1,7 +1,8 @@
 //! SQL: connections and prepared statements whose rows are fetched a few at a time.
 //!
 //! 1. A connection and its statements are used by one call at a time; a second one gets [`crate::Kind::InUse`].
-//! 2. A statement can be freed while another call uses its connection: that call, or the next one, drops it.
+//! 2. A statement can be freed while another call uses its connection: the next call drops it. A garbage collector frees
+//!    statements when it likes. So a call waits while one is dropped, and is never refused because of it.
 //! 3. A call may come from any thread (`held.rs` argues why).
 
 #[allow(unsafe_code, reason = "statements and rows, which borrow from each other, change threads together")]
@@ -14,7 +15,7 @@ use pando::ErrorKind;
 use sql::Interrupt;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use sql::{ColumnInfo, Row, Value, ValueRef, is_transaction_control, sqlite_version};
 
@@ -40,9 +41,19 @@ impl From<sql::Error> for Failure {
 pub struct SqlConnection {
     handle: Arc<Handle>,
     group: Mutex<Option<Group>>,
-    /// Statements that were freed while a call used the connection.
+    /// Statements that were freed while a call used the connection. What frees one has this lock while it has the
+    /// group's.
     freed: Mutex<Vec<u64>>,
     interrupt: Interrupt,
+}
+
+impl Group {
+    /// Drops the statements with these numbers.
+    fn drop_statements(&mut self, freed: &mut Vec<u64>) {
+        for id in freed.drain(..) {
+            self.statements.remove(&id);
+        }
+    }
 }
 
 impl std::fmt::Debug for Group {
@@ -64,17 +75,26 @@ impl SqlConnection {
     /// Runs `work` on the connection and its statements.
     fn with<T>(&self, work: impl FnOnce(&mut Group) -> Outcome<T>) -> Outcome<T> {
         self.handle.open()?;
-        let mut guard = try_lock(&self.group, "the connection")?;
+        let mut guard = self.lock_group()?;
         let group = guard.as_mut().ok_or_else(closed)?;
-        self.drop_freed(group);
+        group.drop_statements(&mut self.lock_freed());
         work(group)
     }
 
-    fn drop_freed(&self, group: &mut Group) {
-        let freed = std::mem::take(&mut *self.freed.lock().unwrap_or_else(PoisonError::into_inner));
-        for id in freed {
-            group.statements.remove(&id);
-        }
+    /// The group, if no other call uses it.
+    fn lock_group(&self) -> Outcome<MutexGuard<'_, Option<Group>>> {
+        let refused = match try_lock(&self.group, CONNECTION) {
+            Err(failure) if failure.kind == Kind::InUse => failure,
+            done => return done,
+        };
+        // In the child of a fork the lock below may never be released.
+        self.check_process().map_err(|_| refused)?;
+        let _no_statement_is_freed_now = self.lock_freed();
+        try_lock(&self.group, CONNECTION)
+    }
+
+    fn lock_freed(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.freed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs the statements of a script, without parameters, one after another. Rows are left out.
@@ -140,7 +160,7 @@ impl SqlConnection {
 
     /// Ends the connection with its statements, and rolls back its transaction. A second time has no effect.
     pub fn close(&self) -> Outcome<()> {
-        drop(try_lock(&self.group, "the connection")?.take());
+        drop(self.lock_group()?.take());
         Ok(())
     }
 }
@@ -262,20 +282,22 @@ impl SqlStatement {
 
 impl Drop for SqlStatement {
     fn drop(&mut self) {
-        let connection = &self.connection;
-        connection.freed.lock().unwrap_or_else(PoisonError::into_inner).push(self.id);
-        // If another call has the lock, the next one drops the statement.
-        if let Ok(mut guard) = connection.group.try_lock()
+        let mut freed = self.connection.lock_freed();
+        freed.push(self.id);
+        // If another call has the group, the next one drops the statement.
+        if let Ok(mut guard) = self.connection.group.try_lock()
             && let Some(group) = guard.as_mut()
         {
-            connection.drop_freed(group);
+            group.drop_statements(&mut freed);
         }
     }
 }
 
+const CONNECTION: &str = "the connection";
+
 #[cold]
 fn closed() -> Failure {
-    Failure::closed("the connection")
+    Failure::closed(CONNECTION)
 }
 
 #[cold]

@@ -83,8 +83,8 @@ impl Plan {
         {
             let name = other.table.name();
             refused.push(format!(
-                "table {name:?} and the others of SQLite's library are one whole: leave out all of them \
-                 (--skip 'sql:*') or none"
+                "table {name:?} and the others of SQLite's library are one whole, those of SQL included: \
+                 leave out all of them (--skip 'sql:*') or none"
             ));
         }
         if refused.is_empty() {
@@ -180,8 +180,8 @@ fn obstacle(table: &Table, is_directory: bool, restart_ttl: bool) -> Option<Stri
     }
     if !is_directory && rows::is_reserved(name) && !name.starts_with("rows/") {
         return Some(format!(
-            "table {name:?} belongs to SQLite's library, which uses directories only; leave these tables out \
-             with --skip 'sql:*'"
+            "table {name:?} belongs to SQLite's library or to SQL, which use directories only; leave these \
+             tables out with --skip 'sql:*'"
         ));
     }
     None

@@ -49,10 +49,11 @@ pub struct SqlArgs {
     /// Print on standard error how long each statement took
     #[arg(long)]
     timing: bool,
-    /// Before the statements, copy all tables of this SQLite file into the database; a failure copies none
+    /// Before the statements, copy this SQLite file into the database: tables, indexes, views, triggers and virtual
+    /// tables; a failure copies nothing
     #[arg(long, value_name = "FILE")]
     from_sqlite: Option<PathBuf>,
-    /// After the statements, write all tables to FILE, a new SQLite file
+    /// After the statements, write all tables, views and triggers to FILE, a new SQLite file
     #[arg(long, value_name = "FILE")]
     to_sqlite: Option<PathBuf>,
 }

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 
 const HELP: &str = "\
 Statements end with a semicolon. Ctrl-C stops a running statement, Ctrl-D ends the shell.
-.tables            List the tables
-.schema [TABLE]    Print the statements that create the tables and indexes
+.tables            List the tables and views
+.schema [TABLE]    Print the statements that create tables, views, indexes and triggers
 .format FORMAT     Set the output format: table, json, ndjson or csv
 .timing on|off     Print how long each statement took
 .read FILE         Run the statements in a file
@@ -176,7 +176,8 @@ fn command(connection: &Connection, show: &mut Show, text: &str) -> Outcome<bool
         (".schema", table) => {
             for found in connection.tables().map_err(failure)? {
                 if table.is_none_or(|name| name.trim_matches('"').eq_ignore_ascii_case(&found.name)) {
-                    for statement in std::iter::once(&found.create).chain(&found.indexes) {
+                    let rest = found.indexes.iter().chain(&found.triggers);
+                    for statement in std::iter::once(&found.create).chain(rest) {
                         say_line(format_args!("{statement};"))?;
                     }
                 }

@@ -152,7 +152,7 @@ fn bar() -> ProgressBar {
     bar
 }
 
-/// Copies all tables of an SQLite file into the database.
+/// Copies an SQLite file into the database.
 pub fn import_sqlite(sql: &Sql, file: &Path) -> Outcome {
     let bar = bar();
     let report = sql::import_sqlite(sql, file, |now| {

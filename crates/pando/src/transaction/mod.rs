@@ -13,6 +13,7 @@ use crate::database::Shared;
 use base::Result;
 use std::sync::Arc;
 use store::{Savepoint, Table, TransactionOptions, ValueRef};
+use txn::Isolation;
 
 /// A read-write transaction. It sees the database as of its beginning, and its own writes. If it is dropped without
 /// [`Transaction::commit`], it has no effect. It is `Send`, but not `Sync`.
@@ -336,6 +337,20 @@ impl Transaction {
     /// ```
     pub fn require_unchanged(&self, table: &Table, span: impl Into<Span>) -> Result<()> {
         self.inner.require_unchanged(table, &span.into())
+    }
+
+    /// Returns the isolation with which the transaction began.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// assert_eq!(db.begin()?.isolation(), pando::Isolation::Serializable);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn isolation(&self) -> Isolation {
+        self.inner.options().isolation
     }
 
     /// Returns the number of the last commit that the transaction sees, apart from its own writes. Unlike a

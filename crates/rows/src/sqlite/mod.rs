@@ -58,8 +58,7 @@ pub(crate) struct Storage {
     writing: Writing,
 }
 
-/// The empty table that has the schema cookie in its name, which a writer uses; or the reason why only SQLite's library
-/// can write.
+/// The empty table that has the schema cookie in its name, which a writer uses; or the reason why only SQL can write.
 pub(crate) type Writing = Result<Table, String>;
 
 /// The primary key of a `WITHOUT ROWID` table.
@@ -143,7 +142,7 @@ impl Storage {
         check_length(out)
     }
 
-    /// Returns what a writer uses, or why only SQLite's library can write.
+    /// Returns what a writer uses, or why only SQL can write.
     pub fn writing(&self) -> Result<&Table, &str> {
         self.writing.as_ref().map_err(String::as_str)
     }

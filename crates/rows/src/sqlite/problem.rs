@@ -57,7 +57,7 @@ impl Problem {
                 let what = match misfit {
                     Misfit::Type(is) => format!(
                         "holds {is} and is of type {kind}; SQLite allows that, and typed tables do not: \
-                         read it with SQLite's library"
+                         read it with SQL"
                     ),
                     Misfit::NotUtf8 => "holds text that is not UTF-8".to_owned(),
                     Misfit::NoDefault => {
@@ -76,8 +76,8 @@ impl Problem {
 fn too_long(table: &str, index: Option<&str>) -> Error {
     let of = index.map_or("its primary key".to_owned(), |index| format!("index {index:?}"));
     let message = format!(
-        "table {table:?}: {of} has keys of more than {CUT_BYTES} bytes, which only SQLite's library can read \
-         in their order"
+        "table {table:?}: {of} has keys of more than {CUT_BYTES} bytes, which only SQL can read in their \
+         order"
     );
     Cause::TooLong { table: table.to_owned(), index: index.map(str::to_owned) }.error(message)
 }

@@ -47,7 +47,7 @@ export class Changes {
   async showTables({ db, of }) {
     const { typed, plain, internal } = await this.app.rail.catalog(db);
     const kept = new Map(internal.map(({ name }) => [typedBehind(name), name]));
-    // Tables that SQLite's library made are among the typed ones, too. Their rows are in `sql:N`, which no name leads to.
+    // Tables that SQL made are among the typed ones, too. Their rows are in `sql:N`, which no name leads to.
     const others = [...plain, ...internal.filter(({ name }) => name.startsWith("sql:"))];
     const choices = [...typed.filter(({ name }) => kept.has(name)).map(({ name }) => [kept.get(name), name]), ...others.map(({ name }) => [name, name])];
     fill(this.table, h("option", { value: "" }, "all tables"), choices.map(([value, name]) => h("option", { value, selected: value === of }, visible(name))));

@@ -27,7 +27,7 @@ const tagOf = async address => (await ask(address, { method: "HEAD", headers: { 
 export class Documents {
   constructor(db, described) {
     Object.assign(this, { db, name: described.name, described, path: at(db, "documents", described.name) });
-    this.whyReadOnly = described.read_only ? `Only SQLite's library can change the rows of this table: ${described.why_read_only}.` : "";
+    this.whyReadOnly = described.read_only ? `Only SQL can change the rows of this table: ${described.why_read_only}.` : "";
     this.isKey = column => described.key.some(part => part.column === column);
     this.columns = described.columns.map(({ name, type }) => ({ name, note: this.isKey(name) ? `${type}, key` : type }));
     this.orders = described.indexes.filter(({ building }) => !building).map(({ name }) => name);
@@ -86,14 +86,14 @@ export class Documents {
   fields(value) { return this.described.columns.map(({ name }) => [name, value === null ? null : value[name] === null ? "NULL" : typeof value[name] === "string" ? value[name] : written(value[name], " ")]); }
 }
 
-/** Whether a table holds part of a typed table, or of one that SQLite's library made. The server refuses to write to it. */
+/** Whether a table holds part of a typed table, or of one that SQL made. The server refuses to write to it. */
 export const isInternal = name => name.startsWith("rows/") || name.startsWith("sql:");
 
 export class Entries {
   constructor(db, info) {
     Object.assign(this, { db, name: info.name, info, path: at(db, "tables", info.name, "entries"), orders: [] });
     this.whyReadOnly = !isInternal(info.name) ? "" : info.name.startsWith("sql:")
-      ? "These entries belong to a table that SQLite's library made. Change its rows as documents or with that library, which update its indexes."
+      ? "These entries belong to a table that SQL made. Change its rows there or with SQL, which update its indexes."
       : "These entries belong to a typed table. Change its rows there or with SQL, which update its indexes.";
     this.columns = [{ name: "key" }, { name: "length" }, { name: "value", note: `its first ${VALUE_BYTES} bytes` }];
   }

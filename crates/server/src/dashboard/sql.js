@@ -48,7 +48,7 @@ export class Sql {
       const { typed } = await this.app.rail.catalog(db);
       if (this.db !== db) return;
       this.names = typed.flatMap(table => [{ text: table.name, note: "table" }, ...table.columns.map(column => ({ text: column.name, note: `${table.name}, ${column.type}` }))]);
-      if (!typed.length && !this.box.value) this.say("The database has no typed tables yet. Allow writes and create one: CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT)");
+      if (!typed.length && !this.box.value) this.say("The database has no tables with columns yet. Allow writes and create one: CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT)");
     } catch (error) { this.say(error.message, true); }
   }
   say(text, bad) { this.said.textContent = text; this.said.className = bad ? "small bad" : "small soft"; }

@@ -1,17 +1,18 @@
 //! `CREATE`, `ALTER` and `DROP` of tables and indexes.
 //!
-//! SQLite parses the statement in a database in memory that has only the tables that the statement uses ([`Scratch`]).
-//! Pragmas then return the result, which becomes a change of the typed table. The change is part of the connection's
-//! transaction, as in SQLite.
+//! SQLite makes tables, views and triggers itself ([`make`]), and changes them. The rest of this module is about typed
+//! tables. They are made here only where SQLite is another program's. SQLite parses the statement in a database in
+//! memory that has only the tables that the statement uses ([`Scratch`]). Pragmas then return the result, which becomes
+//! a change of the typed table. The change is part of the connection's transaction, as in SQLite.
 
-mod names;
+mod alter;
+pub(crate) mod names;
 mod scratch;
 
 pub(crate) use scratch::Scratch;
 
 use crate::answer::to_owned;
 use crate::catalog::{AUTO_INDEX, Catalog, SqlTable};
-use crate::column::{ColumnNote, TableNote};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::given_ids;
@@ -20,9 +21,13 @@ use crate::lexer::{self, quote};
 use crate::machine;
 use crate::others::Others;
 use crate::session::MARKER;
+use alter::{Alteration, alter};
 use pando::Transaction;
-use rows::{Column, DynamicTable, IndexDefinition, KeyRange};
+use rows::{DynamicTable, IndexDefinition, KeyRange};
 use rusqlite::types::{Value, ValueRef};
+
+/// Whether SQLite makes tables. It does not where it is another program's: they would be in that program's database.
+const MAKES: bool = cfg!(not(feature = "loadable"));
 
 /// A statement that changes schemas of the main database.
 #[derive(Debug)]
@@ -46,6 +51,11 @@ enum Action {
     AlterTable,
     DropTable,
     DropIndex,
+    /// What SQLite makes: a table, a view or a virtual table.
+    Make,
+    /// `CREATE TRIGGER`, with the table's name unless `main` precedes it. SQLite makes it, too. Its name can be that of
+    /// a table.
+    MakeTrigger(Option<String>),
 }
 
 impl Ddl {
@@ -65,23 +75,14 @@ impl Ddl {
         }
         let _unique = take("UNIQUE");
         let is_table = take("TABLE");
-        if !is_table && !take("INDEX") {
-            let kind = ["VIEW", "TRIGGER", "VIRTUAL"].into_iter().find(|kind| take(kind));
-            let Some(kind) = kind.filter(|_| verb == "CREATE") else { return Ok(None) };
-            let kind = kind.to_lowercase();
-            return Err(match kind.as_str() {
-                "virtual" => {
-                    Error::refused("not authorized: virtual tables of SQLite are not available here")
-                }
-                "trigger" => {
-                    Error::new("not supported: triggers on tables of the database, TEMP ones included")
-                }
-                kind => Error::new(format!(
-                    "not supported: {kind}s are not stored in the database; use CREATE TEMP {}, which \
-                     lasts as long as the connection",
-                    kind.to_uppercase()
-                )),
-            });
+        let made =
+            if is_table { None } else { ["VIEW", "TRIGGER", "VIRTUAL"].into_iter().find(|kind| take(kind)) };
+        match made.filter(|_| verb == "CREATE") {
+            Some(kind) if !MAKES => return Err(no_such_kind(kind)),
+            Some("VIRTUAL") if !take("TABLE") => return Ok(None),
+            Some(_) => {}
+            None if !is_table && !take("INDEX") => return Ok(None),
+            None => {}
         }
         let is_lenient = take("IF");
         if is_lenient {
@@ -99,6 +100,17 @@ impl Ddl {
             found = behind;
         }
         let action = match (verb, is_table) {
+            ("CREATE", _) if made == Some("TRIGGER") => {
+                let table = tokens.find(|token| token.is("ON")).and_then(|_| tokens.next());
+                let Some(table) = table.and_then(|token| token.name()) else { return Ok(None) };
+                match tokens.next_if(|token| token.is_mark('.')) {
+                    None => Action::MakeTrigger(Some(table)),
+                    Some(_) if table.eq_ignore_ascii_case("main") => Action::MakeTrigger(None),
+                    // SQLite makes it in `temp`, or refuses it.
+                    Some(_) => return Ok(None),
+                }
+            }
+            ("CREATE", _) if MAKES && (is_table || made.is_some()) => Action::Make,
             ("CREATE", true) => match tokens.next_if(|token| token.is("AS")) {
                 Some(token) => Action::CreateTableAs(sql[token.end()..].to_owned()),
                 None => Action::CreateTable,
@@ -118,15 +130,55 @@ impl Ddl {
         Ok(Some(Ddl { sql: sql.to_owned(), action, is_lenient, name: found, is_of_main }))
     }
 
+    /// Returns whether SQLite runs it, as it was prepared: see [`make`].
+    pub fn is_sqlites(&self) -> bool {
+        matches!(self.action, Action::Make | Action::MakeTrigger(_))
+    }
+
     /// Returns whether it is about a table or an index of `temp`, which take precedence over Pando's.
     pub fn is_temporary(&self, others: &Others) -> bool {
         match &self.action {
-            Action::CreateTable | Action::CreateTableAs(_) => false,
+            Action::CreateTable | Action::CreateTableAs(_) | Action::Make => false,
             _ if self.is_of_main => false,
-            Action::CreateIndex(table) => others.is_temporary(table),
-            Action::AlterTable | Action::DropTable | Action::DropIndex => others.is_temporary(&self.name),
+            Action::CreateIndex(table) | Action::MakeTrigger(Some(table)) => others.is_temporary(table),
+            Action::MakeTrigger(None) => false,
+            Action::AlterTable | Action::DropTable => others.is_temporary(&self.name),
+            Action::DropIndex => others.is_temporary_index(&self.name),
         }
     }
+}
+
+/// Returns the error of something that SQLite cannot make of typed tables alone.
+fn no_such_kind(kind: &str) -> Error {
+    match kind {
+        "VIRTUAL" => Error::refused("not authorized: virtual tables of SQLite are not available here"),
+        "TRIGGER" => Error::new("not supported: triggers on tables of the database, TEMP ones included"),
+        _ => Error::new(format!(
+            "not supported: {}s are not stored in the database; use CREATE TEMP {kind}, which lasts as \
+             long as the connection",
+            kind.to_lowercase()
+        )),
+    }
+}
+
+/// Runs a statement with which SQLite makes a table or a view, which `run` does, if no typed table has its name.
+pub(crate) fn make(connection: &Connection, ddl: &Ddl, mut run: impl FnMut() -> Result<u64>) -> Result<u64> {
+    if let Err(failure) = connection.session().check_writable() {
+        return if has_nothing_to_do(connection, ddl)? { Ok(0) } else { Err(failure.into()) };
+    }
+    connection.atomically(|| {
+        connection.session().enter_writing(connection.host)?;
+        let shared_before = names::shared(connection)?;
+        let is_table = ddl.action == Action::Make;
+        let is_reserved = is_reserved(&ddl.name);
+        if is_reserved || is_table && names::is_typed_table(connection.session(), &ddl.name)? {
+            return if ddl.is_lenient && !is_reserved { Ok(0) } else { Err(exists(ddl)) };
+        }
+        connection.session().write(|tx| Ok(rows::exclude_new_tables(tx)?))?;
+        let changes = run()?;
+        names::check_new(connection, &shared_before)?;
+        Ok(changes)
+    })
 }
 
 /// Runs a statement atomically. A `CREATE INDEX` outside of a transaction is many transactions, which run beside
@@ -138,7 +190,9 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
         connection.names_changed();
         return done;
     }
-    connection.session().check_writable()?;
+    if let Err(failure) = connection.session().check_writable() {
+        return if has_nothing_to_do(connection, ddl)? { Ok(()) } else { Err(failure.into()) };
+    }
     if let Action::CreateIndex(table) = &ddl.action
         && connection.is_autocommit()
     {
@@ -155,21 +209,42 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
         connection.session().take_undone();
         connection.tables.reload(connection.host)?;
         let catalog = connection.tables.known();
-        let shared_before = names::shared(&connection.sqlite, connection.session())?;
+        let shared_before = names::shared(connection)?;
         if let Action::CreateTableAs(query) = &ddl.action {
             create_as(connection, ddl, &catalog, query)?;
-            return names::check_new(&connection.sqlite, connection.session(), &shared_before);
+            return names::check_new(connection, &shared_before);
         }
         if !apply(connection, ddl, &catalog)? {
-            // The name is that of a temporary table, or unknown.
+            // The name is that of a table of SQLite's own, or unknown.
             machine::run_only(&connection.sqlite, &ddl.sql)?;
-            connection.names_changed();
         }
-        names::check_new(&connection.sqlite, connection.session(), &shared_before)
+        names::check_new(connection, &shared_before)
     })?;
     // A prepared statement may name a table that was dropped. Preparing it again detects that.
     connection.sqlite.flush_prepared_statement_cache();
     connection.reload()
+}
+
+/// Returns whether a statement makes what there is already, or drops what there is not, and says that this may be so.
+/// It succeeds then, also where nothing can be written.
+fn has_nothing_to_do(connection: &Connection, ddl: &Ddl) -> Result<bool> {
+    if !ddl.is_lenient || !MAKES {
+        return Ok(false);
+    }
+    connection.reload()?;
+    let known = connection.tables.known();
+    let has_table =
+        || Ok(known.find(&ddl.name).is_some() || machine::has_own_table(&connection.sqlite, &ddl.name)?);
+    let has_own = |kind: &str| names::has_own(&connection.sqlite, kind, &ddl.name);
+    let has_index = || Ok(known.find_index(&ddl.name).is_some() || has_own("index")?);
+    match &ddl.action {
+        Action::Make => has_table(),
+        Action::MakeTrigger(_) => has_own("trigger"),
+        Action::CreateIndex(_) => has_index(),
+        Action::DropTable => has_table().map(|has| !has),
+        Action::DropIndex => has_index().map(|has| !has),
+        _ => Ok(false),
+    }
 }
 
 /// Changes typed tables. Returns whether the statement is about one.
@@ -194,7 +269,9 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
             let definition = read.into_definition()?;
             write(&mut |tx| Ok(DynamicTable::create(tx, &definition).map(drop)?))?;
         }
-        Action::CreateTableAs(_) => unreachable!("it is run in steps"),
+        Action::CreateTableAs(_) | Action::Make | Action::MakeTrigger(_) => {
+            unreachable!("these are run elsewhere")
+        }
         Action::CreateIndex(table) => {
             let Some(table) = catalog.find(table) else { return Ok(false) };
             if catalog.find_index(&ddl.name).is_some() {
@@ -211,6 +288,15 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
             let changes = alter(connection, ddl, table, catalog)?;
             if changes.iter().any(Alteration::leaves_rows_without) && has_rows(connection, table)? {
                 return Err(Error::new("Cannot add a column with non-constant default"));
+            }
+            if changes.iter().any(Alteration::takes_a_name_away)
+                && let [first, ..] = &names::naming(&connection.sqlite, table.name())?[..]
+            {
+                // SQLite would write it anew for a table of its own. It takes a name in quotes that is gone for a text.
+                return Err(Error::new(format!(
+                    "not supported: this change of table {} while the {first} names it; drop that first",
+                    table.name()
+                )));
             }
             write(&mut |tx| {
                 changes.iter().try_fold(table.rows.clone(), |rows, change| change.apply(rows, tx)).map(drop)
@@ -288,14 +374,30 @@ fn build_beside_writers(connection: &Connection, ddl: &Ddl, table: &str) -> Resu
 
 /// Returns whether there is no table of the name yet.
 fn is_free(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> {
-    let is_view = ddl.name.to_ascii_lowercase().starts_with(VIEW_PREFIX);
-    if is_view || ddl.name.eq_ignore_ascii_case(MARKER) {
-        return Err(Error::new(format!("object name reserved for internal use: {}", ddl.name)));
+    if is_reserved(&ddl.name) {
+        return Err(exists(ddl));
     }
     if catalog.find(&ddl.name).is_none() && !machine::has_own_table(&connection.sqlite, &ddl.name)? {
         return Ok(true);
     }
-    if ddl.is_lenient { Ok(false) } else { Err(Error::new(format!("table {} already exists", ddl.name))) }
+    if ddl.is_lenient { Ok(false) } else { Err(exists(ddl)) }
+}
+
+/// Returns whether a name is that of a virtual table of this crate's own.
+fn is_reserved(name: &str) -> bool {
+    name.to_ascii_lowercase().starts_with(VIEW_PREFIX) || name.eq_ignore_ascii_case(MARKER)
+}
+
+/// Returns the error of a table's name that cannot be given.
+fn exists(ddl: &Ddl) -> Error {
+    match is_reserved(&ddl.name) {
+        true => reserved(&ddl.name),
+        false => Error::new(format!("table {} already exists", ddl.name)),
+    }
+}
+
+fn reserved(name: &str) -> Error {
+    Error::new(format!("object name reserved for internal use: {name}"))
 }
 
 /// Runs `CREATE TABLE ... AS`: SQLite determines the columns; then the table is created and filled.
@@ -331,76 +433,4 @@ fn create_as(connection: &Connection, ddl: &Ddl, catalog: &Catalog, query: &str)
     connection.tables.reload(connection.host)?;
     let mut insert = connection.prepare_sqlite(&format!("INSERT INTO main.{name} {query}"))?;
     machine::run(&mut insert)
-}
-
-/// One change of a typed table.
-enum Alteration {
-    Rename(String),
-    RenameColumn(String, String),
-    AddColumn(Column),
-    DropColumn(String),
-    Note(String),
-}
-
-impl Alteration {
-    /// Returns whether it adds a column whose default is not the same for all rows, so that existing rows would lack
-    /// it.
-    fn leaves_rows_without(&self) -> bool {
-        let Alteration::AddColumn(column) = self else { return false };
-        let note: ColumnNote = serde_json::from_str(column.note_text()).unwrap_or_default();
-        let is_null = |default: String| default.trim().eq_ignore_ascii_case("NULL");
-        column.default_value().is_none() && note.default.is_some_and(|default| !is_null(default))
-    }
-
-    fn apply(&self, rows: DynamicTable, tx: &mut Transaction) -> Result<DynamicTable> {
-        Ok(match self {
-            Alteration::Rename(name) => rows.rename(tx, name)?,
-            Alteration::RenameColumn(old, new) => rows.rename_column(tx, old, new)?,
-            Alteration::AddColumn(column) => rows.add_column(tx, column.clone())?,
-            Alteration::DropColumn(name) => rows.drop_column(tx, name)?,
-            Alteration::Note(note) => rows.set_note(tx, note)?,
-        })
-    }
-}
-
-/// The name of the only table, beside the one that SQLite makes for `AUTOINCREMENT`.
-const RENAMED: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'sqlite_sequence'";
-
-/// Returns the changes of an `ALTER TABLE`: the differences of the table after SQLite has run it.
-fn alter(connection: &Connection, ddl: &Ddl, table: &SqlTable, catalog: &Catalog) -> Result<Vec<Alteration>> {
-    let scratch = Scratch::with(table)?;
-    scratch.run(&ddl.sql)?;
-    let name: String = scratch.0.query_row(RENAMED, [], |row| row.get(0))?;
-    let mut read = scratch.read_table(&name)?;
-    read.refuse_left_out()?;
-    if enforces_foreign_keys(connection)? {
-        read.refuse_foreign_keys(table.note.foreign_keys.len())?;
-    }
-    read.refuse_too_wide()?;
-    let mut changes = Vec::new();
-    if name != table.name() {
-        if catalog.find(&name).is_some_and(|other| other.name() != table.name()) {
-            return Err(Error::new(format!(
-                "there is already another table or index with this name: {name}"
-            )));
-        }
-        changes.push(Alteration::Rename(name));
-    }
-    let before: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
-    let after: Vec<_> = read.columns.iter().map(|column| column.name().to_owned()).collect();
-    if after.len() > before.len() {
-        changes.push(Alteration::AddColumn(read.columns.swap_remove(before.len())));
-    } else if let Some(at) = (0..before.len()).find(|&at| after.get(at).is_none_or(|name| name != before[at]))
-    {
-        changes.push(match after.len() < before.len() {
-            true => Alteration::DropColumn(before[at].to_owned()),
-            false => Alteration::RenameColumn(before[at].to_owned(), after[at].clone()),
-        });
-    }
-    let note = TableNote { row_id: table.note.row_id, ..read.note };
-    let as_text = |note: &TableNote| serde_json::to_string(note).expect("a note is plain data");
-    if as_text(&note) != as_text(&table.note) {
-        changes.push(Alteration::Note(as_text(&note)));
-    }
-    Ok(changes)
 }

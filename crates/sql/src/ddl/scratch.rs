@@ -30,7 +30,7 @@ pub(crate) struct ReadTable {
 
 /// An index as SQLite has parsed it.
 pub(crate) struct ReadIndex {
-    pub(super) name: String,
+    pub name: String,
     parts: Vec<Part>,
     unique: bool,
 }

@@ -156,10 +156,6 @@ impl<'s> Dml<'s> {
         })
     }
 
-    pub fn is_insert(&self) -> bool {
-        self.verb == Verb::Insert
-    }
-
     fn text(&self, range: Range<usize>) -> &'s str {
         self.sql[range].trim()
     }

@@ -1,6 +1,7 @@
 //! The SQLite of a program that loads Pando as an extension, by rusqlite.
 
 use super::Named;
+use crate::connection::TableSchema;
 use crate::error::{Error, Result};
 use crate::statement::ColumnInfo;
 use crate::{stop, vtab};
@@ -119,6 +120,18 @@ pub(crate) fn database_name(sqlite: &Connection, at: usize) -> Option<String> {
 #[allow(clippy::unnecessary_wraps, reason = "the other machine looks it up")]
 pub(crate) fn has_own_table(_sqlite: &Connection, _name: &str) -> Result<bool> {
     Ok(false)
+}
+
+/// Returns no tables: those of SQLite's own are the program's.
+#[allow(clippy::unnecessary_wraps, reason = "the other machine looks them up")]
+pub(crate) fn own_tables(_sqlite: &Connection) -> Result<Vec<TableSchema>> {
+    Ok(Vec::new())
+}
+
+/// Checks nothing: tables of SQLite's own are the program's.
+#[allow(clippy::unnecessary_wraps, reason = "the other machine checks them")]
+pub(crate) fn check_own(_sqlite: &Connection, _pragma: &str, _most: u64) -> Result<Vec<String>> {
+    Ok(Vec::new())
 }
 
 /// Replaces the function `changes()`.

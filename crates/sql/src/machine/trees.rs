@@ -1,6 +1,7 @@
 //! SQLite on Pando's trees, by `pando_sqlite`, with the names of rusqlite.
 
 use super::{MOST_ATTACHED, MOST_DEPTH, MOST_PATTERN_BYTES, MOST_SELECTS, Named};
+use crate::connection::TableSchema;
 use crate::error::{Error, Result};
 use crate::statement::ColumnInfo;
 use pando::{Database, TransactionOptions};
@@ -227,6 +228,56 @@ pub(crate) fn has_own_table(sqlite: &Connection, name: &str) -> Result<bool> {
     Ok(statement.step()?)
 }
 
+/// Returns the texts in the first column of a query.
+fn texts_of(sqlite: &Connection, sql: &str, argument: Option<&str>) -> Result<Vec<String>> {
+    let mut statement = sqlite.0.prepare_kept(sql)?;
+    if let Some(argument) = argument {
+        statement.bind_ref(1, pando_sqlite::ValueRef::Text(argument.as_bytes()))?;
+    }
+    let mut texts = Vec::new();
+    while statement.step()? {
+        if let pando_sqlite::ValueRef::Text(text) = statement.value_ref(0) {
+            texts.push(String::from_utf8_lossy(text).into_owned());
+        }
+    }
+    Ok(texts)
+}
+
+/// Returns the tables and views of SQLite's own in the main database, without those that SQLite needs for itself.
+pub(crate) fn own_tables(sqlite: &Connection) -> Result<Vec<TableSchema>> {
+    let names = "SELECT name FROM main.sqlite_schema WHERE type IN ('table', 'view')
+        AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+    let one = |name: String| {
+        let create = "SELECT sql FROM main.sqlite_schema WHERE type IN ('table', 'view') AND name = ?";
+        let columns = "SELECT name FROM pragma_table_xinfo(?, 'main') WHERE hidden <> 1";
+        let made_for = |kind: &str| {
+            let sql = format!(
+                "SELECT sql FROM main.sqlite_schema WHERE type = '{kind}' AND tbl_name = ? COLLATE NOCASE
+                    ORDER BY rowid"
+            );
+            texts_of(sqlite, &sql, Some(&name))
+        };
+        Ok(TableSchema {
+            create: texts_of(sqlite, create, Some(&name))?.pop().unwrap_or_default(),
+            // Those of a view whose tables are gone are not known.
+            columns: texts_of(sqlite, columns, Some(&name)).unwrap_or_default(),
+            indexes: made_for("index")?,
+            triggers: made_for("trigger")?,
+            name,
+        })
+    };
+    texts_of(sqlite, names, None)?.into_iter().map(one).collect()
+}
+
+/// Checks the tables of SQLite's own in the main database, as the pragma of this name does. Returns the problems.
+pub(crate) fn check_own(sqlite: &Connection, pragma: &str, most: u64) -> Result<Vec<String>> {
+    let most = most.clamp(1, i32::MAX as u64);
+    sqlite.0.set_checks_pages(false);
+    let found = texts_of(sqlite, &format!("PRAGMA main.{pragma}({most})"), None);
+    sqlite.0.set_checks_pages(true);
+    Ok(found?.into_iter().filter(|problem| problem != "ok").collect())
+}
+
 /// Replaces the function `changes()`.
 pub(crate) fn count_changes(
     sqlite: &Connection,
@@ -264,6 +315,10 @@ pub(crate) fn authorize(sqlite: &mut Connection, may: fn(Named<'_>) -> bool) -> 
             | Action::CreateVirtualTable { .. }
             | Action::DropVirtualTable { .. }
             | Action::Unknown { .. } => Named::Outside,
+            // Of one table: ALTER TABLE tests its rows so. A number stands for the whole database.
+            Action::Pragma { name: "quick_check", argument: Some(table) } if is_of_a_table(table) => {
+                Named::Other
+            }
             Action::Pragma { name, .. } => Named::Pragma(name),
             Action::Function { name } => Named::Function(name),
             _ => Named::Other,
@@ -271,6 +326,13 @@ pub(crate) fn authorize(sqlite: &mut Connection, may: fn(Named<'_>) -> bool) -> 
         if may(named) { Decision::Allow } else { Decision::Deny }
     };
     Ok(sqlite.0.set_authorizer(Some(decide))?)
+}
+
+/// Returns whether a check with this argument is of one table, which a client made.
+fn is_of_a_table(argument: &str) -> bool {
+    let is_number = argument.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first));
+    let is_schema = argument.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("sqlite_"));
+    !is_number && !is_schema
 }
 
 /// Sets what is called every `steps` steps.

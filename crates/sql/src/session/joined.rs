@@ -17,7 +17,7 @@ use rusqlite::ffi;
 use std::sync::atomic::Ordering;
 
 /// What reads: within `BEGIN`, the transaction begins with it.
-const READ: &std::ffi::CStr = c"SELECT 1 FROM pando_transaction";
+const READ: &std::ffi::CStr = c"SELECT 1 FROM sqlite_pando_transaction";
 
 impl Session {
     /// Runs `work` on the source from which the current statement reads.

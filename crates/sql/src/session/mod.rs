@@ -20,10 +20,11 @@ use rusqlite::ffi;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// The table by which a transaction participates without a typed table. It has no rows.
-pub(crate) const MARKER: &str = "pando_transaction";
+/// The table by which a transaction participates without a typed table. It has no rows. SQLite gives no table a name
+/// that begins like this, and looks up its own tables first: a statement about one of them would change that one.
+pub(crate) const MARKER: &str = "sqlite_pando_transaction";
 /// What begins to write.
-const JOIN: &std::ffi::CStr = c"DELETE FROM pando_transaction";
+const JOIN: &std::ffi::CStr = c"DELETE FROM sqlite_pando_transaction";
 
 /// The number of batches of scan memory that a connection keeps, and the largest size of each.
 const SPARE_BATCHES: usize = 4;

@@ -58,6 +58,32 @@ impl Host {
         }
     }
 
+    /// Forbids statements to write the tables in which virtual tables of SQLite's, such as FTS5, keep their rows: wrong
+    /// bytes there are errors for all later readers. Other programs decide that themselves.
+    pub fn protect(self) -> Outcome {
+        #[cfg(feature = "loadable")]
+        return Ok(());
+        #[cfg(not(feature = "loadable"))]
+        {
+            let (on, no_result) = (1 as c_int, ptr::null_mut::<c_int>());
+            // SAFETY: a host is used by the owner of its connection; this operation takes an `int`, and an address or
+            // null.
+            let code =
+                unsafe { ffi::sqlite3_db_config(self.0, ffi::SQLITE_DBCONFIG_DEFENSIVE, on, no_result) };
+            if code == ffi::SQLITE_OK { Ok(()) } else { Err(self.failure(code)) }
+        }
+    }
+
+    /// Makes SQLite find out again which columns views have, after tables were registered. Another program's SQLite
+    /// has no function for it.
+    pub fn forget_view_columns(self) {
+        // SAFETY: as in `join`; tables are registered before a statement is prepared, and while one is running.
+        #[cfg(not(feature = "loadable"))]
+        unsafe {
+            ffi::forget_view_columns(self.0);
+        }
+    }
+
     /// Returns whether no explicit transaction is open.
     pub fn is_autocommit(self) -> bool {
         // SAFETY: a host is handed out in callbacks, and kept by tables, which end before their connection.
@@ -68,12 +94,25 @@ impl Host {
     pub fn execute(self, sql: &CStr) -> Outcome {
         // SAFETY: as above; `sql` ends with a NUL; no callback, and no message is asked for.
         let code = unsafe { ffi::sqlite3_exec(self.0, sql.as_ptr(), None, ptr::null_mut(), ptr::null_mut()) };
-        if code == ffi::SQLITE_OK {
-            return Ok(());
-        }
+        if code == ffi::SQLITE_OK { Ok(()) } else { Err(self.failure(code)) }
+    }
+
+    /// Runs a query on the connection, from within a call, and returns its rows: values as texts, `None` for null.
+    /// Bytes that are not UTF-8 are replaced.
+    #[cfg(not(feature = "loadable"))]
+    pub fn query(self, sql: &CStr) -> Outcome<Vec<Vec<Option<String>>>> {
+        let mut rows: Vec<Vec<Option<String>>> = Vec::new();
+        let (context, none) = ((&raw mut rows).cast(), ptr::null_mut());
+        // SAFETY: as above; `collect` gets the address of `rows`, which lives longer than the call.
+        let code = unsafe { ffi::sqlite3_exec(self.0, sql.as_ptr(), Some(collect), context, none) };
+        if code == ffi::SQLITE_OK { Ok(rows) } else { Err(self.failure(code)) }
+    }
+
+    /// Returns the failure of the last call.
+    fn failure(self, code: c_int) -> Failure {
         // SAFETY: as above; SQLite returns a string that is valid until the next call, and it is copied.
         let message = unsafe { CStr::from_ptr(ffi::sqlite3_errmsg(self.0)) };
-        Err(Failure::new(code, message.to_string_lossy()))
+        Failure::new(code, message.to_string_lossy())
     }
 
     /// Returns the id of the row that was inserted last.
@@ -118,6 +157,30 @@ impl Host {
             _ => OnConflict::Abort,
         }
     }
+}
+
+/// Keeps a row of [`Host::query`].
+///
+/// # Safety
+/// Called by `sqlite3_exec` with the address of the rows, and with `count` values, each null or ended by a NUL.
+#[cfg(not(feature = "loadable"))]
+unsafe extern "C" fn collect(
+    rows: *mut c_void,
+    count: c_int,
+    values: *mut *mut c_char,
+    _names: *mut *mut c_char,
+) -> c_int {
+    let text = |at: usize| {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let value = *values.add(at);
+            (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())
+        }
+    };
+    let row = (0..usize::try_from(count).unwrap_or(0)).map(text).collect();
+    // SAFETY: as the caller promises; nothing else uses the rows during the call.
+    unsafe { (*rows.cast::<Vec<Vec<Option<String>>>>()).push(row) };
+    ffi::SQLITE_OK
 }
 
 /// Memory that counts as SQLite's, so that its limits (`limit_memory`) include it. It is allocated by SQLite and not

@@ -89,7 +89,7 @@ fn an_index_changes_no_answer() {
     for seed in 0..40 {
         eprintln!("seed {seed}");
         let mut random = Random::seeded(seed);
-        let both = Both::new();
+        let both = Both::typed();
         let columns: Vec<_> = COLUMNS.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
         let rows = if seed % 2 == 0 { 20 } else { 90 };
         for table in ["t", "u"] {
@@ -113,7 +113,7 @@ fn an_index_changes_no_answer() {
 /// A key of texts, too, is asked for by numbers.
 #[test]
 fn a_key_of_texts_changes_no_answer() {
-    let both = Both::new();
+    let both = Both::typed();
     both.run_all(
         "CREATE TABLE k(x TEXT PRIMARY KEY, y INT) WITHOUT ROWID; CREATE TABLE n(i INTEGER);
          INSERT INTO k VALUES('10', 1), ('10.0', 2), ('4x', 3), ('abc', 4);
@@ -131,7 +131,7 @@ fn a_key_of_texts_changes_no_answer() {
 fn a_join_without_an_index_is_not_quadratic() {
     const ROWS: u64 = 2000;
     let db = pando::Database::builder().in_memory().unwrap();
-    let connection = pando_sql::Sql::new(db.clone()).connect().unwrap();
+    let connection = crate::support::typed::Sql::new(db.clone()).connect().unwrap();
     connection
         .execute_batch(&format!(
             "CREATE TABLE a(x INT, v INT); CREATE TABLE b(y TEXT, w INT);
@@ -160,7 +160,7 @@ fn a_join_without_an_index_is_not_quadratic() {
 fn the_largest_key_is_found_without_a_scan() {
     const ROWS: u64 = 2000;
     let db = pando::Database::builder().in_memory().unwrap();
-    let connection = pando_sql::Sql::new(db.clone()).connect().unwrap();
+    let connection = crate::support::typed::Sql::new(db.clone()).connect().unwrap();
     connection
         .execute_batch(&format!(
             "CREATE TABLE t(id INTEGER PRIMARY KEY, a INT NOT NULL, b INT); CREATE INDEX by_a ON t(a);

@@ -1,7 +1,8 @@
 //! The anomalies of the Hermitage suite (<https://github.com/ept/hermitage>), through SQL: none happens, with savepoints
 //! and failed statements in between either.
 
-use pando_sql::{Connection, Error, Sql, Value};
+use crate::support::typed::{Connection, Sql};
+use pando_sql::{Error, Value};
 
 struct Two {
     one: Connection,

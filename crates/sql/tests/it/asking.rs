@@ -1,6 +1,6 @@
 //! What tools ask of a database before anything else: the same is answered as SQLite does.
 
-use crate::support::Both;
+use crate::support::{Both, typed};
 use pando_sql::Sql;
 
 /// What both say of it in the same way: keys that are null nowhere, types and defaults as written.
@@ -43,7 +43,12 @@ const QUESTIONS: [&str; 22] = [
 
 #[test]
 fn tables_are_described_as_sqlite_describes_its_own() {
-    let both = Both::new();
+    describe(&Both::new());
+    // What is created within a transaction is SQLite's, so that there are both kinds.
+    describe(&Both::typed());
+}
+
+fn describe(both: &Both) {
     both.run_all(SCHEMA);
     for question in QUESTIONS {
         both.run(question);
@@ -75,7 +80,7 @@ fn a_table_need_not_have_been_used() {
 
 #[test]
 fn a_check_checks() {
-    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
     let connection = sql.connect().unwrap();
     connection
         .execute_batch(

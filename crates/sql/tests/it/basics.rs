@@ -1,6 +1,7 @@
 //! SQL over typed tables: what a person types first.
 
-use pando_sql::{Connection, Sql, Value};
+use crate::support::typed::{Connection, Sql};
+use pando_sql::Value;
 
 fn open() -> Connection {
     Sql::new(pando::Database::builder().in_memory().unwrap()).connect().unwrap()

@@ -1,7 +1,8 @@
 //! Statements that were made before another connection, or their own, changed a table: each does what it would do if it
 //! were made now.
 
-use pando_sql::{Connection, Sql, Value};
+use crate::support::typed::{Connection, Sql};
+use pando_sql::Value;
 
 fn open() -> (Connection, Connection) {
     let sql = Sql::new(pando::Database::builder().in_memory().unwrap());

@@ -1,6 +1,7 @@
 //! Statements of strangers: they reach the database and nothing else, take what they may, and end when they are told
 //! to.
 
+use crate::support::typed;
 use pando_sql::{Confines, Connection, Sql, Value};
 use std::path::Path;
 use std::sync::Arc;
@@ -79,7 +80,7 @@ fn files_and_the_process_are_out_of_reach() {
         assert!(error.is_refused(), "{script}: {error}");
     }
     // What is wrong, and reaches for nothing, is as wrong as ever.
-    for wrong in ["SELECT readfil('x')", "SELECT * FROM absent", "SELEC 1", "CREATE VIEW v AS SELECT 1"] {
+    for wrong in ["SELECT readfil('x')", "SELECT * FROM absent", "SELEC 1"] {
         let error = connection.execute(wrong, &[]).expect_err(wrong);
         assert!(!error.is_refused(), "{wrong}: {error}");
     }
@@ -118,10 +119,11 @@ fn whatever_concerns_the_database_goes_on() {
 fn what_is_too_large_or_too_deep_is_refused() {
     // The stack of a thread that a server runs statements on.
     let work = || {
-        let sql = open();
+        let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
         let mut connection = sql.connect().unwrap();
         connection.confine(Confines { held_bytes: 1 << 20, ..Confines::default() }, || false).unwrap();
         connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)", &[]).unwrap();
+        (*connection).execute("CREATE TABLE own(id INTEGER PRIMARY KEY, a)", &[]).unwrap();
         let nested =
             |open: &str, close: &str, depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
         let mut deepest = [0, 0, 0];
@@ -158,6 +160,10 @@ fn what_is_too_large_or_too_deep_is_refused() {
             assert!(error.message().contains("fewer rows at a time"), "{end}: {error}");
             assert_eq!(connection.query("SELECT * FROM t", &[]).unwrap(), [[]; 0]);
         }
+        let of_sqlite = format!("{} RETURNING id", many.replace("INTO t", "INTO own"));
+        let error = connection.query(&of_sqlite, &[]).unwrap_err();
+        assert!(error.message().contains("fewer rows at a time"), "{error}");
+        assert_eq!(connection.query("SELECT * FROM own", &[]).unwrap(), [[]; 0]);
     };
     std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
 }
@@ -233,4 +239,107 @@ fn a_connection_that_only_reads_writes_nothing() {
     assert_eq!(connection.query("SELECT * FROM t", &[]).unwrap().len(), 2);
     connection.set_read_only(false);
     assert_eq!(connection.execute("DELETE FROM t", &[]).unwrap(), 2);
+}
+
+/// A confined client cannot write what a virtual table keeps in tables of its own; the virtual table itself can.
+#[test]
+fn confined_connections_write_a_virtual_table_by_its_name_alone() {
+    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    sql.connect().unwrap().execute_batch("CREATE VIRTUAL TABLE words USING fts5(word)").unwrap();
+    let mut connection = sql.connect().unwrap();
+    connection.confine(pando_sql::Confines::default(), || false).unwrap();
+    connection
+        .execute_batch("INSERT INTO words VALUES ('plum'), ('pear'); UPDATE words SET word = 'fig'")
+        .unwrap();
+    for statement in [
+        "UPDATE words_data SET block = x''",
+        "DELETE FROM words_content",
+        "INSERT INTO words_config VALUES ('a', 1)",
+        "DROP TABLE words_data",
+    ] {
+        let error = connection.execute(statement, &[]).expect_err(statement);
+        assert!(error.message().contains("may not be"), "{statement}: {error}");
+    }
+    connection.execute_batch("INSERT INTO words(words) VALUES ('optimize')").unwrap();
+    assert_eq!(connection.query("SELECT count(*) FROM words('fig')", &[]).unwrap(), [[2.into()]]);
+    let error = connection.execute("CREATE VIEW v AS SELECT * FROM pragma_page_count", &[]).unwrap_err();
+    assert!(error.message().contains("page_count"), "{error}");
+}
+
+/// A new constraint is tested against the rows that there are, and a client can check a single table alone.
+#[test]
+fn a_column_can_be_added_with_a_constraint() {
+    let sql = open();
+    let connection = confined(&sql);
+    connection.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1), (7)").unwrap();
+    connection.execute("ALTER TABLE t ADD COLUMN b CHECK (b IS NULL OR b > a)", &[]).unwrap();
+    let error = connection.execute("ALTER TABLE t ADD COLUMN c CHECK (a < 7)", &[]).unwrap_err();
+    assert!(error.message().contains("CHECK constraint failed"), "{error}");
+    assert_eq!(connection.query("PRAGMA quick_check(t)", &[]).unwrap(), [[Value::Text("ok".into())]]);
+    for statement in [
+        "PRAGMA quick_check",
+        "PRAGMA quick_check('5')",
+        "PRAGMA quick_check(+5)",
+        "PRAGMA quick_check(-5)",
+        "PRAGMA quick_check(5.0)",
+        "PRAGMA quick_check = 5.0",
+        "PRAGMA main.quick_check(-5.0)",
+        "PRAGMA quick_check(.5)",
+        "PRAGMA quick_check(0x5)",
+        "PRAGMA quick_check(-0x5)",
+        "PRAGMA quick_check(5e0)",
+        "PRAGMA quick_check(sqlite_schema)",
+        "PRAGMA integrity_check(t)",
+        "SELECT * FROM pragma_quick_check",
+        "SELECT * FROM pragma_integrity_check(1)",
+        "CREATE VIEW v AS SELECT * FROM pragma_quick_check(5)",
+        "CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT * FROM pragma_quick_check(5); END",
+    ] {
+        let done = connection.query(statement, &[]);
+        assert!(matches!(&done, Err(error) if error.is_refused()), "{statement}: {done:?}");
+    }
+}
+
+/// Every connection reads all definitions, so that clients may not make too many; they can drop some at any time.
+#[test]
+fn definitions_have_a_bound() {
+    let sql = open();
+    let (owner, connection) = (sql.connect().unwrap(), confined(&sql));
+    let long = "x".repeat(400_000);
+    for name in ["a", "b"] {
+        connection.execute(&format!("CREATE VIEW {name} AS SELECT '{long}'"), &[]).unwrap();
+    }
+    connection.execute("CREATE TABLE t(a)", &[]).unwrap();
+    let more = [
+        format!("CREATE VIEW c AS SELECT '{long}'"),
+        format!("CREATE TABLE c(a CHECK (a <> '{long}'))"),
+        format!("CREATE INDEX c ON t(a) WHERE a <> '{long}'"),
+        format!("CREATE TRIGGER c BEFORE INSERT ON t BEGIN SELECT '{long}'; END"),
+        format!("ALTER TABLE t ADD COLUMN c DEFAULT '{long}'"),
+    ];
+    for statement in &more {
+        let done = connection.execute(statement, &[]);
+        let is_refused = matches!(&done, Err(error) if error.message().contains("definitions"));
+        assert!(is_refused, "{}: {done:?}", &statement[..20]);
+    }
+    // What is temporary has no bound of this kind, and nothing else passes for it.
+    connection
+        .execute_batch(
+            "CREATE TEMP TABLE main(a); CREATE TEMP TABLE u(a); CREATE INDEX temp.t ON u(a);
+             CREATE TRIGGER temp.other AFTER INSERT ON u BEGIN SELECT 1; END",
+        )
+        .unwrap();
+    let qualified = format!("CREATE TRIGGER c BEFORE INSERT ON main.t BEGIN SELECT '{long}'; END");
+    for statement in more.iter().chain([&qualified]) {
+        let done = connection.execute(statement, &[]);
+        let is_refused = matches!(&done, Err(error) if error.message().contains("definitions"));
+        assert!(is_refused, "{}: {done:?}", &statement[..20]);
+    }
+    connection.execute_batch("CREATE TRIGGER c AFTER INSERT ON u BEGIN SELECT 1; END").unwrap();
+    owner.execute(&more[0], &[]).unwrap();
+    let error = connection.execute("CREATE TABLE d(a)", &[]).unwrap_err();
+    assert!(error.message().contains("drop tables"), "{error}");
+    connection.execute("DROP TABLE t", &[]).unwrap();
+    connection.execute("DROP VIEW c", &[]).unwrap();
+    connection.execute("CREATE TABLE d(a)", &[]).unwrap();
 }

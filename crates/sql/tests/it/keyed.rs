@@ -2,13 +2,14 @@
 //! each row is changed once, by however many rows a statement goes. What it remembers of them is SQLite's to bound:
 //! `memory_bound.rs`.
 
-use pando_sql::{Sql, Value};
+use crate::support::typed::{Connection, Sql};
+use pando_sql::Value;
 
-fn open() -> pando_sql::Connection {
+fn open() -> Connection {
     Sql::new(pando::Database::builder().in_memory().unwrap()).connect().unwrap()
 }
 
-fn rows(connection: &pando_sql::Connection, query: &str) -> Vec<String> {
+fn rows(connection: &Connection, query: &str) -> Vec<String> {
     let text = |value: &Value| match value {
         Value::Null => "NULL".to_owned(),
         Value::Integer(number) => number.to_string(),

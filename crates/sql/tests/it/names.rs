@@ -44,7 +44,7 @@ fn statement(random: &mut Random) -> String {
 fn temporary_tables_go_first() {
     for seed in 0..120 {
         let mut random = Random::seeded(seed);
-        let both = Both::new();
+        let both = if seed % 2 == 0 { Both::new() } else { Both::typed() };
         both.run_all(MAIN);
         both.run_all("INSERT INTO t(id, b) VALUES(1, 'main'), (2, 'main')");
         eprintln!("seed {seed}");
@@ -61,7 +61,11 @@ fn temporary_tables_go_first() {
 /// What was prepared before there was such a table is about that one from then on, as in SQLite.
 #[test]
 fn held_statements_follow() {
-    let both = Both::new();
+    held_statements(&Both::new());
+    held_statements(&Both::typed());
+}
+
+fn held_statements(both: &Both) {
     both.run_all("CREATE TABLE t(id INTEGER PRIMARY KEY, a INT DEFAULT 7)");
     let insert = "INSERT INTO t(id) VALUES(?)";
     let mut held = both.ours.prepare(insert).unwrap();

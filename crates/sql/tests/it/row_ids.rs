@@ -1,6 +1,7 @@
 //! Which ids new rows get: each its own, behind all that there are, over deletes, merges and openings.
 
-use pando_sql::{Connection, Sql, Value};
+use crate::support::typed::{Connection, Sql};
+use pando_sql::Value;
 
 fn count_and_least(connection: &Connection) -> Vec<Value> {
     connection.query("SELECT count(*), min(id) FROM q", &[]).unwrap().remove(0)

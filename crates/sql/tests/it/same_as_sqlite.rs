@@ -1,4 +1,5 @@
-//! The same statements on typed tables and on SQLite's own: each has the same outcome and the same rows.
+//! The same statements on Pando's tables, typed ones and those of SQL, and on SQLite's: each has the same outcome and
+//! the same rows.
 
 use crate::support::{Both, pick};
 use base::env::Random;
@@ -154,9 +155,8 @@ const INDEXES: [&str; 6] = [
     "CREATE INDEX by_b_alone ON t(b COLLATE NOCASE)",
 ];
 
-fn run(seed: u64, steps: u32) {
+fn run(seed: u64, steps: u32, both: &Both) {
     let mut random = Random::seeded(seed);
-    let both = Both::new();
     both.run(SCHEMAS[random.below(3) as usize]);
     let mut depth = None;
     for step in 0..steps {
@@ -198,14 +198,14 @@ fn run(seed: u64, steps: u32) {
 fn random_statements_have_the_same_outcome() {
     for seed in 0..30 {
         eprintln!("seed {seed}");
-        run(seed, 150);
+        run(seed, 150, &Both::typed());
+        run(seed, 150, &Both::new());
     }
 }
 
 /// A few statements of which most are about savepoints: many begin before anything was read or written.
-fn savepoints(seed: u64) {
+fn savepoints(seed: u64, both: &Both) {
     let mut random = Random::seeded(seed);
-    let both = Both::new();
     for table in ["t", "u"] {
         both.run(&format!("CREATE TABLE {table}(id INTEGER PRIMARY KEY, a INTEGER)"));
         both.run(&format!("INSERT INTO {table} VALUES(1, 1), (2, 2), (3, 3)"));
@@ -263,6 +263,7 @@ fn savepoints(seed: u64) {
 #[test]
 fn savepoints_go_back_to_where_they_began() {
     for seed in 0..300 {
-        savepoints(seed);
+        savepoints(seed, &Both::typed());
+        savepoints(seed, &Both::new());
     }
 }

@@ -1,6 +1,7 @@
 //! Scans that read ahead, decode late and leave out what nobody asks for: the same rows as if they did not.
 
-use pando_sql::{Connection, Sql, Value};
+use crate::support::typed::{Connection, Sql};
+use pando_sql::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const MANY: &str = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1999)

@@ -63,7 +63,7 @@ fn a_file_goes_in_and_comes_out_row_for_row() {
     make(&file);
     let sql = open();
     let mut seen = Vec::new();
-    let report = pando_sql::import_sqlite(&sql, &file, |now| seen.push(now.clone())).unwrap();
+    let report = pando_sql::import_sqlite_typed(&sql, &file, |now| seen.push(now.clone())).unwrap();
     assert_eq!((report.tables, report.rows), (4, 500 + 2000 + 2400 + 3));
     let left_out = ["view best", "index large: it is a partial index"];
     assert!(left_out.iter().all(|what| report.left_out.iter().any(|found| found == what)), "{report:?}");
@@ -100,7 +100,7 @@ fn a_file_goes_in_and_comes_out_row_for_row() {
         .query_row("SELECT count(*) FROM pragma_foreign_key_list('album')", [], |row| row.get(0))
         .unwrap();
     assert_eq!(keys, 1);
-    let error = pando_sql::import_sqlite(&sql, &file, |_| {}).unwrap_err();
+    let error = pando_sql::import_sqlite_typed(&sql, &file, |_| {}).unwrap_err();
     assert!(error.message().contains("already"), "{error}");
 }
 
@@ -128,13 +128,13 @@ fn a_damaged_file_changes_nothing() {
         std::fs::write(&file, &bytes).unwrap();
         let sql = open();
         // A flipped bit may be in a value: then it is what the file says.
-        if pando_sql::import_sqlite(&sql, &file, |_| {}).is_err() {
+        if pando_sql::import_sqlite_typed(&sql, &file, |_| {}).is_err() {
             refused += 1;
             assert!(sql.connect().unwrap().tables().unwrap().is_empty(), "round {round}");
         }
     }
     assert!(refused >= 3, "{refused}");
-    assert!(pando_sql::import_sqlite(&open(), dir.path().join("missing"), |_| {}).is_err());
+    assert!(pando_sql::import_sqlite_typed(&open(), dir.path().join("missing"), |_| {}).is_err());
 }
 
 /// Columns of the names that SQLite has for row ids, and values that only a `STRICT` table keeps as they are.
@@ -156,7 +156,7 @@ fn odd_names_and_strict_tables_come_back() {
         .unwrap();
     drop(sqlite);
     let sql = open();
-    pando_sql::import_sqlite(&sql, &file, |_| {}).unwrap();
+    pando_sql::import_sqlite_typed(&sql, &file, |_| {}).unwrap();
     let connection = sql.connect().unwrap();
     let all = |table: &str| {
         let mut rows = connection.query(&format!("SELECT * FROM {table}"), &[]).unwrap();
@@ -173,8 +173,8 @@ fn odd_names_and_strict_tables_come_back() {
         .unwrap()
         .execute_batch("CREATE TABLE zero(a); CREATE TABLE ONE(a)")
         .unwrap();
-    let error = pando_sql::import_sqlite(&sql, &again, |_| {}).unwrap_err();
-    assert!(error.message().contains("a table one already"), "{error}");
+    let error = pando_sql::import_sqlite_typed(&sql, &again, |_| {}).unwrap_err();
+    assert!(error.message().contains("an index ONE already"), "{error}");
     assert_eq!(connection.tables().unwrap().len(), tables.len());
     // Nobody can name the ids of its rows, there or here.
     let error = pando_sql::export_sqlite(&sql, &back, |_| {}).unwrap_err();
@@ -210,7 +210,7 @@ fn a_hostile_schema_does_nothing() {
         .unwrap();
     drop(sqlite);
     let sql = open();
-    let report = pando_sql::import_sqlite(&sql, &file, |_| {}).unwrap();
+    let report = pando_sql::import_sqlite_typed(&sql, &file, |_| {}).unwrap();
     for what in ["view endless", "trigger fires", "virtual table words"] {
         assert!(report.left_out.iter().any(|found| found == what), "{report:?}");
     }

@@ -372,7 +372,7 @@ fn definitions_are_changed_by_sqlite_alone() {
     for (name, attempt) in attempts {
         let error = db.write(|tx| attempt(tx, DynamicTable::expect(tx, "t")?)).unwrap_err();
         assert!(matches!(Cause::in_error(&error), Some(Cause::MadeBySqlite { .. })), "{name}: {error}");
-        assert!(error.to_string().contains("its definition is changed with that library"), "{name}: {error}");
+        assert!(error.to_string().contains("its definition is changed with SQL"), "{name}: {error}");
     }
     let index = rows::IndexDefinition::new("i", ["a"]);
     assert!(rows::build_index(&db, "t", index, |_| Ok(())).is_err());
@@ -384,7 +384,7 @@ fn definitions_are_changed_by_sqlite_alone() {
     assert_eq!(connection.query("SELECT * FROM t").unwrap(), [[Sql::Integer(1), Sql::Text("x".into())]]);
     assert!(
         rows::is_reserved("sql:2")
-            && rows::refuse_reserved("sql:2").unwrap_err().to_string().contains("SQLite")
+            && rows::refuse_reserved("sql:2").unwrap_err().to_string().contains("what SQL stores")
     );
     assert_eq!(rows::check(&db.snapshot().unwrap(), |_| {}).unwrap().problem_count(), 0);
 }

@@ -403,7 +403,7 @@ fn what_sqlite_enforces_is_refused_by_name() {
         let refused = |work: &dyn Fn(&mut pando::Transaction) -> pando::Result<()>| {
             let error = db.write(|tx| work(tx)).unwrap_err();
             assert!(matches!(Cause::in_error(&error), Some(Cause::MadeBySqlite { .. })), "{sql}: {error}");
-            assert!(error.to_string().contains("table \"t\" was made by SQLite's library"), "{sql}: {error}");
+            assert!(error.to_string().contains("table \"t\" was made by SQL"), "{sql}: {error}");
             assert!(error.to_string().contains(words), "{sql}: {error}");
         };
         let columns = table.schema().columns().count();
@@ -437,7 +437,7 @@ fn a_database_of_an_older_version_is_read_and_not_written() {
         tx.drop_table(&table)
     })
     .unwrap();
-    assert!(expect(&db, "t").why_read_only().unwrap().contains("open it with SQLite's library once"));
+    assert!(expect(&db, "t").why_read_only().unwrap().contains("write to it with SQL once"));
     let _connection = Connection::open(&db).unwrap();
     assert_eq!(expect(&db, "t").why_read_only(), None);
 }

@@ -1,13 +1,16 @@
-//! The scripts under `tests/sqllogictest`, each on Pando and on plain SQLite. What differs is marked in the script by
-//! `onlyif pando` and `onlyif sqlite`, and explained in `docs/sql.md`, to which the comment above it points.
+//! The scripts under `tests/sqllogictest`, each on Pando's tables of SQL, on typed tables, and on plain SQLite. What
+//! differs is marked in the script by `onlyif pando` and `onlyif sqlite`, for typed tables alone by `onlyif typed` and
+//! `skipif typed`, and explained in `docs/sql.md`, to which the comment above it points.
 
+use crate::support::typed::{self, Connection};
 use pando_sql::{Sql, Value};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 use std::path::{Path, PathBuf};
 
 type Output = DBOutput<DefaultColumnType>;
 
-struct Pando(pando_sql::Connection);
+/// Tables are typed, or those that SQL creates.
+struct Pando(Connection);
 
 struct Sqlite(rusqlite::Connection);
 
@@ -34,6 +37,9 @@ impl DB for Pando {
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, sql: &str) -> Result<Output, pando_sql::Error> {
+        if self.0.made(sql)? {
+            return Ok(DBOutput::StatementComplete(0));
+        }
         let mut statement = self.0.prepare(sql)?;
         let mut rows = statement.query(&[])?;
         let mut all = Vec::new();
@@ -88,9 +94,17 @@ fn scripts_answer_alike_on_pando() {
         let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
         let connect = || {
             let connection = sql.connect().unwrap();
-            async { Ok(Pando(connection)) }
+            async { Ok(Pando(Connection::plain(connection))) }
         };
         Runner::new(connect).run_file(&script).unwrap_or_else(|error| panic!("on Pando: {error}"));
+        let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+        let connect = || {
+            let connection = sql.connect().unwrap();
+            async { Ok(Pando(connection)) }
+        };
+        let mut runner = Runner::new(connect);
+        runner.add_label("typed");
+        runner.run_file(&script).unwrap_or_else(|error| panic!("on typed tables: {error}"));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Statements that are stopped: by a callback that is asked, or interrupted from elsewhere. Nothing of them is left.
 
-use pando_sql::{Confines, Connection, Sql, Value};
+use crate::support::typed::{Connection, Sql};
+use pando_sql::{Confines, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};

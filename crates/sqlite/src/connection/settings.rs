@@ -67,6 +67,23 @@ impl Connection {
         self.with_state(|state| state.shares_immediate = true);
     }
 
+    /// Sets whether `PRAGMA integrity_check` and `quick_check` read all pages of the database, as they do by default. A
+    /// program that has checked them, by [`pando::Database::check_all`], needs them to be read only once.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let connection = pando_sqlite::Connection::open(&db)?;
+    /// assert!(db.check_all(|_| {})?.wrong.is_empty());
+    /// connection.set_checks_pages(false);
+    /// assert_eq!(connection.query("PRAGMA integrity_check")?, [[pando_sqlite::Value::Text("ok".to_owned())]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_checks_pages(&self, are_read: bool) {
+        self.with_state(|state| state.checks_pages = are_read);
+    }
+
     /// Sets how long a statement waits for a connection that excludes others, as `BEGIN IMMEDIATE` does, before it
     /// fails with [`Error::is_busy`](super::Error::is_busy). The default is not to wait. Conflicts are not waited for.
     ///

@@ -18,6 +18,7 @@
 //! `sql:7`. Root 1 is `sqlite_schema`. The table `sql:meta` has the meta values of a database, and the last root. The
 //! empty table `sql:schema-5` has the schema cookie in its name; a change of a definition renames it.
 
+mod begin;
 mod conflict;
 mod definitions;
 mod repeat;
@@ -25,17 +26,18 @@ mod roots;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use begin::Begin;
 pub use conflict::Conflict;
 pub(crate) use repeat::pause;
 pub(crate) use roots::Tree;
 
-use crate::failure::{BUSY, BUSY_FOR_NOW, BUSY_SNAPSHOT, CONSTRAINT_PINNED, Failure, Outcome};
+use crate::failure::{BUSY, BUSY_FOR_NOW, CONSTRAINT_PINNED, Failure, Outcome};
 use crate::files::{self, How, Shared};
 use crate::sys::PandoCursor;
-use crate::writers::{Blocked, Excluding, Ticket, Turn, Writers};
+use crate::writers::{Blocked, Excluding, Ticket, Writers};
 use conflict::Place;
-use definitions::{ensure_tables, ensure_unless_read_only};
-use pando::{Database, Durability, Isolation, Savepoint, Snapshot, Table, Transaction, TransactionOptions};
+use definitions::ensure_unless_read_only;
+use pando::{Database, Savepoint, Snapshot, Table, Transaction, TransactionOptions};
 use roots::Roots;
 use sqlite_format::names;
 use std::ffi::{CStr, CString, c_int};
@@ -99,6 +101,8 @@ pub(crate) struct State {
     excluding: Option<Excluding>,
     /// Whether the next write excludes other writers: a transaction is repeated for the last time.
     insists: bool,
+    /// Whether a check reads all pages.
+    pub(crate) checks_pages: bool,
     /// Whether what runs is an attempt of a transaction that is repeated after a conflict.
     pub is_repeated: bool,
     /// Whether `BEGIN IMMEDIATE` excludes nobody.
@@ -122,20 +126,6 @@ pub(crate) struct State {
 /// The zeros before a name and after it: where SQLite keeps the parameters of a URI and the names of journals.
 const NAME_BEFORE: usize = 4;
 const NAME_AFTER: usize = 8;
-
-/// What SQLite says of a transaction that begins.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Begin {
-    pub is_write: bool,
-    pub is_autocommit: bool,
-    /// It is `BEGIN IMMEDIATE` or `BEGIN EXCLUSIVE`.
-    pub is_immediate: bool,
-    /// How many named savepoints there are, and whether one of them began the transaction.
-    pub savepoints: usize,
-    pub is_outermost: bool,
-    /// Whether commits wait for the disk. If not, they survive a killed process, but perhaps no power loss.
-    pub is_synced: bool,
-}
 
 impl State {
     /// Opens a database, and creates the tables of an empty one.
@@ -166,6 +156,7 @@ impl State {
             shown: CString::default(),
             excluding: None,
             insists: false,
+            checks_pages: true,
             is_repeated: false,
             shares_immediate: false,
             counted: Vec::new(),
@@ -205,136 +196,6 @@ impl State {
             return Err(self.read_only());
         }
         self.db.compact(|_| {})?;
-        Ok(())
-    }
-
-    /// Begins to read or to write. `SQLITE_BUSY`: another connection excludes that, and it can be tried again. So does
-    /// [`BUSY_FOR_NOW`] say, for what ends by itself.
-    pub(crate) fn begin(&mut self, begin: Begin) -> Outcome<()> {
-        self.met = None;
-        match &self.work {
-            Work::Failed(failure) => return Err(failure.clone()),
-            Work::Lent => return Err(lent()),
-            _ => {}
-        }
-        if begin.is_write && self.txn_state() < 2 {
-            if self.is_read_only() {
-                return Err(self.read_only());
-            }
-            if self.is_bare() {
-                ensure_tables(&self.db)?;
-                self.meta = self.db.table(names::META)?;
-            }
-            self.take_turn(begin.is_immediate)?;
-        } else if self.insists && !begin.is_autocommit && !self.is_read_only() && self.txn_state() == 0 {
-            // What the transaction reads first is to be unchanged when it writes.
-            self.take_turn(false)?;
-        }
-        let begun = self.begin_work(begin);
-        if begun.is_err() {
-            self.excluding = None;
-        }
-        begun
-    }
-
-    fn begin_work(&mut self, begin: Begin) -> Outcome<()> {
-        match &self.work {
-            Work::Idle | Work::Committed
-                if !begin.is_write && (begin.is_autocommit || self.is_read_only()) =>
-            {
-                // Another process may have committed since.
-                self.db.catch_up()?;
-                let snapshot = self.db.snapshot()?;
-                if self.meta.is_none() {
-                    // Another process may have created it since.
-                    self.meta = snapshot.table(names::META)?;
-                }
-                self.work = Work::Reading(snapshot);
-            }
-            Work::Idle | Work::Committed => self.open(begin.is_synced)?,
-            Work::Reading(_) if begin.is_write => self.upgrade(begin.is_synced)?,
-            Work::Reading(_) | Work::Open(_) | Work::Failed(_) | Work::Lent => {}
-        }
-        if begin.is_write {
-            let open = self.writable()?;
-            if !open.is_writing {
-                open.is_writing = true;
-                open.beginning = begin.is_outermost.then(|| open.transaction.savepoint());
-            }
-            self.open_savepoints(begin.savepoints)?;
-        }
-        Ok(())
-    }
-
-    /// Says why nothing can be written.
-    fn read_only(&self) -> Failure {
-        let message = if self.db.is_beside_writer() {
-            "another process has the database open for writing, and this one only reads it"
-        } else if self.is_read_only && self.db.is_read_only() {
-            "the database was opened read-only"
-        } else if self.is_read_only {
-            "this connection is read-only"
-        } else {
-            "another process was writing the database when this one opened it, so that this one only reads \
-             it; close it and open it again"
-        };
-        Failure::new(crate::failure::READONLY, message)
-    }
-
-    /// Excludes other writers where that is asked for, and otherwise checks that nobody else does.
-    fn take_turn(&mut self, is_immediate: bool) -> Outcome<()> {
-        if self.excluding.is_some() {
-            return Ok(());
-        }
-        let turn = match self.work {
-            _ if is_immediate && !self.shares_immediate => Turn::Exclusive,
-            // It lasts as long as the statement, unless that is within `BEGIN`: see `lengthen_turn`.
-            Work::Reading(_) => Turn::brief(),
-            _ if self.insists => Turn::brief(),
-            _ if self.writers.is_excluded() => return Err(busy()),
-            _ => return Ok(()),
-        };
-        self.excluding = Some(self.writers.exclude(&self.db, turn)?);
-        Ok(())
-    }
-
-    fn open(&mut self, is_synced: bool) -> Outcome<()> {
-        let ticket = self.writers.enter();
-        let transaction = self.begin_transaction(is_synced)?;
-        let (beginning, savepoints) = (None, Vec::new());
-        self.work = Work::Open(Open { transaction, ticket, is_writing: false, beginning, savepoints });
-        Ok(())
-    }
-
-    fn begin_transaction(&self, is_synced: bool) -> Outcome<Transaction> {
-        let mut options = self.options.unwrap_or_else(|| self.db.transaction_options());
-        if !is_synced && options.durability == Durability::Sync {
-            options.durability = Durability::Buffered;
-        }
-        if options.isolation != Isolation::Serializable {
-            let transaction = self.db.begin_with(&options)?;
-            if !self.has_trees(&transaction)? {
-                return Ok(transaction);
-            }
-        }
-        // SQLite has no other isolation, and its constraints depend on what a statement has read.
-        options.isolation = Isolation::Serializable;
-        Ok(self.db.begin_with(&options)?)
-    }
-
-    /// Turns a snapshot into a transaction of the same moment.
-    fn upgrade(&mut self, is_synced: bool) -> Outcome<()> {
-        let Work::Reading(snapshot) = &self.work else { return self.open(is_synced) };
-        let before = snapshot.commit_number();
-        let ticket = self.writers.enter();
-        let transaction = self.begin_transaction(is_synced)?;
-        if transaction.commit_number() != before {
-            let message =
-                "database is locked: there was a commit since the statement that is still running began";
-            return Err(Failure::new(BUSY_SNAPSHOT, message));
-        }
-        let (beginning, savepoints) = (None, Vec::new());
-        self.work = Work::Open(Open { transaction, ticket, is_writing: false, beginning, savepoints });
         Ok(())
     }
 
@@ -484,8 +345,11 @@ impl State {
         now.unwrap_or(0) as u32
     }
 
-    /// Checks all pages of the last committed state. Returns what is wrong.
+    /// Checks all pages of the last committed state, unless the program has. Returns what is wrong.
     pub(crate) fn check(&self) -> Outcome<Option<String>> {
+        if !self.checks_pages {
+            return Ok(None);
+        }
         let findings = self.db.check_all(|_| {})?;
         Ok(findings.wrong.first().map(ToString::to_string))
     }

@@ -1,7 +1,7 @@
 //! Roots and meta values: which table of Pando a root is, and what a database's header has in SQLite.
 
 use super::{Open, State, read};
-use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
+use crate::failure::{CORRUPT, ERROR, Failure, Outcome, not_a_rowid};
 use pando::{ReadTables, Table, TableOptions};
 use sqlite_format::{key, names};
 use std::cell::Cell;
@@ -58,6 +58,9 @@ impl Tree {
     }
 }
 
+/// The root of a virtual table. SQLite opens it only as the parent of a foreign key.
+const NO_ROOT: u32 = 0;
+
 /// The trees that were used so far.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
@@ -97,6 +100,10 @@ impl State {
     pub(crate) fn tree(&mut self, root: u32) -> Outcome<Rc<Tree>> {
         if let Some(tree) = self.roots.trees.get(&root) {
             return Ok(Rc::clone(tree));
+        }
+        if root == NO_ROOT {
+            let message = "not supported: a foreign key refers to a table that CREATE TABLE did not make";
+            return Err(Failure::new(ERROR, message));
         }
         let table = read!(self, reader => reader.table(&names::of_root(root)).map_err(Failure::from))?;
         let table =

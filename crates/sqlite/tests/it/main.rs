@@ -3,6 +3,7 @@
 mod basics;
 mod bounded;
 mod conflicts;
+mod damage;
 mod long_keys;
 mod modules;
 mod orders;

@@ -1,4 +1,4 @@
-//! The typed tables of a database: columns, keys and indexes.
+//! The tables of a database whose rows are documents: columns, keys and indexes.
 
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
@@ -21,7 +21,7 @@ pub const OPERATIONS: &[Operation] = &[on_both!(
     "/v1/databases/{database}/documents",
     Access::Database(Scope::Read),
     Kind::Range,
-    "List the typed tables with their columns, keys and indexes",
+    "List the tables that have documents, with their columns, keys and indexes",
     |parts, call, _| Box::pin(all(parts.data(), call)),
 )
 .responses(&[(200, "JSON"), MISSING])];

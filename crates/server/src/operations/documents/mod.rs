@@ -1,4 +1,4 @@
-//! Typed documents: rows of typed tables as JSON objects.
+//! Typed documents: rows of typed tables, and of tables that SQL made, as JSON objects.
 //!
 //! * `/documents`: GET lists the tables, with columns, keys and indexes.
 //! * `/documents/{table}`: GET with `index`, `start`, `end`, `prefix`, `reverse`, `limit`, `cursor`, `value_bytes`,

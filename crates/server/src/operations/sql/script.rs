@@ -131,8 +131,9 @@ impl Script {
             _ if error.is_interrupted() => stopped(self.time),
             _ if error.is_refused() => {
                 let detail = format!(
-                    "{error}: statements of clients can use only the database: no files, no \
-                     extensions, and only the pragmas that describe tables"
+                    "{error}: statements of clients can use only the database: no files, no extensions, \
+                     no virtual tables of their own, and of the pragmas those that describe tables, those \
+                     about foreign keys, user_version and application_id"
                 );
                 with(StatusCode::FORBIDDEN, "refused", detail)
             }

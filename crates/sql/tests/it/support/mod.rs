@@ -1,11 +1,15 @@
-//! Typed tables and SQLite's own, side by side.
+//! Pando's tables and those of SQLite's library, side by side.
+
+pub mod typed;
 
 use base::env::Random;
-use pando_sql::{Connection, Sql, Value};
+use pando_sql::{Sql, Value};
 
 /// What `Both` runs everything on.
 pub struct Both {
-    pub ours: Connection,
+    /// The statements that were run, for messages.
+    history: std::cell::RefCell<Vec<String>>,
+    pub ours: typed::Connection,
     pub sqlite: rusqlite::Connection,
 }
 
@@ -13,9 +17,20 @@ pub struct Both {
 pub type Outcome = Result<Vec<Vec<Value>>, i32>;
 
 impl Both {
+    /// Pando's tables are those that SQL creates.
     pub fn new() -> Self {
         let ours = Sql::new(pando::Database::builder().in_memory().unwrap()).connect().unwrap();
-        Both { ours, sqlite: rusqlite::Connection::open_in_memory().unwrap() }
+        Self::with(typed::Connection::plain(ours))
+    }
+
+    /// Pando's tables are typed.
+    pub fn typed() -> Self {
+        let ours = typed::Sql::new(pando::Database::builder().in_memory().unwrap()).connect().unwrap();
+        Self::with(ours)
+    }
+
+    fn with(ours: typed::Connection) -> Self {
+        Both { history: Default::default(), ours, sqlite: rusqlite::Connection::open_in_memory().unwrap() }
     }
 
     pub fn on_sqlite(&self, sql: &str) -> Outcome {
@@ -49,7 +64,8 @@ impl Both {
                 outcome.sort_by_key(|row| format!("{row:?}"));
             }
         }
-        assert_eq!(ours, theirs, "{sql}\n{detail}");
+        self.history.borrow_mut().push(format!("{sql}: {}", if ours.is_ok() { "ok" } else { &detail }));
+        assert_eq!(ours, theirs, "{sql}\n{detail}\n{:#?}", self.history.borrow());
         ours.is_ok()
     }
 }
