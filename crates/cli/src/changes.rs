@@ -114,7 +114,7 @@ fn print(
     while let Some(change) = changes.next()? {
         let print = |line: &[u8], _| out.write_all(line).and_then(|()| out.write_all(b"\n"));
         let done = match &mut rows {
-            Some(rows) => rows.write(&change, print),
+            Some(rows) => rows.write(&change, print).map(drop),
             None => server::change_lines(&change, print),
         };
         done.map_err(|ended| match ended {

@@ -28,16 +28,18 @@ pub(crate) fn data_name(schema: &Schema) -> String {
     format!("rows/{}.{}/{}", schema.id, schema.version, schema.name)
 }
 
-/// Returns the id of the typed table whose rows are in the engine's table of this name. `None`: it is not one for rows.
-pub(crate) fn id_of_data(name: &str) -> Option<u32> {
-    let (id, version) = name.strip_prefix(reserved::PREFIX)?.split('/').next()?.split_once('.')?;
-    version.parse::<u32>().ok()?;
-    id.parse().ok()
-}
-
 /// Returns the engine's name for an index.
 pub(crate) fn index_name(schema: &Schema, index: &Index) -> String {
     format!("rows/{}/{}/{}", schema.id, index.id, index.name)
+}
+
+/// Returns the id and the name of the typed table whose rows are in the engine's table of this name. `None`: it is not
+/// one for rows.
+pub(crate) fn data_of(name: &str) -> Option<(u32, &str)> {
+    let (ids, name) = name.strip_prefix(reserved::PREFIX)?.split_once('/')?;
+    let (id, version) = ids.split_once('.')?;
+    version.parse::<u32>().ok()?;
+    Some((id.parse().ok()?, name))
 }
 
 fn schema_key(name: &str) -> Vec<u8> {

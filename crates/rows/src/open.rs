@@ -154,7 +154,7 @@ fn read_entries(reader: &impl ReadTables) -> Result<Option<(Vec<Entry>, bool)>> 
     let (mut entries, mut are_shown) = (Vec::<Entry>::new(), true);
     let mut cursor = reader.cursor(&schema, Span::all())?;
     while let Some((_, record)) = cursor.next()? {
-        let decoded = decoded_entry(record)?;
+        let decoded = entry(record).ok_or_else(|| damaged("a row of sqlite_schema cannot be decoded"))?;
         are_shown &= decoded.is_some();
         entries.extend(decoded);
     }
@@ -372,8 +372,8 @@ fn tree(reader: &impl ReadTables, root: u32) -> Result<Table> {
     reader.table(&name)?.ok_or_else(|| damaged(&format!("table {name:?} is gone")))
 }
 
-/// Returns a handle that decodes rows of a table that SQLite made, and does nothing else: the table that has the rows may
-/// be gone. `meta` is the table of the meta values.
+/// Returns a handle that decodes rows of a table that SQLite made, and does nothing else: the table that has the rows
+/// may be gone. `meta` is the table of the meta values.
 pub(crate) fn for_decoding(entry: &Entry, meta: &Table) -> Result<DynamicTable> {
     let (table, derived) = entry.derive()?;
     let writing = Err("the handle only decodes".to_owned());
@@ -382,9 +382,10 @@ pub(crate) fn for_decoding(entry: &Entry, meta: &Table) -> Result<DynamicTable> 
     Ok(DynamicTable::assemble_sqlite(schema, meta.clone(), Vec::new(), storage, Vec::new()))
 }
 
-/// Decodes a row of `sqlite_schema`. `None`: a name is not UTF-8.
-pub(crate) fn decoded_entry(record: &[u8]) -> Result<Option<Entry>> {
-    entry(record).ok_or_else(|| damaged("a row of sqlite_schema cannot be decoded"))
+/// Decodes a row of `sqlite_schema`. `None`: it is damaged, its name is not UTF-8, or it has none: SQLite stores such a
+/// row before it makes a table of a query.
+pub(crate) fn decoded_entry(record: &[u8]) -> Option<Entry> {
+    entry(record).flatten()
 }
 
 /// Decodes a row of `sqlite_schema`. `None`: it is damaged; `Some(None)`: a name is not UTF-8, which SQLite allows, and

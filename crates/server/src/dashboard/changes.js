@@ -13,13 +13,13 @@ const NAMES = { put: "put", delete: "delete", delete_range: "delete range", clea
 /** A row or a key, which are objects, as one line. */
 const inLine = one => Object.entries(one).map(([name, value]) => `${name}=${written(value)}`).join(" ");
 /** Whether a change is of rows with columns: of a typed table, or of one that SQL made. */
-const isOfRows = ({ row, key, op, unknown }) => row !== undefined || unknown !== undefined || op === "clear" || op === "define" || typeof key === "object";
+const isOfRows = ({ row, key, op, unknown }) => row !== undefined || unknown !== undefined || ["clear", "define", "drop"].includes(op) || typeof key === "object";
 const COLUMNS = [{ name: "commit" }, { name: "time" }, { name: "change" }, { name: "table" }, { name: "key" }, { name: "value", note: `its first ${VALUE_BYTES} bytes` }];
 
 export class Changes {
   constructor(app) {
     this.app = app;
-    Object.assign(this, { rows: [], added: 0 });
+    Object.assign(this, { rows: [], added: 0, typed: new Set() });
     this.table = h("select", { "aria-label": "Changes of", onchange: () => this.filter() });
     this.prefix = h("input", { type: "search", placeholder: "Key begins with", "aria-label": "Keys that begin with" });
     this.pause = h("button", { type: "button", onclick: () => { this.isPaused = !this.isPaused; this.run(); } }, "Pause");
@@ -53,9 +53,9 @@ export class Changes {
     fill(this.table, h("option", { value: "" }, "all tables"), names.map(name => h("option", { value: name, selected: name === of }, visible(name))));
     // Rows with columns have no such keys.
     const isPlain = !of || plain.some(({ name }) => name === of);
-    Object.assign(this.prefix, { disabled: !isPlain, title: isPlain ? "" : "Keys of plain tables alone have a beginning." });
+    Object.assign(this.prefix, { disabled: !isPlain, title: isPlain ? "" : "Keys of plain tables alone have a beginning.", ...isPlain ? {} : { value: "" } });
   }
-  filter() { go({ ...this.place, of: this.table.value, prefix: this.prefix.value }); }
+  filter() { go({ ...this.place, of: this.table.value, prefix: this.typed.has(this.table.value) ? "" : this.prefix.value }); }
   stop() { this.stream?.abort(); this.stream = null; clearTimeout(this.again); }
   /** Opens the stream, or closes it, as it should be now. */
   run() {
@@ -65,7 +65,7 @@ export class Changes {
     if (!this.stream) this.follow(0);
   }
   async follow(failures) {
-    const stream = this.stream = new AbortController(), { db, of, prefix } = this.place, { signal } = stream;
+    const stream = this.stream = new AbortController(), { db, of } = this.place, prefix = this.typed.has(of) ? "" : this.place.prefix, { signal } = stream;
     const isOld = () => this.stream !== stream;
     try {
       if (this.after === null) {
@@ -140,7 +140,7 @@ export class Changes {
   /** Opens what a change is about. */
   open(row) {
     const { db } = this.place;
-    if (isOfRows(row) || this.typed.has(row.table)) { if (row.table && row.type !== "view") go({ tab: "data", db, typed: row.table }); return; }
+    if (isOfRows(row) || this.typed.has(row.table)) { if (row.table && row.type !== "view" && row.op !== "drop") go({ tab: "data", db, typed: row.table }); return; }
     const key = row.key_hex ?? (row.key === undefined ? undefined : Array.from(new TextEncoder().encode(row.key), byte => byte.toString(16).padStart(2, "0")).join(""));
     go({ tab: "data", db, table: row.table, key: row.op === "put" ? key : undefined });
   }

@@ -46,17 +46,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     |parts, call, _| Box::pin(changes(parts.data(), parts.room(), call)),
 )
 .needs(Capability::Changes)
-.takes(&[
-    "after",
-    "consumer",
-    "last-event-id",
-    "changed",
-    "prefix",
-    "value_bytes",
-    "wait",
-    "change_format",
-    "as_rows",
-])
+.takes(&["after", "consumer", "last-event-id", "changed", "prefix", "value_bytes", "wait", "feed", "rows"])
 .responses(&[(200, "The changes"), MISSING, (410, "The changes after `after` are no longer kept")])
 .sends(&["application/x-ndjson", "text/event-stream", "application/octet-stream"])
 .ending_with_client()
@@ -247,18 +237,25 @@ impl Following {
             }
             let left = self.wait.map_or(LOOK, |wait| wait.saturating_sub(came.elapsed()).min(LOOK));
             let (piece, writer) = (&mut self.piece, &self.writer);
-            if let Some(change) = self.changes.wait(left)? {
-                let form =
-                    Form { format: self.format, rows: self.rows.as_mut(), value_bytes: self.value_bytes };
-                form.write(change, &mut Pieces { piece, writer })?;
+            let came_one = self.changes.wait(left)?;
+            let is_at_end = came_one.is_none();
+            let form = Form { format: self.format, rows: self.rows.as_mut(), value_bytes: self.value_bytes };
+            let has_lines = match came_one {
+                Some(change) => form.write(change, &mut Pieces { piece, writer })?,
+                None => false,
+            };
+            if has_lines {
                 came = Instant::now();
                 // If more changes are ready, they are sent together with these.
                 if self.changes.is_ready(Waker::noop()) {
                     continue;
                 }
-            } else if self.wait.is_some_and(|wait| came.elapsed() >= wait) {
+            } else if self.wait.is_some_and(|wait| came.elapsed() >= wait)
+                && (is_at_end || !self.changes.is_ready(Waker::noop()))
+            {
                 return Ok(());
-            } else if self.format == Format::Events && sent.elapsed() >= HEARTBEAT {
+            }
+            if self.format == Format::Events && self.piece.is_empty() && sent.elapsed() >= HEARTBEAT {
                 self.piece.extend_from_slice(b":\n\n");
             }
             if !self.piece.is_empty() {
@@ -294,7 +291,8 @@ struct Form<'f> {
 }
 
 impl Form<'_> {
-    fn write(self, mut change: Change<'_>, out: &mut Pieces<'_>) -> Result<(), Ended<Stopped>> {
+    /// Writes a change. Returns whether it has lines.
+    fn write(self, mut change: Change<'_>, out: &mut Pieces<'_>) -> Result<bool, Ended<Stopped>> {
         let number = change.commit_number();
         match self.format {
             Format::Ndjson => self.write_lines(&change, |line, _| {
@@ -314,7 +312,7 @@ impl Form<'_> {
                 out.hand_on_full()
             }),
             Format::Bytes => match change.write_to(out) {
-                Ok(_) => Ok(()),
+                Ok(_) => Ok(true),
                 Err(_) if out.writer.watch().is_over() => Err(Ended::Unwritten(Stopped)),
                 Err(error) => Err(Ended::Unread(error)),
             },
@@ -325,10 +323,10 @@ impl Form<'_> {
         self,
         change: &Change<'_>,
         write: impl FnMut(&[u8], bool) -> Result<(), Stopped>,
-    ) -> Result<(), Ended<Stopped>> {
+    ) -> Result<bool, Ended<Stopped>> {
         match self.rows {
             Some(rows) => rows.write(change, write),
-            None => cut_change_lines(change, self.value_bytes, write),
+            None => cut_change_lines(change, self.value_bytes, write).map(|()| true),
         }
     }
 }

@@ -127,9 +127,7 @@ pub fn parameter(name: &str) -> Value {
         "reads" | "scanned" | "writes" => of_advice(name),
         "kind" | "seconds" | "last" | "form" => of_profile(name),
         "since" | "rate" => of_backup(name),
-        "after" | "consumer" | "acknowledge" | "changed" | "wait" | "change_format" | "as_rows" => {
-            of_changes(name)
-        }
+        "after" | "consumer" | "acknowledge" | "changed" | "wait" | "feed" | "rows" => of_changes(name),
         "point" | "keep_ttl" => of_the_dashboard(name),
         "min-commit" => header(
             "pando-min-commit",
@@ -297,9 +295,9 @@ fn of_changes(name: &str) -> Value {
             let several = json!({ "type": "array", "items": { "type": "string" } });
             query("table", "Only changes of these tables", several)
         }
-        "as_rows" => {
-            let meaning = "Show rows with their columns, and definitions, in place of what is stored for them; \
-                           `table` then has the names of typed tables and of SQL's";
+        "rows" => {
+            let meaning = "Show rows with their columns, and definitions, in place of what is stored for \
+                           them; `table` then has the names of typed tables and of SQL's";
             query("rows", meaning, json!({ "type": "boolean" }))
         }
         "wait" => {

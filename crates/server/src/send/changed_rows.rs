@@ -7,13 +7,16 @@
 //! ```
 //! 1. Entries of indexes and other records of the engine's own are left out. Plain tables are as in `changes.rs`.
 //! 2. Where a key does not follow from its bytes, both lines have `key_hex`, so that they can be matched.
-//! 3. A row that cannot be shown has `unknown`, which says why.
+//! 3. A row that cannot be shown has `unknown`, which says why. If not even its table is known, the line is in every
+//!    selection of tables.
 
 use crate::send::changes::{Ended, LONGEST_BYTES, begin, lines_of, member, write_date, write_operation};
 use crate::send::rows::{write_json, write_row};
 use crate::wire::digits::write_digits;
+use pando::changes::TableChange;
 use pando::{Change, Database, Operation};
-use rows::{Changed, ChangedRows, DynamicTable, Value};
+use rows::{Changed, ChangedRows, DynamicTable, Named, Value};
+use serde_json::json as object;
 use std::io::Write as _;
 
 /// A writer of such lines: call [`RowLines::write`] with one change after the other.
@@ -41,8 +44,8 @@ impl RowLines {
         self
     }
 
-    /// Calls `write` on each line of `change`, without its line feed, and with whether the line is the last one, that of
-    /// the commit. A change that has none of the tables has no line.
+    /// Calls `write` on each line of `change`, without its line feed, and with whether the line is the last one, that
+    /// of the commit. A change that has none of the tables has no line. Returns whether there was a line.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -71,16 +74,12 @@ impl RowLines {
         &mut self,
         change: &Change<'_>,
         write: impl FnMut(&[u8], bool) -> Result<(), E>,
-    ) -> Result<(), Ended<E>> {
+    ) -> Result<bool, Ended<E>> {
         self.rows.enter(change)?;
         let (rows, tables, most_bytes) = (&mut self.rows, &self.tables, self.most_bytes);
         let each = |operation: Operation<'_>, line: &mut Vec<u8>| {
             let changed = rows.decode(&operation, LONGEST_BYTES)?;
-            let table = match &changed {
-                Changed::Plain => of(&operation),
-                changed => changed.table(),
-            };
-            if !tables.is_empty() && !table.is_some_and(|table| tables.iter().any(|known| known == table)) {
+            if !tables.is_empty() && !concerns(&changed, &operation, tables) {
                 return Ok(false);
             }
             match changed {
@@ -91,6 +90,25 @@ impl RowLines {
             Ok(true)
         };
         lines_of(change, tables.is_empty(), each, write)
+    }
+}
+
+/// Returns whether an operation concerns one of the tables. SQL compares names regardless of case.
+fn concerns(changed: &Changed<'_>, operation: &Operation<'_>, tables: &[String]) -> bool {
+    let is_one = |name: &str| tables.iter().any(|table| table.eq_ignore_ascii_case(name));
+    let is_plain = |name: &str| tables.iter().any(|table| table == name);
+    match (changed, operation) {
+        (Changed::Plain, Operation::Table(TableChange::Renamed { from, table })) => {
+            is_plain(from) || is_plain(table.name())
+        }
+        (Changed::Plain, operation) => of(operation).is_some_and(is_plain),
+        (Changed::Defined(defined), _) => {
+            is_one(defined.named.table)
+                || defined.renamed_from.is_some_and(is_one)
+                || defined.in_place_of.is_some_and(|other| is_one(other.table))
+        }
+        (Changed::Unknown { table: None, .. }, _) => true,
+        (changed, _) => changed.table().is_some_and(is_one),
     }
 }
 
@@ -143,9 +161,7 @@ fn write_changed(
         }
         Changed::Defined(defined) => {
             line.extend_from_slice(b"\"define\"");
-            member("type", defined.kind.as_bytes(), line);
-            member("name", defined.name.as_bytes(), line);
-            member("table", defined.table.as_bytes(), line);
+            write_named(defined.named, line);
             if let Some(sql) = defined.sql {
                 member("sql", sql.as_bytes(), line);
             }
@@ -153,18 +169,32 @@ fn write_changed(
                 line.extend_from_slice(b",\"schema\":");
                 write_json(&schema.to_json(), line);
             }
+            if let Some(name) = defined.renamed_from {
+                member("from", name.as_bytes(), line);
+            }
+            if let Some(Named { kind, name, table, .. }) = defined.in_place_of {
+                line.extend_from_slice(b",\"dropped\":");
+                write_json(&object!({ "type": kind, "name": name, "table": table }), line);
+            }
         }
-        Changed::Dropped { kind, name, table } => {
+        Changed::Dropped(named) => {
             line.extend_from_slice(b"\"drop\"");
-            member("type", kind.as_bytes(), line);
-            member("name", name.as_bytes(), line);
-            member("table", table.as_bytes(), line);
+            write_named(*named, line);
+        }
+        Changed::Hidden { table, key, why } => {
+            begin("put", table.name(), line);
+            match key {
+                Some(key) => write_key_of(table, key.iter(), line),
+                None => write_key(operation, line),
+            }
+            member("unknown", why.as_bytes(), line);
         }
         Changed::Unknown { table, why } => {
             let op = match operation {
                 Operation::Put { .. } => "put",
                 Operation::Delete { .. } => "delete",
-                _ => "delete_range",
+                Operation::DeleteRange { .. } => "delete_range",
+                Operation::Table(_) => "drop",
             };
             let _ = write!(line, "\"{op}\"");
             match table {
@@ -177,6 +207,12 @@ fn write_changed(
         // `RowLines::write` has no line for them.
         _ => {}
     }
+}
+
+fn write_named(named: Named<'_>, line: &mut Vec<u8>) {
+    member("type", named.kind.as_bytes(), line);
+    member("name", named.name.as_bytes(), line);
+    member("table", named.table.as_bytes(), line);
 }
 
 /// Writes a primary key as an object.

@@ -74,17 +74,17 @@ pub(crate) fn cut_change_lines<E>(
         write_operation(operation, most_bytes, line)?;
         Ok(true)
     };
-    lines_of(change, true, each, write)
+    lines_of(change, true, each, write).map(drop)
 }
 
-/// Calls `write` on a line for each operation for which `each` writes members of an object and returns true, and then on
-/// that of the commit: without any other line only if `has_empty`.
+/// Calls `write` on a line for each operation for which `each` writes members of an object and returns true, and then
+/// on that of the commit: without any other line only if `has_empty`. Returns whether there was a line.
 pub(super) fn lines_of<E>(
     change: &Change<'_>,
     has_empty: bool,
     mut each: impl FnMut(Operation<'_>, &mut Vec<u8>) -> pando::Result<bool>,
     mut write: impl FnMut(&[u8], bool) -> Result<(), E>,
-) -> Result<(), Ended<E>> {
+) -> Result<bool, Ended<E>> {
     let (mut line, mut count) = (Vec::new(), 0_u64);
     let mut operations = change.operations()?;
     while let Some(operation) = operations.next()? {
@@ -97,7 +97,7 @@ pub(super) fn lines_of<E>(
         }
     }
     if count == 0 && !has_empty {
-        return Ok(());
+        return Ok(false);
     }
     line.clear();
     let (commit, time_ms) = (change.commit_number(), change.time_ms());
@@ -106,7 +106,8 @@ pub(super) fn lines_of<E>(
         let _ = write!(line, ",\"time_ms\":{time_ms}");
     }
     let _ = write!(line, ",\"operations\":{count}}}");
-    write(&line, true).map_err(Ended::Unwritten)
+    write(&line, true).map_err(Ended::Unwritten)?;
+    Ok(true)
 }
 
 pub(super) fn write_operation(
