@@ -5,7 +5,7 @@
 //! definitions as of a commit, and goes on with the changes.
 //!
 //! 1. *The beginning.* It reads the definitions of now, and which of them changed since the commit. Those of SQLite's
-//!    tables are not known before the change that has them, apart from the name of now.
+//!    tables are not known before the change that has them.
 //! 2. *Order.* A change can have a row before the definition of its table, as it is ordered by table. A change of a
 //!    definition renames a table of the engine (`catalog.rs`, `sqlite/mod.rs`), and such changes are read for
 //!    definitions first. The last one counts, as it does for every key.
@@ -66,9 +66,8 @@ pub struct ChangedRows {
     db: Database,
     typed: Typed,
     sqlite: OfSqlite,
-    /// The change that was entered last, and whether it has definitions.
+    /// The change that was entered last.
     entered: u64,
-    is_defining: bool,
 }
 
 /// What an operation does to rows.
@@ -118,7 +117,7 @@ pub enum Changed<'c> {
     },
     /// The operation is on rows or on a definition of which nothing more is known.
     Unknown {
-        /// The name of the table, if it is known.
+        /// The name of the table as of the commit, if it is known.
         table: Option<String>,
         /// Why not, as a part of a sentence.
         why: String,
@@ -188,7 +187,7 @@ impl ChangedRows {
                 Ok(())
             })?;
         }
-        Ok(ChangedRows { db: db.clone(), typed, sqlite, entered: 0, is_defining: false })
+        Ok(ChangedRows { db: db.clone(), typed, sqlite, entered: 0 })
     }
 
     /// Takes over the definitions that a change contains. Call it before the operations of the change are decoded. For
@@ -205,11 +204,11 @@ impl ChangedRows {
         self.sqlite.enter();
         self.typed.enter();
         let ChangedRows { db, typed, sqlite, .. } = self;
-        self.is_defining = definitions_in(change, |operation| match table_of(operation) {
+        let is_defining = definitions_in(change, |operation| match table_of(operation) {
             Some(catalog::NAME) => typed.note(db, operation),
             _ => sqlite.note(operation),
         })?;
-        if self.is_defining {
+        if is_defining {
             self.sqlite.take_over(change.is_in_parts());
         }
         Ok(())

@@ -226,11 +226,15 @@ impl OfSqlite {
             |table: Option<&String>, why: &str| Tree::Unknown { table: table.cloned(), why: why.to_owned() };
         let Some(entry) = self.entries.values().flatten().find(|entry| entry.root == root) else {
             return Ok(match self.later.get(&root) {
-                Some((true, name)) => {
-                    unknown(Some(name), "its definition changed later, and the earlier one is gone")
-                }
+                // Its name as of the commit is not known.
+                Some((true, name)) => unknown(
+                    None,
+                    &format!("the definition of table {name:?} changed later, and the earlier one is gone"),
+                ),
                 Some((false, _)) => Tree::Internal,
-                None => unknown(None, "it was dropped later, and its definition is gone"),
+                None => {
+                    unknown(None, "a table or an index that was dropped later, and its definition is gone")
+                }
             });
         };
         if !entry.is_table() || entry.is_internal() {
