@@ -47,8 +47,8 @@ def changes_come_as_they_are_made(browser, server):
         put("k1", b"first value")
         expect(grid).to_contain_text("first value")
         server.sql("UPDATE fruit SET price = 3 WHERE id = 1")
-        # SQL made the table, whose rows are in one that its number names.
-        expect(grid).to_contain_text("sql:")
+        expect(grid).to_contain_text("price=3")
+        expect(grid).not_to_contain_text("sql:")
         # A long value is not fetched.
         before = visit.bytes
         put("long", b"y" * 900000)

@@ -9,9 +9,9 @@ use crate::output;
 use crate::remote::{Remote, escape};
 use crate::signals;
 use clap::Args;
-use pando::{Changes, ChangesOptions, Error, ErrorKind};
+use pando::{Changes, ChangesOptions, Database, Error, ErrorKind};
 use serde_json::Value;
-use server::Ended;
+use server::{Ended, RowLines};
 use std::io::{BufRead, BufReader, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +26,7 @@ Examples:
   pando watch http://127.0.0.1:8080/shop
   pando watch http://127.0.0.1:8080/shop orders --from 1207 --prefix 2026-
   pando watch shop | jq 'select(.op == \"put\") | .key'
+  pando watch http://127.0.0.1:8080/shop --rows | jq 'select(.table == \"orders\").row'
   pando watch http://127.0.0.1:8080/shop --consumer mails")]
 pub struct WatchArgs {
     #[command(flatten)]
@@ -42,6 +43,10 @@ pub struct WatchArgs {
     /// Print only keys that begin with PREFIX
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
+    /// Print the rows of typed tables and of SQL with their columns, and definitions, in place of what is stored for
+    /// them. TABLES are then the names that SQL has
+    #[arg(long, conflicts_with = "prefix")]
+    rows: bool,
     /// End after this many seconds without a change [default: never]
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u32>,
@@ -71,7 +76,9 @@ fn print_all(args: &WatchArgs) -> Outcome {
                        watched only through it; if it is a server, run `pando watch http://HOST:PORT/DATABASE`";
         return Err(Error::new(ErrorKind::Locked, message).into());
     }
-    print(&mut db.changes_with(args.options())?, |_, _| Ok(()))
+    let mut changes = db.changes_with(args.options())?;
+    let lines = args.lines(&db, &changes)?;
+    print(&mut changes, lines, |_, _| Ok(()))
 }
 
 /// Prints what a consumer has not acknowledged, and acknowledges it.
@@ -79,8 +86,9 @@ fn print_for(name: &str, args: &WatchArgs) -> Outcome {
     let db = args.database.memory.builder().open(&args.database.dir)?;
     let mut consumer = db.consumer(name)?;
     let mut changes = consumer.changes_with(args.options())?;
+    let lines = args.lines(&db, &changes)?;
     let mut acknowledged = Instant::now();
-    print(&mut changes, |commit, out| {
+    print(&mut changes, lines, |commit, out| {
         if acknowledged.elapsed() >= ACKNOWLEDGE {
             // What is acknowledged is not printed again.
             out.flush().map_err(Failure::stdout)?;
@@ -97,11 +105,19 @@ fn print_for(name: &str, args: &WatchArgs) -> Outcome {
 
 /// Prints changes up to the end. Calls `printed` with the number of each commit that was written to the buffer of
 /// standard output.
-fn print(changes: &mut Changes, mut printed: impl FnMut(u64, &mut dyn Write) -> Outcome) -> Outcome {
+fn print(
+    changes: &mut Changes,
+    mut rows: Option<RowLines>,
+    mut printed: impl FnMut(u64, &mut dyn Write) -> Outcome,
+) -> Outcome {
     let mut out = output::stdout();
     while let Some(change) = changes.next()? {
         let print = |line: &[u8], _| out.write_all(line).and_then(|()| out.write_all(b"\n"));
-        server::change_lines(&change, print).map_err(|ended| match ended {
+        let done = match &mut rows {
+            Some(rows) => rows.write(&change, print).map(drop),
+            None => server::change_lines(&change, print),
+        };
+        done.map_err(|ended| match ended {
             Ended::Unread(error) => Failure::from(error),
             Ended::Unwritten(error) => Failure::stdout(error),
         })?;
@@ -113,13 +129,19 @@ fn print(changes: &mut Changes, mut printed: impl FnMut(u64, &mut dyn Write) -> 
 impl WatchArgs {
     fn options(&self) -> ChangesOptions {
         let mut options = ChangesOptions::default().after(self.from);
-        for table in &self.tables {
+        for table in self.tables.iter().filter(|_| !self.rows) {
             options = options.table(table);
         }
         match &self.prefix {
             Some(prefix) => options.prefix(prefix),
             None => options,
         }
+    }
+
+    /// Returns what shows rows, if that is asked for.
+    fn lines(&self, db: &Database, changes: &Changes) -> Outcome<Option<RowLines>> {
+        let begin = || RowLines::begin(db, changes.position(), self.tables.clone());
+        Ok(self.rows.then(begin).transpose()?)
     }
 }
 
@@ -130,6 +152,9 @@ fn follow(remote: &Remote, args: &WatchArgs) -> Outcome {
     let mut filter = String::new();
     for table in &args.tables {
         filter += &format!("&table={}", escape(table.as_bytes()));
+    }
+    if args.rows {
+        filter += "&rows=true";
     }
     if let Some(prefix) = &args.prefix {
         filter += &format!("&prefix={}", escape(prefix.as_bytes()));

@@ -13,6 +13,7 @@
 //! that.
 
 use crate::codec;
+use crate::reserved;
 use crate::schema::{Index, Schema};
 use base::codec::{Reader, Writer};
 use pando::{Error, Isolation, ReadTables, RecordCursor, Result, Table, Transaction, WriteTables};
@@ -32,12 +33,31 @@ pub(crate) fn index_name(schema: &Schema, index: &Index) -> String {
     format!("rows/{}/{}/{}", schema.id, index.id, index.name)
 }
 
+/// Returns the id and the name of the typed table whose rows are in the engine's table of this name. `None`: it is not
+/// one for rows.
+pub(crate) fn data_of(name: &str) -> Option<(u32, &str)> {
+    let (ids, name) = name.strip_prefix(reserved::PREFIX)?.split_once('/')?;
+    let (id, version) = ids.split_once('.')?;
+    version.parse::<u32>().ok()?;
+    Some((id.parse().ok()?, name))
+}
+
 fn schema_key(name: &str) -> Vec<u8> {
     [&[SCHEMA], name.as_bytes()].concat()
 }
 
 fn build_key(schema: &Schema, index: &Index) -> Vec<u8> {
     [&[BUILD][..], &schema.id.to_be_bytes(), &index.id.to_be_bytes()].concat()
+}
+
+/// Returns the name of the typed table whose schema is at `key` in the catalog. `None`: it is another record.
+pub(crate) fn name_in(key: &[u8]) -> Option<&str> {
+    str::from_utf8(key.strip_prefix(&[SCHEMA])?).ok()
+}
+
+/// Returns the schema in a record of the catalog. `None`: it is another record.
+pub(crate) fn schema_in(key: &[u8], value: &[u8]) -> Result<Option<Schema>> {
+    name_in(key).map(|name| codec::decode(name, value)).transpose()
 }
 
 /// Returns the catalog's table, and creates it with the first typed table.

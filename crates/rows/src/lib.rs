@@ -48,12 +48,13 @@
 //! [`Cause::SchemaChanged`] (kind `Missing`), and a transaction that has used one conflicts with the change at commit,
 //! at every isolation level.
 //!
-//! [`Import`] puts rows of CSV or NDJSON into a table, all or none; [`RowWriter`] writes rows.
+//! [`ChangedRows`] shows the changes of a database as rows. [`Import`] puts rows of CSV or NDJSON into a table, all or
+//! none; [`RowWriter`] writes rows.
 //!
 //! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
-//! `sqlite/` (tables that SQLite made); `reserved.rs`, `part_position.rs`, `table.rs`, `open.rs`, `columns.rs`,
-//! `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`, `ensure.rs`, `check/`; `field.rs`, `typed.rs`;
-//! `text.rs`, `files/`.
+//! `sqlite/` (tables that SQLite made); `reserved.rs`, `part_position.rs`, `table.rs`, `decoding.rs`, `open.rs`,
+//! `columns.rs`, `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`, `ensure.rs`, `check/`, `changed/`;
+//! `field.rs`, `typed.rs`; `text.rs`, `files/`.
 #![deny(missing_docs, unsafe_code)]
 
 // The code that the macro generates refers to the crate by its published name, also in this crate.
@@ -64,9 +65,11 @@ mod batch;
 mod build;
 mod catalog;
 mod cause;
+mod changed;
 mod check;
 mod codec;
 mod columns;
+mod decoding;
 mod definition;
 mod ensure;
 mod field;
@@ -91,6 +94,7 @@ pub use batch::{Batch, BatchScan, Bounds};
 pub use build::{BuildProgress, build_index, build_index_in_chunks, finish_index, unfinished_indexes};
 pub use catalog::exclude_new_tables;
 pub use cause::Cause;
+pub use changed::{Changed, ChangedRows, Defined, Named};
 pub use check::{CheckReport, Problem, check};
 pub use columns::Columns;
 pub use definition::{Collation, Column, Definition, IndexDefinition, Part};

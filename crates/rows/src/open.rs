@@ -162,18 +162,34 @@ fn read_entries(reader: &impl ReadTables) -> Result<Option<(Vec<Entry>, bool)>> 
 }
 
 /// A row of `sqlite_schema`.
-struct Entry {
-    kind: String,
-    name: String,
-    table: String,
-    root: u32,
-    sql: Option<Vec<u8>>,
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub kind: String,
+    pub name: String,
+    pub table: String,
+    pub root: u32,
+    pub sql: Option<Vec<u8>>,
 }
 
 impl Entry {
     /// Returns whether it is a table whose rows are stored: no view, and no virtual table.
-    fn is_table(&self) -> bool {
+    pub fn is_table(&self) -> bool {
         self.kind == "table" && self.root != 0
+    }
+
+    /// Returns the definition of a table, and the columns and the key of a typed table that shows it.
+    fn derive(&self) -> Result<(definition::Table, Derived)> {
+        let sql = self.sql.as_deref().ok_or_else(|| damaged("a table has no definition"))?;
+        let sql = str::from_utf8(sql).map_err(|_| self.refused("its definition is not UTF-8"))?;
+        let table = definition::Table::parse(sql);
+        let table = table.map_err(|error| self.refused(&format!("its definition has {error}")))?;
+        let derived = Derived::new(&table).map_err(|why| self.refused(&why))?;
+        Ok((table, derived))
+    }
+
+    fn refused(&self, why: &str) -> Error {
+        let name = &self.name;
+        Error::invalid(format!("table {name:?} can only be read with SQL, which made it: {why}"))
     }
 
     /// Returns whether it is an index or a trigger of a table. A trigger has the name as its definition wrote it.
@@ -192,7 +208,7 @@ impl Entry {
     }
 
     /// Returns whether it is a table of SQLite's own, such as `sqlite_sequence`.
-    fn is_internal(&self) -> bool {
+    pub fn is_internal(&self) -> bool {
         self.name.get(..7).is_some_and(|prefix| prefix.eq_ignore_ascii_case("sqlite_"))
     }
 }
@@ -235,16 +251,8 @@ impl OfSqlite {
     }
 
     fn open(&self, reader: &impl ReadTables, entry: &Entry) -> Result<DynamicTable> {
-        let refused = |why: &str| {
-            let name = &entry.name;
-            Error::invalid(format!("table {name:?} can only be read with SQL, which made it: {why}"))
-        };
-        let sql = entry.sql.as_deref().ok_or_else(|| damaged("a table has no definition"))?;
-        let sql = str::from_utf8(sql).map_err(|_| refused("its definition is not UTF-8"))?;
-        let table = definition::Table::parse(sql);
-        let table = table.map_err(|error| refused(&format!("its definition has {error}")))?;
+        let (table, mut derived) = entry.derive()?;
         let data = tree(reader, entry.root)?;
-        let mut derived = Derived::new(&table).map_err(|why| refused(&why))?;
         let (mut trees, mut storages) = (Vec::new(), Vec::new());
         let mut automatic = self.automatic(&table, entry);
         let mut unkept = None;
@@ -274,7 +282,7 @@ impl OfSqlite {
         };
         let (schema, storage) =
             derived.finish(&table, &entry.name, entry.root, &self.meta, self.cookie, writing);
-        schema.check().map_err(|why| refused(&why))?;
+        schema.check().map_err(|why| entry.refused(&why))?;
         Ok(DynamicTable::assemble_sqlite(schema, data, trees, storage, storages))
     }
 
@@ -362,6 +370,22 @@ fn writing(reader: &impl ReadTables, meta: &Table, cookie: u32) -> Result<Writin
 fn tree(reader: &impl ReadTables, root: u32) -> Result<Table> {
     let name = names::of_root(root);
     reader.table(&name)?.ok_or_else(|| damaged(&format!("table {name:?} is gone")))
+}
+
+/// Returns a handle that decodes rows of a table that SQLite made, and does nothing else: the table that has the rows
+/// may be gone. `meta` is the table of the meta values.
+pub(crate) fn for_decoding(entry: &Entry, meta: &Table) -> Result<DynamicTable> {
+    let (table, derived) = entry.derive()?;
+    let writing = Err("the handle only decodes".to_owned());
+    let (schema, storage) = derived.finish(&table, &entry.name, entry.root, meta, 0, writing);
+    schema.check().map_err(|why| entry.refused(&why))?;
+    Ok(DynamicTable::assemble_sqlite(schema, meta.clone(), Vec::new(), storage, Vec::new()))
+}
+
+/// Decodes a row of `sqlite_schema`. `None`: it is damaged, its name is not UTF-8, or it has none: SQLite stores such a
+/// row before it makes a table of a query.
+pub(crate) fn decoded_entry(record: &[u8]) -> Option<Entry> {
+    entry(record).flatten()
 }
 
 /// Decodes a row of `sqlite_schema`. `None`: it is damaged; `Some(None)`: a name is not UTF-8, which SQLite allows, and

@@ -67,6 +67,7 @@ pub use config::Redis;
 pub use config::{BackupPlan, Config, Effect, Limits, Reload, Renewed, Setting, Socket, TrustedProxies};
 pub use data::databases::DEFAULT_DATABASE;
 pub use data::followers::followed_by;
+pub use send::changed_rows::RowLines;
 pub use send::changes::{Ended, change_lines};
 pub use serving::promote::promote;
 pub use serving::serve::Server;

@@ -1,8 +1,8 @@
 //! SQL: connections and prepared statements whose rows are fetched a few at a time.
 //!
 //! 1. A connection and its statements are used by one call at a time; a second one gets [`crate::Kind::InUse`].
-//! 2. A statement can be freed while another call uses its connection: the next call drops it. A garbage collector frees
-//!    statements when it likes. So a call waits while one is dropped, and is never refused because of it.
+//! 2. A statement can be freed while another call uses its connection: the next call drops it. A garbage collector
+//!    frees statements when it likes. So a call waits while one is dropped, and is never refused because of it.
 //! 3. A call may come from any thread (`held.rs` argues why).
 
 #[allow(unsafe_code, reason = "statements and rows, which borrow from each other, change threads together")]

@@ -228,3 +228,102 @@ fn a_server_keeps_the_positions_of_consumers() {
     assert_eq!(server.ask("DELETE", "/v1/databases/d/consumers/mails", b"").status, 204);
     assert_eq!(server.ask("DELETE", "/v1/databases/d/consumers/mails", b"").status, 404);
 }
+
+/// No float has this value.
+const EXACT: i64 = (1 << 53) + 1;
+
+#[test]
+fn rows_are_shown_with_their_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, address) = started(dir.path());
+    let mut client = server.connect();
+    let define_seen = "CREATE TABLE seen(name TEXT COLLATE NOCASE PRIMARY KEY, n) WITHOUT ROWID";
+    for sql in [
+        "CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT, photo BLOB)",
+        "CREATE INDEX by_name ON fruit(name)",
+        "INSERT INTO fruit VALUES (1, 'fig', x'ff00'), (2, 'a long name', NULL)",
+        "DELETE FROM fruit WHERE id = 1",
+        "DELETE FROM fruit",
+        define_seen,
+        "INSERT INTO seen VALUES ('Fig', 9007199254740993)",
+        "DELETE FROM seen WHERE name = 'FIG'",
+        "DROP TABLE seen",
+    ] {
+        let answer =
+            client.ask("POST", "/v1/databases/d/sql", &[], json!({ "sql": sql }).to_string().as_bytes());
+        assert_eq!(answer.status, 200, "{sql}: {answer:?}");
+    }
+    assert_eq!(client.ask("PUT", "/v1/databases/d/tables/t/entries/k", &[], b"v").status, 204);
+
+    let shown = |args: &[&str]| {
+        let all = lines(&text(pando([&["watch", &address, "--rows", "--wait", "0"], args].concat())));
+        all.into_iter().filter(|line| line["op"] != "commit").map(|mut line| {
+            assert!(line["commit"].take().is_u64());
+            line.as_object_mut().unwrap().remove("commit");
+            line
+        })
+    };
+    let all: Vec<_> = shown(&[]).collect();
+    let define = |kind: &str, name: &str, table: &str, sql: &str| {
+        let mut line = json!({ "op": "define", "type": kind, "name": name, "table": table });
+        line["sql"] = sql.into();
+        line
+    };
+    let of_seen = all.iter().find(|line| line["table"] == "seen" && line["op"] == "put").unwrap();
+    let key = of_seen["key_hex"].as_str().unwrap();
+    let put =
+        |table: &str, key: Value, row: Value| json!({ "op": "put", "table": table, "key": key, "row": row });
+    let expected = [
+        json!({ "op": "create_table", "table": "t", "layout": "btree", "compression": "none" }),
+        define(
+            "table",
+            "fruit",
+            "fruit",
+            "CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT, photo BLOB)",
+        ),
+        define("index", "by_name", "fruit", "CREATE INDEX by_name ON fruit(name)"),
+        put("fruit", json!({ "id": 1 }), json!({ "id": 1, "name": "fig", "photo": "ff00" })),
+        put("fruit", json!({ "id": 2 }), json!({ "id": 2, "name": "a long name", "photo": null })),
+        json!({ "op": "delete", "table": "fruit", "key": { "id": 1 } }),
+        json!({ "op": "clear", "table": "fruit" }),
+        define("table", "seen", "seen", define_seen),
+        json!({ "op": "put", "table": "seen", "key_hex": key, "row": { "name": "Fig", "n": EXACT } }),
+        json!({ "op": "delete", "table": "seen", "key_hex": key }),
+        json!({ "op": "drop", "type": "table", "name": "seen", "table": "seen" }),
+        json!({ "op": "put", "table": "t", "key": "k", "value": "v" }),
+    ];
+    assert_eq!(all, expected);
+
+    // By table, and with long values cut.
+    let ops: Vec<_> = shown(&["Fruit"]).map(|line| line["op"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ops, ["define", "define", "put", "put", "delete", "clear"]);
+    let path = "/v1/databases/d/changes?rows=true&table=fruit&value_bytes=3&wait=0";
+    let cut = lines(client.ask("GET", path, &[], b"").text());
+    let long = cut.iter().find(|line| line["key"]["id"] == 2).unwrap();
+    assert_eq!((&long["row"]["name"], &long["cut"]), (&"a l".into(), &json!({ "name": 11 })));
+    // As events: changes of other tables have none.
+    let events = client.ask("GET", path, &[("accept", "text/event-stream")], b"");
+    assert_eq!(events.text().matches("\nid: ").count(), 5, "{events:?}");
+
+    for wrong in ["rows=true&format=binary", "rows=true&prefix=a", "rows=perhaps"] {
+        let answer = client.ask("GET", &format!("/v1/databases/d/changes?{wrong}"), &[], b"");
+        assert_eq!(answer.status, 400, "{wrong}");
+    }
+    assert!(
+        failure(pando(["watch", &address, "--rows", "--prefix", "a"]), 2).contains("cannot be used with")
+    );
+}
+
+#[test]
+fn a_directory_shows_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    text(pando(["sql", path, "CREATE TABLE t(a INTEGER PRIMARY KEY, b); INSERT INTO t VALUES (1, 'x')"]));
+    let rows = lines(&text(pando(["watch", path, "--rows", "t"])));
+    assert!(rows.iter().any(|line| line["row"] == json!({ "a": 1, "b": "x" })), "{rows:?}");
+    // A consumer that stopped before a definition changed.
+    text(pando(["watch", path, "--consumer", "c"]));
+    text(pando(["sql", path, "ALTER TABLE t ADD COLUMN c; INSERT INTO t VALUES (2, 'y', 3)"]));
+    let rows = lines(&text(pando(["watch", path, "--consumer", "c", "--rows"])));
+    assert!(rows.iter().any(|line| line["row"] == json!({ "a": 2, "b": "y", "c": 3 })), "{rows:?}");
+}

@@ -404,6 +404,13 @@ impl<'a> Change<'a> {
         self.inner.time_ms()
     }
 
+    /// Returns whether the transaction was so large that parts of it were written before its commit. Only then can the
+    /// operations have a key several times.
+    #[must_use]
+    pub fn is_in_parts(&self) -> bool {
+        self.inner.is_in_parts()
+    }
+
     /// Returns the operations: first the changes of whole tables, then, table by table, range deletes, puts and
     /// deletes. Applied in this order they lead to the state after the commit. A key that a large transaction wrote
     /// several times can occur several times: the last operation counts.

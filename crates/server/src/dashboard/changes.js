@@ -3,21 +3,23 @@
 // One stream is open while the view is on the screen. It continues after the last complete commit, so that a pause, a lost
 // connection or a restart of the server leaves nothing out. Only the newest rows are kept.
 import { h, fill, visible, named, confirm, toast, bytes, count, plural, table } from "./dom.js";
-import { ask, at, lines, query } from "./api.js";
+import { ask, at, exactly, lines, query, written } from "./api.js";
 import { go } from "./route.js";
 import { Grid, ROW_HEIGHT } from "./grid.js";
 
 const MOST_ROWS = 1000, VALUE_BYTES = 200, EARLIER_COMMITS = 100, DRAW_MS = 250, MOST_WAIT_MS = 10000;
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
-const NAMES = { put: "put", delete: "delete", delete_range: "delete range", create_table: "create table", drop_table: "drop table", rename_table: "rename table", alter_table: "alter table" };
-/** The typed table whose rows a table keeps, if it is one that does. */
-const typedBehind = name => name.match(/^rows\/\d+\.\d+\/(.*)$/s)?.[1];
+const NAMES = { put: "put", delete: "delete", delete_range: "delete range", clear: "delete all", create_table: "create table", drop_table: "drop table", rename_table: "rename table", alter_table: "alter table" };
+/** A row or a key, which are objects, as one line. */
+const inLine = one => Object.entries(one).map(([name, value]) => `${name}=${written(value)}`).join(" ");
+/** Whether a change is of rows with columns: of a typed table, or of one that SQL made. */
+const isOfRows = ({ row, key, op, unknown }) => row !== undefined || unknown !== undefined || ["clear", "define", "drop"].includes(op) || typeof key === "object";
 const COLUMNS = [{ name: "commit" }, { name: "time" }, { name: "change" }, { name: "table" }, { name: "key" }, { name: "value", note: `its first ${VALUE_BYTES} bytes` }];
 
 export class Changes {
   constructor(app) {
     this.app = app;
-    Object.assign(this, { rows: [], added: 0 });
+    Object.assign(this, { rows: [], added: 0, typed: new Set() });
     this.table = h("select", { "aria-label": "Changes of", onchange: () => this.filter() });
     this.prefix = h("input", { type: "search", placeholder: "Key begins with", "aria-label": "Keys that begin with" });
     this.pause = h("button", { type: "button", onclick: () => { this.isPaused = !this.isPaused; this.run(); } }, "Pause");
@@ -43,17 +45,17 @@ export class Changes {
     if (name === this.name) { this.run(); this.update(); }
   }
   hide() { this.isShown = false; this.stop(); }
-  /** The rows of a typed table are in an internal table of its own. */
   async showTables({ db, of }) {
-    const { typed, plain, internal } = await this.app.rail.catalog(db);
-    const kept = new Map(internal.map(({ name }) => [typedBehind(name), name]));
-    // Tables that SQL made are among the typed ones, too. Their rows are in `sql:N`, which no name leads to.
-    const others = [...plain, ...internal.filter(({ name }) => name.startsWith("sql:"))];
-    const choices = [...typed.filter(({ name }) => kept.has(name)).map(({ name }) => [kept.get(name), name]), ...others.map(({ name }) => [name, name])];
-    fill(this.table, h("option", { value: "" }, "all tables"), choices.map(([value, name]) => h("option", { value, selected: value === of }, visible(name))));
-    if (of && !choices.some(([value]) => value === of)) this.table.append(h("option", { value: of, selected: true }, visible(of)));
+    const { typed, plain } = await this.app.rail.catalog(db);
+    const names = [...typed, ...plain].map(({ name }) => name);
+    this.typed = new Set(typed.map(({ name }) => name));
+    if (of && !names.includes(of)) names.push(of);
+    fill(this.table, h("option", { value: "" }, "all tables"), names.map(name => h("option", { value: name, selected: name === of }, visible(name))));
+    // Rows with columns have no such keys.
+    const isPlain = !of || plain.some(({ name }) => name === of);
+    Object.assign(this.prefix, { disabled: !isPlain, title: isPlain ? "" : "Keys of plain tables alone have a beginning.", ...isPlain ? {} : { value: "" } });
   }
-  filter() { go({ ...this.place, of: this.table.value, prefix: this.prefix.value }); }
+  filter() { go({ ...this.place, of: this.table.value, prefix: this.typed.has(this.table.value) ? "" : this.prefix.value }); }
   stop() { this.stream?.abort(); this.stream = null; clearTimeout(this.again); }
   /** Opens the stream, or closes it, as it should be now. */
   run() {
@@ -63,7 +65,7 @@ export class Changes {
     if (!this.stream) this.follow(0);
   }
   async follow(failures) {
-    const stream = this.stream = new AbortController(), { db, of, prefix } = this.place, { signal } = stream;
+    const stream = this.stream = new AbortController(), { db, of } = this.place, prefix = this.typed.has(of) ? "" : this.place.prefix, { signal } = stream;
     const isOld = () => this.stream !== stream;
     try {
       if (this.after === null) {
@@ -73,7 +75,7 @@ export class Changes {
         this.after = Math.max(0, last_commit - EARLIER_COMMITS);
       }
       let response;
-      const begin = after => ask(query(at(db, "changes"), { after, table: of, prefix, value_bytes: VALUE_BYTES }), { signal });
+      const begin = after => ask(query(at(db, "changes"), { after, table: of, prefix: prefix || undefined, rows: !prefix || undefined, value_bytes: VALUE_BYTES }), { signal });
       try { response = await begin(this.after); } catch (error) {
         if (error.status !== 410 && error.status !== 400) throw error;
         this.note.textContent = this.rows.length ? "Some changes are no longer kept: the list has a gap here." : "";
@@ -88,6 +90,7 @@ export class Changes {
       await lines(response, line => {
         if (isOld()) return false;
         const one = JSON.parse(line);
+        if (isOfRows(one)) { const { row, key } = exactly(line); Object.assign(one, { row, key }); }
         if (one.error) throw new Error(one.error.detail);
         if (one.op !== "commit") { commit.push(one); if (commit.length > 2 * MOST_ROWS) commit = commit.slice(-MOST_ROWS); return true; }
         this.note.textContent = "";
@@ -127,15 +130,17 @@ export class Changes {
   }
   cells(row) {
     const text = (name, kind = "") => row[name] !== undefined ? { text: row[name], kind } : row[`${name}_hex`] !== undefined ? { text: `0x${row[`${name}_hex`]}`, kind: `${kind} blob` } : { text: "", kind };
-    const of = typedBehind(row.table), index = row.table.match(/^rows\/\d+\/\d+\/(.*)$/s)?.[1], key = row.op === "delete_range" ? { text: `${text("start").text} … ${text("end").text || "the end"}`, kind: "key" } : row.op === "rename_table" ? { text: `was ${row.from}`, kind: "key" } : text("key", "key");
-    const value = text("value"), cut = row.value_bytes ? `${value.text}… (${bytes(row.value_bytes)})` : value.text;
-    return [{ text: String(row.commit), kind: "number" }, { text: row.time_ms ? CLOCK.format(row.time_ms) : "", kind: "" }, { text: NAMES[row.op] ?? row.op, kind: row.op.startsWith("delete") || row.op === "drop_table" ? "gone" : "" },
-      { text: of ? `${of} (typed)` : index ? `${index} (index)` : row.table, kind: "" }, key, { text: cut, kind: value.kind }];
+    const key = row.op === "delete_range" ? { text: `${text("start").text} … ${text("end").text || "the end"}`, kind: "key" } : row.op === "rename_table" ? { text: `was ${row.from}`, kind: "key" }
+      : row.name ? { text: row.name, kind: "key" } : typeof row.key === "object" ? { text: inLine(row.key), kind: "key" } : text("key", "key");
+    const value = row.row ? { text: inLine(row.row), kind: "" } : row.unknown ? { text: `not shown: ${row.unknown}`, kind: "" } : row.sql ? { text: row.sql, kind: "" } : text("value");
+    const cut = row.value_bytes ? `${value.text}… (${bytes(row.value_bytes)})` : value.text, of = row.table ?? row.stored_in;
+    return [{ text: String(row.commit), kind: "number" }, { text: row.time_ms ? CLOCK.format(row.time_ms) : "", kind: "" }, { text: `${NAMES[row.op] ?? row.op} ${row.type ?? ""}`.trim(), kind: /^(delete|drop|clear)/.test(row.op) ? "gone" : "" },
+      { text: of, kind: "" }, key, { text: cut.slice(0, 4 * VALUE_BYTES), kind: value.kind }];
   }
-  /** Opens the record of a change, if it is one of a plain table. */
+  /** Opens what a change is about. */
   open(row) {
-    const { db } = this.place, of = typedBehind(row.table);
-    if (of) { go({ tab: "data", db, typed: of }); return; }
+    const { db } = this.place;
+    if (isOfRows(row) || this.typed.has(row.table)) { if (row.table && row.type !== "view" && row.op !== "drop") go({ tab: "data", db, typed: row.table }); return; }
     const key = row.key_hex ?? (row.key === undefined ? undefined : Array.from(new TextEncoder().encode(row.key), byte => byte.toString(16).padStart(2, "0")).join(""));
     go({ tab: "data", db, table: row.table, key: row.op === "put" ? key : undefined });
   }

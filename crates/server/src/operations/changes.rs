@@ -11,6 +11,7 @@ use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::MISSING;
 use crate::calls::operation::{Access, Operation};
+use crate::calls::query::flag;
 use crate::data::held::Data;
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
@@ -18,6 +19,7 @@ use crate::limits::room::Room;
 use crate::limits::streams::StreamPermit;
 use crate::operations::consumers::find;
 use crate::operations::ranges::value_bytes;
+use crate::send::changed_rows::RowLines;
 use crate::send::changes::{Ended, cut_change_lines};
 use crate::watch::observe::Kind;
 use crate::wire::pipe::{Stopped, Writer, pipe};
@@ -44,7 +46,7 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     |parts, call, _| Box::pin(changes(parts.data(), parts.room(), call)),
 )
 .needs(Capability::Changes)
-.takes(&["after", "consumer", "last-event-id", "changed", "prefix", "value_bytes", "wait", "change_format"])
+.takes(&["after", "consumer", "last-event-id", "changed", "prefix", "value_bytes", "wait", "feed", "rows"])
 .responses(&[(200, "The changes"), MISSING, (410, "The changes after `after` are no longer kept")])
 .sends(&["application/x-ndjson", "text/event-stream", "application/octet-stream"])
 .ending_with_client()
@@ -102,7 +104,13 @@ async fn changes(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let query = target.query();
     let format = Format::choose(query, &call.headers)?;
     let wait = wait(query)?;
-    let (options, value_bytes) = (options(query, &call.headers)?, value_bytes(query)?);
+    let value_bytes = value_bytes(query)?;
+    let tables = tables(query)?;
+    let as_rows = as_rows(query, format)?;
+    let mut options = options(query, &call.headers)?;
+    if !as_rows {
+        options = tables.iter().fold(options, |options, name| options.table(name));
+    }
     let consumer = consumer(query)?;
     let open = data.database(target.database()).await?;
     let permit = room.stream_permit().await?;
@@ -110,18 +118,20 @@ async fn changes(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
         let open = Arc::clone(&open);
         // A client that connects again has its position itself.
         let begins = !call.headers.contains_key("last-event-id");
-        move || match consumer {
-            Some(name) if begins => {
-                let position = find(&open, &name)?.position;
-                Ok(open.db.changes_with(options.after(position))?)
-            }
-            _ => Ok(open.db.changes_with(options)?),
+        move || {
+            let options = match consumer {
+                Some(name) if begins => options.after(find(&open, &name)?.position),
+                _ => options,
+            };
+            let changes = open.db.changes_with(options)?;
+            let rows = as_rows.then(|| RowLines::begin(&open.db, changes.position(), tables)).transpose()?;
+            Ok((changes, rows.map(|rows| rows.cut(value_bytes))))
         }
     };
-    let changes = hand_off(begin).await?;
+    let (changes, rows) = hand_off(begin).await?;
     let (writer, reader) = pipe(Instant::now() + LONGEST);
-    let following =
-        Following { changes, format, value_bytes, wait, writer, piece: Vec::new(), _held: (open, permit) };
+    let (piece, _held) = (Vec::new(), (open, permit));
+    let following = Following { changes, format, rows, value_bytes, wait, writer, piece, _held };
     tokio::task::spawn_blocking(move || following.run());
     let mut response = streamed(format.content_type(), axum::body::Body::new(reader));
     // No proxy may buffer the stream.
@@ -159,22 +169,40 @@ fn options(query: Option<&str>, headers: &HeaderMap) -> Answer<ChangesOptions> {
         (None, Some(digits)) => number("after", digits)?,
         (None, None) => 0,
     };
-    let mut options = ChangesOptions::default().after(after);
-    for name in raw_parameters(query, "table") {
-        let name = crate::calls::target::table_name(name)?;
-        options = options.table(&name);
-    }
+    let options = ChangesOptions::default().after(after);
     let escaped = |_| Problem::bad_request("`prefix` has a wrong percent escape");
-    if let Some(prefix) = parameter(query, "prefix").map_err(escaped)? {
-        options = options.prefix(prefix);
+    Ok(match parameter(query, "prefix").map_err(escaped)? {
+        Some(prefix) => options.prefix(prefix),
+        None => options,
+    })
+}
+
+/// Returns the names of the tables that are shown; none: all.
+fn tables(query: Option<&str>) -> Answer<Vec<String>> {
+    let names = raw_parameters(query, "table");
+    names.map(|name| Ok(crate::calls::target::table_name(name)?.into_owned())).collect()
+}
+
+/// Returns whether rows are shown in place of what the engine stores for them.
+fn as_rows(query: Option<&str>, format: Format) -> Answer<bool> {
+    let as_rows = flag(query, "rows")?;
+    if as_rows && format == Format::Bytes {
+        return Err(Problem::bad_request(
+            "`rows` is not possible in the format binary, which a copy applies",
+        ));
     }
-    Ok(options)
+    if as_rows && raw_parameter(query, "prefix").is_some() {
+        return Err(Problem::bad_request("`rows` and `prefix` exclude each other: rows have no such keys"));
+    }
+    Ok(as_rows)
 }
 
 /// A stream in progress.
 struct Following {
     changes: Changes,
     format: Format,
+    /// What shows rows, if that is asked for.
+    rows: Option<RowLines>,
     /// How many bytes of each value are sent, if not all.
     value_bytes: Option<u64>,
     wait: Option<Duration>,
@@ -208,18 +236,26 @@ impl Following {
                 return Err(Ended::Unwritten(Stopped));
             }
             let left = self.wait.map_or(LOOK, |wait| wait.saturating_sub(came.elapsed()).min(LOOK));
-            let form = (self.format, self.value_bytes);
             let (piece, writer) = (&mut self.piece, &self.writer);
-            if let Some(change) = self.changes.wait(left)? {
-                write_change(change, form, &mut Pieces { piece, writer })?;
+            let came_one = self.changes.wait(left)?;
+            let is_at_end = came_one.is_none();
+            let form = Form { format: self.format, rows: self.rows.as_mut(), value_bytes: self.value_bytes };
+            let has_lines = match came_one {
+                Some(change) => form.write(change, &mut Pieces { piece, writer })?,
+                None => false,
+            };
+            if has_lines {
                 came = Instant::now();
                 // If more changes are ready, they are sent together with these.
                 if self.changes.is_ready(Waker::noop()) {
                     continue;
                 }
-            } else if self.wait.is_some_and(|wait| came.elapsed() >= wait) {
+            } else if self.wait.is_some_and(|wait| came.elapsed() >= wait)
+                && (is_at_end || !self.changes.is_ready(Waker::noop()))
+            {
                 return Ok(());
-            } else if self.format == Format::Events && sent.elapsed() >= HEARTBEAT {
+            }
+            if self.format == Format::Events && self.piece.is_empty() && sent.elapsed() >= HEARTBEAT {
                 self.piece.extend_from_slice(b":\n\n");
             }
             if !self.piece.is_empty() {
@@ -247,34 +283,51 @@ impl Following {
     }
 }
 
-fn write_change(
-    mut change: Change<'_>,
-    (format, value_bytes): (Format, Option<u64>),
-    out: &mut Pieces<'_>,
-) -> Result<(), Ended<Stopped>> {
-    let number = change.commit_number();
-    match format {
-        Format::Ndjson => cut_change_lines(&change, value_bytes, |line, _| {
-            out.piece.extend_from_slice(line);
-            out.piece.push(b'\n');
-            out.hand_on_full()
-        }),
-        Format::Events => cut_change_lines(&change, value_bytes, |line, is_last| {
-            out.piece.extend_from_slice(b"data: ");
-            out.piece.extend_from_slice(line);
-            // Only the last event of a commit has a number, so that a client that connects again continues after whole
-            // commits.
-            if is_last {
-                let _ = write!(out.piece, "\nid: {number}");
-            }
-            out.piece.extend_from_slice(b"\n\n");
-            out.hand_on_full()
-        }),
-        Format::Bytes => match change.write_to(out) {
-            Ok(_) => Ok(()),
-            Err(_) if out.writer.watch().is_over() => Err(Ended::Unwritten(Stopped)),
-            Err(error) => Err(Ended::Unread(error)),
-        },
+/// How a change is written.
+struct Form<'f> {
+    format: Format,
+    rows: Option<&'f mut RowLines>,
+    value_bytes: Option<u64>,
+}
+
+impl Form<'_> {
+    /// Writes a change. Returns whether it has lines.
+    fn write(self, mut change: Change<'_>, out: &mut Pieces<'_>) -> Result<bool, Ended<Stopped>> {
+        let number = change.commit_number();
+        match self.format {
+            Format::Ndjson => self.write_lines(&change, |line, _| {
+                out.piece.extend_from_slice(line);
+                out.piece.push(b'\n');
+                out.hand_on_full()
+            }),
+            Format::Events => self.write_lines(&change, |line, is_last| {
+                out.piece.extend_from_slice(b"data: ");
+                out.piece.extend_from_slice(line);
+                // Only the last event of a commit has a number, so that a client that connects again continues after
+                // whole commits.
+                if is_last {
+                    let _ = write!(out.piece, "\nid: {number}");
+                }
+                out.piece.extend_from_slice(b"\n\n");
+                out.hand_on_full()
+            }),
+            Format::Bytes => match change.write_to(out) {
+                Ok(_) => Ok(true),
+                Err(_) if out.writer.watch().is_over() => Err(Ended::Unwritten(Stopped)),
+                Err(error) => Err(Ended::Unread(error)),
+            },
+        }
+    }
+
+    fn write_lines(
+        self,
+        change: &Change<'_>,
+        write: impl FnMut(&[u8], bool) -> Result<(), Stopped>,
+    ) -> Result<bool, Ended<Stopped>> {
+        match self.rows {
+            Some(rows) => rows.write(change, write),
+            None => cut_change_lines(change, self.value_bytes, write).map(|()| true),
+        }
     }
 }
 

@@ -127,7 +127,7 @@ pub fn parameter(name: &str) -> Value {
         "reads" | "scanned" | "writes" => of_advice(name),
         "kind" | "seconds" | "last" | "form" => of_profile(name),
         "since" | "rate" => of_backup(name),
-        "after" | "consumer" | "acknowledge" | "changed" | "wait" | "change_format" => of_changes(name),
+        "after" | "consumer" | "acknowledge" | "changed" | "wait" | "feed" | "rows" => of_changes(name),
         "point" | "keep_ttl" => of_the_dashboard(name),
         "min-commit" => header(
             "pando-min-commit",
@@ -294,6 +294,11 @@ fn of_changes(name: &str) -> Value {
         "changed" => {
             let several = json!({ "type": "array", "items": { "type": "string" } });
             query("table", "Only changes of these tables", several)
+        }
+        "rows" => {
+            let meaning = "Show rows with their columns, and definitions, in place of what is stored for \
+                           them; `table` then has the names of typed tables and of SQL's";
+            query("rows", meaning, json!({ "type": "boolean" }))
         }
         "wait" => {
             let seconds = json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX });

@@ -68,17 +68,36 @@ pub fn change_lines<E>(
 pub(crate) fn cut_change_lines<E>(
     change: &Change<'_>,
     most_bytes: Option<u64>,
-    mut write: impl FnMut(&[u8], bool) -> Result<(), E>,
+    write: impl FnMut(&[u8], bool) -> Result<(), E>,
 ) -> Result<(), Ended<E>> {
+    let each = |operation: Operation<'_>, line: &mut Vec<u8>| {
+        write_operation(operation, most_bytes, line)?;
+        Ok(true)
+    };
+    lines_of(change, true, each, write).map(drop)
+}
+
+/// Calls `write` on a line for each operation for which `each` writes members of an object and returns true, and then
+/// on that of the commit: without any other line only if `has_empty`. Returns whether there was a line.
+pub(super) fn lines_of<E>(
+    change: &Change<'_>,
+    has_empty: bool,
+    mut each: impl FnMut(Operation<'_>, &mut Vec<u8>) -> pando::Result<bool>,
+    mut write: impl FnMut(&[u8], bool) -> Result<(), E>,
+) -> Result<bool, Ended<E>> {
     let (mut line, mut count) = (Vec::new(), 0_u64);
     let mut operations = change.operations()?;
     while let Some(operation) = operations.next()? {
         line.clear();
         let _ = write!(line, "{{\"commit\":{},\"op\":", change.commit_number());
-        write_operation(operation, most_bytes, &mut line)?;
-        line.push(b'}');
-        count += 1;
-        write(&line, false).map_err(Ended::Unwritten)?;
+        if each(operation, &mut line)? {
+            line.push(b'}');
+            count += 1;
+            write(&line, false).map_err(Ended::Unwritten)?;
+        }
+    }
+    if count == 0 && !has_empty {
+        return Ok(false);
     }
     line.clear();
     let (commit, time_ms) = (change.commit_number(), change.time_ms());
@@ -87,10 +106,11 @@ pub(crate) fn cut_change_lines<E>(
         let _ = write!(line, ",\"time_ms\":{time_ms}");
     }
     let _ = write!(line, ",\"operations\":{count}}}");
-    write(&line, true).map_err(Ended::Unwritten)
+    write(&line, true).map_err(Ended::Unwritten)?;
+    Ok(true)
 }
 
-fn write_operation(
+pub(super) fn write_operation(
     operation: Operation<'_>,
     most_bytes: Option<u64>,
     line: &mut Vec<u8>,
@@ -124,12 +144,7 @@ fn write_value(
     most_bytes: Option<u64>,
     line: &mut Vec<u8>,
 ) -> pando::Result<()> {
-    match value.date_ms() {
-        Some(u64::MAX) if by_key => {}
-        Some(expires_ms) if by_key => drop(write!(line, ",\"expires_ms\":{expires_ms}")),
-        Some(put_ms) => drop(write!(line, ",\"put_ms\":{put_ms}")),
-        None => {}
-    }
+    write_date(&value, by_key, line);
     match value.inline() {
         _ if value.len_bytes() > LONGEST_BYTES => {
             let _ = write!(line, ",\"value_bytes\":{}", value.len_bytes());
@@ -138,6 +153,16 @@ fn write_value(
         None => write_beginning(&value.to_vec()?, most_bytes, line),
     }
     Ok(())
+}
+
+/// Writes the time at which a value was put, or with `by_key` expires, if its table has a TTL.
+pub(super) fn write_date(value: &ChangeValue<'_>, by_key: bool, line: &mut Vec<u8>) {
+    match value.date_ms() {
+        Some(u64::MAX) if by_key => {}
+        Some(expires_ms) if by_key => drop(write!(line, ",\"expires_ms\":{expires_ms}")),
+        Some(put_ms) => drop(write!(line, ",\"put_ms\":{put_ms}")),
+        None => {}
+    }
 }
 
 fn write_beginning(value: &[u8], most_bytes: Option<u64>, line: &mut Vec<u8>) {
@@ -179,13 +204,13 @@ fn write_options(table: &TableInfo, line: &mut Vec<u8>) {
     }
 }
 
-fn begin(op: &str, table: &str, line: &mut Vec<u8>) {
+pub(super) fn begin(op: &str, table: &str, line: &mut Vec<u8>) {
     let _ = write!(line, "\"{op}\"");
     member("table", table.as_bytes(), line);
 }
 
 /// Writes a member that holds text, or hexadecimal digits under another name.
-fn member(name: &str, bytes: &[u8], line: &mut Vec<u8>) {
+pub(super) fn member(name: &str, bytes: &[u8], line: &mut Vec<u8>) {
     if std::str::from_utf8(bytes).is_ok() {
         let _ = write!(line, ",\"{name}\":\"");
         write_escaped(bytes, line);

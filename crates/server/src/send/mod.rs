@@ -1,5 +1,6 @@
 //! Records and values as bodies of responses.
 
+pub mod changed_rows;
 pub mod changes;
 #[cfg(feature = "compression")]
 pub mod compressed;
@@ -8,3 +9,4 @@ mod gathered;
 pub mod long_record;
 pub mod long_value;
 pub mod records;
+pub mod rows;

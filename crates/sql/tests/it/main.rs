@@ -5,6 +5,7 @@ mod anomalies;
 mod asking;
 mod bad_input;
 mod basics;
+mod changed_rows;
 mod changed_schemas;
 mod confined;
 mod connections;

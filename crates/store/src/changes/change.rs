@@ -3,6 +3,7 @@
 use super::guard::Guard;
 use super::operations::Operations;
 use crate::state::names::{Names, TableChange};
+use base::op::{Decoder, Op};
 use base::{CommitTs, DatabaseId};
 use std::sync::Arc;
 
@@ -50,6 +51,13 @@ impl<'f> Change<'f> {
     /// Returns the changes that the commit made to whole tables.
     pub fn tables(&self) -> &'f [TableChange] {
         &self.current.tables
+    }
+
+    /// Returns whether the transaction was so large that parts of it were written before its commit. Then the
+    /// operations can have a key several times.
+    pub fn is_in_parts(&self) -> bool {
+        let first = Decoder::begin(self.record).and_then(|mut operations| operations.next());
+        matches!(first, Some((_, Op::Attach { .. })))
     }
 
     /// Returns the operations: first the changes of whole tables, then, table by table, range deletes, puts and

@@ -89,6 +89,17 @@ pub enum TableChange {
     Altered(TableInfo),
 }
 
+impl TableChange {
+    /// Returns the name that the table has after the commit; of a dropped one, the name that it had.
+    pub fn name(&self) -> &str {
+        match self {
+            TableChange::Created(table) | TableChange::Altered(table) => table.name(),
+            TableChange::Renamed { table, .. } => table.name(),
+            TableChange::Dropped { name, .. } => name,
+        }
+    }
+}
+
 /// The tables of one moment, by id.
 pub(crate) type Names = BTreeMap<TableId, TableInfo>;
 

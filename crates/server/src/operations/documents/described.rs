@@ -9,9 +9,10 @@
 //! 2. `key` is the primary key as it stands in an address.
 //! 3. `cursor` is the position of the document, for a range that continues after it, in either direction.
 
+use crate::send::rows::{write_json, write_row};
 use crate::wire::digits::hex;
 use rows::{ColumnType, DynamicTable, Position, Value};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use std::fmt::Write as _;
 
 /// A writer of such lines.
@@ -38,24 +39,9 @@ impl Described {
 
     /// Writes a row, all but the end of its line.
     pub fn begin(&self, row: &[Value<'_>], out: &mut Vec<u8>) {
-        let mut cut = Map::new();
-        out.extend_from_slice(b"{\"document\":{");
-        for (at, (value, (name, kind))) in row.iter().zip(&self.columns).enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            write_json(name, out);
-            out.push(b':');
-            let (beginning, len_bytes) = beginning(value, self.value_bytes);
-            match beginning {
-                Some(beginning) => {
-                    cut.insert(name.clone(), len_bytes.into());
-                    write_json(&beginning.to_json(*kind), out);
-                }
-                None => write_json(&value.to_json(*kind), out),
-            }
-        }
-        out.push(b'}');
+        out.extend_from_slice(b"{\"document\":");
+        let named = row.iter().zip(&self.columns).map(|(value, (name, kind))| (&name[..], *kind, value));
+        let cut = write_row(named, self.value_bytes, out);
         if !cut.is_empty() {
             out.extend_from_slice(b",\"cut\":");
             write_json(&Json::Object(cut), out);
@@ -91,24 +77,4 @@ impl Described {
         }
         address
     }
-}
-
-/// Returns the first `most` bytes of a value that is longer, and its length in bytes.
-fn beginning<'v>(value: &'v Value<'_>, most: usize) -> (Option<Value<'v>>, usize) {
-    let of_text = |text: &'v str| {
-        let cut = (text.len() > most).then(|| Value::Text(text[..text.floor_char_boundary(most)].into()));
-        (cut, text.len())
-    };
-    match value {
-        Value::Text(text) | Value::Json(text) => of_text(text),
-        Value::Bytes(bytes) => {
-            let cut = (bytes.len() > most).then(|| Value::Bytes(bytes[..most].into()));
-            (cut, bytes.len())
-        }
-        _ => (None, 0),
-    }
-}
-
-fn write_json(value: &(impl serde::Serialize + ?Sized), out: &mut Vec<u8>) {
-    serde_json::to_writer(out, value).expect("a vector takes everything");
 }
