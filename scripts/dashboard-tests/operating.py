@@ -49,6 +49,8 @@ def changes_come_as_they_are_made(browser, server):
         server.sql("UPDATE fruit SET price = 3 WHERE id = 1")
         expect(grid).to_contain_text("price=3")
         expect(grid).not_to_contain_text("sql:")
+        server.sql("UPDATE fruit SET name = hex(zeroblob(1024)) WHERE id = 1")
+        expect(grid).to_contain_text("… (2.0 KiB)")
         # A long value is not fetched.
         before = visit.bytes
         put("long", b"y" * 900000)
