@@ -43,8 +43,8 @@ pub struct WatchArgs {
     /// Print only keys that begin with PREFIX
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
-    /// Print the rows of typed tables and of SQL with their columns, and definitions, in place of what is stored for
-    /// them. TABLES are then the names that SQL has
+    /// Print rows with their columns, and definitions, for the tables of SQL and typed tables, instead of the bytes
+    /// that are stored. TABLES are then names of these tables, or of plain ones
     #[arg(long, conflicts_with = "prefix")]
     rows: bool,
     /// End after this many seconds without a change [default: never]

@@ -121,6 +121,26 @@ impl DynamicTable {
         self.inner.schema.name()
     }
 
+    /// Returns the columns of the primary key, in its order, each with its place in a row.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # use pando_rows::{Column, ColumnType, Definition, DynamicTable};
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let definition = Definition::new("people")
+    ///     .column(Column::new("name", ColumnType::Text))
+    ///     .column(Column::new("id", ColumnType::Int))
+    ///     .key(["id"]);
+    /// let people = db.write(|tx| DynamicTable::create(tx, &definition))?;
+    /// let key: Vec<_> = people.key_columns().map(|(place, column)| (place, column.name())).collect();
+    /// assert_eq!(key, [(1, "id")]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn key_columns(&self) -> impl Iterator<Item = (usize, &crate::Column)> {
+        self.inner.key.iter().map(|&(place, _)| (place, &self.inner.columns[place]))
+    }
+
     /// Returns the engine's table of the rows, for sizes and statistics. Writing to it breaks the indexes.
     pub fn data(&self) -> &Table {
         &self.inner.data

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
 
 fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -326,4 +329,32 @@ fn a_directory_shows_rows() {
     text(pando(["sql", path, "ALTER TABLE t ADD COLUMN c; INSERT INTO t VALUES (2, 'y', 3)"]));
     let rows = lines(&text(pando(["watch", path, "--consumer", "c", "--rows"])));
     assert!(rows.iter().any(|line| line["row"] == json!({ "a": 2, "b": "y", "c": 3 })), "{rows:?}");
+}
+
+// Changes of other tables neither prolong a stream of rows that nobody shows, nor hold back the lines of one.
+#[test]
+fn a_stream_of_selected_rows_ends_beside_a_busy_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, _) = started(dir.path());
+    let mut client = server.connect();
+    for sql in ["CREATE TABLE rare(a)", "INSERT INTO rare VALUES (1)"] {
+        let body = json!({ "sql": sql }).to_string();
+        assert_eq!(client.ask("POST", "/v1/databases/d/sql", &[], body.as_bytes()).status, 200);
+    }
+    let is_over = AtomicBool::new(false);
+    thread::scope(|threads| {
+        let writer = threads.spawn(|| {
+            let mut client = server.connect();
+            let began = Instant::now();
+            while !is_over.load(SeqCst) && began.elapsed() < Duration::from_secs(60) {
+                client.ask("PUT", "/v1/databases/d/tables/t/entries/busy", &[], b"v");
+            }
+        });
+        let stream = client.ask("GET", "/v1/databases/d/changes?rows=true&table=rare&wait=1", &[], b"");
+        assert!(!writer.is_finished(), "the stream lasted as long as the writer");
+        is_over.store(true, SeqCst);
+        let shown = lines(stream.text());
+        assert!(shown.iter().any(|line| line["row"]["a"] == 1), "{shown:?}");
+        assert!(shown.last().unwrap()["position"].as_u64() > Some(0), "{shown:?}");
+    });
 }

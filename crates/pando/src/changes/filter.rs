@@ -47,11 +47,10 @@ impl Filter {
         match operation {
             Operation::Table(change) => {
                 let is_asked = match change {
-                    TableChange::Created(table) | TableChange::Altered(table) => self.has_table(table.name()),
-                    TableChange::Dropped { name, .. } => self.has_table(name),
                     TableChange::Renamed { from, table } => {
                         self.has_table(from) || self.has_table(table.name())
                     }
+                    change => self.has_table(change.name()),
                 };
                 is_asked.then_some(operation)
             }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use store::Table;
 use txn::Isolation;
 
-/// The number of attempts of [`RemoteDatabase::write`].
+/// The number of attempts of a read or a transaction.
 const ATTEMPTS: u32 = 16;
 /// The longest pause before another attempt, in microseconds. Sixteen attempts pause for at most half a second.
 const LONGEST_PAUSE_US: u64 = 64_000;
@@ -42,9 +42,22 @@ const SWEPT_AT_ONCE: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct RemoteDatabase {
     store: Arc<dyn Store>,
-    /// How often `write` began a transaction again.
+    /// How often a read or a transaction was begun again.
     repeats: Arc<AtomicU64>,
     memory: Option<Arc<WriteMemory>>,
+}
+
+/// The error of an attempt.
+enum Failed {
+    /// Another attempt may succeed.
+    Again(Error),
+    ForGood(Error),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        if error.is_retryable() { Failed::Again(error) } else { Failed::ForGood(error) }
+    }
 }
 
 impl RemoteDatabase {
@@ -78,8 +91,9 @@ impl RemoteDatabase {
         self.store.connections()
     }
 
-    /// Returns how often [`RemoteDatabase::write`] had to run a transaction again, since the database was opened, by
-    /// this handle and its clones. A number that grows fast means that transactions change the same records.
+    /// Returns how often [`RemoteDatabase::write`] had to run a transaction again, or a read had to begin again, since
+    /// the database was opened, by this handle and its clones. A number that grows fast means that transactions change
+    /// the same records.
     #[must_use]
     pub fn repeats(&self) -> u64 {
         self.repeats.load(Ordering::SeqCst)
@@ -121,38 +135,69 @@ impl RemoteDatabase {
         isolation: Isolation,
         mut work: impl FnMut(&mut RemoteTransaction) -> Result<T>,
     ) -> Result<T> {
-        for attempt in 1..ATTEMPTS {
+        self.repeated(|| {
             let mut tx = self.begin_with(isolation);
-            match work(&mut tx) {
-                Err(error) if error.is_retryable() => {}
-                Err(error) => return Err(error),
-                Ok(result) => match tx.try_commit() {
-                    Ok(()) => return Ok(result),
-                    Err(Failure::NotCommitted(_)) => {}
-                    Err(Failure::Refused(error)) if error.is_retryable() => {}
-                    Err(failure) => return Err(failed(failure, id_of(&*self.store))),
-                },
+            let result = work(&mut tx)?;
+            match tx.try_commit() {
+                Ok(()) => Ok(result),
+                Err(failure) => {
+                    let is_lost = matches!(failure, Failure::NotCommitted(_));
+                    let error = failed(failure, id_of(&*self.store));
+                    Err(if is_lost { Failed::Again(error) } else { Failed::from(error) })
+                }
             }
-            self.repeats.fetch_add(1, Ordering::SeqCst);
-            let most_us = (100 << attempt).min(LONGEST_PAUSE_US);
-            thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));
-        }
-        let mut tx = self.begin_with(isolation);
-        let result = work(&mut tx)?;
-        tx.commit()?;
-        Ok(result)
+        })
     }
 
-    /// Returns the value of `key` in one round trip. `None` if the key does not exist.
+    /// Runs `work` on a snapshot, and on a new one after a conflict: at most 16 times, with random pauses of up to
+    /// 64 ms. A store can have conflicts of reads alone, even if the transactions that write have other records: it
+    /// may know what a transaction has read only for larger parts of a table.
+    ///
+    /// `work` can run several times, so its effects must be safe to repeat. It may return the snapshot.
+    ///
+    /// ```no_run
+    /// use pando::remote::RemoteDatabase;
+    ///
+    /// /// Returns the balances of two accounts, both as of one state.
+    /// fn balances(db: &RemoteDatabase) -> pando::Result<Vec<Option<Vec<u8>>>> {
+    ///     let accounts = db.ensure_table("accounts")?;
+    ///     db.read(|snapshot| snapshot.multi_get(&accounts, &["ann", "bob"]))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The error of `work`. A conflict is returned only if the last attempt had one, too.
+    pub fn read<T>(&self, mut work: impl FnMut(RemoteSnapshot) -> Result<T>) -> Result<T> {
+        self.repeated(|| Ok(work(self.snapshot())?))
+    }
+
+    /// Makes attempts until one of them should not be repeated.
+    fn repeated<T>(&self, mut attempt: impl FnMut() -> std::result::Result<T, Failed>) -> Result<T> {
+        for attempts in 1..ATTEMPTS {
+            match attempt() {
+                Ok(done) => return Ok(done),
+                Err(Failed::ForGood(error)) => return Err(error),
+                Err(Failed::Again(_)) => {}
+            }
+            self.repeats.fetch_add(1, Ordering::SeqCst);
+            let most_us = (100 << attempts).min(LONGEST_PAUSE_US);
+            thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));
+        }
+        attempt().map_err(|(Failed::Again(error) | Failed::ForGood(error))| error)
+    }
+
+    /// Returns the value of `key` in one round trip. `None` if the key does not exist. It reads again after a conflict,
+    /// as [`RemoteDatabase::read`] does.
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let mut found = self.multi_get(table, &[key.as_ref()])?;
         Ok(found.pop().flatten())
     }
 
-    /// Returns the values of many keys, in the order of `keys`, in one round trip.
+    /// Returns the values of many keys, in the order of `keys`, in one round trip. It reads again after a conflict, as
+    /// [`RemoteDatabase::read`] does.
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
-        Reads::new(&self.store, Mode::Single).get_many(table, &keys)
+        self.repeated(|| Ok(Reads::new(&self.store, Mode::Single).get_many(table, &keys)?))
     }
 
     /// Sets `key` to `value` in a transaction of its own, in one round trip.
@@ -167,7 +212,7 @@ impl RemoteDatabase {
 
     /// Returns the table named `name`, or `None` if there is none.
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
-        self.snapshot().table(name)
+        self.read(|snapshot| snapshot.table(name))
     }
 
     /// Creates a table with these options, in a transaction of its own.
@@ -202,7 +247,7 @@ impl RemoteDatabase {
 
     /// Returns all tables, ordered by name.
     pub fn tables(&self) -> Result<Vec<Table>> {
-        self.snapshot().tables()
+        self.read(|snapshot| snapshot.tables())
     }
 
     /// Deletes the entries of a table that have expired, and returns their number. Reads do not see them in any case;
@@ -213,7 +258,8 @@ impl RemoteDatabase {
     /// # Errors
     /// `Invalid` if the table has no TTL; `Missing` if the handle is stale; `Io` if the store cannot be reached.
     pub fn delete_expired(&self, table: &Table) -> Result<u64> {
-        let Some(oldest_ms) = Reads::new(&self.store, Mode::Snapshot).admit(table)? else {
+        let admitted = self.repeated(|| Ok(Reads::new(&self.store, Mode::Snapshot).admit(table)?))?;
+        let Some(oldest_ms) = admitted else {
             return Err(Error::invalid(format!(
                 "table {:?} has no TTL, so none of it expires",
                 table.name()

@@ -19,7 +19,8 @@ const TABLES: Most = Most { records: 1000, bytes: 1 << 20 };
 ///
 /// Every method that reads takes a round trip, except for a cursor, which reads pages of records. Each can fail with
 /// `Io` if the connection is lost, with `SnapshotTooOld` if the store has ended the transaction, and with `Conflict` if
-/// no serial order of the commits explains what was read; then take another snapshot.
+/// no serial order of the commits explains what was read; then take another snapshot, as
+/// [`RemoteDatabase::read`](crate::remote::RemoteDatabase::read) does.
 #[derive(Debug)]
 #[must_use = "a snapshot does nothing by itself"]
 pub struct RemoteSnapshot {

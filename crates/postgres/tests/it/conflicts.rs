@@ -2,6 +2,7 @@
 //! that a conflict is one of records, and not of a page that everything is in.
 
 use crate::subject::{self, Subject, on_every_subject};
+use pando::remote::RemoteTransaction;
 use pando::{ErrorKind, Isolation, ReadTables, Table, WriteTables};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -116,6 +117,26 @@ fn read_only_transactions_are_serializable(subject: &impl Subject) {
             "no order of the three explains what the report showed, {by_transaction}"
         );
     }
+}
+
+/// The same three, but the withdrawal commits while the report reads: it fits no order then, and a new one does.
+#[test]
+fn a_report_that_fits_no_order_is_read_again() {
+    let Some(db) = subject::postgres() else { return };
+    let (t, [checking, savings]) = (accounts(&db), [key(1), key(1999)]);
+    let mut withdrawal = db.begin();
+    assert_eq!(withdrawal.multi_get(&t, &[checking, savings]).unwrap(), [Some(vec![100]), Some(vec![100])]);
+    withdrawal.put(&t, checking, [0]).unwrap();
+    db.put(&t, savings, [120]).unwrap();
+    let (mut withdrawal, mut reports, repeats) = (Some(withdrawal), 0, db.repeats());
+    let report = db.read(|snapshot| {
+        reports += 1;
+        let saved = snapshot.get(&t, savings)?;
+        withdrawal.take().map_or(Ok(()), RemoteTransaction::commit)?;
+        Ok((snapshot.get(&t, checking)?, saved))
+    });
+    assert_eq!(report.unwrap(), (Some(vec![0]), Some(vec![120])));
+    assert_eq!((reports, db.repeats() - repeats), (2, 1));
 }
 
 fn snapshot_isolation_allows_write_skew_but_no_lost_update(subject: &impl Subject) {

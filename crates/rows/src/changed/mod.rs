@@ -13,18 +13,20 @@
 //!    COLUMN` writes all rows anew, without a sign in them. A large transaction also has the rows from before its own
 //!    `DROP COLUMN`, so rows of a table that it altered are not shown. Rows of other typed tables have the version of
 //!    their schema, and are decoded by the newest schema that is known.
+//!
+//! Reading order: this file, `sqlite_schema.rs`, `typed_catalog.rs`.
 
-mod of_sqlite;
-mod typed;
+mod sqlite_schema;
+mod typed_catalog;
 
 use crate::catalog;
 use crate::reserved::is_reserved;
 use crate::schema::Schema;
 use crate::table::{DynamicRow, DynamicTable};
-use of_sqlite::OfSqlite;
 use pando::{Change, Database, Operation, Result};
 use sqlite_format::names;
-use typed::Typed;
+use sqlite_schema::SqliteSchema;
+use typed_catalog::TypedCatalog;
 
 /// Shows the operations of changes as rows.
 ///
@@ -64,8 +66,8 @@ use typed::Typed;
 #[derive(Debug)]
 pub struct ChangedRows {
     db: Database,
-    typed: Typed,
-    sqlite: OfSqlite,
+    typed: TypedCatalog,
+    sqlite: SqliteSchema,
     /// The change that was entered last.
     entered: u64,
 }
@@ -175,8 +177,8 @@ impl ChangedRows {
     /// `TooOld` if changes after `after` are no longer kept; `Corruption`; errors of reading.
     pub fn begin(db: &Database, after: u64) -> Result<Self> {
         let now = db.snapshot()?;
-        let typed = Typed::read(&now)?;
-        let mut sqlite = OfSqlite::read(&now)?;
+        let typed = TypedCatalog::read(&now)?;
+        let mut sqlite = SqliteSchema::read(&now)?;
         let mut changes = db.changes(after)?;
         while let Some(change) = changes.next()? {
             if change.commit_number() > now.commit_number() {
@@ -204,8 +206,8 @@ impl ChangedRows {
         self.sqlite.enter();
         self.typed.enter();
         let ChangedRows { db, typed, sqlite, .. } = self;
-        let is_defining = definitions_in(change, |operation| match table_of(operation) {
-            Some(catalog::NAME) => typed.note(db, operation),
+        let is_defining = definitions_in(change, |operation| match operation.table_name() {
+            catalog::NAME => typed.note(db, operation),
             _ => sqlite.note(operation),
         })?;
         if is_defining {
@@ -219,16 +221,12 @@ impl ChangedRows {
     /// # Errors
     /// Those of reading a long row.
     pub fn decode(&mut self, operation: &Operation<'_>, most_bytes: u64) -> Result<Changed<'_>> {
-        if let Operation::Table(change) = operation {
-            return Ok(if is_reserved(change.name()) {
-                self.sqlite.tree_change(change)
-            } else {
-                Changed::Plain
-            });
-        }
-        let table = table_of(operation).unwrap_or_default();
+        let table = operation.table_name();
         if !is_reserved(table) {
             return Ok(Changed::Plain);
+        }
+        if let Operation::Table(change) = operation {
+            return Ok(self.sqlite.tree_change(change));
         }
         if let Some((id, name)) = catalog::data_of(table) {
             return self.typed.decode(id, name, operation, most_bytes);
@@ -259,9 +257,7 @@ fn definitions_in(change: &Change<'_>, mut each: impl FnMut(&Operation<'_>) -> R
                 each(&operation)?;
             }
             _ if !is_defining => break,
-            operation if table_of(operation).is_some_and(|name| name == schema || name == catalog::NAME) => {
-                each(operation)?;
-            }
+            operation if [&schema, catalog::NAME].contains(&operation.table_name()) => each(operation)?,
             _ => {}
         }
     }
@@ -309,14 +305,4 @@ fn decode<'t>(table: &'t DynamicTable, operation: &Operation<'_>, most_bytes: u6
 
 fn unknown<'c>(table: Option<&str>, why: &str) -> Changed<'c> {
     Changed::Unknown { table: table.map(str::to_owned), why: why.to_owned() }
-}
-
-/// Returns the name of the engine's table on which an operation is. `None`: it is a change of a whole table.
-fn table_of<'o>(operation: &'o Operation<'_>) -> Option<&'o str> {
-    match operation {
-        Operation::Table(_) => None,
-        Operation::Put { table, .. }
-        | Operation::Delete { table, .. }
-        | Operation::DeleteRange { table, .. } => Some(table.name()),
-    }
 }

@@ -10,8 +10,9 @@ import { Grid, ROW_HEIGHT } from "./grid.js";
 const MOST_ROWS = 1000, VALUE_BYTES = 200, EARLIER_COMMITS = 100, DRAW_MS = 250, MOST_WAIT_MS = 10000;
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const NAMES = { put: "put", delete: "delete", delete_range: "delete range", clear: "delete all", create_table: "create table", drop_table: "drop table", rename_table: "rename table", alter_table: "alter table" };
-/** A row or a key, which are objects, as one line. */
-const inLine = one => Object.entries(one).map(([name, value]) => `${name}=${written(value)}`).join(" ");
+/** A row or a key, which are objects, as one line. `cut` has the lengths of the values of which only the beginning came. */
+const inLine = (one, cut = {}) => Object.entries(one).map(([name, value]) => `${name}=${written(value)}${name in cut ? `… (${bytes(cut[name])})` : ""}`).join(" ");
+const MOST_CHARS = 800;
 /** Whether a change is of rows with columns: of a typed table, or of one that SQL made. */
 const isOfRows = ({ row, key, op, unknown }) => row !== undefined || unknown !== undefined || ["clear", "define", "drop"].includes(op) || typeof key === "object";
 const COLUMNS = [{ name: "commit" }, { name: "time" }, { name: "change" }, { name: "table" }, { name: "key" }, { name: "value", note: `its first ${VALUE_BYTES} bytes` }];
@@ -132,10 +133,10 @@ export class Changes {
     const text = (name, kind = "") => row[name] !== undefined ? { text: row[name], kind } : row[`${name}_hex`] !== undefined ? { text: `0x${row[`${name}_hex`]}`, kind: `${kind} blob` } : { text: "", kind };
     const key = row.op === "delete_range" ? { text: `${text("start").text} … ${text("end").text || "the end"}`, kind: "key" } : row.op === "rename_table" ? { text: `was ${row.from}`, kind: "key" }
       : row.name ? { text: row.name, kind: "key" } : typeof row.key === "object" ? { text: inLine(row.key), kind: "key" } : text("key", "key");
-    const value = row.row ? { text: inLine(row.row), kind: "" } : row.unknown ? { text: `not shown: ${row.unknown}`, kind: "" } : row.sql ? { text: row.sql, kind: "" } : text("value");
+    const value = row.row ? { text: inLine(row.row, row.cut), kind: "" } : row.unknown ? { text: `not shown: ${row.unknown}`, kind: "" } : row.sql ? { text: row.sql, kind: "" } : text("value");
     const cut = row.value_bytes ? `${value.text}… (${bytes(row.value_bytes)})` : value.text, of = row.table ?? row.stored_in;
     return [{ text: String(row.commit), kind: "number" }, { text: row.time_ms ? CLOCK.format(row.time_ms) : "", kind: "" }, { text: `${NAMES[row.op] ?? row.op} ${row.type ?? ""}`.trim(), kind: /^(delete|drop|clear)/.test(row.op) ? "gone" : "" },
-      { text: of, kind: "" }, key, { text: cut.slice(0, 4 * VALUE_BYTES), kind: value.kind }];
+      { text: of, kind: "" }, key, { text: cut.length > MOST_CHARS ? `${cut.slice(0, MOST_CHARS)}…` : cut, kind: value.kind }];
   }
   /** Opens what a change is about. */
   open(row) {

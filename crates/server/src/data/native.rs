@@ -27,8 +27,8 @@ impl Engine for Native {
     const HOLDS_CONNECTIONS: bool = false;
 
     #[inline]
-    fn snapshot(db: &Database) -> Result<Snapshot> {
-        db.snapshot()
+    fn read<T>(db: &Database, mut work: impl FnMut(Snapshot) -> Answer<T>) -> Answer<T> {
+        work(db.snapshot()?)
     }
 
     fn read_one(db: &Database, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {

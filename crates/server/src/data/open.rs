@@ -196,7 +196,7 @@ impl<E: Engine> Open<E> {
             return Ok(table);
         }
         let missing = || Problem::not_found(format!("there is no table {name:?}"));
-        let table = E::snapshot(&self.db)?.table(name)?.ok_or_else(missing)?;
+        let table = E::read(&self.db, |snapshot| Ok(snapshot.table(name)?))?.ok_or_else(missing)?;
         self.know(&table);
         Ok(table)
     }

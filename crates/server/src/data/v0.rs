@@ -5,7 +5,8 @@ use crate::data::open::Open;
 use crate::data::served::Served;
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
-use pando::{ErrorKind, Result, Table};
+use axum::http::StatusCode;
+use pando::{Result, Table};
 use std::sync::Arc;
 
 /// The name of the table.
@@ -87,15 +88,15 @@ impl<E: Served> EntityTable<E> {
     }
 
     /// Runs `work` on the table. If the table was dropped, creates it and runs `work` on the new one.
-    pub fn on_table<T>(&self, work: impl Fn(&Arc<Open<E>>, &Table) -> Result<T>) -> Answer<T> {
+    pub fn on_table<T>(&self, work: impl Fn(&Arc<Open<E>>, &Table) -> Answer<T>) -> Answer<T> {
         let (open, known) = self.known()?;
         if let Some(table) = known {
             match work(&open, &table) {
-                Err(error) if error.kind() == ErrorKind::Missing => {}
-                done => return Ok(done?),
+                Err(problem) if problem.status == StatusCode::NOT_FOUND => {}
+                done => return done,
             }
         }
         let (open, table) = self.made_again()?;
-        Ok(work(&open, &table)?)
+        work(&open, &table)
     }
 }

@@ -181,8 +181,7 @@ async fn look<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call, wanted
                         return read(|| Ok(E::read_one(&open.db, table, &key)?), false);
                     }
                     // A long value is read twice then, and must be the same.
-                    let snapshot = E::snapshot(&open.db)?;
-                    read(|| Ok(snapshot.value_reader(table, &key)?), true)
+                    E::read(&open.db, |snapshot| read(|| Ok(snapshot.value_reader(table, &key)?), true))
                 };
                 Ok((on_table(&open, table, find)?, open))
             };

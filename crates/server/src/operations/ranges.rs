@@ -19,7 +19,7 @@ use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
 use crate::operations::upload::import_lines;
-use crate::send::records::{Batch, Batches, Nothing, Part, Records, RecordsBody, Which};
+use crate::send::records::{Batch, Nothing, Part, Records, RecordsBody, Which};
 use crate::watch::observe::Kind;
 use crate::wire::digits::from_hex;
 use crate::wire::form::{Form, LONGEST_CUT_BYTES, bytes_of, ttl_of};
@@ -171,13 +171,8 @@ async fn get<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call) -> Answ
         return Ok(typed(NDJSON, RecordsBody::response(&room, Nothing, parts).await?));
     }
     let (open, table) = data.table(database, &name).await?;
-    let begun = hand_off(move || {
-        on_table(&open, table, |table| {
-            let mut records = Records::new(&open, table.clone(), which.clone(), form, limit)?;
-            let first = records.next_batch()?;
-            Ok((records, first))
-        })
-    });
+    let begun =
+        hand_off(move || on_table(&open, table, |table| Records::begin(&open, table, &which, form, limit)));
     let (records, first) = begun.await?;
     Ok(typed(NDJSON, RecordsBody::response(&room, records, first).await?))
 }

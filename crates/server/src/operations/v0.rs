@@ -25,7 +25,7 @@ use crate::limits::handoff::hand_off;
 use crate::limits::receive::{Received, RequestBody};
 use crate::limits::room::Room;
 use crate::send::long_value::{self, LongValue, LongValues};
-use crate::send::records::{Batches, Records, RecordsBody, Which, read_all};
+use crate::send::records::{Records, RecordsBody, Which, read_all};
 use crate::watch::observe::Kind;
 use crate::watch::slow;
 use crate::wire::body::Body;
@@ -159,7 +159,7 @@ async fn put<E: Served + LongValues>(
             let (shared, id) = (Arc::clone(&entity), key.clone());
             // The table may have been dropped. It could not be created again later.
             let there = move |open: &Arc<Open<E>>, table: &Table| {
-                E::snapshot(&open.db)?.contains(table, &id)?;
+                E::read(&open.db, |snapshot| Ok(snapshot.contains(table, &id)?))?;
                 Ok((Arc::clone(open), table.clone()))
             };
             let (open, table) = hand_off(move || shared.on_table(there)).await?;
@@ -205,9 +205,7 @@ async fn range<E: Served>(entity: Arc<EntityTable<E>>, room: Arc<Room>, call: Ca
             Span::between(Bound::Included(&start), end.as_deref().map_or(Bound::Unbounded, Bound::Excluded));
         entity.on_table(|open: &Arc<Open<E>>, table: &Table| {
             let which = Which::Forwards(span.clone());
-            let mut records = Records::new(open, table.clone(), which, Form::Lines, None)?;
-            let first = records.next_batch()?;
-            Ok((records, first))
+            Records::begin(open, table, &which, Form::Lines, None)
         })
     });
     let (records, first) = begun.await?;

@@ -296,8 +296,8 @@ fn of_changes(name: &str) -> Value {
             query("table", "Only changes of these tables", several)
         }
         "rows" => {
-            let meaning = "Show rows with their columns, and definitions, in place of what is stored for \
-                           them; `table` then has the names of typed tables and of SQL's";
+            let meaning = "Show rows with their columns, and definitions, for the tables of SQL and typed \
+                           tables, instead of the bytes that are stored; `table` takes their names";
             query("rows", meaning, json!({ "type": "boolean" }))
         }
         "wait" => {

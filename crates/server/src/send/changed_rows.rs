@@ -101,7 +101,7 @@ fn concerns(changed: &Changed<'_>, operation: &Operation<'_>, tables: &[String])
         (Changed::Plain, Operation::Table(TableChange::Renamed { from, table })) => {
             is_plain(from) || is_plain(table.name())
         }
-        (Changed::Plain, operation) => of(operation).is_some_and(is_plain),
+        (Changed::Plain, operation) => is_plain(operation.table_name()),
         (Changed::Defined(defined), _) => {
             is_one(defined.named.table)
                 || defined.renamed_from.is_some_and(is_one)
@@ -109,16 +109,6 @@ fn concerns(changed: &Changed<'_>, operation: &Operation<'_>, tables: &[String])
         }
         (Changed::Unknown { table: None, .. }, _) => true,
         (changed, _) => changed.table().is_some_and(is_one),
-    }
-}
-
-/// Returns the name of the table of the engine.
-fn of<'o>(operation: &Operation<'o>) -> Option<&'o str> {
-    match operation {
-        Operation::Table(change) => Some(change.name()),
-        Operation::Put { table, .. }
-        | Operation::Delete { table, .. }
-        | Operation::DeleteRange { table, .. } => Some(table.name()),
     }
 }
 
@@ -132,7 +122,7 @@ fn write_changed(
         Changed::Put { table, row, has_key } => {
             begin("put", table.name(), line);
             match has_key {
-                true => write_key_of(table, key_in(table, row), line),
+                true => write_key_of(table, table.key_columns().map(|(place, _)| &row[place]), line),
                 false => write_key(operation, line),
             }
             line.extend_from_slice(b",\"row\":");
@@ -199,7 +189,7 @@ fn write_changed(
             let _ = write!(line, "\"{op}\"");
             match table {
                 Some(table) => member("table", table.as_bytes(), line),
-                None => member("stored_in", of(operation).unwrap_or_default().as_bytes(), line),
+                None => member("stored_in", operation.table_name().as_bytes(), line),
             }
             write_key(operation, line);
             member("unknown", why.as_bytes(), line);
@@ -216,26 +206,19 @@ fn write_named(named: Named<'_>, line: &mut Vec<u8>) {
 }
 
 /// Writes a primary key as an object.
-fn write_key_of<'v>(table: &DynamicTable, key: impl Iterator<Item = &'v Value<'static>>, line: &mut Vec<u8>) {
-    let schema = table.schema();
-    let columns = schema.key().iter().map(|part| {
-        let column = schema.columns().find(|column| column.name() == part.column());
-        column.expect("keys are of columns")
-    });
-    let named = columns.zip(key).map(|(column, value)| (column.name(), column.column_type(), value));
+fn write_key_of<'v>(
+    table: &'v DynamicTable,
+    key: impl Iterator<Item = &'v Value<'static>>,
+    line: &mut Vec<u8>,
+) {
+    let named = table.key_columns().zip(key);
     line.extend_from_slice(b",\"key\":");
     // Keys are short.
-    write_row(named, usize::MAX, line);
-}
-
-/// Returns the values of a row that are its primary key.
-fn key_in<'r>(
-    table: &'r DynamicTable,
-    row: &'r [Value<'static>],
-) -> impl Iterator<Item = &'r Value<'static>> {
-    let schema = table.schema();
-    let place = |name: &str| schema.columns().position(|column| column.name() == name);
-    schema.key().iter().map(move |part| &row[place(part.column()).expect("keys are of columns")])
+    write_row(
+        named.map(|((_, column), value)| (column.name(), column.column_type(), value)),
+        usize::MAX,
+        line,
+    );
 }
 
 /// Writes the stored key of an operation, or its range of keys.

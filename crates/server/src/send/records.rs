@@ -195,16 +195,23 @@ impl Batch {
 }
 
 impl<E: Engine> Records<E> {
-    /// Creates the records that a snapshot of `open` sees, at most `limit`.
-    pub fn new(
+    /// Reads the first batch of the records that a snapshot of `open` sees, at most `limit`. Returns the records that
+    /// are left, and the batch.
+    pub fn begin(
         open: &Arc<Open<E>>,
-        table: Table,
-        which: Which,
+        table: &Table,
+        which: &Which,
         form: Form,
         limit: Option<u64>,
-    ) -> Result<Self> {
-        let (snapshot, open) = (Kept::new(E::snapshot(&open.db)?), Arc::clone(open));
-        Ok(Records { snapshot, table, which, form, left: limit.unwrap_or(u64::MAX), over: false, open })
+    ) -> Answer<(Self, VecDeque<Part>)> {
+        let (left, over) = (limit.unwrap_or(u64::MAX), false);
+        E::read(&open.db, |snapshot| {
+            let (snapshot, open) = (Kept::new(snapshot), Arc::clone(open));
+            let (table, which) = (table.clone(), which.clone());
+            let mut records = Records { snapshot, table, which, form, left, over, open };
+            let first = records.next_batch()?;
+            Ok((records, first))
+        })
     }
 
     /// Returns when the entry of `key` expires, if its table has a TTL by key.

@@ -51,6 +51,18 @@ pub enum Operation<'a> {
     },
 }
 
+impl<'a> Operation<'a> {
+    /// Returns the name of the table that the operation concerns, as of the commit.
+    pub fn table_name(&self) -> &'a str {
+        match self {
+            Operation::Table(change) => change.name(),
+            Operation::Put { table, .. }
+            | Operation::Delete { table, .. }
+            | Operation::DeleteRange { table, .. } => table.name(),
+        }
+    }
+}
+
 /// The operations of a [`Change`]: call [`Operations::next`] until it returns `None`.
 pub struct Operations<'f> {
     change: Change<'f>,

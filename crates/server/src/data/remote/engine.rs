@@ -6,7 +6,7 @@ use crate::data::remote::databases::RemoteDatabases;
 use crate::data::served::Served;
 use crate::data::writer::{Change, Committed};
 use crate::limits::handoff::hand_off;
-use crate::wire::problem::Answer;
+use crate::wire::problem::{Answer, Problem};
 use pando::remote::{Capability, RemoteDatabase, RemoteSnapshot, RemoteTransaction};
 use pando::{Durability, Error, Expiry, Result, Table, TransactionOptions, ValueReader};
 use std::sync::Arc;
@@ -20,6 +20,18 @@ static WAITING: Semaphore = Semaphore::const_new(WAITING_UNITS);
 const WAITING_UNIT: usize = 1 << 10;
 const WAITING_UNITS: usize = 64 << 10;
 
+/// Returns the conflict that the store found while a request was reading. Any other problem is put into `refused`, and
+/// ends the attempts.
+fn conflict(problem: Problem, refused: &mut Option<Problem>) -> Error {
+    match &problem.cause {
+        Some(cause) if cause.is_retryable() => cause.duplicate(),
+        _ => {
+            *refused = Some(problem);
+            Error::invalid("the request was refused")
+        }
+    }
+}
+
 impl Engine for Remote {
     type Database = RemoteDatabase;
     type Snapshot = RemoteSnapshot;
@@ -30,8 +42,13 @@ impl Engine for Remote {
 
     const HOLDS_CONNECTIONS: bool = true;
 
-    fn snapshot(db: &RemoteDatabase) -> Result<RemoteSnapshot> {
-        Ok(db.snapshot())
+    fn read<T>(db: &RemoteDatabase, mut work: impl FnMut(RemoteSnapshot) -> Answer<T>) -> Answer<T> {
+        let mut refused = None;
+        let found = db.read(|snapshot| work(snapshot).map_err(|problem| conflict(problem, &mut refused)));
+        match refused {
+            Some(problem) => Err(problem),
+            None => Ok(found?),
+        }
     }
 
     /// A snapshot would take one more round trip, for its end.
@@ -67,16 +84,7 @@ impl Engine for Remote {
         mut work: impl FnMut(&mut RemoteTransaction) -> Answer<T>,
     ) -> Answer<(T, Option<u64>)> {
         let mut refused = None;
-        let written = db.write(|tx| {
-            work(tx).map_err(|problem| match &problem.cause {
-                // The store found a conflict while the transaction was reading.
-                Some(cause) if cause.is_retryable() => cause.duplicate(),
-                _ => {
-                    refused = Some(problem);
-                    Error::invalid("the request was refused")
-                }
-            })
-        });
+        let written = db.write(|tx| work(tx).map_err(|problem| conflict(problem, &mut refused)));
         match refused {
             Some(problem) => Err(problem),
             None => Ok((written?, None)),

@@ -30,10 +30,7 @@ impl Described {
         let schema = table.schema();
         let columns: Vec<_> =
             schema.columns().map(|column| (column.name().to_owned(), column.column_type())).collect();
-        let place =
-            |name: &str| columns.iter().position(|(column, _)| column == name).expect("keys are of columns");
-        let key = schema.key().iter().map(|part| place(part.column()));
-        let key = key.map(|place| (place, columns[place].1)).collect();
+        let key = table.key_columns().map(|(place, column)| (place, column.column_type())).collect();
         Described { columns, key, value_bytes: usize::try_from(value_bytes).unwrap_or(usize::MAX) }
     }
 

@@ -30,7 +30,7 @@ pub const OPERATIONS: &[Operation] = &[on_both!(
 async fn all<E: Served>(data: Arc<Data<E>>, call: Call) -> Answer {
     let open = data.database(call.target().database()).await?;
     let tables = hand_off(move || {
-        let tables = DynamicTable::all(&E::snapshot(&open.db)?)?;
+        let tables = E::read(&open.db, |snapshot| Ok(DynamicTable::all(&snapshot)?))?;
         Ok(tables.iter().map(describe).collect::<Vec<_>>())
     });
     Ok(json(StatusCode::OK, &object!({ "tables": tables.await? })))

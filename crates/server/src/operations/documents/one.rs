@@ -87,7 +87,7 @@ async fn get<E: Served>(data: Arc<Data<E>>, call: Call) -> Answer {
         None => {
             let open = data.database(&asked.database).await?;
             let look = move |snapshot: E::Snapshot| find(&snapshot, &asked_key(&snapshot, &asked)?);
-            hand_off(move || look(E::snapshot(&open.db)?)).await?
+            hand_off(move || E::read(&open.db, look)).await?
         }
     };
     let Some(text) = found else {

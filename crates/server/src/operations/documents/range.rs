@@ -370,12 +370,15 @@ async fn scan<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call) -> Ans
         return Ok(streamed(content_type, axum::body::Body::from(lines)));
     }
     let open = data.database(&asked.database).await?;
+    let limit = which.limit.unwrap_or(u64::MAX);
     let begun = hand_off(move || {
-        let snapshot = Kept::new(E::snapshot(&open.db)?);
-        let documents = Documents::new(asked.open(snapshot.get())?, &which, which.limit.unwrap_or(u64::MAX))?;
-        let mut reading = InSnapshot::<E> { snapshot, documents, _open: open };
-        let first = reading.next_batch()?;
-        Ok((reading, first))
+        E::read(&open.db, |snapshot| {
+            let snapshot = Kept::new(snapshot);
+            let documents = Documents::new(asked.open(snapshot.get())?, &which, limit)?;
+            let mut reading = InSnapshot::<E> { snapshot, documents, _open: Arc::clone(&open) };
+            let first = reading.next_batch()?;
+            Ok((reading, first))
+        })
     });
     let (reading, first) = begun.await?;
     Ok(typed(content_type, RecordsBody::response(&room, reading, first).await?))

@@ -1,7 +1,7 @@
 //! Tables of a remote store: list, look at, create, rename and drop. They have no layout and no compression.
 
 use crate::calls::call::{Call, json_body};
-use crate::data::engine::Remote;
+use crate::data::engine::{Engine, Remote};
 use crate::data::held::{Data, table_in};
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
@@ -38,7 +38,8 @@ pub async fn all(data: Arc<Data<Remote>>, call: Call) -> Answer {
 /// Handles GET: describes one table.
 pub async fn look(data: Arc<Data<Remote>>, call: Call) -> Answer {
     let (open, name) = (data.database(call.target().database()).await?, call.target().table()?.into_owned());
-    let described = hand_off(move || Ok(describe(&table_in(&open.db.snapshot(), &name)?)));
+    let described =
+        hand_off(move || Remote::read(&open.db, |snapshot| Ok(describe(&table_in(&snapshot, &name)?))));
     Ok(json(StatusCode::OK, &described.await?))
 }
 

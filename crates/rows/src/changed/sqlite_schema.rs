@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The definitions that SQLite made.
 #[derive(Debug, Default)]
-pub(super) struct OfSqlite {
+pub(super) struct SqliteSchema {
     /// The rows of `sqlite_schema` by their stored keys. `None`: it has no name, or one that is not UTF-8.
     entries: BTreeMap<Vec<u8>, Option<Entry>>,
     /// What has changed after the commit of the beginning, by root: whether it is a table, and its name of now. A root
@@ -58,10 +58,10 @@ enum Tree {
     },
 }
 
-impl OfSqlite {
+impl SqliteSchema {
     /// Reads all definitions.
     pub fn read(reader: &impl ReadTables) -> Result<Self> {
-        let mut read = OfSqlite::default();
+        let mut read = SqliteSchema::default();
         let Some(schema) = reader.table(&names::of_root(names::SCHEMA))? else { return Ok(read) };
         let mut cursor = reader.cursor(&schema, Span::all())?;
         while let Some((key, record)) = cursor.next()? {
@@ -232,9 +232,7 @@ impl OfSqlite {
                     &format!("the definition of table {name:?} changed later, and the earlier one is gone"),
                 ),
                 Some((false, _)) => Tree::Internal,
-                None => {
-                    unknown(None, "a table or an index that was dropped later, and its definition is gone")
-                }
+                None => unknown(None, "the table or index was dropped later, and its definition is gone"),
             });
         };
         if !entry.is_table() || entry.is_internal() {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 /// The definitions of typed tables.
 #[derive(Debug, Default)]
-pub(super) struct Typed {
+pub(super) struct TypedCatalog {
     /// The tables by their ids, dropped ones as well. Ids are never used again.
     tables: HashMap<u32, DynamicTable>,
     /// The ids by the names in the catalog.
@@ -19,10 +19,10 @@ pub(super) struct Typed {
     removed: HashMap<String, u32>,
 }
 
-impl Typed {
+impl TypedCatalog {
     /// Reads all definitions.
     pub fn read(reader: &impl ReadTables) -> Result<Self> {
-        let mut read = Typed::default();
+        let mut read = TypedCatalog::default();
         for table in DynamicTable::all_created(reader)? {
             read.ids.insert(table.name().to_owned(), table.schema().id);
             read.tables.insert(table.schema().id, table);
