@@ -107,7 +107,7 @@ fn ten_thousand_resets_hold_nobody_up() {
             }
             assert!(streams >= 1_000, "{streams} streams");
         });
-        let limit = (alone * 4).max(Duration::from_millis(100));
+        let limit = (alone * 4).max(Duration::from_secs(1));
         assert!(beside < limit, "p99 {beside:?} beside resets, {alone:?} alone");
         is_well(&server);
     }
@@ -154,7 +154,7 @@ fn floods_of_control_frames_take_no_memory() {
             let taken = flood(&mut stream, &many, 3_000);
             assert!(taken < 3_000, "{what}: it took all of {} MB", 3 * flood_of.len());
         });
-        let limit = (alone * 4).max(Duration::from_millis(100));
+        let limit = (alone * 4).max(Duration::from_secs(1));
         assert!(beside < limit, "{what}: p99 {beside:?}, {alone:?} alone");
         let grown = server.resident_bytes().saturating_sub(before);
         assert!(grown < 16 << 20, "{what}: it grew by {} MiB", grown >> 20);
