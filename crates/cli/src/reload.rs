@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// The options that change while the server runs, by their names on the command line.
-pub const RENEWED: [&str; 9] = [
+pub const RENEWED: [&str; 11] = [
     "body-timeout",
     "cors-origin",
     "drain-delay",
@@ -24,7 +24,9 @@ pub const RENEWED: [&str; 9] = [
     "max-body",
     "max-head",
     "max-import",
+    "max-sql-timeout",
     "slow",
+    "sql-timeout",
 ];
 
 /// The values of all options, by their names on the command line.

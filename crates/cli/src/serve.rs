@@ -33,8 +33,8 @@ Examples:
 A browser finds a dashboard at http://127.0.0.1:7263/ and the API's documentation at /docs.
 SIGTERM and Ctrl-C shut the server down: it accepts no more connections, completes the requests in progress
 and syncs everything. At SIGHUP it reads its certificate and its configuration again; body-timeout, cors-origin,
-drain-delay, head-timeout, log, max-body, max-head, max-import and slow take effect, and the log names other
-options that have changed. It ignores SIGUSR1 and SIGUSR2.
+drain-delay, head-timeout, log, max-body, max-head, max-import, max-sql-timeout, slow and sql-timeout take
+effect, and the log names other options that have changed. It ignores SIGUSR1 and SIGUSR2.
 You can also set an option by the environment variable beside it, or in a TOML file (--config) under its name
 without the dashes, as in `max-body = \"1G\"`. The command line overrides variables, and variables override
 the file.";
@@ -223,6 +223,8 @@ impl ServeArgs {
         limits.head_timeout = Duration::from_secs(self.head_timeout);
         limits.body_timeout = Duration::from_secs(self.body_timeout);
         limits.slow = Duration::from_millis(self.slow);
+        limits.statement_time = Duration::from_secs(self.sql_timeout);
+        limits.most_statement_time = Duration::from_secs(self.max_sql_timeout.max(self.sql_timeout));
         limits.drain_delay = Duration::from_secs(self.drain_delay);
     }
 
@@ -395,8 +397,6 @@ fn serve(args: ServeArgs, reload: Option<Reload>) -> Outcome {
     limits.transaction_idle = Duration::from_secs(args.transaction_idle);
     limits.streams = args.max_streams as usize;
     limits.statements = args.max_sql as usize;
-    limits.statement_time = Duration::from_secs(args.sql_timeout);
-    limits.most_statement_time = Duration::from_secs(args.max_sql_timeout.max(args.sql_timeout));
     let usual = usize::try_from(limits.sql_memory_bytes).unwrap_or(usize::MAX);
     limits.sql_memory_bytes = args.sql_memory.unwrap_or(usual).max(LEAST_SQL_MEMORY_BYTES) as u64;
     limits.drain = Duration::from_secs(args.drain);

@@ -107,7 +107,7 @@ pub struct Renewed {
     /// The origins whose pages may use the server from a browser.
     pub cors_origins: Vec<String>,
     /// Limits on clients. Of these, the following change: `body_bytes`, `import_bytes`, `head_bytes`, `head_timeout`,
-    /// `body_timeout`, `slow`, `drain_delay`.
+    /// `body_timeout`, `statement_time`, `most_statement_time`, `slow`, `drain_delay`.
     pub limits: Limits,
     /// What else takes effect, outside of the server.
     pub effect: Effect,
@@ -124,6 +124,8 @@ impl Renewed {
             head_bytes: self.limits.head_bytes,
             head_timeout: self.limits.head_timeout,
             body_timeout: self.limits.body_timeout,
+            statement_time: self.limits.statement_time,
+            most_statement_time: self.limits.most_statement_time,
             slow: self.limits.slow,
             drain_delay: self.limits.drain_delay,
             ..used.clone()

@@ -6,7 +6,7 @@ use crate::serving::command;
 use bytes::Bytes;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const ENTRIES: &str = "/v1/databases/default/tables/t/entries";
 
@@ -66,6 +66,64 @@ fn every_method_works_as_over_the_first_version() {
         line.strip_prefix("pando_http_version_requests_total{version=\"1\"} ")?.parse::<u64>().ok()
     });
     assert!(first >= Some(2), "{first:?}");
+}
+
+/// A response that memory has, one that comes later, a refusal, and one in pieces each have the date once.
+#[test]
+fn responses_have_a_date() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &[]);
+    let seconds_of_day = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() % 86_400;
+    run(async {
+        let mut client = Client::connect(server.address).await;
+        for (method, target) in [
+            ("GET", "/v0/entity?id=k"),
+            ("HEAD", "/v0/entity?id=k"),
+            ("PUT", "/v0/entity?id=other"),
+            ("GET", "/v0/nothing"),
+            ("GET", ENTRIES),
+        ] {
+            let before = seconds_of_day();
+            let reply = client.ask(method, target, b"").await;
+            let after = seconds_of_day();
+            assert_eq!(reply.head.headers.get_all("date").iter().count(), 1, "{method} {target}");
+            let date = reply.header("date").unwrap();
+            // Such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+            assert!(date.len() == 29 && date.ends_with(" GMT"), "{date}");
+            let time: Vec<u64> = date[17..25].split(':').map(|part| part.parse().unwrap()).collect();
+            let since = (time[0] * 3_600 + time[1] * 60 + time[2] + 86_400 - before) % 86_400;
+            assert!(since <= (after + 86_400 - before) % 86_400, "{date}: {before} to {after}");
+        }
+    });
+}
+
+/// A response that has begun and cannot be completed is reset. Its client does not take it for the whole, and other
+/// requests of the connection go on.
+#[cfg(feature = "sql")]
+#[test]
+fn a_response_that_breaks_off_is_reset() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &[]);
+    // The absolute value of the last row's number would not fit into 64 bits.
+    let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) \
+               SELECT CASE WHEN i < 200 THEN hex(zeroblob(1000)) \
+               ELSE abs(-9223372036854775608 - i) END FROM n";
+    let body = format!("{{\"sql\":\"{sql}\"}}");
+    run(async {
+        let mut client = Client::connect(server.address).await;
+        let target = "/v1/databases/default/sql?format=json";
+        let (response, mut stream) = client.begin(request("POST", target), true).await.unwrap();
+        stream.send_data(Bytes::from(body), true).unwrap();
+        let response = response.await.unwrap();
+        assert_eq!(response.status(), 200);
+        let error = read(response.into_body()).await.unwrap_err();
+        assert!(error.is_reset() && error.is_remote(), "{error}");
+        assert_eq!(error.reason(), Some(h2::Reason::INTERNAL_ERROR));
+        assert_eq!(client.ask("GET", "/v0/entity?id=k", b"").await.body, b"v");
+    });
+    // It was not the client that gave up.
+    let metrics = server.ask("GET", "/metrics", b"");
+    assert!(metrics.text().contains("pando_http2_resets_total 0\n"), "{}", metrics.text());
 }
 
 #[test]

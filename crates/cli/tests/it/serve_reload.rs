@@ -115,6 +115,32 @@ fn the_level_of_the_log_and_the_drain_delay_change_at_a_signal() {
     assert!(!said.contains("only when the server starts again"), "{said}");
 }
 
+#[cfg(feature = "sql")]
+#[test]
+fn the_time_limits_of_sql_change_at_a_signal() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |text: &str| std::fs::write(dir.path().join("pando.toml"), text).unwrap();
+    write("sql-timeout = 60\nmax-sql-timeout = 60\nsql-memory = '64M'");
+    let server = configured(dir.path(), &[]);
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+    let run = |sql: &str, more: &str| {
+        let body = format!("{{\"sql\":\"{sql}\"{more}}}");
+        server.ask("POST", "/v1/databases/default/sql", body.as_bytes())
+    };
+    assert_eq!(run("SELECT 1", ",\"timeout_ms\":30000").status, 200);
+    write("sql-timeout = 1\nmax-sql-timeout = 2\nsql-memory = '32M'");
+    reload_until(&server, "the longest time is renewed", || {
+        run("SELECT 1", ",\"timeout_ms\":30000").status == 400
+    });
+    assert_eq!(run("SELECT 1", ",\"timeout_ms\":2000").status, 200);
+    let stopped = run(endless, "");
+    assert_eq!(stopped.status, 422, "{}", stopped.text());
+    assert!(stopped.text().contains("longer than 1000 ms"), "{}", stopped.text());
+    // SQLite cannot raise its limit of memory again.
+    let said = server.kill_and_hear();
+    assert!(said.contains("starts again: sql-memory"), "{said}");
+}
+
 #[test]
 fn a_token_is_refused_more_requests_at_a_time_than_it_allows() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ use crate::wire::problem::{Answer, Problem};
 use axum::http::header::HeaderName;
 use axum::http::{HeaderMap, Uri};
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
 
 /// The header that names the transaction of a request.
 pub const TRANSACTION: HeaderName = HeaderName::from_static("pando-transaction");
@@ -21,12 +22,35 @@ pub struct Call {
     pub headers: HeaderMap,
     /// The positions of the path's parameters.
     pub captured: Captured,
+    /// The count of the results of statements, if the connection keeps one.
+    pub results: Option<ResultMemory>,
+}
+
+/// Counts memory for the results of a request's statements. A connection of HTTP/2 has many responses at a time, and
+/// refuses statements if its client does not receive them.
+#[derive(Clone)]
+pub struct ResultMemory(pub Arc<dyn Fn() -> Answer<()> + Send + Sync>);
+
+impl std::fmt::Debug for ResultMemory {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("ResultMemory")
+    }
 }
 
 impl Call {
     /// Returns the target of the request.
     pub fn target(&self) -> Target<'_> {
         Target::new(&self.uri, self.captured)
+    }
+
+    /// Counts memory for the results of statements. It is called when the body was received and the statements can
+    /// run, so that requests that wait hold none.
+    ///
+    /// # Errors
+    /// 503 if there is none. The statements must not run then.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code))]
+    pub fn count_results(&self) -> Answer<()> {
+        self.results.as_ref().map_or(Ok(()), |results| (results.0)())
     }
 
     /// Returns the token of the transaction that the request belongs to, if it belongs to one.

@@ -7,6 +7,8 @@ use crate::limits::streams::{StreamPermit, Streams};
 use crate::wire::body::{Body, counted};
 use crate::wire::problem::{Answer, Problem};
 use std::sync::Arc;
+#[cfg(feature = "sql")]
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The longest record that the contract's form sends as one chunk. Longer records are several chunks.
@@ -20,6 +22,11 @@ const _: () = assert!(CHUNKS_KIB as u64 * 1024 > CHUNK_BYTES + (1 << 20), "and i
 const RESPONSES_KIB: usize = 256 << 10;
 /// Shorter responses are not counted.
 pub const FREE_ANSWER_BYTES: usize = 64 << 10;
+
+/// Returns how much of that memory a response of this length is counted as.
+pub fn kib_of(bytes: usize) -> usize {
+    bytes.div_ceil(1024).min(RESPONSES_KIB)
+}
 
 /// The largest number of responses that are compressed at a time: 64 MiB, as each encoder takes 2.
 #[cfg(feature = "compression")]
@@ -55,14 +62,15 @@ struct Turns {
     /// Places of requests that wait for their statements to run.
     waiting: Arc<Semaphore>,
     most_running: usize,
-    usual_time: std::time::Duration,
-    most_time: std::time::Duration,
+    /// The time limits of statements in milliseconds: the usual one, and the longest. They can be renewed.
+    usual_ms: AtomicU64,
+    most_ms: AtomicU64,
 }
 
 impl Room {
     /// Creates the bounds from `limits`, with nothing in use.
     pub fn new(limits: &Limits) -> Self {
-        Room {
+        let room = Room {
             reception: Reception::new(limits),
             streams: Streams::new(limits.streams, Arc::new(Semaphore::new(CHUNKS_KIB))),
             responses: Arc::new(Semaphore::new(RESPONSES_KIB)),
@@ -75,9 +83,24 @@ impl Room {
                 running: Arc::new(Semaphore::new(limits.statements)),
                 waiting: Arc::new(Semaphore::new(WAITING_STATEMENTS)),
                 most_running: limits.statements,
-                usual_time: limits.statement_time,
-                most_time: limits.most_statement_time,
+                usual_ms: AtomicU64::new(0),
+                most_ms: AtomicU64::new(0),
             },
+        };
+        room.renew(limits);
+        room
+    }
+
+    /// Changes the limits of bodies and of the time of statements, for those that begin from now on. Memory, and the
+    /// numbers of what runs at a time, stay.
+    pub fn renew(&self, limits: &Limits) {
+        self.reception.renew(limits);
+        #[cfg(feature = "sql")]
+        {
+            let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            // Relaxed for both: each stands by itself.
+            self.turns.usual_ms.store(ms(limits.statement_time), Ordering::Relaxed);
+            self.turns.most_ms.store(ms(limits.most_statement_time), Ordering::Relaxed);
         }
     }
 
@@ -108,8 +131,7 @@ impl Room {
     pub fn counted_memory(&self, bytes: usize) -> Answer<OwnedSemaphorePermit> {
         let busy =
             |_| Problem::busy("responses that clients have not read yet fill the memory reserved for them");
-        let kib = bytes.div_ceil(1024).min(RESPONSES_KIB) as u32;
-        Arc::clone(&self.responses).try_acquire_many_owned(kib).map_err(busy)
+        Arc::clone(&self.responses).try_acquire_many_owned(kib_of(bytes) as u32).map_err(busy)
     }
 
     /// Reserves more memory for a response that has grown to `bytes` and has reserved `have_bytes`.
@@ -178,13 +200,12 @@ impl Room {
     /// # Errors
     /// 400 if that is more than a request can ask for.
     pub fn statement_time(&self, asked_ms: Option<u64>) -> Answer<std::time::Duration> {
-        let Turns { usual_time, most_time, .. } = self.turns;
-        match asked_ms.map(std::time::Duration::from_millis) {
-            None => Ok(usual_time),
-            Some(time) if !time.is_zero() && time <= most_time => Ok(time),
-            Some(_) => {
-                Err(Problem::bad_request(format!("`timeout_ms` must be 1 to {}", most_time.as_millis())))
-            }
+        // Relaxed for both: see `renew`.
+        let most_ms = self.turns.most_ms.load(Ordering::Relaxed);
+        match asked_ms {
+            None => Ok(std::time::Duration::from_millis(self.turns.usual_ms.load(Ordering::Relaxed))),
+            Some(ms) if ms > 0 && ms <= most_ms => Ok(std::time::Duration::from_millis(ms)),
+            Some(_) => Err(Problem::bad_request(format!("`timeout_ms` must be 1 to {most_ms}"))),
         }
     }
 }

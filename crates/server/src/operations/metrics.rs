@@ -236,7 +236,7 @@ fn traffic<E: Engine>(figures: &Figures<E>, out: &mut String) {
 /// Writes what differs between the versions of HTTP.
 fn versions(watch: &Watch, out: &mut String) {
     let all: u64 = Kind::ALL.iter().map(|kind| watch.observed.totals(*kind).count()).sum();
-    let second = watch.versions.requests();
+    let second = watch.traffic.of_second_version();
     let name = "pando_http_version_requests_total";
     head(out, name, "counter", "Requests by the version of HTTP.");
     let _ = writeln!(out, "{name}{{version=\"1\"}} {}", all.saturating_sub(second));

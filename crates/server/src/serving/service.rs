@@ -92,7 +92,7 @@ impl Service {
         let cors = Cors::new(&renewed.cors_origins)?;
         let limits = renewed.limits_from(&self.settings.limits);
         let used = &self.settings;
-        used.room.reception.renew(&limits);
+        used.room.renew(&limits);
         used.watch.slow.renew(limits.slow);
         let settings = Settings {
             keeper: Arc::clone(&used.keeper),
@@ -220,11 +220,12 @@ impl Service {
     {
         let Service { parts, settings, .. } = self;
         let Admitted { found, noted, origin, turn, wanted } = admitted;
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let uri = head.uri.clone();
         let asked = coded::Asked::of(found.operation(), &head.headers);
         let (body, left) = lend(body, &head.headers);
-        let call = Call { uri: head.uri, headers: head.headers, captured: found.captured() };
+        let results = head.extensions.remove();
+        let call = Call { uri: head.uri, headers: head.headers, captured: found.captured(), results };
         let answer = match found.operation() {
             Some(operation) => match coded::decoded(&settings.room, operation, &call.headers, body) {
                 Ok(body) => match &parts {

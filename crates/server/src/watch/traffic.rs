@@ -1,4 +1,5 @@
-//! Counts the bytes of connections and the refused requests by reason, without a cache line that two workers write.
+//! Counts the bytes of connections, the requests of HTTP/2, and the refused requests by reason, without a cache line
+//! that two workers write.
 //!
 //! The reasons are the names of the server's problems, a fixed list, so that the metric has a bounded number of
 //! samples whatever clients send.
@@ -79,6 +80,8 @@ pub struct Traffic {
 struct Shard {
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
+    /// Those of HTTP/1 are the others, which therefore cost nothing here.
+    second_version: AtomicU64,
     /// By the place of the reason in [`REASONS`]; the last one is [`OTHER`].
     refusals: [AtomicU64; REASONS.len() + 1],
 }
@@ -89,6 +92,7 @@ impl Traffic {
         let shard = || Shard {
             received_bytes: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
+            second_version: AtomicU64::new(0),
             refusals: std::array::from_fn(|_| AtomicU64::new(0)),
         };
         Traffic { shards: (0..SHARDS).map(|_| shard()).collect() }
@@ -106,6 +110,12 @@ impl Traffic {
     pub fn sent(&self, bytes: usize) {
         // Relaxed: as above.
         self.shards[shard()].sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts a request over HTTP/2.
+    #[inline]
+    pub fn second_version(&self) {
+        self.shards[shard()].second_version.fetch_add(1, Ordering::Relaxed); // Relaxed: as above.
     }
 
     /// Counts a refused request.
@@ -126,6 +136,12 @@ impl Traffic {
     pub fn sent_bytes(&self) -> u64 {
         // Relaxed: as above.
         self.shards.iter().map(|shard| shard.sent_bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Returns the number of requests over HTTP/2.
+    pub fn of_second_version(&self) -> u64 {
+        // Relaxed: as above.
+        self.shards.iter().map(|shard| shard.second_version.load(Ordering::Relaxed)).sum()
     }
 
     /// Returns the number of refused requests for each reason that occurred.
@@ -152,11 +168,13 @@ mod tests {
                 scope.spawn(|| {
                     traffic.received(10);
                     traffic.sent(100);
+                    traffic.second_version();
                     REASONS.iter().for_each(|reason| traffic.refused(reason));
                 });
             }
         });
         assert_eq!((traffic.received_bytes(), traffic.sent_bytes()), (40, 400));
+        assert_eq!(traffic.of_second_version(), 4);
         assert_eq!(traffic.refusals(), REASONS.map(|reason| (reason, 4)));
     }
 }

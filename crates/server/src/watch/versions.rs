@@ -1,5 +1,5 @@
-//! Counts what differs between the versions of HTTP. Requests of HTTP/1 are not counted here, so that they cost nothing
-//! more: they are the others.
+//! Counts the connections of HTTP/2, and what their clients reset. Both are rare beside requests, which are counted in
+//! [`Traffic`](crate::watch::traffic::Traffic).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,6 @@ pub struct Versions(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    requests: AtomicU64,
     resets: AtomicU64,
     connections: AtomicU64,
 }
@@ -27,12 +26,6 @@ impl Drop for Counted {
 }
 
 impl Versions {
-    /// Counts a response over HTTP/2.
-    #[inline]
-    pub fn request(&self) {
-        self.0.requests.fetch_add(1, Ordering::Relaxed); // Relaxed: as above.
-    }
-
     /// Counts a request that its client has reset before the end of its response.
     pub fn reset(&self) {
         self.0.resets.fetch_add(1, Ordering::Relaxed); // Relaxed: as above.
@@ -42,11 +35,6 @@ impl Versions {
     pub fn connection(&self) -> Counted {
         self.0.connections.fetch_add(1, Ordering::Relaxed); // Relaxed: as above.
         Counted(Arc::clone(&self.0))
-    }
-
-    /// Returns the number of responses over HTTP/2.
-    pub fn requests(&self) -> u64 {
-        self.0.requests.load(Ordering::Relaxed) // Relaxed: as above.
     }
 
     /// Returns the number of requests that clients have reset.

@@ -123,6 +123,7 @@ impl Turn {
         let permit = door.room.statement_permit(time).await?;
         // Few requests run at a time, which bounds the memory of their statements.
         drop(memory);
+        call.count_results()?;
         Ok(Turn {
             hrana: Arc::clone(&door.hrana),
             room: Arc::clone(&door.room),

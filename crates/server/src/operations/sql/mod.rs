@@ -95,6 +95,7 @@ async fn answer(
     let permit = room.statement_permit(time).await?;
     // Few requests run at a time, which bounds the memory of their statements. Those of waiting requests are counted.
     drop(counted);
+    call.count_results()?;
     let open = data.database(name).await?;
     let waits_for_bucket = may == May::Write && data.databases.waits_for_bucket();
     let (writer, reader) = pipe(Instant::now() + time);

@@ -1,58 +1,65 @@
-//! The body of a request. One that its client gives up in its middle is an error, and not a shorter body.
+//! The body of a request over HTTP/2.
 //!
-//! The library ends a body without an error if the client resets the stream with the code `NO_ERROR`, which a server is
-//! free to send after its response (RFC 9113, 8.1), but a client has no reason for. Only a frame with `END_STREAM` says
-//! that a request is complete.
+//! 1. What a handler takes is given back to the client's windows at once, so that the client can send as much again.
+//! 2. A body that its client gives up is an error, and not a shorter body. That includes a reset with the code
+//!    `NO_ERROR`, which a server is free to send after its response (RFC 9113, 8.1), but a client has no reason for.
+//!    Only a frame with `END_STREAM` says that a request is complete.
 
 use bytes::Bytes;
+use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
+use hyper::HeaderMap;
+use hyper::header::CONTENT_LENGTH;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// A body that ends with an error unless its stream has ended.
-pub struct Complete<B> {
-    body: B,
-    has_ended: bool,
+/// The body of a request.
+#[derive(Debug)]
+pub struct Received {
+    stream: RecvStream,
+    /// The bytes that are still to come, if the client has said how many there are.
+    left_bytes: Option<u64>,
 }
 
-impl<B> Complete<B> {
-    pub fn new(body: B) -> Self {
-        Complete { body, has_ended: false }
+impl Received {
+    /// Wraps the body of a request with these headers.
+    pub fn new(stream: RecvStream, headers: &HeaderMap) -> Self {
+        let left_bytes = match stream.is_end_stream() {
+            true => Some(0),
+            // The library refuses a length that is not a number, and a body of another length.
+            false => headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok()),
+        };
+        Received { stream, left_bytes }
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Complete<B>
-where
-    B::Error: Into<Failure>,
-{
+impl Body for Received {
     type Data = Bytes;
-    type Error = Failure;
+    type Error = h2::Error;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
-        if self.has_ended {
-            return Poll::Ready(None);
-        }
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        polled.map(|frame| match frame {
-            None => {
-                self.has_ended = true;
-                let is_cut = !self.body.is_end_stream();
-                is_cut.then(|| Err("the client reset the stream before the end of the body".into()))
+    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        let this = self.get_mut();
+        match ready!(this.stream.poll_data(context)) {
+            Some(Ok(bytes)) => {
+                // An error says that the stream has ended, which the next call finds.
+                let _ = this.stream.flow_control().release_capacity(bytes.len());
+                this.left_bytes = this.left_bytes.map(|left| left.saturating_sub(bytes.len() as u64));
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Some(frame) => Some(frame.map_err(Into::into)),
-        })
+            Some(Err(error)) => Poll::Ready(Some(Err(error))),
+            // Trailers may follow, which no handler reads.
+            None => Poll::Ready(None),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.has_ended || self.body.is_end_stream()
+        self.stream.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.left_bytes.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }

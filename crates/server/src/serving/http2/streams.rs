@@ -3,11 +3,13 @@
 //! Everything here runs on the thread of the connection. The atomics and the locks are never contended; they are there
 //! because tasks must be able to move.
 
-use crate::limits::room::{FREE_ANSWER_BYTES, Room};
-use crate::serving::http2::reply::{Charge, Reply};
+use crate::calls::call::ResultMemory;
+use crate::limits::room::{FREE_ANSWER_BYTES, Room, kib_of};
+use crate::serving::http2::reply::Reply;
 use crate::serving::patience::LOOKS;
 use crate::watch::watcher::Watch;
 use crate::wire::body::{Body, Working};
+use crate::wire::problem::Answer;
 use http_body::Body as _;
 use hyper::Response;
 use std::future::poll_fn;
@@ -16,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, interval_at};
 
 /// The memory of responses that a connection may hold before they are counted with those of all clients.
@@ -28,9 +30,7 @@ const TINY_BYTES: usize = 4 << 10;
 pub struct Streams {
     room: Arc<Room>,
     watch: Arc<Watch>,
-    /// The stream whose request the library has handed over, and whose task it spawns next.
-    begun: Mutex<Option<Arc<OneStream>>>,
-    /// The streams whose tasks wait for something. Most end without ever being here.
+    /// The streams whose tasks wait for something. Most streams have no task, or one that never waits.
     waiting: Mutex<Vec<Arc<OneStream>>>,
     begun_count: AtomicU64,
     most_resets: u32,
@@ -105,7 +105,6 @@ impl Streams {
         Arc::new(Streams {
             room,
             watch,
-            begun: Mutex::default(),
             waiting: Mutex::default(),
             begun_count: AtomicU64::new(0),
             most_resets,
@@ -120,13 +119,20 @@ impl Streams {
         &self.watch
     }
 
-    /// Begins a stream, of which the client waits for the server.
-    pub fn begin(&self) -> Arc<OneStream> {
+    /// Notes that a stream begins.
+    pub fn begin(&self) {
+        self.begun_count.fetch_add(1, Ordering::Relaxed); // Relaxed: only one thread uses it.
+    }
+
+    /// Spawns the task of a stream, whose client waits for the server, on the thread of its connection.
+    pub fn spawn<F>(self: &Arc<Self>, task: impl FnOnce(Arc<OneStream>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let stream = Arc::new(OneStream::default());
         stream.working.set(true);
-        self.begun_count.fetch_add(1, Ordering::Relaxed); // Relaxed: only one thread uses it.
-        *lock(&self.begun) = Some(Arc::clone(&stream));
-        stream
+        // Each future around the task would hold and move it once more.
+        tokio::spawn(Arc::clone(self).run(Arc::clone(&stream), task(stream)));
     }
 
     /// Runs the task of a stream to its end.
@@ -144,7 +150,7 @@ impl Streams {
     }
 
     /// Notes the end of a stream: `is_complete`, or reset by the client.
-    fn ended(&self, is_complete: bool) {
+    pub fn ended(&self, is_complete: bool) {
         // Relaxed for all: only one thread uses it.
         let left = self.resets_left.load(Ordering::Relaxed);
         if is_complete {
@@ -178,45 +184,119 @@ impl Streams {
         }
     }
 
-    /// Counts the memory of a response until it was sent. A response to a read is replaced by a refusal if there is no
-    /// memory for it. Any other response is short, or counted by its handler, and must not be lost.
+    /// Counts the memory of a response until it was sent, or keeps as much as it needs of what was `promised`. A
+    /// response to a read is replaced by a refusal if there is no memory for it. Any other response is short, promised,
+    /// or counted by its handler, and must not be lost.
+    ///
+    /// What was promised is kept for a longer response, too: the results of SQL can be a little longer than
+    /// [`FREE_ANSWER_BYTES`], and no handler counts those.
     pub fn charge(
         self: &Arc<Self>,
-        stream: Arc<OneStream>,
         response: Response<Body>,
         is_read: bool,
         has_place: bool,
-    ) -> Response<Reply> {
+        promised: Option<Charge>,
+    ) -> Reply {
         let bytes = match response.body() {
             Body::Whole(_) => response.body().size_hint().exact().unwrap_or_default() as usize,
             Body::Pieces { .. } if has_place => 0,
             Body::Pieces { .. } => FREE_ANSWER_BYTES,
         };
-        // Longer ones are counted already.
-        if !is_read || bytes <= TINY_BYTES || bytes > FREE_ANSWER_BYTES {
-            return response.map(|body| Reply::new(body, stream, None));
+        if bytes <= TINY_BYTES {
+            return Reply { response, charge: None };
         }
-        let unsent = self.unsent_bytes.load(Ordering::Relaxed); // Relaxed: only one thread uses it.
-        let memory = match unsent + bytes > FREE_BYTES {
-            true => self.room.counted_memory(bytes).map(Some),
-            false => Ok(None),
-        };
-        match memory {
-            Ok(memory) => {
-                self.unsent_bytes.fetch_add(bytes, Ordering::Relaxed); // Relaxed: as above.
-                let charge = Charge { streams: Arc::clone(self), bytes, _memory: memory };
-                response.map(|body| Reply::new(body, stream, Some(Arc::new(charge))))
-            }
+        if let Some(mut charge) = promised {
+            charge.shrink(bytes);
+            return Reply { response, charge: Some(charge) };
+        }
+        // Longer ones are counted already.
+        if !is_read || bytes > FREE_ANSWER_BYTES {
+            return Reply { response, charge: None };
+        }
+        match self.count(bytes) {
+            Ok(charge) => Reply { response, charge: Some(charge) },
             Err(problem) => {
                 self.watch.traffic.refused(problem.kind);
-                problem.response().map(|body| Reply::new(body, stream, None))
+                Reply { response: problem.response(), charge: None }
             }
         }
     }
 
+    /// Counts memory of a response: that of the connection, and beyond it, that of all clients.
+    fn count(self: &Arc<Self>, bytes: usize) -> Answer<Charge> {
+        let unsent = self.unsent_bytes.load(Ordering::Relaxed); // Relaxed: only one thread uses it.
+        let memory = match unsent + bytes > FREE_BYTES {
+            true => Some(self.room.counted_memory(bytes)?),
+            false => None,
+        };
+        self.unsent_bytes.fetch_add(bytes, Ordering::Relaxed); // Relaxed: as above.
+        Ok(Charge { streams: Arc::clone(self), bytes, memory })
+    }
+
     /// Notes that a response was sent, or is not wanted any more.
-    pub fn sent(&self, bytes: usize) {
+    fn sent(&self, bytes: usize) {
         self.unsent_bytes.fetch_sub(bytes, Ordering::Relaxed); // Relaxed: only one thread uses it.
+    }
+}
+
+/// The memory for the results of a request's statements. Their handler counts it before they run, and so refuses them
+/// before they change anything.
+pub struct Promise {
+    streams: Arc<Streams>,
+    charge: Mutex<Option<Charge>>,
+}
+
+impl Promise {
+    /// Creates a promise, for which nothing is counted yet.
+    pub fn new(streams: &Arc<Streams>) -> Arc<Self> {
+        Arc::new(Promise { streams: Arc::clone(streams), charge: Mutex::default() })
+    }
+
+    /// Returns what the handler counts the memory with.
+    pub fn results(self: &Arc<Self>) -> ResultMemory {
+        let promise = Arc::clone(self);
+        ResultMemory(Arc::new(move || promise.keep()))
+    }
+
+    /// Counts the memory.
+    ///
+    /// # Errors
+    /// 503 if the responses that this client has not received fill what it may hold, and those of all clients fill
+    /// theirs.
+    fn keep(&self) -> Answer<()> {
+        *lock(&self.charge) = Some(self.streams.count(FREE_ANSWER_BYTES)?);
+        Ok(())
+    }
+
+    /// Takes what was counted.
+    pub fn take(&self) -> Option<Charge> {
+        lock(&self.charge).take()
+    }
+}
+
+/// The memory that is counted for a response.
+pub struct Charge {
+    streams: Arc<Streams>,
+    bytes: usize,
+    /// The part of it that all clients share.
+    memory: Option<OwnedSemaphorePermit>,
+}
+
+impl Charge {
+    /// Counts no more than `bytes` from now on.
+    fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.streams.sent(self.bytes - bytes);
+        self.bytes = bytes;
+        if let Some(memory) = &mut self.memory {
+            drop(memory.split(memory.num_permits().saturating_sub(kib_of(bytes))));
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.streams.sent(self.bytes);
     }
 }
 
@@ -240,24 +320,6 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Spawns the tasks of streams on the thread of their connection. The library hands over a request and then spawns the
-/// task of its stream, without anything between the two.
-#[derive(Clone)]
-pub struct Spawner(pub Arc<Streams>);
-
-impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Spawner {
-    fn execute(&self, task: F) {
-        let streams = Arc::clone(&self.0);
-        let Some(stream) = lock(&streams.begun).take() else {
-            // It belongs to no stream.
-            tokio::spawn(task);
-            return;
-        };
-        // Each future around the task would hold and move it once more.
-        tokio::spawn(streams.run(stream, task));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,12 +327,87 @@ mod tests {
     use tokio::runtime::Builder;
     use tokio::task::yield_now;
 
-    #[test]
-    fn a_task_that_panics_does_not_wait_for_ever() {
+    fn streams() -> Arc<Streams> {
         let limits = Limits::default();
         let watch = Arc::new(Watch::new(limits.slow, None, 0, None).unwrap());
-        let streams = Streams::new(Arc::new(Room::new(&limits)), watch, 1);
-        let (running, stream) = (Arc::clone(&streams), streams.begin());
+        Streams::new(Arc::new(Room::new(&limits)), watch, 1)
+    }
+
+    fn whole(bytes: usize) -> Response<Body> {
+        Response::new(Body::whole(vec![7; bytes]))
+    }
+
+    fn unsent(streams: &Streams) -> usize {
+        streams.unsent_bytes.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn responses_count_until_they_are_sent() {
+        let streams = streams();
+        let all = streams.room.counted_memory(256 << 20).unwrap();
+        let read = |bytes| streams.charge(whole(bytes), true, false, None);
+        let held: Vec<Reply> = (0..4).map(|_| read(FREE_ANSWER_BYTES)).collect();
+        assert!(held.iter().all(|reply| reply.charge.is_some()));
+        assert_eq!(unsent(&streams), FREE_BYTES);
+        // What the connection has of its own is full, and so is what all share.
+        let refused = read(TINY_BYTES + 1);
+        assert_eq!((refused.response.status().as_u16(), refused.charge.is_some()), (503, false));
+        assert_eq!(read(TINY_BYTES).response.status(), 200);
+        let longer = read(FREE_ANSWER_BYTES + 1);
+        assert_eq!(
+            (longer.response.status().as_u16(), longer.charge.is_some()),
+            (200, false),
+            "see its handler"
+        );
+        let write = streams.charge(whole(FREE_ANSWER_BYTES), false, false, None);
+        assert_eq!(write.response.status(), 200, "what was written must not be lost");
+        drop(all);
+        let shared = read(FREE_ANSWER_BYTES);
+        assert_eq!(shared.response.status(), 200);
+        assert!(streams.room.counted_memory((256 << 20) - (64 << 10) + 1).is_err());
+        drop((held, shared));
+        assert_eq!(unsent(&streams), 0);
+        assert!(streams.room.counted_memory(256 << 20).is_ok());
+    }
+
+    #[test]
+    fn results_of_statements_count_from_before_they_run() {
+        let streams = streams();
+        let promised = || {
+            let promise = Promise::new(&streams);
+            assert!(promise.take().is_none(), "nothing is counted before the handler asks for it");
+            (promise.results().0)().map(|()| promise.take().unwrap())
+        };
+        let reply = |response| streams.charge(response, false, false, Some(promised().unwrap()));
+        let pieces = || Response::new(Body::from(axum::body::Body::from("x")));
+        for (response, counted) in [
+            (whole(TINY_BYTES), 0),
+            (whole(10 << 10), 10 << 10),
+            (whole(FREE_ANSWER_BYTES), FREE_ANSWER_BYTES),
+            (whole(FREE_ANSWER_BYTES + 100), FREE_ANSWER_BYTES),
+            (pieces(), FREE_ANSWER_BYTES),
+        ] {
+            let reply = reply(response);
+            assert_eq!(unsent(&streams), counted);
+            drop(reply);
+            assert_eq!(unsent(&streams), 0);
+        }
+        // Beyond what the connection has of its own, a shorter result gives back what all share.
+        let own: Vec<Charge> = (0..4).map(|_| promised().unwrap()).collect();
+        let others = streams.room.counted_memory((256 << 20) - (64 << 10)).unwrap();
+        let short = reply(whole(10 << 10));
+        assert!(streams.room.counted_memory(55 << 10).is_err());
+        let rest = streams.room.counted_memory(54 << 10).unwrap();
+        assert_eq!(promised().err().map(|problem| problem.status.as_u16()), Some(503));
+        drop((own, others, short, rest));
+        assert_eq!(unsent(&streams), 0);
+        assert!(streams.room.counted_memory(256 << 20).is_ok());
+    }
+
+    #[test]
+    fn a_task_that_panics_does_not_wait_for_ever() {
+        let streams = streams();
+        let (running, stream) = (Arc::clone(&streams), Arc::new(OneStream::default()));
         let task = async move {
             yield_now().await;
             assert_eq!(lock(&running.waiting).len(), 1);
