@@ -5,7 +5,7 @@ use crate::http::Server;
 use serde_json::Value;
 use std::path::Path;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 fn backups(server: &Server) -> Value {
     let reply = server.ask("GET", "/v1/server", b"");
@@ -84,22 +84,29 @@ fn a_server_that_dies_in_a_backup_leaves_no_half_one() {
         ["--backup-to", to.path().to_str().unwrap(), "--backup-every", "1s", "--backup-rate", "64K"];
     let server = Server::start_with(dir.path(), &options);
     assert_eq!(server.ask("PUT", "/v0/entity?id=n", b"before").status, 201);
-    let taken = wait(&server, |found| found["default"]["taken"].as_u64() >= Some(2));
+    // The second one from here on begins after the value was written.
+    let number = |found: &Value| found["default"]["taken"].as_u64().unwrap_or(0);
+    let before = number(&backups(&server)["databases"]);
+    let taken = wait(&server, |found| number(found) > before + 1);
     let mut whole = files(&folder);
     whole.retain(|name| !name.ends_with(".partial"));
     // Two megabytes take half a minute at this rate.
     let long: Vec<u8> = (0..2 << 20).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     assert_eq!(server.ask("PUT", "/v0/entity?id=long", &long).status, 201);
-    let begun = Instant::now();
-    let is_partial = || {
-        let partial = files(&folder).into_iter().find(|name| name.ends_with(".partial"))?;
-        let length = std::fs::metadata(folder.join(partial)).ok()?.len();
-        (length > 200 << 10).then_some(())
+    // Waits until a server that was started at that time is in the middle of it.
+    let wait_for_half = |since: SystemTime| {
+        let begun = Instant::now();
+        let is_half = || {
+            let partial = files(&folder).into_iter().find(|name| name.ends_with(".partial"))?;
+            let found = std::fs::metadata(folder.join(partial)).ok()?;
+            (found.len() > 200 << 10 && found.modified().unwrap() > since).then_some(())
+        };
+        while is_half().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{:?} {taken}", files(&folder));
+            sleep(Duration::from_millis(20));
+        }
     };
-    while is_partial().is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?} {taken}", files(&folder));
-        sleep(Duration::from_millis(20));
-    }
+    wait_for_half(SystemTime::UNIX_EPOCH);
     server.kill();
     let listed = text(pando(["restore", "--list", folder.to_str().unwrap(), "--format", "csv"]));
     assert!(!listed.contains("damaged") && listed.lines().count() > whole.len(), "{listed}");
@@ -107,12 +114,9 @@ fn a_server_that_dies_in_a_backup_leaves_no_half_one() {
     assert_eq!(restored(&folder, whole.last().unwrap(), "n"), "before");
 
     // The next server goes on, and its end does not wait for a slow backup.
+    let since = SystemTime::now();
     let server = Server::start_with(dir.path(), &options);
-    let begun = Instant::now();
-    while is_partial().is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", files(&folder));
-        sleep(Duration::from_millis(20));
-    }
+    wait_for_half(since);
     let begun = Instant::now();
     assert!(server.terminate().success());
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
