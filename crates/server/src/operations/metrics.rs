@@ -133,7 +133,7 @@ pub fn text_of_store(figures: &Figures<Remote>) -> String {
         &mut out,
         name,
         "counter",
-        "Transactions that were run again, after a conflict or a lost connection.",
+        "Reads and transactions that were run again, after a conflict or a lost connection.",
     );
     for (database, open) in &open {
         let _ = writeln!(out, "{name}{{database=\"{database}\"}} {}", open.db.repeats());
