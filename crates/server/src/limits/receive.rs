@@ -186,8 +186,8 @@ impl Reception {
         }
         let mut counted: Counted = None;
         let Some(first) = incoming.next().await? else { return Ok(Received::Whole(Bytes::new(), None)) };
-        // A short body usually arrives in one piece.
-        if hint.exact() == Some(first.len() as u64) && first.len() <= FREE_BYTES {
+        // A short body usually arrives in one piece. Its length alone does not say that the client has ended it.
+        if incoming.body.is_end_stream() && first.len() <= FREE_BYTES {
             return Ok(Received::Whole(first, None));
         }
         let mut gathered = BytesMut::from(&first[..]);

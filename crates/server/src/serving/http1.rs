@@ -34,7 +34,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, interval_at, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 /// How long SQL statements continue after their client stops sending.
 const GRACE: Duration = Duration::from_secs(2);
@@ -164,6 +164,8 @@ pub async fn serve(stream: Stream, ahead: Bytes, service: Service, mut ending: w
 async fn silence(signs: &Signs, patience: Duration) {
     let between = patience / LOOKS;
     let mut look = interval_at(Instant::now() + between, between);
+    // A machine that stood still does not make up for the looks that it has missed.
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut seen, mut quiet) = (0, 0);
     loop {
         look.tick().await;

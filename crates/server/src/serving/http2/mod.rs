@@ -30,6 +30,7 @@ use bytes::Bytes;
 use h2::server::Builder;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -44,6 +45,10 @@ const CONNECTION_WINDOW_BYTES: u32 = 512 << 10;
 /// The number of bytes of one response that the library keeps for a slow client. The unit in which bodies are handed to
 /// it comes on top.
 const SEND_BYTES: usize = 32 << 10;
+/// The number of streams that the library remembers after a reset, and for how long. A client may send more of a body
+/// until it hears that the body was refused; for a stream that is forgotten, that would be an error of the client.
+const REMEMBERED_STREAMS: usize = 2 * STREAMS as usize;
+const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 /// The number of streams with errors of the client after which the library closes the connection.
 const FAULTY_STREAMS: usize = 100;
 
@@ -93,6 +98,8 @@ fn builder(head_bytes: usize) -> Builder {
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
         .max_send_buffer_size(SEND_BYTES)
+        .max_concurrent_reset_streams(REMEMBERED_STREAMS)
+        .reset_stream_duration(REMEMBERED_FOR)
         .max_local_error_reset_streams(Some(FAULTY_STREAMS));
     builder
 }

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
-use tokio::time::{Instant, interval_at};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 /// The memory of responses that a connection may hold before they are counted with those of all clients.
 const FREE_BYTES: usize = 256 << 10;
@@ -173,6 +173,8 @@ impl Streams {
     pub async fn idle(&self, patience: Duration) {
         let between = patience / LOOKS;
         let mut look = interval_at(Instant::now() + between, between);
+        // A machine that stood still does not make up for the looks that it has missed.
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut seen, mut quiet) = (0, 0);
         while quiet < LOOKS {
             look.tick().await;
