@@ -12,7 +12,7 @@ use base::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::Table;
 use txn::Isolation;
 
@@ -20,6 +20,8 @@ use txn::Isolation;
 const ATTEMPTS: u32 = 16;
 /// The longest pause before another attempt, in microseconds. Sixteen attempts pause for at most half a second.
 const LONGEST_PAUSE_US: u64 = 64_000;
+/// The time after which a read that has a conflict is not begun again.
+const LONGEST_READ: Duration = Duration::from_secs(2);
 /// The number of records among which expired ones are deleted in one round trip.
 const SWEPT_AT_ONCE: usize = 1000;
 
@@ -93,7 +95,7 @@ impl RemoteDatabase {
 
     /// Returns how often [`RemoteDatabase::write`] had to run a transaction again, or a read had to begin again, since
     /// the database was opened, by this handle and its clones. A number that grows fast means that transactions change
-    /// the same records.
+    /// the same records, or that one of them stays open for long.
     #[must_use]
     pub fn repeats(&self) -> u64 {
         self.repeats.load(Ordering::SeqCst)
@@ -150,10 +152,12 @@ impl RemoteDatabase {
     }
 
     /// Runs `work` on a snapshot, and on a new one after a conflict: at most 16 times, with random pauses of up to
-    /// 64 ms. A store can have conflicts of reads alone, even if the transactions that write have other records: it
-    /// may know what a transaction has read only for larger parts of a table.
+    /// 64 ms, and not after two seconds. A store can have conflicts of reads alone, even if the transactions that
+    /// write have other records: it may know what a transaction has read only for larger parts of a table.
     ///
-    /// `work` can run several times, so its effects must be safe to repeat. It may return the snapshot.
+    /// `work` can run several times, so its effects must be safe to repeat. It may return the snapshot. What it has
+    /// read is certain to fit a serial order of the commits once the snapshot was dropped, and if the connection was
+    /// not lost before.
     ///
     /// ```no_run
     /// use pando::remote::RemoteDatabase;
@@ -168,7 +172,18 @@ impl RemoteDatabase {
     /// # Errors
     /// The error of `work`. A conflict is returned only if the last attempt had one, too.
     pub fn read<T>(&self, mut work: impl FnMut(RemoteSnapshot) -> Result<T>) -> Result<T> {
-        self.repeated(|| Ok(work(self.snapshot())?))
+        self.read_again(|| work(self.snapshot()))
+    }
+
+    /// Reads, and again after a conflict.
+    fn read_again<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
+        let begun = Instant::now();
+        self.repeated(|| {
+            read().map_err(|error| match error.kind() {
+                ErrorKind::Conflict if begun.elapsed() < LONGEST_READ => Failed::Again(error),
+                _ => Failed::ForGood(error),
+            })
+        })
     }
 
     /// Makes attempts until one of them should not be repeated.
@@ -197,7 +212,7 @@ impl RemoteDatabase {
     /// [`RemoteDatabase::read`] does.
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
-        self.repeated(|| Ok(Reads::new(&self.store, Mode::Single).get_many(table, &keys)?))
+        self.read_again(|| Reads::new(&self.store, Mode::Single).get_many(table, &keys))
     }
 
     /// Sets `key` to `value` in a transaction of its own, in one round trip.
@@ -258,7 +273,7 @@ impl RemoteDatabase {
     /// # Errors
     /// `Invalid` if the table has no TTL; `Missing` if the handle is stale; `Io` if the store cannot be reached.
     pub fn delete_expired(&self, table: &Table) -> Result<u64> {
-        let admitted = self.repeated(|| Ok(Reads::new(&self.store, Mode::Snapshot).admit(table)?))?;
+        let admitted = self.read_again(|| Reads::new(&self.store, Mode::Snapshot).admit(table))?;
         let Some(oldest_ms) = admitted else {
             return Err(Error::invalid(format!(
                 "table {:?} has no TTL, so none of it expires",
