@@ -14,6 +14,7 @@ const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
+const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -262,6 +263,52 @@ fn a_stream_whose_client_takes_nothing_is_reset_and_others_go_on() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     });
     is_well(&server);
+}
+
+/// Reads frames until one of this kind comes. Returns its flags.
+#[track_caller]
+fn await_frame(stream: &mut TcpStream, kind: u8) -> u8 {
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).expect("the connection is open");
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        stream.read_exact(&mut vec![0; length as usize]).unwrap();
+        if head[3] == kind {
+            return head[4];
+        }
+    }
+}
+
+/// A request that arrives while its idle connection is closed, and that takes longer than the close.
+#[test]
+fn what_arrives_at_the_end_of_a_connection_is_completed() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &["--head-timeout", "2"]);
+    let mut stream = connect(&server);
+    await_frame(&mut stream, GOAWAY);
+    let path = b"/v1/databases/default/changes?wait=4";
+    let head = [b"\x82\x86\x04", &[path.len() as u8][..], path, b"\x01\x01t"].concat();
+    stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &head)).unwrap();
+    let begun = Instant::now();
+    await_frame(&mut stream, HEADERS);
+    while await_frame(&mut stream, DATA) & END_STREAM == 0 {}
+    assert!(begun.elapsed() > Duration::from_secs(3), "{:?}: it did not wait", begun.elapsed());
+    is_closed(stream);
+}
+
+/// The library would wait for an acknowledgement of the end.
+#[test]
+fn clients_that_do_not_respond_do_not_hold_a_shutdown_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &["--drain", "60"]);
+    let mut idle = connect(&server);
+    idle.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, HEALTH)).unwrap();
+    await_frame(&mut idle, HEADERS);
+    let silent = TcpStream::connect(server.address).unwrap();
+    let begun = Instant::now();
+    assert_eq!(server.terminate().code(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    drop((idle, silent));
 }
 
 /// One place for long values: a stalled stream loses it to another of the same connection, and only that stream ends.

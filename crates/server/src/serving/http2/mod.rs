@@ -6,12 +6,14 @@
 //!    a place of (1), so that this bound alone would not limit the work (CVE-2023-44487).
 //! 3. A stream whose client takes nothing for as long as a head may take is reset. A stream that has lost its place
 //!    ([`limits::streams`](crate::limits::streams)) is reset, too; other streams of its connection go on.
-//! 4. A connection is closed after a head's time without a stream. PING and SETTINGS do not keep it open. The library
-//!    reads no further while it has one of them to acknowledge, so that a flood of them takes no memory.
+//! 4. A connection is closed after a head's time without a stream: the client learns that it ends, and what it has sent
+//!    until then is completed. PING and SETTINGS do not keep it open. The library reads no further while it has one of
+//!    them to acknowledge, so that a flood of them takes no memory.
 //! 5. The memory of a connection is bounded: [`CONNECTION_WINDOW_BYTES`] of bodies that no handler has read, the header
 //!    lists of its streams, [`SEND_BYTES`] for each stream of bodies in the library, and responses that wait to be sent
 //!    ([`reply`]).
-//! 6. When the server ends, it sends GOAWAY, and completes the streams in progress.
+//! 6. When the server ends, it sends GOAWAY, and completes the streams in progress. It does not wait for a client to
+//!    acknowledge that.
 
 mod date;
 mod received;
@@ -32,7 +34,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 /// The largest number of streams that a connection has at a time. RFC 9113 advises against fewer than 100.
 const STREAMS: u32 = 100;
@@ -73,10 +74,20 @@ pub async fn serve(stream: Stream, ahead: Bytes, service: Service, mut ending: w
                 session.end();
             }
             () = &mut idle => {
+                if std::mem::replace(&mut is_ending, true) {
+                    tracing::debug!("a connection whose client took nothing was closed");
+                    return;
+                }
                 session.end();
-                let _ = timeout(LAST_WORDS, session.run()).await;
-                tracing::debug!("an idle connection was closed");
-                return;
+                // A request that arrives now is completed, and may stall.
+                idle.set(streams.idle(patience));
+            }
+            () = streams.quiet(LAST_WORDS), if is_ending => {
+                // The library waits for an acknowledgement of the end, which a client need not send.
+                if !session.has_streams() {
+                    tracing::debug!("a connection without requests was closed");
+                    return;
+                }
             }
             () = streams.exhausted() => {
                 tracing::warn!("a client that resets its requests again and again was disconnected");

@@ -62,6 +62,14 @@ impl Session {
         }
     }
 
+    /// Returns whether a request is in progress, or a response that the client has not received.
+    pub fn has_streams(&self) -> bool {
+        match &self.http {
+            Http::Handshake(_) => false,
+            Http::Open(http) => http.has_streams(),
+        }
+    }
+
     /// Serves requests until the connection ends.
     pub async fn run(&mut self) -> Result<(), h2::Error> {
         poll_fn(|context| self.poll(context)).await
@@ -162,10 +170,11 @@ impl Outgoing {
     /// Sends a response when it is there, unless the client resets the stream before.
     async fn send_later(mut self, mut answer: Answering, one: Arc<OneStream>) {
         let response = poll_fn(|context| {
-            if let Poll::Ready(Ok(response)) = Pin::new(&mut answer).poll(context) {
-                return Poll::Ready(Some(response));
+            // First: a request that its client has given up by now does not begin.
+            if self.stream.poll_reset(context).is_ready() {
+                return Poll::Ready(None);
             }
-            self.stream.poll_reset(context).map(|_| None)
+            Pin::new(&mut answer).poll(context).map(Result::ok)
         });
         let Some(response) = response.await else { return };
         drop(answer);

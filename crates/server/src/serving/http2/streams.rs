@@ -7,11 +7,13 @@ use crate::calls::call::ResultMemory;
 use crate::limits::room::{FREE_ANSWER_BYTES, Room, kib_of};
 use crate::serving::http2::reply::Reply;
 use crate::serving::patience::LOOKS;
+use crate::watch::trace::REQUEST_ID;
 use crate::watch::watcher::Watch;
 use crate::wire::body::{Body, Working};
-use crate::wire::problem::Answer;
+use crate::wire::problem::{Answer, Problem};
 use http_body::Body as _;
 use hyper::Response;
+use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, HeaderName, VARY};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
 /// The memory of responses that a connection may hold before they are counted with those of all clients.
 const FREE_BYTES: usize = 256 << 10;
@@ -186,6 +188,20 @@ impl Streams {
         }
     }
 
+    /// Returns after no stream has begun for `time`, and none waits.
+    pub async fn quiet(&self, time: Duration) {
+        let begun = || self.begun_count.load(Ordering::Relaxed); // Relaxed: only one thread uses it.
+        let mut seen = begun();
+        loop {
+            sleep(time).await;
+            let is_quiet = lock(&self.waiting).is_empty() && begun() == seen;
+            if is_quiet {
+                return;
+            }
+            seen = begun();
+        }
+    }
+
     /// Counts the memory of a response until it was sent, or keeps as much as it needs of what was `promised`. A
     /// response to a read is replaced by a refusal if there is no memory for it. Any other response is short, promised,
     /// or counted by its handler, and must not be lost.
@@ -219,7 +235,7 @@ impl Streams {
             Ok(charge) => Reply { response, charge: Some(charge) },
             Err(problem) => {
                 self.watch.traffic.refused(problem.kind);
-                Reply { response: problem.response(), charge: None }
+                Reply { response: instead_of(&response, &problem), charge: None }
             }
         }
     }
@@ -239,6 +255,20 @@ impl Streams {
     fn sent(&self, bytes: usize) {
         self.unsent_bytes.fetch_sub(bytes, Ordering::Relaxed); // Relaxed: only one thread uses it.
     }
+}
+
+/// Returns the refusal of a response. What is about the request stays: its id, and what a browser must see before it
+/// shows the refusal to its page.
+fn instead_of(response: &Response<Body>, problem: &Problem) -> Response<Body> {
+    const OF_REQUESTS: [HeaderName; 4] =
+        [REQUEST_ID, VARY, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS];
+    let mut refusal = problem.response();
+    for name in OF_REQUESTS {
+        for value in response.headers().get_all(&name) {
+            refusal.headers_mut().append(&name, value.clone());
+        }
+    }
+    refusal
 }
 
 /// The memory for the results of a request's statements. Their handler counts it before they run, and so refuses them
@@ -352,8 +382,13 @@ mod tests {
         assert!(held.iter().all(|reply| reply.charge.is_some()));
         assert_eq!(unsent(&streams), FREE_BYTES);
         // What the connection has of its own is full, and so is what all share.
-        let refused = read(TINY_BYTES + 1);
+        let mut response = whole(TINY_BYTES + 1);
+        response.headers_mut().insert(REQUEST_ID, "id".parse().unwrap());
+        response.headers_mut().insert("etag", "of the body".parse().unwrap());
+        let refused = streams.charge(response, true, false, None);
         assert_eq!((refused.response.status().as_u16(), refused.charge.is_some()), (503, false));
+        assert_eq!(refused.response.headers()[REQUEST_ID], "id");
+        assert!(!refused.response.headers().contains_key("etag"));
         assert_eq!(read(TINY_BYTES).response.status(), 200);
         let longer = read(FREE_ANSWER_BYTES + 1);
         assert_eq!(
