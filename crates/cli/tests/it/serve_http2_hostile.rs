@@ -456,6 +456,26 @@ fn bodies_that_are_not_read_are_bounded() {
     is_well(&server);
 }
 
+/// Head and reset in one write: the server knows of the reset before the request begins.
+#[test]
+fn a_request_that_its_client_has_given_up_does_not_begin() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &[]);
+    let mut stream = connect(&server);
+    let path = b"/v0/entity?id=k";
+    let head = [&b"\x02\x06DELETE\x87\x04"[..], &[path.len() as u8], path, b"\x01\x01t"].concat();
+    for n in 0..10 {
+        let id = 2 * n + 1;
+        let (begun, reset) = (frame(HEADERS, END_STREAM | END_HEADERS, id, &head), 8_u32.to_be_bytes());
+        stream.write_all(&[begun, frame(RST_STREAM, 0, id, &reset)].concat()).unwrap();
+    }
+    // The response to this one comes after all of them.
+    stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 21, HEALTH)).unwrap();
+    await_frame(&mut stream, HEADERS);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(server.ask("GET", "/v0/entity?id=k", b"").text(), "v");
+}
+
 /// A reset without an error ends a body in the library, but the request was not complete.
 #[test]
 fn a_body_that_its_client_gives_up_is_not_stored() {
