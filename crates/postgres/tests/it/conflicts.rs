@@ -5,6 +5,7 @@ use crate::subject::{self, Subject, on_every_subject};
 use pando::{ErrorKind, Isolation, ReadTables, Table, WriteTables};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 on_every_subject!(
     lost_update,
@@ -148,6 +149,24 @@ fn a_report_that_fits_no_order_is_read_again() {
         }
     }
     panic!("no withdrawal was committed");
+}
+
+#[test]
+fn reads_that_always_conflict_end() {
+    let Some(db) = subject::postgres() else { return };
+    let attempts = |kind: ErrorKind, pause: Duration| {
+        let mut attempts = 0;
+        let read = db.read(|_| -> pando::Result<()> {
+            attempts += 1;
+            thread::sleep(pause);
+            Err(pando::Error::new(kind, "as the test wants it"))
+        });
+        assert_eq!(read.unwrap_err().kind(), kind);
+        attempts
+    };
+    assert_eq!(attempts(ErrorKind::Conflict, Duration::ZERO), 16);
+    assert!((1..=3).contains(&attempts(ErrorKind::Conflict, Duration::from_secs(1))));
+    assert_eq!(attempts(ErrorKind::SnapshotTooOld, Duration::ZERO), 1);
 }
 
 fn snapshot_isolation_allows_write_skew_but_no_lost_update(subject: &impl Subject) {
