@@ -435,8 +435,8 @@ fn no_money_is_lost_between_two_servers_of_which_one_is_killed() {
         let path = format!("{TABLES}/t/entries/{account}");
         assert_eq!(client.ask("PUT", &path, &[], b"100").status, 204);
     }
-    // While it is open, PostgreSQL forgets none of the transactions after it. Soon it has no place for all of them, and
-    // takes more for conflicts than are some, those of reads among them.
+    // While this transaction is open, PostgreSQL has to remember all later ones. It soon has no room for them, and then
+    // reports conflicts that are none, for reads as well.
     let begun = client.ask("POST", "/v1/databases/shop/transactions", &[], b"");
     let of_begun = value(&begun)["transaction"].as_str().unwrap().to_owned();
     let open = [("pando-transaction", &of_begun[..])];

@@ -30,8 +30,8 @@ pub trait Engine: Clone + Copy + Debug + Send + Sync + 'static {
     /// Whether a transaction that has read holds a connection, and is ended if it pauses.
     const HOLDS_CONNECTIONS: bool;
 
-    /// Runs `work` on a snapshot, and on a new one after a conflict, which an engine can have that is a remote store:
-    /// nothing of what was read was sent yet. The thread may wait.
+    /// Runs `work` on a snapshot. After a conflict, which only a remote store reports for reads, runs it again on a new
+    /// one, so `work` must not have sent anything yet. The thread may wait.
     fn read<T>(db: &Self::Database, work: impl FnMut(Self::Snapshot) -> Answer<T>) -> Answer<T>;
 
     /// Returns a reader of the value of `key`, as a snapshot of its own has it.

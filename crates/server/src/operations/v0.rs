@@ -201,10 +201,9 @@ async fn range<E: Served>(entity: Arc<EntityTable<E>>, room: Arc<Room>, call: Ca
     let start = required(query, "start")?;
     let end = parameter(query, "end")?.map(|end| end.into_owned());
     let begun = hand_off(move || {
-        let span =
-            Span::between(Bound::Included(&start), end.as_deref().map_or(Bound::Unbounded, Bound::Excluded));
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let which = Which::Forwards(Span::between(Bound::Included(&start), end));
         entity.on_table(|open: &Arc<Open<E>>, table: &Table| {
-            let which = Which::Forwards(span.clone());
             Records::begin(open, table, &which, Form::Lines, None)
         })
     });

@@ -211,14 +211,11 @@ fn write_key_of<'v>(
     key: impl Iterator<Item = &'v Value<'static>>,
     line: &mut Vec<u8>,
 ) {
-    let named = table.key_columns().zip(key);
+    let columns = table.key_columns().zip(key);
+    let named = columns.map(|((_, column), value)| (column.name(), column.column_type(), value));
     line.extend_from_slice(b",\"key\":");
     // Keys are short.
-    write_row(
-        named.map(|((_, column), value)| (column.name(), column.column_type(), value)),
-        usize::MAX,
-        line,
-    );
+    write_row(named, usize::MAX, line);
 }
 
 /// Writes the stored key of an operation, or its range of keys.
