@@ -38,6 +38,7 @@ const OURS: &[&str] = &[
     "CreateTable",
     "Cursor",
     "CursorHasMoved",
+    "CursorHintFlags",
     "CursorIsValidNN",
     "CursorPin",
     "CursorUnpin",
@@ -98,6 +99,8 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 ///
 /// * Where a new row's rowid is chosen: SQLite reads the last row, which is a conflict with every other transaction
 ///   that appends.
+/// * Where AUTOINCREMENT reads and writes its counters, which are in one table: transactions that raise different ones,
+///   or the same, would conflict.
 /// * `VACUUM`: SQLite copies a file.
 /// * Where a statement that begins forgets an interrupt: it can be the next attempt of what was interrupted.
 /// * Where a statement has ended: the progress handler is not asked any more, because its commit is done.
@@ -113,7 +116,21 @@ const CALLS: &[(&str, &str, &str)] = &[
         "AtomicStore(&db->u1.isInterrupted, 0)",
         "pandoForgetInterrupt(db)",
     ),
-    ("if( !pC->useRandomRowid ){\n      rc = sqlite3BtreeLast(", "sqlite3BtreeLast(", "pandoBtreeNewRowid("),
+    (
+        "if( !pC->useRandomRowid ){\n      rc = sqlite3BtreeLast(",
+        "sqlite3BtreeLast(",
+        "pandoBtreeNewRowid(pandoCounter(p, pOp->p3), ",
+    ),
+    (
+        "sqlite3OpenTable(pParse, 0, p->iDb, pDb->pSchema->pSeqTab, OP_OpenRead)",
+        "sqlite3OpenTable(",
+        "pandoOpenCounters(",
+    ),
+    (
+        "sqlite3OpenTable(pParse, 0, p->iDb, pDb->pSchema->pSeqTab, OP_OpenWrite)",
+        "sqlite3OpenTable(",
+        "pandoOpenCounters(",
+    ),
     ("rc = sqlite3RunVacuum(&p->zErrMsg,", "sqlite3RunVacuum(", "pandoRunVacuum("),
     (
         "while( nVmStep>=nProgressLimit && db->xProgress!=0 ){\n    nProgressLimit +=",

@@ -39,6 +39,11 @@ struct PandoRow {
 #define PANDO_MISS  4   /* On the last entry before a saved key, not read yet */
 #define PANDO_FAULT 5   /* Every use returns iFault */
 
+/* Values of PandoCursor.eCounter: what a cursor has to do with sqlite_sequence */
+#define PANDO_COUNTER_NONE 0   /* It is on another tree */
+#define PANDO_COUNTER_SQL  1   /* A statement names sqlite_sequence */
+#define PANDO_COUNTER_OWN  2   /* It is that of AUTOINCREMENT itself */
+
 /* The part of a cursor that C and Rust share. Rust has the same layout. */
 typedef struct PandoCursor PandoCursor;
 struct PandoCursor {
@@ -48,6 +53,7 @@ struct PandoCursor {
   u8 isBackward;          /* aRow is in descending order */
   u8 isAtEnd;             /* Nothing comes after the batch */
   u8 isIncrblob;
+  u8 eCounter;            /* One of the values below */
   int iFault;
   u32 iRow;
   u32 nRow;
@@ -96,7 +102,7 @@ extern int pando_bt_txn_state(void*);
 extern void pando_bt_trip(void*, int iCode, int isWriteOnly);
 extern int pando_bt_create(void*, u32*);
 extern int pando_bt_drop(void*, u32);
-extern int pando_bt_clear(void*, u32);
+extern int pando_bt_clear(void*, u32, int isCounters);
 extern int pando_bt_meta(void*, int, u32*);
 extern int pando_bt_set_meta(void*, int, u32);
 extern u32 pando_bt_last_root(void*);
@@ -111,7 +117,7 @@ extern int pando_bt_first(PandoCursor*, int isLast);
 extern int pando_bt_step(PandoCursor*, int isBackward);
 extern int pando_bt_ensure(PandoCursor*);
 extern int pando_bt_restore(PandoCursor*, int*);
-extern int pando_bt_new_rowid(PandoCursor*);
+extern int pando_bt_new_rowid(PandoCursor*, i64 iCounter);
 extern int pando_bt_seek_rowid(PandoCursor*, i64, int*);
 extern int pando_bt_seek_key(PandoCursor*, const void*, int nField, int iDefault, int isEq, int*, int*);
 extern int pando_bt_put_row(PandoCursor*, i64, const void*, i64, i64 nZero);
@@ -617,6 +623,23 @@ SQLITE_PRIVATE int sqlite3BtreeCreateTable(Btree *p, Pgno *piTable, int flags){
   void *pState = pandoOf(p);
   return pState ? pando_bt_create(pState, piTable) : stockBtreeCreateTable(p, piTable, flags);
 }
+/* Returns whether a root is that of sqlite_sequence, the counters of AUTOINCREMENT. */
+static int pandoIsCounters(Btree *p, Pgno iRoot){
+  const Schema *pSchema = (const Schema*)p->pBt->pSchema;
+  return pSchema && pSchema->pSeqTab && pSchema->pSeqTab->tnum==iRoot;
+}
+/*
+** Opens sqlite_sequence for AUTOINCREMENT itself, whose cursors are marked by a hint that is not given to other tables.
+*/
+static void pandoOpenCounters(Parse *pParse, int iCur, int iDb, Table *pTab, int opcode){
+  sqlite3OpenTable(pParse, iCur, iDb, pTab, opcode);
+  if( pandoOf(pParse->db->aDb[iDb].pBt) ) sqlite3VdbeChangeP5(pParse->pVdbe, OPFLAG_BULKCSR);
+}
+SQLITE_PRIVATE void sqlite3BtreeCursorHintFlags(BtCursor *pCur, unsigned x){
+  PandoCursor *c = pandoTail(pCur);
+  stockBtreeCursorHintFlags(pCur, x);
+  if( c->eCounter!=PANDO_COUNTER_NONE && (x & BTREE_BULKLOAD) ) c->eCounter = PANDO_COUNTER_OWN;
+}
 SQLITE_PRIVATE int sqlite3BtreeDropTable(Btree *p, int iTable, int *piMoved){
   void *pState = pandoOf(p);
   if( pState==0 ) return stockBtreeDropTable(p, iTable, piMoved);
@@ -628,7 +651,7 @@ SQLITE_PRIVATE int sqlite3BtreeClearTable(Btree *p, int iTable, i64 *pnChange){
   int rc = SQLITE_OK;
   if( pState==0 ) return stockBtreeClearTable(p, iTable, pnChange);
   if( pnChange ) rc = pandoCountTree(p->db, pState, (u32)iTable, pnChange);
-  return rc==SQLITE_OK ? pando_bt_clear(pState, (u32)iTable) : rc;
+  return rc==SQLITE_OK ? pando_bt_clear(pState, (u32)iTable, pandoIsCounters(p, (Pgno)iTable)) : rc;
 }
 SQLITE_PRIVATE void sqlite3BtreeGetMeta(Btree *p, int idx, u32 *pMeta){
   void *pState = pandoOf(p);
@@ -716,6 +739,7 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(Btree *p, Pgno iTable, int wrFlag, struct 
   }
   c->eKind = pInfo ? 2 : 1;
   c->isWrite = wrFlag!=0;
+  c->eCounter = pandoIsCounters(p, iTable) ? PANDO_COUNTER_SQL : PANDO_COUNTER_NONE;
   rc = pando_bt_cursor(pState, iTable, aOrder, nOrder, nKeyField, c);
   sqlite3_free(aOrder);
   if( rc!=SQLITE_OK ){
@@ -818,14 +842,25 @@ SQLITE_PRIVATE int sqlite3BtreeLast(BtCursor *pCur, int *pRes){
   return rc;
 }
 /*
-** Is called in place of BtreeLast() where a new row's rowid is chosen: the one after that of the entry on which this
-** leaves the cursor.
+** Returns the counter of AUTOINCREMENT that a program has in a register of its outermost frame, or the smallest integer if
+** the table has none (0).
 */
-static int pandoBtreeNewRowid(BtCursor *pCur, int *pRes){
+static i64 pandoCounter(Vdbe *p, int iReg){
+  Mem *aMem = p->aMem;
+  VdbeFrame *pFrame;
+  if( iReg==0 ) return SMALLEST_INT64;
+  for(pFrame=p->pFrame; pFrame; pFrame=pFrame->pParent) aMem = pFrame->aMem;
+  return sqlite3VdbeIntValue(&aMem[iReg]);
+}
+/*
+** Is called in place of BtreeLast() where a new row's rowid is chosen: the one after that of the entry on which this
+** leaves the cursor. It is larger than the table's counter.
+*/
+static int pandoBtreeNewRowid(i64 iCounter, BtCursor *pCur, int *pRes){
   PandoCursor *c = pandoTail(pCur);
   if( c->eKind==0 ) return stockBtreeLast(pCur, pRes);
   *pRes = 0;
-  return pando_bt_new_rowid(c);
+  return pando_bt_new_rowid(c, iCounter);
 }
 SQLITE_PRIVATE int sqlite3BtreeNext(BtCursor *pCur, int flags){
   PandoCursor *c = pandoTail(pCur);

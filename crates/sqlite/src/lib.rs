@@ -13,13 +13,15 @@
 //!              └──► calls ──► cursor ──► state ──► pando
 //! ```
 //!
-//! Reading order: the crate `sqlite-format` (bytes), `state` (transactions and trees), `cursor` (moves and changes),
-//! `calls` (what C calls), `connection` (what a program calls), `ffi` (what a program's own tables call).
+//! Reading order: the crate `sqlite-format` (bytes), `counters`, `writers`, `state` (transactions and trees), `cursor`
+//! (moves and changes), `calls` (what C calls), `connection` (what a program calls), `ffi` (what a program's own tables
+//! call).
 #![deny(missing_docs)]
 
 mod calls;
 #[cfg(not(feature = "drop-in"))]
 mod connection;
+mod counters;
 mod cursor;
 mod failure;
 #[cfg(not(feature = "drop-in"))]

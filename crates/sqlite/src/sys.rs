@@ -25,6 +25,12 @@ pub(crate) mod place {
     pub(crate) const FAULT: u8 = 5;
 }
 
+/// What a cursor has to do with `sqlite_sequence`: see the constants of the same names in `c/glue.c`.
+pub(crate) mod counter {
+    pub(crate) const SQL: u8 = 1;
+    pub(crate) const OWN: u8 = 2;
+}
+
 /// The part of a cursor that both use.
 #[derive(Debug)]
 #[repr(C)]
@@ -35,6 +41,7 @@ pub(crate) struct PandoCursor {
     pub is_backward: u8,
     pub is_at_end: u8,
     pub is_incrblob: u8,
+    pub counter: u8,
     pub fault: c_int,
     pub row: u32,
     pub row_count: u32,

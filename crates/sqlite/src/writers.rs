@@ -17,6 +17,7 @@
 //! so each also passes over the numbers that others have given: those that still run, and those that ended after it
 //! began, whose rows it does not see. So with one writer the numbers are exactly SQLite's.
 
+use crate::counters::Counted;
 use pando::{CommitHold, Database, Transaction};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -33,6 +34,8 @@ static ALL: Mutex<Option<ByIdentity>> = Mutex::new(None);
 pub(crate) struct Writers {
     inner: Mutex<Inner>,
     changed: Condvar,
+    /// The counters of `AUTOINCREMENT`.
+    pub counted: Counted,
 }
 
 #[derive(Debug, Default)]

@@ -265,6 +265,26 @@ impl Transaction {
         self.inner.cursor_mut(table, span.into())
     }
 
+    /// Returns a cursor over `span`, own writes included, that makes nothing a part of what was read: a commit that
+    /// changes what it passes is no conflict. It is for what may be older than other commits, such as an estimate. What
+    /// follows from it must be checked in another way.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let (hints, orders) = (db.ensure_table("hints")?, db.ensure_table("orders")?);
+    /// let mut tx = db.begin()?;
+    /// let _hint = tx.cursor_unread(&hints, ..)?.next()?;
+    /// tx.put(&orders, "1", "")?;
+    /// db.put(&hints, "busiest day", "Monday")?;
+    /// tx.commit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cursor_unread(&self, table: &Table, span: impl Into<Span>) -> Result<Cursor<'_>> {
+        self.inner.cursor_unread(table, span.into())
+    }
+
     /// Returns the last key of a table, own writes included, without making it a part of what was read: a commit that
     /// changes it is no conflict. Use it to choose the next of ascending numbers, and then [`Transaction::insert`],
     /// which makes the number a part of what was read. A cursor that moves to the end would conflict with every other
@@ -423,6 +443,37 @@ impl Transaction {
     pub fn commit(self) -> Result<u64> {
         self.shared.pass_gate();
         self.commit_past_gate()
+    }
+
+    /// Commits as [`Transaction::commit`] does, and calls `placed` with the commit's number once its place in the order
+    /// of commits is certain. The commit then still waits for the disk, and if it is `Sync`, others do not see it yet.
+    ///
+    /// Use it to keep something outside of the database in the order of commits: what holds a lock from before this
+    /// call until `placed` runs orders commits without making them wait for one another's disk. `placed` must be brief.
+    /// It is not called if nothing is committed.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::commit`]. After `placed` was called, only `Indeterminate`.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let events = db.ensure_table("events")?;
+    /// let order = std::sync::Mutex::new(Vec::new());
+    /// let mut tx = db.begin()?;
+    /// tx.put(&events, "started", "")?;
+    /// let mut next = order.lock().unwrap();
+    /// let number = tx.commit_placed(move |number| next.push(number))?;
+    /// assert_eq!(*order.lock().unwrap(), [number]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn commit_placed(self, placed: impl FnOnce(u64)) -> Result<u64> {
+        self.shared.pass_gate();
+        let (durability, bytes) = self.shared.admit(&self.inner)?;
+        let applied = self.inner.apply()?;
+        placed(applied.ts().0);
+        self.shared.finish_commit(applied, durability, bytes)
     }
 
     /// Commits without a wait at the commit gate.

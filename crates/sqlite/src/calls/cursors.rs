@@ -105,14 +105,14 @@ unsafe extern "C" fn pando_bt_restore(tail: *mut PandoCursor, is_different: *mut
     }
 }
 
-/// Moves before a rowid that is taken for the next row.
+/// Moves before a rowid above `counter` that is taken for the next row.
 ///
 /// # Safety
 /// Points 2 and 3 of the module.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pando_bt_new_rowid(tail: *mut PandoCursor) -> c_int {
+unsafe extern "C" fn pando_bt_new_rowid(tail: *mut PandoCursor, counter: i64) -> c_int {
     // SAFETY: as the caller promises.
-    unsafe { on_cursor(tail, |cursor| cursor.new_rowid().map(|()| OK)) }
+    unsafe { on_cursor(tail, |cursor| cursor.new_rowid(counter).map(|()| OK)) }
 }
 
 /// # Safety

@@ -331,14 +331,14 @@ unsafe extern "C" fn pando_bt_drop(state: *mut State, root: u32) -> c_int {
     unsafe { on_state(state, |state| state.drop_tree(root)) }
 }
 
-/// Deletes all entries of a tree.
+/// Deletes all entries of a tree, which can be `sqlite_sequence`.
 ///
 /// # Safety
 /// Points 1 and 3 of the module.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pando_bt_clear(state: *mut State, root: u32) -> c_int {
+unsafe extern "C" fn pando_bt_clear(state: *mut State, root: u32, is_counters: c_int) -> c_int {
     // SAFETY: as the caller promises.
-    unsafe { on_state(state, |state| state.clear(root)) }
+    unsafe { on_state(state, |state| state.clear(root, is_counters != 0)) }
 }
 
 /// Counts some entries of a tree, the first ones or those after the last call, and adds their number. `has_more` says

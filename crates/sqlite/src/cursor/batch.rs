@@ -8,9 +8,9 @@
 
 use super::{Cursor, From, MOST_BYTES, Own, length};
 use crate::failure::{CORRUPT, Failure, OK, Outcome};
-use crate::state::read;
-use crate::sys::{Row, place};
-use pando::{ReadTables, RecordCursor, Span, keys};
+use crate::state::{Work, read};
+use crate::sys::{Row, counter, place};
+use pando::{RecordCursor, Span, keys};
 use sqlite_format::key;
 use std::ops::Bound;
 
@@ -81,7 +81,14 @@ impl Cursor<'_> {
         own.rows.clear();
         own.bytes.clear();
         own.group.clear();
-        read!(state, reader => fill(own, reader, span, is_backward))
+        if let (counter::OWN, Work::Open(open)) = (self.tail.counter, &state.work) {
+            let cursor = open.transaction.cursor_unread(&own.tree.table, span)?;
+            return fill(own, cursor, is_backward);
+        }
+        read!(state, reader => {
+            let cursor = reader.cursor(&own.tree.table, span)?;
+            fill(own, cursor, is_backward)
+        })
     }
 }
 
@@ -118,9 +125,9 @@ impl Own {
 }
 
 /// Reads rows.
-fn fill(own: &mut Own, reader: &impl ReadTables, span: Span, is_backward: bool) -> Outcome<Filled> {
+fn fill(own: &mut Own, mut cursor: impl RecordCursor, is_backward: bool) -> Outcome<Filled> {
     let is_index = own.shape.is_some();
-    let Own { tree, rows, bytes, first_key, group, wanted, .. } = own;
+    let Own { rows, bytes, first_key, group, wanted, .. } = own;
     let mut malformed = OK;
     let mut has_cut_keys = false;
     let mut push = |front: &[u8], rest: &[u8], value: &[u8]| {
@@ -149,7 +156,6 @@ fn fill(own: &mut Own, reader: &impl ReadTables, span: Span, is_backward: bool) 
         rows.push(Row { rowid, start, bytes: value.len() as u32 });
         (rows.len(), bytes.len())
     };
-    let mut cursor = reader.cursor(&tree.table, span)?;
     let mut is_at_end = false;
     loop {
         let found = if is_backward { cursor.prev()? } else { cursor.next()? };

@@ -3,7 +3,7 @@
 use super::{Cursor, nowhere};
 use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::state::{State, Tree, read};
-use crate::sys::{Row, place};
+use crate::sys::{Row, counter, place};
 use pando::{ErrorKind, ReadTables, RecordCursor, Span};
 use sqlite_format::key;
 use std::ops::Bound;
@@ -24,11 +24,11 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Takes a rowid for the next row. The cursor is then on an entry before it, whose record is not to be used. If
-    /// there is none left, the cursor is on the last one that can be.
-    pub(crate) fn new_rowid(&mut self) -> Outcome<()> {
+    /// Takes a rowid above `counter` for the next row. The cursor is then on an entry before it, whose record is not to
+    /// be used. If there is none left, the cursor is on the last one that can be.
+    pub(crate) fn new_rowid(&mut self, counter: i64) -> Outcome<()> {
         self.check_fault()?;
-        let next = self.state.new_rowid(&self.own.tree)?;
+        let next = self.state.new_rowid(&self.own.tree, counter)?;
         self.own.is_numbered = next.is_some();
         self.own.rows.clear();
         self.own.bytes.clear();
@@ -58,7 +58,11 @@ impl Cursor<'_> {
     fn put(&mut self, key: &[u8], record: &[u8]) -> Outcome<()> {
         self.state.check_pins(&self.own.tree, self.tail)?;
         let (open, table) = (self.state.writable()?, &self.own.tree.table);
-        let is_inserted = std::mem::take(&mut self.own.is_numbered)
+        let is_numbered = std::mem::take(&mut self.own.is_numbered);
+        open.note_counter(self.tail.counter, &self.own.tree, key);
+        // A counter of AUTOINCREMENT is written whatever others did to it; see `counters.rs`.
+        let is_inserted = is_numbered
+            && self.tail.counter != counter::OWN
             && match open.transaction.insert(table, key, record) {
                 // A trigger put a row there, which SQLite would replace.
                 Err(error) if error.kind() == ErrorKind::Exists => false,
@@ -80,6 +84,7 @@ impl Cursor<'_> {
         self.current_key()?;
         self.state.check_pins(&self.own.tree, self.tail)?;
         let open = self.state.writable()?;
+        open.note_counter(self.tail.counter, &self.own.tree, &self.own.key);
         open.transaction.delete(&self.own.tree.table, key::stored(&self.own.key))?;
         self.own.tree.touch();
         self.own.tree.forget_last_row();

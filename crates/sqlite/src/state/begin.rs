@@ -115,8 +115,7 @@ impl State {
     fn open(&mut self, is_synced: bool) -> Outcome<()> {
         let ticket = self.writers.enter();
         let transaction = self.begin_transaction(is_synced)?;
-        let (beginning, savepoints) = (None, Vec::new());
-        self.work = Work::Open(Open { transaction, ticket, is_writing: false, beginning, savepoints });
+        self.work = Work::Open(Open::new(transaction, ticket));
         Ok(())
     }
 
@@ -147,8 +146,7 @@ impl State {
                 "database is locked: there was a commit since the statement that is still running began";
             return Err(Failure::new(BUSY_SNAPSHOT, message));
         }
-        let (beginning, savepoints) = (None, Vec::new());
-        self.work = Work::Open(Open { transaction, ticket, is_writing: false, beginning, savepoints });
+        self.work = Work::Open(Open::new(transaction, ticket));
         Ok(())
     }
 }

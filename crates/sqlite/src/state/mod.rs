@@ -31,9 +31,10 @@ pub use conflict::Conflict;
 pub(crate) use repeat::pause;
 pub(crate) use roots::Tree;
 
+use crate::counters::Counters;
 use crate::failure::{BUSY, BUSY_FOR_NOW, CONSTRAINT_PINNED, Failure, Outcome};
 use crate::files::{self, How, Shared};
-use crate::sys::PandoCursor;
+use crate::sys::{PandoCursor, counter};
 use crate::writers::{Blocked, Excluding, Ticket, Writers};
 use conflict::Place;
 use definitions::ensure_unless_read_only;
@@ -70,11 +71,26 @@ pub(crate) struct Open {
     beginning: Option<Savepoint>,
     /// Savepoints and statements, outermost first. SQLite knows them by their place.
     savepoints: Vec<Savepoint>,
+    /// What it did to the counters of `AUTOINCREMENT`.
+    counters: Option<Counters>,
 }
 
-#[cfg(not(feature = "drop-in"))]
 impl Open {
+    fn new(transaction: Transaction, ticket: Ticket) -> Open {
+        let (beginning, savepoints) = (None, Vec::new());
+        Open { transaction, ticket, is_writing: false, beginning, savepoints, counters: None }
+    }
+
+    /// Notes that the row with a key of a tree is written, or all its rows. `kind` says whether that is
+    /// `sqlite_sequence`.
+    pub(crate) fn note_counter(&mut self, kind: u8, tree: &Tree, key: &[u8]) {
+        if kind == counter::OWN || kind == counter::SQL {
+            self.counters.get_or_insert_with(|| Counters::new(tree.table.clone())).note(kind, key);
+        }
+    }
+
     /// Returns whether SQLite has announced writes.
+    #[cfg(not(feature = "drop-in"))]
     pub(crate) fn is_writing(&self) -> bool {
         self.is_writing
     }
@@ -227,7 +243,7 @@ impl State {
             }
         };
         let done = match &self.excluding {
-            Some(excluding) => excluding.commit(open.transaction),
+            Some(excluding) => commit(&self.writers, open.transaction, open.counters, Some(excluding)),
             None => {
                 let _running = match self.writers.begin_commit() {
                     Ok(running) => running,
@@ -236,7 +252,7 @@ impl State {
                         return Err(blocked.into());
                     }
                 };
-                open.transaction.commit()
+                commit(&self.writers, open.transaction, open.counters, None)
             }
         };
         drop(open.ticket);
@@ -376,6 +392,21 @@ impl State {
         let failure = self.failure.as_ref().filter(|failure| failure.code == code)?;
         self.shown = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
         Some(&self.shown)
+    }
+}
+
+/// Commits a transaction, past the gate that `excluding` holds, if any.
+fn commit(
+    writers: &Writers,
+    mut transaction: Transaction,
+    counters: Option<Counters>,
+    excluding: Option<&Excluding>,
+) -> pando::Result<u64> {
+    let settled = counters.map(|counters| writers.counted.settle(&mut transaction, &counters)).transpose()?;
+    let placed = |number| settled.into_iter().for_each(|settled| settled.note(number));
+    match excluding {
+        None => transaction.commit_placed(placed),
+        Some(excluding) => excluding.commit(transaction).inspect(|&number| placed(number)),
     }
 }
 

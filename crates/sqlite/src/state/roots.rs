@@ -2,6 +2,7 @@
 
 use super::{Open, State, read};
 use crate::failure::{CORRUPT, ERROR, Failure, Outcome, not_a_rowid};
+use crate::sys::counter;
 use pando::{ReadTables, Table, TableOptions};
 use sqlite_format::{key, names};
 use std::cell::Cell;
@@ -131,22 +132,26 @@ impl State {
         Ok(())
     }
 
-    /// Deletes all entries of a tree.
-    pub(crate) fn clear(&mut self, root: u32) -> Outcome<()> {
+    /// Deletes all entries of a tree, which can be `sqlite_sequence`.
+    pub(crate) fn clear(&mut self, root: u32, is_counters: bool) -> Outcome<()> {
         let tree = self.tree(root)?;
         self.check_pins(&tree, std::ptr::null())?;
-        self.writable()?.transaction.delete_range(&tree.table, ..)?;
+        let open = self.writable()?;
+        if is_counters {
+            open.note_counter(counter::SQL, &tree, &[]);
+        }
+        open.transaction.delete_range(&tree.table, ..)?;
         tree.touch();
         tree.forget_last_row();
         Ok(())
     }
 
-    /// Returns the rowid for a new row of a table, as SQLite numbers them: the one after the last. Numbers that other
-    /// transactions have taken are passed over. `None`: the last rowid there is exists.
+    /// Returns the rowid for a new row of a table, as SQLite numbers them: the one after the last, and after `counter`.
+    /// Numbers that other transactions have taken are passed over. `None`: the last rowid there is exists.
     ///
     /// The last row is looked up without being read, so that two transactions that append do not conflict. The row has
     /// to be put by an insert, which reads its key.
-    pub(crate) fn new_rowid(&mut self, tree: &Tree) -> Outcome<Option<i64>> {
+    pub(crate) fn new_rowid(&mut self, tree: &Tree, counter: i64) -> Outcome<Option<i64>> {
         let Open { transaction, ticket, .. } = self.writable()?;
         let mut numbers = tree.numbers.get();
         if numbers.of != ticket.number {
@@ -163,6 +168,8 @@ impl State {
             },
         };
         numbers.next = Some(next);
+        let Some(after) = counter.checked_add(1) else { return Ok(None) };
+        let next = next.max(after);
         if !(numbers.first..=numbers.last).contains(&next) {
             let count = (2 * (numbers.last - numbers.first + 1)).clamp(1, MOST_NUMBERS);
             let Some(first) = ticket.give(tree.root, next, count) else { return Ok(None) };

@@ -3,6 +3,7 @@
 mod basics;
 mod bounded;
 mod conflicts;
+mod counters;
 mod damage;
 mod long_keys;
 mod modules;
