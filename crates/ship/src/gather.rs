@@ -24,6 +24,8 @@ pub(crate) struct Batch {
     pub last_change: u64,
     /// The bytes of its changes, wherever they are.
     pub bytes: u64,
+    /// The bytes of their parts in the bucket.
+    pub part_bytes: u64,
     pub began: Instant,
 }
 
@@ -110,11 +112,15 @@ impl Batch {
             count: 0,
             last_change: 0,
             bytes: 0,
+            part_bytes: 0,
             began: Instant::now(),
         });
         let content = match &change.content {
             Stored::Here(bytes) => Content::Here(bytes),
-            Stored::Parts(list) => Content::Parts(list.clone()),
+            Stored::Parts(list) => {
+                batch.part_bytes += list.stored_bytes();
+                Content::Parts(list.clone())
+            }
         };
         let Stamp { commit, time_ms } = stamp;
         push_change(&mut batch.body, &Change { commit, time_ms, bytes: change.bytes, content });

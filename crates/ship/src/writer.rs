@@ -39,7 +39,7 @@ pub(crate) struct Tail {
     last_change: u64,
     /// The commit of the newest base that was published before.
     pub base_commit: u64,
-    /// Bytes of the segments since that base.
+    /// Bytes of the segments since that base, and of the parts that they name.
     pub log_bytes: u64,
 }
 
@@ -196,6 +196,7 @@ impl Writer {
             last_time_ms: batch.last.time_ms,
             count: batch.count,
             last_change: batch.last_change,
+            log_bytes: self.tail.log_bytes + batch.part_bytes,
             ..self.next_head()
         };
         self.seal(head, batch.body);

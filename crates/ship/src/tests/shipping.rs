@@ -199,12 +199,23 @@ fn a_database_that_does_not_continue_the_lineage_is_refused_and_disturbs_nobody(
 
 #[test]
 fn a_base_is_made_when_the_log_has_outgrown_the_last_one() {
+    outgrow_base(1 << 20, 40);
+}
+
+/// The log has only the names of their parts.
+#[test]
+fn long_changes_count_for_the_next_base_too() {
+    outgrow_base(5 << 20, 8);
+}
+
+/// Commits changes of so many bytes, which do not compress, and waits for a base that was made after 16 MiB of them.
+fn outgrow_base(bytes: usize, count: u64) {
     let (store, model) = (Faulty::new(1), Model::new(1));
     let options = Options { base_multiple: 0, segment_bytes: 2 << 20, ..sync() };
     let shipper = start(&store, &model, options);
     let mut random = base::env::Random::seeded(1);
-    for time in 0..40 {
-        let bytes: Vec<u8> = (0..1 << 17).flat_map(|_| random.next_u64().to_le_bytes()).collect();
+    for time in 0..count {
+        let bytes: Vec<u8> = (0..bytes / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect();
         shipper.wait(model.commit(time, bytes)).unwrap();
     }
     let until = Instant::now() + Duration::from_secs(20);
@@ -214,6 +225,6 @@ fn a_base_is_made_when_the_log_has_outgrown_the_last_one() {
     assert!(shipper.status().bases >= 2, "{:?}", shipper.status());
     shipper.stop().unwrap();
     let (report, history) = restored(&store, Goal::Newest).unwrap();
-    assert!(report.base_commit >= 15, "{report:?}");
+    assert!(report.base_commit >= (15 << 20) / bytes as u64, "{report:?}");
     assert_eq!(history, model.history());
 }
