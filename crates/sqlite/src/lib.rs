@@ -13,9 +13,9 @@
 //!              └──► calls ──► cursor ──► state ──► pando
 //! ```
 //!
-//! Reading order: the crate `sqlite-format` (bytes), `counters`, `writers`, `state` (transactions and trees), `cursor`
-//! (moves and changes), `calls` (what C calls), `connection` (what a program calls), `ffi` (what a program's own tables
-//! call).
+//! Reading order: the crate `sqlite-format` (bytes), `memory`, `counters`, `writers`, `state` (transactions and trees),
+//! `cursor` (moves and changes), `calls` (what C calls), `connection` (what a program calls), `ffi` (what a program's
+//! own tables call).
 #![deny(missing_docs)]
 
 mod calls;
@@ -27,6 +27,7 @@ mod failure;
 #[cfg(not(feature = "drop-in"))]
 pub mod ffi;
 mod files;
+mod memory;
 mod registry;
 mod state;
 mod sys;

@@ -33,7 +33,8 @@ unsafe extern "C" fn pando_bt_cursor(
             let tree = inner.tree(root)?;
             (*tail).version = tree.version.as_ptr();
             (*tail).place = place::EOF;
-            (*tail).own = Box::into_raw(Box::new(Own::new(state, tree, shape))).cast();
+            let own = Own::new(state, tree, shape, inner.spare.take());
+            (*tail).own = Box::into_raw(Box::new(own)).cast();
             inner.cursors.push(tail);
             Ok(())
         })
@@ -63,6 +64,7 @@ unsafe extern "C" fn pando_bt_close_cursor(tail: *mut PandoCursor) {
         if let Some(at) = cursors.iter().position(|&cursor| cursor == tail) {
             cursors.swap_remove(at);
         }
+        (*own.state).spare.keep(own.memory);
     }
 }
 
@@ -143,13 +145,14 @@ unsafe extern "C" fn pando_bt_seek_key(
     // SAFETY: as the caller promises.
     unsafe {
         on_cursor(tail, |cursor| {
-            cursor.own.sought.clear();
-            cursor.own.sought_rest.clear();
+            cursor.own.memory.sought.clear();
+            cursor.own.memory.sought_rest.clear();
             let own = &mut *cursor.own;
             if let Some(shape) = &own.shape {
                 for at in 0..fields {
                     let (field, at) = (field(record, at)?, at as usize);
-                    let into = if shape.has(at) { &mut own.sought } else { &mut own.sought_rest };
+                    let into =
+                        if shape.has(at) { &mut own.memory.sought } else { &mut own.memory.sought_rest };
                     shape.push(into, at, &field);
                 }
             }

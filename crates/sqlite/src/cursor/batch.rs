@@ -8,6 +8,7 @@
 
 use super::{Cursor, From, MOST_BYTES, Own, length};
 use crate::failure::{CORRUPT, Failure, OK, Outcome};
+use crate::memory::Memory;
 use crate::state::{Work, read};
 use crate::sys::{Row, counter, place};
 use pando::{RecordCursor, Span, keys};
@@ -37,6 +38,18 @@ impl Cursor<'_> {
         self.arrange(filled, is_backward)
     }
 
+    /// Reads the first entries that begin with a key, and moves to the first, or to nowhere. Nothing else is read, so
+    /// that a value that is not there is no conflict with its neighbours.
+    pub(super) fn load_prefix(&mut self, key: &[u8]) -> Outcome<()> {
+        if key::is_cut(key.len()) {
+            return self.load(From::Key(key), false);
+        }
+        self.tail.place = place::EOF;
+        let filled = self.fill(Span::prefix(key), false)?;
+        // Others can come after them.
+        self.arrange(Filled { is_at_end: false, ..filled }, false)
+    }
+
     fn arrange(&mut self, filled: Filled, is_backward: bool) -> Outcome<()> {
         if filled.has_cut_keys {
             self.own.sort(is_backward, |_| true)?;
@@ -59,7 +72,7 @@ impl Cursor<'_> {
             (_, false) => found >= key,
             (_, true) => found < key,
         })?;
-        if self.own.rows.is_empty() && !filled.is_at_end {
+        if self.own.memory.rows.is_empty() && !filled.is_at_end {
             let after_group = match (is_backward, &end) {
                 (true, _) => Span::from(..group),
                 (false, Some(end)) => Span::from(&end[..]..),
@@ -78,9 +91,13 @@ impl Cursor<'_> {
 
     fn fill(&mut self, span: Span, is_backward: bool) -> Outcome<Filled> {
         let (own, state) = (&mut *self.own, &*self.state);
-        own.rows.clear();
-        own.bytes.clear();
-        own.group.clear();
+        // As long as those of the last batch.
+        let bytes = own.memory.bytes.len() / own.memory.rows.len().max(1) * own.wanted;
+        own.memory.rows.clear();
+        own.memory.bytes.clear();
+        own.memory.group.clear();
+        own.memory.rows.reserve(own.wanted);
+        own.memory.bytes.reserve(bytes.min(MOST_BYTES));
         if let (counter::OWN, Work::Open(open)) = (self.tail.counter, &state.work) {
             let cursor = open.transaction.cursor_unread(&own.tree.table, span)?;
             return fill(own, cursor, is_backward);
@@ -104,9 +121,10 @@ fn beyond(from: From<'_>, key: &[u8], is_backward: bool) -> Span {
 impl Own {
     /// Sorts the rows by their whole keys, and keeps those that `keep` says.
     fn sort(&mut self, is_backward: bool, keep: impl Fn(&[u8]) -> bool) -> Outcome<()> {
-        let Own { shape: Some(shape), rows, bytes, first_key, .. } = self else {
+        let Own { shape: Some(shape), memory, .. } = self else {
             return Err(Failure::new(CORRUPT, "the key of a row does not have 8 bytes"));
         };
+        let Memory { rows, bytes, first_key, .. } = &mut **memory;
         let mut keyed = Vec::with_capacity(rows.len());
         for row in rows.drain(..) {
             let mut key = Vec::new();
@@ -127,7 +145,8 @@ impl Own {
 /// Reads rows.
 fn fill(own: &mut Own, mut cursor: impl RecordCursor, is_backward: bool) -> Outcome<Filled> {
     let is_index = own.shape.is_some();
-    let Own { rows, bytes, first_key, group, wanted, .. } = own;
+    let Own { memory, wanted, .. } = own;
+    let Memory { rows, bytes, first_key, group, .. } = &mut **memory;
     let mut malformed = OK;
     let mut has_cut_keys = false;
     let mut push = |front: &[u8], rest: &[u8], value: &[u8]| {

@@ -30,9 +30,9 @@ impl Cursor<'_> {
         self.check_fault()?;
         let next = self.state.new_rowid(&self.own.tree, counter)?;
         self.own.is_numbered = next.is_some();
-        self.own.rows.clear();
-        self.own.bytes.clear();
-        self.own.rows.push(Row {
+        self.own.memory.rows.clear();
+        self.own.memory.bytes.clear();
+        self.own.memory.rows.push(Row {
             rowid: next.map_or(i64::MAX, |next| next.wrapping_sub(1)),
             start: 0,
             bytes: 0,
@@ -45,13 +45,13 @@ impl Cursor<'_> {
 
     /// Puts a record into an index. The cursor is on it then.
     pub(crate) fn put_entry(&mut self, record: &[u8]) -> Outcome<()> {
-        let mut key = std::mem::take(&mut self.own.sought);
+        let mut key = std::mem::take(&mut self.own.memory.sought);
         let shape = self.own.shape.as_ref().ok_or_else(|| Failure::new(CORRUPT, "not an index"))?;
         let put = match shape.key_of(record, &mut key) {
             Ok(()) => self.put(&key, record),
             Err(malformed) => Err(malformed.into()),
         };
-        self.own.sought = key;
+        self.own.memory.sought = key;
         put
     }
 
@@ -72,8 +72,8 @@ impl Cursor<'_> {
             open.transaction.put(table, key::stored(key), record)?;
         }
         self.own.tree.touch();
-        self.own.key.clear();
-        self.own.key.extend_from_slice(key);
+        self.own.memory.key.clear();
+        self.own.memory.key.extend_from_slice(key);
         self.tail.place = place::SAVED;
         Ok(())
     }
@@ -84,8 +84,8 @@ impl Cursor<'_> {
         self.current_key()?;
         self.state.check_pins(&self.own.tree, self.tail)?;
         let open = self.state.writable()?;
-        open.note_counter(self.tail.counter, &self.own.tree, &self.own.key);
-        open.transaction.delete(&self.own.tree.table, key::stored(&self.own.key))?;
+        open.note_counter(self.tail.counter, &self.own.tree, &self.own.memory.key);
+        open.transaction.delete(&self.own.tree.table, key::stored(&self.own.memory.key))?;
         self.own.tree.touch();
         self.own.tree.forget_last_row();
         self.tail.place = place::GAP;
@@ -95,11 +95,11 @@ impl Cursor<'_> {
     /// Replaces a part of the row that the cursor is on.
     pub(crate) fn put_data(&mut self, offset: usize, data: &[u8]) -> Outcome<()> {
         self.current_key()?;
-        let key = self.own.key.clone();
+        let key = self.own.memory.key.clone();
         if !self.load_one(&key)? {
             return Err(nowhere());
         }
-        let mut record = self.own.bytes[..self.own.rows[0].bytes as usize].to_vec();
+        let mut record = self.own.memory.bytes[..self.own.memory.rows[0].bytes as usize].to_vec();
         let part = record.get_mut(offset..).and_then(|rest| rest.get_mut(..data.len()));
         part.ok_or_else(|| Failure::new(CORRUPT, "a blob ends before its end"))?.copy_from_slice(data);
         self.put(&key, &record)

@@ -27,6 +27,7 @@ mod seek;
 pub(crate) use change::count_some;
 
 use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
+use crate::memory::Memory;
 use crate::state::{State, Tree, read};
 use crate::sys::{PandoCursor, Row, place};
 use sqlite_format::key::{self, Shape};
@@ -38,6 +39,8 @@ const SCAN_ROWS: usize = 32;
 /// The rows of the second batch after a seek, at least. Twice as many follow each time, so that at most about twice as
 /// many rows are read as are used.
 const RANGE_ROWS: usize = 16;
+/// How far from the last rowid another one may be sought so that the rows from there on are read with it.
+const NEAR: i64 = 4;
 /// The most rows of a batch: at 100 bytes a row it stays in the processor's second cache.
 const MOST_ROWS: usize = 512;
 /// The bytes from which on a batch takes no more rows.
@@ -52,44 +55,19 @@ pub(crate) struct Own {
     pub tree: Rc<Tree>,
     /// The order of an index. `None`: rows by rowid.
     pub shape: Option<Shape>,
-    rows: Vec<Row>,
-    bytes: Vec<u8>,
-    /// The saved key, where the place has one.
-    key: Vec<u8>,
-    /// The key of the first row of the batch, for indexes.
-    first_key: Vec<u8>,
-    /// The key that is sought. It is kept for its memory.
-    pub sought: Vec<u8>,
-    /// What is sought beyond the key, in a `WITHOUT ROWID` table.
-    pub sought_rest: Vec<u8>,
-    /// How the last stored key began, if it was cut.
-    group: Vec<u8>,
+    pub memory: Box<Memory>,
     /// How many rows the next batch has.
     wanted: usize,
     /// Whether the next row that is put has a rowid that was given for it.
     is_numbered: bool,
+    /// The rowid that was sought last.
+    last_rowid: i64,
 }
 
 impl Own {
-    pub(crate) fn new(state: *mut State, tree: Rc<Tree>, shape: Option<Shape>) -> Own {
-        let (rows, bytes, key) = (Vec::new(), Vec::new(), Vec::new());
-        let (first_key, group) = (Vec::new(), Vec::new());
-        let (sought, sought_rest) = (Vec::new(), Vec::new());
-        let (wanted, is_numbered) = (SEEK_ROWS, false);
-        Own {
-            state,
-            tree,
-            shape,
-            rows,
-            bytes,
-            key,
-            first_key,
-            sought,
-            sought_rest,
-            group,
-            wanted,
-            is_numbered,
-        }
+    pub(crate) fn new(state: *mut State, tree: Rc<Tree>, shape: Option<Shape>, memory: Box<Memory>) -> Own {
+        let (wanted, is_numbered, last_rowid) = (SEEK_ROWS, false, i64::MIN);
+        Own { state, tree, shape, memory, wanted, is_numbered, last_rowid }
     }
 }
 
@@ -159,9 +137,9 @@ impl Cursor<'_> {
             }
             self.save_key()?;
         }
-        let key = std::mem::take(&mut self.own.key);
+        let key = std::mem::take(&mut self.own.memory.key);
         let loaded = self.load(if is_backward { From::Key(&key) } else { From::After(&key) }, is_backward);
-        self.own.key = key;
+        self.own.memory.key = key;
         loaded?;
         Ok(self.tail.place == place::VALID)
     }
@@ -198,9 +176,9 @@ impl Cursor<'_> {
             }
             _ => return Ok(true),
         }
-        let key = std::mem::take(&mut self.own.key);
+        let key = std::mem::take(&mut self.own.memory.key);
         let found = self.load_one(&key);
-        self.own.key = key;
+        self.own.memory.key = key;
         if !found? {
             self.tail.place = place::GAP;
         }
@@ -217,15 +195,15 @@ impl Cursor<'_> {
     /// Saves the key of the row that the cursor is on.
     fn save_key(&mut self) -> Outcome<()> {
         let own = &mut *self.own;
-        let row = own.rows[self.tail.row as usize];
+        let row = own.memory.rows[self.tail.row as usize];
         match &own.shape {
             None => {
-                own.key.clear();
-                own.key.extend_from_slice(&key::of_rowid(row.rowid));
+                own.memory.key.clear();
+                own.memory.key.extend_from_slice(&key::of_rowid(row.rowid));
             }
             Some(shape) => {
-                let record = &own.bytes[row.start as usize..][..row.bytes as usize];
-                shape.key_of(record, &mut own.key)?;
+                let record = &own.memory.bytes[row.start as usize..][..row.bytes as usize];
+                shape.key_of(record, &mut own.memory.key)?;
             }
         }
         Ok(())
@@ -245,9 +223,9 @@ impl Cursor<'_> {
     }
 
     fn load_saved(&mut self, is_backward: bool) -> Outcome<()> {
-        let key = std::mem::take(&mut self.own.key);
+        let key = std::mem::take(&mut self.own.memory.key);
         let loaded = self.load(From::Key(&key), is_backward);
-        self.own.key = key;
+        self.own.memory.key = key;
         loaded
     }
 
@@ -255,10 +233,10 @@ impl Cursor<'_> {
     fn load_one(&mut self, key: &[u8]) -> Outcome<bool> {
         self.tail.place = place::EOF;
         let (own, state) = (&mut *self.own, &*self.state);
-        own.rows.clear();
-        own.bytes.clear();
+        own.memory.rows.clear();
+        own.memory.bytes.clear();
         let rowid = if own.shape.is_none() { key::rowid_of(key, &[]).ok_or_else(not_a_rowid)? } else { 0 };
-        let (table, bytes) = (&own.tree.table, &mut own.bytes);
+        let (table, bytes) = (&own.tree.table, &mut own.memory.bytes);
         let key = key::stored(key);
         let found = read!(state, reader => {
             reader.get_with(table, key, |value| bytes.extend_from_slice(value)).map_err(Failure::from)
@@ -266,8 +244,8 @@ impl Cursor<'_> {
         if found.is_none() {
             return Ok(false);
         }
-        let len = length(own.bytes.len())?;
-        own.rows.push(Row { rowid, start: 0, bytes: len });
+        let len = length(own.memory.bytes.len())?;
+        own.memory.rows.push(Row { rowid, start: 0, bytes: len });
         self.show(false, false);
         Ok(true)
     }
@@ -275,16 +253,16 @@ impl Cursor<'_> {
     /// Shows C the batch.
     fn show(&mut self, is_backward: bool, is_at_end: bool) {
         let (tail, own) = (&mut *self.tail, &mut *self.own);
-        own.bytes.extend_from_slice(&MARGIN);
+        own.memory.bytes.extend_from_slice(&MARGIN);
         tail.row = 0;
         // A batch has fewer rows than bytes, and those are counted in 32 bits.
-        tail.row_count = own.rows.len() as u32;
-        tail.rows = own.rows.as_ptr();
-        tail.bytes = own.bytes.as_ptr();
+        tail.row_count = own.memory.rows.len() as u32;
+        tail.rows = own.memory.rows.as_ptr();
+        tail.bytes = own.memory.bytes.as_ptr();
         tail.is_backward = u8::from(is_backward);
         tail.is_at_end = u8::from(is_at_end);
         tail.stamp = own.tree.version.get();
-        tail.place = if own.rows.is_empty() { place::EOF } else { place::VALID };
+        tail.place = if own.memory.rows.is_empty() { place::EOF } else { place::VALID };
     }
 }
 

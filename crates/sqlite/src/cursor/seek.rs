@@ -1,7 +1,8 @@
 //! Seeks: to a rowid, or to the first fields of an index.
 
-use super::{Cursor, From, SEEK_ROWS};
+use super::{Cursor, From, MOST_ROWS, NEAR, RANGE_ROWS, SEEK_ROWS};
 use crate::failure::Outcome;
+use crate::state::Work;
 use crate::sys::place;
 use sqlite_format::key;
 use std::cmp::Ordering;
@@ -20,24 +21,33 @@ impl Cursor<'_> {
     /// Moves to a rowid. Returns whether it exists. If not, the cursor is on the last entry before it.
     pub(crate) fn seek_rowid(&mut self, rowid: i64) -> Outcome<bool> {
         self.check_fault()?;
+        let last = std::mem::replace(&mut self.own.last_rowid, rowid);
         if let Some(found) = self.seek_in_batch(rowid) {
             return Ok(found);
         }
-        self.own.wanted = SEEK_ROWS;
         let key = key::of_rowid(rowid);
-        if self.load_one(&key)? {
-            return Ok(true);
+        // A join often seeks one rowid after the other. In a transaction, what is read ahead could be a conflict.
+        let is_near = (1..=NEAR).contains(&rowid.wrapping_sub(last));
+        let is_found = if is_near && matches!(self.state.work, Work::Reading(_)) {
+            self.own.wanted = (self.own.wanted * 2).clamp(RANGE_ROWS, MOST_ROWS);
+            self.load(From::Key(&key), false)?;
+            self.tail.place == place::VALID && self.own.memory.rows[0].rowid == rowid
+        } else {
+            self.own.wanted = SEEK_ROWS;
+            self.load_one(&key)?
+        };
+        if !is_found {
+            self.miss(&key);
         }
-        self.miss(&key);
-        Ok(false)
+        Ok(is_found)
     }
 
     /// Looks for a rowid in the batch. `None`: the batch says nothing about it.
     fn seek_in_batch(&mut self, rowid: i64) -> Option<bool> {
-        if !self.is_fresh() || self.own.rows.len() < 2 {
+        if !self.is_fresh() || self.own.memory.rows.len() < 2 {
             return None;
         }
-        let rows = &self.own.rows;
+        let rows = &self.own.memory.rows;
         let is_backward = self.tail.is_backward != 0;
         let (first, last) = (rows[0].rowid, rows[rows.len() - 1].rowid);
         let (low, high) = if is_backward { (last, first) } else { (first, last) };
@@ -57,8 +67,8 @@ impl Cursor<'_> {
 
     /// Moves to the last entry before a key, which is read when it is asked for.
     fn miss(&mut self, key: &[u8]) {
-        self.own.key.clear();
-        self.own.key.extend_from_slice(key);
+        self.own.memory.key.clear();
+        self.own.memory.key.extend_from_slice(key);
         self.tail.place = place::MISS;
     }
 
@@ -67,13 +77,13 @@ impl Cursor<'_> {
     /// begins with them is looked for in any case.
     pub(crate) fn seek_key(&mut self, default: i32, is_equal_asked: bool) -> Outcome<Found> {
         self.check_fault()?;
-        let sought = std::mem::take(&mut self.own.sought);
-        let found = if self.own.sought_rest.is_empty() {
+        let sought = std::mem::take(&mut self.own.memory.sought);
+        let found = if self.own.memory.sought_rest.is_empty() {
             self.seek_prefix(&sought, default, is_equal_asked)
         } else {
             self.seek_beyond(&sought, default)
         };
-        self.own.sought = sought;
+        self.own.memory.sought = sought;
         found
     }
 
@@ -82,12 +92,17 @@ impl Cursor<'_> {
         if default < 0 {
             return self.seek_after(sought, is_equal_asked);
         }
-        self.load(From::Key(sought), false)?;
+        // Without a transaction there are no conflicts, and the entry after those that are equal is mostly read next.
+        if default == 0 || is_equal_asked && matches!(self.state.work, Work::Open(_)) {
+            self.load_prefix(sought)?;
+        } else {
+            self.load(From::Key(sought), false)?;
+        }
         if self.tail.place != place::VALID {
             self.miss(sought);
             return Ok(Found { result: -1, is_equal: false });
         }
-        let is_equal = self.own.first_key.starts_with(sought);
+        let is_equal = self.own.memory.first_key.starts_with(sought);
         let result = if is_equal { default } else { 1 };
         Ok(Found { result, is_equal })
     }
@@ -95,21 +110,21 @@ impl Cursor<'_> {
     /// Moves to a whole key of a `WITHOUT ROWID` table, and compares `own.sought_rest` with the other columns of the
     /// one row that can have it.
     fn seek_beyond(&mut self, sought: &[u8], default: i32) -> Outcome<Found> {
-        self.load(From::Key(sought), false)?;
+        self.load_prefix(sought)?;
         if self.tail.place != place::VALID {
             self.miss(sought);
             return Ok(Found { result: -1, is_equal: false });
         }
-        if self.own.first_key != sought {
+        if self.own.memory.first_key != sought {
             return Ok(Found { result: 1, is_equal: false });
         }
-        let (row, mut rest) = (self.own.rows[0], Vec::new());
-        let record = &self.own.bytes[row.start as usize..][..row.bytes as usize];
+        let (row, mut rest) = (self.own.memory.rows[0], Vec::new());
+        let record = &self.own.memory.bytes[row.start as usize..][..row.bytes as usize];
         if let Some(shape) = &self.own.shape {
             shape.rest_of(record, &mut rest)?;
         }
-        let is_equal = rest.starts_with(&self.own.sought_rest);
-        let result = if is_equal { default } else { rest.cmp(&self.own.sought_rest) as i32 };
+        let is_equal = rest.starts_with(&self.own.memory.sought_rest);
+        let result = if is_equal { default } else { rest.cmp(&self.own.memory.sought_rest) as i32 };
         Ok(Found { result, is_equal })
     }
 
@@ -120,14 +135,15 @@ impl Cursor<'_> {
             // Every key begins with a byte below 255, unless it is all fields of a descending index.
             None => {
                 self.load(From::End, true)?;
-                let is_equal = self.tail.place == place::VALID && self.own.first_key.starts_with(sought);
+                let is_equal =
+                    self.tail.place == place::VALID && self.own.memory.first_key.starts_with(sought);
                 return Ok(Found { result: -1, is_equal });
             }
         }
         let mut is_equal = false;
         if is_equal_asked {
             self.load_saved(true)?;
-            is_equal = self.tail.place == place::VALID && self.own.first_key.starts_with(sought);
+            is_equal = self.tail.place == place::VALID && self.own.memory.first_key.starts_with(sought);
         }
         Ok(Found { result: Ordering::Less as i32, is_equal })
     }

@@ -34,6 +34,7 @@ pub(crate) use roots::Tree;
 use crate::counters::Counters;
 use crate::failure::{BUSY, BUSY_FOR_NOW, CONSTRAINT_PINNED, Failure, Outcome};
 use crate::files::{self, How, Shared};
+use crate::memory::Spare;
 use crate::sys::{PandoCursor, counter};
 use crate::writers::{Blocked, Excluding, Ticket, Writers};
 use conflict::Place;
@@ -106,6 +107,8 @@ pub(crate) struct State {
     roots: Roots,
     /// The cursors that are open. Their memory is SQLite's; `calls` alone looks at it.
     pub cursors: Vec<*mut PandoCursor>,
+    /// The memory of cursors that were closed.
+    pub spare: Spare,
     /// Cursors that do not allow writes to their tree by others, each with the address of its tree's version.
     pub pins: Vec<(*const PandoCursor, *const u64)>,
     /// The last error, whose message SQLite has no room for.
@@ -167,6 +170,7 @@ impl State {
             meta,
             roots,
             cursors,
+            spare: Spare::default(),
             pins,
             failure: None,
             shown: CString::default(),

@@ -6,7 +6,7 @@ use crate::sys::counter;
 use pando::{ReadTables, Table, TableOptions};
 use sqlite_format::{key, names};
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The key of the last root that was given, in the table of the meta values. The others have their number as key.
@@ -65,7 +65,7 @@ const NO_ROOT: u32 = 0;
 /// The trees that were used so far.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
-    trees: HashMap<u32, Rc<Tree>>,
+    trees: BTreeMap<u32, Rc<Tree>>,
 }
 
 impl Roots {

@@ -59,6 +59,52 @@ fn a_phantom_is_a_conflict() {
 }
 
 #[test]
+fn rows_beside_those_that_a_join_seeks_are_no_conflict() {
+    let (one, two) = two();
+    one.execute("INSERT INTO t SELECT value, value FROM json_each('[1,2,3,4,5,6]')").expect("it writes");
+    one.execute("BEGIN").expect("it begins");
+    let join = "WITH v(a) AS (VALUES (1), (2), (3)) SELECT sum(t.b) FROM v CROSS JOIN t ON t.a = v.a";
+    assert_eq!(rows(&one, join), ["6"]);
+    one.execute("UPDATE t SET b = 7 WHERE a = 1").expect("it writes");
+    two.execute("UPDATE t SET b = 9 WHERE a = 4").expect("it writes");
+    one.execute("COMMIT").expect("nothing that it read has changed");
+    let all = "WITH v(a) AS (VALUES (1), (2), (4), (5), (8), (9), (3))
+               SELECT v.a, t.b FROM v LEFT JOIN t ON t.a = v.a";
+    assert_eq!(rows(&one, all), ["1|7", "2|2", "4|9", "5|5", "8|NULL", "9|NULL", "3|3"]);
+}
+
+#[test]
+fn different_values_of_a_unique_column_are_no_conflict() {
+    let long = "x".repeat(3000);
+    for (definition, is_found_by) in [
+        ("CREATE TABLE u(a INTEGER PRIMARY KEY, b UNIQUE)", "b ="),
+        ("CREATE TABLE u(a INTEGER PRIMARY KEY, b UNIQUE COLLATE NOCASE)", "b ="),
+        ("CREATE TABLE u(a, b PRIMARY KEY) WITHOUT ROWID", "b ="),
+        ("CREATE TABLE u(a, c DEFAULT 'c', b, PRIMARY KEY(c, b)) WITHOUT ROWID", "c = 'c' AND b ="),
+    ] {
+        let (one, two) = two();
+        one.execute(definition).expect("it runs");
+        let first = format!("INSERT INTO u(a, b) VALUES (1, 'a'), (9, 'z'), (10, '{long}')");
+        one.execute(&first).expect("it writes");
+        for (connection, id) in [(&one, 2), (&two, 3)] {
+            connection.execute("BEGIN").expect("it begins");
+            let count = format!("SELECT count(*) FROM u WHERE {is_found_by} 'm{id}'");
+            assert_eq!(rows(connection, &count), ["0"]);
+            connection.execute(&format!("INSERT INTO u(a, b) VALUES ({id}, 'm{id}')")).expect("it writes");
+        }
+        one.execute("COMMIT").expect("it commits");
+        two.execute("COMMIT").unwrap_or_else(|error| panic!("{definition}: {error}"));
+        assert_eq!(rows(&two, "SELECT a FROM u ORDER BY b"), ["1", "2", "3", "10", "9"]);
+        for connection in [&one, &two] {
+            connection.execute("BEGIN; INSERT INTO u(a, b) VALUES (4, 'same')").expect("it writes");
+        }
+        one.execute("COMMIT").expect("it commits");
+        assert_eq!(two.execute("COMMIT").expect_err("the value is taken").code, BUSY_SNAPSHOT);
+        assert_eq!(rows(&two, "PRAGMA integrity_check"), ["ok"]);
+    }
+}
+
+#[test]
 fn uniqueness_holds_between_writers() {
     let (one, two) = two();
     for (connection, id) in [(&one, 1), (&two, 2)] {
