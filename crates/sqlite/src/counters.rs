@@ -70,6 +70,11 @@ impl Counters {
         Counters { table, raised: Vec::new(), is_rewritten: false }
     }
 
+    /// Returns the name of the table of Pando that `sqlite_sequence` is.
+    pub(crate) fn table_name(&self) -> &str {
+        self.table.name()
+    }
+
     /// Notes that the row with a key is written, or all rows if there is none. `kind` says by whom.
     pub(crate) fn note(&mut self, kind: u8, key: &[u8]) {
         match key.try_into() {

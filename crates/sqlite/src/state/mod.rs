@@ -340,7 +340,10 @@ impl State {
         if let Some(savepoint) = target {
             open.transaction.rollback_to(savepoint)?;
             let transaction = &open.transaction;
-            self.roots.undo(|name| transaction.table(name).is_ok_and(|table| table.is_some()));
+            let remains = |name: &str| transaction.table(name).is_ok_and(|table| table.is_some());
+            // `sqlite_sequence` may have been created since.
+            open.counters.take_if(|counters| !remains(counters.table_name()));
+            self.roots.undo(remains);
         }
         Ok(())
     }

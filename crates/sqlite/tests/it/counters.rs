@@ -88,6 +88,24 @@ fn a_counter_that_is_rolled_back_stays_as_it_was() {
 }
 
 #[test]
+fn counters_whose_table_is_rolled_back_are_forgotten() {
+    let db = Database::builder().in_memory().expect("it opens");
+    let connection = Connection::open(&db).expect("it opens");
+    let create = "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, a); INSERT INTO t(a) VALUES (1), (2)";
+    run(&connection, "CREATE TABLE v(a)");
+    run(
+        &connection,
+        &format!("BEGIN; SAVEPOINT s; {create}; ROLLBACK TO s; INSERT INTO v VALUES (1); COMMIT"),
+    );
+    run(
+        &connection,
+        &format!("BEGIN; SAVEPOINT s; {create}; ROLLBACK TO s; CREATE TABLE w(a); {create}; COMMIT"),
+    );
+    assert_eq!(rows(&connection, COUNTERS), ["t|2"]);
+    assert_eq!(rows(&connection, "SELECT count(*) FROM v"), ["1"]);
+}
+
+#[test]
 fn statements_that_name_the_table_conflict_with_inserts_beside_them() {
     for statement in [
         "UPDATE sqlite_sequence SET seq = 0 WHERE name = 'u'",
