@@ -24,11 +24,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-/// Those of databases, by the identity of the database.
-type ByIdentity = HashMap<(u64, u32), Weak<Writers>>;
+/// Those of databases, by [`Database::instance`]. What holds some also holds their database open.
+type ByInstance = HashMap<usize, Weak<Writers>>;
 
 /// Those of all databases that have connections.
-static ALL: Mutex<Option<ByIdentity>> = Mutex::new(None);
+static ALL: Mutex<Option<ByInstance>> = Mutex::new(None);
 
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
@@ -111,12 +111,12 @@ impl Writers {
     pub(crate) fn of(db: &Database) -> Arc<Writers> {
         let mut all = lock(&ALL);
         let all = all.get_or_insert_default();
-        if let Some(writers) = all.get(&db.identity()).and_then(Weak::upgrade) {
+        if let Some(writers) = all.get(&db.instance()).and_then(Weak::upgrade) {
             return writers;
         }
         all.retain(|_, writers| writers.strong_count() > 0);
         let writers = Arc::new(Writers::default());
-        all.insert(db.identity(), Arc::downgrade(&writers));
+        all.insert(db.instance(), Arc::downgrade(&writers));
         writers
     }
 

@@ -49,6 +49,23 @@ impl Database {
         (lineage.database.0, lineage.fork)
     }
 
+    /// Returns a number that no other database has that is open in this process: not a copy, whose
+    /// [identity](Database::identity) can be the same. Clones of a handle have the same number. After the last of them
+    /// is dropped, another database can get it.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let (one, two) = (pando::Database::builder().in_memory()?, pando::Database::builder().in_memory()?);
+    /// assert_eq!(one.instance(), one.clone().instance());
+    /// assert_ne!(one.instance(), two.instance());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn instance(&self) -> usize {
+        std::sync::Arc::as_ptr(&self.shared).addr()
+    }
+
     /// Returns the value of each option and its origin; see [`crate::options`].
     pub fn settings(&self) -> Result<Vec<Setting>> {
         self.shared.builder.settings(Some(self))

@@ -92,6 +92,7 @@ impl Cursor<'_> {
     fn fill(&mut self, span: Span, is_backward: bool) -> Outcome<Filled> {
         let (own, state) = (&mut *self.own, &*self.state);
         // As long as those of the last batch.
+        own.near_from = None;
         let bytes = own.memory.bytes.len() / own.memory.rows.len().max(1) * own.wanted;
         own.memory.rows.clear();
         own.memory.bytes.clear();

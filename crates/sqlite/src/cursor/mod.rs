@@ -28,8 +28,8 @@ pub(crate) use change::count_some;
 
 use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
 use crate::memory::Memory;
-use crate::state::{State, Tree, read};
-use crate::sys::{PandoCursor, Row, place};
+use crate::state::{State, Tree, Work, read};
+use crate::sys::{PandoCursor, Row, counter, place};
 use sqlite_format::key::{self, Shape};
 use std::rc::Rc;
 
@@ -62,12 +62,14 @@ pub(crate) struct Own {
     is_numbered: bool,
     /// The rowid that was sought last.
     last_rowid: i64,
+    /// The rowid from which the batch has all rows, if it was read for a seek.
+    near_from: Option<i64>,
 }
 
 impl Own {
     pub(crate) fn new(state: *mut State, tree: Rc<Tree>, shape: Option<Shape>, memory: Box<Memory>) -> Own {
-        let (wanted, is_numbered, last_rowid) = (SEEK_ROWS, false, i64::MIN);
-        Own { state, tree, shape, memory, wanted, is_numbered, last_rowid }
+        let (wanted, is_numbered, last_rowid, near_from) = (SEEK_ROWS, false, i64::MIN, None);
+        Own { state, tree, shape, memory, wanted, is_numbered, last_rowid, near_from }
     }
 }
 
@@ -98,6 +100,9 @@ impl Cursor<'_> {
     /// Moves to the first or the last entry.
     pub(crate) fn move_to_end(&mut self, is_last: bool) -> Outcome<()> {
         self.check_fault()?;
+        if let (counter::OWN, Work::Open(open)) = (self.tail.counter, &mut self.state.work) {
+            open.counters_of(&self.own.tree);
+        }
         self.own.wanted = SCAN_ROWS;
         self.load(From::End, is_last)
     }
@@ -233,6 +238,7 @@ impl Cursor<'_> {
     fn load_one(&mut self, key: &[u8]) -> Outcome<bool> {
         self.tail.place = place::EOF;
         let (own, state) = (&mut *self.own, &*self.state);
+        own.near_from = None;
         own.memory.rows.clear();
         own.memory.bytes.clear();
         let rowid = if own.shape.is_none() { key::rowid_of(key, &[]).ok_or_else(not_a_rowid)? } else { 0 };

@@ -31,7 +31,8 @@ impl Cursor<'_> {
         let is_found = if is_near && matches!(self.state.work, Work::Reading(_)) {
             self.own.wanted = (self.own.wanted * 2).clamp(RANGE_ROWS, MOST_ROWS);
             self.load(From::Key(&key), false)?;
-            self.tail.place == place::VALID && self.own.memory.rows[0].rowid == rowid
+            self.own.near_from = Some(rowid);
+            self.own.memory.rows.first().is_some_and(|row| row.rowid == rowid)
         } else {
             self.own.wanted = SEEK_ROWS;
             self.load_one(&key)?
@@ -42,27 +43,34 @@ impl Cursor<'_> {
         Ok(is_found)
     }
 
-    /// Looks for a rowid in the batch. `None`: the batch says nothing about it.
+    /// Looks for a rowid in the batch, which a seek of another rowid that is not there leaves as it is. `None`: the
+    /// batch says nothing about it.
     fn seek_in_batch(&mut self, rowid: i64) -> Option<bool> {
-        if !self.is_fresh() || self.own.memory.rows.len() < 2 {
+        let is_current = self.tail.stamp == self.own.tree.version.get();
+        if !is_current || ![place::VALID, place::MISS].contains(&self.tail.place) {
             return None;
         }
         let rows = &self.own.memory.rows;
         let is_backward = self.tail.is_backward != 0;
-        let (first, last) = (rows[0].rowid, rows[rows.len() - 1].rowid);
-        let (low, high) = if is_backward { (last, first) } else { (first, last) };
+        let (low, high) = match (self.own.near_from, &rows[..]) {
+            (Some(from), _) if self.tail.is_at_end != 0 => (from, i64::MAX),
+            (Some(from), [.., last]) => (from, last.rowid),
+            (None, [first, .., last]) if is_backward => (last.rowid, first.rowid),
+            (None, [first, .., last]) => (first.rowid, last.rowid),
+            _ => return None,
+        };
         if rowid < low || rowid > high {
             return None;
         }
-        let place = rows.binary_search_by(|row| {
+        let found = rows.binary_search_by(|row| {
             let order = row.rowid.cmp(&rowid);
             if is_backward { order.reverse() } else { order }
         });
-        match place {
-            Ok(at) => self.tail.row = at as u32,
+        match found {
+            Ok(at) => (self.tail.row, self.tail.place) = (at as u32, place::VALID),
             Err(_) => self.miss(&key::of_rowid(rowid)),
         }
-        Some(place.is_ok())
+        Some(found.is_ok())
     }
 
     /// Moves to the last entry before a key, which is read when it is asked for.

@@ -31,7 +31,7 @@ pub use conflict::Conflict;
 pub(crate) use repeat::pause;
 pub(crate) use roots::Tree;
 
-use crate::counters::Counters;
+use crate::counters::{Counters, Settled};
 use crate::failure::{BUSY, BUSY_FOR_NOW, CONSTRAINT_PINNED, Failure, Outcome};
 use crate::files::{self, How, Shared};
 use crate::memory::Spare;
@@ -86,8 +86,13 @@ impl Open {
     /// `sqlite_sequence`.
     pub(crate) fn note_counter(&mut self, kind: u8, tree: &Tree, key: &[u8]) {
         if kind == counter::OWN || kind == counter::SQL {
-            self.counters.get_or_insert_with(|| Counters::new(tree.table.clone())).note(kind, key);
+            self.counters_of(tree).note(kind, key);
         }
+    }
+
+    /// Returns what the transaction did to the counters, which are in this tree.
+    pub(crate) fn counters_of(&mut self, tree: &Tree) -> &mut Counters {
+        self.counters.get_or_insert_with(|| Counters::new(tree.table.clone()))
     }
 
     /// Returns whether SQLite has announced writes.
@@ -409,12 +414,23 @@ fn commit(
     counters: Option<Counters>,
     excluding: Option<&Excluding>,
 ) -> pando::Result<u64> {
-    let settled = counters.map(|counters| writers.counted.settle(&mut transaction, &counters)).transpose()?;
-    let placed = |number| settled.into_iter().for_each(|settled| settled.note(number));
-    match excluding {
-        None => transaction.commit_placed(placed),
-        Some(excluding) => excluding.commit(transaction).inspect(|&number| placed(number)),
+    let Some(counters) = counters else {
+        return match excluding {
+            None => transaction.commit(),
+            Some(excluding) => excluding.commit(transaction),
+        };
+    };
+    let Some(excluding) = excluding else {
+        let settle = |transaction: &mut Transaction| writers.counted.settle(transaction, &counters);
+        return transaction.commit_placed(settle, Settled::note);
+    };
+    let begin = transaction.commit_number();
+    let settled = writers.counted.settle(&mut transaction, &counters)?;
+    let number = excluding.commit(transaction)?;
+    if number > begin {
+        settled.note(number);
     }
+    Ok(number)
 }
 
 /// Returns the failure of what uses a connection whose transaction is lent.

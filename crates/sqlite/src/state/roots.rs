@@ -172,8 +172,12 @@ impl State {
         let next = next.max(after);
         if !(numbers.first..=numbers.last).contains(&next) {
             let count = (2 * (numbers.last - numbers.first + 1)).clamp(1, MOST_NUMBERS);
-            let Some(first) = ticket.give(tree.root, next, count) else { return Ok(None) };
-            (numbers.first, numbers.last) = (first, first + count - 1);
+            // At the end of all numbers, a block may not fit where one number does.
+            let given = [count, 1].iter().find_map(|&count| {
+                ticket.give(tree.root, next, count).map(|first| (first, first + (count - 1)))
+            });
+            let Some(given) = given else { return Ok(None) };
+            (numbers.first, numbers.last) = given;
         }
         tree.numbers.set(numbers);
         Ok(Some(next.max(numbers.first)))

@@ -1,12 +1,13 @@
 //! The counters of `AUTOINCREMENT`, which several transactions raise at once.
 
-use crate::support::rows;
+use crate::support::{Both, rows};
 use base::env::Random;
-use pando::Database;
+use pando::{Database, Error, ErrorKind};
 use pando_sqlite::{Connection, Value};
 use std::collections::HashSet;
-use std::sync::Mutex;
-use std::thread;
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+use std::{fs, thread};
 
 const BUSY_SNAPSHOT: i32 = 517;
 const TABLES: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, a);
@@ -145,6 +146,90 @@ fn a_counter_can_be_set_back() {
         assert_eq!(rows(connection, COUNTERS), ["t|1"]);
         run(connection, "DELETE FROM t; DELETE FROM sqlite_sequence");
     }
+}
+
+/// A commit that wrote nothing has no place in the order of commits, and says nothing about the counters.
+#[test]
+fn a_rewrite_that_was_rolled_back_lets_no_counter_go_back() {
+    let [one, two, three] = several();
+    run(&one, "INSERT INTO t(a) VALUES (1)");
+    run(&one, "BEGIN; SAVEPOINT s; DELETE FROM sqlite_sequence; ROLLBACK TO s");
+    run(&two, "BEGIN; INSERT INTO t(a) VALUES (2)");
+    run(&three, "INSERT INTO t(id) VALUES (100); DELETE FROM t WHERE id = 100");
+    run(&one, "COMMIT");
+    run(&two, "COMMIT");
+    assert_eq!(rows(&one, COUNTERS), ["t|100"]);
+}
+
+/// An insert of a smaller id depends on the counter, too, which it does not write.
+#[test]
+fn an_insert_that_raises_nothing_conflicts_with_a_rewrite() {
+    let [one, two] = several();
+    run(&one, "INSERT INTO t(id) VALUES (10)");
+    run(&one, "BEGIN; INSERT INTO t(id) VALUES (3)");
+    run(&two, "DELETE FROM sqlite_sequence");
+    conflicts(&one);
+}
+
+/// The last attempts of `Database::write` hold the commit gate, which commits of their own thread pass.
+#[test]
+fn a_commit_within_the_gate_waits_for_no_commit_outside() {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        let db = Database::builder().in_memory().expect("it opens");
+        let connection = Connection::open(&db).expect("it opens");
+        run(&connection, TABLES);
+        let mut attempts = 0;
+        let never = thread::scope(|scope| {
+            db.write(|_| -> pando::Result<()> {
+                attempts += 1;
+                let other = Connection::open(&db).expect("it opens");
+                scope.spawn(move || run(&other, "INSERT INTO t(a) VALUES (1)"));
+                // It waits at the gate, if that is held.
+                thread::sleep(Duration::from_millis(20));
+                run(&connection, "INSERT INTO t(a) VALUES (2)");
+                Err(Error::new(ErrorKind::Conflict, "again"))
+            })
+        });
+        assert!(never.is_err() && attempts > 3, "the last attempts hold the gate");
+        assert_eq!(rows(&connection, "SELECT count(*) FROM t"), [(2 * attempts).to_string()]);
+        done.send(()).expect("the test waits");
+    });
+    is_done.recv_timeout(Duration::from_secs(60)).expect("nothing waits for itself");
+}
+
+/// A copy of the files has the same identity, and its own counters.
+#[test]
+fn a_copy_in_the_same_process_has_its_own_counters() {
+    let (first, second) =
+        (tempfile::tempdir().expect("it is made"), tempfile::tempdir().expect("it is made"));
+    let db = Database::create(first.path()).expect("it is created");
+    run(&Connection::open(&db).expect("it opens"), TABLES);
+    db.close().expect("it closes");
+    for file in fs::read_dir(first.path()).expect("it is listed") {
+        let file = file.expect("it is listed");
+        fs::copy(file.path(), second.path().join(file.file_name())).expect("it is copied");
+    }
+    let dbs = [&first, &second].map(|directory| Database::open(directory.path()).expect("it opens"));
+    let [one, two] = dbs.each_ref().map(|db| Connection::open(db).expect("it opens"));
+    run(&two, "BEGIN; INSERT INTO u(a) VALUES (1); INSERT INTO t(a) VALUES (1)");
+    run(&one, "INSERT INTO t(a) VALUES (1); INSERT INTO t(a) VALUES (2); INSERT INTO u(a) VALUES (1)");
+    run(&two, "COMMIT");
+    assert_eq!(rows(&one, COUNTERS), ["t|2", "u|1"]);
+    assert_eq!(rows(&two, COUNTERS), ["t|1", "u|1"]);
+}
+
+#[test]
+fn the_last_ids_of_all_are_given_as_in_sqlite() {
+    let both = Both::new();
+    both.execute(TABLES);
+    both.execute("INSERT INTO t(a) VALUES (0)");
+    both.execute("UPDATE sqlite_sequence SET seq = 9223372036854775801");
+    for _ in 0..4 {
+        both.execute("INSERT INTO t(a) VALUES (1), (2)");
+    }
+    both.query("SELECT id, a FROM t ORDER BY id");
+    both.query(COUNTERS);
 }
 
 /// Threads insert and delete in transactions of several statements. None may conflict, no id may be given twice, and

@@ -96,3 +96,24 @@ fn random_statements_have_the_same_results() {
     }
     assert!(rows > 10_000, "the statements returned only {rows} rows");
 }
+
+/// A join seeks rowids one after the other, and reads several rows at once: with gaps, at both ends, and beyond.
+#[test]
+fn joins_by_ascending_rowids_find_the_same() {
+    let both = Both::new();
+    both.execute("CREATE TABLE a(id INTEGER PRIMARY KEY, n); CREATE TABLE b(id INTEGER PRIMARY KEY, n)");
+    let numbers = "WITH RECURSIVE n(i) AS (VALUES (-20) UNION ALL SELECT i + 1 FROM n WHERE i < 400)";
+    both.execute(&format!("INSERT INTO a {numbers} SELECT i, i % 7 FROM n"));
+    for (kept, rows) in [("i % 3", 280), ("i < 50 OR i > 200", 269), ("i % 40 = 0", 10), ("i > 100", 300)] {
+        both.execute("DELETE FROM b");
+        both.execute(&format!("INSERT INTO b {numbers} SELECT i, i FROM n WHERE {kept}"));
+        both.query("SELECT a.id, b.n FROM a LEFT JOIN b ON b.id = a.id ORDER BY a.id");
+        both.query("SELECT a.id, b.n FROM a LEFT JOIN b ON b.id = a.id ORDER BY a.id DESC");
+        both.query("SELECT a.id, b.n FROM a LEFT JOIN b ON b.id = a.id + a.n ORDER BY a.id");
+        both.query("SELECT a.id, b.n FROM a LEFT JOIN b ON b.id = a.id * 2 - 1 ORDER BY a.id");
+        assert!(both.query("SELECT a.id, b.n FROM a CROSS JOIN b ON b.id = a.id") >= rows);
+        both.execute("BEGIN");
+        both.query("SELECT a.id, b.n FROM a LEFT JOIN b ON b.id = a.id ORDER BY a.id");
+        both.execute("UPDATE b SET n = n + 1 WHERE id IN (SELECT id FROM a WHERE n = 3); COMMIT");
+    }
+}
