@@ -445,48 +445,6 @@ impl Transaction {
         self.commit_past_gate()
     }
 
-    /// Commits as [`Transaction::commit`] does, with `before` called at its beginning, and `placed` with the commit's
-    /// number once its place in the order of commits is certain. The commit then still waits for the disk, and if it is
-    /// `Sync`, others do not see it yet.
-    ///
-    /// Use it to keep something outside of the database in the order of commits: a lock that `before` takes, and that
-    /// `placed` gives back, orders commits without making them wait for one another's disk, unless they write large
-    /// values or more than memory holds. `before` can write, and must not wait for another commit. `placed` must be
-    /// brief, and is not called if nothing is committed, because the transaction wrote nothing or fails.
-    ///
-    /// # Errors
-    /// Those of [`Transaction::commit`] and of `before`. After `placed` was called, only `Indeterminate`.
-    ///
-    /// ```
-    /// # fn main() -> pando::Result<()> {
-    /// # let db = pando::Database::builder().in_memory()?;
-    /// let events = db.ensure_table("events")?;
-    /// let order = std::sync::Mutex::new(Vec::new());
-    /// let mut tx = db.begin()?;
-    /// tx.put(&events, "started", "")?;
-    /// let number = tx.commit_placed(|_| Ok(order.lock().unwrap()), |mut order, number| order.push(number))?;
-    /// assert_eq!(*order.lock().unwrap(), [number]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn commit_placed<T>(
-        mut self,
-        before: impl FnOnce(&mut Transaction) -> Result<T>,
-        placed: impl FnOnce(T, u64),
-    ) -> Result<u64> {
-        // What holds the gate may need what `before` takes.
-        self.shared.pass_gate();
-        let begin = self.commit_number();
-        let taken = before(&mut self)?;
-        let (durability, bytes) = self.shared.admit(&self.inner)?;
-        let applied = self.inner.apply()?;
-        match applied.ts().0 {
-            number if number > begin => placed(taken, number),
-            _ => drop(taken),
-        }
-        self.shared.finish_commit(applied, durability, bytes)
-    }
-
     /// Commits without a wait at the commit gate.
     #[inline(always)] // Otherwise the transaction would be copied for the call.
     pub(crate) fn commit_past_gate(self) -> Result<u64> {
