@@ -10,6 +10,7 @@
 use crate::connect;
 use base::{Error, ErrorKind, Result};
 use bytes::Bytes;
+use futures_util::future::join_all;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
@@ -126,11 +127,18 @@ impl Bucket {
 
     /// Returns the object `name`; `None` if there is none.
     pub(crate) fn get(&self, name: &str) -> Result<Option<Bytes>> {
+        self.runtime.block_on(self.get_soon(name))
+    }
+
+    /// Returns what [`Bucket::get`] returns for each name, with all requests on their way at once.
+    pub(crate) fn get_all(&self, names: &[String]) -> Vec<Result<Option<Bytes>>> {
+        self.runtime.block_on(join_all(names.iter().map(|name| self.get_soon(name))))
+    }
+
+    async fn get_soon(&self, name: &str) -> Result<Option<Bytes>> {
         let path = self.path(name);
-        let got = self
-            .runtime
-            .block_on(async { self.store.get_opts(&path, GetOptions::default()).await?.bytes().await });
-        match got {
+        let read = async { self.store.get_opts(&path, GetOptions::default()).await?.bytes().await };
+        match read.await {
             Ok(bytes) => Ok(Some(bytes)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.failed(name, "read", error)),

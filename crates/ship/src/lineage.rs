@@ -10,6 +10,7 @@ use crate::name;
 use crate::objects::{self, Floor, Manifest};
 use crate::segment::{self, Segment};
 use base::{Error, ErrorKind, Result};
+use bytes::Bytes;
 
 /// A lineage that exists.
 #[derive(Clone, Debug)]
@@ -98,9 +99,22 @@ impl Lineage {
     /// Segment `number`, verified; `None` if it does not exist.
     pub fn segment(&self, number: u64) -> Result<Option<Segment>> {
         let name = name::numbered(name::LOG, number);
-        let Some(bytes) = self.bucket.get(&name)? else { return Ok(None) };
+        self.verified(number, &name, self.bucket.get(&name)?)
+    }
+
+    /// Returns what [`Lineage::segment`] returns for each of `count` segments from `first` on, which are read at once.
+    pub fn segments(&self, first: u64, count: u64) -> Vec<Result<Option<Segment>>> {
+        let names: Vec<_> = (first..first + count).map(|number| name::numbered(name::LOG, number)).collect();
+        let read = self.bucket.get_all(&names);
+        let verified =
+            |(number, (name, bytes)): (u64, (&String, Result<_>))| self.verified(number, name, bytes?);
+        (first..).zip(names.iter().zip(read)).map(verified).collect()
+    }
+
+    fn verified(&self, number: u64, name: &str, bytes: Option<Bytes>) -> Result<Option<Segment>> {
+        let Some(bytes) = bytes else { return Ok(None) };
         let segment = segment::decode(number, &bytes).map_err(|error| error.within(&self.bucket))?;
-        self.check_author(&name, &segment.author)?;
+        self.check_author(name, &segment.author)?;
         Ok(Some(segment))
     }
 

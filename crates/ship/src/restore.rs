@@ -153,6 +153,11 @@ fn choose(lineage: &Lineage, goal: Goal) -> Result<(Base, Segment)> {
     Err(Error::new(ErrorKind::Missing, format!("{}: {said}", lineage.bucket)))
 }
 
+/// How many segments are read at once: most of the time goes by on the way to the store. And how many bytes they may
+/// have, by the length of the one before them.
+const MOST_AHEAD: u64 = 32;
+const MOST_AHEAD_BYTES: u64 = 16 << 20;
+
 struct Restoring<'a> {
     lineage: &'a Lineage,
     goal: Goal,
@@ -189,6 +194,8 @@ impl Restoring<'_> {
     /// Applies segments from `first`, on which the base stands, to the goal.
     fn log(mut self, first: Segment) -> Result<Report> {
         let mut segment = first;
+        let mut ahead = Vec::new().into_iter();
+        let mut most = 1;
         loop {
             self.check_next(&segment)?;
             if self.apply(&segment)? {
@@ -196,13 +203,22 @@ impl Restoring<'_> {
             }
             let (before, epoch) = (segment.hash, segment.author.epoch);
             let number = segment.head.number + 1;
-            match self.lineage.segment(number)? {
+            if ahead.len() == 0 {
+                // A log that ends soon is not read far beyond its end.
+                most = (most * 2).min(MOST_AHEAD);
+                let fit = MOST_AHEAD_BYTES / segment.body.len().max(1) as u64;
+                ahead = self.lineage.segments(number, most.min(fit).max(1)).into_iter();
+            }
+            let next = match ahead.next().transpose()?.flatten() {
+                None => self.next_or_end(number)?,
+                next => next,
+            };
+            match next {
                 Some(next) => segment = next,
                 None => break,
             }
             check_chain(self.lineage, &segment, before, epoch)?;
         }
-        self.lineage.nothing_after(segment.head.number)?;
         match self.goal {
             Goal::Commit(commit) if self.report.commit < commit => {
                 let newest = self.report.commit;
@@ -211,6 +227,15 @@ impl Restoring<'_> {
                 Err(Error::new(ErrorKind::Missing, message))
             }
             _ => Ok(self.report),
+        }
+    }
+
+    /// Returns segment `number`, which was not there a moment ago; `None` if the log ends before it.
+    fn next_or_end(&self, number: u64) -> Result<Option<Segment>> {
+        match self.lineage.nothing_after(number - 1) {
+            Ok(()) => Ok(None),
+            // A writer may have added it meanwhile.
+            Err(error) => self.lineage.segment(number)?.map_or(Err(error), |next| Ok(Some(next))),
         }
     }
 
