@@ -127,15 +127,15 @@ impl Bucket {
 
     /// Returns the object `name`; `None` if there is none.
     pub(crate) fn get(&self, name: &str) -> Result<Option<Bytes>> {
-        self.runtime.block_on(self.get_soon(name))
+        self.runtime.block_on(self.fetch(name))
     }
 
     /// Returns what [`Bucket::get`] returns for each name, with all requests on their way at once.
     pub(crate) fn get_all(&self, names: &[String]) -> Vec<Result<Option<Bytes>>> {
-        self.runtime.block_on(join_all(names.iter().map(|name| self.get_soon(name))))
+        self.runtime.block_on(join_all(names.iter().map(|name| self.fetch(name))))
     }
 
-    async fn get_soon(&self, name: &str) -> Result<Option<Bytes>> {
+    async fn fetch(&self, name: &str) -> Result<Option<Bytes>> {
         let path = self.path(name);
         let read = async { self.store.get_opts(&path, GetOptions::default()).await?.bytes().await };
         match read.await {

@@ -153,8 +153,8 @@ fn choose(lineage: &Lineage, goal: Goal) -> Result<(Base, Segment)> {
     Err(Error::new(ErrorKind::Missing, format!("{}: {said}", lineage.bucket)))
 }
 
-/// How many segments are read at once: most of the time goes by on the way to the store. And how many bytes they may
-/// have, by the length of the one before them.
+/// How many segments are requested at once, because a request is mostly latency, and how many bytes they may have, as
+/// estimated from the length of the segment before them.
 const MOST_AHEAD: u64 = 32;
 const MOST_AHEAD_BYTES: u64 = 16 << 20;
 

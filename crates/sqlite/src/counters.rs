@@ -12,7 +12,7 @@
 //!    writes the larger counters, and gets its place in the order of commits under one lock. So the last commit has the
 //!    largest counter. The disk is waited for without the lock, but for large values and what memory does not hold.
 //! 2. Two transactions may each insert the first row for a table. The second one then uses the row of the first.
-//! 3. A statement that names `sqlite_sequence` is not of this kind. Its transaction requires that nobody else changed
+//! 3. A statement that names `sqlite_sequence` is not of this kind. Its transaction requires that no other one changed
 //!    the counters, and transactions that ran beside it and raised one conflict with it.
 
 use crate::sys::counter;
@@ -75,8 +75,8 @@ impl Counters {
         self.table.name()
     }
 
-    /// Notes that the row with a key is written, or all rows if there is none. `kind` says by whom. A transaction that
-    /// only reads its counter has none of both, and conflicts if a statement has changed the table by its name.
+    /// Notes a write to the row with a key, or to all rows if the key is empty. `kind` says who writes: `AUTOINCREMENT`
+    /// itself, or a statement that names the table.
     pub(crate) fn note(&mut self, kind: u8, key: &[u8]) {
         match key.try_into() {
             Ok(key) if kind == counter::OWN => {
@@ -100,10 +100,10 @@ impl Counted {
 }
 
 impl Settled<'_> {
-    /// Notes the number of the commit, which is not to be that of one that wrote nothing.
+    /// Notes the number of the commit, which must have written something.
     pub(crate) fn note(mut self, commit: u64) {
         if self.is_rewritten {
-            // Who did not see these conflicts with this commit.
+            // A transaction that did not see these counters conflicts with this commit.
             self.commits.raised.clear();
             self.commits.rewritten_at = commit.max(self.commits.rewritten_at);
         }

@@ -24,7 +24,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-/// Those of databases, by [`Database::instance`]. What holds some also holds their database open.
+/// Those of databases, by [`Database::instance`]. A connection holds both, so that the number is not given to another
+/// database meanwhile.
 type ByInstance = HashMap<usize, Weak<Writers>>;
 
 /// Those of all databases that have connections.

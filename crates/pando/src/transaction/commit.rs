@@ -103,7 +103,7 @@ impl Transaction {
         before: impl FnOnce(&mut Transaction) -> Result<T>,
         placed: impl FnOnce(T, u64),
     ) -> Result<u64> {
-        // What holds the gate may need what `before` takes.
+        // `before` can take a lock that the holder of the gate needs.
         self.shared.pass_gate();
         let begin = self.commit_number();
         let taken = before(&mut self)?;

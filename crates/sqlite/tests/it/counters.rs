@@ -43,7 +43,7 @@ fn transactions_that_insert_into_one_table_all_commit() {
         order.into_iter().for_each(|connection| run(connection, "COMMIT"));
         assert_eq!(rows(&one, "SELECT count(*), count(DISTINCT id) FROM t"), ["5|5"]);
         let largest = rows(&one, "SELECT 't', max(id) FROM t");
-        assert_eq!(rows(&one, COUNTERS), largest, "the larger counter stays, whoever is first");
+        assert_eq!(rows(&one, COUNTERS), largest, "the larger counter stays in both orders");
     }
 }
 
@@ -270,7 +270,7 @@ fn writers_beside_one_another_never_get_an_id_twice() {
 fn insert_and_delete(db: &Database, seed: u64, ids: &Mutex<HashSet<(&str, i64)>>) {
     let connection = Connection::open(db).expect("it opens");
     if seed.is_multiple_of(2) {
-        // Others see such a commit at once, and one that waits for the disk only then.
+        // Such a commit is visible at once, a synced one only after its flush.
         run(&connection, "PRAGMA synchronous = OFF");
     }
     let mut random = Random::seeded(seed);
