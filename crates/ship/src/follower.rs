@@ -7,6 +7,7 @@
 //! 3. Taking over applies everything first. A fence is written only at the number after the last segment that was
 //!    applied: see `writer`.
 
+use crate::ahead::Ahead;
 use crate::bucket::Bucket;
 use crate::database::{Live, read_marker};
 use crate::format::Hash;
@@ -29,6 +30,7 @@ const TAKE_OVERS: u32 = 20;
 pub struct Follower {
     lineage: Lineage,
     position: Option<Position>,
+    ahead: Ahead,
     newest_commit: u64,
     attempts: u32,
 }
@@ -100,11 +102,12 @@ impl Follower {
     }
 
     pub(crate) fn of(lineage: Lineage) -> Self {
-        Follower { lineage, position: None, newest_commit: 0, attempts: 0 }
+        Follower { lineage, position: None, ahead: Ahead::default(), newest_commit: 0, attempts: 0 }
     }
 
     /// Applies the next segment to `db`, the database in the directory that was named at [`Follower::open`]. Everything
-    /// that was applied is durable. It sends one request if there is no such segment, and rarely three more.
+    /// that was applied is durable. It sends one request if there is no such segment, and rarely three more. If `db`
+    /// has many segments to catch up with, up to 32 are read at once, some 16 MiB of them, and kept for the next calls.
     ///
     /// # Errors
     /// `TooOld` if the bucket no longer has the next commit by itself: restore again. `Mismatch` if `db` made commits
@@ -120,7 +123,7 @@ impl Follower {
             Some(position) => position,
             None => self.find(commit)?,
         };
-        let Some(segment) = self.lineage.segment(position.next)? else {
+        let Some(segment) = self.ahead.take(&self.lineage, position.next)? else {
             self.look_for_missing(position.next, commit)?;
             self.position = Some(position);
             self.newest_commit = self.newest_commit.max(commit);

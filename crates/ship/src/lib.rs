@@ -10,7 +10,7 @@
 //!
 //! Reading order: `name`, `format`, `segment`, `objects` (the bytes; `docs/replication.md` describes them), `connect`
 //! and `bucket` (requests whose outcome can be unknown), `parts`, `source` (what of a database is needed), `gather`,
-//! `lineage` (what a bucket has), `writer` (taking over, fencing, appending), `bases`, `options`, `retention`,
+//! `lineage` (what a bucket has), `ahead`, `writer` (taking over, fencing, appending), `bases`, `options`, `retention`,
 //! `status`, `shipper` (the thread), `handle`, `restore`, `listing`, `database` (what is shipped and restored in
 //! earnest), `follower` (replicas).
 #![deny(missing_docs, unsafe_code)]
@@ -25,6 +25,7 @@ mod parts;
 mod source;
 mod gather;
 mod lineage;
+mod ahead;
 mod writer;
 mod bases;
 mod options;

@@ -4,6 +4,7 @@
 //! 2. Commits have no gap. Where the log has one, a base leaps over it; without that base the restore ends there.
 //! 3. A listing is used to notice that an object is missing, never to conclude that there is no more.
 
+use crate::ahead::Ahead;
 use crate::bucket::Bucket;
 use crate::format::Hash;
 use crate::lineage::{Base, Lineage, NamedBase, Standing};
@@ -153,11 +154,6 @@ fn choose(lineage: &Lineage, goal: Goal) -> Result<(Base, Segment)> {
     Err(Error::new(ErrorKind::Missing, format!("{}: {said}", lineage.bucket)))
 }
 
-/// How many segments are requested at once, because a request is mostly latency, and how many bytes they may have, as
-/// estimated from the length of the segment before them.
-const MOST_AHEAD: u64 = 32;
-const MOST_AHEAD_BYTES: u64 = 16 << 20;
-
 struct Restoring<'a> {
     lineage: &'a Lineage,
     goal: Goal,
@@ -194,8 +190,7 @@ impl Restoring<'_> {
     /// Applies segments from `first`, on which the base stands, to the goal.
     fn log(mut self, first: Segment) -> Result<Report> {
         let mut segment = first;
-        let mut ahead = Vec::new().into_iter();
-        let mut most = 1;
+        let mut ahead = Ahead::default();
         loop {
             self.check_next(&segment)?;
             if self.apply(&segment)? {
@@ -203,13 +198,7 @@ impl Restoring<'_> {
             }
             let (before, epoch) = (segment.hash, segment.author.epoch);
             let number = segment.head.number + 1;
-            if ahead.len() == 0 {
-                // A log that ends soon is not read far beyond its end.
-                most = (most * 2).min(MOST_AHEAD);
-                let fit = MOST_AHEAD_BYTES / segment.body.len().max(1) as u64;
-                ahead = self.lineage.segments(number, most.min(fit).max(1)).into_iter();
-            }
-            let next = match ahead.next().transpose()?.flatten() {
+            let next = match ahead.take(self.lineage, number)? {
                 None => self.next_or_end(number)?,
                 next => next,
             };

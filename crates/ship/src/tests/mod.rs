@@ -1,9 +1,9 @@
 //! Tests over buckets in memory that lose, delay, duplicate and reorder requests, and over a model of a database.
 
 mod damage;
-mod faulty;
-mod model;
+pub mod faulty;
+pub mod model;
 mod replicas;
-mod restores;
+pub mod restores;
 mod shipping;
 mod takeover;
