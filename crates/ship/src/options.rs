@@ -19,7 +19,7 @@ pub struct Options {
     /// Whether commits are written at once, those that wait for them together. Default: false.
     pub sync: bool,
     /// A new base is made when the log since the last one has this many times the base's bytes, and at least 16 MiB.
-    /// Default: 4. A larger number uploads less, and restores take longer.
+    /// Each segment counts as at least 16 KiB. Default: 4. A larger number uploads less, and restores take longer.
     pub base_multiple: u32,
     /// The newest so many bases are kept. Default: 2; at least 1.
     pub keep_bases: usize,
@@ -31,6 +31,9 @@ pub struct Options {
 
 /// The least log after which a new base is made.
 pub(crate) const LEAST_LOG_BYTES: u64 = 16 << 20;
+/// What a segment counts for in the log after which a new base is made, if it has fewer bytes. A restore reads each
+/// segment by a request of its own, so that many small ones take longer than their bytes do.
+pub(crate) const LEAST_COUNTED_BYTES: u64 = 16 << 10;
 /// The longest that a segment's changes may become before it is written.
 pub(crate) const MOST_SEGMENT_BYTES: usize = 32 << 20;
 

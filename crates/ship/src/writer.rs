@@ -23,6 +23,7 @@ use crate::gather::Batch;
 use crate::lineage::Lineage;
 use crate::name;
 use crate::objects::{self, Floor, Manifest};
+use crate::options::LEAST_COUNTED_BYTES;
 use crate::segment::{self, Head, Segment};
 use crate::source::{Identity, Origin};
 use base::env::{Clock, Random};
@@ -39,7 +40,8 @@ pub(crate) struct Tail {
     last_change: u64,
     /// The commit of the newest base that was published before.
     pub base_commit: u64,
-    /// Bytes of the segments since that base, and of the parts that they name.
+    /// Bytes of the segments since that base, each counted as at least [`LEAST_COUNTED_BYTES`], and of the parts that
+    /// they name.
     pub log_bytes: u64,
 }
 
@@ -248,7 +250,8 @@ impl Writer {
             Created::Ours => {
                 let pending = self.pending.take().expect("it is there");
                 let stored = pending.bytes.len() as u64;
-                self.tail = Tail { log_bytes: pending.tail.log_bytes + stored, ..pending.tail };
+                let log_bytes = pending.tail.log_bytes + stored.max(LEAST_COUNTED_BYTES);
+                self.tail = Tail { log_bytes, ..pending.tail };
                 Ok(stored)
             }
             Created::Theirs(found) => {

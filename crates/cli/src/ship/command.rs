@@ -62,7 +62,8 @@ pub struct ShippingArgs {
     #[arg(long, value_name = "SIZE", default_value = "1M", env = "PANDO_SHIP_SEGMENT",
           value_parser = text::parse_size)]
     pub ship_segment: usize,
-    /// Make a new base when the log since the last one has N times its bytes, and at least 16M
+    /// Make a new base when the log since the last one has N times its bytes, and at least 16M. Each segment counts
+    /// as at least 16K
     #[arg(long, value_name = "N", default_value_t = 4, env = "PANDO_SHIP_BASE_MULTIPLE",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub ship_base_multiple: u32,

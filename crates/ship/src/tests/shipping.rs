@@ -5,7 +5,7 @@ use super::model::Model;
 use super::restores::{restored, ship_all};
 use crate::handle::Shipper;
 use crate::lineage::Lineage;
-use crate::options::Options;
+use crate::options::{LEAST_COUNTED_BYTES, Options};
 use crate::restore::Goal;
 use crate::status::State;
 use base::ErrorKind;
@@ -208,7 +208,12 @@ fn long_changes_count_for_the_next_base_too() {
     outgrow_base(5 << 20, 8);
 }
 
-/// Commits changes of so many bytes, which do not compress, and waits for a base that was made after 16 MiB of them.
+#[test]
+fn many_small_segments_count_as_larger_ones() {
+    outgrow_base(8, 1_100);
+}
+
+/// Commits changes of so many bytes, which do not compress, and waits for a base that was made after 16 MiB of log.
 fn outgrow_base(bytes: usize, count: u64) {
     let (store, model) = (Faulty::new(1), Model::new(1));
     let options = Options { base_multiple: 0, segment_bytes: 2 << 20, ..sync() };
@@ -225,6 +230,7 @@ fn outgrow_base(bytes: usize, count: u64) {
     assert!(shipper.status().bases >= 2, "{:?}", shipper.status());
     shipper.stop().unwrap();
     let (report, history) = restored(&store, Goal::Newest).unwrap();
-    assert!(report.base_commit >= (15 << 20) / bytes as u64, "{report:?}");
+    let counted = bytes.max(LEAST_COUNTED_BYTES as usize);
+    assert!(report.base_commit >= (15 << 20) / counted as u64, "{report:?}");
     assert_eq!(history, model.history());
 }
