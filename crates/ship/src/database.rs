@@ -46,7 +46,8 @@ impl Shipper {
 ///
 /// # Errors
 /// `Exists` if `dir` has files; `Missing` if the bucket has no database, or nothing as old or as new as `goal`;
-/// `Corruption` and `Foreign`, naming the object that is missing, damaged or not ours.
+/// `Corruption` and `Foreign`, naming the object that is missing, damaged or not ours; `Conflict` if the writer deletes
+/// bases faster than they can be read.
 pub fn restore(
     bucket: &Bucket,
     goal: Goal,
@@ -143,6 +144,9 @@ impl Restored {
 
 impl Target for Restored {
     fn base(&mut self, backup: &mut dyn Read) -> Result<u64> {
+        // An earlier attempt may have left something.
+        self.db = None;
+        remove(&self.dir)?;
         let report = pando::restore_stream(backup, &self.dir)?;
         self.db = Some(Database::open(&self.dir)?);
         Ok(report.commit)

@@ -3,6 +3,8 @@
 //! 1. Nothing is believed before it was verified: each object has its hash, and each segment names its predecessor's.
 //! 2. Commits have no gap. Where the log has one, a base leaps over it; without that base the restore ends there.
 //! 3. A listing is used to notice that an object is missing, never to conclude that there is no more.
+//! 4. A writer may delete a base, and the log after it, while they are read. It raises the floor first, so a restore
+//!    that misses something and finds a higher floor begins again with a newer base.
 
 use crate::ahead::Ahead;
 use crate::bucket::Bucket;
@@ -82,8 +84,30 @@ impl Goal {
     }
 }
 
+/// How often a restore begins, if what it reads is deleted each time.
+const ATTEMPTS: u32 = 5;
+
 /// Restores `lineage` into `target`. `progress` is called with the bytes that were read so far.
 pub(crate) fn run(
+    lineage: &Lineage,
+    goal: Goal,
+    target: &mut dyn Target,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Report> {
+    for _ in 0..ATTEMPTS {
+        let floor = lineage.floor()?.segment;
+        match run_once(lineage, goal, target, progress) {
+            Err(error) if error.kind() == ErrorKind::Corruption && lineage.floor()?.segment > floor => {}
+            done => return done,
+        }
+    }
+    let advice = "keep more bases (--ship-keep), or keep them for longer (--ship-keep-for)";
+    let message =
+        format!("{}: what was read was deleted meanwhile, {ATTEMPTS} times; {advice}", lineage.bucket);
+    Err(Error::new(ErrorKind::Conflict, message))
+}
+
+fn run_once(
     lineage: &Lineage,
     goal: Goal,
     target: &mut dyn Target,

@@ -58,7 +58,7 @@ pub(crate) trait Follow: Send {
 
 /// A database that is being restored.
 pub(crate) trait Target {
-    /// Restores a backup. Returns its commit.
+    /// Restores a backup in place of everything that is there. Returns its commit.
     fn base(&mut self, backup: &mut dyn Read) -> Result<u64>;
 
     /// Applies the changes that `changes` yields, one after the other.

@@ -37,8 +37,9 @@ pub struct Faulty {
     /// Whether puts are unconditional: all of them, or all but those that probe for it.
     ignores_conditions: AtomicBool,
     fools_probes: AtomicBool,
-    /// Happens before the next put whose name contains the word.
-    meanwhile: Mutex<Option<(&'static str, Meanwhile)>>,
+    /// Happens before the next put whose name contains the word, and before such a get.
+    before_put: Mutex<Option<(&'static str, Meanwhile)>>,
+    before_get: Mutex<Option<(&'static str, Meanwhile)>>,
 }
 
 impl fmt::Debug for Faulty {
@@ -66,7 +67,8 @@ impl Faulty {
             away: AtomicBool::new(false),
             ignores_conditions: AtomicBool::new(false),
             fools_probes: AtomicBool::new(false),
-            meanwhile: Mutex::default(),
+            before_put: Mutex::default(),
+            before_get: Mutex::default(),
         })
     }
 
@@ -85,7 +87,12 @@ impl Faulty {
 
     /// Lets `meanwhile` happen before the next put whose name contains `word`.
     pub fn before_put(&self, word: &'static str, meanwhile: impl FnOnce() + Send + 'static) {
-        *lock(&self.meanwhile) = Some((word, Box::new(meanwhile)));
+        *lock(&self.before_put) = Some((word, Box::new(meanwhile)));
+    }
+
+    /// Lets `meanwhile` happen before the next get whose name contains `word`.
+    pub fn before_get(&self, word: &'static str, meanwhile: impl FnOnce() + Send + 'static) {
+        *lock(&self.before_get) = Some((word, Box::new(meanwhile)));
     }
 
     pub fn bucket(self: &Arc<Self>) -> Bucket {
@@ -162,6 +169,15 @@ impl Faulty {
     }
 }
 
+/// Lets happen what is to happen before a request for `path`.
+fn meet(before: &Mutex<Option<(&'static str, Meanwhile)>>, path: &Path) {
+    let meanwhile = lock(before).take_if(|(word, _)| path.as_ref().contains(*word));
+    if let Some((_, meanwhile)) = meanwhile {
+        // Its own requests wait, which a thread that waits for a request cannot.
+        std::thread::spawn(meanwhile).join().expect("it does not panic");
+    }
+}
+
 /// The result of a future of the store in memory, which never waits.
 fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("the store in memory never waits")
@@ -171,11 +187,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 impl ObjectStore for Faulty {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         self.check_away()?;
-        let meanwhile = lock(&self.meanwhile).take_if(|(word, _)| path.as_ref().contains(*word));
-        if let Some((_, meanwhile)) = meanwhile {
-            // Its own requests wait, which a thread that waits for a request cannot.
-            std::thread::spawn(meanwhile).join().expect("it does not panic");
-        }
+        meet(&self.before_put, path);
         let (roll, faults) = (self.roll(), self.faults.load(Ordering::SeqCst));
         let mode = options.mode.clone();
         let late = || Late::Put(path.clone(), payload.clone(), mode.clone());
@@ -202,6 +214,7 @@ impl ObjectStore for Faulty {
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
         self.check_away()?;
+        meet(&self.before_get, path);
         if self.roll() < self.faults.load(Ordering::SeqCst) / 8 {
             return Err(lost());
         }

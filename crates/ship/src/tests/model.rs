@@ -147,6 +147,7 @@ impl Follow for Following {
 
 impl Target for History {
     fn base(&mut self, backup: &mut dyn Read) -> Result<u64> {
+        self.0.clear();
         self.apply(backup)?;
         Ok(self.0.len() as u64)
     }

@@ -124,3 +124,39 @@ fn what_a_newer_base_makes_superfluous_goes_and_fences_stay() {
     assert!((4..=6).contains(&fences), "{:?}", names("log"));
     assert_eq!(restored(&store, Goal::Newest).unwrap().1, model.history());
 }
+
+/// Lets a writer delete the base, and the log after it, at the first read of an object whose name contains `word`.
+fn delete_at(store: &Arc<Faulty>, model: &Model, word: &'static str, rounds: u64) {
+    let (writing, source) = (Arc::clone(store), model.clone());
+    store.before_get(word, move || {
+        source.commit(1_000, "meanwhile");
+        source.forget();
+        let options = Options { keep_bases: 1, keep_for: Duration::ZERO, ..Options::default() };
+        ship_all(&writing, &source, options);
+        if rounds > 1 {
+            delete_at(&writing, &source, word, rounds - 1);
+        }
+    });
+}
+
+#[test]
+fn a_restore_whose_base_is_deleted_begins_again_with_a_newer_one() {
+    for word in ["parts/base", "log/"] {
+        let (store, model) = (Faulty::new(1), Model::new(1));
+        (1..=4).for_each(|time| _ = model.commit(time, vec![1; 3000]));
+        ship_all(&store, &model, Options::default());
+        delete_at(&store, &model, word, 1);
+        let (report, history) = restored(&store, Goal::Newest).unwrap();
+        assert_eq!((history, report.commit), (model.history(), 5), "deleted at {word}");
+    }
+}
+
+#[test]
+fn a_restore_ends_if_bases_are_deleted_faster_than_it_reads() {
+    let (store, model) = (Faulty::new(1), Model::new(1));
+    model.commit(1, "first");
+    ship_all(&store, &model, Options::default());
+    delete_at(&store, &model, "parts/base", 100);
+    let error = restored(&store, Goal::Newest).unwrap_err();
+    assert!(error.kind() == ErrorKind::Conflict && error.to_string().contains("--ship-keep-for"), "{error}");
+}
