@@ -89,6 +89,8 @@ const OURS: &[&str] = &[
 /// Public functions that have one of ours around them: the file that defines each, its name, its result and arguments.
 const WRAPPED: &[(&str, &str, &str, &str)] = &[
     ("memdb.c", "sqlite3_serialize", "unsigned char*", "sqlite3*, const char*, sqlite3_int64*, unsigned int"),
+    ("backup.c", "sqlite3_backup_step", "int", "sqlite3_backup*, int"),
+    ("backup.c", "sqlite3_backup_finish", "int", "sqlite3_backup*"),
     ("backup.c", "sqlite3_backup_init", "sqlite3_backup*", "sqlite3*, const char*, sqlite3*, const char*"),
     ("vdbeapi.c", "sqlite3_step", "int", "sqlite3_stmt*"),
     ("main.c", "sqlite3_errmsg", "const char*", "sqlite3*"),
@@ -184,6 +186,7 @@ const DROP_IN_OPTIONS: &[&str] = &[
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=c/glue.c");
+    println!("cargo::rerun-if-changed=c/backup.c");
     let include = env::var_os("DEP_SQLITE3_INCLUDE").expect("libsqlite3-sys says where its source is");
     let path = Path::new(&include).join("sqlite3.c");
     println!("cargo::rerun-if-changed={}", path.display());

@@ -80,6 +80,8 @@ struct PandoValue {
 /* Functions in Rust. */
 extern void *pando_bt_open(const char *zToken, int *pRc);
 extern int pando_bt_is_ours(const char *zPath);
+extern void *pando_bt_again(void*, int isReplacing, int *pRc);
+extern int pando_bt_is_new(void*);
 extern void *pando_bt_open_directory(const char *zPath, int isReadOnly, int mayCreate, int *pRc);
 extern const char *pando_bt_name(void*);
 extern int pando_bt_compact(void*);
@@ -235,11 +237,25 @@ void pando_bt_field(const UnpackedRecord *pRec, int i, PandoValue *pOut){
 
 /************************************* Databases *************************************/
 
+/* Makes a stock Btree of ":memory:" the shadow of a state. */
+static void pandoTag(Btree *p, void *pState){
+  assert( !p->sharable );
+  p->lock.eLock = PANDO_TAG;
+  p->lock.pNext = (BtLock*)pState;
+}
+
+/* Defined in backup.c. */
+typedef struct PandoHidden PandoHidden;
+static PandoHidden *pandoHiddenOf(sqlite3*);
+static int pandoOpenHidden(PandoHidden*, sqlite3_vfs*, Btree**, int flags, int vfsFlags, int *pRc);
+static int pandoIsKept(Btree*);
+
 SQLITE_PRIVATE int sqlite3BtreeOpen(
   sqlite3_vfs *pVfs, const char *zFilename, sqlite3 *db, Btree **ppBtree, int flags, int vfsFlags
 ){
   const char *zToken = 0;
   int rc = SQLITE_OK, isDirectory = 0;
+  if( pandoOpenHidden(pandoHiddenOf(db), pVfs, ppBtree, flags, vfsFlags, &rc) ) return rc;
   if( zFilename && zFilename[0] && (vfsFlags & SQLITE_OPEN_MAIN_DB)!=0 ){
 #ifdef PANDO_DROP_IN
     isDirectory = (vfsFlags & SQLITE_OPEN_MEMORY)==0 && strcmp(zFilename, ":memory:")!=0
@@ -255,20 +271,25 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
       ? pando_bt_open_directory(zFilename, (vfsFlags & SQLITE_OPEN_READONLY)!=0,
                                 (vfsFlags & SQLITE_OPEN_CREATE)!=0, &rc)
       : pando_bt_open(zToken, &rc);
+    if( pState && (db->mDbFlags & DBFLAG_Vacuum)!=0 && !pando_bt_is_new(pState) ){
+      /* What VACUUM INTO writes to must be empty. It looks at the length of a file, and there is none. */
+      rc = SQLITE_ERROR;
+      pando_bt_close(pState);
+      pState = 0;
+    }
     if( pState==0 ){
       stockBtreeClose(*ppBtree);
       *ppBtree = 0;
       return rc;
     }
-    assert( !(*ppBtree)->sharable );
-    (*ppBtree)->lock.eLock = PANDO_TAG;
-    (*ppBtree)->lock.pNext = (BtLock*)pState;
+    pandoTag(*ppBtree, pState);
   }
   return rc;
 }
 
 SQLITE_PRIVATE int sqlite3BtreeClose(Btree *p){
   void *pState = pandoOf(p);
+  if( pandoIsKept(p) ) return SQLITE_OK;
   if( pState ){
     p->lock.eLock = 0;
     p->lock.pNext = 0;
@@ -299,7 +320,7 @@ SQLITE_PRIVATE int sqlite3BtreeSetAutoVacuum(Btree *p, int eMode){
 SQLITE_PRIVATE int sqlite3BtreeIncrVacuum(Btree *p){
   return pandoOf(p) ? SQLITE_DONE : stockBtreeIncrVacuum(p);
 }
-/* VACUUM on Pando does not come here, and the backup interface, the other caller, is refused below. */
+/* VACUUM on Pando does not come here, and the backup interface, the other caller, does not on Pando. */
 SQLITE_PRIVATE int sqlite3BtreeCopyFile(Btree *pTo, Btree *pFrom){
   void *pState = pandoOf(pTo);
   if( pState==0 ) pState = pandoOf(pFrom);
@@ -360,31 +381,7 @@ SQLITE_PRIVATE int sqlite3BtreeIntegrityCheck(
   return rc;
 }
 
-/* The backup interface copies pages. There are none, and the shadow's would be an empty copy. */
-SQLITE_API sqlite3_backup *sqlite3_backup_init(sqlite3 *pTo, const char *zTo, sqlite3 *pFrom, const char *zFrom){
-  int i, isOurs = 0;
-  for(i=0; i<pFrom->nDb; i++) isOurs |= pFrom->aDb[i].pBt && pandoOf(pFrom->aDb[i].pBt);
-  for(i=0; i<pTo->nDb; i++) isOurs |= pTo->aDb[i].pBt && pandoOf(pTo->aDb[i].pBt);
-  if( !isOurs ) return pando_stock_sqlite3_backup_init(pTo, zTo, pFrom, zFrom);
-  sqlite3_mutex_enter(pTo->mutex);
-  sqlite3ErrorWithMsg(pTo, SQLITE_ERROR, "sqlite3_backup is not supported on Pando: use VACUUM INTO");
-  sqlite3_mutex_leave(pTo->mutex);
-  return 0;
-}
-
-/* So does this function. */
-SQLITE_API unsigned char *sqlite3_serialize(sqlite3 *db, const char *zSchema, sqlite3_int64 *pnByte, unsigned int mFlags){
-  int i, isOurs;
-  sqlite3_mutex_enter(db->mutex);
-  i = zSchema ? sqlite3FindDbName(db, zSchema) : 0;
-  isOurs = i>=0 && db->aDb[i].pBt && pandoOf(db->aDb[i].pBt);
-  if( isOurs ){
-    sqlite3ErrorWithMsg(db, SQLITE_ERROR, "sqlite3_serialize is not supported on Pando: use VACUUM INTO");
-    if( pnByte ) *pnByte = -1;
-  }
-  sqlite3_mutex_leave(db->mutex);
-  return isOurs ? 0 : pando_stock_sqlite3_serialize(db, zSchema, pnByte, mFlags);
-}
+#include "backup.c"
 
 #ifdef PANDO_DROP_IN
 #include <dlfcn.h>

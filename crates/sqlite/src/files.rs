@@ -120,6 +120,17 @@ fn of_this_process(guard: &mut Option<(u32, Open)>) -> &mut Open {
     &mut guard.get_or_insert_with(|| (this, Open::new())).1
 }
 
+impl Shared {
+    /// Uses the database once more.
+    pub(crate) fn again(&self) -> Shared {
+        let mut guard = lock();
+        if let Some((_, uses)) = of_this_process(&mut guard).get_mut(&self.key) {
+            *uses += 1;
+        }
+        Shared { key: self.key.clone() }
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         let mut guard = lock();

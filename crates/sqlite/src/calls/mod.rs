@@ -11,8 +11,9 @@
 //!    during a call.
 //! 4. No panic leaves a function: it becomes `SQLITE_INTERNAL`.
 
-mod cursors;
+mod opening;
 mod trees;
+mod cursors;
 
 use crate::cursor::{Cursor, Own};
 use crate::failure::{Failure, INTERNAL, OK, Outcome};

@@ -31,7 +31,7 @@ impl State {
             Work::Lent => return Err(lent()),
             _ => {}
         }
-        if begin.is_write && self.txn_state() < 2 {
+        if (begin.is_write || self.replaces) && self.txn_state() < 2 {
             if self.is_read_only() {
                 return Err(self.read_only());
             }
@@ -39,7 +39,7 @@ impl State {
                 ensure_tables(&self.db)?;
                 self.meta = self.db.table(names::META)?;
             }
-            self.take_turn(begin.is_immediate)?;
+            self.take_turn(begin.is_immediate || self.replaces)?;
         } else if self.insists && !begin.is_autocommit && !self.is_read_only() && self.txn_state() == 0 {
             // What the transaction reads first is to be unchanged when it writes.
             self.take_turn(false)?;
@@ -53,6 +53,10 @@ impl State {
 
     fn begin_work(&mut self, begin: Begin) -> Outcome<()> {
         match &self.work {
+            Work::Idle | Work::Committed if self.replaces => {
+                self.open(begin.is_synced)?;
+                self.drop_all()?;
+            }
             Work::Idle | Work::Committed
                 if !begin.is_write && (begin.is_autocommit || self.is_read_only()) =>
             {

@@ -129,6 +129,8 @@ pub(crate) struct State {
     pub(crate) checks_pages: bool,
     /// Whether what runs is an attempt of a transaction that is repeated after a conflict.
     pub is_repeated: bool,
+    /// Whether each transaction begins with no tables, so that its commit replaces everything that SQL made.
+    replaces: bool,
     /// Whether `BEGIN IMMEDIATE` excludes nobody.
     pub shares_immediate: bool,
     /// The key up to which a tree is counted.
@@ -144,7 +146,7 @@ pub(crate) struct State {
     /// The name that SQLite opened, as a name of its own kind: with zeros before and after it.
     name: Vec<u8>,
     /// What keeps the database open. It is the last field, because dropping it closes the database.
-    _shared: Option<Shared>,
+    shared: Option<Shared>,
 }
 
 /// The zeros before a name and after it: where SQLite keeps the parameters of a URI and the names of journals.
@@ -162,6 +164,15 @@ impl State {
     pub(crate) fn in_directory(path: &str, how: How) -> Outcome<State> {
         let (db, shared) = files::open(Path::new(path), how)?;
         Self::with_name(db, path, how.is_read_only, Some(shared))
+    }
+
+    /// Opens the same database once more, for another connection. If it `replaces`, each of its transactions begins
+    /// with no tables, and excludes other writers.
+    pub(crate) fn again(&self, replaces: bool) -> Outcome<State> {
+        let shared = self.shared.as_ref().map(Shared::again);
+        let name = self.name().to_string_lossy();
+        let state = Self::with_name(self.db.clone(), &name, self.is_read_only, shared)?;
+        Ok(State { replaces, options: self.options, ..state })
     }
 
     fn with_name(db: Database, name: &str, is_read_only: bool, shared: Option<Shared>) -> Outcome<State> {
@@ -183,6 +194,7 @@ impl State {
             insists: false,
             checks_pages: true,
             is_repeated: false,
+            replaces: false,
             shares_immediate: false,
             counted: Vec::new(),
             conflict: None,
@@ -190,7 +202,7 @@ impl State {
             options: None,
             is_read_only,
             name: [&[0; NAME_BEFORE], name.as_bytes(), &[0; NAME_AFTER]].concat(),
-            _shared: shared,
+            shared,
         })
     }
 
@@ -202,6 +214,11 @@ impl State {
     /// Returns whether nothing of SQL was created in the database yet. It can only be read then.
     pub(crate) fn is_bare(&self) -> bool {
         self.meta.is_none()
+    }
+
+    /// Returns whether SQL has made no table in the database yet.
+    pub(crate) fn is_new(&self) -> Outcome<bool> {
+        Ok(!self.has_trees(&self.db.snapshot()?)?)
     }
 
     /// Returns whether nothing can be written.

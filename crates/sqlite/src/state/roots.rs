@@ -132,6 +132,21 @@ impl State {
         Ok(())
     }
 
+    /// Drops all tables and indexes, and deletes their definitions. New ones get roots that were never used. The
+    /// transaction has just begun, and nothing else is committed while it runs.
+    pub(super) fn drop_all(&mut self) -> Outcome<()> {
+        let schema = self.tree(names::SCHEMA)?;
+        let tables = self.db.snapshot()?.tables()?;
+        let transaction = &mut self.writable()?.transaction;
+        let is_tree = |table: &Table| names::root_of(table.name()).is_some_and(|root| root != names::SCHEMA);
+        for table in tables.iter().filter(|table| is_tree(table)) {
+            transaction.drop_table(table)?;
+        }
+        transaction.delete_range(&schema.table, ..)?;
+        schema.touch();
+        Ok(())
+    }
+
     /// Deletes all entries of a tree, which can be `sqlite_sequence`.
     pub(crate) fn clear(&mut self, root: u32, is_counters: bool) -> Outcome<()> {
         let tree = self.tree(root)?;
@@ -200,8 +215,12 @@ impl State {
     }
 
     /// Sets a meta value.
-    pub(crate) fn set_meta(&mut self, at: u8, value: u32) -> Outcome<()> {
+    pub(crate) fn set_meta(&mut self, at: u8, mut value: u32) -> Outcome<()> {
         if [at] == names::COOKIE {
+            if self.replaces {
+                // Other connections have to notice, and the cookie of what is copied may be that of before.
+                value = value.max(self.meta_value(at)?.wrapping_add(1));
+            }
             self.rename_definitions(value)?;
         }
         let meta = self.meta()?;
