@@ -1,5 +1,6 @@
 """sqlite3_backup and sqlite3_serialize on directories of Pando, by Python's own sqlite3 module. Part of dropin.py."""
 
+import ctypes
 import signal
 import sqlite3
 import subprocess
@@ -8,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+BUSY, DONE, LEGACY_FILE_FORMAT = 5, 101, 1016
 SOURCE = """
 CREATE TABLE owner(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT COLLATE NOCASE UNIQUE);
 CREATE TABLE pet(owner REFERENCES owner, name, label AS (name || '!'), kept AS (length(name)) STORED);
@@ -133,24 +135,100 @@ def back(directory):
 
 
 def waits(directory):
-    """While another connection excludes writers, a step is busy. Python's module repeats it."""
-    goal = opened(directory / "waits.pando", "CREATE TABLE old(a);")
-    other = sqlite3.connect(directory / "waits.pando", isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
-    other.execute("INSERT INTO old VALUES (1)")
-    statuses = []
-    ending = threading.Timer(0.6, lambda: other.execute("COMMIT"))
-    ending.start()
-    source = opened(":memory:")
-    source.backup(goal, progress=lambda status, remaining, total: statuses.append(status), sleep=0.05)
-    ending.join()
-    assert statuses[0] == sqlite3.SQLITE_BUSY if hasattr(sqlite3, "SQLITE_BUSY") else 5, statuses
-    assert everything(goal) == everything(source)
-    goal.execute("BEGIN")
-    goal.execute("INSERT INTO owner(name) VALUES ('x')")
-    if sys.version_info >= (3, 9):
+    """While another connection excludes writers, the last step waits as the destination does, and is busy then."""
+    for timeout in (0, 30):
+        path = directory / f"waits-{timeout}.pando"
+        opened(path, "CREATE TABLE old(a);").close()
+        goal = sqlite3.connect(path, timeout=timeout)
+        other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("INSERT INTO old VALUES (1)")
+        statuses = []
+        ending = threading.Timer(0.6, lambda: other.execute("COMMIT"))
+        ending.start()
+        source = opened(":memory:")
+        # Python's module repeats a step that is busy.
+        source.backup(goal, progress=lambda status, remaining, total: statuses.append(status), sleep=0.05)
+        ending.join()
+        assert (BUSY in statuses) == (timeout == 0) and statuses[-1] == DONE, statuses
+        assert everything(goal) == everything(source)
+        goal.execute("BEGIN")
+        goal.execute("INSERT INTO owner(name) VALUES ('x')")
         refused(sqlite3.OperationalError, "in use", lambda: source.backup(goal))
-    goal.rollback()
+        # Of a transaction that has written, only a part would be in the copy.
+        memory = sqlite3.connect(":memory:")
+        refused(sqlite3.OperationalError, "commit it first", lambda: goal.backup(memory))
+        if hasattr(goal, "serialize"):
+            refused(sqlite3.OperationalError, "unable to serialize", goal.serialize)
+        goal.rollback()
+
+
+def given_up(directory):
+    """A program that does not repeat a busy step learns from sqlite3_backup_finish that nothing was copied."""
+    lib = ctypes.CDLL(None)
+    for function in ("sqlite3_backup_init", "sqlite3_errmsg"):
+        getattr(lib, function).restype = ctypes.c_void_p
+    path = directory / "given-up.pando"
+    opened(path, "CREATE TABLE old(a); INSERT INTO old VALUES (1);").close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    goal, source = ctypes.c_void_p(), ctypes.c_void_p()
+    assert lib.sqlite3_open(str(path).encode(), ctypes.byref(goal)) == 0
+    assert lib.sqlite3_open(b":memory:", ctypes.byref(source)) == 0
+    assert lib.sqlite3_exec(source, b"CREATE TABLE new(a)", None, None, None) == 0
+    for outcome in (BUSY, 0):
+        backup = ctypes.c_void_p(lib.sqlite3_backup_init(goal, b"main", source, b"main"))
+        assert lib.sqlite3_backup_step(backup, -1) == (outcome or DONE)
+        if outcome:
+            assert lib.sqlite3_backup_step(backup, -1) == BUSY
+        found = lib.sqlite3_backup_finish(backup), lib.sqlite3_errcode(goal)
+        assert found == (outcome, outcome), found
+        tables = [name for (name,) in sqlite3.connect(path).execute("SELECT name FROM sqlite_schema")]
+        assert tables == (["old"] if outcome else ["new"]), tables
+        other.execute("ROLLBACK") if other.in_transaction else None
+    # One that is left before its last page has no error.
+    backup = ctypes.c_void_p(lib.sqlite3_backup_init(goal, b"main", source, b"main"))
+    assert lib.sqlite3_backup_step(backup, 1) == 0 and lib.sqlite3_backup_finish(backup) == 0
+    assert [lib.sqlite3_close(connection) for connection in (goal, source)] == [0, 0]
+
+
+def empty(directory):
+    """A database without tables replaces others, too."""
+    (directory / "empty.db").touch()
+    with_version = opened(directory / "version.db", "PRAGMA user_version = 5;")
+    bare = sqlite3.connect(directory / "bare.pando")
+    for number, source in enumerate([sqlite3.connect(directory / "empty.db"), sqlite3.connect(":memory:"), with_version, bare]):
+        goal = opened(directory / f"empty-{number}.pando", "CREATE TABLE old(a); INSERT INTO old VALUES (1);")
+        source.backup(goal)
+        assert everything(goal) == everything(source)
+        goal.executescript("CREATE TABLE t(a); INSERT INTO t VALUES (1);")
+        file = opened(directory / f"empty-{number}.db", "CREATE TABLE old(a);")
+        bare.backup(file)
+        assert everything(file) == everything(bare)
+    bare.execute("VACUUM INTO ?", (str(directory / "vacuumed.pando"),))
+
+
+def old_format(directory):
+    """Before format 4 of SQLite's files, DESC of an index had no effect. Rowids and rows stay as they are all the same."""
+    lib, rows = ctypes.CDLL(None), """
+        CREATE TABLE t(a, b); CREATE INDEX d ON t(a DESC); INSERT INTO t(rowid, a) VALUES (5, 1), (10, 2), (20, 3);
+        CREATE TABLE g(a, b AS (a + 1), c AS (a) STORED); CREATE INDEX gd ON g(a DESC); INSERT INTO g(a) VALUES (1), (2);"""
+    sources = [opened(directory / "new.db", rows), opened(directory / "new.pando", rows)]
+    for name in ("old.db", "old.pando"):
+        old = ctypes.c_void_p()
+        assert lib.sqlite3_open(str(directory / name).encode(), ctypes.byref(old)) == 0
+        assert lib.sqlite3_db_config(old, LEGACY_FILE_FORMAT, 1, None) == 0
+        assert lib.sqlite3_exec(old, rows.encode(), None, None, None) == 0
+        assert lib.sqlite3_close(old) == 0
+        sources.append(sqlite3.connect(directory / name))
+    assert (directory / "old.db").read_bytes()[47] == 1
+    goal = sqlite3.connect(directory / "goal.pando")
+    for source in sources + sources[::-1]:
+        copy = sqlite3.connect(":memory:")
+        source.backup(goal)
+        goal.backup(copy)
+        assert everything(goal) == everything(copy) == everything(source)
+        assert goal.execute("SELECT a FROM t ORDER BY a DESC").fetchall() == [(3,), (2,), (1,)]
 
 
 def not_supported(directory):
@@ -213,7 +291,7 @@ def killed(directory):
 
 
 def run(directory):
-    for step in (out, back, waits, not_supported, killed):
+    for step in (out, back, waits, given_up, empty, old_format, not_supported, killed):
         place = directory / step.__name__
         place.mkdir()
         step(place)

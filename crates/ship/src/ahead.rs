@@ -5,8 +5,8 @@ use crate::segment::Segment;
 use base::Result;
 use std::collections::VecDeque;
 
-/// How many segments are requested at once, and how many bytes they may have, as estimated from the length of the
-/// segment before them.
+/// How many segments are requested at once, and how many bytes they may have, if none is longer than the longest of
+/// those that were requested before.
 const MOST: u64 = 32;
 const MOST_BYTES: u64 = 16 << 20;
 
@@ -18,13 +18,13 @@ pub(crate) struct Ahead {
     read: VecDeque<Result<Segment>>,
     /// How many are requested next. A log that ends soon is not read far beyond its end.
     most: u64,
-    /// The length of the body of the segment that was taken last.
-    body_bytes: u64,
+    /// The longest body of the segments that were requested last.
+    longest: u64,
 }
 
 impl Default for Ahead {
     fn default() -> Self {
-        Ahead { next: 0, read: VecDeque::new(), most: 1, body_bytes: 0 }
+        Ahead { next: 0, read: VecDeque::new(), most: 1, longest: 0 }
     }
 }
 
@@ -38,15 +38,15 @@ impl Ahead {
         let Some(segment) = self.read.pop_front() else { return Ok(None) };
         let segment = segment.inspect_err(|_| *self = Ahead::default())?;
         self.next += 1;
-        self.body_bytes = segment.body.len() as u64;
         Ok(Some(segment))
     }
 
     fn request(&mut self, lineage: &Lineage, first: u64) {
-        let fit = MOST_BYTES / self.body_bytes.max(1);
+        let fit = MOST_BYTES / self.longest.max(1);
         let count = self.most.min(fit).max(1);
         let read = lineage.segments(first, count).into_iter().map_while(Result::transpose);
         (self.next, self.read) = (first, read.collect());
+        self.longest = self.read.iter().flatten().map(|segment| segment.body.len() as u64).max().unwrap_or(0);
         self.most = if self.read.len() as u64 == count { (self.most * 2).min(MOST) } else { 1 };
     }
 }

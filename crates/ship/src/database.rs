@@ -39,7 +39,8 @@ impl Shipper {
 }
 
 /// Restores the database of `bucket` as of `goal` into the directory `dir`, which must be empty or not exist.
-/// `progress` is called with the bytes that were read so far.
+/// `progress` is called with the bytes that were read so far: from 0 again if the base was deleted meanwhile, and
+/// another one is restored.
 ///
 /// The database is built beside `dir`, in `.NAME.restoring`, verified, and then renamed. So whatever happens, `dir`
 /// has the whole database or nothing.

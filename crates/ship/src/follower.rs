@@ -106,8 +106,8 @@ impl Follower {
     }
 
     /// Applies the next segment to `db`, the database in the directory that was named at [`Follower::open`]. Everything
-    /// that was applied is durable. It sends one request if there is no such segment, and rarely three more. If `db`
-    /// has many segments to catch up with, up to 32 are read at once, some 16 MiB of them, and kept for the next calls.
+    /// that was applied is durable. As long as there are more, up to 32 are read at once, some 16 MiB of them, and kept
+    /// for the next calls. If there is none, it mostly sends one request.
     ///
     /// # Errors
     /// `TooOld` if the bucket no longer has the next commit by itself: restore again. `Mismatch` if `db` made commits

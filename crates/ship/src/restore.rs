@@ -94,16 +94,21 @@ pub(crate) fn run(
     target: &mut dyn Target,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Report> {
+    let mut last = None;
     for _ in 0..ATTEMPTS {
         let floor = lineage.floor()?.segment;
-        match run_once(lineage, goal, target, progress) {
-            Err(error) if error.kind() == ErrorKind::Corruption && lineage.floor()?.segment > floor => {}
+        let error = match run_once(lineage, goal, target, progress) {
+            Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Missing) => error,
             done => return done,
+        };
+        if !lineage.floor().is_ok_and(|now| now.segment > floor) {
+            return Err(error);
         }
+        last = Some(error);
     }
+    let last = last.expect("there was an attempt");
     let advice = "keep more bases (--ship-keep), or keep them for longer (--ship-keep-for)";
-    let message =
-        format!("{}: what was read was deleted meanwhile, {ATTEMPTS} times; {advice}", lineage.bucket);
+    let message = format!("{last}; objects were deleted while they were read, {ATTEMPTS} times; {advice}");
     Err(Error::new(ErrorKind::Conflict, message))
 }
 

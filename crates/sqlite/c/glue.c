@@ -248,7 +248,7 @@ static void pandoTag(Btree *p, void *pState){
 typedef struct PandoHidden PandoHidden;
 static PandoHidden *pandoHiddenOf(sqlite3*);
 static int pandoOpenHidden(PandoHidden*, sqlite3_vfs*, Btree**, int flags, int vfsFlags, int *pRc);
-static int pandoIsKept(Btree*);
+static int pandoIsKept(Btree*, void *pState);
 
 SQLITE_PRIVATE int sqlite3BtreeOpen(
   sqlite3_vfs *pVfs, const char *zFilename, sqlite3 *db, Btree **ppBtree, int flags, int vfsFlags
@@ -289,7 +289,7 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
 
 SQLITE_PRIVATE int sqlite3BtreeClose(Btree *p){
   void *pState = pandoOf(p);
-  if( pandoIsKept(p) ) return SQLITE_OK;
+  if( pandoIsKept(p, pState) ) return SQLITE_OK;
   if( pState ){
     p->lock.eLock = 0;
     p->lock.pNext = 0;
@@ -662,7 +662,8 @@ SQLITE_PRIVATE void sqlite3BtreeGetMeta(Btree *p, int idx, u32 *pMeta){
 SQLITE_PRIVATE int sqlite3BtreeUpdateMeta(Btree *p, int idx, u32 iMeta){
   void *pState = pandoOf(p);
   if( pState==0 ) return stockBtreeUpdateMeta(p, idx, iMeta);
-  if( idx==BTREE_TEXT_ENCODING && iMeta!=SQLITE_UTF8 ){
+  /* 0 is the encoding of an empty database. */
+  if( idx==BTREE_TEXT_ENCODING && iMeta!=SQLITE_UTF8 && iMeta!=0 ){
     return pando_bt_fail(pState, SQLITE_ERROR, "text in UTF-16 is not supported on Pando", "");
   }
   return pando_bt_set_meta(pState, idx, iMeta);

@@ -393,7 +393,7 @@ fn check_model(server: &Server, model: &BTreeMap<String, BTreeMap<String, Vec<u8
     }
 }
 
-/// Kills primary and replica in turn while a client writes.
+/// Kills primary and replica in turn while a client writes, 6 times, or as often as `PANDO_REPLICA_KILLS` says.
 fn follows_through_kills(seed: u64, primary_options: &[&str], follow: impl Fn(u16) -> String) {
     let dir = tempfile::tempdir().unwrap();
     let (home, copy) = (dir.path().join("primary"), dir.path().join("replica"));
@@ -415,7 +415,8 @@ fn follows_through_kills(seed: u64, primary_options: &[&str], follow: impl Fn(u1
         let (mut main, mut other) = (main, other);
         let writer = scope.spawn(|| load(port, seed, &is_over));
         let mut before = 0;
-        for round in 0..6 {
+        let rounds = std::env::var("PANDO_REPLICA_KILLS").map_or(6, |rounds| rounds.parse().unwrap());
+        for round in 0..rounds {
             std::thread::sleep(Duration::from_millis(200 + 150 * (seed + round) % 500));
             if round % 2 == 0 {
                 main.kill();

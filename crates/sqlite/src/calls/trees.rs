@@ -113,7 +113,8 @@ unsafe extern "C" fn pando_bt_name_conflict(state: *mut State, table: *const c_c
     };
 }
 
-/// Returns the message of the last failure if it has this code, or null. It is valid until the next call.
+/// Returns the message of the last failure if it has this code, or if the code is 0; otherwise null. It is valid until
+/// the next call.
 ///
 /// # Safety
 /// Points 1 and 3 of the module.

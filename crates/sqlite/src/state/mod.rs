@@ -415,10 +415,10 @@ impl State {
         code
     }
 
-    /// Returns the message of the noted failure as a string of C, if SQLite's code stands for that failure. It is valid
-    /// until the next call.
+    /// Returns the message of the noted failure as a string of C, if SQLite's code stands for that failure, or if it is
+    /// 0. The string is valid until the next call.
     pub(crate) fn explain(&mut self, code: c_int) -> Option<&CStr> {
-        let failure = self.failure.as_ref().filter(|failure| failure.code == code)?;
+        let failure = self.failure.as_ref().filter(|failure| code == 0 || failure.code == code)?;
         self.shown = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
         Some(&self.shown)
     }

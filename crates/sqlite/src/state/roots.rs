@@ -144,6 +144,9 @@ impl State {
         }
         transaction.delete_range(&schema.table, ..)?;
         schema.touch();
+        // SQLite chooses the format with the first table.
+        let meta = self.meta()?;
+        self.writable()?.transaction.delete(&meta, names::FILE_FORMAT)?;
         Ok(())
     }
 
