@@ -133,10 +133,17 @@ fn find(py: Python<'_>, source: &Source, name: &str, create: bool) -> PyResult<T
     found.ok_or_else(|| errors::named(py, "MissingError", missing()))
 }
 
-/// Parses what a mapping's `update` takes into an iterator over pairs.
+/// Parses what a mapping's `update` takes into an iterator over pairs: a mapping, an object with `keys` whose values are
+/// found by `[]`, or pairs.
 pub(crate) fn pairs<'py>(records: &Bound<'py, PyAny>) -> PyResult<Bound<'py, pyo3::types::PyIterator>> {
-    if records.is_instance_of::<PyDict>() || records.hasattr("keys")? {
+    if records.is_instance_of::<PyDict>() || (records.hasattr("keys")? && records.hasattr("items")?) {
         return records.call_method0("items")?.try_iter();
+    }
+    if records.hasattr("keys")? {
+        let builtins = records.py().import("builtins")?;
+        let keys = builtins.call_method1("list", (records.call_method0("keys")?,))?;
+        let values = builtins.call_method1("map", (records.getattr("__getitem__")?, &keys))?;
+        return builtins.call_method1("zip", (keys, values))?.try_iter();
     }
     records.try_iter()
 }
