@@ -32,7 +32,7 @@ pub enum Rows {
     Typed { held: Arc<Held>, table: DynamicTable },
     /// The rows of a result.
     #[cfg(feature = "sql")]
-    Sql(Arc<crate::sql::ResultRows>),
+    Sql(Arc<crate::sql_rows::ResultRows>),
 }
 
 /// A source of batches for programs that read Arrow, such as pyarrow, pandas, polars and DuckDB.
@@ -67,7 +67,7 @@ impl Arrow {
 
     /// Of the rows of a result, whose columns have these names and types.
     #[cfg(feature = "sql")]
-    pub fn of_sql(rows: Arc<crate::sql::ResultRows>, columns: &[(String, ColumnType)]) -> Self {
+    pub fn of_sql(rows: Arc<crate::sql_rows::ResultRows>, columns: &[(String, ColumnType)]) -> Self {
         let columns = columns.iter().map(|(name, kind)| (name.as_str(), *kind, true));
         Arrow { rows: Rows::Sql(rows), shape: Shape::of_columns(columns) }
     }

@@ -22,7 +22,7 @@
 //! Reading order: `handle.rs`, `source.rs`, `view.rs`, `writable.rs`, `scan.rs`, `values.rs`, `database.rs`,
 //! `transaction.rs`; `codec.rs` (keys and values), `engine.rs` (calls of the library whose names may change),
 //! `errors.rs`, `guard.rs`, `options.rs`; `typed_reads.rs`, `cells.rs`, `typed.rs` (typed tables); `changes.rs`,
-//! `sql.rs`, `arrow.rs`.
+//! `sql.rs`, `sql_rows.rs`, `arrow.rs`.
 #![deny(missing_docs, unsafe_code)]
 
 mod arrow;
@@ -39,6 +39,8 @@ mod scan;
 mod source;
 #[cfg(feature = "sql")]
 mod sql;
+#[cfg(feature = "sql")]
+mod sql_rows;
 mod transaction;
 mod typed;
 mod typed_reads;
