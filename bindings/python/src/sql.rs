@@ -24,6 +24,9 @@ pub fn sqlite_version() -> &'static str {
     sql::sqlite_version()
 }
 
+/// `SQLITE_ERROR`, the result code of errors that have no code of their own.
+const PLAIN_ERROR: i32 = 1;
+
 /// Why a statement has failed.
 enum Failure {
     Sql(sql::Error),
@@ -42,6 +45,16 @@ impl From<sql::Error> for Failure {
 }
 
 impl Failure {
+    /// Returns `Closed` for a plain error of a database that is closed: the close may have been its cause, and SQLite's
+    /// message then does not say so.
+    #[cold]
+    fn or_closed(self, handle: &Handle) -> Self {
+        match self {
+            Failure::Sql(error) if error.code() == PLAIN_ERROR && handle.is_closed() => Failure::Closed,
+            other => other,
+        }
+    }
+
     #[cold]
     fn raise(self, py: Python<'_>) -> PyErr {
         match self {
@@ -95,7 +108,8 @@ impl SqlConnection {
         }
         let work = || {
             let inner = self.inner.lock().map_err(|_| Failure::Closed)?;
-            work(inner.as_ref().ok_or(Failure::Closed)?)
+            let done = work(inner.as_ref().ok_or(Failure::Closed)?);
+            done.map_err(|failure| failure.or_closed(&self.handle))
         };
         guarded(py, work)
     }
@@ -117,24 +131,44 @@ fn panicked(panic: &(dyn Any + Send)) -> Failure {
 impl SqlConnection {
     #[new]
     fn new(py: Python<'_>, db: PyRef<'_, Database>) -> PyResult<Self> {
-        let sql = db.sql(py)?;
-        let connection = guarded(py, || sql.connect().map_err(Failure::from))?;
+        let (sql, handle) = (db.sql(py)?, db.handle());
+        let connection =
+            guarded(py, || sql.connect().map_err(|error| Failure::from(error).or_closed(handle)))?;
         let interrupt = connection.interrupt_handle();
-        Ok(SqlConnection { handle: Arc::clone(db.handle()), inner: Mutex::new(Some(connection)), interrupt })
+        Ok(SqlConnection { handle: Arc::clone(handle), inner: Mutex::new(Some(connection)), interrupt })
     }
 
-    /// Runs one statement.
-    fn execute(&self, py: Python<'_>, sql: &str, parameters: &Bound<'_, PyAny>) -> PyResult<SqlResult> {
+    /// Runs one statement. With `begins`, it begins a transaction first if none is open.
+    #[pyo3(signature = (sql, parameters, begins=false))]
+    fn execute(
+        &self,
+        py: Python<'_>,
+        sql: &str,
+        parameters: &Bound<'_, PyAny>,
+        begins: bool,
+    ) -> PyResult<SqlResult> {
         let parameters = parameters_of(parameters)?;
-        let outcome = self.run(py, move |connection| execute(connection, sql, parameters))?;
+        let outcome = self.run(py, move |connection| {
+            begin(connection, begins)?;
+            execute(connection, sql, parameters)
+        })?;
         Ok(SqlResult::of(outcome))
     }
 
-    /// Runs one statement for each of many lists of parameters. Returns how many rows it changed.
-    fn execute_many(&self, py: Python<'_>, sql: &str, parameters: &Bound<'_, PyAny>) -> PyResult<u64> {
+    /// Runs one statement for each of many lists of parameters. Returns how many rows it changed. With `begins`, it
+    /// begins a transaction first if none is open.
+    #[pyo3(signature = (sql, parameters, begins=false))]
+    fn execute_many(
+        &self,
+        py: Python<'_>,
+        sql: &str,
+        parameters: &Bound<'_, PyAny>,
+        begins: bool,
+    ) -> PyResult<u64> {
         let lists = parameters.try_iter()?.map(|list| parameters_of(&list?));
         let lists = lists.collect::<PyResult<Vec<_>>>()?;
         self.run(py, move |connection| {
+            begin(connection, begins)?;
             let mut statement = connection.prepare(sql)?;
             let mut changes = 0;
             for list in lists {
@@ -156,21 +190,55 @@ impl SqlConnection {
         self.run(py, |connection| Ok(connection.is_autocommit()))
     }
 
-    /// Stops the statement that runs.
-    fn interrupt(&self) {
-        self.interrupt.interrupt();
+    /// Commits the transaction, if one is open. If that fails, it rolls the transaction back.
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, |connection| {
+            let ended = end(connection, "COMMIT");
+            if ended.is_err() {
+                let _ = end(connection, "ROLLBACK");
+            }
+            ended
+        })
     }
 
-    /// Closes the connection, and rolls back its transaction.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    /// Rolls the transaction back, if one is open.
+    fn rollback(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, |connection| end(connection, "ROLLBACK"))
+    }
+
+    /// Stops the statement that runs.
+    fn interrupt(&self, py: Python<'_>) {
+        // It waits while another thread closes the connection.
+        py.detach(|| self.interrupt.interrupt());
+    }
+
+    /// Closes the connection, and rolls back its transaction. Returns whether it was open: of several threads that
+    /// close it, one gets true.
+    fn close(&self, py: Python<'_>) -> PyResult<bool> {
         self.handle.check_process(py)?;
-        py.detach(|| {
+        Ok(py.detach(|| {
             let taken =
                 self.inner.lock().map_or_else(|poisoned| poisoned.into_inner().take(), |mut one| one.take());
-            drop(taken);
-        });
-        Ok(())
+            taken.is_some()
+        }))
     }
+}
+
+/// Begins a transaction, if `begins` is true and none is open. The caller has the lock of the connection, so that of
+/// several threads one begins it.
+fn begin(connection: &Connection, begins: bool) -> Result<(), Failure> {
+    if begins && connection.is_autocommit() {
+        connection.execute("BEGIN", &[])?;
+    }
+    Ok(())
+}
+
+/// Ends the transaction with `statement`, if one is open.
+fn end(connection: &Connection, statement: &str) -> Result<(), Failure> {
+    if !connection.is_autocommit() {
+        connection.execute(statement, &[])?;
+    }
+    Ok(())
 }
 
 fn execute(connection: &Connection, sql: &str, parameters: Parameters) -> Result<Outcome, Failure> {
@@ -220,7 +288,10 @@ fn parameters_of(given: &Bound<'_, PyAny>) -> PyResult<Parameters> {
         let pair = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
             Ok((name.extract::<String>()?, value_of(&value)?))
         };
-        return Ok(Parameters::Names(mapping.iter().map(pair).collect::<PyResult<_>>()?));
+        // A copy: the conversion of a value can run code, and another thread can change the dict meanwhile.
+        let copy = mapping.items();
+        let pairs = copy.iter().map(|item| item.extract().and_then(pair));
+        return Ok(Parameters::Names(pairs.collect::<PyResult<_>>()?));
     }
     if given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>() {
         return Err(PyTypeError::new_err("parameters are a sequence or a dict, not one value"));

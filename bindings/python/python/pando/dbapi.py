@@ -190,12 +190,9 @@ class Connection:
             raise ProgrammingError("the connection is closed")
         return self._native
 
-    def _prepared(self, sql: str) -> _pando.SqlConnection:
-        """Begins a transaction if the statement needs one."""
-        native = self._open()
-        if not self.autocommit and _first_word(sql) not in _NO_TRANSACTION and native.is_autocommit:
-            native.execute("BEGIN", ())
-        return native
+    def _begins(self, sql: str) -> bool:
+        """Returns whether the statement begins a transaction if none is open."""
+        return not self.autocommit and _first_word(sql) not in _NO_TRANSACTION
 
     @property
     def in_transaction(self) -> bool:
@@ -217,21 +214,11 @@ class Connection:
 
     def commit(self) -> None:
         """Commits the transaction, if there is one. A conflict raises ``SqlConflictError``, and rolls it back."""
-        native = self._open()
-        if native.is_autocommit:
-            return
-        try:
-            native.execute("COMMIT", ())
-        except Error:
-            if not native.is_autocommit:
-                native.execute("ROLLBACK", ())
-            raise
+        self._open().commit()
 
     def rollback(self) -> None:
         """Rolls the transaction back, if there is one."""
-        native = self._open()
-        if not native.is_autocommit:
-            native.execute("ROLLBACK", ())
+        self._open().rollback()
 
     def interrupt(self) -> None:
         """Stops the statement that another thread executes. It raises ``OperationalError``."""
@@ -240,10 +227,20 @@ class Connection:
     def close(self) -> None:
         """Closes the connection. Its transaction is rolled back."""
         native, self._native = self._native, None
-        if native is not None:
-            native.close()
-            if self._closes:
-                self._db.close()
+        if native is None:
+            return
+        was_open = True
+        try:
+            # Two threads can get here with the same connection. The first to close it does the rest.
+            was_open = native.close()
+        finally:
+            if was_open:
+                self._after_close()
+
+    def _after_close(self) -> None:
+        """Does what follows the close of the connection. It is called once."""
+        if self._closes:
+            self._db.close()
 
     def __enter__(self) -> Connection:
         return self
@@ -263,7 +260,11 @@ class Connection:
 
 
 class Cursor:
-    """Executes statements and holds the rows of the last one, all of them in memory."""
+    """Executes statements and holds the rows of the last one, all of them in memory.
+
+    Use a cursor from one thread: a statement of another thread replaces its rows. Threads that only fetch get each row
+    once.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -310,7 +311,8 @@ class Cursor:
         _check_statement(sql)
         self._result = None
         self._rowcount = -1
-        result = self.connection._prepared(sql).execute(sql, parameters)
+        connection = self.connection
+        result = connection._open().execute(sql, parameters, connection._begins(sql))
         self._result = result
         self._rowcount = result.row_count if result.columns is not None else result.changes
         self._lastrowid = result.last_row_id
@@ -322,7 +324,8 @@ class Cursor:
         _check_statement(sql)
         self._result = None
         self._rowcount = -1
-        self._rowcount = self.connection._prepared(sql).execute_many(sql, parameters)
+        connection = self.connection
+        self._rowcount = connection._open().execute_many(sql, parameters, connection._begins(sql))
         return self
 
     def executescript(self, sql: str) -> Cursor:
@@ -333,25 +336,28 @@ class Cursor:
         self.connection._open().execute_script(sql)
         return self
 
-    def _fetch(self, most: int) -> list[Row]:
+    def _rows(self) -> _pando.SqlResult:
+        """Returns the result of the last statement, if it returns rows."""
         self._check()
-        if self._result is None or self._result.columns is None:
+        # Read once: another thread can execute a statement on this cursor meanwhile.
+        result = self._result
+        if result is None or result.columns is None:
             raise ProgrammingError("there are no rows: execute a query first")
-        return self._result.fetch(most)
+        return result
 
     def fetchone(self) -> Optional[Row]:
         """Returns the next row, or ``None`` at the end."""
-        rows = self._fetch(1)
+        rows = self._rows().fetch(1)
         return rows[0] if rows else None
 
     def fetchmany(self, size: Optional[int] = None) -> list[Row]:
         """Returns the next ``size`` rows, or ``arraysize``."""
-        return self._fetch(self.arraysize if size is None else max(size, 0))
+        return self._rows().fetch(self.arraysize if size is None else max(size, 0))
 
     def fetchall(self) -> list[Row]:
         """Returns all remaining rows."""
-        self._check()
-        return self._fetch(self._result.row_count if self._result is not None else 0)
+        result = self._rows()
+        return result.fetch(result.row_count)
 
     def arrow(self) -> _pando.Arrow:
         """Returns all rows of the result as a source of Arrow, for pandas, polars, DuckDB and pyarrow.
@@ -359,10 +365,7 @@ class Cursor:
         The type of a column is that of its values. Values of different types raise ``DataError``: ``CAST`` them. A
         column without values has its declared type.
         """
-        self._check()
-        if self._result is None or self._result.columns is None:
-            raise ProgrammingError("there are no rows: execute a query first")
-        return self._result.arrow()
+        return self._rows().arrow()
 
     def nextset(self) -> None:
         """Returns ``None``: a statement has one result."""

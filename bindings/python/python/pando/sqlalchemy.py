@@ -144,12 +144,8 @@ class _Connection(dbapi.Connection):
         super().__init__(db)
         self._shared = shared
 
-    def close(self) -> None:
-        if self._native is not None:
-            try:
-                super().close()
-            finally:
-                self._shared.leave()
+    def _after_close(self) -> None:
+        self._shared.leave()
 
 
 class _DdlCompiler(SQLiteDDLCompiler):
