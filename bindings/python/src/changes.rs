@@ -192,6 +192,8 @@ impl ChangeFeed {
         let mut inner = match self.inner.try_lock() {
             Ok(inner) => inner,
             Err(TryLockError::Poisoned(_)) => return Err(errors::closed(py, "the feed of changes")),
+            // The other call may be the one that closes the feed.
+            Err(TryLockError::WouldBlock) if self.has_ended() => return Ok(None),
             Err(TryLockError::WouldBlock) => return Err(in_use(py, "the feed of changes")),
         };
         let Some(changes) = inner.as_mut() else { return Ok(None) };
@@ -265,7 +267,10 @@ impl ChangeFeed {
     #[getter]
     fn position(&self, py: Python<'_>) -> PyResult<u64> {
         self.handle.open(py)?;
-        let inner = self.inner.try_lock().map_err(|_| in_use(py, "the feed of changes"))?;
+        let inner = self.inner.try_lock().map_err(|_| match self.has_ended() {
+            true => errors::closed(py, "the feed of changes"),
+            false => in_use(py, "the feed of changes"),
+        })?;
         let position = inner.as_ref().map(Changes::position);
         position.ok_or_else(|| errors::closed(py, "the feed of changes"))
     }
@@ -299,6 +304,8 @@ pub struct Consumer {
     handle: Arc<Handle>,
     name: String,
     inner: Mutex<Option<pando::Consumer>>,
+    /// Whether a thread closes the consumer, or has closed it.
+    is_closed: AtomicBool,
 }
 
 impl Consumer {
@@ -308,7 +315,10 @@ impl Consumer {
         work: impl FnOnce(&mut pando::Consumer) -> pando::Result<T> + Send,
     ) -> PyResult<T> {
         self.handle.open(py)?;
-        let mut inner = self.inner.try_lock().map_err(|_| in_use(py, "the consumer"))?;
+        let mut inner = self.inner.try_lock().map_err(|_| match self.is_closed.load(Ordering::SeqCst) {
+            true => errors::closed(py, "the consumer"),
+            false => in_use(py, "the consumer"),
+        })?;
         let consumer = inner.as_mut().ok_or_else(|| errors::closed(py, "the consumer"))?;
         run(py, || Ok(work(consumer)?))
     }
@@ -320,7 +330,8 @@ impl Consumer {
     fn new(py: Python<'_>, db: PyRef<'_, crate::database::Database>, name: String) -> PyResult<Self> {
         let open = db.handle().open(py)?;
         let consumer = run(py, || Ok(open.consumer(&name)?))?;
-        Ok(Consumer { handle: Arc::clone(db.handle()), name, inner: Mutex::new(Some(consumer)) })
+        let (handle, inner) = (Arc::clone(db.handle()), Mutex::new(Some(consumer)));
+        Ok(Consumer { handle, name, inner, is_closed: AtomicBool::new(false) })
     }
 
     #[getter]
@@ -346,6 +357,7 @@ impl Consumer {
     /// Closes the consumer, so that it can be opened again. Its place is kept. Waits for a call of another thread.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.check_process(py)?;
+        self.is_closed.store(true, Ordering::SeqCst);
         run(py, || {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             drop(inner.take());

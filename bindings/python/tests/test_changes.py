@@ -227,7 +227,16 @@ def test_an_asynchronous_iterator_goes_on_after_an_error() -> None:
 
 def wait_in_thread(feed: pando.ChangeFeed) -> tuple[threading.Thread, list[Optional[pando.Change]]]:
     found: list[Optional[pando.Change]] = []
-    thread = threading.Thread(target=lambda: found.extend(feed))
+
+    def follow() -> None:
+        while not feed.is_closed:
+            try:
+                for change in feed:
+                    found.append(change)
+            except pando.ThreadError:
+                continue
+
+    thread = threading.Thread(target=follow)
     thread.start()
     return thread, found
 
