@@ -50,8 +50,9 @@ mod writable;
 
 use pyo3::prelude::*;
 
-/// The module `pando._pando`.
-#[pymodule]
+/// The module `pando._pando`. No class relies on the interpreter's lock, so that a free-threaded interpreter need not
+/// have one.
+#[pymodule(gil_used = false)]
 fn _pando(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<database::Database>()?;
