@@ -33,15 +33,19 @@ def test_examples_of_the_documentation(module: object) -> None:
     assert result.failed == 0 and result.attempted > 0
 
 
-def test_the_page_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (HERE / "README.md").read_text()
-    blocks = [block.split("```")[0] for block in page.split("```python\n")[1:]]
-    assert blocks
-    for block in blocks:
-        # A module, as a dataclass looks for the one that its class is in.
-        module = types.ModuleType("page")
-        monkeypatch.setitem(sys.modules, "page", module)
-        exec(compile(block, "README.md", "exec", dont_inherit=True), module.__dict__)
+PAGE = (HERE / "README.md").read_text()
+BLOCKS = [block.split("```")[0] for block in PAGE.split("```python\n")[1:]]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_the_page_of_the_package(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for optional in ("duckdb", "polars"):
+        if f"import {optional}\n" in block:
+            pytest.importorskip(optional)
+    # A module, as a dataclass looks for the one that its class is in.
+    module = types.ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    exec(compile(block, "README.md", "exec", dont_inherit=True), module.__dict__)
 
 
 PACKAGE = str(Path(pando.__file__).parent)
