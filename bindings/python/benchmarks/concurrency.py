@@ -1,14 +1,15 @@
 """Measures how late the loop of asyncio is, and how much two threads read, each beside a control without Pando.
 
-    python benchmarks/concurrency.py [--rounds 3] [--tasks 1000] [--dir DIRECTORY]
+    python benchmarks/concurrency.py [--rounds 3] [--tasks 1000] [--threads-only] [--dir DIRECTORY]
 
 Both of a pair take turns in each round, and the one that begins changes. The tables have the median of the rounds.
 
 * Loop: a ticker of 1 ms beside tasks that each make 100 bytes durable and read them again. The control does the same with
   a file of its own, on as many threads. "Without waits" leaves out the time for which the loop's thread was ready and
   waited for a processor, which other threads had.
-* Threads: as much work for each of two threads as for one. The control computes checksums, for which the interpreter
-  releases its lock as well: it shows what two threads can get of the machine at that moment.
+* Threads: as much work for each of two threads as for one. A control shows what two threads can get of the machine at that
+  moment. That of `multi_get` computes checksums, for which the interpreter releases its lock as well. That of single gets
+  is a loop of Python, during which the interpreter has its lock, if it has one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import argparse
 import asyncio
 import os
 import statistics
+import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -137,10 +140,26 @@ def measure_threads(root: Path, rounds: int) -> None:
             for _ in range(400):
                 zlib.crc32(block)
 
-        found: dict[str, list[list[float]]] = {"multi_get of 20,000 keys": [], "control: checksums": []}
+        def single_gets() -> None:
+            for _ in range(5):
+                for key in KEYS:
+                    assert len(table[key]) == 1000
+
+        def loop() -> None:
+            total = 0
+            for number in range(1_000_000):
+                total += number % 7
+            assert total
+
+        works = {
+            "multi_get of 20,000 keys": gets,
+            "control: checksums": control,
+            "20,000 single gets": single_gets,
+            "control: a loop of Python": loop,
+        }
+        found: dict[str, list[list[float]]] = {name: [] for name in works}
         for number in range(rounds):
-            pair = list(zip(found, (gets, control)))
-            for name, work in pair if number % 2 == 0 else reversed(pair):
+            for name, work in works.items() if number % 2 == 0 else reversed(works.items()):
                 one, two = seconds_of(work, 1), seconds_of(work, 2)
                 found[name].append([2 * alone / both for alone, both in zip(one, two)])
     print("| two threads | times as much as one | without waits |")
@@ -150,15 +169,26 @@ def measure_threads(root: Path, rounds: int) -> None:
         print(f"| {name} | {' | '.join(cells)} |")
 
 
+def interpreter() -> str:
+    """Returns the version of the interpreter, and whether it has its lock."""
+    version = f"CPython {sys.version.split()[0]}"
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return version
+    return f"{version}, free-threaded, {'with' if sys._is_gil_enabled() else 'without'} the lock"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tasks", type=int, default=1000)
     parser.add_argument("--dir")
+    parser.add_argument("--threads-only", action="store_true", help="leave the loop of asyncio out")
     given = parser.parse_args()
+    print(f"{interpreter()}\n")
     with tempfile.TemporaryDirectory(dir=given.dir) as root:
-        asyncio.run(measure_loop(Path(root), given.rounds, given.tasks))
-        print()
+        if not given.threads_only:
+            asyncio.run(measure_loop(Path(root), given.rounds, given.tasks))
+            print()
         measure_threads(Path(root), given.rounds)
 
 
