@@ -133,8 +133,8 @@ fn find(py: Python<'_>, source: &Source, name: &str, create: bool) -> PyResult<T
     found.ok_or_else(|| errors::named(py, "MissingError", missing()))
 }
 
-/// Parses what a mapping's `update` takes into an iterator over pairs: a mapping, an object with `keys` whose values are
-/// found by `[]`, or pairs.
+/// Parses what a mapping's `update` takes into an iterator over pairs: a mapping, an object with `keys` whose values
+/// are found by `[]`, or pairs.
 pub(crate) fn pairs<'py>(records: &Bound<'py, PyAny>) -> PyResult<Bound<'py, pyo3::types::PyIterator>> {
     if records.is_instance_of::<PyDict>() || (records.hasattr("keys")? && records.hasattr("items")?) {
         return records.call_method0("items")?.try_iter();
