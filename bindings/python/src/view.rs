@@ -11,7 +11,7 @@ use crate::values::ValueReader;
 use pando::{Expiry, Span, Table};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use std::ops::Bound as End;
 
 /// Records that are taken from Python before they are put.
@@ -99,8 +99,14 @@ impl View {
 
     /// A pair of Python as bytes.
     fn record(&self, pair: &Bound<'_, PyAny>) -> PyResult<Record> {
-        let wrong = |_| PyTypeError::new_err("a record is a pair of a key and a value");
-        let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract().map_err(wrong)?;
+        let wrong = "a record is a pair of a key and a value";
+        let pair = match pair.cast::<PyList>() {
+            Ok(list) => list.to_tuple(),
+            Err(_) => pair.cast::<PyTuple>().map_err(|_| PyTypeError::new_err(wrong))?.clone(),
+        };
+        // The kinds of error are those of a dict.
+        let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
+            pair.extract().map_err(|_| PyValueError::new_err(wrong))?;
         let key = self.key.encode(&key)?.into_owned();
         Ok((key, self.value.encode(&value)?.into_owned()))
     }

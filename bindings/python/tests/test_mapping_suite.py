@@ -48,14 +48,16 @@ class TestWithinTransaction(OnTables):
     value = str
 
     def setUp(self) -> None:
-        self.tx = self.db.write()
+        self.begun: list[Any] = []
 
     def tearDown(self) -> None:
-        self.tx.rollback()
+        for tx in self.begun:
+            tx.rollback()
 
     def _empty_mapping(self) -> Any:
-        type(self).made += 1
-        return self.tx.table(f"t{self.made}", key=str, value=str)
+        table = super()._empty_mapping()
+        self.begun.append(self.db.write())
+        return self.begun[-1][table]
 
 
 # It is not a test itself.
