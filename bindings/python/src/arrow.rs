@@ -180,7 +180,7 @@ impl Reader {
             Rows::Sql(rows) => {
                 let begin = if let Next::Row(row) = next { *row } else { 0 };
                 for at in begin..rows.len() {
-                    if batch.push(&rows.row(at, batch.shape().schema())).map_err(misfit)? {
+                    if batch.push(&rows.row(at, batch.shape().types())).map_err(misfit)? {
                         return Ok(Next::Row(at + 1));
                     }
                 }

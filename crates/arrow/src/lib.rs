@@ -22,7 +22,8 @@
 //!
 //! 1. `shape`: columns of tables, as fields of Arrow and back.
 //! 2. `build` and `write`: rows to batches of at most 8,192 rows and 1 MiB ([`BatchBuilder`]), and batches to a file.
-//! 3. `footer`, `read`, `values` and `row_batches`: a file to batches, and batches to rows.
+//! 3. `guess`: the types of columns whose values have types of their own, as the results of SQL.
+//! 4. `footer`, `read`, `values` and `row_batches`: a file to batches, and batches to rows.
 //!
 //! Memory is bounded by a batch, and for Parquet by a row group of at most 16 MiB in its encoded form. Bytes from
 //! outside are never believed: lengths are checked by the readers of arrow-rs, and what they reject, or panic over, is
@@ -34,6 +35,7 @@
 mod shape;
 mod build;
 mod write;
+mod guess;
 #[cfg(feature = "parquet")]
 mod footer;
 mod read;
@@ -42,6 +44,7 @@ mod row_batches;
 
 pub use arrow_array::RecordBatch;
 pub use build::BatchBuilder;
+pub use guess::{GuessedType, fitted};
 pub use read::Batches;
 pub use row_batches::{RecordBatches, RowBatches};
 pub use shape::Shape;

@@ -56,7 +56,8 @@ impl Shape {
         &self.schema
     }
 
-    pub(crate) fn types(&self) -> &[ColumnType] {
+    /// Returns the types of the columns.
+    pub fn types(&self) -> &[ColumnType] {
         &self.types
     }
 }

@@ -5,6 +5,8 @@ use crate::calls::meanings::{CONFLICT, FULL, LATE, MISSING, TOO_LARGE};
 use crate::calls::operation::{Access, Operation};
 use crate::operations::sql;
 use crate::watch::observe::Kind;
+#[cfg(all(feature = "arrow", feature = "sql"))]
+use crate::wire::accept::ARROW_STREAM;
 use crate::wire::response::NDJSON;
 use pando::remote::Capability;
 
@@ -32,4 +34,10 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     (501, "The server was built without SQL"),
     FULL,
 ])
-.sends(&[NDJSON, "application/json", "text/csv"])];
+.sends(SENT)];
+
+/// The types of the response.
+#[cfg(all(feature = "arrow", feature = "sql"))]
+const SENT: &[&str] = &[NDJSON, "application/json", "text/csv", ARROW_STREAM];
+#[cfg(not(all(feature = "arrow", feature = "sql")))]
+const SENT: &[&str] = &[NDJSON, "application/json", "text/csv"];

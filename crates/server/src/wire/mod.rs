@@ -1,5 +1,7 @@
 //! What is sent over the network: sockets, addresses, bodies, problems.
 
+#[cfg(feature = "arrow")]
+pub mod accept;
 pub mod body;
 #[cfg(feature = "compression")]
 pub mod coding;

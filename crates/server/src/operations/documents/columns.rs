@@ -2,22 +2,10 @@
 //! complete before it is sent, and the stream ends with its mark; without the mark it was cut off.
 
 use arrow::{Format, Shape, Writer};
-use axum::http::HeaderMap;
-use axum::http::header::ACCEPT;
 use pando::{Error, Result};
 use rows::{DynamicRow, DynamicTable};
 use std::fmt;
 use std::io;
-
-/// The type of such a response.
-pub const ARROW_STREAM: &str = "application/vnd.apache.arrow.stream";
-
-/// Returns whether the client accepts a stream of Arrow, and names it before other types.
-pub fn is_accepted(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(ACCEPT).and_then(|types| types.to_str().ok()).unwrap_or_default();
-    let first = accepted.split([',', ';']).next().unwrap_or_default();
-    first.trim().eq_ignore_ascii_case(ARROW_STREAM)
-}
 
 /// The stream, and what of it was not sent.
 pub struct Columns {
@@ -69,20 +57,5 @@ fn wrong(cause: io::Error) -> Error {
 impl fmt::Debug for Columns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Columns").finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arrow_is_sent_to_those_who_name_it_first() {
-        let accepted = |types: &str| is_accepted(&HeaderMap::from_iter([(ACCEPT, types.parse().unwrap())]));
-        assert!(accepted(ARROW_STREAM));
-        assert!(accepted("Application/vnd.apache.arrow.stream;q=0.9, */*"));
-        assert!(!accepted("*/*"));
-        assert!(!accepted("application/x-ndjson, application/vnd.apache.arrow.stream"));
-        assert!(!is_accepted(&HeaderMap::new()));
     }
 }

@@ -15,11 +15,13 @@ use crate::limits::handoff::hand_off;
 use crate::limits::room::Room;
 use crate::operations::documents::address::{Asked, text_of, values_of};
 #[cfg(feature = "arrow")]
-use crate::operations::documents::columns::{self, Columns};
+use crate::operations::documents::columns::Columns;
 use crate::operations::documents::described::Described;
 use crate::operations::ranges::value_bytes;
 use crate::send::records::{Batches, Part, RecordsBody};
 use crate::watch::observe::Kind;
+#[cfg(feature = "arrow")]
+use crate::wire::accept::{ARROW_STREAM, is_accepted};
 use crate::wire::digits::{from_hex, hex};
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{NDJSON, streamed, typed};
@@ -59,7 +61,7 @@ pub const OPERATIONS: &[Operation] = &[on_both!(
 
 /// The types of the response.
 #[cfg(feature = "arrow")]
-const SENT: &[&str] = &[NDJSON, "text/csv", columns::ARROW_STREAM];
+const SENT: &[&str] = &[NDJSON, "text/csv", ARROW_STREAM];
 #[cfg(not(feature = "arrow"))]
 const SENT: &[&str] = &[NDJSON, "text/csv"];
 
@@ -122,9 +124,8 @@ impl Which {
             return Err(Problem::bad_request("`value_bytes` is for NDJSON only: CSV has no lengths"));
         }
         #[cfg(feature = "arrow")]
-        let arrow = value_bytes.is_none()
-            && columns::is_accepted(&call.headers)
-            && raw_parameter(query, "format").is_none();
+        let arrow =
+            value_bytes.is_none() && is_accepted(&call.headers) && raw_parameter(query, "format").is_none();
         #[cfg(feature = "arrow")]
         if arrow && (limit.is_some() || cursor.is_some()) {
             return Err(Problem::bad_request("`limit` and `cursor` are for NDJSON only: Arrow has no pages"));
@@ -339,7 +340,7 @@ async fn scan<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call) -> Ans
     let (asked, which) = (Asked::parse(&call)?, Which::parse(&call)?);
     let content_type = match which.format {
         #[cfg(feature = "arrow")]
-        _ if which.arrow => columns::ARROW_STREAM,
+        _ if which.arrow => ARROW_STREAM,
         RowFormat::Csv => "text/csv; charset=utf-8",
         RowFormat::Ndjson => NDJSON,
     };

@@ -10,11 +10,15 @@
 //! 3. Statements are not trusted: see `sql::Connection::confine`. A limited number runs at a time, each on a thread and
 //!    a connection of its own, within a time limit. When a client disconnects, its statements are cancelled. Other
 //!    requests wait in order, for at most their own time limit.
-//! 4. The results pass through a [`pipe`] in pieces (`results`). Until the first piece is full, the status is open, and
-//!    an error is a problem as for any request. After that an error is the last line, or the response breaks off.
+//! 4. The results pass through a [`pipe`] in pieces (`results`, `columns`). Until the first piece is full, the status
+//!    is open, and an error is a problem as for any request. After that an error is the last line, or the response
+//!    breaks off.
 
 mod parameters;
 mod results;
+#[cfg(feature = "arrow")]
+mod columns;
+mod output;
 mod script;
 
 use crate::access::auth::Gatekeeper;
@@ -27,13 +31,17 @@ use crate::data::replicas::redirected;
 use crate::limits::receive::{Counted, RequestBody};
 use crate::limits::room::Room;
 use crate::watch::slow::Asked;
+#[cfg(feature = "arrow")]
+use crate::wire::accept::{ARROW_STREAM, is_accepted};
 use crate::wire::pipe::{Reader, pipe};
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{NDJSON, streamed, whole};
 use crate::wire::target::raw_parameter;
+use axum::http::HeaderMap;
+use output::{Form, Output};
 use pando::TransactionOptions;
 use parameters::Parameters;
-use results::{Format, Results};
+use results::Format;
 use script::{May, Script};
 use serde::Deserialize;
 use serde_json::Value;
@@ -82,7 +90,7 @@ async fn answer(
     call.no_part_of_transactions("SQL, of which several statements in one request are a transaction, is")?;
     let target = call.target();
     let name = target.database();
-    let format = format_of(target.query())?;
+    let form = form_of(target.query(), &call.headers)?;
     let may = match keeper.rights(&call.headers).in_database(name) {
         None | Some(Scope::Read) => May::Read,
         Some(_) if asks.read_only => May::ReadAsAsked,
@@ -103,26 +111,28 @@ async fn answer(
         let options = TransactionOptions { durability, ..open.db.transaction_options() };
         let script = Script { text: asks.sql, parameters, may, options, time };
         let watch = writer.watch();
-        let mut results = Results::new(format, writer);
-        let done = script.run(&open.own.sql, watch, &mut results);
+        let mut output = Output::new(form, writer);
+        let done = script.run(&open.own.sql, watch, &mut output);
         // The last piece acknowledges what was written.
         let done = done.and_then(|()| if waits_for_bucket { open.wait_until_shipped() } else { Ok(()) });
         // They are dropped before the response is complete. A client that has read it finds the database unused, and a
         // free place.
         drop((open, permit));
-        results.finish(done);
+        output.finish(done);
     };
     tokio::task::spawn_blocking(work);
-    begin(reader, format).await
+    begin(reader, form).await
 }
 
 /// Waits for the first piece. An error before it becomes a problem.
-async fn begin(mut reader: Reader, format: Format) -> Answer {
+async fn begin(mut reader: Reader, form: Form) -> Answer {
     let first = reader.next().await.transpose()?.unwrap_or_default();
-    let kind = match format {
-        Format::Ndjson => NDJSON,
-        Format::Json => "application/json",
-        Format::Csv => "text/csv; charset=utf-8",
+    let kind = match form {
+        Form::Text(Format::Ndjson) => NDJSON,
+        Form::Text(Format::Json) => "application/json",
+        Form::Text(Format::Csv) => "text/csv; charset=utf-8",
+        #[cfg(feature = "arrow")]
+        Form::Arrow => ARROW_STREAM,
     };
     if reader.is_over() {
         return Ok(whole(kind, first));
@@ -130,11 +140,14 @@ async fn begin(mut reader: Reader, format: Format) -> Answer {
     Ok(streamed(kind, axum::body::Body::new(reader.with_first(first))))
 }
 
-fn format_of(query: Option<&str>) -> Answer<Format> {
+#[cfg_attr(not(feature = "arrow"), expect(unused_variables, reason = "only Arrow is asked for by a header"))]
+fn form_of(query: Option<&str>, headers: &HeaderMap) -> Answer<Form> {
     match raw_parameter(query, "format") {
-        None | Some("ndjson") => Ok(Format::Ndjson),
-        Some("json") => Ok(Format::Json),
-        Some("csv") => Ok(Format::Csv),
+        #[cfg(feature = "arrow")]
+        None if is_accepted(headers) => Ok(Form::Arrow),
+        None | Some("ndjson") => Ok(Form::Text(Format::Ndjson)),
+        Some("json") => Ok(Form::Text(Format::Json)),
+        Some("csv") => Ok(Form::Text(Format::Csv)),
         Some(_) => Err(Problem::bad_request("`format` must be ndjson, json or csv")),
     }
 }

@@ -1,7 +1,8 @@
 //! The statements of a request, run one after the other.
 
+use super::output::{Failed, Output};
 use super::parameters::Parameters;
-use super::results::{Results, stopped};
+use super::results::stopped;
 use crate::data::replicas::KIND;
 use crate::wire::pipe::Watch;
 use crate::wire::problem::{Answer, Problem};
@@ -44,7 +45,7 @@ const NO_MEMORY: i32 = 7;
 impl Script {
     /// Runs the statements to their end, or until `watch` reports that they are no longer wanted. An error leaves
     /// nothing changed.
-    pub fn run(mut self, sql: &Sql, watch: Watch, results: &mut Results) -> Answer<()> {
+    pub fn run(mut self, sql: &Sql, watch: Watch, output: &mut Output) -> Answer<()> {
         let text = std::mem::take(&mut self.text);
         let statements = statements_of(&text)?;
         let is_several = statements.len() > 1;
@@ -66,7 +67,7 @@ impl Script {
             if watch.is_over() {
                 return Err(stopped(self.time));
             }
-            self.one(&connection, statement, results).map_err(|mut problem| {
+            self.one(&connection, statement, output).map_err(|mut problem| {
                 if is_several {
                     problem.detail = format!("statement {}: {}; nothing was changed", at + 1, problem.detail);
                 }
@@ -83,7 +84,7 @@ impl Script {
         Ok(())
     }
 
-    fn one(&mut self, connection: &Connection, text: &str, results: &mut Results) -> Answer<()> {
+    fn one(&mut self, connection: &Connection, text: &str, output: &mut Output) -> Answer<()> {
         let mut statement = connection.prepare(text).map_err(|error| self.problem(error))?;
         if self.may != May::Write && !statement.is_read_only() {
             return Err(self.forbidden());
@@ -92,24 +93,34 @@ impl Script {
         if connection.is_autocommit() {
             self.parameters.check_used()?;
         }
+        let declared = if output.needs_types() { statement.columns() } else { Ok(Vec::new()) };
+        let declared = declared.map_err(|error| self.problem(error))?;
+        if !declared.is_empty() && connection.is_autocommit() && !statement.is_read_only() {
+            // It may be committed before it is known whether its rows have types.
+            let detail = "a statement that writes and returns rows cannot be sent as Arrow: ask for NDJSON, \
+                          or send it together with another statement";
+            return Err(Problem::bad_request(detail));
+        }
         let mut rows = statement.query(&values).map_err(|error| self.problem(error))?;
-        let late = |_| stopped(self.time);
+        let failed = |failed| match failed {
+            Failed::Stopped => stopped(self.time),
+            Failed::Problem(problem) => *problem,
+        };
         if rows.columns().is_empty() {
-            return results.changes(rows.changes()).map_err(late);
+            return output.changes(rows.changes()).map_err(failed);
         }
         // The names of the columns are final after the first row was fetched.
         let first = rows.next().map_err(|error| self.problem(error))?;
         let first: Option<Vec<Value>> =
             first.map(|row| (0..row.len()).map(|column| owned(row.get(column))).collect());
-        results.begin(rows.columns()).map_err(late)?;
+        output.begin(rows.columns(), declared).map_err(failed)?;
         if let Some(first) = first {
-            results.row(first.iter().map(ValueRef::from)).map_err(late)?;
+            output.row(first.iter().map(ValueRef::from)).map_err(failed)?;
             while let Some(row) = rows.next().map_err(|error| self.problem(error))? {
-                results.row((0..row.len()).map(|column| row.get(column))).map_err(late)?;
+                output.row((0..row.len()).map(|column| row.get(column))).map_err(failed)?;
             }
         }
-        results.end(rows.changes());
-        Ok(())
+        output.end(rows.changes()).map_err(failed)
     }
 
     fn forbidden(&self) -> Problem {
@@ -151,7 +162,7 @@ impl Script {
 }
 
 /// Returns a copy of a value. Text that is not valid UTF-8 becomes bytes.
-fn owned(value: ValueRef<'_>) -> Value {
+pub fn owned(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Text(text) if std::str::from_utf8(text).is_err() => Value::Blob(text.to_vec()),
         value => sql::to_owned(value),
