@@ -272,11 +272,16 @@ def test_hostile_arguments(db: pando.Database) -> None:
             plain.range(limit=limit)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         numbers.range(prefix=1)
-    for records in ([1], [(b"k",)], [(b"k", b"v", b"w")], 7, [(b"k", "text")], [None]):
-        with pytest.raises(TypeError):
-            plain.put_many(records)  # type: ignore[arg-type]
-        with pytest.raises(TypeError):
-            plain.bulk_load(records)  # type: ignore[arg-type]
+    # A dict makes the same difference.
+    hostile: list[tuple[Any, type[Exception]]] = [
+        *((records, TypeError) for records in ([1], 7, [(b"k", "text")], [None])),
+        *((records, ValueError) for records in ([(b"k",)], [[b"k", b"v", b"w"]])),
+    ]
+    for records, error in hostile:
+        with pytest.raises(error):
+            plain.put_many(records)
+        with pytest.raises(error):
+            plain.bulk_load(records)
     other = pando.in_memory()
     with pytest.raises(pando.InvalidError), db.write() as tx:
         tx[other.table("t")]
