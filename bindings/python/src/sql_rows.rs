@@ -15,8 +15,9 @@ impl ResultRows {
 
     /// Returns a row with the types of `columns`, which [`ResultRows::column_type`] has found for it.
     pub fn row<'a>(&'a self, at: usize, columns: &[ColumnType]) -> Vec<rows::Value<'a>> {
+        // A value that does not fit is refused by the batch.
         let of = |(value, kind): (&'a Value, &ColumnType)| {
-            fitted(borrowed(value), *kind).unwrap_or(rows::Value::Null)
+            fitted(borrowed(value), *kind).unwrap_or_else(|| borrowed(value))
         };
         self.0[at].iter().zip(columns).map(of).collect()
     }

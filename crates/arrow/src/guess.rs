@@ -2,8 +2,12 @@
 
 use rows::{ColumnType, Value};
 
-/// The largest integer up to which all are floating-point numbers, too.
-const MOST_EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
+/// Returns the floating-point number that equals an integer; `None` if there is none.
+fn exact(number: i64) -> Option<f64> {
+    let float = number as f64;
+    // 2^63 is no such integer, and would become the largest one.
+    (float < i64::MAX as f64 && float as i64 == number).then_some(float)
+}
 
 /// The type of a column, as its values show it: that of all values that are not null. Integers among floating-point
 /// numbers become such numbers, if that is exact.
@@ -22,7 +26,8 @@ const MOST_EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GuessedType {
     found: Option<ColumnType>,
-    has_large_integer: bool,
+    /// Whether an integer equals no floating-point number.
+    is_inexact: bool,
 }
 
 impl GuessedType {
@@ -34,7 +39,7 @@ impl GuessedType {
         let kind = match value {
             Value::Null => return Ok(()),
             Value::Int(number) => {
-                self.has_large_integer |= number.unsigned_abs() > MOST_EXACT;
+                self.is_inexact |= exact(*number).is_none();
                 ColumnType::Int
             }
             Value::Float(_) => ColumnType::Float,
@@ -53,17 +58,22 @@ impl GuessedType {
         Ok(())
     }
 
-    /// Returns the type. If all values are null, it is the one that SQLite prefers in a column of the declared type.
+    /// Returns the type. If there are no values but nulls, the declared type decides. If there are only integers, a
+    /// column that is declared for floating-point numbers has such numbers: others of it may come later.
     ///
     /// # Errors
     /// What is wrong, if an integer among floating-point numbers is none of them.
     pub fn finish(self, declared: Option<&str>) -> Result<ColumnType, String> {
+        let declared = declared.map_or(ColumnType::Text, type_of_declared);
         match self.found {
-            Some(ColumnType::Float) if self.has_large_integer => {
+            Some(ColumnType::Float) if self.is_inexact => {
                 Err("floating-point numbers, and an integer that none of them equals".to_owned())
             }
+            Some(ColumnType::Int) if declared == ColumnType::Float && !self.is_inexact => {
+                Ok(ColumnType::Float)
+            }
             Some(found) => Ok(found),
-            None => Ok(declared.map_or(ColumnType::Text, type_of_declared)),
+            None => Ok(declared),
         }
     }
 }
@@ -78,9 +88,7 @@ impl GuessedType {
 #[must_use]
 pub fn fitted(value: Value<'_>, kind: ColumnType) -> Option<Value<'_>> {
     match (value, kind) {
-        (Value::Int(number), ColumnType::Float) if number.unsigned_abs() <= MOST_EXACT => {
-            Some(Value::Float(number as f64))
-        }
+        (Value::Int(number), ColumnType::Float) => exact(number).map(Value::Float),
         (value @ Value::Null, _)
         | (value @ Value::Int(_), ColumnType::Int)
         | (value @ Value::Float(_), ColumnType::Float)
@@ -90,12 +98,13 @@ pub fn fitted(value: Value<'_>, kind: ColumnType) -> Option<Value<'_>> {
     }
 }
 
-/// Returns the type of the values that SQLite prefers in a column of a declared type:
-/// <https://sqlite.org/datatype3.html#determination_of_column_affinity>.
+/// Returns the type of the values that a declared type asks for: by SQLite's rule
+/// (<https://sqlite.org/datatype3.html#determination_of_column_affinity>), but that among the types for which that has
+/// `NUMERIC`, only those are numbers whose names say so. A `DATE` may be a text.
 fn type_of_declared(declared: &str) -> ColumnType {
     let declared = declared.to_ascii_uppercase();
     let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
-    if has(&["INT"]) {
+    if has(&["INT", "BOOL"]) {
         ColumnType::Int
     } else if has(&["CHAR", "CLOB", "TEXT"]) {
         ColumnType::Text
@@ -105,5 +114,34 @@ fn type_of_declared(declared: &str) -> ColumnType {
         ColumnType::Float
     } else {
         ColumnType::Text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guessed(declared: Option<&str>, values: &[Value<'_>]) -> Result<ColumnType, String> {
+        let mut column = GuessedType::default();
+        values.iter().try_for_each(|value| column.note(value))?;
+        column.finish(declared)
+    }
+
+    #[test]
+    fn integers_become_floating_point_numbers_where_that_is_exact() {
+        let half = Value::Float(0.5);
+        for number in [0, -1, 1 << 53, 1 << 60, i64::MIN] {
+            assert_eq!(guessed(None, &[half.clone(), Value::Int(number)]), Ok(ColumnType::Float), "{number}");
+            assert_eq!(fitted(Value::Int(number), ColumnType::Float), Some(Value::Float(number as f64)));
+        }
+        for number in [(1 << 53) + 1, i64::MAX, i64::MIN + 1] {
+            assert!(guessed(None, &[half.clone(), Value::Int(number)]).is_err(), "{number}");
+            assert_eq!(fitted(Value::Int(number), ColumnType::Float), None);
+        }
+        assert_eq!(guessed(Some("DECIMAL(10,2)"), &[Value::Int(3)]), Ok(ColumnType::Float));
+        assert_eq!(guessed(Some("DECIMAL(10,2)"), &[Value::Int(i64::MAX)]), Ok(ColumnType::Int));
+        assert_eq!(guessed(Some("INTEGER"), &[Value::Int(3)]), Ok(ColumnType::Int));
+        assert_eq!(guessed(Some("BOOLEAN"), &[Value::Null]), Ok(ColumnType::Int));
+        assert_eq!(guessed(Some("INTEGER"), &[Value::Text("x".into())]), Ok(ColumnType::Text));
     }
 }

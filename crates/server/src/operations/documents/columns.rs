@@ -1,6 +1,7 @@
 //! Documents as a stream of Arrow, for clients that accept `application/vnd.apache.arrow.stream`. A batch of rows is
 //! complete before it is sent, and the stream ends with its mark; without the mark it was cut off.
 
+use crate::wire::accept::sendable;
 use arrow::{Format, Shape, Writer};
 use pando::{Error, Result};
 use rows::{DynamicRow, DynamicTable};
@@ -38,7 +39,7 @@ impl Columns {
                 }
             }
         }
-        self.ready = writer.stream_mut().map(std::mem::take).unwrap_or_default();
+        self.ready = writer.stream_mut().map(sendable).unwrap_or_default();
         self.writer = Some(writer);
         Ok(false)
     }

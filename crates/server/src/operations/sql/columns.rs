@@ -3,13 +3,15 @@
 //! 1. A stream begins with the types of its columns, and SQL's values have types of their own. So the first rows are
 //!    kept, up to [`SAMPLE_ROWS`] and about [`SAMPLE_BYTES`], and their values decide. A column that has only nulls
 //!    there has its declared type.
-//! 2. A value of another type is an error. After the first piece was sent, the stream breaks off: it has no end mark
-//!    then, so that no client takes a part for the whole.
+//! 2. A value of another type is an error. After the first piece was sent, the stream breaks off: it then ends within a
+//!    message ([`sendable`]), so that no client takes a part for the whole.
 //! 3. Everything that can fail has happened at the end of a statement's rows, before a transaction of several
-//!    statements is committed.
-//! 4. The memory is that of the kept rows, and of two batches of Arrow. A row has at most [`ROW_BYTES`].
+//!    statements is committed. What is sent after that is less than a piece.
+//! 4. The memory is that of the kept rows, of a batch of Arrow, and of its encoded form. A row has at most
+//!    [`ROW_BYTES`].
 
 use super::output::Failed;
+use crate::wire::accept::sendable;
 use crate::wire::pipe::Writer;
 use crate::wire::problem::{Answer, Problem};
 use arrow::{Format, GuessedType, Shape, fitted};
@@ -19,10 +21,10 @@ use sql::{ColumnInfo, Value, ValueRef};
 
 /// How many rows decide the types of the columns.
 const SAMPLE_ROWS: usize = 4096;
-/// How many bytes of texts and blobs they have at most, but for the last row.
+/// How many bytes they have at most, but for the last row.
 const SAMPLE_BYTES: usize = 1 << 20;
 /// The longest texts and blobs of one row, in bytes.
-const ROW_BYTES: usize = 16 << 20;
+const ROW_BYTES: usize = 4 << 20;
 /// The size of a piece in bytes.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -83,7 +85,7 @@ impl Columns {
             Stream::Before => unreachable!("rows come after their columns"),
             Stream::Sample(sample) => {
                 sample.row(self.rows, &values)?;
-                sample.bytes += bytes;
+                sample.bytes += bytes + values.len() * size_of::<Value>();
                 if sample.rows.len() < SAMPLE_ROWS && sample.bytes < SAMPLE_BYTES {
                     return Ok(());
                 }
@@ -102,7 +104,7 @@ impl Columns {
         if let Stream::Begun { out, .. } = &mut self.stream {
             out.flush().map_err(|error| misfit(&error.to_string()))?;
         }
-        Ok(())
+        self.hand_on()
     }
 
     /// Writes the end of the stream, or fails.
@@ -139,22 +141,25 @@ impl Columns {
         let names: Vec<_> = sample.columns.into_iter().map(|column| column.name).collect();
         let columns = names.iter().zip(&typed).map(|(name, kind)| (name.as_str(), *kind, true));
         let shape = Shape::of_columns(columns);
-        let mut out = arrow::Writer::new(Vec::new(), Format::ArrowStream, shape)
+        let out = arrow::Writer::new(Vec::new(), Format::ArrowStream, shape)
             .map_err(|error| misfit(&error.to_string()))?;
-        for (number, row) in (1..).zip(&sample.rows) {
-            write(&mut out, &names, number, row.iter().map(ValueRef::from))?;
-        }
         self.stream = Stream::Begun { out, names };
+        for (number, row) in (1..).zip(sample.rows) {
+            if let Stream::Begun { out, names } = &mut self.stream {
+                write(out, names, number, row.iter().map(ValueRef::from))?;
+            }
+            self.hand_on()?;
+        }
         Ok(())
     }
 
-    /// Hands on what is written, in pieces.
+    /// Hands on what is written, in pieces, if there is enough for one.
     fn hand_on(&mut self) -> Result<(), Failed> {
         let Stream::Begun { out, .. } = &mut self.stream else { return Ok(()) };
-        let Some(written) = out.stream_mut().filter(|written| written.len() >= PIECE_BYTES) else {
+        let Some(written) = out.stream_mut().filter(|written| written.len() > PIECE_BYTES) else {
             return Ok(());
         };
-        let mut rest = Bytes::from(std::mem::take(written));
+        let mut rest = Bytes::from(sendable(written));
         while !rest.is_empty() {
             self.pipe.write(rest.split_to(rest.len().min(PIECE_BYTES)))?;
         }
@@ -238,11 +243,11 @@ mod tests {
         names.iter().map(info).collect()
     }
 
-    /// Writes rows, and returns the bytes, or the problem and whether a piece was sent before.
+    /// Writes rows, and returns the bytes, or the problem and what was sent before.
     fn written(
         names: &[(&str, Option<&str>)],
         rows: impl IntoIterator<Item = Row> + Send + 'static,
-    ) -> Result<Vec<u8>, (Problem, bool)> {
+    ) -> Result<Vec<u8>, (Problem, Vec<u8>)> {
         let (writer, mut reader) = pipe(Instant::now() + Duration::from_secs(20));
         let infos = columns(names);
         let writing = std::thread::spawn(move || {
@@ -260,7 +265,7 @@ mod tests {
         while let Some(piece) = runtime.block_on(reader.next()) {
             match piece {
                 Ok(piece) => all.extend_from_slice(&piece),
-                Err(problem) => return Err((problem, !all.is_empty())),
+                Err(problem) => return Err((problem, all)),
             }
         }
         writing.join().unwrap();
@@ -302,22 +307,51 @@ mod tests {
     }
 
     #[test]
+    fn wide_rows_are_kept_by_their_bytes_and_the_last_piece_is_short() {
+        let names: Vec<_> = (0..500).map(|n| format!("c{n}")).collect();
+        let names: Vec<_> = names.iter().map(|name| (name.as_str(), None)).collect();
+        let (writer, mut reader) = pipe(Instant::now() + Duration::from_secs(20));
+        let infos = columns(&names);
+        let writing = std::thread::spawn(move || {
+            let mut stream = Columns::new(writer);
+            stream.begin(infos).unwrap();
+            for n in 0..1_000 {
+                stream.row((0..500).map(|_| ValueRef::Integer(n))).unwrap();
+                let kept = if let Stream::Sample(sample) = &stream.stream { sample.rows.len() } else { 0 };
+                assert!(kept < 100, "{kept} rows are kept");
+            }
+            stream.end().unwrap();
+            stream.finish(Ok(()));
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let pieces: Vec<_> =
+            std::iter::from_fn(|| runtime.block_on(reader.next())).map(Result::unwrap).collect();
+        writing.join().unwrap();
+        assert!(pieces.iter().all(|piece| piece.len() <= PIECE_BYTES + 1024), "a long piece");
+        assert_eq!(read(&pieces.concat()).1, 1_000);
+    }
+
+    #[test]
     fn a_column_of_several_types_is_refused_or_breaks_the_stream_off() {
         let mixed_at = |at: i64, other: Value| {
             let of = move |n| if n == at { other.clone() } else { Value::Integer(n) };
             written(&[("n", None)], (0..20_000).map(move |n| vec![of(n)])).unwrap_err()
         };
-        let (problem, has_begun) = mixed_at(3, Value::Text("three".into()));
-        assert!(!has_begun && problem.status == StatusCode::BAD_REQUEST, "{problem:?}");
+        let (problem, sent) = mixed_at(3, Value::Text("three".into()));
+        assert!(sent.is_empty() && problem.status == StatusCode::BAD_REQUEST, "{problem:?}");
         assert!(problem.detail.contains("`n`") && problem.detail.contains("row 4 has"), "{}", problem.detail);
-        let (problem, has_begun) = mixed_at(19_000, Value::Real(0.5));
-        assert!(has_begun && problem.detail.contains("row 19001 has"), "{}", problem.detail);
+        let (problem, sent) = mixed_at(19_000, Value::Real(0.5));
+        assert!(problem.detail.contains("row 19001 has"), "{}", problem.detail);
+        // It does not look like a stream that has ended.
+        let mut batches = Batches::stream(&sent[..]).unwrap();
+        let read: Vec<_> = std::iter::from_fn(|| batches.next()).collect();
+        assert!(!sent.is_empty() && read.iter().any(Result::is_err), "{} batches", read.len());
         // An integer that is no floating-point number.
         let rows = [vec![Value::Real(0.5)], vec![Value::Integer((1 << 53) + 1)]];
         let (problem, _) = written(&[("x", None)], rows).unwrap_err();
         assert!(problem.detail.contains("none of them equals"), "{}", problem.detail);
-        let (problem, _) = written(&[("b", None)], [vec![Value::Blob(vec![0; 17 << 20])]]).unwrap_err();
-        assert!(problem.detail.contains("17825792 bytes"), "{}", problem.detail);
+        let (problem, _) = written(&[("b", None)], [vec![Value::Blob(vec![0; 5 << 20])]]).unwrap_err();
+        assert!(problem.detail.contains("5242880 bytes"), "{}", problem.detail);
     }
 
     #[test]

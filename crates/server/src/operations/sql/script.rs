@@ -95,7 +95,8 @@ impl Script {
         }
         let declared = if output.needs_types() { statement.columns() } else { Ok(Vec::new()) };
         let declared = declared.map_err(|error| self.problem(error))?;
-        if !declared.is_empty() && connection.is_autocommit() && !statement.is_read_only() {
+        let writes = !statement.is_read_only() && !statement.is_explain();
+        if !declared.is_empty() && connection.is_autocommit() && writes {
             // It may be committed before it is known whether its rows have types.
             let detail = "a statement that writes and returns rows cannot be sent as Arrow: ask for NDJSON, \
                           or send it together with another statement";
