@@ -12,6 +12,7 @@
 //!              ├──► TEMP, :memory:, attached files: SQLite's own B-trees
 //!              └──► calls ──► cursor ──► state ──► pando
 //! ```
+//! SQLite's interface for backups copies pages, of which there are none: `c/backup.c` goes through a temporary file.
 //!
 //! Reading order: the crate `sqlite-format` (bytes), `memory`, `counters`, `writers`, `state` (transactions and trees),
 //! `cursor` (moves and changes), `calls` (what C calls), `connection` (what a program calls), `ffi` (what a program's
