@@ -564,9 +564,37 @@ fn consumers_are_listed_held_and_removed() {
     bed.dir = Arc::new(MemDir::from(files));
     bed.kill();
     assert_eq!(all(&bed.store)[0], ("a".to_owned(), first, true));
-    assert_eq!(bed.store.consumer("a").unwrap_err().kind(), ErrorKind::TooOld);
+    let lost = bed.store.consumer("a").unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::TooOld);
+    let begin = format!("a copy of the database of commit {} or later", bed.store.oldest_feed().unwrap());
+    assert!(lost.to_string().contains(&begin), "{lost}");
     bed.store.drop_consumer("a").unwrap();
     assert_eq!(bed.store.drop_consumer("a").unwrap_err().kind(), ErrorKind::Missing);
     bed.kill();
     assert_eq!(all(&bed.store).len(), 1);
+}
+
+#[test]
+fn a_consumer_that_has_everything_keeps_a_place_in_an_old_segment() {
+    let mut bed = Bed::new(11);
+    bed.run(40);
+    drop(bed.store.consumer("a").unwrap());
+    let last = bed.last;
+    for round in 0..3 {
+        // Opened again, the log has a new segment, in which the checkpoint's place is. The consumer's is before it.
+        bed.kill();
+        bed.store.checkpoint().unwrap();
+        bed.kill();
+        assert_eq!(bed.store.oldest_feed().unwrap(), last, "round {round}");
+        let mut feed = bed.store.feed(None).unwrap();
+        let mut commits = 0;
+        while feed.advance().unwrap() {
+            commits += 1;
+        }
+        assert_eq!(commits, bed.last - last, "round {round}");
+        bed.run(20);
+    }
+    assert!(!bed.store.consumers().unwrap()[0].is_lost);
+    let mut consumer = bed.store.consumer("a").unwrap();
+    consumer.acknowledge(bed.last).unwrap();
 }
