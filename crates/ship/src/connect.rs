@@ -56,7 +56,7 @@ fn s3(base: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
 fn retry() -> RetryConfig {
     let (init_backoff, max_backoff) = (Duration::from_millis(100), Duration::from_secs(2));
     let backoff = BackoffConfig { init_backoff, max_backoff, base: 2.0 };
-    RetryConfig { backoff, max_retries: 5, retry_timeout: RETRY_TIME }
+    RetryConfig { backoff, max_retries: usize::MAX, retry_timeout: RETRY_TIME }
 }
 
 /// A local folder, created if it is missing. Every object is synced, and so is its name.
@@ -65,4 +65,47 @@ fn folder(path: &str) -> Result<(Arc<dyn ObjectStore>, String)> {
     let store = LocalFileSystem::new_with_prefix(path)
         .map_err(|error| Error::invalid(format!("{path}: the folder cannot be used")).caused_by(error))?;
     Ok((Arc::new(store.with_fsync(true)), String::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object_store::ObjectStoreExt;
+    use object_store::path::Path;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    const FAILURES: usize = 7;
+
+    /// A bucket that responds to `FAILURES` requests with 503, and then with an object.
+    fn failing_bucket() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for number in 0..=FAILURES {
+                let (mut stream, _) = listener.accept().unwrap();
+                let head = BufReader::new(&stream).lines().map(|line| line.unwrap());
+                assert!(head.take_while(|line| !line.is_empty()).count() > 0);
+                let response = if number < FAILURES {
+                    "HTTP/1.1 503 Slow Down\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+                } else {
+                    "HTTP/1.1 200 OK\r\nlast-modified: Sat, 28 Nov 2026 10:00:00 GMT\r\netag: \"1\"\r\n\
+                     connection: close\r\ncontent-length: 5\r\n\r\nhello"
+                };
+                stream.write_all(response.as_bytes()).unwrap();
+            }
+        });
+        url
+    }
+
+    #[test]
+    fn a_bucket_may_fail_for_some_seconds() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let builder = AmazonS3Builder::new().with_endpoint(failing_bucket()).with_allow_http(true);
+        let builder = builder.with_bucket_name("b").with_skip_signature(true).with_retry(retry());
+        let store = builder.build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let read = runtime.block_on(async { store.get(&Path::from("object")).await?.bytes().await });
+        assert_eq!(&read.unwrap()[..], b"hello");
+    }
 }
