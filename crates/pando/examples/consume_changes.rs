@@ -1,46 +1,79 @@
-//! A consumer in the shape of Debezium's: each change of a table becomes an event with `before` and `after`, in
-//! batches, and the place moves after a batch was delivered. Here the events go to a list; a program would send them
-//! elsewhere.
+//! A consumer in the shape of Debezium's: each change of a record becomes an event with `op`, `before`, `after`,
+//! `ts_ms` and `source`. Events are delivered in batches, and the consumer's position moves after a batch was
+//! delivered, so that a batch can come a second time after a crash, and none is lost. Here the events go to a list; a
+//! program would send them elsewhere.
 //!
 //! Run it with `cargo run --example consume_changes`.
 
 use pando::{Change, Consumer, Database, Operation, Result};
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-/// What is delivered for each record that changed.
+/// What is delivered for each record that changed, with the names of Debezium's fields.
 #[derive(Debug, PartialEq, Eq)]
 struct Event {
-    commit: u64,
-    table: String,
-    key: Vec<u8>,
+    /// `c`: created, `u`: updated, `d`: deleted.
+    op: char,
+    /// The value before, if this consumer has seen it: as with Debezium, it does not come from the log.
     before: Option<Vec<u8>>,
     after: Option<Vec<u8>>,
+    /// When the event was made, in milliseconds since 1970.
+    ts_ms: u64,
+    source: Source,
 }
 
-/// The newest values that were seen, by table and key: an event has the value before as well.
+/// Where a change comes from. Events of one database are in the order of `commit` and `number`, which name each once.
+#[derive(Debug, PartialEq, Eq)]
+struct Source {
+    connector: &'static str,
+    table: String,
+    key: Vec<u8>,
+    commit: u64,
+    /// The number of the operation within its commit.
+    number: u64,
+    /// When the transaction was committed, in milliseconds since 1970.
+    ts_ms: u64,
+}
+
+/// The newest values that were seen, by table and key.
 type Seen = HashMap<(String, Vec<u8>), Vec<u8>>;
 
 fn events(change: &Change<'_>, seen: &mut Seen, batch: &mut Vec<Event>) -> Result<()> {
-    let commit = change.commit_number();
-    let mut operations = change.operations()?;
+    let (mut operations, mut number) = (change.operations()?, 0);
     while let Some(operation) = operations.next()? {
+        number += 1;
         let (table, key, after) = match operation {
-            Operation::Put { table, key, value } => {
-                (table.name().to_owned(), key.to_vec(), Some(value.to_vec()?))
-            }
-            Operation::Delete { table, key } => (table.name().to_owned(), key.to_vec(), None),
+            Operation::Put { table, key, value } => (table, key.to_vec(), Some(value.to_vec()?)),
+            Operation::Delete { table, key } => (table, key.to_vec(), None),
             // Tables as wholes, and ranges of keys, are not this consumer's business.
             _ => continue,
         };
-        let place = (table.clone(), key.clone());
+        let place = (table.name().to_owned(), key.clone());
         let before = match &after {
             Some(value) => seen.insert(place, value.clone()),
             None => seen.remove(&place),
         };
-        batch.push(Event { commit, table, key, before, after });
+        let op = match (&before, &after) {
+            (_, None) => 'd',
+            (None, _) => 'c',
+            (Some(_), _) => 'u',
+        };
+        let source = Source {
+            connector: "pando",
+            table: table.name().to_owned(),
+            key,
+            commit: change.commit_number(),
+            number,
+            ts_ms: change.time_ms(),
+        };
+        batch.push(Event { op, before, after, ts_ms: now_ms(), source });
     }
     Ok(())
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since.as_millis() as u64
 }
 
 /// Delivers what there is, and acknowledges it at once.
@@ -55,7 +88,7 @@ fn consume(consumer: &mut Consumer, seen: &mut Seen, deliver: &mut Vec<Event>) -
     last.map_or(Ok(()), |last| consumer.acknowledge(last))
 }
 
-/// Changes some records, consumes the changes, and goes on after a restart.
+/// Changes some records, consumes the changes, and continues after a restart.
 pub fn main() -> Result<()> {
     let dir = std::env::temp_dir().join(format!("pando-consume-{}", std::process::id()));
     let (mut seen, mut delivered) = (Seen::new(), Vec::new());
@@ -74,9 +107,13 @@ pub fn main() -> Result<()> {
     consume(&mut consumer, &mut seen, &mut delivered)?;
     let shown =
         |value: &Option<Vec<u8>>| value.as_deref().map(|value| String::from_utf8_lossy(value).into_owned());
-    let values: Vec<_> = delivered.iter().map(|event| (shown(&event.before), shown(&event.after))).collect();
+    let values: Vec<_> =
+        delivered.iter().map(|event| (event.op, shown(&event.before), shown(&event.after))).collect();
     let text = |text: &str| Some(text.to_owned());
-    assert_eq!(values, [(None, text("7")), (text("7"), text("5")), (text("5"), None)]);
+    let expected = [('c', None, text("7")), ('u', text("7"), text("5")), ('d', text("5"), None)];
+    assert_eq!(values, expected);
+    assert!(delivered.iter().all(|event| event.source.table == "stock" && event.source.ts_ms <= event.ts_ms));
+    assert!(delivered.is_sorted_by_key(|event| (event.source.commit, event.source.number)));
     println!("{delivered:#?}");
     drop((consumer, db));
     std::fs::remove_dir_all(&dir)
