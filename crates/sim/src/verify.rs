@@ -59,7 +59,31 @@ pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> 
     if let Some(wrong) = consumers.iter().find(|consumer| consumer.is_lost || consumer.position > commits) {
         return Err(format!("{commits} commits recovered, and {wrong:?}"));
     }
+    if random.chance(1, 4) {
+        check_changes(&store, commits)?;
+    }
     Ok(Recovered { store, commits, opened_at, checkpoints })
+}
+
+/// Reads all changes that are kept: commit after commit, up to the newest one.
+fn check_changes(store: &Arc<Store>, commits: u64) -> Result<(), String> {
+    let failed = |error: base::Error| format!("the changes: {error:?}");
+    let mut feed = store.feed(None).map_err(failed)?;
+    let mut last = feed.passed();
+    while feed.advance().map_err(failed)? {
+        let change = feed.change();
+        if change.commit_number() != last + 1 {
+            return Err(format!("the change after commit {last} is commit {}", change.commit_number()));
+        }
+        last += 1;
+        let mut operations = change.operations().map_err(failed)?;
+        while operations.next().map_err(failed)?.is_some() {}
+    }
+    if last == commits {
+        Ok(())
+    } else {
+        Err(format!("{commits} commits recovered, the changes end at {last}"))
+    }
 }
 
 /// Returns `options`, which sometimes seal memtables after a few records. A recovery then reaches the limit of waiting
