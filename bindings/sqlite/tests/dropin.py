@@ -8,6 +8,7 @@ The second form is a process of the first one: `write` commits until it is kille
 """
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -308,12 +309,38 @@ def forked(path):
     connection.close()
 
 
+def deleted(path):
+    """Tests delete a database that they have left open, and make a new one of its name."""
+    path = path.with_name("deleted.pando")
+    old = connect(path)
+    old.execute("CREATE TABLE old(a)")
+    old.commit()
+    shutil.rmtree(path)
+    new = connect(path)
+    new.execute("CREATE TABLE new(a)")
+    new.execute("INSERT INTO new VALUES (1)")
+    new.commit()
+    # What the old connection writes is gone with its directory, whether it notices that or not.
+    try:
+        old.execute("INSERT INTO old VALUES (1)")
+        old.commit()
+    except sqlite3.OperationalError:
+        pass
+    old.close()
+    other = connect(path)
+    assert other.execute("SELECT name FROM sqlite_schema").fetchall() == [("new",)]
+    assert other.execute("SELECT a FROM new").fetchall() == [(1,)]
+    check(other)
+    other.close()
+    new.close()
+
+
 def main():
     directory = Path(sys.argv[1])
     path = directory / "test.pando"
     if len(sys.argv) > 2:
         return {"write": writes, "read": reads_beside}[sys.argv[2]](path)
-    steps = [schema_and_rows, reopened, several_connections, repeated_statements, killed, forked]
+    steps = [schema_and_rows, reopened, several_connections, repeated_statements, killed, forked, deleted]
     for step in steps:
         step(path)
     stock_files(directory)

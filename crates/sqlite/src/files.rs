@@ -3,6 +3,9 @@
 //! A process opens a directory once, and its connections share that. The last one that closes closes the database. All
 //! of this happens under one lock, so that a connection is not opened while the last one closes.
 //!
+//! What is shared is a directory, not its path: programs delete a database while they have a connection to it, and make
+//! a new one of the same name. The new connection is one to the new directory, as SQLite has it with files.
+//!
 //! A second process cannot write: it opens the database for reading, beside the first one. After a fork the child
 //! forgets what its parent had open, and opens it as any other second process.
 
@@ -10,14 +13,24 @@ use crate::failure::{CANTOPEN, Failure, Outcome};
 use pando::{Database, ErrorKind};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The end of the names of directories that are created where they do not exist.
 const ENDING: &str = "pando";
 
-/// What this process has open: the path and whether it only reads, the database, and how many connections use it.
-type Open = BTreeMap<(PathBuf, bool), (Database, usize)>;
+/// What this process has open: the directory and whether it only reads, the database, and how many connections use it.
+type Open = BTreeMap<(Directory, bool), (Database, usize)>;
+
+/// What identifies a directory that exists: its device and its number there.
+#[cfg(unix)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Directory(u64, u64);
+
+/// What identifies a directory that exists: its path.
+#[cfg(not(unix))]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Directory(std::path::PathBuf);
 
 static OPEN: Mutex<Option<(u32, Open)>> = Mutex::new(None);
 
@@ -34,7 +47,7 @@ pub(crate) struct How {
 /// A use of a database that is open. Dropping the last one closes it.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    key: (PathBuf, bool),
+    key: (Directory, bool),
 }
 
 /// Returns whether a name is that of a directory for Pando: it is a directory, or ends in `.pando` and is no file.
@@ -49,23 +62,25 @@ pub(crate) fn is_ours(path: &Path) -> bool {
 pub(crate) fn open(path: &Path, how: How) -> Outcome<(Database, Shared)> {
     let mut guard = lock();
     let open = of_this_process(&mut guard);
-    let writing = (absolute(path), false);
-    let reading = (writing.0.clone(), true);
-    let found = if how.is_read_only { [&reading, &writing] } else { [&writing, &reading] };
-    // A reader of this process does not keep another connection from writing.
-    let usable = if how.is_read_only { &found[..] } else { &found[..1] };
-    for &key in usable {
-        if let Some((db, uses)) = open.get_mut(key) {
+    for key in directory(path).iter().flat_map(|directory| candidates(directory, how)) {
+        if let Some((db, uses)) = open.get_mut(&key) {
             *uses += 1;
-            return Ok((db.clone(), Shared { key: key.clone() }));
+            return Ok((db.clone(), Shared { key }));
         }
     }
     let (db, is_read_only) = open_anew(path, how)?;
-    // The directory may have been created just now, so that only now its path is known.
-    let key = (absolute(path), is_read_only);
+    // The directory may have been created just now.
+    let missing = || Failure::new(CANTOPEN, format!("{} was deleted while it was opened", path.display()));
+    let key = (directory(path).ok_or_else(missing)?, is_read_only);
     let (db, uses) = open.entry(key.clone()).or_insert((db, 0));
     *uses += 1;
     Ok((db.clone(), Shared { key }))
+}
+
+/// Returns what a connection can share. A reader of this process does not keep another connection from writing.
+fn candidates(directory: &Directory, how: How) -> Vec<(Directory, bool)> {
+    let all = if how.is_read_only { &[true, false][..] } else { &[false] };
+    all.iter().map(|&is_read_only| (directory.clone(), is_read_only)).collect()
 }
 
 fn open_anew(path: &Path, how: How) -> Outcome<(Database, bool)> {
@@ -101,8 +116,17 @@ fn failed(error: pando::Error) -> Failure {
     }
 }
 
-fn absolute(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+/// Returns the directory that a path names now.
+fn directory(path: &Path) -> Option<Directory> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(path).ok().map(|found| Directory(found.dev(), found.ino()))
+    }
+    #[cfg(not(unix))]
+    {
+        fs::canonicalize(path).ok().map(Directory)
+    }
 }
 
 fn lock() -> MutexGuard<'static, Option<(u32, Open)>> {
