@@ -104,6 +104,8 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 /// * Where AUTOINCREMENT reads and writes its counters, which are in one table: transactions that raise different ones,
 ///   or the same, would conflict.
 /// * `VACUUM`: SQLite copies a file.
+/// * `PRAGMA journal_mode`: SQLite asks the pager of the shadow, which is in memory. Pando has a log that readers read
+///   beside, which SQLite calls `wal`, and programs ask for.
 /// * Where a statement that begins forgets an interrupt: it can be the next attempt of what was interrupted.
 /// * Where a statement has ended: the progress handler is not asked any more, because its commit is done.
 /// * The function of C `sqlite3_sourceid` can name another library; the SQL function `sqlite_source_id` does not.
@@ -134,6 +136,16 @@ const CALLS: &[(&str, &str, &str)] = &[
         "pandoOpenCounters(",
     ),
     ("rc = sqlite3RunVacuum(&p->zErrMsg,", "sqlite3RunVacuum(", "pandoRunVacuum("),
+    (
+        "if( eNew==PAGER_JOURNALMODE_QUERY ) eNew = eOld;\n  assert(",
+        "if( eNew==PAGER_JOURNALMODE_QUERY )",
+        "if( eNew==PAGER_JOURNALMODE_QUERY || pandoOf(pBt) )",
+    ),
+    (
+        "pOut->z = (char *)sqlite3JournalModename(eNew);",
+        "sqlite3JournalModename(eNew)",
+        "sqlite3JournalModename(pandoOf(pBt) ? PAGER_JOURNALMODE_WAL : eNew)",
+    ),
     (
         "while( nVmStep>=nProgressLimit && db->xProgress!=0 ){\n    nProgressLimit +=",
         "while( nVmStep>=nProgressLimit &&",

@@ -99,6 +99,11 @@ def schema_and_rows(path):
 
 def reopened(path):
     connection = connect(path)
+    for mode in "wal", "delete", "off":
+        assert connection.execute(f"PRAGMA journal_mode = {mode}").fetchall() == [("wal",)]
+    connection.execute("ATTACH ':memory:' AS other")
+    assert connection.execute("PRAGMA other.journal_mode = wal").fetchall() == [("memory",)]
+    connection.execute("DETACH other")
     connection.execute("INSERT INTO pet(owner, name) VALUES (1, 'Kit')")
     assert connection.execute("SELECT id, name FROM pet ORDER BY id").fetchall() == [(1, "Rex"), (2, "Tom"), (4, "Kit")]
     connection.commit()
