@@ -60,7 +60,7 @@ run_weed() {
   exec "$home/weed/bin/weed" server -dir="$scratch/store" -ip=127.0.0.1 -master.port=$((port + 1)) \
     -master.port.grpc=$((port + 2)) -volume.port=$((port + 3)) -volume.port.grpc=$((port + 4)) \
     -filer.port=$((port + 5)) -filer.port.grpc=$((port + 6)) -s3 -s3.port="$port" -s3.port.grpc=$((port + 7)) \
-    -master.volumeSizeLimitMB=100
+    -s3.port.iceberg=0 -s3.port.lance=0 -master.volumeSizeLimitMB=100 -master.telemetry=false
 }
 
 run_moto() {

@@ -45,10 +45,16 @@ impl Host for Served {
         let Some(ship) = self.open.ship().filter(|_| self.waits_for_bucket) else { return Ok(()) };
         let (shipped, outcome) = mpsc::channel();
         ship.when_shipped(commit, Box::new(move |done| drop(shipped.send(done))));
-        outcome.recv_timeout(SHIPPED_WITHIN).unwrap_or_else(|_| {
-            let text = "the write is stored in this database, but was not in the bucket within 30 s";
-            Err(Error::new(ErrorKind::WouldWait, text))
-        })
+        match outcome.recv_timeout(SHIPPED_WITHIN) {
+            Ok(Err(error)) if error.kind() != ErrorKind::Fenced => {
+                Err(error.within("the write is stored in this database, which is not shipped"))
+            }
+            Ok(done) => done,
+            Err(_) => {
+                let text = "the write is stored in this database, but was not in the bucket within 30 s";
+                Err(Error::new(ErrorKind::WouldWait, text))
+            }
+        }
     }
 }
 

@@ -183,6 +183,31 @@ fn a_server_ships_each_database_and_is_fenced_by_its_successor() {
     assert_eq!(scan(&last).lines().count(), 4);
 }
 
+/// Whatever ends shipping, the request was valid, and its write is stored: 503, and not the status that the kind of the
+/// error has elsewhere.
+#[test]
+fn a_write_that_is_stored_and_cannot_be_shipped_gets_503() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, bucket) = (dir.path().join("data"), path(dir.path(), "bucket"));
+    fs::create_dir_all(format!("{bucket}/default")).unwrap();
+    fs::write(format!("{bucket}/default/lineage"), "not a lineage").unwrap();
+    fs::create_dir(&data).unwrap();
+    put(&path(&data, "default"), "k", "v");
+    let server = Server::start_with(&data, &["--ship", &bucket, "--ship-mode", "sync"]);
+    let mut refused = vec![server.ask("PUT", "/v0/entity?id=greeting", b"hello")];
+    if cfg!(feature = "sql") {
+        let sql = br#"{"sql":"CREATE TABLE t(id INTEGER PRIMARY KEY)"}"#;
+        refused.push(server.ask("POST", "/v1/databases/default/sql", sql));
+    }
+    for refused in refused {
+        let text = refused.text();
+        assert_eq!(refused.status, 503, "{text}");
+        let said = ["urn:pando:problem:not-shipped", "is stored in this database", "not an object of Pando"];
+        assert!(said.iter().all(|said| text.contains(said)), "{text}");
+    }
+    assert_eq!(server.ask("GET", "/v0/entity?id=greeting", b"").text(), "hello");
+}
+
 #[test]
 fn a_server_ships_its_tail_at_its_end() {
     let dir = tempfile::tempdir().unwrap();

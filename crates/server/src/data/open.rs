@@ -7,7 +7,7 @@ use crate::shipping::Ship;
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
 use axum::http::StatusCode;
-use pando::{Database, ReadTables, Resident, Result, Table, TableOptions};
+use pando::{Database, Error, ErrorKind, ReadTables, Resident, Result, Table, TableOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -52,6 +52,17 @@ pub fn not_shipped() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-shipped", detail)
 }
 
+/// Returns the problem of a write that is not in the bucket because shipping has ended with `error`. Whatever ended it,
+/// the write is stored, and its request was valid.
+#[cold]
+pub fn never_shipped(error: &Error) -> Problem {
+    let (kind, detail) = match error.kind() {
+        ErrorKind::Fenced | ErrorKind::Mismatch => ("fenced", error.to_string()),
+        _ => ("not-shipped", format!("the write is stored in this database, which is not shipped: {error}")),
+    };
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, detail)
+}
+
 /// The number of handles that are kept. Beyond it the map starts again, empty.
 const KEPT_TABLES: usize = 4096;
 
@@ -77,7 +88,7 @@ impl Open {
     /// Waits until everything that was committed is in the bucket. The thread may wait.
     ///
     /// # Errors
-    /// 503 `not-shipped` after [`SHIPPED_WITHIN`]; the problem of a writer that was fenced.
+    /// 503 `not-shipped` after [`SHIPPED_WITHIN`]; [`never_shipped`].
     #[cfg(feature = "sql")]
     pub fn wait_until_shipped(&self) -> Answer<()> {
         let Some(ship) = self.ship() else { return Ok(()) };
@@ -85,7 +96,7 @@ impl Open {
         let (shipped, outcome) = std::sync::mpsc::channel();
         ship.when_shipped(newest, Box::new(move |done| drop(shipped.send(done))));
         match outcome.recv_timeout(SHIPPED_WITHIN) {
-            Ok(done) => Ok(done?),
+            Ok(done) => done.map_err(|error| never_shipped(&error)),
             Err(_) => Err(not_shipped()),
         }
     }

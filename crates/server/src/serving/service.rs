@@ -19,7 +19,7 @@ use crate::calls::parts::{AnyParts, IsShipped, Parts};
 use crate::calls::target::Target;
 use crate::config::{Config, Limits, Renewed};
 use crate::data::databases::DEFAULT_DATABASE;
-use crate::data::open::{Open, SHIPPED_WITHIN, not_shipped};
+use crate::data::open::{Open, SHIPPED_WITHIN, never_shipped, not_shipped};
 use crate::data::replicas::{Replicas, redirected};
 use crate::limits::receive::{RequestBody, check_head, is_to_be_heard, lend, throw_away};
 use crate::limits::room::Room;
@@ -393,7 +393,7 @@ async fn is_shipped(ship: &dyn Ship, commit: u64) -> Answer<()> {
     let (shipped, outcome) = oneshot::channel();
     ship.when_shipped(commit, Box::new(|done| drop(shipped.send(done))));
     match timeout(SHIPPED_WITHIN, outcome).await {
-        Ok(Ok(done)) => Ok(done?),
+        Ok(Ok(done)) => done.map_err(|error| never_shipped(&error)),
         _ => Err(not_shipped()),
     }
 }
