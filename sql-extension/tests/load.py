@@ -1,9 +1,14 @@
-"""A Pando database in Python's own sqlite3: load.py LIBRARY DIRECTORY. The directory must not be there yet."""
+"""A Pando database in Python's own sqlite3: load.py LIBRARY DIRECTORY. The directory must not be there yet.
+
+With `write` after these, it is the process beside which another one reads: it moves prices until it is killed.
+"""
 
 import sqlite3
+import subprocess
 import sys
+import time
 
-library, directory = sys.argv[1:]
+library, directory = sys.argv[1:3]
 
 
 def connect():
@@ -21,6 +26,21 @@ def refused(connection, sql, says):
     else:
         raise AssertionError(f"{sql} was not refused")
 
+
+def writes():
+    connection = connect()
+    connection.execute("SELECT pando_open(?)", [directory]).fetchone()
+    connection.execute("UPDATE fruit SET price = 1")
+    print("writing", flush=True)
+    for n in range(1, 1 << 30):
+        connection.execute("BEGIN")
+        connection.execute("UPDATE fruit SET price = price - ? WHERE id = 1", [n % 7])
+        connection.execute("UPDATE fruit SET price = price + ? WHERE id = 2", [n % 7])
+        connection.execute("COMMIT")
+
+
+if sys.argv[3:] == ["write"]:
+    writes()
 
 connection = connect()
 refused(connection, "SELECT pando_schema()", "no Pando database is open")
@@ -98,4 +118,22 @@ assert again.execute("SELECT pando_open(?, 'read')", [directory]).fetchone() == 
 assert again.execute("SELECT count(*) FROM fruit").fetchone() == (1003,)
 refused(again, "DELETE FROM fruit", "read-only")
 again.close()
+
+# While another process writes, each statement reads one of its commits.
+writer = subprocess.Popen([sys.executable, __file__, library, directory, "write"], stdout=subprocess.PIPE, text=True)
+assert writer.stdout.readline() == "writing\n"
+beside = connect()
+refused(beside, f"SELECT pando_open('{directory}')", "is locked by process")
+assert beside.execute("SELECT pando_open(?, 'read')", [directory]).fetchone() == (3,)
+seen, deadline = set(), time.monotonic() + 30
+while len(seen) < 20:
+    assert time.monotonic() < deadline, f"the reader has seen {len(seen)} commits"
+    total, first = beside.execute("SELECT sum(price), min(price) FROM fruit").fetchone()
+    assert total == 1003, total
+    seen.add(first)
+refused(beside, "DELETE FROM fruit", "read-only")
+writer.kill()
+writer.wait()
+assert beside.execute("SELECT sum(price) FROM fruit").fetchone() == (1003,)
+beside.close()
 print("python", sqlite3.sqlite_version, "passed")
