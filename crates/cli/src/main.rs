@@ -40,6 +40,7 @@ mod doctor;
 mod explain;
 mod options;
 mod compact;
+mod config_file;
 mod changes;
 mod import;
 mod export;
@@ -86,7 +87,9 @@ static ALLOCATOR: ::profile::Allocator<CountingAllocator> = ::profile::Allocator
 
 fn main() -> ExitCode {
     signals::outlive_file_size_limit();
-    match remote::expand(std::env::args_os().collect()).and_then(serve::expand) {
+    match remote::expand(std::env::args_os().collect())
+        .and_then(|words| config_file::expand(words, Cli::command))
+    {
         Ok(words) => dispatch(Cli::parse_from(words)),
         Err(failure) => failure.report(Doing::Using),
     }

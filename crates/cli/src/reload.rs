@@ -6,9 +6,10 @@
 //!    it, so that nobody believes that it is in effect.
 
 use crate::args::Cli;
+use crate::config_file::expand;
 use crate::failure::{Failure, Outcome};
 use crate::logging::Level;
-use crate::serve::{ServeArgs, expand};
+use crate::serve::ServeArgs;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 use server::{Config, Effect, Reload, Renewed};
 use std::collections::BTreeMap;
@@ -53,7 +54,7 @@ pub fn reload(level: Level) -> Option<Reload> {
 
 /// Parses the command line of this process.
 fn parse() -> Outcome<(ServeArgs, Values)> {
-    let words = expand(std::env::args_os().collect())?;
+    let words = expand(std::env::args_os().collect(), Cli::command)?;
     let usage = |error: clap::Error| {
         let text = error.to_string();
         Failure::Usage(text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())

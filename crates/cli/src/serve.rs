@@ -2,6 +2,7 @@
 
 use crate::activation;
 use crate::args::Cli;
+use crate::config_file::expand;
 use crate::failure::{Doing, Failure, Outcome};
 use crate::logging::{self, Level};
 use crate::open::WriteArgs;
@@ -12,8 +13,7 @@ use crate::settings;
 use crate::ship::serving::Role;
 use crate::store::StoreArgs;
 use crate::text;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Args, CommandFactory, Parser};
+use clap::{Args, CommandFactory};
 use server::following::Source;
 use server::log::Log;
 use server::{Config, Reload, Server, TrustedProxies};
@@ -266,81 +266,6 @@ impl ServeArgs {
     }
 }
 
-/// Inserts the options of the file in `--config` before those of the command line, which take precedence.
-pub fn expand(words: Vec<OsString>) -> Outcome<Vec<OsString>> {
-    if words.get(1).is_none_or(|command| command != "serve") {
-        return Ok(words);
-    }
-    let named =
-        words.iter().enumerate().find_map(|(at, word)| match word.to_str()?.strip_prefix("--config")? {
-            "" => words.get(at + 1).map(PathBuf::from),
-            rest => rest.strip_prefix('=').map(PathBuf::from),
-        });
-    let Some(path) = named else { return Ok(words) };
-    let shown = path.display();
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| Failure::Usage(format!("cannot read {shown}: {error}")))?;
-    let options: toml::Table =
-        text.parse().map_err(|error: toml::de::Error| Failure::Usage(format!("{shown}: {error}")))?;
-    let mut expanded = words[..2].to_vec();
-    for (name, value) in options {
-        let word = match value {
-            toml::Value::Boolean(true) => format!("--{name}"),
-            toml::Value::Boolean(false) => continue,
-            toml::Value::String(text) => format!("--{name}={text}"),
-            toml::Value::Integer(number) => format!("--{name}={number}"),
-            other => {
-                let message = format!(
-                    "{shown}: `{name}` is of type {}; an option must be a string, an integer or a boolean",
-                    other.type_str()
-                );
-                return Err(Failure::Usage(message));
-            }
-        };
-        check_option(&name, &word).map_err(|what| Failure::Usage(format!("{shown}: {what}")))?;
-        if !is_set_outside(&name) {
-            expanded.push(word.into());
-        }
-    }
-    expanded.extend_from_slice(&words[2..]);
-    Ok(expanded)
-}
-
-/// Checks one option of a file by itself, so that the message refers to the file and not to a command line.
-fn check_option(name: &str, word: &str) -> Result<(), String> {
-    let Err(error) = Cli::try_parse_from(["pando", "serve", ".", word]) else { return Ok(()) };
-    let said = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(&text[..]),
-        _ => None,
-    };
-    match error.kind() {
-        ErrorKind::UnknownArgument | ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let near = said(ContextKind::SuggestedArg).and_then(|near| near.strip_prefix("--"));
-            let near = near.map_or(String::new(), |near| format!("; there is `{near}`"));
-            Err(format!("there is no option `{name}`{near}: `pando serve --help` lists them"))
-        }
-        // Something else is wrong, a variable for example. Parsing the whole command line reports it.
-        _ if said(ContextKind::InvalidArg).is_some_and(|arg| !arg.starts_with(&format!("--{name}"))) => {
-            Ok(())
-        }
-        _ => {
-            let text = error.to_string();
-            let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
-            Err(lines.join(" ").trim_start_matches("error: ").to_owned())
-        }
-    }
-}
-
-/// Returns whether a variable sets the option, which takes precedence over the file, or whether the option is the file
-/// itself.
-fn is_set_outside(name: &str) -> bool {
-    let command = Cli::command();
-    let serve = command.find_subcommand("serve").expect("there is such a command");
-    let arg = serve.get_arguments().find(|arg| arg.get_long() == Some(name));
-    name == "config"
-        || arg.and_then(Arg::get_env).is_some_and(|variable| std::env::var_os(variable).is_some())
-}
-
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "give an address and a port, as in 127.0.0.1:7263 or [::1]:7263".to_owned())
 }
@@ -362,7 +287,7 @@ pub fn run(args: ServeArgs, reload: impl FnOnce(Level) -> Option<Reload>) -> Out
 
 /// Returns the options of the server in a command line, with what set each.
 fn settings_of(words: Vec<OsString>) -> Vec<server::Setting> {
-    match expand(words.clone()) {
+    match expand(words.clone(), Cli::command) {
         Ok(expanded) => settings::of(&Cli::command(), &words, expanded),
         Err(_) => Vec::new(),
     }
@@ -447,6 +372,7 @@ const LEAST_HEAD_BYTES: usize = 8 << 10;
 mod tests {
     use super::*;
     use crate::args::Command;
+    use clap::Parser;
 
     fn parsed(file: &str, words: &[&str]) -> Result<ServeArgs, String> {
         let dir = tempfile::tempdir().unwrap();
@@ -455,10 +381,11 @@ mod tests {
         let words = ["pando", "serve", "data", "--config", path.to_str().unwrap()]
             .into_iter()
             .chain(words.iter().copied());
-        let words = expand(words.map(Into::into).collect()).map_err(|failure| match failure {
-            Failure::Usage(message) => message,
-            other => format!("{other:?}"),
-        })?;
+        let words =
+            expand(words.map(Into::into).collect(), Cli::command).map_err(|failure| match failure {
+                Failure::Usage(message) => message,
+                other => format!("{other:?}"),
+            })?;
         match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
             Command::Serve(args) => Ok(*args),
             other => Err(format!("{other:?}")),

@@ -1,7 +1,7 @@
 //! What each option of `serve` is, and what set it, for `/v1/settings` of the server.
 //!
 //! The command line is parsed once more, because the parsed options do not say where they come from. The options of a
-//! file were inserted into the command line (`serve::expand`), so an option that the words before that lack is of the
+//! file were inserted into the command line (`config_file`), so an option that the words before that lack is of the
 //! file.
 
 use clap::parser::ValueSource;

@@ -23,12 +23,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
+mod copies;
+
+use copies::COPYING;
+
 /// The name of the database that `/v0` uses. It is always open.
 pub const DEFAULT_DATABASE: &str = "default";
 /// The prefix of the directory of a dropped database.
 const DROPPED: &str = ".dropped-";
-/// The prefix of the directory of a copy that is not complete.
-const COPYING: &str = ".copying-";
 /// The number of seconds without use after which a database is closed while memory is short.
 const IDLE_TICKS: u64 = 2;
 /// How long a drop waits for requests that use the database.
@@ -110,41 +112,6 @@ impl Databases {
     /// Returns the directory of the database `name`, whether it exists or not.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
-    }
-
-    /// Returns the directory into which the database `name` is copied. It does not exist.
-    pub fn copying(&self, name: &str) -> Result<PathBuf> {
-        let path = self.dir.join(format!("{COPYING}{name}"));
-        if path.exists() {
-            remove(&path)?;
-        }
-        Ok(path)
-    }
-
-    /// Puts the complete copy in [`Databases::copying`] in the place of the database `name`, and opens it. Returns
-    /// `None` if requests use the database for too long: try again.
-    pub fn replace(&self, name: &str) -> Answer<Option<Arc<Open>>> {
-        check_name(name)?;
-        let copy = self.dir.join(format!("{COPYING}{name}"));
-        let failed = |error| Error::io(format!("replace the database {name}"), error);
-        self.at_gate(name, |place| {
-            if !place.close(DROP_PATIENCE)? {
-                return Ok(None);
-            }
-            let path = self.dir.join(name);
-            let aside = self.dir.join(format!("{DROPPED}{name}-{}", self.places.tick()));
-            let has_old = path.is_dir();
-            if has_old {
-                fs::rename(&path, &aside).map_err(failed)?;
-            }
-            fs::rename(&copy, &path).map_err(failed)?;
-            fs::File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
-            if has_old {
-                remove(&aside)?;
-            }
-            let db = self.with_room(|| self.builder().open(&path))?;
-            self.install(place, db).map(Some)
-        })
     }
 
     /// Makes every open database accept writes, and begins to ship it if databases are shipped. It is called after the
