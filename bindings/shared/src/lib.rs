@@ -1,6 +1,7 @@
 //! What the bindings for C and Node have in common: objects that can be closed before they are freed, errors with a
 //! name for each kind, options by name, and steps over records that keep no borrow between two calls. The binding for
-//! Python shares [`Reads`]; its objects release the interpreter's lock, and check for a fork before they take any lock.
+//! Python shares [`Reads`] and [`Walk`]; its objects release the interpreter's lock, and check for a fork before they
+//! take any lock.
 //!
 //! 1. No call waits for another call: an object that another one uses gives [`Kind::InUse`]. A child of a fork can
 //!    therefore call everything, and gets the engine's `Forked`.
@@ -23,5 +24,5 @@ mod values;
 pub use failure::{Failure, Kind, Outcome, guard};
 pub use handle::{Begun, Handle, Held};
 pub use source::{Reads, Source};
-pub use steps::{Direction, Steps};
+pub use steps::{Direction, Fill, Steps, Walk};
 pub use values::{ReadValue, WrittenValue};
