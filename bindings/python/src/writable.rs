@@ -250,7 +250,16 @@ impl WritableView {
     }
 
     /// Loads records of any total size, in one transaction, with bounded memory. Returns how many there were.
-    fn bulk_load(this: PyRef<'_, Self>, py: Python<'_>, records: &Bound<'_, PyAny>) -> PyResult<u64> {
+    /// `progress` is called with the numbers of records and of their bytes, after each batch of at most 1,024 records.
+    #[pyo3(signature = (records, *, progress=None))]
+    fn bulk_load(
+        this: PyRef<'_, Self>,
+        py: Python<'_>,
+        records: &Bound<'_, PyAny>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let progress = progress.map(|progress| progress.clone().unbind());
+        let (mut taken, mut bytes) = (0, 0);
         let (view, records): (&View, _) = (this.as_super(), pairs(records)?.unbind());
         let table = &view.table;
         view.source.within(py, |begun| {
@@ -261,8 +270,17 @@ impl WritableView {
                     if let Some(record) = batch.next() {
                         return Some(Ok(record));
                     }
-                    match Python::attach(|py| view.batch(records.bind(py))) {
+                    let more = Python::attach(|py| {
+                        py.check_signals()?;
+                        if let Some(progress) = progress.as_ref().filter(|_| taken > 0) {
+                            progress.call1(py, (taken, bytes))?;
+                        }
+                        view.batch(records.bind(py))
+                    });
+                    match more {
                         Ok(more) => {
+                            taken += more.len();
+                            bytes += more.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
                             batch = more.into_iter();
                             batch.next().map(Ok)
                         }

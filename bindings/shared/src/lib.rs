@@ -9,7 +9,7 @@
 //! 3. Objects hold what they depend on, so that they can be freed in any order.
 //!
 //! Reading order: `failure.rs`, `handle.rs`, `source.rs`, `steps.rs` (records in order), `values.rs` (values a piece at
-//! a time), `options.rs`, `sql`.
+//! a time), `upkeep.rs` (long work and its progress), `options.rs`, `sql`.
 #![deny(missing_docs, unsafe_code)]
 
 mod failure;
@@ -19,6 +19,7 @@ mod source;
 #[cfg(feature = "sql")]
 pub mod sql;
 mod steps;
+pub mod upkeep;
 mod values;
 
 pub use failure::{Failure, Kind, Outcome, guard};
