@@ -18,7 +18,7 @@ from ._typed import TypedRows, TypedTable
 from ._values import file_of
 
 if TYPE_CHECKING:
-    from .dbapi import Connection
+    from .dbapi import Connection, Cursor, Parameters
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -339,11 +339,25 @@ class Database(_pando.Database):
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def sql(self, *, autocommit: bool = False) -> Connection:
-        """Opens a connection for SQL, as PEP 249 describes it."""
+    @overload
+    def sql(self, *, autocommit: bool = False) -> Connection: ...
+    @overload
+    def sql(self, statement: str, parameters: Parameters = ()) -> Cursor: ...
+    def sql(
+        self, statement: Optional[str] = None, parameters: Optional[Parameters] = None, *, autocommit: bool = False
+    ) -> Union[Connection, Cursor]:
+        """Opens a connection for SQL, as PEP 249 describes it; or executes one statement, and returns its result.
+
+        ``db.sql("SELECT …", [value])`` executes the statement as a transaction by itself, on a connection of its own.
+        The result is a cursor: ``db.sql(…).fetchall()``, ``db.sql(…).arrow()``.
+        """
         from .dbapi import Connection
 
-        return Connection(self, autocommit=autocommit)
+        if statement is None:
+            return Connection(self, autocommit=autocommit)
+        if autocommit:
+            raise TypeError("autocommit is for connections: a statement is a transaction by itself")
+        return Connection(self, autocommit=True).execute(statement, () if parameters is None else parameters)
 
 
 def open(path: Path, **options: Any) -> Database:
