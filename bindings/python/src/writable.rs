@@ -66,7 +66,8 @@ impl WritableView {
     }
 
     /// Sets `key` to everything that the binary file `file` yields, a piece at a time. Returns the number of bytes.
-    /// The TTL counts from the beginning of writing. A transaction that runs again must open the file again.
+    /// The TTL counts from the beginning of writing. A table of a database reads the file before it begins the
+    /// transaction that puts the value. A transaction that runs again must open the file again.
     #[pyo3(signature = (key, file, *, ttl=None))]
     fn put_file(
         this: PyRef<'_, Self>,
@@ -77,23 +78,22 @@ impl WritableView {
         let (view, py) = (this.as_super(), key.py());
         let (encoded, table) = (view.key.encode(key)?, &view.table);
         let ttl = ttl.map(|ttl| seconds("ttl", ttl)).transpose()?;
-        view.source.within(py, |begun| {
-            let mut writer = begun.with(py, |tx| match ttl {
+        let mut writer = view.source.within(py, |begun| {
+            begun.with(py, |tx| match ttl {
                 Some(ttl) => tx.owned_value_writer_with_ttl(table, &encoded, ttl),
                 None => tx.owned_value_writer(table, &encoded),
-            })?;
-            loop {
-                let read = file.call_method1("read", (PIECE_BYTES,))?;
-                let wrong =
-                    |_| PyTypeError::new_err("the file must be a binary one, whose read returns bytes");
-                let piece = read.cast::<PyBytes>().map_err(wrong)?.as_bytes();
-                if piece.is_empty() {
-                    break;
-                }
-                run(py, || Ok(writer.append(piece)?))?;
+            })
+        })?;
+        loop {
+            let read = file.call_method1("read", (PIECE_BYTES,))?;
+            let wrong = |_| PyTypeError::new_err("the file must be a binary one, whose read returns bytes");
+            let piece = read.cast::<PyBytes>().map_err(wrong)?.as_bytes();
+            if piece.is_empty() {
+                break;
             }
-            begun.with(py, |tx| tx.finish_value(writer))
-        })
+            run(py, || Ok(writer.append(piece)?))?;
+        }
+        view.source.within(py, |begun| begun.with(py, |tx| tx.finish_value(writer)))
     }
 
     /// Lets the entry of `key` expire after `ttl` seconds; `None`: never. `KeyError` if it does not exist.
