@@ -150,7 +150,8 @@ typedef enum {
   PANDO_TOO_OLD = 3329,
   // A row violates a constraint of its table.
   PANDO_CONSTRAINT = 3585,
-  // A statement of SQL was stopped by pando_sql_interrupt. Its own transaction was rolled back.
+  // A statement of SQL was stopped by pando_sql_interrupt, and its own transaction was rolled back; or the function
+  // that gets the progress of long work has ended it.
   PANDO_INTERRUPTED = 3841,
   // An argument is out of range, or a call does not fit its object.
   PANDO_INVALID = 2,
@@ -235,6 +236,11 @@ typedef struct pando_value_reader pando_value_reader;
 // the value before pando_value_writer_finish. Beyond 1 MiB the value is written to the data file as it arrives, and
 // memory holds a piece of 256 KiB. Free it with pando_value_writer_free, which gives up a value that is not finished.
 typedef struct pando_value_writer pando_value_writer;
+
+// A function that long work calls from time to time, on the thread that called the work, with its `context` and two
+// numbers that say how far the work is. It returns 0 to go on. Another number ends the work, which then returns
+// PANDO_INTERRUPTED. It must not use the objects that the work uses, except the database.
+typedef int (*pando_progress)(void *context, uint64_t done, uint64_t expected);
 
 // Bytes somewhere in memory.
 typedef struct {
@@ -455,24 +461,42 @@ pando_code pando_db_stats(pando_db *db,
                           pando_error **error);
 
 // Reads everything and verifies it. Fails with the first problem that was found, as PANDO_CORRUPT. It takes as long
-// as reading the whole data file. Threads: any.
+// as reading the whole data file. `progress` gets the numbers of tables and of records so far, after each table; it
+// may be NULL, and so may `context`. Threads: any.
 pando_code pando_db_check(pando_db *db,
+                          pando_progress progress,
+                          void *context,
                           pando_error **error);
+
+// Makes the files as small as possible, while the database is in use. Every page is read. `progress` gets the length
+// of the data file and how much of it is used, in bytes, each time that at most 64 MiB were moved; it may be NULL,
+// and so may `context`. Threads: any.
+pando_code pando_db_compact(pando_db *db,
+                            pando_progress progress,
+                            void *context,
+                            pando_error **error);
 
 // Adds a backup of the database to the directory `folder`, which is created if it does not exist, while the database
 // is in use. Not 0 for `incremental` stores only what changed since the newest backup there, if there is one. Stores
-// the name of the backup in a string that the caller frees with pando_free; `name` may be NULL. Threads: any.
+// the name of the backup in a string that the caller frees with pando_free; `name` may be NULL. `progress` gets the
+// bytes written so far and the approximate length of a full backup; it may be NULL, and so may `context`. Threads:
+// any.
 pando_code pando_db_backup(pando_db *db,
                            const char *folder,
                            int incremental,
+                           pando_progress progress,
+                           void *context,
                            char **name,
                            pando_error **error);
 
 // Restores a backup from the directory `folder` into the directory `target`, which must be empty or not exist. `at`
-// is the name of the backup; NULL means the newest. Threads: any.
+// is the name of the backup; NULL means the newest. `progress` gets the bytes read so far and the length of the
+// backups; it may be NULL, and so may `context`. Threads: any.
 pando_code pando_restore(const char *folder,
                          const char *at,
                          const char *target,
+                         pando_progress progress,
+                         void *context,
                          pando_error **error);
 
 // Opens the table `name`. Fails with PANDO_MISSING if it does not exist. Threads: any number at the same time.

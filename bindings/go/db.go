@@ -192,7 +192,7 @@ func (db *DB) CatchUp() error {
 // Check reads everything and verifies it. It fails with the first problem, an ErrCorrupt.
 func (db *DB) Check() error {
 	return db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
-		return C.pando_db_check(handle, failure)
+		return C.pando_db_check(handle, nil, nil, failure)
 	})
 }
 
@@ -219,7 +219,7 @@ func (db *DB) Backup(folder string, incremental bool) (string, error) {
 		since = 1
 	}
 	err := db.named(folder, func(handle *C.pando_db, folder *C.char, failure **C.pando_error) C.pando_code {
-		return C.pando_db_backup(handle, folder, since, &name, failure)
+		return C.pando_db_backup(handle, folder, since, nil, nil, &name, failure)
 	})
 	if err != nil {
 		return "", err
@@ -241,7 +241,7 @@ func Restore(folder, target string) error {
 		return err
 	}
 	defer freeTo()
-	_, err = call(func(failure **C.pando_error) C.pando_code { return C.pando_restore(from, nil, to, failure) })
+	_, err = call(func(failure **C.pando_error) C.pando_code { return C.pando_restore(from, nil, to, nil, nil, failure) })
 	return err
 }
 

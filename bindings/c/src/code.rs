@@ -42,7 +42,8 @@ pub enum pando_code {
     PANDO_TOO_OLD = 0xD01,
     /// A row violates a constraint of its table.
     PANDO_CONSTRAINT = 0xE01,
-    /// A statement of SQL was stopped by pando_sql_interrupt. Its own transaction was rolled back.
+    /// A statement of SQL was stopped by pando_sql_interrupt, and its own transaction was rolled back; or the function
+    /// that gets the progress of long work has ended it.
     PANDO_INTERRUPTED = 0xF01,
     /// An argument is out of range, or a call does not fit its object.
     PANDO_INVALID = 2,

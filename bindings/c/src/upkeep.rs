@@ -1,12 +1,30 @@
-//! What else a database can do: checkpoints, numbers, checks, backups.
+//! What else a database can do: checkpoints, numbers, checks, compactions, backups.
 
 use crate::code::pando_code;
 use crate::db::pando_db;
 use crate::error::{call, pando_error};
 use crate::memory::{Out, Owned, Ref, Text};
-use pando::{BackupOptions, Backups};
-use std::ffi::{c_char, c_int};
+use binding::upkeep;
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
+
+/// A function that long work calls from time to time, on the thread that called the work, with its `context` and two
+/// numbers that say how far the work is. It returns 0 to go on. Another number ends the work, which then returns
+/// PANDO_INTERRUPTED. It must not use the objects that the work uses, except the database.
+// # Safety: called with the context that the same caller gave.
+pub type pando_progress =
+    Option<unsafe extern "C" fn(context: *mut c_void, done: u64, expected: u64) -> c_int>;
+
+/// A caller's function with its context.
+struct Watch(pando_progress, *mut c_void);
+
+impl Watch {
+    /// Calls the function, if there is one. Returns whether the work goes on.
+    fn goes_on(&self, done: u64, expected: u64) -> bool {
+        // SAFETY: the header demands a function that can be called with this context during the work.
+        self.0.is_none_or(|function| unsafe { function(self.1, done, expected) } == 0)
+    }
+}
 
 /// Returns whether the database is read-only: 1 or 0; 0 also if `db` is no database. Threads: any number at the same
 /// time.
@@ -79,63 +97,96 @@ pub unsafe extern "C" fn pando_db_stats(
 }
 
 /// Reads everything and verifies it. Fails with the first problem that was found, as PANDO_CORRUPT. It takes as long
-/// as reading the whole data file. Threads: any.
+/// as reading the whole data file. `progress` gets the numbers of tables and of records so far, after each table; it
+/// may be NULL, and so may `context`. Threads: any.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pando_db_check(db: *mut pando_db, error: *mut *mut pando_error) -> pando_code {
+pub unsafe extern "C" fn pando_db_check(
+    db: *mut pando_db,
+    progress: pando_progress,
+    context: *mut c_void,
+    error: *mut *mut pando_error,
+) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (db, error) = unsafe { (Ref::of_mut(db), Out::new(error)) };
+    let watch = Watch(progress, context);
     call(error, || {
-        db.get()?.open()?.check()?;
+        upkeep::check(db.get()?.open()?, &mut |done, expected| watch.goes_on(done, expected))?;
+        Ok(pando_code::PANDO_OK)
+    })
+}
+
+/// Makes the files as small as possible, while the database is in use. Every page is read. `progress` gets the length
+/// of the data file and how much of it is used, in bytes, each time that at most 64 MiB were moved; it may be NULL,
+/// and so may `context`. Threads: any.
+// # Safety: as "Arguments" in pando.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pando_db_compact(
+    db: *mut pando_db,
+    progress: pando_progress,
+    context: *mut c_void,
+    error: *mut *mut pando_error,
+) -> pando_code {
+    // SAFETY: as the header demands of its arguments.
+    let (db, error) = unsafe { (Ref::of_mut(db), Out::new(error)) };
+    let watch = Watch(progress, context);
+    call(error, || {
+        upkeep::compact(db.get()?.open()?, &mut |done, expected| watch.goes_on(done, expected))?;
         Ok(pando_code::PANDO_OK)
     })
 }
 
 /// Adds a backup of the database to the directory `folder`, which is created if it does not exist, while the database
 /// is in use. Not 0 for `incremental` stores only what changed since the newest backup there, if there is one. Stores
-/// the name of the backup in a string that the caller frees with pando_free; `name` may be NULL. Threads: any.
+/// the name of the backup in a string that the caller frees with pando_free; `name` may be NULL. `progress` gets the
+/// bytes written so far and the approximate length of a full backup; it may be NULL, and so may `context`. Threads:
+/// any.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_db_backup(
     db: *mut pando_db,
     folder: *const c_char,
     incremental: c_int,
+    progress: pando_progress,
+    context: *mut c_void,
     name: *mut *mut c_char,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (db, folder, name, error) =
         unsafe { (Ref::of_mut(db), Text::new(folder), Out::new(name), Out::new(error)) };
+    let watch = Watch(progress, context);
     call(error, || {
         name.set(ptr::null_mut());
-        let backups = Backups::create(folder.path("the folder")?)?;
-        let mut options = BackupOptions::default();
-        if let Some(newest) = backups.newest()?.filter(|_| incremental != 0) {
-            options = options.since(&newest);
-        }
-        let done = db.get()?.open()?.backup_to(&backups, options)?;
-        let text = Owned::text(&done.name.unwrap_or_default())?;
+        let (db, folder) = (db.get()?.open()?, folder.path("the folder")?);
+        let mut go_on = |done, expected| watch.goes_on(done, expected);
+        let text = Owned::text(&upkeep::back_up(db, folder, incremental != 0, &mut go_on)?)?;
         name.set_with(|| text.release().cast());
         Ok(pando_code::PANDO_OK)
     })
 }
 
 /// Restores a backup from the directory `folder` into the directory `target`, which must be empty or not exist. `at`
-/// is the name of the backup; NULL means the newest. Threads: any.
+/// is the name of the backup; NULL means the newest. `progress` gets the bytes read so far and the length of the
+/// backups; it may be NULL, and so may `context`. Threads: any.
 // # Safety: as "Arguments" in pando.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pando_restore(
     folder: *const c_char,
     at: *const c_char,
     target: *const c_char,
+    progress: pando_progress,
+    context: *mut c_void,
     error: *mut *mut pando_error,
 ) -> pando_code {
     // SAFETY: as the header demands of its arguments.
     let (folder, at, target, error) =
         unsafe { (Text::new(folder), Text::new(at), Text::new(target), Out::new(error)) };
+    let watch = Watch(progress, context);
     call(error, || {
-        let backups = Backups::open(folder.path("the folder")?)?;
-        pando::restore(&backups, at.optional("the name of the backup")?, target.path("the target")?)?;
+        let (folder, target) = (folder.path("the folder")?, target.path("the target")?);
+        let at = at.optional("the name of the backup")?;
+        upkeep::restore(folder, at, target, &mut |done, expected| watch.goes_on(done, expected))?;
         Ok(pando_code::PANDO_OK)
     })
 }

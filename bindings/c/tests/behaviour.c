@@ -81,7 +81,7 @@ static void it_is_there_after_reopening(const char *root) {
   expect_value(db, table, "empty", "");
   expect_value(db, table, "later", "seen");
   expect_value(db, table, "absent", NULL);
-  OK(pando_db_check(db, &error));
+  OK(pando_db_check(db, NULL, NULL, &error));
   pando_table_free(table);
   pando_db_free(db);
 }
@@ -426,6 +426,55 @@ static void ranges_have_ends(pando_db *db) {
   pando_table_free(table);
 }
 
+struct calls {
+  int count, most;
+  uint64_t done, expected;
+};
+
+// Ends the work after the most calls.
+static int note(void *context, uint64_t done, uint64_t expected) {
+  struct calls *calls = context;
+  calls->done = done;
+  calls->expected = expected;
+  return ++calls->count > calls->most;
+}
+
+static void long_work_reports_its_progress(const char *root) {
+  pando_db *db;
+  char folder[4096], target[4096], value[1000] = {0};
+  snprintf(folder, sizeof folder, "%s/watched", root);
+  snprintf(target, sizeof target, "%s/rebuilt", root);
+  OK(pando_create(at(root, "p"), NULL, &db, &error));
+  pando_table *table = table_of(db, "t");
+  pando_tx *tx;
+  OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+  for (int key = 0; key < 500; key++)
+    OK(pando_tx_put(tx, table, &key, sizeof key, value, sizeof value, &error));
+  OK(pando_tx_commit(tx, NULL, &error));
+  pando_tx_free(tx);
+  OK(pando_db_checkpoint(db, &error));
+  struct calls calls = {.most = 1 << 30}, none = {0};
+  OK(pando_db_check(db, note, &calls, &error));
+  CHECK(calls.count > 0 && calls.done >= 1 && calls.expected >= 500);
+  calls.count = 0;
+  OK(pando_db_compact(db, note, &calls, &error));
+  CHECK(calls.count > 0 && calls.done > 0);
+  calls.count = 0;
+  OK(pando_db_backup(db, folder, 0, note, &calls, NULL, &error));
+  CHECK(calls.count > 0 && calls.done > 500 * sizeof value);
+  EXPECT(PANDO_INTERRUPTED, pando_db_check(db, note, &none, &error));
+  EXPECT(PANDO_INTERRUPTED, pando_db_compact(db, note, &none, &error));
+  EXPECT(PANDO_INTERRUPTED, pando_db_backup(db, folder, 0, note, &none, NULL, &error));
+  pando_table_free(table);
+  pando_db_free(db);
+  EXPECT(PANDO_INTERRUPTED, pando_restore(folder, NULL, target, note, &none, &error));
+  EXPECT(PANDO_MISSING, pando_open(target, NULL, &db, &error));
+  strcat(target, "2");
+  calls.count = 0;
+  OK(pando_restore(folder, NULL, target, note, &calls, &error));
+  CHECK(calls.count > 0 && calls.done == calls.expected);
+}
+
 static void backups_can_be_restored(const char *root) {
   pando_db *db;
   char folder[4096], target[4096], *name, *json;
@@ -434,24 +483,24 @@ static void backups_can_be_restored(const char *root) {
   OK(pando_create(at(root, "b"), NULL, &db, &error));
   pando_table *table = table_of(db, "t");
   put(db, table, "k", "1");
-  OK(pando_db_backup(db, folder, 0, &name, &error));
+  OK(pando_db_backup(db, folder, 0, NULL, NULL, &name, &error));
   CHECK(strlen(name) > 0);
   put(db, table, "k", "2");
-  OK(pando_db_backup(db, folder, 1, NULL, &error));
+  OK(pando_db_backup(db, folder, 1, NULL, NULL, NULL, &error));
   OK(pando_db_stats(db, &json, &error));
   CHECK(json[0] == '{' && strstr(json, "\"last_commit\": ") != NULL && json[strlen(json) - 1] == '}');
   pando_free(json);
   pando_table_free(table);
   pando_db_free(db);
 
-  OK(pando_restore(folder, name, target, &error));
+  OK(pando_restore(folder, name, target, NULL, NULL, &error));
   OK(pando_open(target, NULL, &db, &error));
   table = table_of(db, "t");
   expect_value(db, table, "k", "1");
   pando_table_free(table);
   pando_db_free(db);
   strcat(target, "2");
-  OK(pando_restore(folder, NULL, target, &error));
+  OK(pando_restore(folder, NULL, target, NULL, NULL, &error));
   OK(pando_open(target, NULL, &db, &error));
   table = table_of(db, "t");
   expect_value(db, table, "k", "2");
@@ -509,6 +558,7 @@ int main(int argc, char **argv) {
   CHECK(argc == 2);
   CHECK(strcmp(pando_version(), PANDO_VERSION) == 0);
   it_is_there_after_reopening(argv[1]);
+  long_work_reports_its_progress(argv[1]);
   backups_can_be_restored(argv[1]);
   pando_db *db;
   OK(pando_in_memory(NULL, &db, &error));

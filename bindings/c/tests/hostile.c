@@ -81,11 +81,11 @@ static void null_in_every_place(const char *path) {
   MISUSE(pando_db_checkpoint(NULL, &error));
   MISUSE(pando_db_sync(NULL, &error));
   MISUSE(pando_db_catch_up(NULL, &error));
-  MISUSE(pando_db_check(NULL, &error));
+  MISUSE(pando_db_check(NULL, NULL, NULL, &error));
   MISUSE(pando_db_stats(NULL, &text, &error));
   MISUSE(pando_db_stats(db, NULL, &error));
-  MISUSE(pando_db_backup(db, NULL, 0, &text, &error));
-  MISUSE(pando_restore(NULL, NULL, path, &error));
+  MISUSE(pando_db_backup(db, NULL, 0, NULL, NULL, &text, &error));
+  MISUSE(pando_restore(NULL, NULL, path, NULL, NULL, &error));
   MISUSE(pando_table_open(NULL, "t", &new_table, &error));
   MISUSE(pando_table_open(db, NULL, &new_table, &error));
   MISUSE(pando_table_open(db, "t", NULL, &error));
@@ -258,7 +258,7 @@ static void files_that_are_no_database(const char *root) {
   char path[4096];
   snprintf(path, sizeof path, "%s/none", root);
   EXPECT(PANDO_MISSING, pando_open(path, NULL, &new_db, &error));
-  EXPECT(PANDO_MISSING, pando_restore(path, NULL, "/nowhere", &error));
+  EXPECT(PANDO_MISSING, pando_restore(path, NULL, "/nowhere", NULL, NULL, &error));
   snprintf(path, sizeof path, "%s/foreign", root);
   OK(pando_create(path, NULL, &new_db, &error));
   OK(pando_db_close(new_db, &error));

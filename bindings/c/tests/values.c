@@ -203,7 +203,7 @@ static void hostile_arguments(void) {
   tx = begin();
   writer = writer_of(tx, "w");
   OK(pando_value_writer_append(writer, part, PART, &error));
-  OK(pando_db_check(db, &error));
+  OK(pando_db_check(db, NULL, NULL, &error));
   OK(pando_db_close(db, &error));
   EXPECT(PANDO_CLOSED, pando_value_writer_append(writer, "x", 1, &error));
   EXPECT(PANDO_CLOSED, pando_value_writer_finish(writer, &len, &error));

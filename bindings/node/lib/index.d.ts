@@ -282,16 +282,30 @@ export interface Database {
   sync(): Promise<void>
   /** Waits until a database that is read beside its writer shows what the writer has acknowledged. */
   catchUp(): Promise<void>
-  /** Reads and verifies everything. */
-  check(): Promise<void>
+  /** Reads and verifies everything. The progress is the numbers of tables and of records so far. */
+  check(options?: { progress?: Progress }): Promise<void>
+  /**
+   * Makes the files as small as possible, and returns the length of the data file before and after. The progress is the
+   * length of the data file and how much of it is used.
+   */
+  compact(options?: { progress?: Progress }): Promise<{ bytesBefore: number, bytes: number }>
   stats(): Promise<Record<string, number>>
-  /** Adds a backup to a folder. Returns its name. */
-  backup(folder: string, options?: { incremental?: boolean }): Promise<string>
+  /** Adds a backup to a folder. Returns its name. The progress is the bytes written and the length of a full backup. */
+  backup(folder: string, options?: { incremental?: boolean, progress?: Progress }): Promise<string>
 }
+
+/**
+ * A function that gets how far long work is: ten times a second, and when the work is done. An exception ends the work,
+ * and the promise rejects with it.
+ */
+export type Progress = (done: number, expected: number) => void
 
 /** Opens a database, or creates it. */
 export function open(path: string, options?: OpenOptions): Promise<Database>
 /** Creates a database in memory. */
 export function inMemory(options?: DatabaseOptions): Promise<Database>
-/** Restores a backup of a folder into a directory that is empty or does not exist. Returns the last commit's number. */
-export function restore(folder: string, target: string, options?: { at?: string }): Promise<number>
+/**
+ * Restores a backup of a folder into a directory that is empty or does not exist. Returns the last commit's number. The
+ * progress is the bytes read and the length of the backups.
+ */
+export function restore(folder: string, target: string, options?: { at?: string, progress?: Progress }): Promise<number>

@@ -51,9 +51,40 @@ async function inMemory (options = {}) {
   return new Database(await awaited(() => native.open(null, true, optionsOf(options))), undefined)
 }
 
+/** How often a function of progress is called. */
+const PROGRESS_MS = 100
+
+/** Runs `work(report)`, and calls `progress` with the numbers of `report` meanwhile. Its exception ends the work. */
+async function watched (progress, work) {
+  const report = new native.NativeProgress()
+  if (progress === undefined) return awaited(() => work(report))
+  if (typeof progress !== 'function') throw new TypeError('progress must be a function')
+  let failure
+  const call = () => {
+    if (failure) return
+    try {
+      progress(report.done, report.expected)
+    } catch (error) {
+      failure = { error }
+      report.end()
+    }
+  }
+  const timer = setInterval(call, PROGRESS_MS)
+  try {
+    const done = await awaited(() => work(report))
+    call()
+    if (failure) throw failure.error
+    return done
+  } catch (error) {
+    throw failure ? failure.error : error
+  } finally {
+    clearInterval(timer)
+  }
+}
+
 /** Restores a backup. */
-async function restore (folder, target, { at } = {}) {
-  return awaited(() => native.restore(String(folder), String(target), at))
+async function restore (folder, target, { at, progress } = {}) {
+  return watched(progress, report => native.restore(String(folder), String(target), at, report))
 }
 
 class Database {
@@ -169,16 +200,21 @@ class Database {
     return awaited(() => this.#native.catchUp())
   }
 
-  async check () {
-    return awaited(() => this.#native.check())
+  async check ({ progress } = {}) {
+    return watched(progress, report => this.#native.check(report))
+  }
+
+  async compact ({ progress } = {}) {
+    const [bytesBefore, bytes] = await watched(progress, report => this.#native.compact(report))
+    return { bytesBefore, bytes }
   }
 
   async stats () {
     return awaited(() => this.#native.stats())
   }
 
-  async backup (folder, { incremental = false } = {}) {
-    return awaited(() => this.#native.backup(String(folder), incremental))
+  async backup (folder, { incremental = false, progress } = {}) {
+    return watched(progress, report => this.#native.backup(String(folder), incremental, report))
   }
 }
 

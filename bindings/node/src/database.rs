@@ -4,14 +4,15 @@ use crate::packed;
 use crate::promise::{now, promise};
 use crate::reader::Reader;
 use crate::transaction::Tx;
-use binding::{Begun, Failure, Handle, Held, Kind, Outcome, Source, options};
+use binding::{Begun, Failure, Handle, Held, Kind, Outcome, Source, options, upkeep};
 use napi::bindgen_prelude::{BufferSlice, Object};
 use napi::{Env, Result};
 use napi_derive::napi;
-use pando::{BackupOptions, Backups, ErrorKind, TableOptions, TransactionOptions};
+use pando::{ErrorKind, TableOptions, TransactionOptions};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// An open database.
@@ -50,8 +51,66 @@ pub fn open<'e>(
 
 /// Restores a backup of a folder into the directory `target`.
 #[napi]
-pub fn restore<'e>(env: &'e Env, folder: String, target: String, at: Option<String>) -> Result<Object<'e>> {
-    promise(env, move || Ok(pando::restore(&Backups::open(folder)?, at.as_deref(), target)?.commit as f64))
+pub fn restore<'e>(
+    env: &'e Env,
+    folder: String,
+    target: String,
+    at: Option<String>,
+    progress: &NativeProgress,
+) -> Result<Object<'e>> {
+    let state = Arc::clone(&progress.state);
+    promise(env, move || {
+        let (folder, target) = (Path::new(&folder), Path::new(&target));
+        Ok(upkeep::restore(folder, at.as_deref(), target, &mut |done, expected| state.set(done, expected))?
+            as f64)
+    })
+}
+
+/// How far long work is. The thread of the work writes it, and JavaScript reads it from time to time.
+#[napi]
+#[derive(Default)]
+pub struct NativeProgress {
+    state: Arc<Numbers>,
+}
+
+#[derive(Default)]
+struct Numbers {
+    done: AtomicU64,
+    expected: AtomicU64,
+    is_ended: AtomicBool,
+}
+
+impl Numbers {
+    /// Notes the numbers. Returns whether the work goes on.
+    fn set(&self, done: u64, expected: u64) -> bool {
+        self.done.store(done, Ordering::SeqCst);
+        self.expected.store(expected, Ordering::SeqCst);
+        !self.is_ended.load(Ordering::SeqCst)
+    }
+}
+
+#[napi]
+impl NativeProgress {
+    #[napi(constructor)]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    #[napi(getter)]
+    pub fn done(&self) -> f64 {
+        self.state.done.load(Ordering::SeqCst) as f64
+    }
+
+    #[napi(getter)]
+    pub fn expected(&self) -> f64 {
+        self.state.expected.load(Ordering::SeqCst) as f64
+    }
+
+    /// Ends the work the next time that it reports.
+    #[napi]
+    pub fn end(&self) {
+        self.state.is_ended.store(true, Ordering::SeqCst);
+    }
 }
 
 impl NativeDatabase {
@@ -100,8 +159,19 @@ impl NativeDatabase {
     }
 
     #[napi]
-    pub fn check<'e>(&self, env: &'e Env) -> Result<Object<'e>> {
-        self.run(env, |db| Ok(db.check().map(drop)?))
+    pub fn check<'e>(&self, env: &'e Env, progress: &NativeProgress) -> Result<Object<'e>> {
+        let state = Arc::clone(&progress.state);
+        self.run(env, move |db| upkeep::check(db, &mut |done, expected| state.set(done, expected)))
+    }
+
+    /// Returns the length of the data file before and after.
+    #[napi]
+    pub fn compact<'e>(&self, env: &'e Env, progress: &NativeProgress) -> Result<Object<'e>> {
+        let state = Arc::clone(&progress.state);
+        self.run(env, move |db| {
+            let done = upkeep::compact(db, &mut |done, expected| state.set(done, expected))?;
+            Ok(vec![done.data_file_bytes_before as f64, done.data_file_bytes as f64])
+        })
     }
 
     #[napi]
@@ -113,14 +183,17 @@ impl NativeDatabase {
     }
 
     #[napi]
-    pub fn backup<'e>(&self, env: &'e Env, folder: String, incremental: bool) -> Result<Object<'e>> {
+    pub fn backup<'e>(
+        &self,
+        env: &'e Env,
+        folder: String,
+        incremental: bool,
+        progress: &NativeProgress,
+    ) -> Result<Object<'e>> {
+        let state = Arc::clone(&progress.state);
         self.run(env, move |db| {
-            let backups = Backups::create(folder)?;
-            let mut options = BackupOptions::default();
-            if let Some(newest) = backups.newest()?.filter(|_| incremental) {
-                options = options.since(&newest);
-            }
-            Ok(db.backup_to(&backups, options)?.name.unwrap_or_default())
+            let mut go_on = |done, expected| state.set(done, expected);
+            upkeep::back_up(db, Path::new(&folder), incremental, &mut go_on)
         })
     }
 

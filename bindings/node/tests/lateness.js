@@ -2,7 +2,7 @@
 
 // How late timers are while other work runs. The tests and benchmarks/loop.js use it.
 
-const { readFileSync } = require('node:fs')
+const { existsSync, readFileSync } = require('node:fs')
 const { open: openFile } = require('node:fs/promises')
 const { performance } = require('node:perf_hooks')
 
@@ -17,11 +17,14 @@ function waitedMs () {
   }
 }
 
+/** Shows `scripts/loop-calls` where a part begins, and which thread is the loop's; an empty name ends the part. */
+const phase = name => existsSync(`/phase:${name}`)
+
 /**
  * How late a timer of one millisecond is at most while `work` runs, how late the middle one is, and how late one is at most
  * without the time for which the thread waited for a processor: `own` is what the loop itself has done meanwhile.
  */
-async function lateness (work) {
+async function lateness (work, name = '') {
   const late = []
   let own = 0
   let isRunning = true
@@ -36,7 +39,9 @@ async function lateness (work) {
     if (isRunning) setTimeout(tick, 1)
   }
   setTimeout(tick, 1)
+  phase(name)
   await work()
+  phase('')
   isRunning = false
   late.sort((a, b) => a - b)
   // Node rounds to whole milliseconds: a timer may be one late and on time.

@@ -62,6 +62,32 @@ test('a database is there after reopening', async () => {
   }
 })
 
+test('long work reports its progress, and an exception ends it', async () => {
+  const db = await pando.open(join(root, 'watched'))
+  const table = await db.table('t')
+  await db.transact(async tx => {
+    for (let number = 0; number < 500; number++) await tx.table(table).put(`k${number}`, 'v'.repeat(1000))
+  })
+  await db.checkpoint()
+  const folder = join(root, 'watched-backups')
+  const works = {
+    check: progress => db.check({ progress }),
+    compact: progress => db.compact({ progress }),
+    backup: progress => db.backup(folder, { progress }),
+    restore: progress => pando.restore(folder, join(root, `target${Math.random()}`), { progress })
+  }
+  for (const [name, work] of Object.entries(works)) {
+    const seen = []
+    await work((done, expected) => seen.push([done, expected]))
+    assert.ok(seen.length > 0 && seen.at(-1)[0] > 0, `${name}: ${seen}`)
+    await assert.rejects(work(() => { throw new RangeError('enough') }), RangeError)
+    await assert.rejects(work(7), TypeError)
+  }
+  const compacted = await db.compact()
+  assert.ok(compacted.bytes > 0 && compacted.bytes <= compacted.bytesBefore)
+  await db.close()
+})
+
 test('a table has keys of text and bytes', async () => {
   const [db, table] = await inMemory()
   await table.put('text', new Uint8Array([1, 2, 3]))

@@ -1,12 +1,13 @@
 """Measures how late the loop of asyncio is, and how much two threads read, each beside a control without Pando.
 
-    python benchmarks/concurrency.py [--rounds 3] [--tasks 1000] [--threads-only] [--dir DIRECTORY]
+    python benchmarks/concurrency.py [--rounds 3] [--tasks 1000] [--loop-only] [--threads-only] [--dir DIRECTORY]
 
-Both of a pair take turns in each round, and the one that begins changes. The tables have the median of the rounds.
+All of a table take turns in each round, in an order that changes. The tables have the median of the rounds.
 
-* Loop: a ticker of 1 ms beside tasks that each make 100 bytes durable and read them again. The control does the same with
-  a file of its own, on as many threads. "Without waits" leaves out the time for which the loop's thread was ready and
-  waited for a processor, which other threads had.
+* Loop: a ticker of 1 ms beside tasks that each make 100 bytes durable and read them again. One control does the same with
+  a file of its own, on as many threads. For the other one, the loop has nothing to do but its ticker, while another process
+  does the work with Pando. "Without waits" leaves out the time for which the loop's thread was ready and waited for a
+  processor, which other threads had. `scripts/loop-calls` counts what the loop's thread asks of the system meanwhile.
 * Threads: as much work for each of two threads as for one. A control shows what two threads can get of the machine at that
   moment. That of `multi_get` computes checksums, for which the interpreter releases its lock as well. That of single gets
   is a loop of Python, during which the interpreter has its lock, if it has one.
@@ -45,7 +46,12 @@ def waited_ms() -> float:
         return 0.0
 
 
-async def lateness(tasks: int, task: Callable[[int], Awaitable[None]]) -> tuple[float, float, float, float]:
+def phase(name: str) -> None:
+    """Shows `scripts/loop-calls` where a part begins, and which thread is the loop's; an empty name ends the part."""
+    os.path.exists(f"/phase:{name}")
+
+
+async def lateness(name: str, tasks: int, task: Callable[[int], Awaitable[None]]) -> tuple[float, float, float, float]:
     """Returns how late a ticker is at most, also without waits, and in the middle, and the tasks a second."""
     late: list[float] = []
     own: list[float] = []
@@ -57,12 +63,34 @@ async def lateness(tasks: int, task: Callable[[int], Awaitable[None]]) -> tuple[
             late.append((time.perf_counter() - due) * 1000)
             own.append(late[-1] - (waited_ms() - waited))
 
+    async def begin(number: int) -> None:
+        # The tasks begin in the order in which an application gets its requests, not all in one turn of the loop.
+        await asyncio.sleep(number % 50 / 1000)
+        await task(number)
+
     ticker = asyncio.create_task(tick())
+    phase(name)
     began = time.perf_counter()
-    await asyncio.gather(*(task(number) for number in range(tasks)))
+    await asyncio.gather(*(begin(number) for number in range(tasks)))
     seconds = time.perf_counter() - began
+    phase("")
     ticker.cancel()
     return max(late), max(own), statistics.median(late), tasks / seconds
+
+
+async def work_for_another(root: Path, tasks: int) -> None:
+    """Does the tasks with Pando each time that a line comes, and says when they are done."""
+    async with await aio.create(root) as db:
+        table = await db.table("t", key=int, value=bytes)
+
+        async def use(number: int) -> None:
+            await table.put(number, VALUE)
+            assert await table.get(number) == VALUE
+
+        loop = asyncio.get_running_loop()
+        while await loop.run_in_executor(None, sys.stdin.readline):
+            await asyncio.gather(*(use(number) for number in range(tasks)))
+            print("done", flush=True)
 
 
 async def measure_loop(root: Path, rounds: int, tasks: int) -> None:
@@ -81,6 +109,17 @@ async def measure_loop(root: Path, rounds: int, tasks: int) -> None:
         read = await loop.run_in_executor(executor, os.pread, file, len(VALUE), number * len(VALUE))
         assert read == VALUE
 
+    asked = [__file__, "--work-for-another", str(root / "other"), "--tasks", str(tasks)]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, *asked, stdin=pipe, stdout=pipe)
+    assert process.stdin is not None and process.stdout is not None
+    requests, answers = process.stdin, process.stdout
+
+    async def idle(number: int) -> None:
+        if number == 0:
+            requests.write(b"\n")
+            assert await answers.readline() == b"done\n"
+
     async with await aio.create(root / "db") as db:
         table = await db.table("t", key=int, value=bytes)
 
@@ -88,15 +127,17 @@ async def measure_loop(root: Path, rounds: int, tasks: int) -> None:
             await table.put(number, VALUE)
             assert await table.get(number) == VALUE
 
-        found: dict[str, list[tuple[float, float, float, float]]] = {"Pando": [], "control": []}
-        # The first round starts the threads of both, and is not counted.
+        works = {"Pando": use, "control: a file": control, "control: idle, another process works": idle}
+        found: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in works}
+        # The first round starts the threads of all, and is not counted.
         for number in range(-1, rounds):
-            pair = [("Pando", use), ("control", control)]
-            for name, task in pair if number % 2 == 0 else reversed(pair):
-                result = await lateness(tasks, task)
+            for name, task in works.items() if number % 2 == 0 else reversed(works.items()):
+                result = await lateness(name if number >= 0 else "", tasks, task)
                 if number >= 0:
                     found[name].append(result)
         assert await table.count() == tasks
+    requests.close()
+    await process.wait()
     executor.shutdown()
     os.close(file)
     print(f"| {tasks} tasks at a time | late at most | without waits | in the middle | tasks/s |")
@@ -182,14 +223,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tasks", type=int, default=1000)
     parser.add_argument("--dir")
+    parser.add_argument("--loop-only", action="store_true", help="leave the threads out")
+    parser.add_argument("--work-for-another", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--threads-only", action="store_true", help="leave the loop of asyncio out")
     given = parser.parse_args()
+    if given.work_for_another is not None:
+        asyncio.run(work_for_another(given.work_for_another, given.tasks))
+        return
     print(f"{interpreter()}\n")
     with tempfile.TemporaryDirectory(dir=given.dir) as root:
         if not given.threads_only:
             asyncio.run(measure_loop(Path(root), given.rounds, given.tasks))
             print()
-        measure_threads(Path(root), given.rounds)
+        if not given.loop_only:
+            measure_threads(Path(root), given.rounds)
 
 
 if __name__ == "__main__":

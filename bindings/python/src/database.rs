@@ -32,19 +32,19 @@ impl Database {
     }
 }
 
-/// A function to call with progress. Its first exception ends the calls, and is raised when the work has ended.
-struct Progress {
+/// A function to call with progress. Its exception, or that of a signal, ends the work and is raised.
+pub(crate) struct Progress {
     call: Option<Py<PyAny>>,
     failed: Option<PyErr>,
 }
 
 impl Progress {
-    fn new(call: Option<Py<PyAny>>) -> Self {
+    pub(crate) fn new(call: Option<Py<PyAny>>) -> Self {
         Progress { call, failed: None }
     }
 
-    fn report(&mut self, done: u64, expected: u64) {
-        let Some(call) = self.call.as_ref() else { return };
+    pub(crate) fn report(&mut self, done: u64, expected: u64) -> pando::Result<()> {
+        let Some(call) = self.call.as_ref() else { return Ok(()) };
         let called = Python::attach(|py| {
             py.check_signals()?;
             call.call1(py, (done, expected)).map(drop)
@@ -52,11 +52,13 @@ impl Progress {
         if let Err(error) = called {
             self.call = None;
             self.failed = Some(error);
+            return Err(pando::Error::invalid("the function that gets the progress has failed"));
         }
+        Ok(())
     }
 
     /// The result of the work, or the exception.
-    fn end<T>(self, done: PyResult<T>) -> PyResult<T> {
+    pub(crate) fn end<T>(self, done: PyResult<T>) -> PyResult<T> {
         self.failed.map_or(done, Err)
     }
 }
@@ -296,7 +298,19 @@ impl Database {
 /// Restores a backup of a folder into the directory `target`, which must be empty or not exist. Returns the number of
 /// the last commit.
 #[pyfunction]
-#[pyo3(signature = (folder, target, *, at=None))]
-pub fn restore(py: Python<'_>, folder: PathBuf, target: PathBuf, at: Option<String>) -> PyResult<u64> {
-    run(py, || Ok(pando::restore(&Backups::open(folder)?, at.as_deref(), target)?.commit))
+#[pyo3(signature = (folder, target, *, at=None, progress=None))]
+pub fn restore(
+    py: Python<'_>,
+    folder: PathBuf,
+    target: PathBuf,
+    at: Option<String>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<u64> {
+    let mut progress = Progress::new(progress);
+    let report = &mut progress;
+    let done = run(py, move || {
+        let now = |now: pando::RestoreProgress| report.report(now.bytes, now.expected_bytes);
+        Ok(pando::restore_with(&Backups::open(folder)?, at.as_deref(), target, now)?.commit)
+    });
+    progress.end(done)
 }

@@ -4,7 +4,7 @@ use crate::errors;
 use crate::guard::{Failure, run};
 use pando::{Database, Snapshot, Transaction};
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::{self, ThreadId};
 
@@ -150,18 +150,31 @@ pub struct Begun {
     handle: Arc<Handle>,
     inner: Mutex<Option<Transaction>>,
     thread: Option<ThreadId>,
+    /// How often something may have been written or undone: what was read before may differ.
+    changes: AtomicU64,
 }
 
 impl Begun {
     /// Of a transaction that has just begun; `is_shared` lets every thread use it, one at a time.
     pub fn new(handle: &Arc<Handle>, transaction: Transaction, is_shared: bool) -> Arc<Self> {
         let thread = (!is_shared).then(|| thread::current().id());
-        Arc::new(Begun { handle: Arc::clone(handle), inner: Mutex::new(Some(transaction)), thread })
+        let inner = Mutex::new(Some(transaction));
+        Arc::new(Begun { handle: Arc::clone(handle), inner, thread, changes: AtomicU64::new(0) })
     }
 
     /// The database.
     pub fn handle(&self) -> &Arc<Handle> {
         &self.handle
+    }
+
+    /// Runs `read` on the transaction.
+    pub fn read<T: Send>(
+        &self,
+        py: Python<'_>,
+        read: impl FnOnce(&Transaction) -> pando::Result<T> + Send,
+    ) -> PyResult<T> {
+        self.check(py)?;
+        run(py, || Ok(read(self.lock()?.as_ref().ok_or(ENDED)?)?))
     }
 
     /// Runs `work` on the transaction.
@@ -173,8 +186,15 @@ impl Begun {
         self.check(py)?;
         run(py, || {
             let mut guard = self.lock()?;
-            Ok(work(guard.as_mut().ok_or(ENDED)?)?)
+            let transaction = guard.as_mut().ok_or(ENDED)?;
+            self.changes.fetch_add(1, Ordering::SeqCst);
+            Ok(work(transaction)?)
         })
+    }
+
+    /// How often something may have been written or undone so far.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
     }
 
     /// Takes the transaction, to end it; `None` if it has ended.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   pando/*.py ──► Database, Snapshot, Transaction ──► handle.rs ──► pando
-//!                  View, WritableView, Scan        ──► source.rs
+//!                  View, WritableView, Scan,       ──► source.rs
+//!                  Cursor
 //!                  ValueReader                     ──► values.rs
 //!                  TypedView, TypedScan            ──► typed.rs ──► pando_rows
 //!                  SqlConnection, SqlResult        ──► sql.rs ────► pando_sql
@@ -19,16 +20,17 @@
 //!    at the same time get `pando.ThreadError`.
 //! 5. After a fork, every object of the parent raises `pando.ForkedError`, before it takes any lock.
 //!
-//! Reading order: `handle.rs`, `source.rs`, `view.rs`, `writable.rs`, `scan.rs`, `values.rs`, `database.rs`,
-//! `transaction.rs`; `codec.rs` (keys and values), `engine.rs` (calls of the library whose names may change),
-//! `errors.rs`, `guard.rs`, `options.rs`; `typed_reads.rs`, `cells.rs`, `typed.rs` (typed tables); `changes.rs`,
-//! `sql.rs`, `sql_rows.rs`, `arrow.rs`.
+//! Reading order: `handle.rs`, `source.rs`, `view.rs`, `writable.rs`, `scan.rs`, `cursor.rs`, `values.rs`,
+//! `database.rs`, `transaction.rs`; `codec.rs` (keys and values), `engine.rs` (calls of the library whose names may
+//! change), `errors.rs`, `guard.rs`, `options.rs`; `typed_reads.rs`, `cells.rs`, `typed.rs` (typed tables);
+//! `changes.rs`, `sql.rs`, `sql_rows.rs`, `arrow.rs`.
 #![deny(missing_docs, unsafe_code)]
 
 mod arrow;
 mod cells;
 mod changes;
 mod codec;
+mod cursor;
 mod database;
 mod engine;
 mod errors;
@@ -62,6 +64,7 @@ fn _pando(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::View>()?;
     module.add_class::<writable::WritableView>()?;
     module.add_class::<scan::Scan>()?;
+    module.add_class::<cursor::Cursor>()?;
     module.add_class::<values::ValueReader>()?;
     module.add_class::<arrow::Arrow>()?;
     module.add_class::<changes::ChangeFeed>()?;

@@ -78,7 +78,7 @@ impl Source {
                 run(py, || Ok(read(&db.snapshot()?)?))
             }
             Source::Snapshot(held) => held.read(py, |snapshot| read(snapshot)),
-            Source::Transaction(begun) => begun.with(py, |transaction| read(transaction)),
+            Source::Transaction(begun) => begun.read(py, |transaction| read(transaction)),
         }
     }
 
@@ -151,6 +151,14 @@ impl Source {
                                threads of their own; use the table of the database or of a snapshot";
                 Err(Failure::from(pando::Error::invalid(message)).raise(py))
             }
+        }
+    }
+
+    /// A number that changes when something is written to what is read.
+    pub fn changes(&self) -> u64 {
+        match self {
+            Source::Transaction(begun) => begun.changes(),
+            Source::Database(_) | Source::Snapshot(_) => 0,
         }
     }
 

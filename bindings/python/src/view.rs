@@ -2,6 +2,7 @@
 
 use crate::arrow::Arrow;
 use crate::codec::{KeyKind, ValueKind};
+use crate::cursor::Cursor;
 use crate::engine;
 use crate::errors;
 use crate::guard::run;
@@ -297,6 +298,19 @@ impl View {
         limit: Option<u64>,
     ) -> PyResult<Scan> {
         self.scan(py, self.span(start, stop, prefix)?, reverse, limit, What::Values)
+    }
+
+    /// Returns a cursor over the records of a range.
+    #[pyo3(signature = (start=None, stop=None, *, prefix=None))]
+    fn cursor(
+        &self,
+        py: Python<'_>,
+        start: Option<&Bound<'_, PyAny>>,
+        stop: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Cursor> {
+        let span = self.span(start, stop, prefix)?;
+        Cursor::new(py, &self.source, self.table.clone(), (self.key, self.value), span)
     }
 
     /// Returns the records of a range as a source of Arrow, with the columns `key` and `value`.

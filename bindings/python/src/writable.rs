@@ -66,7 +66,8 @@ impl WritableView {
     }
 
     /// Sets `key` to everything that the binary file `file` yields, a piece at a time. Returns the number of bytes.
-    /// The TTL counts from the beginning of writing. A transaction that runs again must open the file again.
+    /// The TTL counts from the beginning of writing. A table of a database reads the file before it begins the
+    /// transaction that puts the value. A transaction that runs again must open the file again.
     #[pyo3(signature = (key, file, *, ttl=None))]
     fn put_file(
         this: PyRef<'_, Self>,
@@ -77,23 +78,22 @@ impl WritableView {
         let (view, py) = (this.as_super(), key.py());
         let (encoded, table) = (view.key.encode(key)?, &view.table);
         let ttl = ttl.map(|ttl| seconds("ttl", ttl)).transpose()?;
-        view.source.within(py, |begun| {
-            let mut writer = begun.with(py, |tx| match ttl {
+        let mut writer = view.source.within(py, |begun| {
+            begun.with(py, |tx| match ttl {
                 Some(ttl) => tx.owned_value_writer_with_ttl(table, &encoded, ttl),
                 None => tx.owned_value_writer(table, &encoded),
-            })?;
-            loop {
-                let read = file.call_method1("read", (PIECE_BYTES,))?;
-                let wrong =
-                    |_| PyTypeError::new_err("the file must be a binary one, whose read returns bytes");
-                let piece = read.cast::<PyBytes>().map_err(wrong)?.as_bytes();
-                if piece.is_empty() {
-                    break;
-                }
-                run(py, || Ok(writer.append(piece)?))?;
+            })
+        })?;
+        loop {
+            let read = file.call_method1("read", (PIECE_BYTES,))?;
+            let wrong = |_| PyTypeError::new_err("the file must be a binary one, whose read returns bytes");
+            let piece = read.cast::<PyBytes>().map_err(wrong)?.as_bytes();
+            if piece.is_empty() {
+                break;
             }
-            begun.with(py, |tx| tx.finish_value(writer))
-        })
+            run(py, || Ok(writer.append(piece)?))?;
+        }
+        view.source.within(py, |begun| begun.with(py, |tx| tx.finish_value(writer)))
     }
 
     /// Lets the entry of `key` expire after `ttl` seconds; `None`: never. `KeyError` if it does not exist.
@@ -250,7 +250,16 @@ impl WritableView {
     }
 
     /// Loads records of any total size, in one transaction, with bounded memory. Returns how many there were.
-    fn bulk_load(this: PyRef<'_, Self>, py: Python<'_>, records: &Bound<'_, PyAny>) -> PyResult<u64> {
+    /// `progress` is called with the numbers of records and of their bytes, after each batch of at most 1,024 records.
+    #[pyo3(signature = (records, *, progress=None))]
+    fn bulk_load(
+        this: PyRef<'_, Self>,
+        py: Python<'_>,
+        records: &Bound<'_, PyAny>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let progress = progress.map(|progress| progress.clone().unbind());
+        let (mut taken, mut bytes) = (0, 0);
         let (view, records): (&View, _) = (this.as_super(), pairs(records)?.unbind());
         let table = &view.table;
         view.source.within(py, |begun| {
@@ -261,8 +270,17 @@ impl WritableView {
                     if let Some(record) = batch.next() {
                         return Some(Ok(record));
                     }
-                    match Python::attach(|py| view.batch(records.bind(py))) {
+                    let more = Python::attach(|py| {
+                        py.check_signals()?;
+                        if let Some(progress) = progress.as_ref().filter(|_| taken > 0) {
+                            progress.call1(py, (taken, bytes))?;
+                        }
+                        view.batch(records.bind(py))
+                    });
+                    match more {
                         Ok(more) => {
+                            taken += more.len();
+                            bytes += more.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
                             batch = more.into_iter();
                             batch.next().map(Ok)
                         }

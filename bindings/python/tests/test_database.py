@@ -150,7 +150,9 @@ def test_upkeep(db: pando.Database, tmp_path: Path) -> None:
     assert calls and (tmp_path / "backups" / full).exists()
     table[-1] = b"late"
     assert "incremental" in db.backup(tmp_path / "backups", incremental=True, rate_bytes=1 << 30)
-    pando.restore(tmp_path / "backups", tmp_path / "restored")
+    calls.clear()
+    pando.restore(tmp_path / "backups", tmp_path / "restored", progress=lambda *now: calls.append(now))
+    assert calls and calls[-1][0] == calls[-1][1]
     with pando.open(tmp_path / "restored") as restored:
         assert restored.table("t", key=int) == table
     with pytest.raises(pando.ExistsError):
@@ -176,8 +178,30 @@ def test_an_exception_of_progress_is_raised(db: pando.Database, tmp_path: Path) 
     ):
         with pytest.raises((ZeroDivisionError, TypeError)):
             call()
+        assert not list((tmp_path / "b").glob("backup-*"))
+    db.backup(tmp_path / "b")
+    with pytest.raises(ZeroDivisionError):
+        pando.restore(tmp_path / "b", tmp_path / "copy", progress=fails)
+    with pytest.raises(pando.Error):
+        pando.open(tmp_path / "copy")
     # It can use the database.
     assert db.check(progress=lambda *now: table.put(1, b"w"))["tables"] >= 1
+
+
+def test_a_bulk_load_reports_its_progress(db: pando.Database) -> None:
+    table = db.table("t", key=int)
+    calls: list[tuple[int, int]] = []
+    records = [(number, bytes(92)) for number in range(5000)]
+    assert table.bulk_load(records, progress=lambda *now: calls.append(now)) == 5000
+    assert calls == sorted(calls) and calls[-1] == (5000, 5000 * 100)
+
+    def fails(count: int, _bytes: int) -> None:
+        if count > 2000:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        table.bulk_load(((-number - 1, b"") for number in range(5000)), progress=fails)
+    assert len(table) == 5000
 
 
 def test_everything_ends_with_the_database(db: pando.Database) -> None:

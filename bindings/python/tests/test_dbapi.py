@@ -204,3 +204,21 @@ def test_a_savepoint_begins_a_transaction(connection: dbapi.Connection) -> None:
     connection.execute("RELEASE one")
     connection.rollback()
     assert connection.execute("SELECT count(*) FROM saved").fetchall() == [(0,)]
+
+
+def test_one_statement(db: pando.Database) -> None:
+    db.sql("CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT)")
+    assert db.sql("INSERT INTO fruit(name) VALUES (?), (?)", ["apple", "lemon"]).rowcount == 2
+    assert db.sql("SELECT name FROM fruit ORDER BY id").fetchall() == [("apple",), ("lemon",)]
+    assert [name for (name,) in db.sql("SELECT name FROM fruit WHERE id > :id", {"id": 1})] == ["lemon"]
+    assert db.sql("SELECT count(*) AS n FROM fruit").arrow().column_names == ["n"]
+    with pytest.raises(dbapi.ProgrammingError):
+        db.sql("SELECT nothing FROM fruit")
+    with pytest.raises(TypeError):
+        db.sql("SELECT 1", autocommit=True)  # type: ignore[call-overload]
+    with pytest.raises(TypeError):
+        db.sql(7)  # type: ignore[call-overload]
+    # A transaction that the statement begins ends with its connection.
+    db.sql("BEGIN")
+    db.sql("DELETE FROM fruit")
+    assert db.sql("SELECT count(*) FROM fruit").fetchone() == (0,)

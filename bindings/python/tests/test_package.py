@@ -52,7 +52,8 @@ PACKAGE = str(Path(pando.__file__).parent)
 CHECKERS = [
     ["mypy", "--strict", "--package", "pando"],
     ["mypy", "--strict", "examples"],
-    ["pyright", "examples", PACKAGE],
+    ["mypy", "--strict", "tests/test_records.py", "tests/test_cursor.py"],
+    ["pyright", "examples", "tests/test_records.py", "tests/test_cursor.py", PACKAGE],
     ["mypy.stubtest", "--ignore-disjoint-bases", "pando._pando"],
 ]
 

@@ -71,6 +71,20 @@ def test_transactions(db: pando.Database) -> None:
         table.open_value(b"b")
 
 
+def test_no_transaction_is_open_while_a_file_is_read(db: pando.Database) -> None:
+    table = db.table("t")
+
+    class Slow(io.BytesIO):
+        def read(self, size: int = -1, /) -> bytes:  # type: ignore[override]
+            assert db.stats()["readers"] == 0
+            table[b"k"] = b"from another"
+            return super().read(size)
+
+    assert table.put_file(b"k", Slow(LONG)) == len(LONG)
+    assert table[b"k"] == LONG
+    db.check()
+
+
 def test_a_file_is_read_in_pieces(db: pando.Database) -> None:
     table = db.table("t")
     table.put_file(b"k", io.BytesIO(LONG))

@@ -20,7 +20,7 @@ pub enum Kind {
     TooSmall,
     /// A defect in Pando: a panic was caught.
     Internal,
-    /// A statement of SQL was stopped.
+    /// A statement of SQL or other long work was stopped.
     Interrupted,
     /// A row violates a constraint of its table.
     Constraint,

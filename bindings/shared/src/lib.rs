@@ -1,6 +1,7 @@
 //! What the bindings for C and Node have in common: objects that can be closed before they are freed, errors with a
 //! name for each kind, options by name, and steps over records that keep no borrow between two calls. The binding for
-//! Python shares [`Reads`]; its objects release the interpreter's lock, and check for a fork before they take any lock.
+//! Python shares [`Reads`] and [`Walk`]; its objects release the interpreter's lock, and check for a fork before they
+//! take any lock.
 //!
 //! 1. No call waits for another call: an object that another one uses gives [`Kind::InUse`]. A child of a fork can
 //!    therefore call everything, and gets the engine's `Forked`.
@@ -8,7 +9,7 @@
 //! 3. Objects hold what they depend on, so that they can be freed in any order.
 //!
 //! Reading order: `failure.rs`, `handle.rs`, `source.rs`, `steps.rs` (records in order), `values.rs` (values a piece at
-//! a time), `options.rs`, `sql`.
+//! a time), `upkeep.rs` (long work and its progress), `options.rs`, `sql`.
 #![deny(missing_docs, unsafe_code)]
 
 mod failure;
@@ -18,10 +19,11 @@ mod source;
 #[cfg(feature = "sql")]
 pub mod sql;
 mod steps;
+pub mod upkeep;
 mod values;
 
 pub use failure::{Failure, Kind, Outcome, guard};
 pub use handle::{Begun, Handle, Held};
 pub use source::{Reads, Source};
-pub use steps::{Direction, Steps};
+pub use steps::{Direction, Fill, Steps, Walk};
 pub use values::{ReadValue, WrittenValue};

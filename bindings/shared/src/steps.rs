@@ -1,5 +1,8 @@
 //! Steps over the records of a table, in both directions.
 //!
+//! A [`Walk`] knows the place and the records that were read ahead, and its caller reads for it. [`Steps`] is a walk
+//! with a [`Source`].
+//!
 //! Records are read in chunks, each with a cursor of its own, so that nothing is borrowed between two calls: a
 //! transaction can write while steps over it are open, and everything can be closed and freed in any order.
 //!
@@ -11,7 +14,7 @@
 
 use crate::failure::Outcome;
 use crate::source::{Reads, Source};
-use pando::{Result, Span, Table};
+use pando::{Span, Table};
 use std::ops::Bound;
 
 /// The records of the first chunk, and the most of any.
@@ -75,18 +78,24 @@ impl Chunk {
         self.ends.clear();
         self.shown = 0;
     }
+}
 
-    /// Reads up to `most` records. Returns whether the span may have more.
-    fn fill(
-        &mut self,
-        reads: &dyn Reads,
-        table: &Table,
-        (span, direction): (Span, Direction),
-        most: usize,
-    ) -> Result<bool> {
+/// A chunk that a walk needs.
+#[derive(Debug)]
+pub struct Fill<'a> {
+    chunk: &'a mut Chunk,
+    span: Span,
+    direction: Direction,
+    most: usize,
+}
+
+impl Fill<'_> {
+    /// Reads the records. Returns whether the span may have more.
+    pub fn run(self, reads: &dyn Reads, table: &Table) -> pando::Result<bool> {
+        let Fill { chunk, span, direction, most } = self;
         let mut cursor = reads.cursor(table, span)?;
         loop {
-            if self.is_full(most) {
+            if chunk.is_full(most) {
                 return Ok(true);
             }
             let record = match direction {
@@ -94,38 +103,34 @@ impl Chunk {
                 Direction::Backward => cursor.prev()?,
             };
             let Some((key, value)) = record else { return Ok(false) };
-            self.push(key, b"", value);
-            if direction == Direction::Forward && !self.is_full(most) {
+            chunk.push(key, b"", value);
+            if direction == Direction::Forward && !chunk.is_full(most) {
                 // Bounded in bytes by a page, as it only goes over records at hand.
-                cursor.run_on(most - self.ends.len(), |key, rest, value| self.push(key, rest, value))?;
+                cursor.run_on(most - chunk.ends.len(), |key, rest, value| chunk.push(key, rest, value))?;
             }
         }
     }
 }
 
-/// Steps over the records of a span.
+/// A place among the records of a span, and the records around it that were read.
 #[derive(Debug)]
-pub struct Steps {
-    source: Source,
-    table: Table,
+pub struct Walk {
     span: Span,
     place: Place,
     chunk: Chunk,
     direction: Direction,
     has_more: bool,
     next_records: usize,
-    /// What [`Source::changes`] was when the chunk was read.
+    /// What the caller's number of changes was when the chunk was read.
     changes: u64,
     /// The key that was shown last, where its chunk is gone.
     last_key: Vec<u8>,
 }
 
-impl Steps {
+impl Walk {
     /// Over the records in `span`; the first step goes to either end.
-    pub fn new(source: Source, table: Table, span: Span) -> Self {
-        Steps {
-            source,
-            table,
+    pub fn new(span: Span) -> Self {
+        Walk {
             span,
             place: Place::Fresh,
             chunk: Chunk::default(),
@@ -137,47 +142,62 @@ impl Steps {
         }
     }
 
-    /// Goes to the next record of the direction. What it returns is lent until the next call.
-    pub fn step(&mut self, direction: Direction) -> Outcome<Option<(&[u8], &[u8])>> {
-        if !self.has_next(direction) && !self.refill(direction)? {
-            return Ok(None);
+    /// Goes to the next record of the direction. Returns whether there is one. `read` runs the [`Fill`], if the walk
+    /// needs further records. `changes` is a number that differs once the caller has written to what it reads.
+    pub fn step<E>(
+        &mut self,
+        direction: Direction,
+        changes: u64,
+        read: impl FnOnce(Fill<'_>) -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        let ready = self.ready(direction, changes, read)?;
+        if ready {
+            self.place = Place::On;
+            self.chunk.shown += 1;
         }
-        self.place = Place::On;
-        self.chunk.shown += 1;
-        Ok(self.chunk.record(self.chunk.shown - 1))
+        Ok(ready)
+    }
+
+    /// The record of the last step; `None` if it found none, and before the first step.
+    pub fn current(&self) -> Option<(&[u8], &[u8])> {
+        self.chunk.record(self.chunk.shown.checked_sub(1)?)
     }
 
     /// Goes to a place between records: a step forward goes to the first one at or after `key`.
     pub fn seek(&mut self, key: &[u8]) {
-        self.chunk.clear();
-        self.next_records = FIRST_RECORDS;
+        self.rewind();
         self.place = Place::Before(key.to_vec());
     }
 
-    /// Goes over all records that are at hand, reading a chunk if none is: `each` gets keys and values. Returns whether
-    /// there were any.
-    pub fn run(&mut self, direction: Direction, mut each: impl FnMut(&[u8], &[u8])) -> Outcome<bool> {
-        if !self.has_next(direction) && !self.refill(direction)? {
-            return Ok(false);
-        }
-        self.place = Place::On;
-        while let Some((key, value)) = self.chunk.record(self.chunk.shown) {
-            each(key, value);
-            self.chunk.shown += 1;
-        }
-        Ok(true)
+    /// Goes to where the walk began: the next step goes to either end.
+    pub fn rewind(&mut self) {
+        self.chunk.clear();
+        self.next_records = FIRST_RECORDS;
+        self.place = Place::Fresh;
     }
 
-    /// Whether the chunk has a record that this direction has not shown, and that still counts.
-    fn has_next(&self, direction: Direction) -> bool {
-        self.chunk.shown < self.chunk.ends.len()
-            && self.direction == direction
-            && self.changes == self.source.changes()
+    /// Sees to it that the chunk has a record that this direction has not shown, and that still counts. Returns
+    /// whether there is one.
+    fn ready<E>(
+        &mut self,
+        direction: Direction,
+        changes: u64,
+        read: impl FnOnce(Fill<'_>) -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        let is_at_hand = self.chunk.shown < self.chunk.ends.len();
+        if is_at_hand && self.direction == direction && self.changes == changes {
+            return Ok(true);
+        }
+        self.refill(direction, changes, read)
     }
 
     /// Reads the next chunk. Returns whether it has a record; at the end, the place is that end.
-    fn refill(&mut self, direction: Direction) -> Outcome<bool> {
-        let changes = self.source.changes();
+    fn refill<E>(
+        &mut self,
+        direction: Direction,
+        changes: u64,
+        read: impl FnOnce(Fill<'_>) -> Result<bool, E>,
+    ) -> Result<bool, E> {
         if let Some(shown) = self.chunk.shown.checked_sub(1) {
             let (key, _) = self.chunk.record(shown).unwrap_or_default();
             self.last_key.clear();
@@ -192,8 +212,7 @@ impl Steps {
         self.chunk.clear();
         self.direction = direction;
         if let Some(span) = span {
-            let Steps { source, table, chunk, next_records, .. } = self;
-            let filled = source.read(|reads| chunk.fill(reads, table, (span, direction), *next_records));
+            let filled = read(Fill { chunk: &mut self.chunk, span, direction, most: self.next_records });
             if filled.is_err() {
                 // A part of a chunk would hide that records are missing. The place remains.
                 self.chunk.clear();
@@ -224,5 +243,49 @@ impl Steps {
             (Place::On, Direction::Forward) => Some(self.span.starting(Bound::Excluded(&self.last_key))),
             (Place::On, Direction::Backward) => Some(self.span.until(&self.last_key)),
         }
+    }
+}
+
+/// Steps over the records of a span.
+#[derive(Debug)]
+pub struct Steps {
+    source: Source,
+    table: Table,
+    walk: Walk,
+}
+
+impl Steps {
+    /// Over the records in `span`; the first step goes to either end.
+    pub fn new(source: Source, table: Table, span: Span) -> Self {
+        Steps { source, table, walk: Walk::new(span) }
+    }
+
+    /// Goes to the next record of the direction. What it returns is lent until the next call.
+    pub fn step(&mut self, direction: Direction) -> Outcome<Option<(&[u8], &[u8])>> {
+        let Steps { source, table, walk } = self;
+        let read = |fill: Fill<'_>| source.read(|reads| fill.run(reads, table));
+        let found = walk.step(direction, source.changes(), read)?;
+        Ok(if found { walk.current() } else { None })
+    }
+
+    /// Goes to a place between records: a step forward goes to the first one at or after `key`.
+    pub fn seek(&mut self, key: &[u8]) {
+        self.walk.seek(key);
+    }
+
+    /// Goes over all records that are at hand, reading a chunk if none is: `each` gets keys and values. Returns whether
+    /// there were any.
+    pub fn run(&mut self, direction: Direction, mut each: impl FnMut(&[u8], &[u8])) -> Outcome<bool> {
+        let Steps { source, table, walk } = self;
+        let read = |fill: Fill<'_>| source.read(|reads| fill.run(reads, table));
+        if !walk.ready(direction, source.changes(), read)? {
+            return Ok(false);
+        }
+        walk.place = Place::On;
+        while let Some((key, value)) = walk.chunk.record(walk.chunk.shown) {
+            each(key, value);
+            walk.chunk.shown += 1;
+        }
+        Ok(true)
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! The parts: *tasks*, *threads*, and a *control* without a database: tasks that append as many bytes to a buffer,
 //! which one thread writes to a file and syncs for all of them. In every part a thread that only sleeps runs beside the
-//! task that does: it shows how late sleepers are because of the machine alone.
+//! task that does: it shows how late sleepers are because of the machine alone. `scripts/loop-calls` counts what the
+//! one thread of tokio asks of the system in the parts with tasks.
 
 use pando::Table;
 use pando::aio::Database;
@@ -94,14 +95,21 @@ fn key(n: u64, workers: u64, round: u64) -> [u8; 8] {
     (n * own + round.wrapping_mul(7919) % own).to_be_bytes()
 }
 
+/// Shows `scripts/loop-calls` where a part begins, and which thread is the loop's; an empty name ends the part.
+fn phase(name: &str) {
+    let _ = std::fs::exists(format!("/phase:{name}"));
+}
+
 /// Sleeps and wakes until `count` stops. Returns how late each wake-up was.
-async fn tick(count: Arc<Count>) -> Vec<Duration> {
+async fn tick(count: Arc<Count>, name: &str) -> Vec<Duration> {
     let mut late = Vec::new();
+    phase(name);
     while !count.stop.load(Ordering::SeqCst) {
         let due = tokio::time::Instant::now() + TICK;
         tokio::time::sleep_until(due).await;
         late.push(due.elapsed());
     }
+    phase("");
     late
 }
 
@@ -118,6 +126,7 @@ fn tick_in_thread(count: &Count) -> Vec<Duration> {
 
 /// Runs `tasks` copies of `task` on one thread of tokio for the time asked.
 fn run<F: Future<Output = pando::Result<()>> + Send + 'static>(
+    name: &'static str,
     asked: Asked,
     task: impl Fn(u64, Arc<Count>) -> F + Send + 'static,
 ) -> pando::Result<Part> {
@@ -128,7 +137,7 @@ fn run<F: Future<Output = pando::Result<()>> + Send + 'static>(
         // Starting the tasks is not what is measured, and takes the one thread for milliseconds.
         let tasks: Vec<_> = (0..asked.tasks).map(|n| tokio::spawn(task(n, Arc::clone(&count)))).collect();
         tokio::time::sleep(asked.part / 4).await;
-        let ticks = tokio::spawn(tick(Arc::clone(&count)));
+        let ticks = tokio::spawn(tick(Arc::clone(&count), name));
         let beside = Arc::clone(&count);
         let in_thread = thread::spawn(move || tick_in_thread(&beside));
         let (begun, before) = (Instant::now(), count.commits.load(Ordering::SeqCst));
@@ -253,7 +262,7 @@ pub fn measure(dir: &Path, asked: Asked) -> pando::Result<(Duration, f64)> {
 
     let of_tasks = {
         let (shared, table) = (shared.clone(), table.clone());
-        run(asked, move |n, count| commit(shared.clone(), table.clone(), n, asked.tasks, count))?
+        run("commits", asked, move |n, count| commit(shared.clone(), table.clone(), n, asked.tasks, count))?
     };
     let flushed = db.stats()?.log_flushes;
     let of_threads = with_threads(&db, &table, asked)?;
@@ -278,7 +287,7 @@ fn control(dir: &Path, asked: Asked) -> pando::Result<Part> {
     let (writer, shared) = (Arc::clone(&bare), Arc::new(OnceLock::<Arc<Count>>::new()));
     let counted = Arc::clone(&shared);
     let thread = thread::spawn(move || writer.run(file, counted.wait()));
-    let part = run(asked, move |_, count| {
+    let part = run("control", asked, move |_, count| {
         shared.get_or_init(|| Arc::clone(&count));
         append(Arc::clone(&bare), count)
     })?;

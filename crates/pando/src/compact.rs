@@ -1,6 +1,7 @@
 //! `Database::compact`, which makes the files as small as possible while the database is in use.
 
 use crate::database::Database;
+use crate::progress::ProgressResult;
 use base::Result;
 use store::relocate::Compaction;
 use store::stats::Stats;
@@ -73,8 +74,8 @@ impl Database {
 
     /// Makes the files as small as possible: merges all logged changes and the runs of each LSM table into one, packs
     /// half-empty pages, moves pages from the end of the data file into gaps, and returns the rest to the file
-    /// system. `progress` is called after each round, which moves at most 64 MiB. Reads and commits go on. Every page
-    /// of every table is read.
+    /// system. `progress` is called after each round, which moves at most 64 MiB, and
+    /// [can end the compaction](ProgressResult). Reads and commits go on. Every page of every table is read.
     ///
     /// You never need it: freed space is used again, and checkpoints return it to the file system. Space that open
     /// snapshots still need is not freed until they end.
@@ -91,8 +92,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Those of a checkpoint. What earlier rounds freed stays free.
-    pub fn compact(&self, mut progress: impl FnMut(&Compacted)) -> Result<Compacted> {
+    /// Those of a checkpoint and of `progress`. What earlier rounds freed stays free.
+    pub fn compact<R: ProgressResult>(&self, mut progress: impl FnMut(&Compacted) -> R) -> Result<Compacted> {
         let store = &self.shared.store;
         self.checkpoint()?;
         let mut done = Compacted::begin(&self.stats()?);
@@ -109,7 +110,7 @@ impl Database {
             done.checkpoints += 1;
             done.passes = compaction.passes();
             done = done.now(&self.stats()?);
-            progress(&done);
+            progress(&done).into_result()?;
         }
         Ok(done.now(&self.stats()?))
     }

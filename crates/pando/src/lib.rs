@@ -56,6 +56,7 @@ mod traits;
 mod backup;
 mod compact;
 pub mod explain;
+mod progress;
 mod prometheus;
 pub mod salvage;
 pub mod changes;
@@ -63,8 +64,8 @@ pub mod changes;
 pub mod aio;
 
 pub use backup::{
-    BackupEntry, BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, RestoreReport, Retention,
-    restore, restore_files, restore_stream,
+    BackupEntry, BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, RestoreProgress,
+    RestoreReport, Retention, restore, restore_files, restore_stream, restore_with,
 };
 #[doc(hidden)]
 pub use backup::{restore_in, restore_stream_in};
@@ -77,6 +78,7 @@ pub use changes::{Applied, Change, Changes, ChangesOptions, Consumer, Operation}
 pub use compact::Compacted;
 pub use cursor::{Cursor, Range, RecordCursor, Span};
 pub use database::{CommitHold, Database, TableOptions};
+pub use progress::ProgressResult;
 pub use prometheus::{prometheus, prometheus_of_top_tables};
 pub use snapshot::Snapshot;
 pub use store::Compression;

@@ -49,7 +49,7 @@ from ._errors import (
     ThreadError,
     WouldWaitError,
 )
-from ._pando import Arrow, Change, ChangeFeed, Operation, Savepoint, __version__, _after_fork, restore
+from ._pando import Arrow, Change, ChangeFeed, Cursor, Operation, Savepoint, __version__, _after_fork, restore
 from ._typed import TypedRows, TypedTable, UInt
 
 __all__ = [
@@ -61,6 +61,7 @@ __all__ = [
     "Consumer",
     "ConsumerInfo",
     "CorruptError",
+    "Cursor",
     "Database",
     "Error",
     "ExistsError",

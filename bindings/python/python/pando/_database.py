@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from datetime import timedelta
 from io import BufferedReader
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Protocol, TypeVar, Union, overload
 
 from . import _pando, _typed
 from ._changes import Consumer, ConsumerInfo, Tables, names_of
@@ -18,7 +18,7 @@ from ._typed import TypedRows, TypedTable
 from ._values import file_of
 
 if TYPE_CHECKING:
-    from .dbapi import Connection
+    from .dbapi import Connection, Cursor, Parameters
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -34,6 +34,19 @@ Layout = Literal["btree", "lsm"]
 Compression = Literal["none", "lz4"]
 KeyType = Union[type[bytes], type[str], type[int]]
 ValueType = Union[type[bytes], type[str], Literal["json"]]
+
+W = TypeVar("W", covariant=True)
+
+
+class Keyed(Protocol[K, W]):
+    """An object whose values are found by its keys, as ``dict.update`` takes it."""
+
+    def keys(self) -> Iterable[K]: ...
+    def __getitem__(self, key: K, /) -> W: ...
+
+
+# What `dict.update` takes: a mapping, an object with keys, or pairs, each a tuple or a list.
+Records = Union[Mapping[K, V], Keyed[K, V], Iterable[tuple[K, V]], Iterable[list[Any]]]
 
 _ABSENT: Any = object()
 # The pause before a second attempt is at most so long, and doubles with each further one.
@@ -123,10 +136,11 @@ class _Writable(_pando.WritableView[K, V], MutableMapping[K, V]):
         """Sets ``key`` to ``default`` if it does not exist, and returns its value, in one transaction."""
         return self._get_or_put(key, default)
 
-    def update(self, other: Any = (), /, **more: Any) -> None:
+    def update(self, other: Records[K, V] = (), /, **more: V) -> None:
         """Puts many records, in one transaction."""
         if more:
-            merged: dict[Any, Any] = dict(other)
+            given: Any = other
+            merged: dict[Any, Any] = dict(given)
             merged.update(more)
             other = merged
         self.put_many(other)
@@ -325,11 +339,25 @@ class Database(_pando.Database):
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def sql(self, *, autocommit: bool = False) -> Connection:
-        """Opens a connection for SQL, as PEP 249 describes it."""
+    @overload
+    def sql(self, *, autocommit: bool = False) -> Connection: ...
+    @overload
+    def sql(self, statement: str, parameters: Parameters = ()) -> Cursor: ...
+    def sql(
+        self, statement: Optional[str] = None, parameters: Optional[Parameters] = None, *, autocommit: bool = False
+    ) -> Union[Connection, Cursor]:
+        """Opens a connection for SQL, as PEP 249 describes it; or executes one statement, and returns its result.
+
+        ``db.sql("SELECT …", [value])`` executes the statement as a transaction by itself, on a connection of its own.
+        The result is a cursor: ``db.sql(…).fetchall()``, ``db.sql(…).arrow()``.
+        """
         from .dbapi import Connection
 
-        return Connection(self, autocommit=autocommit)
+        if statement is None:
+            return Connection(self, autocommit=autocommit)
+        if autocommit:
+            raise TypeError("autocommit is for connections: a statement is a transaction by itself")
+        return Connection(self, autocommit=True).execute(statement, () if parameters is None else parameters)
 
 
 def open(path: Path, **options: Any) -> Database:

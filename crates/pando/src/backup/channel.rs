@@ -58,6 +58,11 @@ impl InFile {
     pub fn open(path: &Path) -> Result<Self> {
         Ok(InFile::new(open_file(path)?))
     }
+
+    /// The length of the file.
+    pub fn len_bytes(&self) -> Result<u64> {
+        self.file.len()
+    }
 }
 
 impl Sink for InFile {

@@ -27,6 +27,9 @@ mod take;
 mod writer;
 
 pub use folder::{BackupEntry, BackupInfo, Backups};
-pub use restore::{RestoreReport, restore, restore_files, restore_in, restore_stream, restore_stream_in};
+pub use restore::{
+    RestoreProgress, RestoreReport, restore, restore_files, restore_in, restore_stream, restore_stream_in,
+    restore_with,
+};
 pub use retention::Retention;
 pub use take::{BackupOptions, BackupProgress, BackupReport};

@@ -7,6 +7,7 @@ use super::channel::{InFile, Source, Stream};
 use super::folder::Backups;
 use super::format::{Base, Header};
 use super::reader::{Next, Reader};
+use crate::progress::ProgressResult;
 use base::env::Random;
 use base::{Error, ErrorKind, Result};
 use io::{Dir, OsDir};
@@ -31,6 +32,16 @@ pub struct RestoreReport {
     pub bytes: u64,
 }
 
+/// The progress of a restore.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RestoreProgress {
+    /// The number of bytes of backups that were read so far.
+    pub bytes: u64,
+    /// The length of all backups of the chain in bytes.
+    pub expected_bytes: u64,
+}
+
 /// Restores a backup of a folder into the directory `target`, which must be empty or not exist. `at` is the backup's
 /// number or name; `None` is the newest. The database becomes visible after everything was verified and read back.
 /// [`Database::backup_to`](crate::Database::backup_to) has an example.
@@ -45,30 +56,89 @@ pub fn restore(backups: &Backups, at: Option<&str>, target: impl AsRef<Path>) ->
     restore_in(backups, at, empty_dir(target.as_ref())?)
 }
 
+/// Does what [`restore`] does. `progress` is called with how much was read, each time that something was, and can end
+/// the restore; see [`ProgressResult`]. When everything is read, the restore still reads the new database back.
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// # let (folder, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+/// # let db = pando::Database::builder().in_memory()?;
+/// let backups = pando::Backups::create(folder.path())?;
+/// db.backup_to(&backups, pando::BackupOptions::default())?;
+/// pando::restore_with(&backups, None, target.path(), |now| {
+///     eprintln!("{} of {} bytes", now.bytes, now.expected_bytes);
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Those of [`restore`] and of `progress`.
+pub fn restore_with<R: ProgressResult>(
+    backups: &Backups,
+    at: Option<&str>,
+    target: impl AsRef<Path>,
+    mut progress: impl FnMut(RestoreProgress) -> R,
+) -> Result<RestoreReport> {
+    let chain = backups.chain(at)?;
+    let sources: Vec<InFile> = chain.iter().map(|backup| backups.source(backup)).collect::<Result<_>>()?;
+    restore_sources(sources, empty_dir(target.as_ref())?, &mut |now| progress(now).into_result())
+}
+
 /// Does what [`restore`] does, into any directory that implements [`Dir`]. Tests use it.
 #[doc(hidden)]
 pub fn restore_in(backups: &Backups, at: Option<&str>, target: Arc<dyn Dir>) -> Result<RestoreReport> {
     let chain = backups.chain(at)?;
-    restore_sources(chain.iter().map(|backup| backups.source(backup)).collect::<Result<_>>()?, target)
+    let sources = chain.iter().map(|backup| backups.source(backup)).collect::<Result<_>>()?;
+    restore_sources(sources, target, &mut |_| Ok(()))
 }
 
 /// Restores the backups in `files`: a full one, followed by any incremental ones that build on each other. Otherwise
 /// the same as [`restore`].
 pub fn restore_files(files: &[impl AsRef<Path>], target: impl AsRef<Path>) -> Result<RestoreReport> {
     let sources: Vec<InFile> = files.iter().map(|file| InFile::open(file.as_ref())).collect::<Result<_>>()?;
-    restore_sources(sources, empty_dir(target.as_ref())?)
+    restore_sources(sources, empty_dir(target.as_ref())?, &mut |_| Ok(()))
 }
 
 /// Restores one backup from each of `sources`. Each source must end after its backup.
-fn restore_sources(sources: Vec<InFile>, target: Arc<dyn Dir>) -> Result<RestoreReport> {
+fn restore_sources(
+    sources: Vec<InFile>,
+    target: Arc<dyn Dir>,
+    progress: &mut dyn FnMut(RestoreProgress) -> Result<()>,
+) -> Result<RestoreReport> {
     let mut restoring = Restoring::begin(target)?;
-    for mut source in sources {
+    let expected_bytes = sources.iter().map(InFile::len_bytes).sum::<Result<u64>>()?;
+    let mut now = RestoreProgress { bytes: 0, expected_bytes };
+    for file in sources {
+        let mut source = Watched { file, now: &mut now, progress };
         restoring.take(&mut source)?.ok_or_else(|| not_complete(source.name()))?;
         if restoring.take(&mut source)?.is_some() {
             return Err(Error::corruption(format!("{}: the file holds more than one backup", source.name())));
         }
     }
     restoring.finish()
+}
+
+/// A file whose reads are progress.
+struct Watched<'a> {
+    file: InFile,
+    now: &'a mut RestoreProgress,
+    progress: &'a mut dyn FnMut(RestoreProgress) -> Result<()>,
+}
+
+impl Source for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.now.bytes += read as u64;
+        if read > 0 {
+            (self.progress)(*self.now)?;
+        }
+        Ok(read)
+    }
+
+    fn name(&self) -> &str {
+        self.file.name()
+    }
 }
 
 /// Restores the backup that `stream` yields: a full one, followed by any incremental ones that build on each other.

@@ -9,6 +9,7 @@ use super::folder::{BackupInfo, Backups};
 use super::format::{Base, Header, Kind, Totals};
 use super::writer::Writer;
 use crate::database::Database;
+use crate::progress::ProgressResult;
 use base::env::Random;
 use base::{Error, ErrorKind, Result};
 use std::fmt;
@@ -26,8 +27,11 @@ pub struct BackupOptions<'a> {
     since: Option<BackupInfo>,
     verify: bool,
     created: Option<SystemTime>,
-    progress: Option<&'a mut dyn FnMut(BackupProgress)>,
+    progress: Option<Watch<'a>>,
 }
+
+/// A function that gets the progress, and whose error ends the backup.
+type Watch<'a> = Box<dyn FnMut(BackupProgress) -> Result<()> + 'a>;
 
 impl fmt::Debug for BackupOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,9 +69,13 @@ impl<'a> BackupOptions<'a> {
         self
     }
 
-    /// Calls `progress` from time to time with how much was written.
-    pub fn progress(mut self, progress: &'a mut dyn FnMut(BackupProgress)) -> Self {
-        self.progress = Some(progress);
+    /// Calls `progress` from time to time with how much was written. It [can end the backup](ProgressResult).
+    pub fn progress<F, R>(mut self, progress: &'a mut F) -> Self
+    where
+        F: FnMut(BackupProgress) -> R + ?Sized,
+        R: ProgressResult,
+    {
+        self.progress = Some(Box::new(|now| progress(now).into_result()));
         self
     }
 }
@@ -241,7 +249,7 @@ fn check_base(since: &BackupInfo, superblock: &Superblock) -> Result<()> {
 struct Paced<'s, 'p> {
     sink: &'s mut dyn Sink,
     pace: Option<Pace>,
-    progress: Option<&'p mut dyn FnMut(BackupProgress)>,
+    progress: Option<Watch<'p>>,
     bytes: u64,
     expected_bytes: u64,
 }
@@ -251,7 +259,7 @@ impl Sink for Paced<'_, '_> {
         self.sink.write(bytes)?;
         self.bytes += bytes.len() as u64;
         if let Some(progress) = &mut self.progress {
-            progress(BackupProgress { bytes: self.bytes, expected_bytes: self.expected_bytes });
+            progress(BackupProgress { bytes: self.bytes, expected_bytes: self.expected_bytes })?;
         }
         if let Some(pace) = &mut self.pace {
             thread::sleep(pace.after(bytes.len() as u64, Instant::now()));

@@ -2,6 +2,7 @@
 
 use super::Database;
 use crate::options::Setting;
+use crate::progress::ProgressResult;
 use base::Result;
 use store::advice::{Advice, Operations};
 use store::check::{Findings, Report};
@@ -19,12 +20,12 @@ impl Database {
     }
 
     /// Does what [`Database::check`] does, but continues after a problem, and returns all counts and all problems.
-    /// `progress` is called with the counts after each table.
+    /// `progress` is called with the counts after each table, and [can end the check](ProgressResult).
     ///
     /// # Errors
-    /// `Closed`. Problems are not errors here: the findings list them.
-    pub fn check_all(&self, mut progress: impl FnMut(&Report)) -> Result<Findings> {
-        self.shared.store.check_all(&mut progress)
+    /// `Closed`, and those of `progress`. Problems are not errors here: the findings list them.
+    pub fn check_all<R: ProgressResult>(&self, mut progress: impl FnMut(&Report) -> R) -> Result<Findings> {
+        self.shared.store.check_all(&mut |report| progress(report).into_result())
     }
 
     /// Returns the id of the database, and its fork. Every copy of a database has its id. The fork is 0 until the

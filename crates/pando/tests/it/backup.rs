@@ -238,6 +238,35 @@ fn closing_ends_a_backup() {
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Closed);
 }
 
+#[test]
+fn an_error_of_the_progress_ends_the_work() {
+    let refuse = |bytes: u64| match bytes < 10_000 {
+        true => Ok(()),
+        false => Err(pando::Error::new(ErrorKind::Full, "enough")),
+    };
+    let (db, backups) = sample();
+    db.backup_to(&backups, BackupOptions::default()).unwrap();
+    let count = backups.list().unwrap().len();
+    let mut progress = |now: pando::BackupProgress| refuse(now.bytes);
+    let ended = db.backup_to(&backups, BackupOptions::default().progress(&mut progress));
+    assert!(ended.unwrap_err().message().contains("enough"));
+    assert_eq!(backups.list().unwrap().len(), count, "no file is left");
+    assert!(db.check_all(|_| refuse(10_000)).unwrap_err().message().contains("enough"));
+
+    let (folder, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let backups = pando::Backups::create(folder.path()).unwrap();
+    let taken = db.backup_to(&backups, BackupOptions::default()).unwrap();
+    let ended = pando::restore_with(&backups, None, target.path(), |now| refuse(now.bytes));
+    assert!(ended.unwrap_err().message().contains("enough"));
+    assert!(pando::Database::open(target.path()).is_err());
+    let target = tempfile::tempdir().unwrap();
+    let mut seen = Vec::new();
+    pando::restore_with(&backups, None, target.path(), |now| seen.push((now.bytes, now.expected_bytes)))
+        .unwrap();
+    assert!(seen.len() > 1 && seen.is_sorted() && seen.last() == Some(&(taken.bytes, taken.bytes)));
+    assert!(pando::Database::open(target.path()).is_ok());
+}
+
 /// The copy has the same id and the same tables, but not the space in which the value lies.
 #[test]
 fn a_value_begun_in_a_database_is_not_put_into_a_copy_of_it() {

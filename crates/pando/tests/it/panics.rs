@@ -161,9 +161,9 @@ fn closures_iterators_and_sinks_that_panic_cost_their_call_alone() {
     panics("a bulk load's iterator", || db.bulk_load(&stack, records));
     check_whole(&db, "a bulk load out of order");
 
-    panics("a check's progress", || db.check_all(|_| panic!("the caller's own")));
+    panics("a check's progress", || db.check_all(|_| -> () { panic!("the caller's own") }));
     check_whole(&db, "a check's progress");
-    panics("a compaction's progress", || db.compact(|_| panic!("the caller's own")));
+    panics("a compaction's progress", || db.compact(|_| -> () { panic!("the caller's own") }));
     check_whole(&db, "a compaction's progress");
     panics("settle's progress", || {
         db.settle(|| panic!("the caller's own")).unwrap();

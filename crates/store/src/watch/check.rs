@@ -73,7 +73,7 @@ impl Store {
     /// # Errors
     /// [`base::ErrorKind::Corruption`] with the first problem.
     pub fn check(&self) -> Result<Report> {
-        let Findings { report, mut wrong, .. } = self.check_all(&mut |_| {})?;
+        let Findings { report, mut wrong, .. } = self.check_all(&mut |_| Ok(()))?;
         if wrong.is_empty() { Ok(report) } else { Err(wrong.swap_remove(0)) }
     }
 
@@ -81,8 +81,8 @@ impl Store {
     /// after each table.
     ///
     /// # Errors
-    /// [`base::ErrorKind::Closed`]. Problems are not errors here.
-    pub fn check_all(&self, progress: &mut dyn FnMut(&Report)) -> Result<Findings> {
+    /// [`base::ErrorKind::Closed`], and those of `progress`, which end the check. Problems are not errors here.
+    pub fn check_all(&self, progress: &mut dyn FnMut(&Report) -> Result<()>) -> Result<Findings> {
         self.check_open()?;
         let superblock = self.checkpoints.claim();
         let mut findings = Findings::default();
@@ -110,7 +110,7 @@ impl Store {
                     });
                 }
             }
-            progress(&findings.report);
+            progress(&findings.report)?;
         }
         self.check_catalog(&tables, superblock.next_table, &mut findings);
         for attached in &self.attached_to_view() {
