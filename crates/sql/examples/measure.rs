@@ -8,10 +8,13 @@
 //!
 //! Where valgrind ends with a signal in `vdso`, build with `RUSTFLAGS="--cfg rustix_use_libc"`.
 //!
+//! With a third argument, ROUNDS, the work is done that often, and the median of the times is printed as well.
+//!
 //! ENGINE is `trees`, `file` or `virtual`, and WORK a name in [`WORKS`]. The table has 100,000 rows, and everything is
 //! in memory. The program prints how many rows or statements the instructions are to be divided by.
 
 use std::path::Path;
+use std::time::Instant;
 use std::{env, hint};
 
 const ROWS: i64 = 100_000;
@@ -108,19 +111,23 @@ impl Engine for pando_sql::Connection {
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let [engine, work] = &arguments[..] else { panic!("two arguments: an engine and a work") };
+    let (engine, work, rounds) = match &arguments[..] {
+        [engine, work] => (engine, work, 1),
+        [engine, work, rounds] => (engine, work, rounds.parse().expect("a number of rounds")),
+        _ => panic!("arguments: an engine, a work, and perhaps a number of rounds"),
+    };
     let dir = tempfile::tempdir().expect("a directory");
     match engine.as_str() {
         "trees" => {
             let db = pando::Database::create(dir.path()).expect("it is created");
             let connection = pando_sqlite::Connection::open(&db).expect("it opens");
             prepare(&connection, || db.checkpoint().expect("it checkpoints"));
-            measure(&connection, work);
+            measure(&connection, work, rounds);
         }
         "file" => {
             let connection = file(dir.path());
             prepare(&connection, || Engine::execute(&connection, "PRAGMA wal_checkpoint(TRUNCATE)"));
-            measure(&connection, work);
+            measure(&connection, work, rounds);
         }
         "virtual" => {
             let db = pando::Database::create(dir.path()).expect("it is created");
@@ -130,7 +137,7 @@ fn main() {
             pando_sql::import_sqlite_typed(&sql, &definition, |_| {}).expect("it is imported");
             let connection = sql.connect().expect("it connects");
             prepare(&connection, || db.checkpoint().expect("it checkpoints"));
-            measure(&connection, work);
+            measure(&connection, work, rounds);
         }
         other => panic!("no engine {other}"),
     }
@@ -151,15 +158,24 @@ fn prepare(engine: &impl Engine, checkpoint: impl FnOnce()) {
     engine.run("SELECT sum(b) FROM t WHERE d > 0", &[0]);
 }
 
-fn measure(engine: &impl Engine, name: &str) {
+fn measure(engine: &impl Engine, name: &str, rounds: usize) {
     let &(_, sql, times, divisor) =
         WORKS.iter().find(|work| work.0 == name).unwrap_or_else(|| panic!("no work {name}"));
     let parameters: Vec<i64> = (0..times).map(|at| at * 48_271 % ROWS + 1).collect();
     let is_change = sql.starts_with("UPDATE") || sql.starts_with("INSERT");
-    engine.execute(if is_change { "BEGIN" } else { "SELECT 1" });
-    let sum = measured(engine, sql, &parameters);
-    engine.execute(if is_change { "COMMIT" } else { "SELECT 1" });
+    let (mut times, mut sum) = (Vec::new(), 0);
+    for _ in 0..rounds {
+        engine.execute(if is_change { "BEGIN" } else { "SELECT 1" });
+        let begin = Instant::now();
+        sum = measured(engine, sql, &parameters);
+        times.push(begin.elapsed());
+        engine.execute(if is_change { "COMMIT" } else { "SELECT 1" });
+    }
     println!("{name}: sum {sum}, divide by {divisor}");
+    if rounds > 1 {
+        times.sort_unstable();
+        println!("{:.0} ns", times[rounds / 2].as_nanos() as f64 / divisor as f64);
+    }
 }
 
 #[inline(never)]

@@ -889,6 +889,16 @@ SQLITE_PRIVATE int sqlite3BtreePrevious(BtCursor *pCur, int flags){
 SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias, int *pRes){
   PandoCursor *c = pandoTail(pCur);
   if( c->eKind==0 ) return stockBtreeTableMoveto(pCur, intKey, bias, pRes);
+  /* A join often seeks the row that it is on, or the next one. */
+  if( pandoFresh(c) && !c->isBackward ){
+    u32 iRow = c->iRow;
+    if( c->aRow[iRow].iKey<intKey && iRow+1<c->nRow ) iRow++;
+    if( c->aRow[iRow].iKey==intKey ){
+      c->iRow = iRow;
+      *pRes = 0;
+      return SQLITE_OK;
+    }
+  }
   return pando_bt_seek_rowid(c, intKey, pRes);
 }
 SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pKey, int *pRes){

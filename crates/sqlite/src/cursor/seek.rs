@@ -21,7 +21,12 @@ impl Cursor<'_> {
     /// Moves to a rowid. Returns whether it exists. If not, the cursor is on the last entry before it.
     pub(crate) fn seek_rowid(&mut self, rowid: i64) -> Outcome<bool> {
         self.check_fault()?;
-        let last = std::mem::replace(&mut self.own.last_rowid, rowid);
+        // What was sought last and was found in the batch by C is the row that the cursor is on.
+        let last = match self.is_fresh() {
+            true => self.own.memory.rows[self.tail.row as usize].rowid,
+            false => self.own.last_rowid,
+        };
+        self.own.last_rowid = rowid;
         if let Some(found) = self.seek_in_batch(rowid) {
             return Ok(found);
         }
