@@ -20,7 +20,9 @@ impl Database {
     }
 
     /// Does what [`Database::check`] does, but continues after a problem, and returns all counts and all problems.
-    /// `progress` is called with the counts after each table, and [can end the check](ProgressResult).
+    /// `progress` is called with the counts after each table, and [can end the check](ProgressResult). It may read, but
+    /// should not write, because a write can wait for a checkpoint. In it, [`Database::checkpoint`], `compact`, `check`
+    /// and `close` fail with `Invalid`.
     ///
     /// # Errors
     /// `Closed`, and those of `progress`. Problems are not errors here: the findings list them.

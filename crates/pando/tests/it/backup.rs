@@ -239,6 +239,24 @@ fn closing_ends_a_backup() {
 }
 
 #[test]
+fn what_would_wait_for_a_check_fails_within_it() {
+    let (db, _) = sample();
+    let mut calls = 0;
+    let checked = db.check_all(|_| {
+        calls += 1;
+        let refused =
+            [db.checkpoint().map(drop), db.compact(|_| ()).map(drop), db.check().map(drop), db.close()];
+        assert!(refused.iter().all(|done| done.as_ref().unwrap_err().kind() == ErrorKind::Invalid));
+        db.tables().map(drop)
+    });
+    assert_eq!(checked.unwrap().count, 0);
+    assert!(calls > 0);
+    db.checkpoint().unwrap();
+    db.check().unwrap();
+    db.close().unwrap();
+}
+
+#[test]
 fn an_error_of_the_progress_ends_the_work() {
     let refuse = |bytes: u64| match bytes < 10_000 {
         true => Ok(()),

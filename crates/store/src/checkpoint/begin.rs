@@ -26,7 +26,7 @@ impl Store {
     /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
     pub fn begin_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
         self.check_process()?;
-        let last = self.checkpoints.claim();
+        let last = self.checkpoints.claim()?;
         self.check_open()?;
         self.latch.check()?;
         if self.pressure().sealed < MAX_SEALED {
@@ -38,7 +38,7 @@ impl Store {
     /// Begins a checkpoint of the sealed memtables. Returns `None` if there are none.
     pub fn begin_pending_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
         self.check_process()?;
-        let last = self.checkpoints.claim();
+        let last = self.checkpoints.claim()?;
         self.check_open()?;
         self.latch.check()?;
         self.checkpoint_of_sealed(last)
@@ -56,7 +56,7 @@ impl Store {
     /// Does what [`Store::begin_compaction`] does; with `wholly`, a table is due until it is one run.
     pub(crate) fn begin_merging(&self, wholly: bool) -> Result<Option<Checkpoint<'_>>> {
         self.check_process()?;
-        let last = self.checkpoints.claim();
+        let last = self.checkpoints.claim()?;
         self.check_open()?;
         self.latch.check()?;
         let (sealed, tables) =
@@ -99,7 +99,7 @@ impl Store {
 
     /// Begins a checkpoint of everything committed so far, even if there is nothing to merge, that may also move pages.
     pub(crate) fn begin_moving_checkpoint(&self, moves: Option<Moves>) -> Result<Checkpoint<'_>> {
-        let last = self.checkpoints.claim();
+        let last = self.checkpoints.claim()?;
         self.check_open()?;
         self.latch.check()?;
         // One lock covers the seal and the read of the position, so that no commit comes between them.

@@ -21,7 +21,7 @@ impl Store {
     /// Frees what only ended or expired readers needed: old views with their memtables, conflict history, retired
     /// pages. It is a checkpoint's last step; after a long reader has ended, it is worth a call in between.
     pub fn reclaim(&self) {
-        let _checkpoint = self.checkpoints.claim();
+        let Ok(_checkpoint) = self.checkpoints.claim() else { return };
         self.free_unneeded();
         // A failure here costs only space, and the next checkpoint tries again.
         let _ = self.latch.check().and_then(|()| self.give_back(false));

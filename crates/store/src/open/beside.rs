@@ -145,7 +145,7 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
 pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Result<Option<Follower>> {
     let mut ids = Random::from_entropy();
     let Ok(mut seat) = Seat::take(&dir, store.database, &mut ids) else { return Ok(None) };
-    let newest = *store.checkpoints.claim();
+    let newest = *store.checkpoints.claim()?;
     let needed = Needed { checkpoint: newest.checkpoint, segment: newest.replay_from.segment };
     if seat.set(needed).is_err() {
         return Ok(None);
@@ -321,7 +321,7 @@ impl Follower {
             self.log = Some(Beside::open(&store.dir, store.database, superblock.replay_from)?);
         }
         store.time.pass(superblock.time_ms);
-        let mut last = store.checkpoints.claim();
+        let mut last = store.checkpoints.claim()?;
         *lock(&store.space) = space;
         let mut committer = lock(&store.committer);
         if committer.last <= superblock.absorbed {

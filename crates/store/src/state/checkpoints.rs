@@ -5,15 +5,18 @@ use crate::state::pins::Pins;
 use crate::state::superblock::Superblock;
 use crate::state::tables::Tables;
 use base::sync::lock;
-use base::{CheckpointNo, Lsn};
+use base::{CheckpointNo, Error, Lsn, Result};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, ThreadId};
 
 /// The state of checkpoints.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     /// The superblock of the last checkpoint. It is locked during a checkpoint, so there is one at a time.
     superblock: Mutex<Superblock>,
+    /// The thread that holds it and calls a function of the program meanwhile.
+    caller: Mutex<Option<ThreadId>>,
     /// The number of threads that wait for it.
     waiters: AtomicU32,
     noted: AtomicU64,
@@ -27,6 +30,7 @@ impl Checkpoints {
     pub fn new(last: Superblock, tables: Arc<Tables>) -> Checkpoints {
         Checkpoints {
             superblock: Mutex::new(last),
+            caller: Mutex::new(None),
             waiters: AtomicU32::new(0),
             noted: AtomicU64::new(last.checkpoint.0),
             replay_from: AtomicU64::new(last.replay_from.lsn.0),
@@ -36,11 +40,41 @@ impl Checkpoints {
 
     /// Returns the last superblock. No other checkpoint begins while it is held. A thread that waits for it makes the
     /// current one hurry.
-    pub fn claim(&self) -> MutexGuard<'_, Superblock> {
+    ///
+    /// # Errors
+    /// [`Invalid`](base::ErrorKind::Invalid) in a function that [`Checkpoints::while_calling`] calls.
+    pub fn claim(&self) -> Result<MutexGuard<'_, Superblock>> {
+        self.check_not_called()?;
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let superblock = lock(&self.superblock);
         self.waiters.fetch_sub(1, Ordering::SeqCst);
-        superblock
+        Ok(superblock)
+    }
+
+    /// Returns an error if this thread would wait for itself.
+    ///
+    /// # Errors
+    /// As [`Checkpoints::claim`].
+    pub fn check_not_called(&self) -> Result<()> {
+        if *lock(&self.caller) == Some(thread::current().id()) {
+            let message = "a function that is called while the database is checked can neither check, \
+                           compact nor close it, nor make a checkpoint; do that after the check";
+            return Err(Error::invalid(message));
+        }
+        Ok(())
+    }
+
+    /// Calls a function of the program while `_superblock` is held: what would wait for it fails there.
+    pub fn while_calling<T>(&self, _superblock: &MutexGuard<'_, Superblock>, call: impl FnOnce() -> T) -> T {
+        struct Called<'c>(&'c Mutex<Option<ThreadId>>);
+        impl Drop for Called<'_> {
+            fn drop(&mut self) {
+                *lock(self.0) = None;
+            }
+        }
+        *lock(&self.caller) = Some(thread::current().id());
+        let _called = Called(&self.caller);
+        call()
     }
 
     /// Does the same, unless a checkpoint is in progress.

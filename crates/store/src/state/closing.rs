@@ -98,13 +98,14 @@ impl Store {
     /// disk.
     pub fn close(self: &Arc<Self>) -> Result<()> {
         self.check_process()?;
+        self.checkpoints.check_not_called()?;
         if self.closed.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
         self.feeds.wake();
         CachedSlot::forget_all(self);
         // A thread inside a checkpoint, a commit or a piece of a value finishes first.
-        let mut superblock = self.checkpoints.claim();
+        let mut superblock = self.checkpoints.claim()?;
         let _stopped = self.early.stop();
         // A directory that cannot be listed does not show who owns it.
         if self.check_ownership(&superblock).is_ok() || self.latch.check().is_ok() {

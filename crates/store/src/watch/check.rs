@@ -78,13 +78,14 @@ impl Store {
     }
 
     /// Does what [`Store::check`] does, but continues after the first problem. `progress` is called with the counts
-    /// after each table.
+    /// after each table. It may read. A write in it can wait for a checkpoint, which waits for the check; a
+    /// checkpoint, a compaction, a second check and a close fail there.
     ///
     /// # Errors
     /// [`base::ErrorKind::Closed`], and those of `progress`, which end the check. Problems are not errors here.
     pub fn check_all(&self, progress: &mut dyn FnMut(&Report) -> Result<()>) -> Result<Findings> {
         self.check_open()?;
-        let superblock = self.checkpoints.claim();
+        let superblock = self.checkpoints.claim()?;
         let mut findings = Findings::default();
         let mut extents = Vec::new();
         // A process that follows another may have read commits after later checkpoints.
@@ -110,7 +111,7 @@ impl Store {
                     });
                 }
             }
-            progress(&findings.report)?;
+            self.checkpoints.while_calling(&superblock, || progress(&findings.report))?;
         }
         self.check_catalog(&tables, superblock.next_table, &mut findings);
         for attached in &self.attached_to_view() {
