@@ -37,14 +37,10 @@ pub(super) fn keep_for_consumers(
     let mut kept = Vec::new();
     // After the oldest consumer that can be kept, all others can be kept, too.
     let mut has_all = false;
-    for (name, mut held) in places {
+    for (name, held) in places {
+        // One that has everything may stand at the end of a segment that the superblock does not need.
         has_all = has_all || keep_from(dir, superblock, &held, tail, pool, space).is_ok();
-        let mut is_kept = has_all;
-        // What it has passed ends where the superblock's log begins, so that it can go on from there as well.
-        if !is_kept && held.last == superblock.absorbed {
-            (held.at, is_kept) = (superblock.replay_from, true);
-        }
-        kept.push((name, held, is_kept));
+        kept.push((name, held, has_all));
     }
     Ok(kept)
 }
