@@ -110,19 +110,25 @@ fn restore_sources(
     let expected_bytes = sources.iter().map(InFile::len_bytes).sum::<Result<u64>>()?;
     let mut now = RestoreProgress { bytes: 0, expected_bytes };
     for file in sources {
-        let mut source = Watched { file, now: &mut now, progress };
+        let mut source = Watched { file, now: &mut now, unreported: 0, progress };
         restoring.take(&mut source)?.ok_or_else(|| not_complete(source.name()))?;
         if restoring.take(&mut source)?.is_some() {
             return Err(Error::corruption(format!("{}: the file holds more than one backup", source.name())));
         }
+        progress(now)?;
     }
     restoring.finish()
 }
+
+/// How many bytes are read from one report of the progress to the next.
+const REPORT_BYTES: usize = 64 << 10;
 
 /// A file whose reads are progress.
 struct Watched<'a> {
     file: InFile,
     now: &'a mut RestoreProgress,
+    /// The bytes since the last report.
+    unreported: usize,
     progress: &'a mut dyn FnMut(RestoreProgress) -> Result<()>,
 }
 
@@ -130,7 +136,9 @@ impl Source for Watched<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let read = self.file.read(buffer)?;
         self.now.bytes += read as u64;
-        if read > 0 {
+        self.unreported += read;
+        if self.unreported >= REPORT_BYTES {
+            self.unreported = 0;
             (self.progress)(*self.now)?;
         }
         Ok(read)
