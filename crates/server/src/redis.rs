@@ -4,7 +4,7 @@ use crate::access::auth::Gatekeeper;
 use crate::access::tokens::Scope;
 use crate::calls::parts::{IsShipped, Parts};
 use crate::config::Config;
-use crate::data::open::{Open, SHIPPED_WITHIN};
+use crate::data::open::{Open, SHIPPED_WITHIN, is_of_another};
 use crate::wire::problem::Problem;
 use pando::{Database, Error, ErrorKind, Result};
 use resp::{Door, Host, Permission};
@@ -46,7 +46,7 @@ impl Host for Served {
         let (shipped, outcome) = mpsc::channel();
         ship.when_shipped(commit, Box::new(move |done| drop(shipped.send(done))));
         match outcome.recv_timeout(SHIPPED_WITHIN) {
-            Ok(Err(error)) if error.kind() != ErrorKind::Fenced => {
+            Ok(Err(error)) if !is_of_another(&error) => {
                 Err(error.within("the write is stored in this database, which is not shipped"))
             }
             Ok(done) => done,

@@ -52,13 +52,19 @@ pub fn not_shipped() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-shipped", detail)
 }
 
+/// Returns whether shipping has ended because another copy of the database has the lineage.
+pub fn is_of_another(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Fenced | ErrorKind::Mismatch)
+}
+
 /// Returns the problem of a write that is not in the bucket because shipping has ended with `error`. Whatever ended it,
 /// the write is stored, and its request was valid.
 #[cold]
 pub fn never_shipped(error: &Error) -> Problem {
-    let (kind, detail) = match error.kind() {
-        ErrorKind::Fenced | ErrorKind::Mismatch => ("fenced", error.to_string()),
-        _ => ("not-shipped", format!("the write is stored in this database, which is not shipped: {error}")),
+    let (kind, detail) = if is_of_another(error) {
+        ("fenced", error.to_string())
+    } else {
+        ("not-shipped", format!("the write is stored in this database, which is not shipped: {error}"))
     };
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, detail)
 }
