@@ -68,10 +68,13 @@ pub(crate) fn open(path: &Path, how: How) -> Outcome<(Database, Shared)> {
             return Ok((db.clone(), Shared { key }));
         }
     }
+    let before = directory(path);
     let (db, is_read_only) = open_anew(path, how)?;
     // The directory may have been created just now.
-    let missing = || Failure::new(CANTOPEN, format!("{} was deleted while it was opened", path.display()));
-    let key = (directory(path).ok_or_else(missing)?, is_read_only);
+    let opened = directory(path).filter(|now| before.as_ref().is_none_or(|before| before == now));
+    let displaced =
+        || Failure::new(CANTOPEN, format!("{} was deleted or replaced while it was opened", path.display()));
+    let key = (opened.ok_or_else(displaced)?, is_read_only);
     let (db, uses) = open.entry(key.clone()).or_insert((db, 0));
     *uses += 1;
     Ok((db.clone(), Shared { key }))
