@@ -3,6 +3,7 @@
 With `write` after these, it is the process beside which another one reads: it moves prices until it is killed.
 """
 
+import atexit
 import sqlite3
 import subprocess
 import sys
@@ -121,6 +122,7 @@ again.close()
 
 # While another process writes, each statement reads one of its commits.
 writer = subprocess.Popen([sys.executable, __file__, library, directory, "write"], stdout=subprocess.PIPE, text=True)
+atexit.register(writer.kill)
 assert writer.stdout.readline() == "writing\n"
 beside = connect()
 refused(beside, f"SELECT pando_open('{directory}')", "is locked by process")
