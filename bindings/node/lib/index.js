@@ -54,7 +54,10 @@ async function inMemory (options = {}) {
 /** How often a function of progress is called. */
 const PROGRESS_MS = 100
 
-/** Runs `work(report)`, and calls `progress` with the numbers of `report` meanwhile. Its exception ends the work. */
+/**
+ * Runs `work(report)`, and calls `progress` with the numbers of `report` meanwhile and once after it. Its exception ends
+ * the work. If the work has finished before that, the result counts, and not the exception.
+ */
 async function watched (progress, work) {
   const report = new native.NativeProgress()
   if (progress === undefined) return awaited(() => work(report))
@@ -73,10 +76,9 @@ async function watched (progress, work) {
   try {
     const done = await awaited(() => work(report))
     call()
-    if (failure) throw failure.error
     return done
   } catch (error) {
-    throw failure ? failure.error : error
+    throw failure && error.code === 'PANDO_INTERRUPTED' ? failure.error : error
   } finally {
     clearInterval(timer)
   }
