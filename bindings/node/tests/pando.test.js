@@ -115,6 +115,31 @@ test('long work reports its progress, and an exception ends it', async t => {
   await db.close()
 })
 
+test('what an iterator has read ahead ends with its source', async () => {
+  const [db, table] = await inMemory()
+  await table.batch(Array.from({ length: 10 }, (_, number) => ({ type: 'put', key: String(number), value: 'old' })))
+  for (const end of ['rollback', 'commit', 'close', 'exhausted']) {
+    const source = end === 'close' ? db.snapshot() : await db.begin()
+    if (end !== 'close') source.table(table).put('0', 'new')
+    const iterators = ['range', 'keys', 'values', 'chunks'].map(name => source.table(table)[name]())
+    for (const iterator of iterators) {
+      assert.equal((await iterator.next()).done, false)
+      if (end === 'exhausted') for (let left = 9; left > 0; left--) await iterator.next()
+    }
+    await (end === 'exhausted' ? source.rollback() : source[end]())
+    for (const iterator of iterators.slice(0, end === 'exhausted' ? 3 : 4)) {
+      await assert.rejects(iterator.next(), { code: 'PANDO_CLOSED' }, end)
+      assert.equal((await iterator.next()).done, true)
+    }
+  }
+  const [own, then] = [table.keys(), db.snapshot().table(table).keys()]
+  await Promise.all([own.next(), then.next()])
+  await table.deleteRange()
+  assert.equal(text((await own.next()).value), '1')
+  await db.close()
+  for (const iterator of [own, then]) await assert.rejects(iterator.next(), { code: 'PANDO_CLOSED' })
+})
+
 test('a table has keys of text and bytes', async () => {
   const [db, table] = await inMemory()
   await table.put('text', new Uint8Array([1, 2, 3]))
