@@ -239,7 +239,8 @@ typedef struct pando_value_writer pando_value_writer;
 
 // A function that long work calls from time to time, on the thread that called the work, with its `context` and two
 // numbers that say how far the work is. It returns 0 to go on. Another number ends the work, which then returns
-// PANDO_INTERRUPTED. It must not use the objects that the work uses, except the database.
+// PANDO_INTERRUPTED. It can use the database, but must neither close it nor free it with pando_db_free, and must not
+// use the other objects that the work uses.
 typedef int (*pando_progress)(void *context, uint64_t done, uint64_t expected);
 
 // Bytes somewhere in memory.

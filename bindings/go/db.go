@@ -189,7 +189,8 @@ func (db *DB) CatchUp() error {
 	})
 }
 
-// Check reads everything and verifies it. It fails with the first problem, an ErrCorrupt.
+// Check reads everything and verifies it. It fails with the first problem, an ErrCorrupt. It does not report its progress
+// yet, and cannot be ended; nor do Backup and Restore.
 func (db *DB) Check() error {
 	return db.do(func(handle *C.pando_db, failure **C.pando_error) C.pando_code {
 		return C.pando_db_check(handle, nil, nil, failure)

@@ -10,7 +10,8 @@ use std::ptr;
 
 /// A function that long work calls from time to time, on the thread that called the work, with its `context` and two
 /// numbers that say how far the work is. It returns 0 to go on. Another number ends the work, which then returns
-/// PANDO_INTERRUPTED. It must not use the objects that the work uses, except the database.
+/// PANDO_INTERRUPTED. It can use the database, but must neither close it nor free it with pando_db_free, and must not
+/// use the other objects that the work uses.
 // # Safety: called with the context that the same caller gave.
 pub type pando_progress =
     Option<unsafe extern "C" fn(context: *mut c_void, done: u64, expected: u64) -> c_int>;

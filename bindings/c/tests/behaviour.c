@@ -381,6 +381,27 @@ static void expect_range(pando_tx *tx, pando_table *table, const pando_range *ra
   pando_cursor_free(cursor);
 }
 
+static void records_read_ahead_end_with_the_transaction(pando_db *db) {
+  pando_table *table = table_of(db, "t");
+  for (int commits = 0; commits < 2; commits++) {
+    pando_tx *tx;
+    pando_cursor *cursor;
+    pando_bytes key;
+    OK(pando_tx_begin(db, PANDO_DEFAULT, PANDO_DEFAULT, &tx, &error));
+    for (int i = 0; i < 3; i++) OK(pando_tx_put(tx, table, &"abc"[i], 1, "", 0, &error));
+    OK(pando_tx_cursor(tx, table, NULL, &cursor, &error));
+    OK(pando_cursor_next(cursor, &key, NULL, &error));
+    OK(commits ? pando_tx_commit(tx, NULL, &error) : pando_tx_rollback(tx, &error));
+    EXPECT(PANDO_CLOSED, pando_cursor_next(cursor, &key, NULL, &error));
+    CHECK(key.data == NULL);
+    EXPECT(PANDO_CLOSED, pando_cursor_prev(cursor, &key, NULL, &error));
+    pando_tx_free(tx);
+    pando_cursor_free(cursor);
+  }
+  OK(pando_table_drop(db, "t", &error));
+  pando_table_free(table);
+}
+
 static void ranges_have_ends(pando_db *db) {
   pando_table *table = table_of(db, "t");
   pando_tx *tx;
@@ -569,6 +590,7 @@ int main(int argc, char **argv) {
   transactions_are_all_or_nothing(db);
   a_conflict_names_table_and_key(db);
   cursors_go_both_ways(db);
+  records_read_ahead_end_with_the_transaction(db);
   ranges_have_ends(db);
   threads_share_a_database(db);
   OK(pando_db_close(db, &error));

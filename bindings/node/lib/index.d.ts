@@ -296,7 +296,9 @@ export interface Database {
 
 /**
  * A function that gets how far long work is: ten times a second, and when the work is done. An exception ends the work,
- * and the promise rejects with it.
+ * and the promise rejects with it: a backup then leaves no file, a restore no database. If the work has finished before
+ * the exception could end it, the promise resolves with the result, and the exception has no effect. Work of less than
+ * 0.1 seconds calls the function only when it is done.
  */
 export type Progress = (done: number, expected: number) => void
 

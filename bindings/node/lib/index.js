@@ -3,7 +3,7 @@
 const native = require('./native')
 const { PandoError, awaited, immediate, closed } = require('./errors')
 const { bytesOf, packWrites } = require('./packed')
-const { Reads, Queue, rangeOf } = require('./reads')
+const { Reads, Calls, Queue, rangeOf } = require('./reads')
 const { Changes, Consumer, filterOf } = require('./changes')
 const { connect, Connection, Connections, Statement } = require('./sql')
 const { ValueWritable } = require('./values')
@@ -54,7 +54,10 @@ async function inMemory (options = {}) {
 /** How often a function of progress is called. */
 const PROGRESS_MS = 100
 
-/** Runs `work(report)`, and calls `progress` with the numbers of `report` meanwhile. Its exception ends the work. */
+/**
+ * Runs `work(report)`, and calls `progress` with the numbers of `report` meanwhile and once after it. Its exception ends
+ * the work. If the work has finished before that, the result counts, and not the exception.
+ */
 async function watched (progress, work) {
   const report = new native.NativeProgress()
   if (progress === undefined) return awaited(() => work(report))
@@ -73,10 +76,9 @@ async function watched (progress, work) {
   try {
     const done = await awaited(() => work(report))
     call()
-    if (failure) throw failure.error
     return done
   } catch (error) {
-    throw failure ? failure.error : error
+    throw failure && error.code === 'PANDO_INTERRUPTED' ? failure.error : error
   } finally {
     clearInterval(timer)
   }
@@ -91,6 +93,7 @@ class Database {
   #native
   #path
   #connections
+  #calls = new Calls()
 
   constructor (handle, path) {
     this.#native = handle
@@ -122,6 +125,7 @@ class Database {
   }
 
   async close () {
+    this.#calls.end('the database')
     return awaited(() => this.#native.close())
   }
 
@@ -136,7 +140,8 @@ class Database {
   /** Opens a table, and creates it if there is none and `create` is not false. */
   async table (name, { create = true, ...options } = {}) {
     const given = Object.values(options).some(value => value !== undefined) ? options : undefined
-    return new Table(await awaited(() => this.#native.table(String(name), create, given)), this.#native)
+    const handle = await awaited(() => this.#native.table(String(name), create, given))
+    return new Table(handle, this.#native, this.#calls)
   }
 
   async dropTable (name) {
@@ -145,12 +150,12 @@ class Database {
 
   /** A view of this moment. */
   snapshot () {
-    return new Snapshot(immediate(() => this.#native.snapshot()))
+    return new Snapshot(immediate(() => this.#native.snapshot()), this.#calls)
   }
 
   /** Begins a transaction. `transact` is easier to use well. */
   async begin ({ durability, isolation } = {}) {
-    return new Transaction(await awaited(() => this.#native.begin(durability, isolation)))
+    return new Transaction(await awaited(() => this.#native.begin(durability, isolation)), this.#calls)
   }
 
   /** Runs `work(tx)` in a transaction and commits it; runs it again after a conflict. Returns what `work` returns. */
@@ -225,8 +230,8 @@ class Table extends Reads {
   #native
   #db
 
-  constructor (handle, db) {
-    super(handle, db.reader())
+  constructor (handle, db, calls) {
+    super(handle, db.reader(), calls)
     this.#native = handle
     this.#db = db
     natives.set(this, handle)
@@ -278,10 +283,11 @@ function nativeOf (table) {
 /** A view of one moment. */
 class Snapshot {
   #reader
-  #queue = new Queue()
+  #queue
 
-  constructor (reader) {
+  constructor (reader, calls) {
     this.#reader = reader
+    this.#queue = new Queue(calls)
   }
 
   /** A table at this moment. */
@@ -295,7 +301,10 @@ class Snapshot {
     const reader = this.#reader
     if (reader === undefined) return
     this.#reader = undefined
-    return this.#queue.run(async () => reader.close())
+    return this.#queue.run(async () => {
+      this.#queue.end('the snapshot')
+      reader.close()
+    })
   }
 }
 
@@ -303,15 +312,16 @@ class Snapshot {
 class Transaction {
   #native
   #reader
-  #queue = new Queue()
+  #queue
   #waiting = []
   #waitingBytes = 0
   // The streams of values that are not finished.
   #streams = new Set()
 
-  constructor (handle) {
+  constructor (handle, calls) {
     this.#native = handle
     this.#reader = handle.reader()
+    this.#queue = new Queue(calls)
   }
 
   /** A table as the transaction sees it. */
@@ -348,13 +358,17 @@ class Transaction {
 
   /** Commits all changes or none. Returns the number of the commit. */
   async commit () {
-    return this.#end(this.#run(() => this.#native.commit()))
+    return this.#end(this.#run(() => {
+      this.#queue.end('the transaction')
+      return this.#native.commit()
+    }))
   }
 
   /** Undoes all changes. It has no effect on a transaction that has ended. */
   async rollback () {
     return this.#end(this.#queue.run(() => {
       this.#waiting = []
+      this.#queue.end('the transaction')
       return this.#native.rollback()
     }))
   }

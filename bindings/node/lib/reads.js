@@ -1,6 +1,6 @@
 'use strict'
 
-const { awaited, immediate } = require('./errors')
+const { awaited, immediate, closed } = require('./errors')
 const { bytesOf, packKeys, unpackValues, unpackRecords } = require('./packed')
 const { ValueReadable, checkPlace } = require('./values')
 
@@ -40,8 +40,33 @@ class Cursor {
   }
 }
 
+/** The calls of an object, which can overlap. They end with those of `parent`. */
+class Calls {
+  #parent
+  #ended
+
+  constructor (parent) {
+    this.#parent = parent
+  }
+
+  run (call) {
+    return awaited(call)
+  }
+
+  /** The object, which messages call `what`, has ended. */
+  end (what) {
+    this.#ended = what
+  }
+
+  /** Fails if the object has ended, for uses of records that were read ahead. The native half is slower to ask. */
+  check () {
+    if (this.#ended !== undefined) throw closed(this.#ended)
+    this.#parent?.check()
+  }
+}
+
 /** One call after another, for objects that only one call at a time can use. */
-class Queue {
+class Queue extends Calls {
   #last = Promise.resolve()
 
   run (call) {
@@ -51,19 +76,14 @@ class Queue {
   }
 }
 
-/** A queue that lets calls overlap. */
-const together = { run: call => awaited(call) }
-
-/**
- * The reads of a table. `queue` has the calls wait for each other, and `ready` is what must be done before a read.
- */
+/** The reads of a table. `queue` runs the calls, and `ready` is what must be done before a read. */
 class Reads {
   #native
   #reader
   #queue
   #ready
 
-  constructor (native, reader, queue = together, ready = undefined) {
+  constructor (native, reader, queue, ready = undefined) {
     this.#native = native
     this.#reader = reader
     this.#queue = queue
@@ -117,7 +137,12 @@ class Reads {
 
   /** Iterates over [key, value] in the order of the keys. */
   async * range (options = {}) {
-    for await (const records of this.chunks(options)) yield * records
+    for await (const records of this.chunks(options)) {
+      for (const record of records) {
+        this.#queue.check()
+        yield record
+      }
+    }
   }
 
   async * keys (options = {}) {
@@ -160,4 +185,4 @@ class Reads {
   }
 }
 
-module.exports = { Reads, Queue, rangeOf }
+module.exports = { Reads, Calls, Queue, rangeOf }

@@ -2,7 +2,9 @@
 
 const assert = require('node:assert/strict')
 const { spawnSync } = require('node:child_process')
+const { randomBytes } = require('node:crypto')
 const { mkdtempSync, rmSync } = require('node:fs')
+const { mkdir, readdir } = require('node:fs/promises')
 const { tmpdir } = require('node:os')
 const { join } = require('node:path')
 const { test, after } = require('node:test')
@@ -62,30 +64,80 @@ test('a database is there after reopening', async () => {
   }
 })
 
-test('long work reports its progress, and an exception ends it', async () => {
-  const db = await pando.open(join(root, 'watched'))
+test('long work reports its progress, and an exception ends it', async t => {
+  const db = await pando.open(join(root, 'watched'), { memoryBytes: 16 << 20, durability: 'lazy' })
   const table = await db.table('t')
-  await db.transact(async tx => {
-    for (let number = 0; number < 500; number++) await tx.table(table).put(`k${number}`, 'v'.repeat(1000))
-  })
+  // Of records with other values: they take longer than the shortened interval below.
+  for (let part = 0; part < 32; part++) {
+    const records = Array.from({ length: 1000 }, (_, number) => [`k${part}-${number}`, randomBytes(1000)])
+    await table.batch(records.map(([key, value]) => ({ type: 'put', key, value })))
+  }
   await db.checkpoint()
-  const folder = join(root, 'watched-backups')
+  const [folder, copies] = [join(root, 'watched-backups'), join(root, 'watched-copies')]
+  const [whole] = await Promise.all([db.backup(folder), mkdir(copies)])
+  const target = () => join(copies, String(Math.random()))
   const works = {
     check: progress => db.check({ progress }),
     compact: progress => db.compact({ progress }),
     backup: progress => db.backup(folder, { progress }),
-    restore: progress => pando.restore(folder, join(root, `target${Math.random()}`), { progress })
+    restore: progress => pando.restore(folder, target(), { progress })
   }
+  const fail = () => { throw new RangeError('enough') }
   for (const [name, work] of Object.entries(works)) {
     const seen = []
     await work((done, expected) => seen.push([done, expected]))
     assert.ok(seen.length > 0 && seen.at(-1)[0] > 0, `${name}: ${seen}`)
-    await assert.rejects(work(() => { throw new RangeError('enough') }), RangeError)
     await assert.rejects(work(7), TypeError)
   }
-  const compacted = await db.compact()
+
+  // The function fails while the work runs, which leaves nothing.
+  const [backups, restored] = [await readdir(folder), await readdir(copies)]
+  const { setInterval } = globalThis
+  t.mock.method(globalThis, 'setInterval', call => setInterval(call, 1))
+  for (const [name, work] of Object.entries(works)) await assert.rejects(work(fail), RangeError, name)
+  t.mock.restoreAll()
+  assert.ok(backups.includes(whole))
+  assert.deepEqual(await readdir(folder), backups)
+  for (const name of await readdir(copies)) {
+    const opened = pando.open(join(copies, name), { create: false, memoryBytes: 16 << 20 })
+    if (restored.includes(name)) await (await opened).close()
+    else await assert.rejects(opened, pando.PandoError)
+  }
+
+  // The function fails when the work has finished: the result counts.
+  t.mock.method(globalThis, 'setInterval', call => setInterval(call, 1 << 30))
+  await works.check(fail)
+  const compacted = await works.compact(fail)
   assert.ok(compacted.bytes > 0 && compacted.bytes <= compacted.bytesBefore)
+  const finished = await works.backup(fail)
+  assert.deepEqual(await readdir(folder), [...backups, finished].sort())
+  assert.ok(await works.restore(fail) > 0)
   await db.close()
+})
+
+test('what an iterator has read ahead ends with its source', async () => {
+  const [db, table] = await inMemory()
+  await table.batch(Array.from({ length: 10 }, (_, number) => ({ type: 'put', key: String(number), value: 'old' })))
+  for (const end of ['rollback', 'commit', 'close', 'exhausted']) {
+    const source = end === 'close' ? db.snapshot() : await db.begin()
+    if (end !== 'close') source.table(table).put('0', 'new')
+    const iterators = ['range', 'keys', 'values', 'chunks'].map(name => source.table(table)[name]())
+    for (const iterator of iterators) {
+      assert.equal((await iterator.next()).done, false)
+      if (end === 'exhausted') for (let left = 9; left > 0; left--) await iterator.next()
+    }
+    await (end === 'exhausted' ? source.rollback() : source[end]())
+    for (const iterator of iterators.slice(0, end === 'exhausted' ? 3 : 4)) {
+      await assert.rejects(iterator.next(), { code: 'PANDO_CLOSED' }, end)
+      assert.equal((await iterator.next()).done, true)
+    }
+  }
+  const [own, then] = [table.keys(), db.snapshot().table(table).keys()]
+  await Promise.all([own.next(), then.next()])
+  await table.deleteRange()
+  assert.equal(text((await own.next()).value), '1')
+  await db.close()
+  for (const iterator of [own, then]) await assert.rejects(iterator.next(), { code: 'PANDO_CLOSED' })
 })
 
 test('a table has keys of text and bytes', async () => {

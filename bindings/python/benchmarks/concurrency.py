@@ -113,12 +113,12 @@ async def measure_loop(root: Path, rounds: int, tasks: int) -> None:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, *asked, stdin=pipe, stdout=pipe)
     assert process.stdin is not None and process.stdout is not None
-    requests, answers = process.stdin, process.stdout
+    requests, replies = process.stdin, process.stdout
 
     async def idle(number: int) -> None:
         if number == 0:
             requests.write(b"\n")
-            assert await answers.readline() == b"done\n"
+            assert await replies.readline() == b"done\n"
 
     async with await aio.create(root / "db") as db:
         table = await db.table("t", key=int, value=bytes)

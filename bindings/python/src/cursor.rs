@@ -6,22 +6,23 @@
 use crate::codec::{KeyKind, ValueKind};
 use crate::errors;
 use crate::guard::in_use;
+use crate::handle::Handle;
 use crate::source::Source;
 use binding::{Direction, Fill, Walk};
 use pando::{Span, Table};
 use pyo3::exceptions::PyLookupError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// A place among the records of a table.
 #[pyclass(frozen, generic, module = "pando._pando")]
 pub struct Cursor {
-    source: Source,
+    handle: Arc<Handle>,
     table: Table,
     key: KeyKind,
     value: ValueKind,
-    /// `None` once the cursor is closed. A snapshot of its own is freed with it.
+    /// `None` once the cursor is closed, which then keeps neither its transaction nor a snapshot.
     open: Mutex<Option<Open>>,
 }
 
@@ -40,30 +41,36 @@ impl Cursor {
         span: Span,
     ) -> PyResult<Self> {
         let open = Open { source: source.at_one_moment(py)?, walk: Walk::new(span) };
-        Ok(Cursor { source: source.clone(), table, key, value, open: Mutex::new(Some(open)) })
+        let handle = Arc::clone(source.handle());
+        Ok(Cursor { handle, table, key, value, open: Mutex::new(Some(open)) })
     }
 
-    fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<Open>>> {
-        self.source.handle().open(py)?;
-        self.open.try_lock().map_err(|_| in_use(py, "the cursor"))
+    /// Runs `work`, unless the cursor or what it reads has ended: records that were read ahead end with their source.
+    fn run<T>(&self, py: Python<'_>, work: impl FnOnce(&mut Open) -> PyResult<T>) -> PyResult<T> {
+        self.handle.open(py)?;
+        let mut guard = self.open.try_lock().map_err(|_| in_use(py, "the cursor"))?;
+        let open = guard.as_mut().ok_or_else(|| errors::closed(py, "the cursor"))?;
+        open.source.check(py)?;
+        work(open)
     }
 
     /// Goes somewhere, and then a step. Returns whether there is a record.
     fn go(&self, py: Python<'_>, to: impl FnOnce(&mut Walk), direction: Direction) -> PyResult<bool> {
-        let mut guard = self.lock(py)?;
-        let Open { source, walk } = guard.as_mut().ok_or_else(|| errors::closed(py, "the cursor"))?;
-        to(walk);
-        let read = |fill: Fill<'_>| source.read(py, |reads| fill.run(reads, &self.table));
-        walk.step(direction, source.changes(), read)
+        self.run(py, |Open { source, walk }| {
+            to(walk);
+            let read = |fill: Fill<'_>| source.read(py, |reads| fill.run(reads, &self.table));
+            walk.step(direction, source.changes(), read)
+        })
     }
 
     /// Calls `with` with the record.
     fn with<T>(&self, py: Python<'_>, with: impl FnOnce(&[u8], &[u8]) -> PyResult<T>) -> PyResult<T> {
-        let guard = self.lock(py)?;
-        let open = guard.as_ref().ok_or_else(|| errors::closed(py, "the cursor"))?;
-        let (key, value) =
-            open.walk.current().ok_or_else(|| PyLookupError::new_err("the cursor is not on a record"))?;
-        with(key, value)
+        self.run(py, |open| {
+            let record = open.walk.current();
+            let (key, value) =
+                record.ok_or_else(|| PyLookupError::new_err("the cursor is not on a record"))?;
+            with(key, value)
+        })
     }
 }
 
@@ -105,9 +112,7 @@ impl Cursor {
     /// Whether the cursor is on a record.
     #[getter]
     fn is_on_record(&self, py: Python<'_>) -> PyResult<bool> {
-        let guard = self.lock(py)?;
-        let open = guard.as_ref().ok_or_else(|| errors::closed(py, "the cursor"))?;
-        Ok(open.walk.current().is_some())
+        self.run(py, |open| Ok(open.walk.current().is_some()))
     }
 
     /// The key of the record.
@@ -131,7 +136,7 @@ impl Cursor {
 
     /// Ends the cursor, and frees its snapshot. A second time has no effect.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.source.handle().check_process(py)?;
+        self.handle.check_process(py)?;
         let mut guard = self.open.try_lock().map_err(|_| in_use(py, "the cursor"))?;
         let open = guard.take();
         drop(guard);

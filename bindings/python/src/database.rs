@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// An open database.
 #[pyclass(subclass, frozen, module = "pando._pando")]
@@ -32,29 +33,38 @@ impl Database {
     }
 }
 
+/// How often work without a function of progress checks signals: for that it needs the interpreter's lock.
+const SIGNALS_INTERVAL: Duration = Duration::from_millis(100);
+
 /// A function to call with progress. Its exception, or that of a signal, ends the work and is raised.
 pub(crate) struct Progress {
     call: Option<Py<PyAny>>,
     failed: Option<PyErr>,
+    checked: Instant,
 }
 
 impl Progress {
     pub(crate) fn new(call: Option<Py<PyAny>>) -> Self {
-        Progress { call, failed: None }
+        Progress { call, failed: None, checked: Instant::now() }
     }
 
     pub(crate) fn report(&mut self, done: u64, expected: u64) -> pando::Result<()> {
-        let Some(call) = self.call.as_ref() else { return Ok(()) };
-        let called = Python::attach(|py| {
-            py.check_signals()?;
-            call.call1(py, (done, expected)).map(drop)
-        });
-        if let Err(error) = called {
-            self.call = None;
-            self.failed = Some(error);
-            return Err(pando::Error::invalid("the function that gets the progress has failed"));
+        if self.failed.is_none() {
+            if self.call.is_none() && self.checked.elapsed() < SIGNALS_INTERVAL {
+                return Ok(());
+            }
+            let call = self.call.as_ref();
+            let called = Python::attach(|py| {
+                py.check_signals()?;
+                call.map_or(Ok(()), |call| call.call1(py, (done, expected)).map(drop))
+            });
+            self.checked = Instant::now();
+            self.failed = called.err();
         }
-        Ok(())
+        match self.failed {
+            None => Ok(()),
+            Some(_) => Err(pando::Error::invalid("a function of progress or a signal has ended the work")),
+        }
     }
 
     /// The result of the work, or the exception.

@@ -88,6 +88,8 @@ impl Drop for Handle {
 pub struct Held {
     handle: Arc<Handle>,
     inner: Mutex<Option<Snapshot>>,
+    /// For checks without the lock.
+    is_closed: AtomicBool,
 }
 
 impl Held {
@@ -95,7 +97,17 @@ impl Held {
     pub fn take(py: Python<'_>, handle: &Arc<Handle>) -> PyResult<Arc<Self>> {
         let db = handle.open(py)?;
         let snapshot = run(py, || Ok(db.snapshot()?))?;
-        Ok(Arc::new(Held { handle: Arc::clone(handle), inner: Mutex::new(Some(snapshot)) }))
+        let inner = Mutex::new(Some(snapshot));
+        Ok(Arc::new(Held { handle: Arc::clone(handle), inner, is_closed: AtomicBool::new(false) }))
+    }
+
+    /// Fails if the snapshot or its database is closed.
+    pub fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.open(py)?;
+        if self.is_closed.load(Ordering::SeqCst) || self.inner.is_poisoned() {
+            return Err(errors::closed(py, "the snapshot"));
+        }
+        Ok(())
     }
 
     /// Runs `read` on the snapshot.
@@ -135,11 +147,9 @@ impl Held {
     pub fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.check_process(py)?;
         run(py, || {
-            drop(
-                self.inner
-                    .lock()
-                    .map_or_else(|poisoned| poisoned.into_inner().take(), |mut held| held.take()),
-            );
+            let mut held = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            self.is_closed.store(true, Ordering::SeqCst);
+            drop(held.take());
             Ok(())
         })
     }
@@ -150,6 +160,8 @@ pub struct Begun {
     handle: Arc<Handle>,
     inner: Mutex<Option<Transaction>>,
     thread: Option<ThreadId>,
+    /// For checks without the lock.
+    is_ended: AtomicBool,
     /// How often something may have been written or undone: what was read before may differ.
     changes: AtomicU64,
 }
@@ -159,7 +171,8 @@ impl Begun {
     pub fn new(handle: &Arc<Handle>, transaction: Transaction, is_shared: bool) -> Arc<Self> {
         let thread = (!is_shared).then(|| thread::current().id());
         let inner = Mutex::new(Some(transaction));
-        Arc::new(Begun { handle: Arc::clone(handle), inner, thread, changes: AtomicU64::new(0) })
+        let (is_ended, changes) = (AtomicBool::new(false), AtomicU64::new(0));
+        Arc::new(Begun { handle: Arc::clone(handle), inner, thread, is_ended, changes })
     }
 
     /// The database.
@@ -173,7 +186,7 @@ impl Begun {
         py: Python<'_>,
         read: impl FnOnce(&Transaction) -> pando::Result<T> + Send,
     ) -> PyResult<T> {
-        self.check(py)?;
+        self.check_use(py)?;
         run(py, || Ok(read(self.lock()?.as_ref().ok_or(ENDED)?)?))
     }
 
@@ -183,7 +196,7 @@ impl Begun {
         py: Python<'_>,
         work: impl FnOnce(&mut Transaction) -> pando::Result<T> + Send,
     ) -> PyResult<T> {
-        self.check(py)?;
+        self.check_use(py)?;
         run(py, || {
             let mut guard = self.lock()?;
             let transaction = guard.as_mut().ok_or(ENDED)?;
@@ -199,13 +212,24 @@ impl Begun {
 
     /// Takes the transaction, to end it; `None` if it has ended.
     pub fn end(&self, py: Python<'_>) -> PyResult<Option<Transaction>> {
-        self.check(py)?;
-        self.lock().map(|mut guard| guard.take()).map_err(|failure| failure.raise(py))
+        self.check_use(py)?;
+        let mut guard = self.lock().map_err(|failure| failure.raise(py))?;
+        self.is_ended.store(true, Ordering::SeqCst);
+        Ok(guard.take())
     }
 
-    /// Whether it can still be used; `None` while another thread uses it.
-    pub fn is_active(&self) -> Option<bool> {
-        self.inner.try_lock().ok().map(|guard| guard.is_some())
+    /// Whether it has neither been committed nor rolled back.
+    pub fn is_active(&self) -> bool {
+        !self.is_ended.load(Ordering::SeqCst)
+    }
+
+    /// Fails if the transaction has ended, its database is closed, or it belongs to another thread.
+    pub fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_use(py)?;
+        if !self.is_active() || self.inner.is_poisoned() {
+            return Err(ENDED.raise(py));
+        }
+        Ok(())
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Option<Transaction>>, Failure> {
@@ -215,7 +239,8 @@ impl Begun {
         })
     }
 
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
+    /// Whether it has ended is checked with the lock, later.
+    fn check_use(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.open(py)?;
         if self.thread.is_some_and(|thread| thread != thread::current().id()) {
             let message = "the transaction was begun by another thread; begin one for each thread, or begin \

@@ -192,8 +192,8 @@ impl Scan {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        // Records at hand end with the database, too.
-        self.source.handle().open(py)?;
+        // Records at hand end with their source, too.
+        self.source.check(py)?;
         let mut state = self.lock(py)?;
         match self.ready(py, &mut state)? {
             true => self.take(py, &mut state),
@@ -201,9 +201,14 @@ impl Scan {
         }
     }
 
+    /// Raises an exception if what is read has ended, for uses of the records of [`Scan::chunk`].
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.source.check(py)
+    }
+
     /// Returns what the next chunk holds, as a list; an empty one at the end.
     fn chunk<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.source.handle().open(py)?;
+        self.source.check(py)?;
         let mut state = self.lock(py)?;
         let taken = PyList::empty(py);
         if self.ready(py, &mut state)? {

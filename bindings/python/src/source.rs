@@ -66,6 +66,15 @@ impl Source {
         }
     }
 
+    /// Fails if what is read has ended or belongs to another thread, for uses of records that were read ahead.
+    pub fn check(&self, py: Python<'_>) -> PyResult<()> {
+        match self {
+            Source::Database(handle) => handle.open(py).map(drop),
+            Source::Snapshot(held) => held.check(py),
+            Source::Transaction(begun) => begun.check(py),
+        }
+    }
+
     /// Runs `read` without the interpreter's lock.
     pub fn read<T: Send>(
         &self,

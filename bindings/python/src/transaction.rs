@@ -105,7 +105,7 @@ impl Transaction {
     /// Whether the transaction has neither been committed nor rolled back.
     #[getter]
     fn is_active(&self) -> bool {
-        self.begun.is_active().unwrap_or(true)
+        self.begun.is_active()
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -365,7 +365,7 @@ impl TypedScan {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        self.source.handle().open(py)?;
+        self.source.check(py)?;
         let mut state = self.state.try_lock().map_err(|_| in_use(py, "the iterator"))?;
         self.ready(py, &mut state)?;
         state.at_hand.next().map(|row| cells::tuple(py, &row)).transpose()
@@ -373,7 +373,7 @@ impl TypedScan {
 
     /// Returns what the next chunk holds, as a list; an empty one at the end.
     fn chunk<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.source.handle().open(py)?;
+        self.source.check(py)?;
         let mut state = self.state.try_lock().map_err(|_| in_use(py, "the iterator"))?;
         self.ready(py, &mut state)?;
         let rows = state.at_hand.by_ref().map(|row| cells::tuple(py, &row)).collect::<PyResult<Vec<_>>>()?;

@@ -85,6 +85,21 @@ async def lateness_ms(work: list[object]) -> list[float]:
     return late
 
 
+def test_an_iterator_ends_with_its_transaction() -> None:
+    async def main() -> None:
+        async with await aio.in_memory() as db:
+            table = await db.table("t", key=int, value=str)
+            async with db.write() as tx:
+                await tx[table].put_many([(number, "new") for number in range(20)])
+                records = tx[table].range()
+                assert await records.__anext__() == (0, "new")
+                await tx.rollback()
+                with pytest.raises(pando.ClosedError):
+                    await records.__anext__()
+
+    asyncio.run(main())
+
+
 def test_a_thousand_tasks_leave_the_loop_free(tmp_path: Path, record_property: object) -> None:
     async def main() -> None:
         async with await aio.create(tmp_path / "db") as db:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bisect
+import gc
 import random
+import threading
 from typing import Any, Callable, Optional
 
 import pytest
@@ -215,9 +217,81 @@ def test_the_end_of_a_cursor(db: pando.Database) -> None:
     cursor.close()
 
 
+@pytest.mark.parametrize("end", ["rollback", "commit", "close"])
+@pytest.mark.parametrize("moves", [0, 1, 20, 21])
+def test_a_cursor_ends_with_its_source(db: pando.Database, end: str, moves: int) -> None:
+    table = db.table("t", key=int, value=str)
+    table.update({number: "old" for number in range(20)})
+    source: Any = db.snapshot() if end == "close" else db.write()
+    if end != "close":
+        source[table].update({number: "new" for number in range(20)})
+    cursor = source[table].cursor()
+    for number in range(moves):
+        assert cursor.next() == (number < 20)
+    getattr(source, end)()
+    uses: list[Callable[[], object]] = [
+        *(cursor.next, cursor.prev, cursor.first, cursor.last, cursor.item),
+        *(lambda: cursor.seek(1), lambda: cursor.seek_for_prev(1)),
+        *(lambda: cursor.key, lambda: cursor.value, lambda: cursor.is_on_record),
+    ]
+    for use in uses:
+        with pytest.raises(pando.ClosedError):
+            use()
+    cursor.close()
+    source.close() if end == "close" else source.rollback()
+    assert db.stats()["readers"] == 0
+
+
+def test_the_own_moment_of_a_cursor_ends_with_the_cursor(db: pando.Database) -> None:
+    table = db.table("t", key=int)
+    table.update({number: b"" for number in range(20)})
+    with table.cursor() as cursor, db.write() as tx:
+        assert cursor.next()
+        tx[table].clear()
+        tx.commit()
+        assert cursor.next() and cursor.key == 1
+
+
+def test_a_cursor_of_a_transaction_belongs_to_its_thread(db: pando.Database) -> None:
+    table = db.table("t", key=int)
+    table.update({number: b"" for number in range(20)})
+    with db.write() as tx, db.write(check_same_thread=False) as shared:
+        bound, free = tx[table].cursor(), shared[table].cursor()
+        raised: list[str] = []
+
+        def use_elsewhere() -> None:
+            for cursor in (bound, free):
+                uses: list[Callable[[], object]] = [cursor.next, cursor.item, lambda: cursor.key]
+                for use in uses:
+                    try:
+                        use()
+                    except pando.ThreadError as error:
+                        raised.append(str(error))
+
+        assert bound.first() and free.first()
+        thread = threading.Thread(target=use_elsewhere)
+        thread.start()
+        thread.join()
+        assert len(raised) == 3 and "begun by another thread" in raised[0]
+        assert bound.key == 0 and free.key == 1
+
+
 def test_a_cursor_frees_its_snapshot(db: pando.Database) -> None:
     table = db.table("t", key=int)
     assert db.stats()["readers"] == 0
     with table.cursor():
         assert db.stats()["readers"] == 1
+    assert db.stats()["readers"] == 0
+
+
+def test_a_cursor_keeps_its_transaction_until_it_is_closed(db: pando.Database) -> None:
+    table = db.table("t", key=int)
+    table.update({1: b"", 2: b""})
+    tx = db.write()
+    cursor = tx[table].cursor()
+    assert cursor.first()
+    del tx
+    gc.collect()
+    assert cursor.next() and db.stats()["readers"] == 1
+    cursor.close()
     assert db.stats()["readers"] == 0

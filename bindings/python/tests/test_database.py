@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import os
+import signal
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -186,6 +187,28 @@ def test_an_exception_of_progress_is_raised(db: pando.Database, tmp_path: Path) 
         pando.open(tmp_path / "copy")
     # It can use the database.
     assert db.check(progress=lambda *now: table.put(1, b"w"))["tables"] >= 1
+
+
+@pytest.mark.parametrize("progress", [None, lambda *now: None])
+def test_a_signal_ends_long_work(db: pando.Database, tmp_path: Path, progress: Any) -> None:
+    table = db.table("t", key=int)
+    table.update((number, os.urandom(1000)) for number in range(10_000))
+    db.checkpoint()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            db.backup(tmp_path / "b", rate_bytes=1 << 18, progress=progress)  # Would take 40 seconds.
+        assert time.monotonic() - began < 20
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not list((tmp_path / "b").glob("backup-*"))
 
 
 def test_a_bulk_load_reports_its_progress(db: pando.Database) -> None:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import pando
+
+
+@dataclass
+class Person:
+    id: int
 
 
 def test_a_block_commits_or_rolls_back(db: pando.Database) -> None:
@@ -235,3 +242,43 @@ def test_commits_survive_closing(tmp_path: Path, durability: pando._database.Dur
             tx[table][b"k"] = b"v"
     with pando.open(tmp_path) as db:
         assert dict(db.table("t", create=False)) == {b"k": b"v"}
+
+
+@pytest.mark.parametrize("end", ["rollback", "commit", "close"])
+@pytest.mark.parametrize("taken", [0, 1, 20])
+def test_iterators_end_with_their_source(db: pando.Database, end: str, taken: int) -> None:
+    table = db.table("t", key=int, value=str)
+    people = db.typed(Person, key="id")
+    table.update({number: "old" for number in range(20)})
+    people.insert_many(Person(number) for number in range(20))
+    source: Any = db.snapshot() if end == "close" else db.write()
+    if end != "close":
+        source[table].update({number: "new" for number in range(20)})
+    iterators = [iter(source[table]), source[table].range(reverse=True), iter(source[people])]
+    for iterator in iterators:
+        for _ in range(taken):
+            next(iterator)
+    getattr(source, end)()
+    for iterator in iterators:
+        with pytest.raises(pando.ClosedError):
+            next(iterator)
+
+
+def test_an_iterator_of_a_transaction_belongs_to_its_thread(db: pando.Database) -> None:
+    table = db.table("t", key=int)
+    table.update({number: b"" for number in range(20)})
+    raised: list[BaseException] = []
+    with db.write() as tx:
+        iterator = iter(tx[table])
+        next(iterator)
+
+        def use_elsewhere() -> None:
+            try:
+                next(iterator)
+            except pando.ThreadError as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=use_elsewhere)
+        thread.start()
+        thread.join()
+        assert len(raised) == 1 and next(iterator) == 1

@@ -67,13 +67,25 @@ impl Drop for Handle {
 pub struct Held {
     handle: Arc<Handle>,
     inner: Mutex<Option<Snapshot>>,
+    /// For checks without the lock.
+    is_closed: AtomicBool,
 }
 
 impl Held {
     /// Takes a snapshot.
     pub fn take(handle: &Arc<Handle>) -> Outcome<Arc<Self>> {
         let snapshot = handle.open()?.snapshot()?;
-        Ok(Arc::new(Held { handle: Arc::clone(handle), inner: Mutex::new(Some(snapshot)) }))
+        let inner = Mutex::new(Some(snapshot));
+        Ok(Arc::new(Held { handle: Arc::clone(handle), inner, is_closed: AtomicBool::new(false) }))
+    }
+
+    /// Fails if the snapshot or its database is closed.
+    pub fn check(&self) -> Outcome<()> {
+        self.handle.open()?;
+        if self.is_closed.load(Ordering::SeqCst) || self.inner.is_poisoned() {
+            return Err(Failure::closed("the snapshot"));
+        }
+        Ok(())
     }
 
     /// Runs `read` on the snapshot.
@@ -91,7 +103,9 @@ impl Held {
 
     /// Ends the snapshot. A second time has no effect.
     pub fn close(&self) -> Outcome<()> {
-        drop(try_lock(&self.inner, "the snapshot")?.take());
+        let mut held = try_lock(&self.inner, "the snapshot")?;
+        self.is_closed.store(true, Ordering::SeqCst);
+        drop(held.take());
         Ok(())
     }
 }
@@ -101,6 +115,8 @@ impl Held {
 pub struct Begun {
     handle: Arc<Handle>,
     inner: Mutex<Option<Transaction>>,
+    /// For checks without the lock.
+    is_ended: AtomicBool,
     /// How often something was written or undone: what was read before may differ.
     changes: AtomicU64,
 }
@@ -109,7 +125,17 @@ impl Begun {
     /// Begins a transaction.
     pub fn begin(handle: &Arc<Handle>, options: &TransactionOptions) -> Outcome<Arc<Self>> {
         let inner = Mutex::new(Some(handle.open()?.begin_with(options)?));
-        Ok(Arc::new(Begun { handle: Arc::clone(handle), inner, changes: AtomicU64::new(0) }))
+        let (is_ended, changes) = (AtomicBool::new(false), AtomicU64::new(0));
+        Ok(Arc::new(Begun { handle: Arc::clone(handle), inner, is_ended, changes }))
+    }
+
+    /// Fails if the transaction has ended or its database is closed.
+    pub fn check(&self) -> Outcome<()> {
+        self.handle.open()?;
+        if self.is_ended.load(Ordering::SeqCst) || self.inner.is_poisoned() {
+            return Err(ended());
+        }
+        Ok(())
     }
 
     /// The database.
@@ -141,14 +167,20 @@ impl Begun {
     /// Commits all changes or none, and ends the transaction. Returns the number of the commit.
     pub fn commit(&self) -> Outcome<u64> {
         self.handle.open()?;
-        let transaction = try_lock(&self.inner, "the transaction")?.take().ok_or_else(ended)?;
-        Ok(transaction.commit()?)
+        Ok(self.take()?.ok_or_else(ended)?.commit()?)
     }
 
     /// Undoes all changes and ends the transaction. It has no effect on one that has ended.
     pub fn roll_back(&self) -> Outcome<()> {
-        drop(try_lock(&self.inner, "the transaction")?.take());
+        drop(self.take()?);
         Ok(())
+    }
+
+    /// Takes the transaction, to end it; `None` if it has ended.
+    fn take(&self) -> Outcome<Option<Transaction>> {
+        let mut guard = try_lock(&self.inner, "the transaction")?;
+        self.is_ended.store(true, Ordering::SeqCst);
+        Ok(guard.take())
     }
 }
 

@@ -67,6 +67,15 @@ pub enum Source {
 }
 
 impl Source {
+    /// Fails if what is read has ended, for uses of records that were read ahead.
+    pub fn check(&self) -> Outcome<()> {
+        match self {
+            Source::Database(handle) => handle.open().map(drop),
+            Source::Snapshot(held) => held.check(),
+            Source::Transaction(begun) => begun.check(),
+        }
+    }
+
     /// Runs `read` on what is read.
     pub fn read<T>(&self, read: impl FnOnce(&dyn Reads) -> Result<T>) -> Outcome<T> {
         match self {

@@ -9,7 +9,9 @@
 //! 1. The first chunk is small, so that looking at a few records costs little; each further one is twice as long.
 //! 2. A chunk is dropped when the direction changes or the transaction has written. The next one begins after the
 //!    record that was shown last.
-//! 3. After the last record a step returns `None`; a step back returns the last record again, and the same holds at
+//! 3. Records that were read ahead end with their source: each step fails once the transaction, the snapshot or the
+//!    database has ended. [`Steps`] checks that, and the caller of a [`Walk`] does.
+//! 4. After the last record a step returns `None`; a step back returns the last record again, and the same holds at
 //!    the other end.
 
 use crate::failure::Outcome;
@@ -263,6 +265,7 @@ impl Steps {
     /// Goes to the next record of the direction. What it returns is lent until the next call.
     pub fn step(&mut self, direction: Direction) -> Outcome<Option<(&[u8], &[u8])>> {
         let Steps { source, table, walk } = self;
+        source.check()?;
         let read = |fill: Fill<'_>| source.read(|reads| fill.run(reads, table));
         let found = walk.step(direction, source.changes(), read)?;
         Ok(if found { walk.current() } else { None })
@@ -277,6 +280,7 @@ impl Steps {
     /// there were any.
     pub fn run(&mut self, direction: Direction, mut each: impl FnMut(&[u8], &[u8])) -> Outcome<bool> {
         let Steps { source, table, walk } = self;
+        source.check()?;
         let read = |fill: Fill<'_>| source.read(|reads| fill.run(reads, table));
         if !walk.ready(direction, source.changes(), read)? {
             return Ok(false);

@@ -106,6 +106,7 @@ class AsyncReads(Generic[K, V]):
         )
         while chunk := await self._db.run(scan.chunk):
             for pair in chunk:
+                scan.check()
                 yield pair
 
 
