@@ -191,8 +191,8 @@ fn a_reader_with_little_memory_never_goes_back() -> Result<()> {
         }
         let snapshot = read.snapshot()?;
         let (ts, seen) = (snapshot.ts().0, content(&snapshot, "t")?.len() as u64);
-        assert!(ts >= last, "round {round}: commit {ts} after {last}");
-        assert_eq!(seen, (ts - 1) * 20, "round {round}: what is there as of commit {ts}");
+        assert!(ts >= last, "seed 0, round {round}: commit {ts} after {last}");
+        assert_eq!(seen, (ts - 1) * 20, "seed 0, round {round}: what is there as of commit {ts}");
         stalled += u32::from(ts < u64::from(round) + 2);
         last = ts;
     }
