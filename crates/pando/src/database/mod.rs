@@ -401,6 +401,9 @@ impl Database {
 
     /// Syncs the log, stops the worker threads and unlocks the directory. Every later call on any handle fails with
     /// `Closed`, except that open snapshots can still be read. Closing twice has no effect.
+    ///
+    /// # Errors
+    /// `Invalid` in a function that [`Database::check_all`] calls: nothing is closed then. Those of writing.
     pub fn close(&self) -> Result<()> {
         self.shared.close()
     }
@@ -420,6 +423,7 @@ impl Shared {
             self.following.as_ref().inspect(|following| following.forget());
             return Err(forked);
         }
+        self.store.check_may_close()?;
         self.following.as_ref().inspect(|following| following.stop());
         drop(lock(&self.workers).take());
         self.store.close()

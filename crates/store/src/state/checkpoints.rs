@@ -51,6 +51,11 @@ impl Checkpoints {
         Ok(superblock)
     }
 
+    /// Does what [`Checkpoints::claim`] does, unless a checkpoint is in progress.
+    pub fn try_claim(&self) -> Option<MutexGuard<'_, Superblock>> {
+        self.superblock.try_lock().ok()
+    }
+
     /// Returns an error if this thread would wait for itself.
     ///
     /// # Errors
@@ -75,11 +80,6 @@ impl Checkpoints {
         *lock(&self.caller) = Some(thread::current().id());
         let _called = Called(&self.caller);
         call()
-    }
-
-    /// Does the same, unless a checkpoint is in progress.
-    pub fn try_claim(&self) -> Option<MutexGuard<'_, Superblock>> {
-        self.superblock.try_lock().ok()
     }
 
     /// Returns whether a thread waits for the end of the current checkpoint.

@@ -89,6 +89,15 @@ pub(crate) fn known_durable(data: &dyn File, superblock: &Superblock) -> Result<
 }
 
 impl Store {
+    /// Returns an error if this thread cannot close the store. What serves it is stopped only after this.
+    ///
+    /// # Errors
+    /// [`base::ErrorKind::Forked`] after a fork; [`base::ErrorKind::Invalid`] in a function that a check calls.
+    pub fn check_may_close(&self) -> Result<()> {
+        self.check_process()?;
+        self.checkpoints.check_not_called()
+    }
+
     /// Syncs the log, writes its closing block and the closing note, and unlocks the directory. Every later call fails
     /// with [`base::ErrorKind::Closed`]; open snapshots can still be read. The caller has stopped its workers. Closing
     /// twice has no effect.
@@ -97,8 +106,7 @@ impl Store {
     /// [`base::ErrorKind::Latched`], with the cause, if writing had stopped: the next opening finds out what is on the
     /// disk.
     pub fn close(self: &Arc<Self>) -> Result<()> {
-        self.check_process()?;
-        self.checkpoints.check_not_called()?;
+        self.check_may_close()?;
         if self.closed.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
