@@ -2,7 +2,7 @@
 
 use crate::errors;
 use crate::guard::{Failure, run};
-use pando::{Database, Snapshot, Transaction};
+use pando::{Database, ErrorKind, Snapshot, Transaction};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -66,7 +66,14 @@ impl Handle {
         if self.is_closed.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        run(py, || Ok(self.db.close()?))
+        run(py, || {
+            let closed = self.db.close();
+            // A check that is running has refused it: nothing is closed.
+            if closed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Invalid) {
+                self.is_closed.store(false, Ordering::SeqCst);
+            }
+            Ok(closed?)
+        })
     }
 }
 
