@@ -253,6 +253,7 @@ impl Cursor for PandoCursor {
             (self.row, self.passed) = (0, 0);
             return self.filter_transient(column, arguments.get(0));
         }
+        self.transient.leave();
         (self.way, self.row, self.passed) = (plan.way, 0, 0);
         self.next_count = self.first_batch(plan, arguments);
         let table = &self.table.table;

@@ -127,6 +127,11 @@ impl Transient {
         });
     }
 
+    /// Notes that a scan begins that does not use the index: the one of a `RIGHT JOIN` for the rows that were not met.
+    pub fn leave(&mut self) {
+        self.found = None;
+    }
+
     /// Returns whether rows were looked up in the index.
     pub fn has_found(&self) -> bool {
         self.found.is_some()

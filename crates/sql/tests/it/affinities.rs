@@ -155,6 +155,31 @@ fn a_join_without_an_index_is_not_quadratic() {
     }
 }
 
+/// After the index that a scan makes for itself, a `RIGHT JOIN` reads the whole table for the rows that were not met.
+#[test]
+fn an_outer_join_without_an_index_has_the_rows_that_match_nothing() {
+    let both = Both::typed();
+    both.run_all(
+        "CREATE TABLE few(id INTEGER PRIMARY KEY, k TEXT, n INTEGER); CREATE TABLE many(k TEXT, n INTEGER);
+         INSERT INTO few VALUES (1, 'x1', 1), (2, 'x700', 2), (3, NULL, 3), (4, 'x700', NULL), (5, 'none', 5);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
+         INSERT INTO many SELECT nullif('x' || i, 'x9'), i FROM n",
+    );
+    let join = "SELECT id, m.n FROM few AS f RIGHT JOIN many AS m ON m.k = f.k";
+    let plan = both.ours.query(&format!("EXPLAIN QUERY PLAN {join}"), &[]).unwrap();
+    let plan = format!("{plan:?}");
+    assert!(
+        plan.contains("TRANSIENT INDEX") && plan.contains("RIGHT-JOIN"),
+        "the test tests nothing: {plan}"
+    );
+    both.run_all(&format!(
+        "{join} ORDER BY id, m.n;
+         SELECT id, m.n FROM few AS f FULL JOIN many AS m ON m.k = f.k ORDER BY id, m.n;
+         SELECT count(*), count(id), sum(m.n) FROM many AS m FULL JOIN few AS f ON m.k = f.k;
+         SELECT a.n, b.id FROM many AS m JOIN few AS a ON m.k = a.k FULL JOIN few AS b ON b.n = a.n ORDER BY a.n, b.id"
+    ));
+}
+
 /// The first and the last key are where the key begins and ends, whatever indexes there are beside.
 #[test]
 fn the_largest_key_is_found_without_a_scan() {
