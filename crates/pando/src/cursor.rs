@@ -11,10 +11,11 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Cursor<'_> {}
     impl Sealed for crate::remote::RemoteCursor<'_> {}
+    impl Sealed for crate::any::AnyCursor<'_> {}
 }
 
 /// A key and a value, borrowed from a cursor; `None` if it is on no record.
-type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
+pub(crate) type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
 
 /// A cursor over the records of a span: a [`Cursor`], or a [`RemoteCursor`](crate::remote::RemoteCursor).
 ///

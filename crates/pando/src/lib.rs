@@ -31,7 +31,7 @@
 //! 1. `available` (memory of the machine), [`options`], `builder`: the options with which a database is opened.
 //! 2. `pacer` (delays writers) and `workers` (the two threads, and their throttle).
 //! 3. `cursor` and `snapshot`: reads. `database` and `transaction`: handles, retries and writes. `traits`: the methods
-//!    that these share.
+//!    that these share. [`remote`] and [`any`]: the same handles for stores that are not the engine, and for either.
 //! 4. `backup`, `compact`, [`explain`], `prometheus`, [`salvage`], [`changes`]: other operations on a database.
 //! 5. `aio`: the same for asynchronous programs, with the feature of that name.
 //!
@@ -53,6 +53,7 @@ mod database;
 mod transaction;
 pub mod remote;
 mod traits;
+pub mod any;
 mod backup;
 mod compact;
 pub mod explain;
@@ -94,7 +95,7 @@ pub use store::{
     OpenReader, OwnedValueWriter, ReaderId, Resident, Savepoint, Table, TransactionOptions, ValueReader,
     ValueRef, ValueWriter, is_database_file,
 };
-pub use traits::{ReadTables, WriteTables};
+pub use traits::{ReadSnapshot, ReadTables, WriteTables};
 pub use transaction::Transaction;
 pub use txn::{Conflict, Durability, Isolation};
 

@@ -18,6 +18,7 @@ use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 use base::Result;
 use store::{Savepoint, Table, ValueReader, ValueRef};
+use txn::Isolation;
 
 mod sealed {
     pub trait Sealed {}
@@ -25,6 +26,8 @@ mod sealed {
     impl Sealed for crate::transaction::Transaction {}
     impl Sealed for crate::remote::RemoteSnapshot {}
     impl Sealed for crate::remote::RemoteTransaction {}
+    impl Sealed for crate::any::AnySnapshot {}
+    impl Sealed for crate::any::AnyTransaction {}
 }
 
 /// A source of reads from tables: a [`Snapshot`] or a [`Transaction`], or those of a [remote](crate::remote) store. A
@@ -101,6 +104,65 @@ pub trait ReadTables: sealed::Sealed {
     fn table(&self, name: &str) -> Result<Option<Table>>;
 }
 
+/// A [`Snapshot`], or that of a [remote](crate::remote) store: reads that all see one state of commits.
+///
+/// Take it in functions that look through a whole database. It cannot be implemented outside of this crate.
+///
+/// ```
+/// use pando::{ReadSnapshot, Result};
+///
+/// fn names(snapshot: &impl ReadSnapshot) -> Result<Vec<String>> {
+///     Ok(snapshot.tables()?.iter().map(|table| table.name().to_owned()).collect())
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let db = pando::Database::builder().in_memory()?;
+/// db.ensure_table("fruit")?;
+/// assert_eq!(names(&db.snapshot()?)?, ["fruit"]);
+/// # Ok(())
+/// # }
+/// ```
+pub trait ReadSnapshot: ReadTables {
+    /// Returns all tables, ordered by name.
+    fn tables(&self) -> Result<Vec<Table>>;
+
+    /// Returns a key that is at or after every key of the table; see [`Snapshot::last_key_bound`]. In a remote store it
+    /// is the last key.
+    fn last_key_bound(&self, table: &Table) -> Result<Option<Vec<u8>>>;
+
+    /// Returns approximately how many records the table has; see [`Snapshot::approximate_len`]. `None` for a remote
+    /// store, which would have to count them.
+    fn estimated_len(&self, table: &Table) -> Result<Option<u64>>;
+}
+
+impl ReadSnapshot for Snapshot {
+    fn tables(&self) -> Result<Vec<Table>> {
+        Snapshot::tables(self)
+    }
+
+    fn last_key_bound(&self, table: &Table) -> Result<Option<Vec<u8>>> {
+        Snapshot::last_key_bound(self, table)
+    }
+
+    fn estimated_len(&self, table: &Table) -> Result<Option<u64>> {
+        self.approximate_len(table).map(Some)
+    }
+}
+
+impl ReadSnapshot for RemoteSnapshot {
+    fn tables(&self) -> Result<Vec<Table>> {
+        RemoteSnapshot::tables(self)
+    }
+
+    fn last_key_bound(&self, table: &Table) -> Result<Option<Vec<u8>>> {
+        Ok(self.cursor(table, ..)?.prev()?.map(|(key, _)| key.to_vec()))
+    }
+
+    fn estimated_len(&self, _: &Table) -> Result<Option<u64>> {
+        Ok(None)
+    }
+}
+
 /// A [`Transaction`], or that of a [remote](crate::remote) store, through which tables can be read and written.
 ///
 /// Take `&mut impl WriteTables` in functions that change records or tables and leave it to their caller to begin, to
@@ -145,6 +207,9 @@ pub trait WriteTables: ReadTables {
 
     /// Makes a change of `span` by others a conflict; see [`Transaction::require_unchanged`].
     fn require_unchanged(&self, table: &Table, span: impl Into<Span>) -> Result<()>;
+
+    /// Returns the isolation of the transaction.
+    fn isolation(&self) -> Isolation;
 
     /// Returns a point that the transaction can be rolled back to; see [`Transaction::savepoint`].
     fn savepoint(&mut self) -> Savepoint;
@@ -281,6 +346,10 @@ macro_rules! write_tables {
 
             fn require_unchanged(&self, table: &Table, span: impl Into<Span>) -> Result<()> {
                 <$type>::require_unchanged(self, table, span)
+            }
+
+            fn isolation(&self) -> Isolation {
+                <$type>::isolation(self)
             }
 
             fn savepoint(&mut self) -> Savepoint {

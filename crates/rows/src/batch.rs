@@ -7,7 +7,7 @@
 use crate::key::{Parts, Shape};
 use crate::table::{DynamicTable, OpenIndex};
 use crate::value::Value;
-use pando::{Error, ReadTables, RecordCursor, Result, Snapshot, Span};
+use pando::{Error, ReadSnapshot, ReadTables, RecordCursor, Result, Span};
 use std::borrow::Cow;
 use std::ops::Bound;
 
@@ -419,7 +419,7 @@ impl DynamicTable {
     /// `Invalid` if a part of the key cannot be decoded into its value: one of type any, or text with a collation
     /// other than [`Collation::Binary`](crate::Collation::Binary). `Corruption` if the key that was found is not
     /// valid.
-    pub fn last_key_bound(&self, snapshot: &Snapshot) -> Result<Option<Vec<Value<'static>>>> {
+    pub fn last_key_bound(&self, snapshot: &impl ReadSnapshot) -> Result<Option<Vec<Value<'static>>>> {
         self.check_cookie(snapshot)?;
         if !self.has_decodable_keys() {
             let name = self.name();

@@ -24,9 +24,8 @@ use crate::cause::Cause;
 use crate::definition::IndexDefinition;
 use crate::table::{DynamicTable, Entry};
 use crate::value::Value;
-use pando::{
-    Database, Error, ErrorKind, ReadTables, RecordCursor, Result, Snapshot, Span, Transaction, WriteTables,
-};
+use pando::any::{AnyDatabase, AnyTransaction};
+use pando::{Error, ErrorKind, ReadTables, RecordCursor, Result, Span, WriteTables};
 use std::ops::Bound;
 
 /// The number of rows whose entries are made together.
@@ -69,7 +68,7 @@ pub struct BuildProgress {
 /// `Invalid` with a [`crate::Cause`] if a row is too long for it; any error of `progress`. After these the index is
 /// dropped. After other errors it stays unfinished: see [`finish_index`].
 pub fn build_index(
-    db: &Database,
+    db: impl Into<AnyDatabase>,
     table: &str,
     index: IndexDefinition,
     progress: impl FnMut(BuildProgress) -> Result<()>,
@@ -83,19 +82,19 @@ pub fn build_index(
 /// # Errors
 /// Those of [`build_index`].
 pub fn build_index_in_chunks(
-    db: &Database,
+    db: impl Into<AnyDatabase>,
     table: &str,
     index: IndexDefinition,
     chunk_rows: usize,
     mut progress: impl FnMut(BuildProgress) -> Result<()>,
 ) -> Result<DynamicTable> {
-    let name = index.name.clone();
+    let (db, name) = (db.into(), index.name.clone());
     db.write(|tx| DynamicTable::expect(tx, table)?.declare_index(tx, index.clone(), true))?;
     let mut is_stopped = false;
     let report = |done| progress(done).inspect_err(|_| is_stopped = true);
-    let built = finish(db, table, &name, chunk_rows.max(1), report);
+    let built = finish(&db, table, &name, chunk_rows.max(1), report);
     if is_stopped {
-        match drop_index(db, table, &name) {
+        match drop_index(&db, table, &name) {
             // Another thread or process has dropped the index already.
             Err(error) if error.kind() == ErrorKind::Missing => {}
             dropped => dropped?,
@@ -104,7 +103,7 @@ pub fn build_index_in_chunks(
     built
 }
 
-fn drop_index(db: &Database, table: &str, index: &str) -> Result<()> {
+fn drop_index(db: &AnyDatabase, table: &str, index: &str) -> Result<()> {
     db.write(|tx| DynamicTable::expect(tx, table)?.drop_index(tx, index).map(drop))
 }
 
@@ -114,16 +113,16 @@ fn drop_index(db: &Database, table: &str, index: &str) -> Result<()> {
 /// # Errors
 /// Those of [`build_index`]; `Missing` if there is no such table or index.
 pub fn finish_index(
-    db: &Database,
+    db: impl Into<AnyDatabase>,
     table: &str,
     index: &str,
     progress: impl FnMut(BuildProgress) -> Result<()>,
 ) -> Result<DynamicTable> {
-    finish(db, table, index, CHUNK_ROWS, progress)
+    finish(&db.into(), table, index, CHUNK_ROWS, progress)
 }
 
 fn finish(
-    db: &Database,
+    db: &AnyDatabase,
     table: &str,
     index: &str,
     chunk_rows: usize,
@@ -163,7 +162,7 @@ fn is_for_good(error: &Error) -> bool {
 }
 
 /// Returns the table and the name of each index whose build was interrupted or is still running.
-pub fn unfinished_indexes(snapshot: &Snapshot) -> Result<Vec<(String, String)>> {
+pub fn unfinished_indexes(snapshot: &impl ReadTables) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for schema in catalog::all(snapshot)? {
         let unfinished = schema.indexes().iter().filter(|index| index.is_building());
@@ -180,7 +179,7 @@ enum Step {
     Ready(DynamicTable),
 }
 
-fn step(tx: &mut Transaction, table: &str, index: &str, rows: usize) -> Result<Step> {
+fn step(tx: &mut AnyTransaction, table: &str, index: &str, rows: usize) -> Result<Step> {
     let open = DynamicTable::expect(tx, table)?;
     let missing = || Error::new(ErrorKind::Missing, format!("table {table:?} has no index {index:?}"));
     let place = open.schema().indexes().iter().position(|known| known.name() == index);

@@ -16,7 +16,7 @@ use crate::codec;
 use crate::reserved;
 use crate::schema::{Index, Schema};
 use base::codec::{Reader, Writer};
-use pando::{Error, Isolation, ReadTables, RecordCursor, Result, Table, Transaction, WriteTables};
+use pando::{Error, Isolation, ReadTables, RecordCursor, Result, Table, WriteTables};
 
 pub(crate) const NAME: &str = "rows/catalog";
 const NEXT_ID: &[u8] = b"n";
@@ -107,7 +107,7 @@ pub(crate) fn claim_id(tx: &mut impl WriteTables) -> Result<u32> {
 /// # Ok(())
 /// # }
 /// ```
-pub fn exclude_new_tables(tx: &mut Transaction) -> Result<()> {
+pub fn exclude_new_tables(tx: &mut impl WriteTables) -> Result<()> {
     match tx.isolation() {
         Isolation::Serializable => Ok(()),
         // A table that is created claims an id, too.

@@ -4,7 +4,8 @@ use crate::build::{build_index, finish_index};
 use crate::definition::Definition;
 use crate::schema::Schema;
 use crate::table::DynamicTable;
-use pando::{Database, Error, ErrorKind, Result};
+use pando::any::AnyDatabase;
+use pando::{Error, ErrorKind, Result};
 
 impl DynamicTable {
     /// Returns the table of `definition`, and creates it if it does not exist. Adds columns at the end of the
@@ -28,8 +29,8 @@ impl DynamicTable {
     /// # Errors
     /// `Mismatch` with the difference if the table differs from the definition; those of [`crate::build_index`]. In a
     /// read-only database, `Missing` if the table does not exist.
-    pub fn ensure(db: &Database, definition: &Definition) -> Result<Self> {
-        let name = &definition.name;
+    pub fn ensure(db: impl Into<AnyDatabase>, definition: &Definition) -> Result<Self> {
+        let (db, name) = (db.into(), &definition.name);
         if db.is_read_only() {
             let table = DynamicTable::expect(&db.snapshot()?, name)?;
             fit(definition, table.schema())?;
@@ -49,9 +50,9 @@ impl DynamicTable {
         })?;
         for index in &definition.indexes {
             match table.schema().index(&index.name) {
-                None => table = build_index(db, name, index.clone(), |_| Ok(()))?,
+                None => table = build_index(&db, name, index.clone(), |_| Ok(()))?,
                 Some(known) if known.building => {
-                    table = finish_index(db, name, &index.name, |_| Ok(()))?;
+                    table = finish_index(&db, name, &index.name, |_| Ok(()))?;
                 }
                 Some(_) => {}
             }

@@ -8,7 +8,8 @@ use crate::field::Key;
 use crate::scan::{KeyRange, Scan};
 use crate::table::DynamicTable;
 use crate::value::Value;
-use pando::{Database, Error, ErrorKind, ReadTables, Result, WriteTables};
+use pando::any::AnyDatabase;
+use pando::{Error, ErrorKind, ReadTables, Result, WriteTables};
 use std::fmt;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
@@ -104,7 +105,7 @@ impl<R: Row> Table<R> {
     ///
     /// # Errors
     /// `Mismatch` with the difference if the table differs from `R`; those of [`crate::build_index`].
-    pub fn ensure(db: &Database) -> Result<Self> {
+    pub fn ensure(db: impl Into<AnyDatabase>) -> Result<Self> {
         Self::ensure_as(db, &R::definition())
     }
 
@@ -112,7 +113,7 @@ impl<R: Row> Table<R> {
     ///
     /// # Errors
     /// As for [`Table::ensure`]; also `Mismatch` if the table has another TTL.
-    pub fn ensure_with_ttl(db: &Database, ttl: Duration) -> Result<Self> {
+    pub fn ensure_with_ttl(db: impl Into<AnyDatabase>, ttl: Duration) -> Result<Self> {
         let table = Self::ensure_as(db, &R::definition().ttl(ttl))?;
         let found = table.opened.data().ttl();
         if found != Some(ttl) {
@@ -122,7 +123,7 @@ impl<R: Row> Table<R> {
         Ok(table)
     }
 
-    fn ensure_as(db: &Database, definition: &Definition) -> Result<Self> {
+    fn ensure_as(db: impl Into<AnyDatabase>, definition: &Definition) -> Result<Self> {
         Self::new(DynamicTable::ensure(db, definition)?)
     }
 

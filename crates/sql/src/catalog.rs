@@ -7,7 +7,8 @@ use crate::column::{SqlColumn, TableNote, collation_name, is_plain, parse_note, 
 use crate::given_ids::GivenIds;
 use crate::lexer::quote;
 use crate::plan::{MOST_WAYS, Way, WayPart};
-use pando::{Database, Error, Result};
+use pando::any::AnyDatabase;
+use pando::{Error, Result};
 use rows::{Collation, ColumnType, DynamicTable, Part};
 use sqlite_format::names;
 use std::collections::HashMap;
@@ -57,7 +58,7 @@ pub(crate) struct SqlTable {
 
 /// The state that the connections of a database share.
 pub(crate) struct Engine {
-    pub db: Database,
+    pub db: AnyDatabase,
     /// The catalog as some connection has read it. It may be stale, which its handles detect.
     latest: Mutex<Option<Arc<Catalog>>>,
     /// The next row id of each table by its id; 0 if it was not read yet.
@@ -80,7 +81,7 @@ pub(crate) struct Catalog {
 }
 
 impl Engine {
-    pub fn new(db: Database) -> Self {
+    pub fn new(db: AnyDatabase) -> Self {
         Engine { db, latest: Mutex::default(), row_ids: Mutex::default(), given_ids: GivenIds::default() }
     }
 

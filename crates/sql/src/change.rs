@@ -12,6 +12,7 @@ use crate::failure::{Failure, Outcome};
 use crate::session::{Conflict, Conflicts};
 use crate::table::PandoTable;
 use crate::vtab::{self, Change, OnConflict, Row};
+use pando::WriteTables;
 use rows::{Cause, ColumnType, DynamicTable, KeyRange, Value};
 use rusqlite::ffi;
 use rusqlite::types::ValueRef;
@@ -291,7 +292,7 @@ impl PandoTable {
                 .map_err(|e| self.to_failure(e))?;
             return Ok(());
         }
-        let Failure { code, message } = Failure::duplicate(self.table.name(), index.is_none(), columns);
+        let Failure { code, message, .. } = Failure::duplicate(self.table.name(), index.is_none(), columns);
         if self.tables.session.watch(|watch| watch.conflicts.is_some()) {
             let found = self.all_in_the_way(values)?;
             // If none was found, the conflict was in an index that SQL does not know.

@@ -11,7 +11,8 @@ use crate::session::Session;
 use crate::stop::{Asked, Stop};
 use crate::tables::Tables;
 use crate::vtab::Host;
-use pando::{Database, TransactionOptions};
+use pando::TransactionOptions;
+use pando::any::AnyDatabase;
 use rusqlite::types::Value;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -42,12 +43,12 @@ pub struct Sql {
 
 impl Sql {
     /// Adds SQL to a database.
-    pub fn new(db: Database) -> Self {
-        Sql { engine: Arc::new(Engine::new(db)) }
+    pub fn new(db: impl Into<AnyDatabase>) -> Self {
+        Sql { engine: Arc::new(Engine::new(db.into())) }
     }
 
     /// Returns the database.
-    pub fn database(&self) -> &Database {
+    pub fn database(&self) -> &AnyDatabase {
         &self.engine.db
     }
 

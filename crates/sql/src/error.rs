@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use pando::ErrorKind;
+use pando::remote::Reason;
 use rusqlite::ffi;
 use std::ffi::c_int;
 use std::fmt;
@@ -15,6 +16,8 @@ pub struct Error {
     code: c_int,
     message: String,
     conflict: Option<Box<Conflict>>,
+    /// What it says about the remote store in which the database is.
+    reason: Option<Reason>,
 }
 
 /// Where a commit met a conflict: what another transaction changed first.
@@ -41,7 +44,7 @@ impl Conflict {
 
 impl Error {
     fn with(code: c_int, message: String) -> Self {
-        Error { code, message, conflict: None }
+        Error { code, message, conflict: None, reason: None }
     }
 
     /// Returns where a commit met a conflict. It is `None` for other errors, and for a conflict that is not about one
@@ -141,6 +144,7 @@ impl Error {
     /// Returns the engine's kind of error.
     pub fn kind(&self) -> ErrorKind {
         match self.code & 0xff {
+            _ if matches!(self.reason, Some(Reason::InDoubt(_))) => ErrorKind::Indeterminate,
             ffi::SQLITE_BUSY if self.is_conflict() => ErrorKind::Conflict,
             ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => ErrorKind::Locked,
             ffi::SQLITE_FULL | ffi::SQLITE_NOMEM => ErrorKind::Full,
@@ -183,13 +187,14 @@ impl From<pando_sqlite::Error> for Error {
             key: conflict.key().map(<[u8]>::to_vec),
             is_named: conflict.is_named(),
         });
-        Error { code: error.code, conflict: conflict.map(Box::new), message: error.message }
+        let (code, reason) = (error.code, error.reason());
+        Error { code, conflict: conflict.map(Box::new), message: error.message, reason }
     }
 }
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
-        Error::with(failure.code, failure.message)
+        Error { reason: failure.reason, ..Error::with(failure.code, failure.message) }
     }
 }
 
@@ -209,6 +214,9 @@ impl From<rusqlite::Error> for Failure {
 /// `Failure` recovers an SQL error that passes through the engine.
 impl From<Error> for pando::Error {
     fn from(error: Error) -> Self {
-        pando::Error::new(error.kind(), error.message.clone()).caused_by(error)
+        match error.reason {
+            Some(reason) => reason.error(error.kind(), error.message),
+            None => pando::Error::new(error.kind(), error.message.clone()).caused_by(error),
+        }
     }
 }

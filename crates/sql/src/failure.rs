@@ -1,5 +1,6 @@
 //! The failure of a callback: a result code for SQLite and a message.
 
+use pando::remote::Reason;
 use pando::{Error, ErrorKind};
 use rows::Cause;
 use rusqlite::ffi;
@@ -13,12 +14,14 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 pub(crate) struct Failure {
     pub code: c_int,
     pub message: String,
+    /// What it says about the remote store in which the database is.
+    pub reason: Option<Reason>,
 }
 
 impl Failure {
     #[cold]
     pub fn new(code: c_int, message: impl Into<String>) -> Self {
-        Failure { code, message: message.into() }
+        Failure { code, message: message.into(), reason: None }
     }
 
     /// Creates a plain error: the statement asks for something impossible.
@@ -47,7 +50,7 @@ impl Failure {
 #[cfg(not(feature = "loadable"))]
 impl From<pando_sqlite::Error> for Failure {
     fn from(error: pando_sqlite::Error) -> Self {
-        Failure::new(error.code, error.message)
+        Failure { reason: error.reason(), ..Failure::new(error.code, error.message) }
     }
 }
 
@@ -73,6 +76,6 @@ impl From<Error> for Failure {
             ErrorKind::Io | ErrorKind::Latched | ErrorKind::Indeterminate => ffi::SQLITE_IOERR,
             _ => ffi::SQLITE_ERROR,
         };
-        Failure::new(code, error.to_string())
+        Failure { reason: Reason::in_error(&error), ..Failure::new(code, error.to_string()) }
     }
 }

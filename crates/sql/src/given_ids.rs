@@ -11,7 +11,8 @@
 //! 4. What was recorded since this was read belongs to somebody else: another [`Sql`](crate::Sql) of the database, or
 //!    the primary that a replica followed before. None of these ids is given here, and the record never decreases.
 
-use pando::{Database, Durability, Error, ErrorKind, ReadTables, Result, Transaction, TransactionOptions};
+use pando::any::{AnyDatabase, AnyTransaction};
+use pando::{Durability, Error, ErrorKind, ReadTables, Result, TransactionOptions, WriteTables};
 use rows::ROW_IDS;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,7 +40,7 @@ impl Own {
 
 impl GivenIds {
     /// Returns the largest id of table `table` that may have been given; 0 if there is none.
-    pub fn largest(&self, db: &Database, table: u32) -> Result<i64> {
+    pub fn largest(&self, db: &AnyDatabase, table: u32) -> Result<i64> {
         Ok(known_or_read(&mut self.known(), db, table)?.last)
     }
 
@@ -50,10 +51,10 @@ impl GivenIds {
     /// Those of the commit; a conflict if others record ids of the table each time that this does.
     pub fn give(
         &self,
-        db: &Database,
+        db: &AnyDatabase,
         table: u32,
         id: i64,
-        commit: impl Fn(Transaction) -> Result<u64>,
+        commit: impl Fn(AnyTransaction) -> Result<()>,
     ) -> Result<Option<i64>> {
         let mut attempt = 1;
         loop {
@@ -72,10 +73,10 @@ impl GivenIds {
     /// Records a block that begins with `id`. Returns what [`GivenIds::give`] does.
     fn record_block(
         &self,
-        db: &Database,
+        db: &AnyDatabase,
         table: u32,
         id: i64,
-        commit: impl Fn(Transaction) -> Result<u64>,
+        commit: impl Fn(AnyTransaction) -> Result<()>,
     ) -> Result<Option<i64>> {
         let last = id.saturating_add(BLOCK - 1);
         let options = TransactionOptions { durability: Durability::Buffered, ..db.transaction_options() };
@@ -112,7 +113,7 @@ impl GivenIds {
 /// How often a record is tried at most.
 const MOST_ATTEMPTS: u32 = 20;
 
-fn known_or_read(known: &mut HashMap<u32, Own>, db: &Database, table: u32) -> Result<Own> {
+fn known_or_read(known: &mut HashMap<u32, Own>, db: &AnyDatabase, table: u32) -> Result<Own> {
     if let Some(own) = known.get(&table) {
         return Ok(*own);
     }
@@ -131,13 +132,13 @@ pub(crate) fn recorded(reader: &impl ReadTables, table: u32) -> Result<i64> {
 }
 
 /// Records that ids up to `last` may have been given.
-pub(crate) fn record(tx: &mut Transaction, table: u32, last: i64) -> Result<()> {
+pub(crate) fn record(tx: &mut AnyTransaction, table: u32, last: i64) -> Result<()> {
     let ids = tx.ensure_table(ROW_IDS)?;
     tx.put(&ids, table.to_be_bytes(), last.to_be_bytes())
 }
 
 /// Removes the record of a table that is dropped.
-pub(crate) fn forget(tx: &mut Transaction, table: u32) -> Result<()> {
+pub(crate) fn forget(tx: &mut AnyTransaction, table: u32) -> Result<()> {
     match tx.table(ROW_IDS)? {
         Some(ids) => tx.delete(&ids, table.to_be_bytes()).map(drop),
         None => Ok(()),

@@ -67,18 +67,24 @@ impl PandoTable {
     }
 
     fn largest_present_row_id(&self) -> pando::Result<i64> {
+        if self.tables.engine.db.native().is_none() {
+            return self.own_last_row_id();
+        }
         let snapshot = self.tables.latest_snapshot()?;
         match self.table.rows.last_key_bound(&snapshot) {
             // The table was made or altered in this transaction, so nobody else writes to it.
-            Err(error) if error.kind() == pando::ErrorKind::Missing => {
-                let last = self.session().write(|tx| Ok(self.last_row_id(tx)));
-                last.map_err(|failure| pando::Error::from(crate::Error::from(failure)))?
-            }
+            Err(error) if error.kind() == pando::ErrorKind::Missing => self.own_last_row_id(),
             bound => match bound?.map_or(0, |key| integer(&key[0])) {
                 i64::MAX => self.last_row_id(&snapshot),
                 bound => Ok(bound),
             },
         }
+    }
+
+    /// Returns the largest id of a row that the transaction sees.
+    fn own_last_row_id(&self) -> pando::Result<i64> {
+        let last = self.session().write(|tx| Ok(self.last_row_id(tx)));
+        last.map_err(|failure| pando::Error::from(crate::Error::from(failure)))?
     }
 
     /// Returns the largest id of a row.

@@ -154,7 +154,7 @@ fn copy_in(
     source: &rusqlite::Connection,
     table: &DynamicTable,
     is_hidden: bool,
-    tx: &mut pando::Transaction,
+    tx: &mut pando::any::AnyTransaction,
     mut copied: impl FnMut(u64),
 ) -> Result<()> {
     let name = table.name();

@@ -9,6 +9,7 @@ use crate::spare::Spare;
 use crate::tables::Tables;
 use crate::transient;
 use crate::vtab::{Change, Choice, Connect, Constraint, Host, Query, Table};
+use pando::ReadSnapshot;
 use rows::{Cause, DynamicTable};
 use rusqlite::ffi;
 use std::cell::Cell;
@@ -111,7 +112,7 @@ impl Table for PandoTable {
     fn best_index(&self, query: &Query<'_>) -> Outcome<Choice> {
         let data = self.table.rows.data();
         let rows = match &self.tables.latest_snapshot() {
-            Ok(snapshot) => snapshot.approximate_len(data).unwrap_or(DEFAULT_ROWS),
+            Ok(snapshot) => snapshot.estimated_len(data).ok().flatten().unwrap_or(DEFAULT_ROWS),
             Err(_) => DEFAULT_ROWS,
         };
         let row_id = match self.table.row_id {

@@ -10,7 +10,8 @@ use crate::plain::is_plain;
 use crate::session::{MARKER, Session, Source, with_reader};
 use crate::table::Connector;
 use crate::vtab::{self, Host};
-use pando::{Conflict, Snapshot};
+use pando::Conflict;
+use pando::any::AnySnapshot;
 use rusqlite::ffi;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -102,7 +103,7 @@ impl Tables {
     }
 
     /// Returns a snapshot of the last acknowledged commit, for estimates.
-    pub fn latest_snapshot(&self) -> pando::Result<Snapshot> {
+    pub fn latest_snapshot(&self) -> pando::Result<AnySnapshot> {
         self.engine.db.snapshot()
     }
 
@@ -263,11 +264,11 @@ impl Tables {
     }
 }
 
-/// Returns the commit after which a transaction began, if it is one.
+/// Returns what stands for the state after which a transaction began, if it is one.
 fn within(source: &Source<'_>) -> Option<u64> {
     match source {
         Source::Snapshot(_) => None,
-        Source::Transaction(transaction) => Some(transaction.commit_number()),
+        Source::Transaction(transaction) => Some(transaction.begun_at()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Errors of Pando as SQLite's codes, and the message that belongs to one.
 
 use pando::ErrorKind;
+use pando::remote::{Reason, Unsupported};
 use sqlite_format::record::Malformed;
 use std::ffi::c_int;
 
@@ -45,17 +46,20 @@ pub(crate) const BUSY_SNAPSHOT: c_int = 517;
 pub(crate) struct Failure {
     pub code: c_int,
     pub message: String,
+    /// What the error says about a remote store.
+    pub reason: Option<Reason>,
 }
 
 impl Failure {
     pub(crate) fn new(code: c_int, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into() }
+        Failure { code, message: message.into(), reason: None }
     }
 }
 
 impl From<pando::Error> for Failure {
     fn from(error: pando::Error) -> Failure {
         let code = match error.kind() {
+            _ if Unsupported::in_error(&error).is_some() => ERROR,
             ErrorKind::Conflict | ErrorKind::SnapshotTooOld => BUSY_SNAPSHOT,
             ErrorKind::Full => FULL,
             ErrorKind::ReadOnly => READONLY,
@@ -69,7 +73,7 @@ impl From<pando::Error> for Failure {
             ErrorKind::Invalid => TOOBIG,
             _ => ERROR,
         };
-        Failure::new(code, error.to_string())
+        Failure { reason: Reason::in_error(&error), ..Failure::new(code, error.to_string()) }
     }
 }
 

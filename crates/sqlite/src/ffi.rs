@@ -28,7 +28,8 @@ use crate::connection::Error;
 use crate::failure::{Failure, INTERNAL, READONLY};
 use crate::state::{State, Work, lent};
 use crate::sys;
-use pando::{ErrorKind, Snapshot, Transaction};
+use pando::ErrorKind;
+use pando::any::{AnySnapshot, AnyTransaction};
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::mem;
 use std::time::Duration;
@@ -158,9 +159,9 @@ unsafe extern "C" {
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'t> {
     /// A statement outside of `BEGIN` that only reads, or a connection that reads only.
-    Snapshot(&'t Snapshot),
+    Snapshot(&'t AnySnapshot),
     /// All others.
-    Transaction(&'t Transaction),
+    Transaction(&'t AnyTransaction),
 }
 
 /// The transaction of a connection's main database, lent to [`join`].
@@ -191,7 +192,7 @@ impl Joined<'_> {
     /// # Errors
     /// `SQLITE_READONLY` if the running statement only reads; that of a transaction that failed and is not rolled back
     /// yet.
-    pub fn transaction(&mut self) -> Result<&mut Transaction, Error> {
+    pub fn transaction(&mut self) -> Result<&mut AnyTransaction, Error> {
         match &mut *self.work {
             Work::Open(open) if open.is_writing() => Ok(&mut open.transaction),
             Work::Failed(failure) => Err(failure.clone().into()),
@@ -228,16 +229,16 @@ pub unsafe fn join<T>(db: *mut sqlite3, work: impl FnOnce(Joined<'_>) -> T) -> R
 /// not call it within [`join`].
 ///
 /// # Errors
-/// Those of [`Transaction::commit`]; `Locked` if the other connection still excludes writers; `Invalid` if the main
+/// Those of [`AnyTransaction::commit`]; `Locked` if the other connection still excludes writers; `Invalid` if the main
 /// database is not Pando's.
 ///
 /// # Safety
 /// As for [`join`].
 pub unsafe fn commit_beside(
     db: *mut sqlite3,
-    transaction: Transaction,
+    transaction: AnyTransaction,
     patience: Duration,
-) -> pando::Result<u64> {
+) -> pando::Result<()> {
     // SAFETY: as in `join`. The commit does not call back.
     let state = unsafe { sys::pando_state(db.cast(), 0).cast::<State>().as_ref() };
     let state =

@@ -1,17 +1,17 @@
 //! Databases that are about to be opened by SQLite.
 //!
-//! SQLite opens a file by its name. A connection to a [`Database`] that the program has already opened gives it a
+//! SQLite opens a file by its name. A connection to an [`AnyDatabase`] that the program has already opened gives it a
 //! name that contains a token instead, and the token stands for the database until the connection is open.
 
-use pando::Database;
+use pando::any::AnyDatabase;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
-static OFFERED: Mutex<BTreeMap<u64, Database>> = Mutex::new(BTreeMap::new());
+static OFFERED: Mutex<BTreeMap<u64, AnyDatabase>> = Mutex::new(BTreeMap::new());
 
-fn offered() -> MutexGuard<'static, BTreeMap<u64, Database>> {
+fn offered() -> MutexGuard<'static, BTreeMap<u64, AnyDatabase>> {
     // A map is whole between its calls, so a panic elsewhere leaves nothing half done.
     OFFERED.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -39,9 +39,9 @@ pub struct Offer {
 
 impl Offer {
     /// Gives a database a name.
-    pub fn new(db: &Database) -> Offer {
+    pub fn new(db: impl Into<AnyDatabase>) -> Offer {
         let token = NEXT.fetch_add(1, Ordering::SeqCst);
-        offered().insert(token, db.clone());
+        offered().insert(token, db.into());
         Offer { token }
     }
 
@@ -59,6 +59,6 @@ impl Drop for Offer {
 }
 
 /// Returns the database that a token stands for.
-pub(crate) fn find(token: &str) -> Option<Database> {
+pub(crate) fn find(token: &str) -> Option<AnyDatabase> {
     offered().get(&token.parse().ok()?).cloned()
 }

@@ -18,14 +18,15 @@
 //! began, whose rows it does not see. So with one writer the numbers are exactly SQLite's.
 
 use crate::counters::Counted;
-use pando::{CommitHold, Database, Transaction};
+use pando::CommitHold;
+use pando::any::{AnyDatabase, AnyTransaction};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-/// Those of databases, by [`Database::instance`]. A connection holds both, so that the number is not given to another
-/// database meanwhile.
+/// Those of databases, by [`AnyDatabase::instance`]. A connection holds both, so that the number is not given to
+/// another database meanwhile.
 type ByInstance = HashMap<usize, Weak<Writers>>;
 
 /// Those of all databases that have connections.
@@ -109,7 +110,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Writers {
     /// Returns those of a database.
-    pub(crate) fn of(db: &Database) -> Arc<Writers> {
+    pub(crate) fn of(db: &AnyDatabase) -> Arc<Writers> {
         let mut all = lock(&ALL);
         let all = all.get_or_insert_default();
         if let Some(writers) = all.get(&db.instance()).and_then(Weak::upgrade) {
@@ -148,13 +149,15 @@ impl Writers {
     ///
     /// # Errors
     /// Something excludes this.
-    pub(crate) fn exclude(self: &Arc<Self>, db: &Database, turn: Turn) -> Result<Excluding, Blocked> {
+    pub(crate) fn exclude(self: &Arc<Self>, db: &AnyDatabase, turn: Turn) -> Result<Excluding, Blocked> {
         let mut inner = self.wait_for_turn()?;
         inner.turn = Some(turn);
         // From here on, what is dropped gives the turn back.
         let is_brief = turn != Turn::Exclusive;
         let mut excluding = Excluding { writers: Arc::clone(self), hold: None, is_brief };
         drop(self.wait_while(inner, PART * PARTS_FOR_COMMITS, |inner| inner.committing > 0)?);
+        // A remote store has no gate: writers of other processes are not excluded, and can conflict.
+        let Some(db) = db.native() else { return Ok(excluding) };
         // A retry of `Database::write` can have the gate, for as long as its closure runs.
         for _ in 0..if is_brief { GATE_TRIES } else { 0 } {
             excluding.hold = db.try_hold_commits();
@@ -206,10 +209,10 @@ pub(crate) struct Excluding {
 
 impl Excluding {
     /// Commits past the gate, which this holds.
-    pub(crate) fn commit(&self, transaction: Transaction) -> pando::Result<u64> {
-        match &self.hold {
-            Some(hold) => hold.commit(transaction),
-            None => transaction.commit(),
+    pub(crate) fn commit(&self, transaction: AnyTransaction) -> pando::Result<Option<u64>> {
+        match (&self.hold, transaction) {
+            (Some(hold), AnyTransaction::Native(transaction)) => hold.commit(transaction).map(Some),
+            (_, transaction) => transaction.commit(),
         }
     }
 
@@ -290,10 +293,11 @@ impl Drop for Ticket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pando::Database;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    fn fresh() -> (Database, Arc<Writers>) {
-        let db = Database::builder().in_memory().expect("it opens");
+    fn fresh() -> (AnyDatabase, Arc<Writers>) {
+        let db = AnyDatabase::from(Database::builder().in_memory().expect("it opens"));
         let writers = Writers::of(&db);
         (db, writers)
     }
@@ -327,7 +331,7 @@ mod tests {
     #[test]
     fn a_brief_turn_waits_for_the_gate() {
         let (db, writers) = fresh();
-        let hold = db.try_hold_commits().expect("nobody else does");
+        let hold = db.native().and_then(Database::try_hold_commits).expect("nobody else does");
         assert_eq!(writers.exclude(&db, Turn::Exclusive).map(drop), Err(Blocked::Excluded));
         let excluding = waits_for(|| writers.exclude(&db, Turn::brief()), || drop(hold));
         assert!(excluding.is_ok());

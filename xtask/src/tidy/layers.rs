@@ -45,6 +45,9 @@ const COMMAND: u8 = 10;
 /// No floor at all.
 const BESIDE: u8 = u8::MAX;
 
+/// Crates that the tests of any floor may use: a store to run on.
+const FOR_TESTS: &[&str] = &["postgres"];
+
 /// The floor of a crate in the house; `None` for crates beside it and unknown ones.
 pub(super) fn floor(name: &str) -> Option<u8> {
     known(name).filter(|&floor| floor != BESIDE)
@@ -79,9 +82,11 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::error(&path, 1, message));
             continue;
         };
+        let of_tests = dependencies_where(manifest, |table| table.contains("dev-dependencies"));
         for (line, dependency) in dependencies(manifest) {
             let Some(to) = known(dependency) else { continue };
-            if dependency != name && !may_depend(from, to) {
+            let is_for_tests = FOR_TESTS.contains(&dependency) && of_tests.contains(&(line, dependency));
+            if dependency != name && !may_depend(from, to) && !is_for_tests {
                 let message = format!(
                     "`{name}` ({}) may not depend on `{dependency}` ({}): move what is needed down, or \
                      define a trait here that the higher floor implements",
@@ -156,6 +161,16 @@ mod tests {
         assert_eq!(found(check, "crates/txn/Cargo.toml", prefixed), ["crates/txn/Cargo.toml:1"]);
         let target = "[target.'cfg(loom)'.dependencies]\npando-db = \"1\"\n";
         assert_eq!(found(check, "crates/base/Cargo.toml", target), ["crates/base/Cargo.toml:2"]);
+    }
+
+    #[test]
+    fn tests_alone_may_use_a_store_to_run_on() {
+        let tests = "[dev-dependencies]\npostgres.workspace = true\n";
+        assert!(found(check, "crates/sqlite/Cargo.toml", tests).is_empty());
+        let library = "[dependencies]\npostgres.workspace = true\n";
+        assert_eq!(found(check, "crates/sqlite/Cargo.toml", library).len(), 1);
+        let other = "[dev-dependencies]\nsql.workspace = true\n";
+        assert_eq!(found(check, "crates/sqlite/Cargo.toml", other).len(), 1);
     }
 
     #[test]

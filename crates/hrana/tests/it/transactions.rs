@@ -60,7 +60,7 @@ fn a_stream_that_is_dropped_leaves_nothing() {
     leaving.execute("INSERT INTO t VALUES (1)").unwrap();
     drop(leaving);
     assert_eq!(client.rows("SELECT count(*) FROM t"), [["0"]]);
-    assert_eq!(sql.database().readers().unwrap().len(), 0);
+    assert_eq!(sql.database().native().unwrap().readers().unwrap().len(), 0);
 }
 
 #[test]

@@ -209,28 +209,42 @@ impl Database {
     pub fn write_with<T>(
         &self,
         options: &TransactionOptions,
-        mut work: impl FnMut(&mut Transaction) -> Result<T>,
+        work: impl FnMut(&mut Transaction) -> Result<T>,
     ) -> Result<T> {
-        match self.attempt(options, &mut work) {
+        self.write_as(options, |tx| tx, Ok, work)
+    }
+
+    /// Does what [`Database::write_with`] does for work on a type that a transaction is made into, and back.
+    #[track_caller]
+    pub(crate) fn write_as<A, T>(
+        &self,
+        options: &TransactionOptions,
+        wrap: impl Fn(Transaction) -> A,
+        unwrap: impl Fn(A) -> Result<Transaction>,
+        mut work: impl FnMut(&mut A) -> Result<T>,
+    ) -> Result<T> {
+        let kind = (wrap, unwrap);
+        match self.attempt(options, &kind, &mut work) {
             Err(error) if error.is_retryable() => {}
             done => return done,
         }
         let watch = Stopwatch::start();
-        let done = self.write_again(options, work);
+        let done = self.write_again(options, &kind, work);
         self.shared.store.latencies().record(Cause::ConflictRetry, watch.elapsed_ns());
         done
     }
 
     /// Runs the attempts after a first conflict.
     #[track_caller]
-    fn write_again<T>(
+    fn write_again<A, T>(
         &self,
         options: &TransactionOptions,
-        mut work: impl FnMut(&mut Transaction) -> Result<T>,
+        kind: &(impl Fn(Transaction) -> A, impl Fn(A) -> Result<Transaction>),
+        mut work: impl FnMut(&mut A) -> Result<T>,
     ) -> Result<T> {
         for attempt in 1..OPEN_ATTEMPTS {
             pause(attempt - 1);
-            match self.attempt(options, &mut work) {
+            match self.attempt(options, kind, &mut work) {
                 Err(error) if error.is_retryable() => {}
                 done => return done,
             }
@@ -238,12 +252,12 @@ impl Database {
         pause(OPEN_ATTEMPTS - 1);
         let _held = self.shared.gate.hold();
         for _ in 1..GATED_ATTEMPTS {
-            match self.attempt(options, &mut work) {
+            match self.attempt(options, kind, &mut work) {
                 Err(error) if error.is_retryable() => {}
                 done => return done,
             }
         }
-        self.attempt(options, &mut work)
+        self.attempt(options, kind, &mut work)
     }
 
     /// Loads many records in one transaction; see [`Transaction::bulk_load`]. They become visible all at once, and
@@ -265,14 +279,15 @@ impl Database {
     }
 
     #[track_caller]
-    fn attempt<T>(
+    fn attempt<A, T>(
         &self,
         options: &TransactionOptions,
-        work: &mut impl FnMut(&mut Transaction) -> Result<T>,
+        (wrap, unwrap): &(impl Fn(Transaction) -> A, impl Fn(A) -> Result<Transaction>),
+        work: &mut impl FnMut(&mut A) -> Result<T>,
     ) -> Result<T> {
-        let mut tx = self.begin_with(options)?;
+        let mut tx = wrap(self.begin_with(options)?);
         let result = work(&mut tx)?;
-        tx.commit()?;
+        unwrap(tx)?.commit()?;
         Ok(result)
     }
 

@@ -56,6 +56,8 @@ pub struct RemoteCursor<'a> {
     /// The part of the span after `ahead`, in that direction; `None` if it holds nothing.
     rest: Option<Span>,
     page: Most,
+    /// The page after a turn.
+    first: Most,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +93,7 @@ impl<'a> RemoteCursor<'a> {
             ahead: VecDeque::new(),
             order: Order::Forward,
             page: FIRST_PAGE,
+            first: FIRST_PAGE,
         }
     }
 
@@ -98,6 +101,16 @@ impl<'a> RemoteCursor<'a> {
     #[must_use]
     pub fn span(&self) -> &Span {
         &self.span
+    }
+
+    /// Says how many records are wanted, before the first move: the first page has so many, up to a limit. Without it,
+    /// the first page has 64, and each page has twice as many as the one before it. A page is read as a whole, and
+    /// counts as read.
+    pub fn expect(&mut self, records: usize) {
+        let records = records.clamp(1, MAX_PAGE.records);
+        let bytes = FIRST_PAGE.bytes * records.div_ceil(FIRST_PAGE.records);
+        self.first = Most { records, bytes: bytes.min(MAX_PAGE.bytes) };
+        self.page = self.first;
     }
 
     /// Returns the current record. `None` before the first, after the last, and before the first move.
@@ -201,7 +214,7 @@ impl<'a> RemoteCursor<'a> {
         self.ahead.clear();
         self.order = order;
         self.rest = rest;
-        self.page = FIRST_PAGE;
+        self.page = self.first;
     }
 
     /// Moves to the next record in the present direction. After an error the cursor is as before its first move.

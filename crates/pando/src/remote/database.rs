@@ -87,6 +87,13 @@ impl RemoteDatabase {
         self.store.id()
     }
 
+    /// Returns a number that this open database shares with its clones alone, as
+    /// [`Database::instance`](crate::Database::instance) does.
+    #[must_use]
+    pub fn instance(&self) -> usize {
+        Arc::as_ptr(&self.store).addr()
+    }
+
     /// Returns the number of connections to the store that are open now, idle ones included.
     #[must_use]
     pub fn connections(&self) -> usize {
@@ -135,12 +142,23 @@ impl RemoteDatabase {
     pub fn write_with<T>(
         &self,
         isolation: Isolation,
-        mut work: impl FnMut(&mut RemoteTransaction) -> Result<T>,
+        work: impl FnMut(&mut RemoteTransaction) -> Result<T>,
+    ) -> Result<T> {
+        self.write_as(isolation, |tx| tx, Ok, work)
+    }
+
+    /// Does what [`RemoteDatabase::write_with`] does for work on a type that a transaction is made into, and back.
+    pub(crate) fn write_as<A, T>(
+        &self,
+        isolation: Isolation,
+        wrap: impl Fn(RemoteTransaction) -> A,
+        unwrap: impl Fn(A) -> Result<RemoteTransaction>,
+        mut work: impl FnMut(&mut A) -> Result<T>,
     ) -> Result<T> {
         self.repeated(|| {
-            let mut tx = self.begin_with(isolation);
+            let mut tx = wrap(self.begin_with(isolation));
             let result = work(&mut tx)?;
-            match tx.try_commit() {
+            match unwrap(tx)?.try_commit() {
                 Ok(()) => Ok(result),
                 Err(failure) => {
                     let is_lost = matches!(failure, Failure::NotCommitted(_));

@@ -6,14 +6,15 @@
 //! and products that speak its protocol. `docs/distributed.md` says when to move, and what changes.
 //!
 //! In the code, each module uses those before it: `seam` (the two traits of an adapter), `capability` (what is
-//! refused), `fault` (why a store failed), `in_doubt` (commits whose outcome is not known), `memory` (of writes),
-//! `reads`, `cursor`, `shared_reads`, `snapshot`, `transaction` and `tables`, `database`.
+//! refused), `fault` (why a store failed), `in_doubt` (commits whose outcome is not known), `reason` (either as a
+//! value), `memory` (of writes), `reads`, `cursor`, `shared_reads`, `snapshot`, `transaction` and `tables`, `database`.
 //! The reasons are in docs/decisions/0044-remote-stores-behind-two-traits.md.
 
 mod seam;
 mod capability;
 mod fault;
 mod in_doubt;
+mod reason;
 mod memory;
 mod reads;
 mod cursor;
@@ -29,6 +30,7 @@ pub use database::RemoteDatabase;
 pub use fault::Fault;
 pub use in_doubt::InDoubt;
 pub use memory::WriteMemory;
+pub use reason::Reason;
 pub use seam::{Commit, Failure, Limits, Mode, Most, Order, Page, Put, Session, Store, Swept, Token};
 pub use snapshot::RemoteSnapshot;
 pub use transaction::RemoteTransaction;

@@ -26,6 +26,8 @@ pub(super) struct Reads {
     session: RefCell<Box<dyn Session>>,
     /// The tables whose rows were found in this session.
     known: RefCell<Vec<(Table, Oldest)>>,
+    /// The tables that the transaction creates. The store has no records of them.
+    new: RefCell<Vec<TableId>>,
 }
 
 impl Reads {
@@ -35,6 +37,7 @@ impl Reads {
             database: id_of(&**store),
             session: RefCell::new(store.session(mode)),
             known: RefCell::default(),
+            new: RefCell::default(),
         }
     }
 
@@ -67,6 +70,15 @@ impl Reads {
         Ok(oldest)
     }
 
+    /// Notes that the transaction creates a table. Its id was never used, and is used again only for another new one.
+    pub fn note_new(&self, id: TableId) {
+        self.new.borrow_mut().push(id);
+    }
+
+    fn is_new(&self, id: TableId) -> bool {
+        self.new.borrow().contains(&id)
+    }
+
     /// Forgets a table whose row the transaction has changed.
     pub fn forget(&self, id: TableId) {
         self.known.borrow_mut().retain(|(table, _)| table.id() != id);
@@ -94,6 +106,9 @@ impl Reads {
 
     /// Returns the values of these keys, in one round trip, which also looks up the table's row if it is not known.
     pub fn get_many(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        if self.is_new(table.id()) {
+            return Ok(vec![None; keys.len()]);
+        }
         let known = self.known(table)?;
         let mut asked = Vec::with_capacity(keys.len() + 1);
         asked.extend(keys.iter().map(|&key| (table.id(), key)));
@@ -112,6 +127,9 @@ impl Reads {
     }
 
     pub fn fetch(&self, table: TableId, span: &Span, order: Order, most: Most) -> Result<Page> {
+        if self.is_new(table) {
+            return Ok(Page { records: Vec::new(), is_last: true });
+        }
         self.session.borrow_mut().fetch(table, span, order, most)
     }
 

@@ -51,6 +51,7 @@ impl RemoteTransaction {
             return Err(Error::new(ErrorKind::Exists, format!("table {name:?} exists already")));
         }
         let id = self.claim_id()?;
+        self.reads.note_new(id);
         let row = TableRow { id, layout: options.layout, ttl, compression: options.compression };
         self.write_row(name, row)
     }

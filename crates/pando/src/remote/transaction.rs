@@ -9,9 +9,13 @@ use crate::remote::seam::{Commit, Failure, Limits, Mode, Put, Store};
 use crate::remote::shared_reads::shared_reads;
 use base::{DatabaseId, Error, ErrorKind, Result, TableId, Value};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use store::write_set::{Prior, WriteSet};
 use store::{Savepoint, Table};
 use txn::Isolation;
+
+/// The number of the next transaction.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// A read-write transaction on a remote store. It sees the store as of its first read, and its own writes. If it is
 /// dropped without [`RemoteTransaction::commit`], it has no effect. It is `Send`, but not `Sync`.
@@ -41,7 +45,8 @@ pub struct RemoteTransaction {
     pub(super) made: Vec<(u64, Table)>,
     limits: Limits,
     reserved: Reserved,
-    is_serializable: bool,
+    isolation: Isolation,
+    number: u64,
 }
 
 impl RemoteTransaction {
@@ -62,7 +67,8 @@ impl RemoteTransaction {
             made: Vec::new(),
             limits: store.limits(),
             reserved: Reserved::new(memory),
-            is_serializable: isolation == Isolation::Serializable,
+            isolation,
+            number: NEXT_NUMBER.fetch_add(1, Ordering::SeqCst),
         }
     }
 
@@ -234,7 +240,7 @@ impl RemoteTransaction {
     /// # Errors
     /// `Invalid` at snapshot isolation, where a remote store checks only what is written.
     pub fn require_unchanged(&self, table: &Table, span: impl Into<Span>) -> Result<()> {
-        if !self.is_serializable {
+        if self.isolation != Isolation::Serializable {
             let message =
                 "at snapshot isolation a remote store checks no ranges; use a serializable transaction";
             return Err(Error::invalid(message));
@@ -281,6 +287,17 @@ impl RemoteTransaction {
             None => self.delete(table, key)?,
         }
         Ok(true)
+    }
+
+    /// Returns the isolation of the transaction.
+    #[must_use]
+    pub fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// Returns a number that no other transaction of this process has.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Marks a point that [`RemoteTransaction::rollback_to`] can return to. Savepoints nest, and take no round trip.

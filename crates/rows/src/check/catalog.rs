@@ -8,11 +8,15 @@ use super::CheckReport;
 use crate::catalog::{self, Record};
 use crate::reserved::{PREFIX, ROW_IDS};
 use crate::schema::Schema;
-use pando::{Result, Snapshot, Span};
+use pando::{ReadSnapshot, RecordCursor, Result, Span};
 use std::collections::BTreeSet;
 
 /// Reports problems in the catalog's records; `schemas` are all that can be read.
-pub(super) fn records(snapshot: &Snapshot, schemas: &[Schema], report: &mut CheckReport) -> Result<()> {
+pub(super) fn records(
+    snapshot: &impl ReadSnapshot,
+    schemas: &[Schema],
+    report: &mut CheckReport,
+) -> Result<()> {
     let Some(table) = snapshot.table(catalog::NAME)? else { return Ok(()) };
     let (mut next_id, mut noted_next) = (None, false);
     let mut cursor = snapshot.cursor(&table, Span::all())?;
@@ -58,7 +62,11 @@ fn is_building(schemas: &[Schema], id: u32, index: u32) -> bool {
 }
 
 /// Reports the tables of the engine that have a typed table's name but belong to no schema.
-pub(super) fn orphans(snapshot: &Snapshot, schemas: &[Schema], report: &mut CheckReport) -> Result<()> {
+pub(super) fn orphans(
+    snapshot: &impl ReadSnapshot,
+    schemas: &[Schema],
+    report: &mut CheckReport,
+) -> Result<()> {
     let mut claimed = BTreeSet::from([catalog::NAME.to_owned(), ROW_IDS.to_owned()]);
     for schema in schemas {
         claimed.insert(catalog::data_name(schema));

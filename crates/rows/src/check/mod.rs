@@ -13,7 +13,7 @@ mod catalog;
 use crate::catalog as schemas;
 use crate::table::{DynamicTable, OpenIndex};
 use crate::value::Value;
-use pando::{Error, ErrorKind, Result, Snapshot, Span};
+use pando::{Error, ErrorKind, ReadSnapshot, RecordCursor, Result, Span};
 use std::fmt;
 
 /// The counts of a check, and the problems that it found.
@@ -94,7 +94,7 @@ pub struct Problem {
 /// # Errors
 /// `Io`, `SnapshotTooOld` and similar errors of reading. Damage to a row, an entry or a schema is not an error, but a
 /// problem in the report.
-pub fn check(snapshot: &Snapshot, mut progress: impl FnMut(&CheckReport)) -> Result<CheckReport> {
+pub fn check(snapshot: &impl ReadSnapshot, mut progress: impl FnMut(&CheckReport)) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     let mut readable = Vec::new();
     let names = passing(&mut report, schemas::NAME, None, schemas::names(snapshot))?;
@@ -159,7 +159,7 @@ fn is_damage(error: &Error) -> bool {
 }
 
 fn rows(
-    snapshot: &Snapshot,
+    snapshot: &impl ReadSnapshot,
     table: &DynamicTable,
     report: &mut CheckReport,
     progress: &mut impl FnMut(&CheckReport),
@@ -202,7 +202,7 @@ fn sound_row<'r>(table: &'r DynamicTable, key: &'r [u8], bytes: &'r [u8]) -> Res
 }
 
 fn entries(
-    snapshot: &Snapshot,
+    snapshot: &impl ReadSnapshot,
     table: &DynamicTable,
     open: &OpenIndex,
     report: &mut CheckReport,

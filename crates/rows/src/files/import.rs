@@ -5,7 +5,8 @@ use super::{RowFormat, Storage};
 use crate::cause::Cause;
 use crate::definition::Definition;
 use crate::table::{DynamicRow, DynamicTable};
-use pando::{Database, Error, Transaction, TransactionOptions};
+use pando::any::{AnyDatabase, AnyTransaction};
+use pando::{Error, TransactionOptions};
 use std::fmt;
 use std::io;
 
@@ -53,8 +54,8 @@ pub struct Import<'a> {
 pub struct Imported {
     /// The number of imported rows.
     pub rows: u64,
-    /// The number of the last commit.
-    pub commit: u64,
+    /// The number of the last commit; `None` in a remote store.
+    pub commit: Option<u64>,
 }
 
 /// The remains of a failed import: the chunks before the failure.
@@ -131,17 +132,18 @@ impl<'a> Import<'a> {
     /// The first problem. Only [`ImportFailure::kept`] remains in the table then.
     pub fn run(
         &self,
-        db: &Database,
+        db: impl Into<AnyDatabase>,
         input: &mut impl RowSource,
         progress: impl FnMut(u64),
     ) -> Result<Imported, ImportFailure> {
         let mut kept = None;
-        self.run_keeping(db, input, progress, &mut kept).map_err(|error| ImportFailure { error, kept })
+        self.run_keeping(&db.into(), input, progress, &mut kept)
+            .map_err(|error| ImportFailure { error, kept })
     }
 
     fn run_keeping(
         &self,
-        db: &Database,
+        db: &AnyDatabase,
         input: &mut impl RowSource,
         mut progress: impl FnMut(u64),
         kept: &mut Option<PartialImport>,
@@ -169,7 +171,7 @@ impl<'a> Import<'a> {
         Ok(Imported { rows, commit: tx.commit()? })
     }
 
-    fn open(&self, tx: &mut Transaction) -> pando::Result<DynamicTable> {
+    fn open(&self, tx: &mut AnyTransaction) -> pando::Result<DynamicTable> {
         match self.definition {
             Some(definition) => DynamicTable::create(tx, &self.storage.applied_to(definition.clone())),
             None => {

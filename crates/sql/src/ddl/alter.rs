@@ -5,7 +5,7 @@ use crate::catalog::{Catalog, SqlTable};
 use crate::column::{ColumnNote, TableNote};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use pando::Transaction;
+use pando::any::AnyTransaction;
 use rows::{Column, DynamicTable};
 
 /// One change of a typed table.
@@ -32,7 +32,7 @@ impl Alteration {
         matches!(self, Alteration::Rename(_) | Alteration::RenameColumn(..) | Alteration::DropColumn(_))
     }
 
-    pub fn apply(&self, rows: DynamicTable, tx: &mut Transaction) -> Result<DynamicTable> {
+    pub fn apply(&self, rows: DynamicTable, tx: &mut AnyTransaction) -> Result<DynamicTable> {
         Ok(match self {
             Alteration::Rename(name) => rows.rename(tx, name)?,
             Alteration::RenameColumn(old, new) => rows.rename_column(tx, old, new)?,

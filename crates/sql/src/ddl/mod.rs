@@ -22,7 +22,7 @@ use crate::machine;
 use crate::others::Others;
 use crate::session::MARKER;
 use alter::{Alteration, alter};
-use pando::Transaction;
+use pando::any::AnyTransaction;
 use rows::{DynamicTable, IndexDefinition, KeyRange};
 use rusqlite::types::{Value, ValueRef};
 
@@ -249,7 +249,7 @@ fn has_nothing_to_do(connection: &Connection, ddl: &Ddl) -> Result<bool> {
 
 /// Changes typed tables. Returns whether the statement is about one.
 fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> {
-    let write = |work: &mut dyn FnMut(&mut Transaction) -> Result<()>| {
+    let write = |work: &mut dyn FnMut(&mut AnyTransaction) -> Result<()>| {
         connection.session().write(|tx| Ok(work(tx)))?
     };
     match &ddl.action {

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::statement::ColumnInfo;
 use crate::{stop, vtab};
 use base::env::Random;
-use pando::Database;
+use pando::any::AnyDatabase;
 use rusqlite::config::DbConfig;
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Opens a connection whose main database is empty and in memory.
-pub(crate) fn open(_db: &Database) -> Result<Connection> {
+pub(crate) fn open(_db: &AnyDatabase) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Ok(Connection::open_in_memory_with_flags(flags)?)
 }

@@ -4,7 +4,8 @@ use super::{MOST_ATTACHED, MOST_DEPTH, MOST_PATTERN_BYTES, MOST_SELECTS, Named};
 use crate::connection::TableSchema;
 use crate::error::{Error, Result};
 use crate::statement::ColumnInfo;
-use pando::{Database, TransactionOptions};
+use pando::TransactionOptions;
+use pando::any::AnyDatabase;
 pub(crate) use pando_sqlite::Interrupt as InterruptHandle;
 pub(crate) use pando_sqlite::ffi;
 use pando_sqlite::{Access, Action, Decision, Limit, Running};
@@ -30,7 +31,7 @@ pub(crate) struct Rows<'s>(Running<'s>);
 pub(crate) struct Row<'r>(&'r pando_sqlite::Statement<'r>);
 
 /// Opens a connection whose main database is Pando's.
-pub(crate) fn open(db: &Database) -> Result<Connection> {
+pub(crate) fn open(db: &AnyDatabase) -> Result<Connection> {
     // So that `limit_memory` can be called later. It is an error where somebody else has opened the first connection.
     let _is_counted = pando_sqlite::count_memory().is_ok();
     let connection = pando_sqlite::Connection::open(db)?;

@@ -10,7 +10,7 @@
 use super::{JOIN, Session, Source};
 use crate::failure::{Failure, Outcome};
 use crate::vtab::Host;
-use pando::Transaction;
+use pando::any::AnyTransaction;
 use pando_sqlite::ffi::Source as Joined;
 use rows::Batch;
 use rusqlite::ffi;
@@ -39,7 +39,7 @@ impl Session {
 
     /// Same as [`Session::write`], and also returns whether the written rows are wanted.
     #[inline]
-    pub fn write_row<T>(&self, work: impl FnOnce(&mut Transaction) -> Outcome<T>) -> Outcome<(T, bool)> {
+    pub fn write_row<T>(&self, work: impl FnOnce(&mut AnyTransaction) -> Outcome<T>) -> Outcome<(T, bool)> {
         let is_wanted = self.state().watch.written.is_some();
         let done = self.host.join(|mut joined| match joined.transaction() {
             Ok(transaction) => work(transaction),
@@ -52,7 +52,7 @@ impl Session {
     }
 
     /// Commits a transaction beside the connection's own, also while that excludes others.
-    pub fn commit_beside(&self, transaction: Transaction) -> pando::Result<u64> {
+    pub fn commit_beside(&self, transaction: AnyTransaction) -> pando::Result<()> {
         self.host.commit_beside(transaction)
     }
 

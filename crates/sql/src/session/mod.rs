@@ -14,7 +14,7 @@ use own::Work;
 
 use crate::failure::{Failure, Outcome};
 use crate::vtab::{Host, Reserved};
-use pando::{Database, Snapshot, Transaction};
+use pando::any::{AnyDatabase, AnySnapshot, AnyTransaction};
 use rows::{Batch, Value};
 use rusqlite::ffi;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +32,8 @@ const SPARE_BYTES: usize = 16 << 10;
 
 /// The source of reads.
 pub(crate) enum Source<'a> {
-    Snapshot(&'a Snapshot),
-    Transaction(&'a Transaction),
+    Snapshot(&'a AnySnapshot),
+    Transaction(&'a AnyTransaction),
 }
 
 /// Runs `$body` with `$reader` bound to the reader in `$source`: a generic call for each kind.
@@ -49,7 +49,7 @@ pub(crate) use with_reader;
 
 /// The state that a connection and its tables share.
 pub(crate) struct Session {
-    pub db: Database,
+    pub db: AnyDatabase,
     #[cfg(not(feature = "loadable"))]
     host: Host,
     state: Mutex<State>,
@@ -138,7 +138,7 @@ pub(crate) struct Conflict {
 }
 
 impl Session {
-    pub fn new(db: Database, #[cfg_attr(feature = "loadable", expect(unused))] host: Host) -> Self {
+    pub fn new(db: AnyDatabase, #[cfg_attr(feature = "loadable", expect(unused))] host: Host) -> Self {
         Session {
             db,
             #[cfg(not(feature = "loadable"))]
@@ -171,7 +171,7 @@ impl Session {
     }
 
     /// Runs `work` in the transaction that the current statement has begun.
-    pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Outcome<T>) -> Outcome<T> {
+    pub fn write<T>(&self, work: impl FnOnce(&mut AnyTransaction) -> Outcome<T>) -> Outcome<T> {
         self.write_row(work).map(|(done, _)| done)
     }
 

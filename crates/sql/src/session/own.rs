@@ -18,7 +18,8 @@
 use super::{JOIN, Session, Source, State};
 use crate::failure::{Failure, Outcome};
 use crate::vtab::Host;
-use pando::{Savepoint, Snapshot, Transaction, TransactionOptions};
+use pando::any::{AnySnapshot, AnyTransaction};
+use pando::{Savepoint, TransactionOptions, WriteTables};
 use rows::Batch;
 use rusqlite::ffi;
 use std::sync::atomic::Ordering;
@@ -42,8 +43,8 @@ enum Mode {
     #[default]
     Idle,
     /// A snapshot: for a statement, or for a transaction of a database that is open read-only.
-    Reading(Snapshot),
-    Writing(Transaction),
+    Reading(AnySnapshot),
+    Writing(AnyTransaction),
 }
 
 impl Session {
@@ -66,7 +67,7 @@ impl Session {
 
     /// Same as [`Session::write`], and also returns whether the written rows are wanted.
     #[inline]
-    pub fn write_row<T>(&self, work: impl FnOnce(&mut Transaction) -> Outcome<T>) -> Outcome<(T, bool)> {
+    pub fn write_row<T>(&self, work: impl FnOnce(&mut AnyTransaction) -> Outcome<T>) -> Outcome<(T, bool)> {
         let mut state = self.state();
         if let Mode::Writing(transaction) = &mut state.work.mode {
             let done = work(transaction)?;
@@ -79,8 +80,8 @@ impl Session {
 
     /// Commits a transaction beside the connection's own, which excludes nobody.
     #[allow(clippy::unused_self, reason = "the other machine may exclude others")]
-    pub fn commit_beside(&self, transaction: Transaction) -> pando::Result<u64> {
-        transaction.commit()
+    pub fn commit_beside(&self, transaction: AnyTransaction) -> pando::Result<()> {
+        transaction.commit().map(drop)
     }
 
     /// Returns whether the current statement reads from a transaction that can write.

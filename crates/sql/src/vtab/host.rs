@@ -41,7 +41,7 @@ impl Host {
 
     /// Commits a transaction beside the connection's own, also while that excludes others.
     #[cfg(not(feature = "loadable"))]
-    pub fn commit_beside(self, transaction: pando::Transaction) -> pando::Result<u64> {
+    pub fn commit_beside(self, transaction: pando::any::AnyTransaction) -> pando::Result<()> {
         // SAFETY: as in `join`.
         unsafe { ffi::commit_beside(self.0, transaction, crate::machine::BUSY_TIMEOUT) }
     }

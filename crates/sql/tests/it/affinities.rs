@@ -176,7 +176,8 @@ fn an_outer_join_without_an_index_has_the_rows_that_match_nothing() {
         "{join} ORDER BY id, m.n;
          SELECT id, m.n FROM few AS f FULL JOIN many AS m ON m.k = f.k ORDER BY id, m.n;
          SELECT count(*), count(id), sum(m.n) FROM many AS m FULL JOIN few AS f ON m.k = f.k;
-         SELECT a.n, b.id FROM many AS m JOIN few AS a ON m.k = a.k FULL JOIN few AS b ON b.n = a.n ORDER BY a.n, b.id"
+         SELECT a.n, b.id FROM many AS m JOIN few AS a ON m.k = a.k FULL JOIN few AS b ON b.n = a.n
+         ORDER BY a.n, b.id"
     ));
 }
 

@@ -1,6 +1,7 @@
 //! What tools ask of a database before anything else: the same is answered as SQLite does.
 
 use crate::support::{Both, typed};
+use pando::WriteTables;
 use pando_sql::Sql;
 
 /// What both say of it in the same way: keys that are null nowhere, types and defaults as written.
@@ -70,7 +71,7 @@ fn describe(both: &Both) {
 /// Another connection's table is seen, though this one has never named it.
 #[test]
 fn a_table_need_not_have_been_used() {
-    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = Sql::new(crate::support::database());
     let (one, two) = (sql.connect().unwrap(), sql.connect().unwrap());
     assert_eq!(one.query("SELECT count(*) FROM sqlite_master", &[]).unwrap(), [[0.into()]]);
     two.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT NOT NULL DEFAULT 'x')", &[]).unwrap();
@@ -80,7 +81,7 @@ fn a_table_need_not_have_been_used() {
 
 #[test]
 fn a_check_checks() {
-    let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = typed::Sql::new(crate::support::database());
     let connection = sql.connect().unwrap();
     connection
         .execute_batch(
@@ -92,8 +93,8 @@ fn a_check_checks() {
         assert_eq!(connection.query(check, &[]).unwrap(), [["ok".to_owned().into()]], "{check}");
     }
     let db = sql.database();
-    let rows = db.snapshot().unwrap().table("rows/1.1/t").unwrap().unwrap();
-    db.delete(&rows, &[0x80, 0, 0, 0, 0, 0, 0, 1]).unwrap();
+    let rows = db.table("rows/1.1/t").unwrap().unwrap();
+    db.write(|tx| tx.delete(&rows, [0x80, 0, 0, 0, 0, 0, 0, 1])).unwrap();
     for check in checks {
         let found = connection.query(check, &[]).unwrap();
         assert!(format!("{found:?}").contains("leads to no row"), "{check}: {found:?}");

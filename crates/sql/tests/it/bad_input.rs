@@ -1,5 +1,6 @@
 //! What must not be stored, is not: a clear error, and every table and index as it was.
 
+use crate::support::is_over_a_store;
 use crate::support::typed::{Connection, Sql};
 use pando_sql::Value;
 use rows::CheckReport;
@@ -13,7 +14,7 @@ const SCHEMA: &str = "CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER NOT NULL,
      INSERT INTO k VALUES('one', 1), ('two', x'02');";
 
 fn open() -> Sql {
-    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = Sql::new(crate::support::database());
     sql.connect().unwrap().execute_batch(SCHEMA).unwrap();
     sql
 }
@@ -89,11 +90,13 @@ fn of_two_that_insert_the_same_one_is_told() {
     one.execute("COMMIT", &[]).unwrap();
     let after_one = state(&sql);
     let error = two.execute("COMMIT", &[]).unwrap_err();
-    assert!(error.is_conflict() && error.message().contains("index"), "{error}");
-    assert_eq!(
-        error.conflict().map(|conflict| (conflict.table(), conflict.key().is_some())),
-        Some(("t", true))
-    );
+    assert!(error.is_conflict(), "{error}");
+    let place = error.conflict().map(|conflict| (conflict.table(), conflict.key().is_some()));
+    // A store does not say where it was.
+    if !is_over_a_store() {
+        assert_eq!(place, Some(("t", true)));
+        assert!(error.message().contains("index"), "{error}");
+    }
     assert_eq!(state(&sql), after_one);
     refused(&sql, "INSERT INTO t VALUES(8, 1, 'the same', 1)", &[], "UNIQUE constraint failed: t.b");
     // Many threads, one value: one of them has it.
@@ -297,6 +300,9 @@ fn odd_bounds_leave_nothing_out() {
 /// A transaction that began on a connection that only reads goes on so.
 #[test]
 fn a_transaction_begun_to_read_writes_only_if_nothing_was_committed_since() {
+    if is_over_a_store() {
+        return; // It does not begin to write there.
+    }
     let sql = open();
     let (connection, other) = (sql.connect().unwrap(), sql.connect().unwrap());
     let insert = "INSERT INTO k VALUES('three', 3)";

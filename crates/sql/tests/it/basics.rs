@@ -4,7 +4,7 @@ use crate::support::typed::{Connection, Sql};
 use pando_sql::Value;
 
 fn open() -> Connection {
-    Sql::new(pando::Database::builder().in_memory().unwrap()).connect().unwrap()
+    Sql::new(crate::support::database()).connect().unwrap()
 }
 
 /// Rows as `a|b|c` lines, null as nothing.
@@ -77,7 +77,7 @@ fn transactions_and_savepoints_are_ours() {
 
 #[test]
 fn a_conflict_is_busy_snapshot() {
-    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = Sql::new(crate::support::database());
     let (a, b) = (sql.connect().unwrap(), sql.connect().unwrap());
     a.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES(1, 0)").unwrap();
     for connection in [&a, &b] {
@@ -162,7 +162,7 @@ fn what_sqlite_leaves_out_for_virtual_tables_works() {
 
 #[test]
 fn schemas_change() {
-    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = Sql::new(crate::support::database());
     let (a, b) = (sql.connect().unwrap(), sql.connect().unwrap());
     a.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v TEXT); INSERT INTO t VALUES(1, 'one')")
         .unwrap();

@@ -1,11 +1,12 @@
 //! Statements that were made before another connection, or their own, changed a table: each does what it would do if it
 //! were made now.
 
+use crate::support::is_over_a_store;
 use crate::support::typed::{Connection, Sql};
 use pando_sql::Value;
 
 fn open() -> (Connection, Connection) {
-    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = Sql::new(crate::support::database());
     (sql.connect().unwrap(), sql.connect().unwrap())
 }
 
@@ -98,13 +99,19 @@ fn a_query_is_not_run_again_from_its_beginning() {
             12 => drop(one.query("SELECT * FROM nowhere", &[]).unwrap_err()),
             20 => two.execute_batch("CREATE TABLE other(x); ALTER TABLE other ADD COLUMN y").unwrap(),
             // As in SQLite, no write follows a read of an older state.
-            25 => assert!(one.execute("INSERT INTO other VALUES(1, 2)", &[]).unwrap_err().is_conflict()),
+            25 => {
+                let error = one.execute("INSERT INTO other VALUES(1, 2)", &[]).unwrap_err();
+                assert_ne!(error.is_conflict(), is_over_a_store(), "{error}");
+            }
             _ => {}
         }
     }
     let wanted: Vec<_> = (1..=40).flat_map(|a| [(a, a * 10), (a, a * 10 + 1)]).collect();
     assert_eq!(found, wanted);
     drop(rows);
+    if is_over_a_store() {
+        return; // As said above, nothing is changed beside a query of the same connection.
+    }
     // If a table that is being read is itself changed, that is said, and no row is shown twice.
     let mut rows = join.query(&[]).unwrap();
     let mut shown = 0;

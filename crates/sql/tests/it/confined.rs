@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 fn open() -> Sql {
-    Sql::new(pando::Database::builder().in_memory().unwrap())
+    Sql::new(crate::support::database())
 }
 
 fn confined(sql: &Sql) -> Connection {
@@ -119,7 +119,7 @@ fn whatever_concerns_the_database_goes_on() {
 fn what_is_too_large_or_too_deep_is_refused() {
     // The stack of a thread that a server runs statements on.
     let work = || {
-        let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+        let sql = typed::Sql::new(crate::support::database());
         let mut connection = sql.connect().unwrap();
         connection.confine(Confines { held_bytes: 1 << 20, ..Confines::default() }, || false).unwrap();
         connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)", &[]).unwrap();
@@ -244,7 +244,7 @@ fn a_connection_that_only_reads_writes_nothing() {
 /// A confined client cannot write what a virtual table keeps in tables of its own; the virtual table itself can.
 #[test]
 fn confined_connections_write_a_virtual_table_by_its_name_alone() {
-    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = Sql::new(crate::support::database());
     sql.connect().unwrap().execute_batch("CREATE VIRTUAL TABLE words USING fts5(word)").unwrap();
     let mut connection = sql.connect().unwrap();
     connection.confine(pando_sql::Confines::default(), || false).unwrap();

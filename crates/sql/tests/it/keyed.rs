@@ -6,7 +6,7 @@ use crate::support::typed::{Connection, Sql};
 use pando_sql::Value;
 
 fn open() -> Connection {
-    Sql::new(pando::Database::builder().in_memory().unwrap()).connect().unwrap()
+    Sql::new(crate::support::database()).connect().unwrap()
 }
 
 fn rows(connection: &Connection, query: &str) -> Vec<String> {

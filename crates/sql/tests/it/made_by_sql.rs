@@ -1,11 +1,11 @@
 //! `CREATE` of a connection makes SQLite's own tables, views and triggers: everything is as in SQLite. Typed tables are
 //! beside them.
 
-use crate::support::{Both, typed};
+use crate::support::{Both, is_over_a_store, typed};
 use pando_sql::{Confines, Connection, Sql, Value};
 
 fn open() -> (Sql, Connection) {
-    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = Sql::new(crate::support::database());
     let connection = sql.connect().unwrap();
     (sql, connection)
 }
@@ -111,7 +111,7 @@ fn a_table_with_rows_of_a_query_has_parameters() {
 /// A typed table and one of SQLite's, described side by side, with a name that only one of them has.
 #[test]
 fn both_kinds_are_described_and_have_names_of_their_own() {
-    let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = typed::Sql::new(crate::support::database());
     let connection = sql.connect().unwrap();
     connection.execute_batch("CREATE TABLE seen(id INTEGER PRIMARY KEY, a TEXT)").unwrap();
     connection.execute_batch("CREATE INDEX by_a ON seen(a)").unwrap();
@@ -168,7 +168,7 @@ fn both_kinds_are_described_and_have_names_of_their_own() {
 /// A connection that knows a typed table notices that the name is that of a table of SQLite's now.
 #[test]
 fn a_name_can_pass_from_a_typed_table_to_one_of_sqlites() {
-    let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = typed::Sql::new(crate::support::database());
     let (one, two) = (sql.connect().unwrap(), sql.connect().unwrap());
     one.execute_batch("CREATE TABLE t(a INTEGER PRIMARY KEY, b DEFAULT 'typed')").unwrap();
     let insert = "INSERT INTO t(a) VALUES (1) RETURNING b";
@@ -188,7 +188,7 @@ fn a_name_can_pass_from_a_typed_table_to_one_of_sqlites() {
 #[test]
 fn an_export_has_both_kinds() {
     let dir = tempfile::tempdir().unwrap();
-    let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = typed::Sql::new(crate::support::database());
     let own = sql.connect().unwrap();
     (*own).execute_batch(SCHEMA).unwrap();
     for statement in &STATEMENTS[..23] {
@@ -198,7 +198,7 @@ fn an_export_has_both_kinds() {
     own.execute_batch("PRAGMA user_version = 12").unwrap();
     let (copy, both) = (dir.path().join("copy.db"), dir.path().join("both.db"));
     own.execute(&format!("VACUUM INTO '{}'", copy.display()), &[]).unwrap();
-    own.execute_batch("VACUUM").unwrap();
+    assert_ne!(own.execute_batch("VACUUM").is_ok(), is_over_a_store(), "a store maintains itself");
     own.execute_batch("CREATE TABLE seen(id INTEGER PRIMARY KEY, a TEXT); INSERT INTO seen VALUES (1, 'x')")
         .unwrap();
     let error = own.execute("VACUUM INTO 'nowhere.db'", &[]).unwrap_err();
@@ -306,7 +306,7 @@ fn attached_tables_of_the_same_name_are_told_apart() {
 /// A statement that was prepared for a table of SQLite's is about the typed table that has its name now.
 #[test]
 fn a_name_can_pass_from_a_table_of_sqlites_to_a_typed_one() {
-    let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = typed::Sql::new(crate::support::database());
     let connection = sql.connect().unwrap();
     connection.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER)").unwrap();
     let insert = "INSERT INTO v VALUES (1)";
@@ -325,7 +325,7 @@ fn a_name_can_pass_from_a_table_of_sqlites_to_a_typed_one() {
 /// Of a file, no index is taken over that has the name of another table or index.
 #[test]
 fn an_import_gives_no_index_a_name_that_is_taken() {
-    let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = typed::Sql::new(crate::support::database());
     let connection = sql.connect().unwrap();
     connection
         .execute_batch("CREATE TABLE typed(a INTEGER PRIMARY KEY, b TEXT); CREATE INDEX i ON typed(b)")
@@ -420,7 +420,7 @@ fn definitions_change_no_rows_and_may_have_nothing_to_do() {
 /// A name that the database and an attached one have is refused in the query of `CREATE TABLE ... AS`, too.
 #[test]
 fn a_name_that_an_attached_database_also_has_is_ambiguous_in_a_new_table() {
-    let sql = typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = typed::Sql::new(crate::support::database());
     let connection = sql.connect().unwrap();
     connection
         .execute_batch("CREATE TABLE seen(a INTEGER PRIMARY KEY); INSERT INTO seen VALUES (1)")

@@ -1,5 +1,8 @@
 //! The integration tests of this crate, in one program: there is one to link, and they share their fixtures.
 
+// The modules of other crates name it so.
+extern crate postgres as pando_postgres;
+
 mod affinities;
 mod anomalies;
 mod asking;
@@ -21,6 +24,9 @@ mod rust_tables;
 mod same_as_sqlite;
 mod same_names;
 mod scans;
+#[path = "../../../postgres/tests/it/server.rs"]
+#[allow(dead_code)] // The tests of the adapter use the rest.
+mod server;
 mod sqlite_files;
 mod sqlite_imports;
 mod sqlite_rows;
@@ -28,5 +34,6 @@ mod sqlite_tables;
 mod sqlite_writes;
 mod sqllogictest;
 mod stopped;
+mod stores;
 mod support;
 mod turns;

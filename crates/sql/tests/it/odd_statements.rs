@@ -96,7 +96,7 @@ const BEGINNINGS: [&str; 10] = [
 
 #[test]
 fn no_order_of_words_panics() {
-    let sql = crate::support::typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = crate::support::typed::Sql::new(crate::support::database());
     let connection = sql.connect().unwrap();
     connection.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT DEFAULT 'd' UNIQUE)").unwrap();
     for seed in 0..6000 {
@@ -119,7 +119,7 @@ fn no_order_of_words_panics() {
 /// Parts of an upsert in places where they do not belong.
 #[test]
 fn parts_of_an_upsert_may_come_in_any_order() {
-    let sql = crate::support::typed::Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = crate::support::typed::Sql::new(crate::support::database());
     let connection = sql.connect().unwrap();
     connection.execute_batch("CREATE TABLE b(id INTEGER PRIMARY KEY, n TEXT)").unwrap();
     let parts = [

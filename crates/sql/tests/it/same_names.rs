@@ -28,7 +28,7 @@ const DEFINITIONS: [&str; 4] = [
 fn of_two_connections_that_make_one_name_one_succeeds() {
     for isolation in BOTH {
         for (first, second) in DEFINITIONS.iter().flat_map(|one| DEFINITIONS.map(|other| (*one, other))) {
-            let sql = Sql::new(Database::builder().in_memory().unwrap());
+            let sql = Sql::new(crate::support::database());
             let [one, two] = [connect(&sql, isolation), connect(&sql, isolation)];
             one.execute_batch(&format!("BEGIN; {first}")).unwrap();
             two.execute_batch(&format!("BEGIN; {second}")).unwrap();

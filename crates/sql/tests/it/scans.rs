@@ -9,7 +9,7 @@ const MANY: &str = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM
 
 /// A table of 2000 rows: `a` is `-id`, and has an index.
 fn filled() -> Sql {
-    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    let sql = Sql::new(crate::support::database());
     let connection = sql.connect().unwrap();
     connection
         .execute_batch(
@@ -147,7 +147,7 @@ fn keys_alone_suffice_where_nothing_else_is_asked_for() {
         "CREATE TABLE t(id TEXT, n REAL DEFAULT 0.5, b BLOB, PRIMARY KEY(n, id))",
     ];
     for schema in schemas {
-        let connection = Sql::new(pando::Database::builder().in_memory().unwrap()).connect().unwrap();
+        let connection = Sql::new(crate::support::database()).connect().unwrap();
         connection.execute(schema, &[]).unwrap();
         for id in 1..=20 {
             connection

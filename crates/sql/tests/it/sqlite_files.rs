@@ -4,7 +4,7 @@ use pando_sql::{Sql, Value};
 use std::path::Path;
 
 fn open() -> Sql {
-    Sql::new(pando::Database::builder().in_memory().unwrap())
+    Sql::new(crate::support::database())
 }
 
 const TABLES: [&str; 4] = ["artist", "album", "sale", "odd"];

@@ -5,7 +5,7 @@ use rusqlite::functions::FunctionFlags;
 use std::path::Path;
 
 fn open() -> Sql {
-    Sql::new(pando::Database::builder().in_memory().unwrap())
+    Sql::new(crate::support::database())
 }
 
 /// What files have, of each kind.

@@ -30,14 +30,14 @@ fn texts(connection: &Connection, sql: &str) -> Vec<String> {
 #[test]
 fn statements_about_them_are_sqlites_own_and_one_commit_has_both() {
     let (sql, connection) = both();
-    let before = sql.database().stats().unwrap().commits;
+    let before = sql.database().native().unwrap().stats().unwrap().commits;
     let found =
         rows(&connection, "INSERT INTO stock(name) VALUES ('bolt'), ('nut') RETURNING id, name, worth");
     assert_eq!(
         found,
         [[1.into(), "bolt".to_owned().into(), 2.into()], [2.into(), "nut".to_owned().into(), 2.into()]]
     );
-    assert_eq!(sql.database().stats().unwrap().commits - before, 1);
+    assert_eq!(sql.database().native().unwrap().stats().unwrap().commits - before, 1);
     assert_eq!(texts(&connection, "SELECT seen.name FROM seen JOIN stock USING (id)"), ["bolt", "nut"]);
 
     let upsert = "INSERT INTO stock(name) VALUES ('nut'), ('cog') ON CONFLICT(name) DO UPDATE SET count = 9

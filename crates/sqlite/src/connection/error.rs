@@ -2,6 +2,7 @@
 
 use crate::failure::{AUTH, BUSY, BUSY_SNAPSHOT, Failure, INTERRUPT, LOCKED, MISUSE};
 use crate::state::Conflict;
+use pando::remote::Reason;
 use std::fmt;
 
 /// The error of a call: one of [SQLite's result codes](https://www.sqlite.org/rescode.html) and a message.
@@ -31,11 +32,12 @@ pub struct Error {
     /// What happened. A conflict's message names the table and the key.
     pub message: String,
     pub(super) conflict: Option<Box<Conflict>>,
+    pub(super) reason: Option<Reason>,
 }
 
 impl Error {
     pub(crate) fn new(code: i32, message: impl Into<String>) -> Error {
-        Error { code, message: message.into(), conflict: None }
+        Error { code, message: message.into(), conflict: None, reason: None }
     }
 
     /// Returns the error of a call whose arguments make no sense.
@@ -55,6 +57,13 @@ impl Error {
     #[must_use]
     pub fn conflict(&self) -> Option<&Conflict> {
         self.conflict.as_deref()
+    }
+
+    /// Returns what is known of a failure of the remote store in which the database is, and of a commit in doubt. It is
+    /// `None` for other errors.
+    #[must_use]
+    pub fn reason(&self) -> Option<Reason> {
+        self.reason
     }
 
     /// Returns whether another connection excludes this one at the moment, as `BEGIN IMMEDIATE` does, so that the same
@@ -81,7 +90,7 @@ impl Error {
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Error {
-        Error::new(failure.code, failure.message)
+        Error { reason: failure.reason, ..Error::new(failure.code, failure.message) }
     }
 }
 

@@ -32,7 +32,7 @@ use crate::state::{Conflict, State};
 use crate::sys::{self, Sqlite3, Stmt};
 use action::Authorizer;
 use interrupt::Progress;
-use pando::Database;
+use pando::any::AnyDatabase;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_int};
@@ -81,7 +81,7 @@ impl Connection {
     ///
     /// # Errors
     /// Those of the database.
-    pub fn open(db: &Database) -> Result<Connection, Error> {
+    pub fn open(db: impl Into<AnyDatabase>) -> Result<Connection, Error> {
         let offer = Offer::new(db);
         let connection = Self::open_uri(&offer.uri())?;
         drop(offer);
@@ -252,7 +252,8 @@ impl Connection {
         let message = unsafe { CStr::from_ptr(sys::pando_sqlite3_errmsg(self.db.as_ptr())) };
         let message = message.to_string_lossy().into_owned();
         let conflict = if code == BUSY_SNAPSHOT { self.conflict().map(Box::new) } else { None };
-        Error { code, message, conflict }
+        let reason = if code == OK { None } else { self.with_state(|state| state.reason_of(code)).flatten() };
+        Error { code, message, conflict, reason }
     }
 
     /// Returns where the last commit met a conflict.

@@ -6,14 +6,39 @@
 //! 2. A batch that begins at a long key begins with the group of that key. What comes before the key is dropped.
 //! 3. A batch with cut keys is sorted by the whole keys, which its records say.
 
-use super::{Cursor, From, MOST_BYTES, Own, length};
+use super::{Cursor, From, MOST_BYTES, MOST_ROWS, Own, SEEK_ROWS, length};
 use crate::failure::{CORRUPT, Failure, OK, Outcome};
 use crate::memory::Memory;
 use crate::state::{Work, read};
 use crate::sys::{Row, counter, place};
-use pando::{RecordCursor, Span, keys};
+use pando::any::{AnyCursor, AnyDatabase};
+use pando::{ReadTables, RecordCursor, Span, keys};
 use sqlite_format::key;
 use std::ops::Bound;
+
+/// How many times as many rows a long batch of a remote store has, and how many bytes: a request to one takes as long
+/// as reading hundreds of rows. A short batch has only what is wanted, because the store counts all of it as read.
+const REMOTE_FACTOR: usize = 16;
+const MOST_REMOTE_ROWS: usize = MOST_ROWS * 8;
+
+/// The size at which a batch ends.
+#[derive(Clone, Copy, Debug)]
+struct Most {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Most {
+    fn of(db: &AnyDatabase, wanted: usize) -> Most {
+        match db {
+            AnyDatabase::Remote(_) if wanted > SEEK_ROWS => Most {
+                rows: (wanted * REMOTE_FACTOR).min(MOST_REMOTE_ROWS),
+                bytes: MOST_BYTES * REMOTE_FACTOR,
+            },
+            AnyDatabase::Native(_) | AnyDatabase::Remote(_) => Most { rows: wanted, bytes: MOST_BYTES },
+        }
+    }
+}
 
 /// What reading a batch found, beside its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,20 +118,32 @@ impl Cursor<'_> {
         let (own, state) = (&mut *self.own, &*self.state);
         // As long as those of the last batch.
         own.near_from = None;
-        let bytes = own.memory.bytes.len() / own.memory.rows.len().max(1) * own.wanted;
+        let most = Most::of(&state.db, own.wanted);
+        let bytes = own.memory.bytes.len() / own.memory.rows.len().max(1) * most.rows;
         own.memory.rows.clear();
         own.memory.bytes.clear();
         own.memory.group.clear();
-        own.memory.rows.reserve(own.wanted);
-        own.memory.bytes.reserve(bytes.min(MOST_BYTES));
+        own.memory.rows.reserve(most.rows);
+        own.memory.bytes.reserve(bytes.min(most.bytes));
         if let (counter::OWN, Work::Open(open)) = (self.tail.counter, &state.work) {
             let cursor = open.transaction.cursor_unread(&own.tree.table, span)?;
-            return fill(own, cursor, is_backward);
+            return fill_from(own, cursor, most, is_backward);
         }
         read!(state, reader => {
             let cursor = reader.cursor(&own.tree.table, span)?;
-            fill(own, cursor, is_backward)
+            fill_from(own, cursor, most, is_backward)
         })
+    }
+}
+
+/// Reads rows from a cursor of either kind, which is looked at once.
+fn fill_from(own: &mut Own, cursor: AnyCursor<'_>, most: Most, is_backward: bool) -> Outcome<Filled> {
+    match cursor {
+        AnyCursor::Native(cursor) => fill(own, cursor, most, is_backward),
+        AnyCursor::Remote(mut cursor) => {
+            cursor.expect(most.rows);
+            fill(own, cursor, most, is_backward)
+        }
     }
 }
 
@@ -144,10 +181,9 @@ impl Own {
 }
 
 /// Reads rows.
-fn fill(own: &mut Own, mut cursor: impl RecordCursor, is_backward: bool) -> Outcome<Filled> {
+fn fill(own: &mut Own, mut cursor: impl RecordCursor, most: Most, is_backward: bool) -> Outcome<Filled> {
     let is_index = own.shape.is_some();
-    let Own { memory, wanted, .. } = own;
-    let Memory { rows, bytes, first_key, group, .. } = &mut **memory;
+    let Memory { rows, bytes, first_key, group, .. } = &mut *own.memory;
     let mut malformed = OK;
     let mut has_cut_keys = false;
     let mut push = |front: &[u8], rest: &[u8], value: &[u8]| {
@@ -185,12 +221,12 @@ fn fill(own: &mut Own, mut cursor: impl RecordCursor, is_backward: bool) -> Outc
         };
         length(value.len())?;
         let (mut count, mut size) = push(key, &[], value);
-        if count < *wanted && size < MOST_BYTES && !is_backward {
+        if count < most.rows && size < most.bytes && !is_backward {
             // Rows in pages are at most a quarter of a page long, so that the number bounds the bytes.
-            let most = (*wanted - count).min(1 + (MOST_BYTES - size) / (size / count).max(1));
-            cursor.run_on(most, |front, rest, value| (count, size) = push(front, rest, value))?;
+            let more = (most.rows - count).min(1 + (most.bytes - size) / (size / count).max(1));
+            cursor.run_on(more, |front, rest, value| (count, size) = push(front, rest, value))?;
         }
-        if count >= *wanted || size >= MOST_BYTES {
+        if count >= most.rows || size >= most.bytes {
             break;
         }
     }

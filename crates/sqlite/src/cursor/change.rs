@@ -4,7 +4,7 @@ use super::{Cursor, nowhere};
 use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::state::{State, Tree, read};
 use crate::sys::{Row, counter, place};
-use pando::{ErrorKind, ReadTables, RecordCursor, Span};
+use pando::{ErrorKind, ReadTables, RecordCursor, Span, WriteTables};
 use sqlite_format::key;
 use std::ops::Bound;
 

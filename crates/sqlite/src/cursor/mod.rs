@@ -30,6 +30,7 @@ use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
 use crate::memory::Memory;
 use crate::state::{State, Tree, Work, read};
 use crate::sys::{PandoCursor, Row, counter, place};
+use pando::ReadTables;
 use sqlite_format::key::{self, Shape};
 use std::rc::Rc;
 

@@ -2,9 +2,10 @@
 
 use super::definitions::ensure_tables;
 use super::{Open, State, Work, busy, lent};
-use crate::failure::{BUSY_SNAPSHOT, Failure, Outcome, READONLY};
+use crate::failure::{BUSY_SNAPSHOT, ERROR, Failure, Outcome, READONLY};
 use crate::writers::Turn;
-use pando::{Durability, Isolation, Transaction};
+use pando::any::AnyTransaction;
+use pando::{Database, Durability, Isolation, ReadTables, WriteTables};
 use sqlite_format::names;
 
 /// What SQLite says of a transaction that begins.
@@ -26,6 +27,9 @@ impl State {
     /// [`BUSY_FOR_NOW`] say, for what ends by itself.
     pub(crate) fn begin(&mut self, begin: Begin) -> Outcome<()> {
         self.met = None;
+        if let Some(failure) = &mut self.failure {
+            failure.reason = None;
+        }
         match &self.work {
             Work::Failed(failure) => return Err(failure.clone()),
             Work::Lent => return Err(lent()),
@@ -52,6 +56,9 @@ impl State {
     }
 
     fn begin_work(&mut self, begin: Begin) -> Outcome<()> {
+        if let Work::Idle | Work::Committed = self.work {
+            self.begun += 1;
+        }
         match &self.work {
             Work::Idle | Work::Committed if self.replaces => {
                 self.open(begin.is_synced)?;
@@ -61,7 +68,9 @@ impl State {
                 if !begin.is_write && (begin.is_autocommit || self.is_read_only()) =>
             {
                 // Another process may have committed since.
-                self.db.catch_up()?;
+                if let Some(db) = self.db.native() {
+                    db.catch_up()?;
+                }
                 let snapshot = self.db.snapshot()?;
                 if self.meta.is_none() {
                     // Another process may have created it since.
@@ -86,7 +95,7 @@ impl State {
 
     /// Says why nothing can be written.
     pub(super) fn read_only(&self) -> Failure {
-        let message = if self.db.is_beside_writer() {
+        let message = if self.db.native().is_some_and(Database::is_beside_writer) {
             "another process has the database open for writing, and this one only reads it"
         } else if self.is_read_only && self.db.is_read_only() {
             "the database was opened read-only"
@@ -123,7 +132,7 @@ impl State {
         Ok(())
     }
 
-    fn begin_transaction(&self, is_synced: bool) -> Outcome<Transaction> {
+    fn begin_transaction(&self, is_synced: bool) -> Outcome<AnyTransaction> {
         let mut options = self.options.unwrap_or_else(|| self.db.transaction_options());
         if !is_synced && options.durability == Durability::Sync {
             options.durability = Durability::Buffered;
@@ -142,10 +151,14 @@ impl State {
     /// Turns a snapshot into a transaction of the same moment.
     fn upgrade(&mut self, is_synced: bool) -> Outcome<()> {
         let Work::Reading(snapshot) = &self.work else { return self.open(is_synced) };
-        let before = snapshot.commit_number();
+        let Some(before) = snapshot.commit_number() else {
+            let message = "over a remote store, a statement cannot write while another one of its connection \
+                           still returns rows: read these to their end first, or do both within BEGIN";
+            return Err(Failure::new(ERROR, message));
+        };
         let ticket = self.writers.enter();
         let transaction = self.begin_transaction(is_synced)?;
-        if transaction.commit_number() != before {
+        if transaction.commit_number() != Some(before) {
             let message =
                 "database is locked: there was a commit since the statement that is still running began";
             return Err(Failure::new(BUSY_SNAPSHOT, message));

@@ -21,6 +21,7 @@
 mod begin;
 mod conflict;
 mod definitions;
+mod end;
 mod repeat;
 mod roots;
 #[cfg(test)]
@@ -31,7 +32,7 @@ pub use conflict::Conflict;
 pub(crate) use repeat::pause;
 pub(crate) use roots::Tree;
 
-use crate::counters::{Counters, Settled};
+use crate::counters::Counters;
 use crate::failure::{BUSY, BUSY_FOR_NOW, CONSTRAINT_PINNED, Failure, Outcome};
 use crate::files::{self, How, Shared};
 use crate::memory::Spare;
@@ -39,7 +40,11 @@ use crate::sys::{PandoCursor, counter};
 use crate::writers::{Blocked, Excluding, Ticket, Writers};
 use conflict::Place;
 use definitions::ensure_unless_read_only;
-use pando::{Database, Savepoint, Snapshot, Table, Transaction, TransactionOptions};
+use pando::any::{AnyDatabase, AnySnapshot, AnyTransaction};
+use pando::remote::Capability;
+#[cfg(not(feature = "drop-in"))]
+use pando::remote::Reason;
+use pando::{Database, ReadTables, Savepoint, Table, TransactionOptions, WriteTables};
 use roots::Roots;
 use sqlite_format::names;
 use std::ffi::{CStr, CString, c_int};
@@ -51,7 +56,7 @@ use std::sync::Arc;
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Work {
     Idle,
-    Reading(Snapshot),
+    Reading(AnySnapshot),
     Open(Open),
     Committed,
     Failed(Failure),
@@ -63,7 +68,7 @@ pub(crate) enum Work {
 /// A transaction.
 #[derive(Debug)]
 pub(crate) struct Open {
-    pub transaction: Transaction,
+    pub transaction: AnyTransaction,
     /// Dropped after the transaction has ended.
     pub ticket: Ticket,
     /// Whether SQLite has announced writes.
@@ -77,7 +82,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    fn new(transaction: Transaction, ticket: Ticket) -> Open {
+    fn new(transaction: AnyTransaction, ticket: Ticket) -> Open {
         let (beginning, savepoints) = (None, Vec::new());
         Open { transaction, ticket, is_writing: false, beginning, savepoints, counters: None }
     }
@@ -105,7 +110,7 @@ impl Open {
 /// What a connection has of one database.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub db: Database,
+    pub db: AnyDatabase,
     pub work: Work,
     /// The table of the meta values. `None`: nothing of SQL was created in the database yet.
     meta: Option<Table>,
@@ -133,6 +138,8 @@ pub(crate) struct State {
     replaces: bool,
     /// Whether `BEGIN IMMEDIATE` excludes nobody.
     pub shares_immediate: bool,
+    /// How many transactions and snapshots it has begun.
+    begun: u64,
     /// The key up to which a tree is counted.
     pub counted: Vec<u8>,
     /// Where the last commit met a conflict, until C has found the names.
@@ -155,7 +162,7 @@ const NAME_AFTER: usize = 8;
 
 impl State {
     /// Opens a database, and creates the tables of an empty one.
-    pub(crate) fn new(db: Database) -> Outcome<State> {
+    pub(crate) fn new(db: AnyDatabase) -> Outcome<State> {
         let is_read_only = db.is_read_only();
         Self::with_name(db, "", is_read_only, None)
     }
@@ -163,7 +170,7 @@ impl State {
     /// Opens the database in a directory.
     pub(crate) fn in_directory(path: &str, how: How) -> Outcome<State> {
         let (db, shared) = files::open(Path::new(path), how)?;
-        Self::with_name(db, path, how.is_read_only, Some(shared))
+        Self::with_name(db.into(), path, how.is_read_only, Some(shared))
     }
 
     /// Opens the same database once more, for another connection. If it `replaces`, each of its transactions begins
@@ -175,7 +182,7 @@ impl State {
         Ok(State { replaces, options: self.options, ..state })
     }
 
-    fn with_name(db: Database, name: &str, is_read_only: bool, shared: Option<Shared>) -> Outcome<State> {
+    fn with_name(db: AnyDatabase, name: &str, is_read_only: bool, shared: Option<Shared>) -> Outcome<State> {
         ensure_unless_read_only(&db)?;
         let meta = db.table(names::META)?;
         let (roots, cursors, pins) = (Roots::default(), Vec::new(), Vec::new());
@@ -196,6 +203,7 @@ impl State {
             is_repeated: false,
             replaces: false,
             shares_immediate: false,
+            begun: 0,
             counted: Vec::new(),
             conflict: None,
             met: None,
@@ -232,12 +240,17 @@ impl State {
         self.is_read_only = is_read_only;
     }
 
+    /// Returns the database if it is one of the engine, for what a remote store does not have.
+    fn native(&self) -> Outcome<&Database> {
+        self.db.native().ok_or_else(|| Capability::Maintenance.refusal().into())
+    }
+
     /// Gives space back to the file system, which `VACUUM` asks for.
     pub(crate) fn compact(&self) -> Outcome<()> {
         if self.is_read_only() {
             return Err(self.read_only());
         }
-        self.db.compact(|_| {})?;
+        self.native()?.compact(|_| {})?;
         Ok(())
     }
 
@@ -250,76 +263,6 @@ impl State {
             Work::Idle | Work::Committed | Work::Reading(_) => {
                 Err(Failure::new(crate::failure::INTERNAL, "no transaction"))
             }
-        }
-    }
-
-    /// Commits what was written. `SQLITE_BUSY` and [`BUSY_FOR_NOW`]: another connection excludes that, and it can be
-    /// tried again. After any other failure, the transaction can only be rolled back.
-    pub(crate) fn commit(&mut self) -> Outcome<()> {
-        let open = match std::mem::replace(&mut self.work, Work::Idle) {
-            Work::Open(open) if open.is_writing => open,
-            other => {
-                let failed = match &other {
-                    Work::Failed(failure) => Err(failure.clone()),
-                    Work::Lent => Err(lent()),
-                    _ => Ok(()),
-                };
-                self.work = other;
-                return failed;
-            }
-        };
-        let done = match &self.excluding {
-            Some(excluding) => commit(&self.writers, open.transaction, open.counters, Some(excluding)),
-            None => {
-                let _running = match self.writers.begin_commit() {
-                    Ok(running) => running,
-                    Err(blocked) => {
-                        self.work = Work::Open(open);
-                        return Err(blocked.into());
-                    }
-                };
-                commit(&self.writers, open.transaction, open.counters, None)
-            }
-        };
-        drop(open.ticket);
-        // Others are excluded until `end`, so that a statement that reads on does so from this commit.
-        if let Err(error) = done {
-            self.excluding = None;
-            self.note_conflict(&error);
-            let failure = Failure::from(error);
-            self.roots.undo(|_| false);
-            self.work = Work::Failed(failure.clone());
-            return Err(failure);
-        }
-        self.roots.keep();
-        self.work = Work::Committed;
-        Ok(())
-    }
-
-    /// Ends the transaction. Statements that still return rows read on from the state of now.
-    pub(crate) fn end(&mut self, is_reading: bool) {
-        let stays = is_reading && !matches!(self.work, Work::Idle);
-        if stays && matches!(self.work, Work::Reading(_)) {
-            return;
-        }
-        self.work = match stays.then(|| self.db.snapshot()) {
-            None => Work::Idle,
-            Some(Ok(snapshot)) => Work::Reading(snapshot),
-            Some(Err(error)) => Work::Failed(error.into()),
-        };
-        if stays {
-            // What cursors have read ahead is of the transaction, and this can be a later state.
-            self.roots.touch();
-        }
-        self.excluding = None;
-    }
-
-    /// Undoes everything.
-    pub(crate) fn rollback(&mut self, is_reading: bool) {
-        let is_open = matches!(self.work, Work::Open(_) | Work::Failed(_) | Work::Lent);
-        self.end(is_reading);
-        if is_open {
-            self.roots.undo(|_| false);
         }
     }
 
@@ -380,14 +323,15 @@ impl State {
         }
     }
 
-    /// Returns a number that changes with every commit, of this connection or another one.
+    /// Returns a number that changes with every commit, of this connection or another one. A remote store does not
+    /// number its commits, so there it changes with every transaction.
     pub(crate) fn data_version(&self) -> u32 {
         let now = match &self.work {
             Work::Reading(snapshot) => Ok(snapshot.commit_number()),
             _ => self.db.snapshot().map(|snapshot| snapshot.commit_number()),
         };
         // An error is met again by the statement itself.
-        now.unwrap_or(0) as u32
+        now.unwrap_or(None).unwrap_or(self.begun) as u32
     }
 
     /// Checks all pages of the last committed state, unless the program has. Returns what is wrong.
@@ -395,7 +339,9 @@ impl State {
         if !self.checks_pages {
             return Ok(None);
         }
-        let findings = self.db.check_all(|_| {})?;
+        // A remote store checks its pages itself.
+        let Some(db) = self.db.native() else { return Ok(None) };
+        let findings = db.check_all(|_| {})?;
         Ok(findings.wrong.first().map(ToString::to_string))
     }
 
@@ -415,6 +361,12 @@ impl State {
         code
     }
 
+    /// Returns what the noted failure says about a remote store, if SQLite's code stands for that failure.
+    #[cfg(not(feature = "drop-in"))]
+    pub(crate) fn reason_of(&self, code: c_int) -> Option<Reason> {
+        self.failure.as_ref().filter(|failure| failure.code == code)?.reason
+    }
+
     /// Returns the message of the noted failure as a string of C, if SQLite's code stands for that failure, or if it is
     /// 0. The string is valid until the next call.
     pub(crate) fn explain(&mut self, code: c_int) -> Option<&CStr> {
@@ -422,32 +374,6 @@ impl State {
         self.shown = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
         Some(&self.shown)
     }
-}
-
-/// Commits a transaction, past the gate that `excluding` holds, if any.
-fn commit(
-    writers: &Writers,
-    mut transaction: Transaction,
-    counters: Option<Counters>,
-    excluding: Option<&Excluding>,
-) -> pando::Result<u64> {
-    let Some(counters) = counters else {
-        return match excluding {
-            None => transaction.commit(),
-            Some(excluding) => excluding.commit(transaction),
-        };
-    };
-    let Some(excluding) = excluding else {
-        let settle = |transaction: &mut Transaction| writers.counted.settle(transaction, &counters);
-        return transaction.commit_placed(settle, Settled::note);
-    };
-    let begin = transaction.commit_number();
-    let settled = writers.counted.settle(&mut transaction, &counters)?;
-    let number = excluding.commit(transaction)?;
-    if number > begin {
-        settled.note(number);
-    }
-    Ok(number)
 }
 
 /// Returns the failure of what uses a connection whose transaction is lent.

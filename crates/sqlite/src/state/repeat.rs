@@ -6,7 +6,7 @@
 
 use super::State;
 #[cfg(not(feature = "drop-in"))]
-use pando::{Error, ErrorKind, Transaction};
+use pando::{Error, ErrorKind, any::AnyTransaction};
 use std::hash::{BuildHasher, RandomState};
 use std::thread;
 use std::time::Duration;
@@ -46,15 +46,15 @@ impl State {
     /// # Errors
     /// `Locked` if it still does.
     #[cfg(not(feature = "drop-in"))]
-    pub(crate) fn commit_beside(&self, transaction: Transaction, patience: Duration) -> pando::Result<u64> {
+    pub(crate) fn commit_beside(&self, transaction: AnyTransaction, patience: Duration) -> pando::Result<()> {
         if let Some(excluding) = &self.excluding {
-            return excluding.commit(transaction);
+            return excluding.commit(transaction).map(drop);
         }
         let begun = Instant::now();
         loop {
             // It waits for a part of its own.
             if let Ok(_running) = self.writers.begin_commit() {
-                return transaction.commit();
+                return transaction.commit().map(drop);
             }
             if begun.elapsed() >= patience {
                 return Err(Error::new(ErrorKind::Locked, super::busy().message));

@@ -3,7 +3,7 @@
 use super::{Open, State, read};
 use crate::failure::{CORRUPT, ERROR, Failure, Outcome, not_a_rowid};
 use crate::sys::counter;
-use pando::{ReadTables, Table, TableOptions};
+use pando::{ReadTables, Table, TableOptions, WriteTables};
 use sqlite_format::{key, names};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -136,7 +136,7 @@ impl State {
     /// transaction has just begun, and nothing else is committed while it runs.
     pub(super) fn drop_all(&mut self) -> Outcome<()> {
         let schema = self.tree(names::SCHEMA)?;
-        let tables = self.db.snapshot()?.tables()?;
+        let tables = self.db.tables()?;
         let transaction = &mut self.writable()?.transaction;
         let is_tree = |table: &Table| names::root_of(table.name()).is_some_and(|root| root != names::SCHEMA);
         for table in tables.iter().filter(|table| is_tree(table)) {

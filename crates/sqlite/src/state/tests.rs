@@ -11,7 +11,7 @@ fn begin(state: &mut State, is_write: bool) {
 
 #[test]
 fn a_statement_reads_on_from_its_connections_commit() {
-    let mut state = State::new(Database::builder().in_memory().expect("it opens")).expect("it opens");
+    let mut state = State::new(Database::builder().in_memory().expect("it opens").into()).expect("it opens");
     begin(&mut state, true);
     let root = state.create().expect("it writes");
     state.commit().expect("it commits");

@@ -1,5 +1,8 @@
 //! Tests of SQL on Pando's trees. Most run the same statements on SQLite's own trees, and compare.
 
+// The modules of other crates name it so.
+extern crate postgres as pando_postgres;
+
 mod basics;
 mod bounded;
 mod conflicts;
@@ -13,6 +16,9 @@ mod refused;
 mod repeated;
 mod same_as_sqlite;
 mod schemas;
+#[path = "../../../postgres/tests/it/server.rs"]
+#[allow(dead_code)] // The tests of the adapter use the rest.
+mod server;
 mod support;
 mod transactions;
 mod typed_definitions;

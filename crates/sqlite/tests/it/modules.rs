@@ -3,7 +3,7 @@
 //! The table has integers and texts, and keeps them in a table of Pando of the name `own`.
 
 use crate::support::rows;
-use pando::{Database, ReadTables, RecordCursor, Span, Table};
+use pando::{Database, ReadTables, RecordCursor, Span, Table, WriteTables};
 use pando_sqlite::ffi::{self, Joined, Source, join};
 use pando_sqlite::{Connection, Error};
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -1,12 +1,27 @@
 //! What the tests share.
 
+use crate::server;
 use base::env::Random;
+use pando::Database;
+use pando::any::AnyDatabase;
 use pando_sqlite::{Connection, Value};
 
-/// Opens a connection to a new database in memory.
+/// Returns whether the tests run over PostgreSQL: if `PANDO_SQL_STORE` is set.
+pub fn is_over_a_store() -> bool {
+    std::env::var_os("PANDO_SQL_STORE").is_some()
+}
+
+/// Returns a new database: in memory, or in PostgreSQL.
+pub fn database() -> AnyDatabase {
+    match is_over_a_store() {
+        true => server::database().expect("a server of PostgreSQL starts").into(),
+        false => Database::builder().in_memory().expect("a database in memory opens").into(),
+    }
+}
+
+/// Opens a connection to a new database.
 pub fn fresh() -> Connection {
-    let db = pando::Database::builder().in_memory().expect("a database in memory opens");
-    Connection::open(&db).expect("a connection opens")
+    Connection::open(database()).expect("a connection opens")
 }
 
 /// Runs a query, and returns each row as text with `|` between the values.

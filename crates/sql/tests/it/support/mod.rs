@@ -2,8 +2,24 @@
 
 pub mod typed;
 
+use crate::server;
 use base::env::Random;
+use pando::Database;
+use pando::any::AnyDatabase;
 use pando_sql::{Sql, Value};
+
+/// Returns whether the tests run over PostgreSQL: if `PANDO_SQL_STORE` is set.
+pub fn is_over_a_store() -> bool {
+    std::env::var_os("PANDO_SQL_STORE").is_some()
+}
+
+/// Returns a new database: in memory, or in PostgreSQL.
+pub fn database() -> AnyDatabase {
+    match is_over_a_store() {
+        true => server::database().expect("a server of PostgreSQL starts").into(),
+        false => Database::builder().in_memory().unwrap().into(),
+    }
+}
 
 /// What `Both` runs everything on.
 pub struct Both {
@@ -19,13 +35,13 @@ pub type Outcome = Result<Vec<Vec<Value>>, i32>;
 impl Both {
     /// Pando's tables are those that SQL creates.
     pub fn new() -> Self {
-        let ours = Sql::new(pando::Database::builder().in_memory().unwrap()).connect().unwrap();
+        let ours = Sql::new(database()).connect().unwrap();
         Self::with(typed::Connection::plain(ours))
     }
 
     /// Pando's tables are typed.
     pub fn typed() -> Self {
-        let ours = typed::Sql::new(pando::Database::builder().in_memory().unwrap()).connect().unwrap();
+        let ours = typed::Sql::new(database()).connect().unwrap();
         Self::with(ours)
     }
 

@@ -16,7 +16,7 @@ pub struct Connection {
 }
 
 impl Sql {
-    pub fn new(db: pando::Database) -> Self {
+    pub fn new(db: impl Into<pando::any::AnyDatabase>) -> Self {
         Sql(pando_sql::Sql::new(db))
     }
 

@@ -1,0 +1,77 @@
+//! A cursor of either kind.
+
+use crate::cursor::{Cursor, Lent, RecordCursor, Span};
+use crate::remote::RemoteCursor;
+use base::Result;
+use store::ValueReader;
+
+/// A cursor over records of a database of either kind. Its methods are those of [`RecordCursor`].
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // A box would be an allocation for each cursor.
+#[must_use = "a cursor reads records only as it moves"]
+pub enum AnyCursor<'a> {
+    /// A cursor of the engine.
+    Native(Cursor<'a>),
+    /// A cursor of a remote store.
+    Remote(RemoteCursor<'a>),
+}
+
+/// Calls a method on the cursor of either kind.
+macro_rules! on_cursor {
+    ($any:expr, $cursor:ident => $call:expr) => {
+        match $any {
+            AnyCursor::Native($cursor) => $call,
+            AnyCursor::Remote($cursor) => $call,
+        }
+    };
+}
+
+impl RecordCursor for AnyCursor<'_> {
+    fn span(&self) -> &Span {
+        on_cursor!(self, cursor => cursor.span())
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        on_cursor!(self, cursor => cursor.key())
+    }
+
+    fn current(&self) -> Lent<'_> {
+        on_cursor!(self, cursor => cursor.current())
+    }
+
+    fn value_len(&self) -> Option<u64> {
+        on_cursor!(self, cursor => cursor.value_len())
+    }
+
+    fn value(&mut self) -> Result<Option<&[u8]>> {
+        on_cursor!(self, cursor => cursor.value())
+    }
+
+    fn value_reader(&self) -> Result<Option<ValueReader>> {
+        on_cursor!(self, cursor => cursor.value_reader())
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        on_cursor!(self, cursor => cursor.advance())
+    }
+
+    fn retreat(&mut self) -> Result<bool> {
+        on_cursor!(self, cursor => cursor.retreat())
+    }
+
+    fn next(&mut self) -> Result<Lent<'_>> {
+        on_cursor!(self, cursor => cursor.next())
+    }
+
+    fn prev(&mut self) -> Result<Lent<'_>> {
+        on_cursor!(self, cursor => cursor.prev())
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
+        on_cursor!(self, cursor => cursor.seek(key))
+    }
+
+    fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
+        on_cursor!(self, cursor => cursor.run_on(most, each))
+    }
+}

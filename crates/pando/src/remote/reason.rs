@@ -1,0 +1,44 @@
+//! Why a remote store failed, for code that keeps errors in a form of its own.
+
+use crate::remote::fault::Fault;
+use crate::remote::in_doubt::InDoubt;
+use base::{Error, ErrorKind};
+
+/// What an error says about a remote store, as a value: SQLite has only codes and messages, so SQL takes it from an
+/// error and puts it into the one that it returns.
+///
+/// ```
+/// use pando::ErrorKind;
+/// use pando::remote::{Fault, Reason};
+/// let error = Fault::Unavailable.error(ErrorKind::Io, "the store cannot be reached", "no route");
+/// let reason = Reason::in_error(&error).expect("it has one");
+/// let again = reason.error(ErrorKind::Io, error.to_string());
+/// assert_eq!(Fault::in_error(&again), Some(Fault::Unavailable));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The store failed.
+    Fault(Fault),
+    /// It is not known whether the commit happened.
+    InDoubt(InDoubt),
+}
+
+impl Reason {
+    /// Returns what `error` says about a store, if it does.
+    #[must_use]
+    pub fn in_error(error: &Error) -> Option<Reason> {
+        let in_doubt = InDoubt::in_error(error).map(Reason::InDoubt);
+        in_doubt.or_else(|| Fault::in_error(error).map(Reason::Fault))
+    }
+
+    /// Returns an error with this reason. A commit in doubt is `Indeterminate`, whatever `kind` is.
+    #[cold]
+    #[must_use]
+    pub fn error(self, kind: ErrorKind, message: impl Into<String>) -> Error {
+        match self {
+            Reason::Fault(fault) => fault.error(kind, "the statement failed", message.into()),
+            Reason::InDoubt(commit) => commit.because_of(Error::new(kind, message)),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! How a connection ends a transaction.
+
+use super::{State, Work, lent};
+use crate::counters::{Counters, Settled};
+use crate::failure::{Failure, Outcome};
+use crate::writers::{Excluding, Writers};
+use pando::Transaction;
+use pando::any::AnyTransaction;
+
+impl State {
+    /// Commits what was written. `SQLITE_BUSY` and [`BUSY_FOR_NOW`]: another connection excludes that, and it can be
+    /// tried again. After any other failure, the transaction can only be rolled back.
+    pub(crate) fn commit(&mut self) -> Outcome<()> {
+        let open = match std::mem::replace(&mut self.work, Work::Idle) {
+            // What was read in a remote store is certain to fit a serial order once its transaction is committed.
+            Work::Open(open) if open.is_writing || self.db.native().is_none() => open,
+            other => {
+                let failed = match &other {
+                    Work::Failed(failure) => Err(failure.clone()),
+                    Work::Lent => Err(lent()),
+                    _ => Ok(()),
+                };
+                self.work = other;
+                return failed;
+            }
+        };
+        let done = match &self.excluding {
+            Some(excluding) => commit(&self.writers, open.transaction, open.counters, Some(excluding)),
+            None => {
+                let _running = match self.writers.begin_commit() {
+                    Ok(running) => running,
+                    Err(blocked) => {
+                        self.work = Work::Open(open);
+                        return Err(blocked.into());
+                    }
+                };
+                commit(&self.writers, open.transaction, open.counters, None)
+            }
+        };
+        drop(open.ticket);
+        // Others are excluded until `end`, so that a statement that reads on does so from this commit.
+        if let Err(error) = done {
+            self.excluding = None;
+            self.note_conflict(&error);
+            let failure = Failure::from(error);
+            self.roots.undo(|_| false);
+            self.work = Work::Failed(failure.clone());
+            return Err(failure);
+        }
+        self.roots.keep();
+        self.work = Work::Committed;
+        Ok(())
+    }
+
+    /// Ends the transaction. Statements that still return rows read on from the state of now.
+    pub(crate) fn end(&mut self, is_reading: bool) {
+        let stays = is_reading && !matches!(self.work, Work::Idle);
+        if stays && matches!(self.work, Work::Reading(_)) {
+            return;
+        }
+        self.work = match stays.then(|| self.db.snapshot()) {
+            None => Work::Idle,
+            Some(Ok(snapshot)) => Work::Reading(snapshot),
+            Some(Err(error)) => Work::Failed(error.into()),
+        };
+        if stays {
+            // What cursors have read ahead is of the transaction, and this can be a later state.
+            self.roots.touch();
+        }
+        self.excluding = None;
+    }
+
+    /// Undoes everything.
+    pub(crate) fn rollback(&mut self, is_reading: bool) {
+        let is_open = matches!(self.work, Work::Open(_) | Work::Failed(_) | Work::Lent);
+        self.end(is_reading);
+        if is_open {
+            self.roots.undo(|_| false);
+        }
+    }
+}
+
+/// Commits a transaction, past the gate that `excluding` holds, if any.
+fn commit(
+    writers: &Writers,
+    transaction: AnyTransaction,
+    counters: Option<Counters>,
+    excluding: Option<&Excluding>,
+) -> pando::Result<()> {
+    let (mut transaction, counters) = match (transaction, counters) {
+        (AnyTransaction::Native(transaction), Some(counters)) => (transaction, counters),
+        // A remote store has no reads that do not count, so the counters are what they have to be.
+        (transaction, _) => {
+            return match excluding {
+                None => transaction.commit(),
+                Some(excluding) => excluding.commit(transaction),
+            }
+            .map(drop);
+        }
+    };
+    let Some(excluding) = excluding else {
+        let settle = |transaction: &mut Transaction| writers.counted.settle(transaction, &counters);
+        return transaction.commit_placed(settle, Settled::note).map(drop);
+    };
+    let begin = transaction.commit_number();
+    let settled = writers.counted.settle(&mut transaction, &counters)?;
+    if let Some(number) =
+        excluding.commit(AnyTransaction::Native(transaction))?.filter(|&number| number > begin)
+    {
+        settled.note(number);
+    }
+    Ok(())
+}
