@@ -29,9 +29,10 @@ pub struct StoreArgs {
     #[arg(long, value_name = "NAME", default_value = "pando", env = "PANDO_STORE_SCHEMA")]
     store_schema: String,
     /// Open at most N connections to the store for each database. A request that must wait longer than 10 seconds for
-    /// one fails, or longer than --store-timeout. An interactive transaction keeps one, and so does a range while its
-    /// client reads; of each, there are at most N / 2 - 1
-    #[arg(long, value_name = "N", default_value_t = 16, env = "PANDO_STORE_CONNECTIONS",
+    /// one fails, or longer than --store-timeout. An interactive transaction keeps one, and so do a range while its
+    /// client reads, a request while its SQL runs, and a stream of Hrana within BEGIN; of each, there are at most
+    /// (N - 2) / 4
+    #[arg(long, value_name = "N", default_value_t = 24, env = "PANDO_STORE_CONNECTIONS",
           value_parser = clap::value_parser!(u32).range(3..=10_000))]
     store_connections: u32,
     /// How many seconds a request to the store may take. If the connection is lost during a commit, the server asks for

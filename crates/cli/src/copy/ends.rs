@@ -6,44 +6,16 @@ use super::digest::reading_failed;
 use crate::failure::{Failure, Outcome};
 use pando::remote::{Limits, RemoteDatabase, RemoteSnapshot, RemoteTransaction};
 use pando::{
-    Budget, Builder, Database, Durability, ErrorKind, ReadTables, Result, Snapshot, Table, TableOptions,
+    Budget, Builder, Database, Durability, ErrorKind, ReadSnapshot, Result, Snapshot, Table, TableOptions,
     Transaction, ValueReader, WriteTables, limits,
 };
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the command needs of a snapshot, beside the reads of one table.
-pub trait Source: ReadTables {
-    /// Returns all tables, ordered by name.
-    fn tables(&self) -> Result<Vec<Table>>;
-    /// Returns about how many records a table has, if the store knows that without counting.
-    fn approximate_len(&self, table: &Table) -> Result<Option<u64>>;
-}
-
-impl Source for Snapshot {
-    fn tables(&self) -> Result<Vec<Table>> {
-        Snapshot::tables(self)
-    }
-
-    fn approximate_len(&self, table: &Table) -> Result<Option<u64>> {
-        Snapshot::approximate_len(self, table).map(Some)
-    }
-}
-
-impl Source for RemoteSnapshot {
-    fn tables(&self) -> Result<Vec<Table>> {
-        RemoteSnapshot::tables(self)
-    }
-
-    fn approximate_len(&self, _: &Table) -> Result<Option<u64>> {
-        Ok(None)
-    }
-}
-
 /// What the command needs of the database that it writes.
 pub trait Target {
-    type Snapshot: Source;
+    type Snapshot: ReadSnapshot;
     type Tx: WriteTables;
 
     fn snapshot(&self) -> Result<Self::Snapshot>;
@@ -230,7 +202,7 @@ impl Destination {
         }
     }
 
-    /// Returns whether tables keep their layout, and SQLite's library can use its own.
+    /// Returns whether tables keep their layout.
     pub fn is_directory(&self) -> bool {
         !matches!(self, Destination::NewRemote(..) | Destination::Open(Store::Remote(_)))
     }
@@ -268,14 +240,22 @@ fn limits_of_pages(page_bytes: usize) -> Limits {
 /// Returns the place if it is the address of a store, and an error for addresses of another kind.
 fn url(place: &Path) -> Outcome<Option<&str>> {
     let Some(text) = place.to_str() else { return Ok(None) };
+    if is_of_store(place) {
+        return Ok(Some(text));
+    }
     match text.split_once("://") {
-        Some(("postgres" | "postgresql", _)) => Ok(Some(text)),
         Some((scheme, _)) => Err(Failure::Usage(format!(
             "`copy` takes a directory or an address that begins with postgres://, not {scheme}://; to copy \
              from a server, run it on the server's machine with the directory of the database"
         ))),
         None => Ok(None),
     }
+}
+
+/// Returns whether a place is the address of a store.
+pub fn is_of_store(place: &Path) -> bool {
+    let scheme = place.to_str().and_then(|text| text.split_once("://"));
+    matches!(scheme, Some(("postgres" | "postgresql", _)))
 }
 
 /// Returns whether a place is an address.
@@ -297,8 +277,9 @@ pub fn shown(place: &Path) -> String {
     format!("{scheme}://{address}")
 }
 
+/// Opens the database in a schema of a store for a command.
 #[cfg(feature = "postgres")]
-fn open_remote(url: &str, schema: &str, create: bool) -> Outcome<RemoteDatabase> {
+pub fn open_remote(url: &str, schema: &str, create: bool) -> Outcome<RemoteDatabase> {
     use std::time::Duration;
     let options = postgres::Options::default().schema(schema).max_connections(4).create(create);
     // While a table is read back at one end, the snapshot of the other one is idle: for as long as that takes.
@@ -316,8 +297,9 @@ fn remote_limits() -> Outcome<Limits> {
     Err(without_postgres())
 }
 
+/// Returns the error of a build without a client of PostgreSQL.
 #[cfg(not(feature = "postgres"))]
-fn open_remote(_: &str, _: &str, _: bool) -> Outcome<RemoteDatabase> {
+pub fn open_remote(_: &str, _: &str, _: bool) -> Outcome<RemoteDatabase> {
     Err(without_postgres())
 }
 

@@ -18,13 +18,13 @@ mod report;
 use crate::failure::{Failure, Outcome};
 use crate::open::MemoryArgs;
 use clap::Args;
-pub use ends::shown;
 #[cfg(not(feature = "postgres"))]
 pub use ends::without_postgres;
-use ends::{Destination, Source, Store, Target};
+use ends::{Destination, Store, Target};
+pub use ends::{is_of_store, open_remote, shown};
 use indicatif::{ProgressBar, ProgressStyle};
 use mark::{Mark, UNFINISHED};
-use pando::{Budget, Table, WriteTables, limits};
+use pando::{Budget, ReadSnapshot, Table, WriteTables, limits};
 use plan::{Allowed, Plan, Planned};
 use report::{Report, TableReport};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use transfer::{Copied, Pass, digest_of};
 
 /// The schema of a store that no option names.
-const SCHEMA: &str = "pando";
+pub const SCHEMA: &str = "pando";
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -96,7 +96,7 @@ pub fn run(args: &CopyArgs) -> Outcome {
 
 impl CopyArgs {
     /// Plans the copy, and makes it.
-    fn copy(&self, store: &Store, source: &impl Source, budget: &Arc<Budget>) -> Outcome {
+    fn copy(&self, store: &Store, source: &impl ReadSnapshot, budget: &Arc<Budget>) -> Outcome {
         let schema = self.to_schema.as_deref().unwrap_or(SCHEMA);
         let to = Destination::find(&self.to, schema, budget, self.page_size, self.dry_run)?;
         let allowed = Allowed { skip: &self.skip, restart_ttl: self.restart_ttl };
@@ -167,7 +167,7 @@ impl CopyArgs {
     fn fill<T: Target>(
         &self,
         store: &Store,
-        source: &impl Source,
+        source: &impl ReadSnapshot,
         target: &T,
         plan: Plan,
     ) -> Outcome<Report> {
@@ -213,7 +213,7 @@ fn drop_others<T: Target>(target: &T, plan: &Plan, mark: &Mark) -> Outcome<Vec<S
 
 /// Copies a table, reads it back and compares.
 fn copy_table<T: Target>(
-    source: &impl Source,
+    source: &impl ReadSnapshot,
     target: &T,
     planned: &Planned,
     mark: &Mark,

@@ -1,13 +1,13 @@
 //! What a copy will do, found out before anything is written: the tables, what the target cannot keep, and the reasons
 //! to refuse the copy.
 
-use super::ends::{Destination, Source};
+use super::ends::Destination;
 use super::mark::UNFINISHED;
 use crate::failure::{Failure, Outcome};
 use crate::text;
 use indicatif::ProgressBar;
 use pando::remote::{Capability, Limits};
-use pando::{Compression, Layout, RecordCursor, Span, Table, TableOptions};
+use pando::{Compression, Layout, ReadSnapshot, RecordCursor, Span, Table, TableOptions};
 
 /// The number of records over a limit that a message names.
 const MOST_NAMED: usize = 10;
@@ -50,7 +50,7 @@ impl Plan {
     ///
     /// # Errors
     /// A usage failure that names everything that stands in the way.
-    pub fn make(source: &impl Source, to: &Destination, allowed: Allowed<'_>) -> Outcome<Plan> {
+    pub fn make(source: &impl ReadSnapshot, to: &Destination, allowed: Allowed<'_>) -> Outcome<Plan> {
         let mut plan = Plan { tables: Vec::new(), not_kept: Vec::new(), skipped: Vec::new() };
         let mut refused = Vec::new();
         for table in source.tables()? {
@@ -69,7 +69,7 @@ impl Plan {
                 plan.skipped.push(name.to_owned());
                 continue;
             }
-            refused.extend(obstacle(&table, to.is_directory(), allowed.restart_ttl));
+            refused.extend(obstacle(&table, allowed.restart_ttl));
             plan.add(source, table, to)?;
         }
         for pattern in allowed.skip {
@@ -94,7 +94,7 @@ impl Plan {
     }
 
     /// Adds a table, and notes which of its options the target does not keep.
-    fn add(&mut self, source: &impl Source, table: Table, to: &Destination) -> Outcome {
+    fn add(&mut self, source: &impl ReadSnapshot, table: Table, to: &Destination) -> Outcome {
         let (keeps_layout, keeps_compression) = (to.is_directory(), to.keeps_compression()?);
         let mut lose = |what: Capability, why| {
             self.not_kept.push(NotKept { table: table.name().to_owned(), what: what.name(), why });
@@ -114,7 +114,7 @@ impl Plan {
         let compression = if keeps_compression { table.compression() } else { Compression::default() };
         let mut options = TableOptions::with_layout(layout).compression(compression);
         options.ttl = table.ttl();
-        let approximate_len = source.approximate_len(&table)?;
+        let approximate_len = source.estimated_len(&table)?;
         self.tables.push(Planned { table, options, approximate_len });
         Ok(())
     }
@@ -128,7 +128,7 @@ impl Plan {
     ///
     /// # Errors
     /// A usage failure that names some of them, and their number.
-    pub fn check_sizes(&self, source: &impl Source, limits: Limits, bar: &ProgressBar) -> Outcome {
+    pub fn check_sizes(&self, source: &impl ReadSnapshot, limits: Limits, bar: &ProgressBar) -> Outcome {
         let (mut named, mut count) = (Vec::new(), 0_u64);
         for Planned { table, .. } in &self.tables {
             let mut cursor = source.cursor(table, Span::all())?;
@@ -164,7 +164,7 @@ impl Plan {
 }
 
 /// Returns the reason why a table cannot be copied.
-fn obstacle(table: &Table, is_directory: bool, restart_ttl: bool) -> Option<String> {
+fn obstacle(table: &Table, restart_ttl: bool) -> Option<String> {
     let name = table.name();
     if table.has_ttl_by_key() {
         return Some(format!(
@@ -176,12 +176,6 @@ fn obstacle(table: &Table, is_directory: bool, restart_ttl: bool) -> Option<Stri
         return Some(format!(
             "the entries of table {name:?} have a TTL, and would start it anew; allow that with \
              --restart-ttl, or leave the table out with --skip"
-        ));
-    }
-    if !is_directory && rows::is_reserved(name) && !name.starts_with("rows/") {
-        return Some(format!(
-            "table {name:?} belongs to SQLite's library or to SQL, which use directories only; leave these \
-             tables out with --skip 'sql:*'"
         ));
     }
     None

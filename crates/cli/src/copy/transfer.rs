@@ -9,13 +9,13 @@
 //! 4. The digest of the source is made on the way, for the second pass.
 
 use super::digest::{Digest, sum_of, sum_of_long};
-use super::ends::{Source, Target};
+use super::ends::Target;
 use super::mark::Mark;
 use crate::failure::{Failure, Outcome};
 use crate::text;
 use crate::values::SHORT_BYTES;
 use indicatif::ProgressBar;
-use pando::{Error, ReadTables, RecordCursor, Span, Table, ValueReader, WriteTables};
+use pando::{Error, ReadSnapshot, ReadTables, RecordCursor, Span, Table, ValueReader, WriteTables};
 
 /// The number of writes in a batch: enough that a round trip for each batch does not matter.
 const MOST_BATCH_RECORDS: usize = 1000;
@@ -48,7 +48,7 @@ pub struct Pass<'a, S, T: Target> {
     pub bar: &'a ProgressBar,
 }
 
-impl<S: Source, T: Target> Pass<'_, S, T> {
+impl<S: ReadSnapshot, T: Target> Pass<'_, S, T> {
     /// Copies the table. After a failure the batches before it stay.
     pub fn run(&self) -> Outcome<Copied> {
         let mut writer = Writer::new(self.target, self.into, self.mark);
@@ -225,7 +225,7 @@ impl<'a, T: Target> Writer<'a, T> {
 }
 
 /// Returns the digest of a table, for the second pass.
-pub fn digest_of(snapshot: &impl Source, table: &Table, bar: &ProgressBar) -> Outcome<Digest> {
+pub fn digest_of(snapshot: &impl ReadSnapshot, table: &Table, bar: &ProgressBar) -> Outcome<Digest> {
     let mut digest = Digest::new();
     let mut cursor = snapshot.cursor(table, Span::all())?;
     while cursor.advance()? {

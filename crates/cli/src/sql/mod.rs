@@ -2,18 +2,20 @@
 //!
 //! * [`shell`]: the prompt, and the commands that begin with a dot.
 //! * [`show`]: rows in the chosen format.
-//! * [`remote`]: a server in the place of a directory.
+//! * [`remote`]: a server in the place of a directory. A store in its place is opened by this process.
 
 mod statements;
 mod show;
 mod shell;
 mod remote;
 
+use crate::copy::{SCHEMA, is_of_store, open_remote};
 use crate::failure::{Failure, Outcome};
 use crate::open::CreateArgs;
 use crate::output::FormatArgs;
 use crate::remote::Remote;
 use clap::Args;
+use pando::any::AnyDatabase;
 use pando::{Builder, Database, ErrorKind};
 use show::Show;
 use sql::Sql;
@@ -34,8 +36,9 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub struct SqlArgs {
-    /// The directory of the database, created if it does not exist (not with --read-only), or its address on a
-    /// server: http://HOST:PORT/DATABASE
+    /// The directory of the database, created if it does not exist (not with --read-only), its address on a server
+    /// (http://HOST:PORT/DATABASE), or that of a store (postgres://USER@HOST/NAME, in a build with the feature
+    /// `postgres`)
     dir: PathBuf,
     /// Statements to run, in order [default: read from standard input]
     statements: Vec<String>,
@@ -46,6 +49,9 @@ pub struct SqlArgs {
     /// Open the database for reading only; other read-only processes can have it open at the same time
     #[arg(long)]
     read_only: bool,
+    /// The schema of the database, if it is in a store [default: pando]
+    #[arg(long, value_name = "NAME")]
+    schema: Option<String>,
     /// Print on standard error how long each statement took
     #[arg(long)]
     timing: bool,
@@ -63,13 +69,12 @@ pub fn run(args: &SqlArgs) -> Outcome {
     if let Some(remote) = Remote::find(&args.dir)? {
         return remote::run(&remote, args);
     }
-    let builder = args.create.builder();
-    let db = match args.read_only {
-        true => builder.read_only(true).open(&args.dir)?,
-        false => create_or_read(builder, args)?,
-    };
-    let sql = Sql::new(db.clone());
+    let db = open(args)?;
+    let sql = Sql::new(&db);
     let mut connection = sql.connect().map_err(failure)?;
+    if db.native().is_none() {
+        connection.set_read_only(args.read_only);
+    }
     let mut show = Show::new(args.format.format(), args.timing);
     show.watch(&mut connection).map_err(failure)?;
     if let Some(file) = &args.from_sqlite {
@@ -92,8 +97,27 @@ pub fn run(args: &SqlArgs) -> Outcome {
         show::export_sqlite(&sql, file)?;
     }
     drop(connection);
-    db.close()?;
+    match db {
+        AnyDatabase::Native(db) => db.close()?,
+        AnyDatabase::Remote(db) => db.close(),
+    }
     Ok(())
+}
+
+fn open(args: &SqlArgs) -> Outcome<AnyDatabase> {
+    if let (true, Some(url)) = (is_of_store(&args.dir), args.dir.to_str()) {
+        let schema = args.schema.as_deref().unwrap_or(SCHEMA);
+        return Ok(open_remote(url, schema, !args.read_only)?.into());
+    }
+    if args.schema.is_some() {
+        return Err(Failure::Usage("--schema works on the address of a store (postgres://...)".to_owned()));
+    }
+    let builder = args.create.builder();
+    let db = match args.read_only {
+        true => builder.read_only(true).open(&args.dir)?,
+        false => create_or_read(builder, args)?,
+    };
+    Ok(db.into())
 }
 
 /// Opens the database for writing. If another process has it open for writing, opens it for reading; statements that

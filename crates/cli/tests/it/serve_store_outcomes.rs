@@ -35,6 +35,16 @@ fn put_interactively(client: &mut Client, key: &str, value: &str) -> Reply {
     client.ask("POST", &format!("{transactions}/{token}/commit"), &[], b"")
 }
 
+/// As a statement of SQL, which reads what it depends on.
+fn put_by_sql(client: &mut Client, key: &str, value: &str) -> Reply {
+    ask_sql(client, "INSERT INTO s VALUES (?, ?)", &json!([key, value]))
+}
+
+fn ask_sql(client: &mut Client, sql: &str, params: &Value) -> Reply {
+    let body = json!({ "sql": sql, "params": params }).to_string();
+    client.ask("POST", &format!("{SHOP}/sql?format=json"), &[], body.as_bytes())
+}
+
 /// A server whose way to the store leads through a proxy.
 struct Cuttable {
     proxy: Proxy,
@@ -50,11 +60,17 @@ impl Cuttable {
         let server = Server::start_with(dir.path(), &options);
         assert_eq!(server.ask("PUT", SHOP, b"").status, 201);
         assert_eq!(server.ask("PUT", &format!("{SHOP}/tables/t"), b"").status, 201);
+        let create = "CREATE TABLE s(key PRIMARY KEY, value); CREATE INDEX i ON s(value)";
+        assert_eq!(ask_sql(&mut server.connect(), create, &Value::Null).status, 200);
         Some(Cuttable { proxy, server, _dir: dir })
     }
 
     fn is_there(&self, key: &str) -> bool {
-        self.server.ask("GET", &format!("{SHOP}/tables/t/entries/{key}"), b"").status == 200
+        let sql = "SELECT count(*) AS n FROM s WHERE key = ?";
+        let found = ask_sql(&mut self.server.connect(), sql, &json!([key]));
+        assert_eq!(found.status, 200, "{}", found.text());
+        let is_in_sql = found.text().contains("[[1]]");
+        is_in_sql || self.server.ask("GET", &format!("{SHOP}/tables/t/entries/{key}"), b"").status == 200
     }
 
     /// Returns the name of a commit in doubt of the database `default`, and leaves the store away.
@@ -148,6 +164,16 @@ fn a_transaction_whose_commit_is_cut_happens_once_and_its_client_learns_of_it() 
     let Some(cuttable) = Cuttable::start() else { return };
     cuttable.resolves(put_interactively, false);
     cuttable.leaves_no_doubt(put_interactively);
+}
+
+#[test]
+fn a_statement_that_is_cut_happens_once_and_its_client_learns_of_it() {
+    let Some(cuttable) = Cuttable::start() else { return };
+    cuttable.resolves(put_by_sql, false);
+    cuttable.leaves_no_doubt(put_by_sql);
+    let agree = "SELECT (SELECT count(*) FROM s) = (SELECT count(*) FROM s INDEXED BY i WHERE value >= '')";
+    let found = ask_sql(&mut cuttable.server.connect(), agree, &Value::Null);
+    assert!(found.text().contains("[[1]]"), "{}", found.text());
 }
 
 #[test]

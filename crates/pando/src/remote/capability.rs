@@ -38,12 +38,6 @@ pub enum Capability {
     Readers,
     /// The explanation of one read down to its pages.
     Explain,
-    /// SQL.
-    Sql,
-    /// The protocol of libSQL's clients.
-    Hrana,
-    /// Imports of documents.
-    DocumentImports,
     /// The removal of a whole database.
     DropDatabase,
     /// Replicas, and their promotion.
@@ -54,7 +48,7 @@ pub enum Capability {
 
 impl Capability {
     /// All capabilities that can be refused.
-    pub const ALL: [Capability; 18] = [
+    pub const ALL: [Capability; 15] = [
         Capability::Layouts,
         Capability::Compression,
         Capability::TtlByKey,
@@ -67,9 +61,6 @@ impl Capability {
         Capability::Statistics,
         Capability::Readers,
         Capability::Explain,
-        Capability::Sql,
-        Capability::Hrana,
-        Capability::DocumentImports,
         Capability::DropDatabase,
         Capability::Replicas,
         Capability::Dashboard,
@@ -91,9 +82,6 @@ impl Capability {
             Capability::Statistics => "statistics",
             Capability::Readers => "readers",
             Capability::Explain => "explain",
-            Capability::Sql => "sql",
-            Capability::Hrana => "hrana",
-            Capability::DocumentImports => "document-imports",
             Capability::DropDatabase => "drop-database",
             Capability::Replicas => "replicas",
             Capability::Dashboard => "dashboard",
@@ -124,11 +112,6 @@ impl Capability {
             Capability::Statistics => "use the statistics of the store",
             Capability::Readers => "the store lists its own transactions",
             Capability::Explain => "use the explanations of the store",
-            Capability::Sql => "SQL runs on Pando's own engine only; use documents, records and batches",
-            Capability::Hrana => "SQL runs on Pando's own engine only; use documents, records and batches",
-            Capability::DocumentImports => {
-                "create and fill the table with `pando copy` from a directory, or put single documents"
-            }
             Capability::DropDatabase => "other servers may use the database; drop its schema in the store",
             Capability::Replicas => "the store replicates itself",
             Capability::Dashboard => "use `/metrics`, and the tools of the store",

@@ -8,6 +8,7 @@
 //! refused by a server that does not have it.
 
 use crate::wire::problem::Answer;
+use pando::any::AnyDatabase;
 use pando::{Durability, Expiry, ReadTables, Result, Table, TransactionOptions, ValueReader, WriteTables};
 use std::fmt::Debug;
 use std::time::Duration;
@@ -39,6 +40,9 @@ pub trait Engine: Clone + Copy + Debug + Send + Sync + 'static {
 
     /// Ends a snapshot, on any thread.
     fn end(snapshot: Self::Snapshot);
+
+    /// Returns the database as code has it that serves either engine.
+    fn any(db: &Self::Database) -> AnyDatabase;
 
     /// Returns the options of a transaction whose request sets none.
     fn transaction_options(db: &Self::Database) -> TransactionOptions;

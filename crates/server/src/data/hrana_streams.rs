@@ -1,6 +1,6 @@
 //! Streams of Hrana that clients hold between two requests. A server that was built without SQL has none.
 
-use crate::config::Config;
+use std::time::Duration;
 
 #[cfg(feature = "sql")]
 pub use with_sql::Session;
@@ -17,12 +17,13 @@ pub struct HranaStreams {
 }
 
 impl HranaStreams {
-    /// Creates an empty set with the limits of interactive transactions.
-    pub fn new(config: &Config) -> Self {
+    /// Creates an empty set of at most so many streams, each of which is closed after `idle` without a request.
+    #[cfg_attr(not(feature = "sql"), expect(unused_variables, reason = "without SQL there are no streams"))]
+    pub fn new(is_on: bool, most: usize, idle: Duration) -> Self {
         HranaStreams {
-            is_on: config.hrana,
+            is_on,
             #[cfg(feature = "sql")]
-            batons: hrana::Batons::new(config.limits.transactions, config.limits.transaction_idle),
+            batons: hrana::Batons::new(most, idle),
         }
     }
 
@@ -49,7 +50,7 @@ impl HranaStreams {
 
 #[cfg(feature = "sql")]
 mod with_sql {
-    use crate::data::open::Open;
+    use std::fmt::Debug;
     use std::sync::Arc;
 
     /// A stream, and the database that it keeps open.
@@ -57,12 +58,12 @@ mod with_sql {
     pub struct Session {
         /// The stream. It is dropped before the database is released.
         pub stream: hrana::Stream,
-        _open: Arc<Open>,
+        _open: Arc<dyn Debug + Send + Sync>,
     }
 
     impl Session {
         /// Adds the database to its stream.
-        pub fn new(stream: hrana::Stream, open: Arc<Open>) -> Self {
+        pub fn new(stream: hrana::Stream, open: Arc<dyn Debug + Send + Sync>) -> Self {
             Session { stream, _open: open }
         }
     }

@@ -16,6 +16,8 @@ pub mod places;
 pub mod remote;
 pub mod replicas;
 pub mod schedule;
+#[cfg(feature = "sql")]
+pub mod queried;
 pub mod served;
 pub mod transactions;
 pub mod v0;

@@ -6,6 +6,7 @@ use crate::data::open::{Open, Own};
 use crate::data::served::Served;
 use crate::data::writer::{Change, Committed};
 use crate::wire::problem::Answer;
+use pando::any::AnyDatabase;
 use pando::{
     Database, Durability, Expiry, Layout, ReaderId, Result, Snapshot, Table, TableOptions, Transaction,
     TransactionOptions, ValueReader,
@@ -38,6 +39,10 @@ impl Engine for Native {
     #[inline]
     fn end(snapshot: Snapshot) {
         drop(snapshot);
+    }
+
+    fn any(db: &Database) -> AnyDatabase {
+        db.into()
     }
 
     fn transaction_options(db: &Database) -> TransactionOptions {

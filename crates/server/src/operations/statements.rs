@@ -2,16 +2,15 @@
 
 use crate::access::tokens::Scope;
 use crate::calls::meanings::{CONFLICT, FULL, LATE, MISSING, TOO_LARGE};
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::operations::sql;
 use crate::watch::observe::Kind;
 #[cfg(all(feature = "arrow", feature = "sql"))]
 use crate::wire::accept::ARROW_STREAM;
 use crate::wire::response::NDJSON;
-use pando::remote::Capability;
 
 /// The entries of these handlers. A token that may only read can run statements that only read: `sql` checks each.
-pub const OPERATIONS: &[Operation] = &[Operation::new(
+pub const OPERATIONS: &[Operation] = &[on_both!(
     "POST",
     "/v1/databases/{database}/sql",
     Access::Database(Scope::Read),
@@ -19,7 +18,6 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Run one SQL statement, or several as one transaction",
     |parts, call, body| Box::pin(sql::run(parts.data(), parts.room(), parts.keeper(), call, body)),
 )
-.needs(Capability::Sql)
 .takes(&["format", "durability"])
 .receives("sql")
 .ending_with_client()

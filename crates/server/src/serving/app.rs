@@ -97,6 +97,7 @@ impl App {
             #[cfg(feature = "remote")]
             AnyParts::Remote(parts) => {
                 parts.data.transactions.give_up_all();
+                parts.hrana.give_up_all();
                 parts.data.databases.close_all();
                 Ok(())
             }
@@ -160,7 +161,7 @@ fn native_parts(config: &Config) -> Result<Parts> {
     Ok(Parts {
         data,
         entity,
-        hrana: Arc::new(HranaStreams::new(config)),
+        hrana: Arc::new(HranaStreams::new(config.hrana, limits.transactions, limits.transaction_idle)),
         followers,
         room: Arc::new(Room::new(limits)),
         connections: Arc::new(Connections::new(limits.connections)),
@@ -180,22 +181,31 @@ fn native_parts(config: &Config) -> Result<Parts> {
 #[cfg(feature = "remote")]
 fn parts_over(stores: Arc<dyn Stores>, config: &Config) -> Result<Parts<Remote>> {
     let limits = &config.limits;
-    // A transaction holds a connection, and so does a stream while its client reads. Two connections are left for all
-    // other requests, without which those that hold one could not go on.
-    let holders = (stores.connections().saturating_sub(2) / 2).max(1);
-    let (transactions, streams) = (limits.transactions.min(holders), limits.streams.min(holders));
+    // A transaction holds a connection, and so does a range while its client reads, a request while its SQL runs, and a
+    // stream of Hrana within BEGIN. Two connections are left for all other requests, without which those that hold one
+    // could not go on.
+    const KINDS: usize = if cfg!(feature = "sql") { 4 } else { 2 };
+    let holders = (stores.connections().saturating_sub(2) / KINDS).max(1);
+    let limits = &Limits {
+        transactions: limits.transactions.min(holders),
+        streams: limits.streams.min(holders),
+        statements: limits.statements.min(holders),
+        ..limits.clone()
+    };
+    #[cfg(feature = "sql")]
+    sql::limit_memory(limits.sql_memory_bytes).map_err(pando::Error::from)?;
     let memory_bytes = config.memory_bytes.unwrap_or_else(share_bytes);
     let databases = RemoteDatabases::new(stores, limits.open_databases, memory_bytes);
     let (default, _) = databases.create(DEFAULT_DATABASE).map_err(Problem::into_error)?;
     let entity = EntityTable::new(default)?;
-    let transactions = Arc::new(Transactions::new(transactions, limits.transaction_idle));
+    let transactions = Arc::new(Transactions::new(limits.transactions, limits.transaction_idle));
     let watch = watch_of(config)?;
     Ok(Parts {
         data: Arc::new(Data { databases, transactions, durability: config.durability }),
         entity: Arc::new(entity),
-        hrana: Arc::new(HranaStreams::new(config)),
+        hrana: Arc::new(HranaStreams::new(config.hrana, limits.transactions, limits.transaction_idle)),
         followers: None,
-        room: Arc::new(Room::new(&Limits { streams, ..limits.clone() })),
+        room: Arc::new(Room::new(limits)),
         connections: Arc::new(Connections::new(limits.connections)),
         keeper: Arc::new(Gatekeeper::new(&config.dir)?),
         watch: Arc::new(watch),
@@ -217,8 +227,10 @@ fn give_up_idle_beside(parts: &Arc<Parts<Remote>>) {
         return;
     }
     let data = Arc::clone(&parts.data);
+    let hrana = Arc::clone(&parts.hrana);
     tokio::task::spawn_blocking(move || {
         data.transactions.give_up_idle();
+        hrana.give_up_idle();
         data.databases.close_idle();
         IS_RUNNING.store(false, Ordering::SeqCst);
     });

@@ -287,7 +287,6 @@ fn check_over_store(config: &Config) -> Result<()> {
         ("shipping to a bucket", config.shipping.is_some()),
         ("following another server", config.source.is_some()),
         ("scheduled backups", config.backups.is_some()),
-        ("Hrana", config.hrana),
         ("the protocol of Redis", speaks_redis),
         ("a durability other than `sync`", config.durability != Durability::Sync),
     ];

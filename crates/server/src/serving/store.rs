@@ -4,19 +4,13 @@ use crate::calls::call::Call;
 use crate::calls::operation::Operation;
 use crate::calls::parts::Parts;
 use crate::data::engine::Remote;
+use crate::data::remote::failures::of_store;
 use crate::limits::receive::RequestBody;
 use crate::routes::tree::Found;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::MIN_COMMIT;
-use axum::http::{HeaderMap, StatusCode};
-use pando::remote::{Capability, Fault, InDoubt};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
-/// When the log last said that the store does not serve this server. Every request may find that, so the log says it at
-/// most once in [`LOG_PAUSE`].
-static LOGGED: Mutex<Option<Instant>> = Mutex::new(None);
-const LOG_PAUSE: Duration = Duration::from_secs(1);
+use axum::http::HeaderMap;
+use pando::remote::Capability;
 
 /// Refuses a request that needs what only Pando's own engine has, before its body is received.
 ///
@@ -37,57 +31,4 @@ pub async fn run(parts: &Parts<Remote>, operation: &Operation, call: Call, body:
     // A test checks that each operation has a handler, or was refused.
     let missing = || Problem::internal("the operation has no handler for a remote store");
     operation.remote.ok_or_else(missing)?(parts, call, body).await.map_err(of_store)
-}
-
-/// Returns the problem of a request that failed because of the store. Nothing was written then, except perhaps by a
-/// commit in doubt, whose problem says how to find out.
-fn of_store(mut problem: Problem) -> Problem {
-    let Some(cause) = &problem.cause else { return problem };
-    if let Some(commit) = InDoubt::in_error(cause) {
-        // The library's message names the token alone.
-        problem.detail = format!(
-            "the connection to the store was lost during the commit, and the store could not be asked \
-             whether it happened; ask with POST /v1/databases/{{database}}/commits/{commit}/outcome"
-        );
-        return problem;
-    }
-    let Some(fault) = Fault::in_error(cause) else { return problem };
-    (problem.status, problem.kind) = match fault {
-        Fault::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable"),
-        Fault::Busy => (StatusCode::SERVICE_UNAVAILABLE, "store-busy"),
-        Fault::Full => (StatusCode::INSUFFICIENT_STORAGE, "store-full"),
-        Fault::TimedOut => (StatusCode::GATEWAY_TIMEOUT, "store-timeout"),
-        Fault::Misconfigured => (StatusCode::INTERNAL_SERVER_ERROR, "store-misconfigured"),
-        _ => return problem,
-    };
-    if problem.status == StatusCode::SERVICE_UNAVAILABLE {
-        problem.retry_after_s = Some(1);
-    }
-    if fault == Fault::Misconfigured && is_due(&LOGGED, Instant::now()) {
-        tracing::error!(reason = %problem.detail, "the store does not serve this server");
-    }
-    problem
-}
-
-/// Returns whether the log may say it at `now`, and notes that it does.
-fn is_due(logged: &Mutex<Option<Instant>>, now: Instant) -> bool {
-    let mut logged = logged.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_due = logged.is_none_or(|last| now.saturating_duration_since(last) >= LOG_PAUSE);
-    if is_due {
-        *logged = Some(now);
-    }
-    is_due
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_log_repeats_itself_once_a_second() {
-        let (logged, begun) = (Mutex::new(None), Instant::now());
-        let due = [0, 1, 999, 1000, 1001, 1999, 2500, 3000]
-            .map(|ms| is_due(&logged, begun + Duration::from_millis(ms)));
-        assert_eq!(due, [true, false, false, true, false, false, true, false]);
-    }
 }

@@ -9,6 +9,7 @@
 use crate::data::engine::Remote;
 use crate::data::names::{MAX_NAME_BYTES, Names, is_name};
 use crate::data::open::Open;
+use crate::data::remote::engine::RemoteOwn;
 use crate::stores::Stores;
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
@@ -89,7 +90,7 @@ impl RemoteDatabases {
     /// Makes a database available. The caller holds the gate.
     fn install(&self, name: &str, db: RemoteDatabase) -> Arc<Open<Remote>> {
         let db = db.with_write_memory(Arc::clone(&self.memory));
-        let open = Arc::new(Open::with_own(db, ()));
+        let open = Arc::new(Open::with_own(db.clone(), RemoteOwn::new(&db)));
         let mut all = Names::clone(&self.open.load());
         if all.len() >= self.most_open {
             // Besides the two maps, only requests have handles. A request that finds the old map a moment later uses

@@ -7,6 +7,7 @@ use crate::data::served::Served;
 use crate::data::writer::{Change, Committed};
 use crate::limits::handoff::hand_off;
 use crate::wire::problem::{Answer, Problem};
+use pando::any::AnyDatabase;
 use pando::remote::{Capability, RemoteDatabase, RemoteSnapshot, RemoteTransaction};
 use pando::{Durability, Error, Expiry, Result, Table, TransactionOptions, ValueReader};
 use std::sync::Arc;
@@ -19,6 +20,25 @@ use tokio::task::spawn_blocking;
 static WAITING: Semaphore = Semaphore::const_new(WAITING_UNITS);
 const WAITING_UNIT: usize = 1 << 10;
 const WAITING_UNITS: usize = 64 << 10;
+
+/// What a database of a store has in addition.
+#[derive(Debug)]
+pub struct RemoteOwn {
+    /// The SQL interface of the same database.
+    #[cfg(feature = "sql")]
+    pub sql: sql::Sql,
+}
+
+impl RemoteOwn {
+    /// Returns what belongs to a database.
+    #[cfg_attr(not(feature = "sql"), expect(unused_variables, reason = "only SQL needs the database"))]
+    pub fn new(db: &RemoteDatabase) -> Self {
+        RemoteOwn {
+            #[cfg(feature = "sql")]
+            sql: sql::Sql::new(db),
+        }
+    }
+}
 
 /// Returns the conflict that the store found while a request was reading. Any other problem is put into `refused`, and
 /// ends the attempts.
@@ -37,7 +57,7 @@ impl Engine for Remote {
     type Snapshot = RemoteSnapshot;
     type Transaction = RemoteTransaction;
     type Databases = RemoteDatabases;
-    type Own = ();
+    type Own = RemoteOwn;
     type Id = ();
 
     const HOLDS_CONNECTIONS: bool = true;
@@ -62,6 +82,10 @@ impl Engine for Remote {
             Ok(_) => drop(spawn_blocking(move || drop(snapshot))),
             Err(_) => drop(snapshot),
         }
+    }
+
+    fn any(db: &RemoteDatabase) -> AnyDatabase {
+        db.into()
     }
 
     fn transaction_options(_: &RemoteDatabase) -> TransactionOptions {

@@ -11,11 +11,11 @@
 use crate::access::tokens::Scope;
 use crate::calls::call::Call;
 use crate::calls::meanings::IMPORTED;
-use crate::calls::operation::{Access, Operation};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::calls::query::{durability, flag};
-use crate::data::engine::Native;
 use crate::data::held::Data;
 use crate::data::open::Open;
+use crate::data::served::Served;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
@@ -28,14 +28,13 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::{names, parameter, raw_parameter, raw_parameters};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
-use pando::remote::Capability;
 use pando::{Durability, TransactionOptions};
 use rows::{Definition, Import, ImportError, ImportFailure, IndexDefinition, RowFormat, RowReader, Storage};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The entries of these handlers.
-pub const OPERATIONS: &[Operation] = &[Operation::new(
+pub const OPERATIONS: &[Operation] = &[on_both!(
     "POST",
     "/v1/databases/{database}/documents/{table}",
     Access::Database(Scope::Write),
@@ -43,7 +42,6 @@ pub const OPERATIONS: &[Operation] = &[Operation::new(
     "Import documents from NDJSON or CSV in one transaction; with a schema, create the table first",
     |parts, call, body| Box::pin(run(parts.data(), parts.room(), call, body)),
 )
-.needs(Capability::DocumentImports)
 .takes(&[
     "lines",
     "delimiter",
@@ -90,7 +88,7 @@ struct Said {
 }
 
 impl Said {
-    fn new(usual: Durability, asked: &Asked, call: &Call) -> Answer<Self> {
+    fn new<E: Served>(usual: Durability, asked: &Asked, call: &Call) -> Answer<Self> {
         let query = call.target().query();
         if let Some(other) = names(query).find(|name| !PARAMETERS.contains(name)) {
             let known = PARAMETERS.join(", ");
@@ -103,22 +101,22 @@ impl Said {
             storage: storage(query)?,
             upsert: !flag(query, "insert")?,
             chunk_rows: chunk_rows(query)?,
-            durability: durability::<Native>(query, usual)?,
+            durability: durability::<E>(query, usual)?,
         })
     }
 
-    fn import(&self, open: &Open, table: &str, upload: Upload) -> Answer<Stored> {
+    fn import<E: Served>(&self, open: &Open<E>, table: &str, upload: Upload) -> Answer<Stored> {
         let import = Import {
             table,
             definition: self.definition.as_ref(),
             storage: self.storage,
             upsert: self.upsert,
             chunk_rows: self.chunk_rows,
-            options: TransactionOptions { durability: self.durability, ..open.db.transaction_options() },
+            options: TransactionOptions { durability: self.durability, ..E::transaction_options(&open.db) },
         };
         let mut input = RowReader::bounded(upload, self.format, self.delimiter, RECORD_BYTES as u64);
-        let imported = import.run(&open.db, &mut input, |_| {}).map_err(problem)?;
-        Ok(Stored { records: imported.rows, commit: Some(imported.commit) })
+        let imported = import.run(E::any(&open.db), &mut input, |_| {}).map_err(problem)?;
+        Ok(Stored { records: imported.rows, commit: imported.commit })
     }
 }
 
@@ -203,15 +201,21 @@ fn problem(failure: ImportFailure) -> Problem {
 }
 
 /// Handles POST.
-async fn run(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+async fn run<E: Served>(data: Arc<Data<E>>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
     let asked = Asked::parse(&call)?;
     call.no_part_of_transactions("an import, which is a transaction of its own, is")?;
-    let said = Said::new(data.durability, &asked, &call)?;
+    let said = Said::new::<E>(data.durability, &asked, &call)?;
     let open = data.database(&asked.database).await?;
     // This check comes before the body, so that no client sends a body to a missing table.
     if said.definition.is_none() {
         let (looked, place) = (Arc::clone(&open), asked.clone());
-        hand_off(move || place.open(&looked.db.snapshot()?)).await?;
+        hand_off(move || E::read(&looked.db, |snapshot| place.open(&snapshot))).await?;
     }
-    receive(&room, body, move |upload| said.import(&open, &asked.table, upload)).await
+    // The transaction of a store keeps a connection while the rows arrive, as a range does while they are sent.
+    let place = if E::HOLDS_CONNECTIONS { Some(room.stream_permit().await?) } else { None };
+    receive(&room, body, move |upload| {
+        let _place = place;
+        said.import(&open, &asked.table, upload)
+    })
+    .await
 }

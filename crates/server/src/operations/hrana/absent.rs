@@ -2,18 +2,20 @@
 
 use crate::calls::call::Call;
 use crate::calls::parts::Parts;
+use crate::data::engine::Engine;
 use crate::limits::receive::RequestBody;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
+use std::marker::PhantomData;
 
 /// The parts that the handlers use: none.
 #[derive(Debug)]
-pub struct Door;
+pub struct Door<E>(PhantomData<E>);
 
-impl Door {
+impl<E: Engine> Door<E> {
     /// Returns the parts.
-    pub fn of(_: &Parts) -> Self {
-        Door
+    pub fn of(_: &Parts<E>) -> Self {
+        Door(PhantomData)
     }
 }
 
@@ -24,16 +26,16 @@ fn absent() -> Problem {
 }
 
 /// Responds with 501.
-pub async fn probe(_: Door) -> Answer {
+pub async fn probe<E: Engine>(_: Door<E>) -> Answer {
     Err(absent())
 }
 
 /// Responds with 501.
-pub async fn pipeline(_: Door, _: Call, _: RequestBody) -> Answer {
+pub async fn pipeline<E: Engine>(_: Door<E>, _: Call, _: RequestBody) -> Answer {
     Err(absent())
 }
 
 /// Responds with 501.
-pub async fn cursor(_: Door, _: Call, _: RequestBody) -> Answer {
+pub async fn cursor<E: Engine>(_: Door<E>, _: Call, _: RequestBody) -> Answer {
     Err(absent())
 }

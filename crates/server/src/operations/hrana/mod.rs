@@ -15,14 +15,13 @@ mod run;
 
 use crate::access::tokens::Scope;
 use crate::calls::meanings::{LATE, MISSING, TOO_LARGE};
-use crate::calls::operation::{Access, Operation, Run};
+use crate::calls::operation::{Access, Operation, on_both};
 use crate::watch::observe::Kind;
 use crate::wire::response::NDJSON;
 
 const READ: Access = Access::Database(Scope::Read);
 const TOO_MANY: (u16, &str) = (429, "Too many streams are open");
 const ABSENT: (u16, &str) = (501, "The server was built without SQL");
-use pando::remote::Capability;
 
 /// The entries of these handlers. A token that may only read can run statements that only read.
 pub const OPERATIONS: &[Operation] = &[
@@ -30,38 +29,39 @@ pub const OPERATIONS: &[Operation] = &[
     probe("/v1/databases/{database}/hrana/v3", "Check that Hrana 3 is spoken in JSON"),
     pipeline("/v1/databases/{database}/hrana/v2/pipeline", "Run requests of Hrana 2 on a stream"),
     pipeline("/v1/databases/{database}/hrana/v3/pipeline", "Run requests of Hrana 3 on a stream"),
-    statements(
+    statements(on_both!(
+        "POST",
         "/v1/databases/{database}/hrana/v3/cursor",
+        READ,
+        Kind::Sql,
         "Run a batch of Hrana 3 and stream its rows",
         |parts, call, body| Box::pin(run::cursor(run::Door::of(parts), call, body)),
-    )
+    ))
     .receives("cursor")
     .sends(&[NDJSON]),
 ];
 
 const fn probe(path: &'static str, summary: &'static str) -> Operation {
-    Operation::new("GET", path, READ, Kind::Other, summary, |parts, _, _| {
+    on_both!("GET", path, READ, Kind::Other, summary, |parts, _, _| {
         Box::pin(run::probe(run::Door::of(parts)))
     })
-    .needs(Capability::Hrana)
     .responses(&[(200, "It is"), MISSING, ABSENT])
 }
 
 const fn pipeline(path: &'static str, summary: &'static str) -> Operation {
-    let run: Run = |parts, call, body| Box::pin(run::pipeline(run::Door::of(parts), call, body));
-    statements(path, summary, run).receives("pipeline")
+    let operation = on_both!("POST", path, READ, Kind::Sql, summary, |parts, call, body| {
+        Box::pin(run::pipeline(run::Door::of(parts), call, body))
+    });
+    statements(operation).receives("pipeline")
 }
 
-const fn statements(path: &'static str, summary: &'static str, run: Run) -> Operation {
-    Operation::new("POST", path, READ, Kind::Sql, summary, run)
-        .needs(Capability::Hrana)
-        .ending_with_client()
-        .responses(&[
-            (200, "The results, and the errors of statements"),
-            MISSING,
-            TOO_LARGE,
-            LATE,
-            TOO_MANY,
-            ABSENT,
-        ])
+const fn statements(operation: Operation) -> Operation {
+    operation.ending_with_client().responses(&[
+        (200, "The results, and the errors of statements"),
+        MISSING,
+        TOO_LARGE,
+        LATE,
+        TOO_MANY,
+        ABSENT,
+    ])
 }

@@ -7,6 +7,7 @@ use crate::calls::parts::{IsShipped, Parts};
 use crate::data::held::Data;
 use crate::data::hrana_streams::{HranaStreams, Session};
 use crate::data::open::Open;
+use crate::data::queried::Queried;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::{Counted, RequestBody};
 use crate::limits::room::Room;
@@ -32,17 +33,17 @@ const MOST_REPLY_BYTES: usize = 16 << 20;
 
 /// The parts that the handlers use.
 #[derive(Debug)]
-pub struct Door {
-    data: Arc<Data>,
+pub struct Door<E: Queried> {
+    data: Arc<Data<E>>,
     room: Arc<Room>,
     keeper: Arc<Gatekeeper>,
     hrana: Arc<HranaStreams>,
     is_shipped: IsShipped,
 }
 
-impl Door {
+impl<E: Queried> Door<E> {
     /// Returns the parts.
-    pub fn of(parts: &Parts) -> Self {
+    pub fn of(parts: &Parts<E>) -> Self {
         Door {
             data: parts.data(),
             room: parts.room(),
@@ -61,24 +62,24 @@ impl Door {
 }
 
 /// Handles GET: the version is spoken.
-pub async fn probe(door: Door) -> Answer {
+pub async fn probe<E: Queried>(door: Door<E>) -> Answer {
     door.check_on()?;
     Ok(json(StatusCode::OK, &object!({ "protocol": "hrana", "encoding": "json" })))
 }
 
 /// Handles POST of a pipeline.
-pub async fn pipeline(door: Door, call: Call, body: RequestBody) -> Answer {
+pub async fn pipeline<E: Queried>(door: Door<E>, call: Call, body: RequestBody) -> Answer {
     door.check_on()?;
     let (bytes, memory) = door.room.reception.receive_whole(body, JSON_BYTES).await?;
     let asks = Pipeline::read(&bytes).map_err(problem)?;
     let text = asks.first_text().map(Asked::new);
     let answer = Turn::begin(&door, &call, memory).await?.run_pipeline(asks).await;
-    Ok(noted(answer, text))
+    Ok(noted(E::explained(&door.data.databases, answer, &call.uri), text))
 }
 
 /// Handles POST of a cursor. Its reply is sent while its statements run, so it cannot wait until commits are in a
 /// bucket.
-pub async fn cursor(door: Door, call: Call, body: RequestBody) -> Answer {
+pub async fn cursor<E: Queried>(door: Door<E>, call: Call, body: RequestBody) -> Answer {
     door.check_on()?;
     if door.is_shipped == IsShipped::InSync {
         let detail = "this server acknowledges a write when it is in the bucket (--ship-mode sync), which a \
@@ -89,7 +90,7 @@ pub async fn cursor(door: Door, call: Call, body: RequestBody) -> Answer {
     let asks = Cursor::read(&bytes).map_err(problem)?;
     let text = asks.batch.first_text().map(Asked::new);
     let answer = Turn::begin(&door, &call, memory).await?.run_cursor(asks).await;
-    Ok(noted(answer, text))
+    Ok(noted(E::explained(&door.data.databases, answer, &call.uri), text))
 }
 
 /// Returns the response with the text that the list of slow requests shows.
@@ -102,10 +103,10 @@ fn noted(answer: Answer, text: Option<Asked>) -> Response<Body> {
 }
 
 /// A request that may run its statements now.
-struct Turn {
+struct Turn<E: Queried> {
     hrana: Arc<HranaStreams>,
     room: Arc<Room>,
-    open: Arc<Open>,
+    open: Arc<Open<E>>,
     durability: Durability,
     owner: Owner,
     may_write: bool,
@@ -113,9 +114,9 @@ struct Turn {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Turn {
+impl<E: Queried> Turn<E> {
     /// Opens the database and waits for a place among the requests that run statements. `memory` is that of the body.
-    async fn begin(door: &Door, call: &Call, memory: Counted) -> Answer<Self> {
+    async fn begin(door: &Door<E>, call: &Call, memory: Counted) -> Answer<Self> {
         let name = call.target().database();
         let may_write = door.keeper.rights(&call.headers).in_database(name) >= Some(Scope::Write);
         let open = door.data.database(name).await?;
@@ -197,12 +198,12 @@ impl Turn {
             return Ok(Held { session, place: Some(place) });
         }
         let place = if stays { Some(self.hrana.batons.place().map_err(problem)?.0) } else { None };
-        let connection = self.open.own.sql.connect().map_err(pando::Error::from)?;
+        let connection = E::sql(&self.open).connect().map_err(pando::Error::from)?;
         let options =
-            TransactionOptions { durability: self.durability, ..self.open.db.transaction_options() };
+            TransactionOptions { durability: self.durability, ..E::transaction_options(&self.open.db) };
         connection.set_transaction_options(options);
         let stream = Stream::new(connection).map_err(problem)?;
-        Ok(Held { session: Session::new(stream, Arc::clone(&self.open)), place })
+        Ok(Held { session: Session::new(stream, self.open.clone()), place })
     }
 
     /// Keeps the stream under a new baton, unless it is closed.

@@ -25,9 +25,8 @@ use crate::access::auth::Gatekeeper;
 use crate::access::tokens::Scope;
 use crate::calls::call::{Call, json_body};
 use crate::calls::query::durability;
-use crate::data::engine::Native;
 use crate::data::held::Data;
-use crate::data::replicas::redirected;
+use crate::data::queried::Queried;
 use crate::limits::receive::{Counted, RequestBody};
 use crate::limits::room::Room;
 use crate::watch::slow::Asked;
@@ -62,8 +61,8 @@ struct Asks {
 }
 
 /// Handles POST.
-pub async fn run(
-    data: Arc<Data>,
+pub async fn run<E: Queried>(
+    data: Arc<Data<E>>,
     room: Arc<Room>,
     keeper: Arc<Gatekeeper>,
     call: Call,
@@ -73,14 +72,14 @@ pub async fn run(
     let text = Asked::new(&asks.sql);
     let shared = Arc::clone(&data);
     let answer = answer(data, room, keeper, &call, asks, counted).await;
-    let answer = redirected(answer, shared.databases.replicas().map(|replicas| &**replicas), &call.uri);
+    let answer = E::explained(&shared.databases, answer, &call.uri);
     let mut response = answer.unwrap_or_else(|problem| problem.response());
     response.extensions_mut().insert(text);
     Ok(response)
 }
 
-async fn answer(
-    data: Arc<Data>,
+async fn answer<E: Queried>(
+    data: Arc<Data<E>>,
     room: Arc<Room>,
     keeper: Arc<Gatekeeper>,
     call: &Call,
@@ -94,10 +93,10 @@ async fn answer(
     let may = match keeper.rights(&call.headers).in_database(name) {
         None | Some(Scope::Read) => May::Read,
         Some(_) if asks.read_only => May::ReadAsAsked,
-        Some(_) if data.databases.is_replica() => May::ReadAsReplica,
+        Some(_) if E::is_replica(&data.databases) => May::ReadAsReplica,
         Some(_) => May::Write,
     };
-    let durability = durability::<Native>(target.query(), data.durability)?;
+    let durability = durability::<E>(target.query(), data.durability)?;
     let time = room.statement_time(asks.timeout_ms)?;
     let parameters = Parameters::read(asks.params)?;
     let permit = room.statement_permit(time).await?;
@@ -105,16 +104,16 @@ async fn answer(
     drop(counted);
     call.count_results()?;
     let open = data.database(name).await?;
-    let waits_for_bucket = may == May::Write && data.databases.waits_for_bucket();
+    let waits_for_bucket = may == May::Write && E::waits_for_bucket(&data.databases);
     let (writer, reader) = pipe(Instant::now() + time);
     let work = move || {
-        let options = TransactionOptions { durability, ..open.db.transaction_options() };
+        let options = TransactionOptions { durability, ..E::transaction_options(&open.db) };
         let script = Script { text: asks.sql, parameters, may, options, time };
         let watch = writer.watch();
         let mut output = Output::new(form, writer);
-        let done = script.run(&open.own.sql, watch, &mut output);
+        let done = script.run(E::sql(&open), watch, &mut output);
         // The last piece acknowledges what was written.
-        let done = done.and_then(|()| if waits_for_bucket { open.wait_until_shipped() } else { Ok(()) });
+        let done = done.and_then(|()| if waits_for_bucket { E::wait_until_shipped(&open) } else { Ok(()) });
         // They are dropped before the response is complete. A client that has read it finds the database unused, and a
         // free place.
         drop((open, permit));
