@@ -10,11 +10,13 @@
 //!    because they may take long without writing, and others wait for their place.
 //! 4. What the client sends passes a [`Gate`], which also adds a body to refusals of the HTTP library.
 //! 5. A stream that lost its place ([`streams`](crate::limits::streams)) ends with its connection.
-//! 6. There is no timer for each request. Each connection has one, which fires seldom and compares counters.
+//! 6. There is no timer for each request. Each connection has one, which fires seldom and compares counters. It and the
+//!    other events that a request does not cause are polled only when they have happened ([`Rare`]).
 
 use crate::limits::streams::Place;
 use crate::routes::tree::find;
 use crate::serving::patience::{LAST_WORDS, LOOKS};
+use crate::serving::rare::Rare;
 use crate::serving::service::Service;
 use crate::watch::watcher::Watch;
 use crate::wire::body::Working;
@@ -61,8 +63,8 @@ struct Signs {
 
 impl Signs {
     fn note(&self) {
-        // Relaxed: only one thread uses it.
-        self.events.fetch_add(1, Ordering::Relaxed);
+        // Relaxed for both: only one thread uses it, so that this needs no atomic addition.
+        self.events.store(self.events.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Notes that a request has begun.
@@ -129,34 +131,61 @@ pub async fn serve(stream: Stream, ahead: Bytes, service: Service, mut ending: w
     };
     let mut connection = pin!(http.serve_connection(TokioIo::new(watched), answer));
     let ending = async move { ending.wait_for(|ending| *ending).await.is_ok() };
+    let event = pin!(event(&signs, ending, patience));
+    let mut event = Rare::new(event);
     let outcome = tokio::select! {
+        biased;
         outcome = connection.as_mut() => outcome,
-        _ = ending => {
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                outcome = connection => outcome,
-                () = silence(&signs, patience) => return,
-                () = signs.cut.notified() => return,
+        event = &mut event => match event {
+            Event::ServerEnds => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    outcome = connection => outcome,
+                    () = silence(&signs, patience) => return,
+                    () = signs.cut.notified() => return,
+                }
             }
-        }
-        () = silence(&signs, patience) => {
-            if signs.tell_late() {
-                let _ = timeout(LAST_WORDS, connection).await;
+            Event::Silence => {
+                if signs.tell_late() {
+                    let _ = timeout(LAST_WORDS, connection).await;
+                }
+                tracing::debug!("an idle connection was closed");
+                return;
             }
-            tracing::debug!("an idle connection was closed");
-            return;
-        }
-        () = signs.cut.notified() => {
-            tracing::warn!("a stream whose client read nothing was ended in favour of another");
-            return;
-        }
-        () = end(&signs) => {
-            tracing::debug!("the client of running statements has disconnected");
-            return;
-        }
+            Event::Cut => {
+                tracing::warn!("a stream whose client read nothing was ended in favour of another");
+                return;
+            }
+            Event::ClientLeft => {
+                tracing::debug!("the client of running statements has disconnected");
+                return;
+            }
+        },
     };
     if let Err(error) = outcome {
         tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// What ends a connection, beside its client and errors.
+enum Event {
+    /// The server ends.
+    ServerEnds,
+    /// Nothing has happened for a while.
+    Silence,
+    /// The stream has lost its place.
+    Cut,
+    /// The client of running statements has disconnected.
+    ClientLeft,
+}
+
+/// Returns the first event. `ending` returns when the server ends.
+async fn event(signs: &Signs, ending: impl Future<Output = bool>, patience: Duration) -> Event {
+    tokio::select! {
+        _ = ending => Event::ServerEnds,
+        () = silence(signs, patience) => Event::Silence,
+        () = signs.cut.notified() => Event::Cut,
+        () = end(signs) => Event::ClientLeft,
     }
 }
 

@@ -13,6 +13,7 @@ mod listen;
 mod lock;
 mod patience;
 pub mod promote;
+mod rare;
 pub mod serve;
 mod service;
 #[cfg(feature = "remote")]
