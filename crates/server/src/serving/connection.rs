@@ -7,6 +7,7 @@
 //! 3. The bytes that were read to find this out are handed on, so that no request costs one more system call.
 
 use crate::access::proxies::Peer;
+use crate::serving::patience::Timers;
 use crate::serving::service::Service;
 use crate::serving::{http1, http2};
 use crate::wire::stream::{Protocol, Stream};
@@ -18,7 +19,6 @@ use std::pin::Pin;
 use std::task::{Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::watch;
-use tokio::time::sleep;
 
 /// The beginning of the preface of HTTP/2, by which it is recognized. The library checks the rest.
 const PREFACE: &[u8] = b"PRI ";
@@ -26,7 +26,7 @@ const PREFACE: &[u8] = b"PRI ";
 const FIRST_BYTES: usize = 2048;
 
 /// Serves `stream` until its client disconnects, exceeds a limit, or the server ends.
-pub async fn serve(mut stream: Stream, service: Service, mut ending: watch::Receiver<bool>) {
+pub async fn serve(mut stream: Stream, service: Service, timers: Timers, mut ending: watch::Receiver<bool>) {
     stream.set_nodelay();
     let service = service.of(peer_of(&stream));
     let (protocol, ahead) = match stream.chosen() {
@@ -36,7 +36,7 @@ pub async fn serve(mut stream: Stream, service: Service, mut ending: watch::Rece
                 biased;
                 begun = begin(&mut stream) => begun,
                 _ = ending.wait_for(|ending| *ending) => return,
-                () = sleep(service.limits().head_timeout) => return,
+                () = timers.sleep(service.limits().head_timeout) => return,
             };
             match begun {
                 Ok(begun) => begun,
@@ -48,8 +48,8 @@ pub async fn serve(mut stream: Stream, service: Service, mut ending: watch::Rece
         }
     };
     match protocol {
-        Protocol::Http1 => http1::serve(stream, ahead, service, ending).await,
-        Protocol::Http2 => http2::serve(stream, ahead, service, ending).await,
+        Protocol::Http1 => http1::serve(stream, ahead, service, timers, ending).await,
+        Protocol::Http2 => http2::serve(stream, ahead, service, timers, ending).await,
     }
 }
 

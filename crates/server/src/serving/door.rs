@@ -4,6 +4,7 @@ use crate::config::Reload;
 #[cfg(feature = "tls")]
 use crate::serving::encryption::Encryption;
 use crate::serving::listen::Incoming;
+use crate::serving::patience::Timers;
 use crate::serving::service::Service;
 use crate::wire::stream::Stream;
 use arc_swap::ArcSwap;
@@ -17,6 +18,7 @@ pub struct Door {
     /// The service of new connections. Those that are open keep the one they began with.
     service: Arc<ArcSwap<Service>>,
     reload: Option<Reload>,
+    timers: Timers,
     #[cfg(feature = "tls")]
     encryption: Option<Arc<Encryption>>,
 }
@@ -24,19 +26,29 @@ pub struct Door {
 impl Door {
     /// Creates the door to `service`.
     #[cfg(feature = "tls")]
-    pub fn new(service: Service, reload: Option<Reload>, encryption: Option<Arc<Encryption>>) -> Self {
-        Door { service: Arc::new(ArcSwap::from_pointee(service)), reload, encryption }
+    pub fn new(
+        service: Service,
+        reload: Option<Reload>,
+        timers: Timers,
+        encryption: Option<Arc<Encryption>>,
+    ) -> Self {
+        Door { service: Arc::new(ArcSwap::from_pointee(service)), reload, timers, encryption }
     }
 
     /// Creates the door to `service`.
     #[cfg(not(feature = "tls"))]
-    pub fn new(service: Service, reload: Option<Reload>) -> Self {
-        Door { service: Arc::new(ArcSwap::from_pointee(service)), reload }
+    pub fn new(service: Service, reload: Option<Reload>, timers: Timers) -> Self {
+        Door { service: Arc::new(ArcSwap::from_pointee(service)), reload, timers }
     }
 
     /// Returns the service of a new connection.
     pub fn service(&self) -> Service {
         Service::clone(&self.service.load())
+    }
+
+    /// Returns the timers of connections.
+    pub fn timers(&self) -> Timers {
+        self.timers.clone()
     }
 
     /// Reads the files of the certificate again if one of them has changed.

@@ -15,7 +15,7 @@
 
 use crate::limits::streams::Place;
 use crate::routes::tree::find;
-use crate::serving::patience::{LAST_WORDS, LOOKS};
+use crate::serving::patience::{LAST_WORDS, LOOKS, Timers};
 use crate::serving::rare::Rare;
 use crate::serving::service::Service;
 use crate::watch::watcher::Watch;
@@ -36,7 +36,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
+use tokio::time::{Interval, sleep, timeout};
 
 /// How long SQL statements continue after their client stops sending.
 const GRACE: Duration = Duration::from_secs(2);
@@ -100,7 +100,13 @@ impl Signs {
 
 /// Serves `stream` until its client disconnects, exceeds a limit, or the server ends. `ahead` is what was read of it
 /// already.
-pub async fn serve(stream: Stream, ahead: Bytes, service: Service, mut ending: watch::Receiver<bool>) {
+pub async fn serve(
+    stream: Stream,
+    ahead: Bytes,
+    service: Service,
+    timers: Timers,
+    mut ending: watch::Receiver<bool>,
+) {
     let (patience, head_bytes) = (service.limits().head_timeout, service.limits().head_bytes);
     let signs = Arc::new(Signs::default());
     let mut http = http1::Builder::new();
@@ -131,7 +137,7 @@ pub async fn serve(stream: Stream, ahead: Bytes, service: Service, mut ending: w
     };
     let mut connection = pin!(http.serve_connection(TokioIo::new(watched), answer));
     let ending = async move { ending.wait_for(|ending| *ending).await.is_ok() };
-    let event = pin!(event(&signs, ending, patience));
+    let event = pin!(event(&signs, ending, timers.looks(patience)));
     let mut event = Rare::new(event);
     let outcome = tokio::select! {
         biased;
@@ -141,7 +147,7 @@ pub async fn serve(stream: Stream, ahead: Bytes, service: Service, mut ending: w
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     outcome = connection => outcome,
-                    () = silence(&signs, patience) => return,
+                    () = silence(&signs, timers.looks(patience)) => return,
                     () = signs.cut.notified() => return,
                 }
             }
@@ -180,21 +186,17 @@ enum Event {
 }
 
 /// Returns the first event. `ending` returns when the server ends.
-async fn event(signs: &Signs, ending: impl Future<Output = bool>, patience: Duration) -> Event {
+async fn event(signs: &Signs, ending: impl Future<Output = bool>, look: Interval) -> Event {
     tokio::select! {
         _ = ending => Event::ServerEnds,
-        () = silence(signs, patience) => Event::Silence,
+        () = silence(signs, look) => Event::Silence,
         () = signs.cut.notified() => Event::Cut,
         () = end(signs) => Event::ClientLeft,
     }
 }
 
-/// Returns after nothing has happened for `patience`.
-async fn silence(signs: &Signs, patience: Duration) {
-    let between = patience / LOOKS;
-    let mut look = interval_at(Instant::now() + between, between);
-    // A machine that stood still does not make up for the looks that it has missed.
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+/// Returns after nothing has happened for the time of [`LOOKS`] `look`s.
+async fn silence(signs: &Signs, mut look: Interval) {
     let (mut seen, mut quiet) = (0, 0);
     loop {
         look.tick().await;

@@ -20,6 +20,7 @@ use crate::serving::door::Door;
 use crate::serving::encryption::Encryption;
 use crate::serving::listen::{Incoming, Listeners};
 use crate::serving::lock::DirLock;
+use crate::serving::patience::Timers;
 use crate::serving::service::Service;
 use io::ShortTimeSlice;
 #[cfg(feature = "remote")]
@@ -209,6 +210,7 @@ impl Server {
         let door = Door::new(
             self.service.clone(),
             self.app.config.reload.clone(),
+            Timers::new(self.runtime.handle().clone()),
             #[cfg(feature = "tls")]
             self.encryption.clone(),
         );
@@ -348,7 +350,7 @@ async fn work(mut coming: UnboundedReceiver<Accepted>, door: Door, ending: watch
                 _ = ended.wait_for(|ended| *ended) => None,
             };
             if let Some(stream) = opened {
-                connection::serve(stream, door.service(), ending).await;
+                connection::serve(stream, door.service(), door.timers(), ending).await;
             }
             drop(place);
         });
@@ -432,6 +434,7 @@ mod tests {
         let door = Door::new(
             service,
             None,
+            Timers::new(waits.handle().clone()),
             #[cfg(feature = "tls")]
             None,
         );

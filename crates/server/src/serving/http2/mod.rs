@@ -25,7 +25,7 @@ mod wire;
 use crate::serving::http2::session::Session;
 use crate::serving::http2::streams::Streams;
 use crate::serving::http2::wire::Wire;
-use crate::serving::patience::LAST_WORDS;
+use crate::serving::patience::{LAST_WORDS, Timers};
 use crate::serving::service::Service;
 use crate::wire::stream::Stream;
 use bytes::Bytes;
@@ -55,14 +55,20 @@ const FAULTY_STREAMS: usize = 100;
 
 /// Serves `stream` until its client disconnects, exceeds a limit, or the server ends. `ahead` is what was read of it
 /// already.
-pub async fn serve(stream: Stream, ahead: Bytes, service: Service, mut ending: watch::Receiver<bool>) {
+pub async fn serve(
+    stream: Stream,
+    ahead: Bytes,
+    service: Service,
+    timers: Timers,
+    mut ending: watch::Receiver<bool>,
+) {
     let (patience, head_bytes) = (service.limits().head_timeout, service.limits().head_bytes);
     let watch = Arc::clone(service.watch());
     let _counted = watch.versions.connection();
     let streams = Streams::new(service.room(), Arc::clone(&watch), RESETS);
     let wire = Wire::new(stream, ahead, watch);
     let mut session = Session::new(&builder(head_bytes), wire, service, Arc::clone(&streams));
-    let mut idle = pin!(streams.idle(patience));
+    let mut idle = pin!(streams.idle(timers.looks(patience)));
     let mut ending = pin!(async move { ending.wait_for(|ending| *ending).await.is_ok() });
     let mut is_ending = false;
     let outcome = loop {
@@ -80,7 +86,7 @@ pub async fn serve(stream: Stream, ahead: Bytes, service: Service, mut ending: w
                 }
                 session.end();
                 // A request that arrives now is completed, and may stall.
-                idle.set(streams.idle(patience));
+                idle.set(streams.idle(timers.looks(patience)));
             }
             () = streams.quiet(LAST_WORDS), if is_ending => {
                 // The library waits for an acknowledgement of the end, which a client need not send.

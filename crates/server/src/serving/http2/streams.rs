@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
+use tokio::time::{Interval, sleep};
 
 /// The memory of responses that a connection may hold before they are counted with those of all clients.
 const FREE_BYTES: usize = 256 << 10;
@@ -171,12 +171,9 @@ impl Streams {
         self.exhausted.notified().await;
     }
 
-    /// Returns after the connection had no stream for `patience`. Meanwhile it ends streams that stall for as long.
-    pub async fn idle(&self, patience: Duration) {
-        let between = patience / LOOKS;
-        let mut look = interval_at(Instant::now() + between, between);
-        // A machine that stood still does not make up for the looks that it has missed.
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    /// Returns after the connection had no stream for the time of [`LOOKS`] `look`s. Meanwhile it ends streams that
+    /// stall for as long.
+    pub async fn idle(&self, mut look: Interval) {
         let (mut seen, mut quiet) = (0, 0);
         while quiet < LOOKS {
             look.tick().await;
