@@ -35,6 +35,7 @@ use crate::wire::response::{COMMIT, absent, empty, found, typed, whole};
 use crate::wire::target::{decode, parameter};
 use axum::http::{HeaderMap, Response, StatusCode};
 use pando::{Durability, ReadTables, Span, Table};
+use std::borrow::Cow;
 use std::future::ready;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -108,9 +109,12 @@ pub const OPERATIONS: &[Operation] = &[
 /// Responds to a get if the value is in memory.
 fn recall(parts: &Parts, target: Target<'_>, _: &HeaderMap) -> Option<Response<Body>> {
     // Anything else is left to the handler, which refuses other parameters.
-    let id =
-        target.query()?.strip_prefix("id=").filter(|id| !id.is_empty() && !id.as_bytes().contains(&b'&'))?;
-    let id = decode(id).ok()?;
+    let id = target.query()?.strip_prefix("id=").filter(|id| !id.is_empty())?;
+    let id = match id.bytes().position(|byte| byte == b'&' || byte == b'%') {
+        None => Cow::Borrowed(id.as_bytes()),
+        Some(_) if id.contains('&') => return None,
+        Some(_) => decode(id).ok()?,
+    };
     match parts.entity.with_known(|open, table| open.resident(table, &id))?? {
         Some(value) => Some(parts.room.body_of(value).map_or_else(|busy| busy.response(), found)),
         None => Some(absent()),
