@@ -12,10 +12,13 @@
 use crate::wire::problem::{Answer, Problem};
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
+use std::cell::Cell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+/// The longest host that a thread remembers: an IPv6 address in brackets, and a port.
+const REMEMBERED_BYTES: usize = 47;
 
 /// What one look at the headers of a request finds. To look each name up costs more, as a request has few headers, and
 /// most have none of these names.
@@ -99,10 +102,31 @@ fn not_one_host(count: usize) -> Problem {
 /// 403 for such a name.
 #[inline]
 pub fn check_host(glance: Glance<'_>) -> Answer<()> {
-    match glance.hosts <= 1 && glance.host.is_none_or(|host| is_here(host.as_bytes())) {
+    match glance.hosts <= 1 && glance.host.is_none_or(|host| is_known_here(host.as_bytes())) {
         true => Ok(()),
         false => Err(foreign()),
     }
+}
+
+/// Returns the same as [`is_here`]. Requests of one thread mostly have one host, so the thread remembers the last one
+/// that is here.
+#[inline]
+fn is_known_here(host: &[u8]) -> bool {
+    thread_local! {
+        static LAST: Cell<([u8; REMEMBERED_BYTES], u8)> = const { Cell::new(([0; REMEMBERED_BYTES], 0)) };
+    }
+    let (bytes, count) = LAST.get();
+    // At first this is the empty host, which is here.
+    if bytes[..usize::from(count)] == *host {
+        return true;
+    }
+    let is_here = is_here(host);
+    if is_here && host.len() <= REMEMBERED_BYTES {
+        let mut bytes = [0; REMEMBERED_BYTES];
+        bytes[..host.len()].copy_from_slice(host);
+        LAST.set((bytes, host.len() as u8));
+    }
+    is_here
 }
 
 #[cold]
@@ -199,6 +223,15 @@ mod tests {
         ] {
             let problem = check(&of(name)).expect_err(name);
             assert_eq!(problem.status, StatusCode::FORBIDDEN, "{name}");
+        }
+        // The thread remembers only what is here, and only as a whole.
+        for (name, is_right) in [("10.0.0.1:80", true), ("10.0.0.1:8", true), ("10.0.0.1:80.evil", true)] {
+            assert_eq!(check(&of(name)).is_ok(), is_right, "{name}");
+        }
+        let long = format!("[{}]", "::1".repeat(20));
+        for name in ["10.0.0.1.evil.example", "localhost", "evil.example", "localhost", &long, "10.0.0.1"] {
+            let is_right = ["localhost", "10.0.0.1"].contains(&name);
+            assert!((0..2).all(|_| check(&of(name)).is_ok() == is_right), "{name}");
         }
         let mut headers = of("localhost");
         headers.append(HOST, host("evil.example"));
