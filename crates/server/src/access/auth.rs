@@ -125,15 +125,24 @@ impl Gatekeeper {
         Ok(())
     }
 
-    /// Checks whether a request with these headers has the permission that it needs.
+    /// Checks whether a request with these headers has the permission that it needs. If no token is required,
+    /// `unguarded` decides.
     ///
     /// # Errors
     /// 401 without a known token, 403 with a token whose scope is too small, 429 if the token has used up its rate or
-    /// has as many requests in progress as it allows.
+    /// has as many requests in progress as it allows; those of `unguarded`.
     #[inline]
-    pub fn admit(&self, headers: &HeaderMap, need: Need<'_>) -> Answer<Turn> {
+    pub fn admit(
+        &self,
+        headers: &HeaderMap,
+        need: Need<'_>,
+        unguarded: impl FnOnce() -> Answer<()>,
+    ) -> Answer<Turn> {
         let tokens = self.tokens.load();
-        if tokens.is_empty() || need == Need::Nothing {
+        if tokens.is_empty() {
+            return unguarded().map(|()| None);
+        }
+        if need == Need::Nothing {
             return Ok(None);
         }
         let known = find(&tokens, headers).ok_or_else(|| self.reject(headers))?;
@@ -347,6 +356,10 @@ mod tests {
     use crate::access::tokens::NewToken;
     use pando::ErrorKind;
 
+    fn admit(keeper: &Gatekeeper, headers: &HeaderMap, need: Need<'_>) -> Answer<Turn> {
+        keeper.admit(headers, need, || Ok(()))
+    }
+
     fn headers(authorization: &str) -> HeaderMap {
         HeaderMap::from_iter([(AUTHORIZATION, authorization.parse().unwrap())])
     }
@@ -356,16 +369,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = TokenFile::in_dir(dir.path());
         let keeper = Gatekeeper::new(dir.path()).unwrap();
-        assert!(keeper.admit(&HeaderMap::new(), Need::All(Scope::Admin)).is_ok(), "no tokens, no guard");
+        assert!(admit(&keeper, &HeaderMap::new(), Need::All(Scope::Admin)).is_ok(), "no tokens, no guard");
+        let closed = keeper.admit(&HeaderMap::new(), Need::Nothing, || Err(forbidden()));
+        assert_eq!(closed.unwrap_err().status, StatusCode::FORBIDDEN);
         assert_eq!(keeper.rights(&HeaderMap::new()).in_all(), Some(Scope::Admin));
         let reader = file.create("reader", Scope::Read, Some("a".into())).unwrap();
         let admin = file.create("admin", Scope::Admin, None).unwrap();
         keeper.refresh().unwrap();
-        let status =
-            |headers: &HeaderMap, need| keeper.admit(headers, need).map(drop).map_err(|p| p.status.as_u16());
+        let status = |headers: &HeaderMap, need| {
+            admit(&keeper, headers, need).map(drop).map_err(|p| p.status.as_u16())
+        };
+        let bearer = |token: &str| headers(&format!("Bearer {token}"));
         assert_eq!(status(&HeaderMap::new(), Need::Any), Err(401));
         assert_eq!(status(&HeaderMap::new(), Need::Nothing), Ok(()));
-        let bearer = |token: &str| headers(&format!("Bearer {token}"));
+        let guarded = keeper.admit(&bearer(&admin), Need::Any, || Err(forbidden()));
+        assert!(guarded.is_ok(), "it decides only without tokens");
         assert_eq!(status(&bearer("pando_wrong"), Need::Any), Err(401));
         assert_eq!(status(&bearer(&reader), Need::In("a", Scope::Read)), Ok(()));
         assert_eq!(status(&bearer(&reader), Need::In("a", Scope::Write)), Err(403));
@@ -394,7 +412,7 @@ mod tests {
         let token = file.create_as(limited("two", Some(2))).unwrap();
         let keeper = Gatekeeper::new(dir.path()).unwrap();
         let bearer = headers(&format!("Bearer {token}"));
-        let admit = || keeper.admit(&bearer, Need::Any);
+        let admit = || admit(&keeper, &bearer, Need::Any);
         let (first, second) = (admit().unwrap(), admit().unwrap());
         assert!(first.is_some() && second.is_some());
         let refused = admit().unwrap_err();
@@ -420,7 +438,7 @@ mod tests {
         file.revoke("only").unwrap();
         keeper.refresh().unwrap();
         let bearer = headers(&format!("Bearer {token}"));
-        assert_eq!(keeper.admit(&bearer, Need::Any).unwrap_err().status, StatusCode::UNAUTHORIZED);
+        assert_eq!(admit(&keeper, &bearer, Need::Any).unwrap_err().status, StatusCode::UNAUTHORIZED);
         assert_eq!(file.revoke("only").unwrap_err().kind(), ErrorKind::Missing);
     }
 
@@ -432,7 +450,7 @@ mod tests {
         let lasting = file.create_as(new("lasting", None)).unwrap();
         let brief = file.create_as(new("brief", Some(Duration::from_secs(60)))).unwrap();
         let keeper = Gatekeeper::new(dir.path()).unwrap();
-        let admit = |token: &str| keeper.admit(&headers(&format!("Bearer {token}")), Need::Any).is_ok();
+        let admit = |token: &str| admit(&keeper, &headers(&format!("Bearer {token}")), Need::Any).is_ok();
         let used = || keeper.last_uses().into_iter().map(|(_, used)| used.is_some()).collect::<Vec<_>>();
         assert_eq!(used(), [false, false]);
         assert!(admit(&brief));

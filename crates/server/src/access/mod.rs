@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod cors;
 mod credentials;
+pub mod glance;
 pub mod proxies;
 mod rate;
 pub mod reserved;

@@ -9,41 +9,16 @@
 //!    read every response. It has none of the credentials. If no credentials are required because the server listens on
 //!    this machine only, [`check_host`] allows only requests for an address or for a name that nobody can register.
 
+use crate::access::glance::{FETCH_SITE, Glance};
 use crate::wire::problem::{Answer, Problem};
 use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Version};
 use std::cell::Cell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 /// The longest host that a thread remembers: an IPv6 address in brackets, and a port.
 const REMEMBERED_BYTES: usize = 47;
-
-/// What one look at the headers of a request finds. To look each name up costs more, as a request has few headers, and
-/// most have none of these names.
-#[derive(Clone, Copy, Debug)]
-pub struct Glance<'h> {
-    hosts: usize,
-    host: Option<&'h HeaderValue>,
-    /// Whether a browser may have sent the request for a page.
-    is_of_page: bool,
-}
-
-impl<'h> Glance<'h> {
-    /// Looks at the headers.
-    #[inline]
-    pub fn at(headers: &'h HeaderMap) -> Self {
-        let mut glance = Glance { hosts: 0, host: None, is_of_page: false };
-        for (name, value) in headers {
-            if *name == HOST {
-                (glance.hosts, glance.host) = (glance.hosts + 1, Some(value));
-            }
-            glance.is_of_page |= *name == ORIGIN || *name == FETCH_SITE;
-        }
-        glance
-    }
-}
 
 /// Refuses a request that a page of another site makes a browser send.
 ///

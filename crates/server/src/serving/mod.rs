@@ -11,6 +11,7 @@ mod http1;
 mod http2;
 mod listen;
 mod lock;
+mod noted;
 mod patience;
 pub mod promote;
 mod rare;

@@ -11,8 +11,9 @@
 
 use crate::access::auth::{Gatekeeper, Turn};
 use crate::access::cors::{Cors, preflight};
+use crate::access::glance::Glance;
 use crate::access::proxies::{Peer, Proxies};
-use crate::access::sites::{Glance, check_host, check_one_host, check_origin};
+use crate::access::sites::{check_host, check_one_host, check_origin};
 use crate::calls::call::{Call, TRANSACTION};
 use crate::calls::operation::{Access, Operation, Pending};
 use crate::calls::parts::{AnyParts, IsShipped, Parts};
@@ -26,21 +27,18 @@ use crate::limits::room::Room;
 use crate::routes::tree::Found;
 use crate::serving::answering::Answering;
 use crate::serving::coded;
+use crate::serving::noted::Noted;
 #[cfg(feature = "remote")]
 use crate::serving::store;
 use crate::shipping::Ship;
-use crate::spans::{Parent, Phases, RequestSpan, Spans};
-use crate::watch::slow::{Asked, Slow};
-use crate::watch::trace::{self, Line, REQUEST_ID};
 use crate::watch::watcher::Watch;
 use crate::wire::body::Body;
-use crate::wire::problem::{Answer, Problem, Reason};
+use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{COMMIT, MIN_COMMIT};
-use axum::http::header::{ALLOW, EXPECT};
+use axum::http::header::EXPECT;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
@@ -123,17 +121,20 @@ impl Service {
 
     /// Checks whether the request is authorized.
     #[inline]
-    fn admit<B>(&self, request: &Request<B>, found: &Found, is_allowed_origin: bool) -> Answer<Turn> {
+    fn admit<B>(
+        &self,
+        request: &Request<B>,
+        found: &Found,
+        glance: Glance<'_>,
+        is_allowed_origin: bool,
+    ) -> Answer<Turn> {
         let (method, headers, path) = (request.method(), request.headers(), request.uri().path());
-        let glance = Glance::at(headers);
         check_one_host(request.version(), glance)?;
         if !is_allowed_origin {
             check_origin(method, headers, glance)?;
         }
-        if !self.settings.allow_anyone && !self.settings.keeper.is_on_guard() {
-            check_host(glance)?;
-        }
-        let turn = self.settings.keeper.admit(headers, found.need(method, path))?;
+        let unguarded = || if self.settings.allow_anyone { Ok(()) } else { check_host(glance) };
+        let turn = self.settings.keeper.admit(headers, found.need(method, path), unguarded)?;
         found.refuse_raw_write(method, path)?;
         match &self.parts {
             AnyParts::Native(parts) => {
@@ -173,6 +174,7 @@ impl Service {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let begun = Instant::now();
+        let glance = Glance::at(request.headers());
         let limit_bytes = self.settings.limits.body_bytes;
         // A client of HTTP/2 can always read a response while it sends.
         let reads_late = request.version() != Version::HTTP_2;
@@ -181,8 +183,8 @@ impl Service {
         let admitted = match preflight {
             Some(_) => Ok((None, None)),
             None => self
-                .admit(&request, &found, origin.is_some())
-                .and_then(|turn| Ok((turn, min_commit(request.headers())?))),
+                .admit(&request, &found, glance, origin.is_some())
+                .and_then(|turn| Ok((turn, min_commit(request.headers(), glance)?))),
         };
         let (turn, wanted, answer) = match admitted {
             _ if preflight.is_some() => (None, None, preflight.map(Ok)),
@@ -192,7 +194,8 @@ impl Service {
         };
         let answer = answer.or_else(|| self.check(&request, &found).err().map(Err));
         let client = || self.settings.proxies.client(self.peer, request.headers());
-        let noted = Noted::new(&self.settings.watch, &request, found, begun, answer.is_some(), client);
+        let noted =
+            Noted::new(&self.settings.watch, &request, glance, found, begun, answer.is_some(), client);
         let Some(answer) = answer else {
             let admitted = Admitted { found, noted, origin, turn, wanted };
             return Answering::later(self.clone().handle(request, admitted, reads_late));
@@ -200,13 +203,13 @@ impl Service {
         let path = request.uri().path();
         let response = answer.unwrap_or_else(|problem| found.response(&problem, path));
         let is_heard = reads_late && is_to_be_heard(response.status());
-        let left = is_heard.then(|| left_of(request)).flatten();
+        let left = is_heard && has_unread_body(&request, glance);
         let mut response = noted.end(&self.settings.watch, response);
         self.settings.cors.mark(origin, &mut response);
         match left {
-            None => Answering::Ready(Some(response)),
-            Some(body) => Answering::later(async move {
-                throw_away(body, limit_bytes).await;
+            false => Answering::Ready(Some(response)),
+            true => Answering::later(async move {
+                throw_away(request.into_body(), limit_bytes).await;
                 response
             }),
         }
@@ -279,7 +282,10 @@ fn keep_from_writing<B>(replicas: &Replicas, request: &Request<B>, found: &Found
 
 /// Returns the commit that the database must have before the request is served.
 #[inline]
-fn min_commit(headers: &HeaderMap) -> Answer<Option<u64>> {
+fn min_commit(headers: &HeaderMap, glance: Glance<'_>) -> Answer<Option<u64>> {
+    if !glance.has_wishes {
+        return Ok(None);
+    }
     let Some(value) = headers.get(MIN_COMMIT) else { return Ok(None) };
     let number = value.to_str().ok().and_then(|digits| digits.parse().ok());
     let wrong = || Problem::bad_request("`pando-min-commit` must be the number of a commit");
@@ -403,96 +409,9 @@ const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 /// The interval at which it looks.
 const APPLIED_LOOK: Duration = Duration::from_millis(2);
 
-/// Returns the unread body of a request, unless its client waits for permission to send it.
-#[cold]
-fn left_of<B: http_body::Body>(request: Request<B>) -> Option<B> {
-    let asks_first = request.headers().contains_key(EXPECT);
-    (!asks_first && !request.body().is_end_stream()).then(|| request.into_body())
-}
-
-/// The facts that are logged and counted at the end of a request.
-struct Noted {
-    begun: Instant,
-    found: Found,
-    /// The id that the response carries. If the response came from memory, it is set only if the client sent it, or if
-    /// a log line is wanted.
-    id: Option<HeaderValue>,
-    line: Option<Line>,
-    /// The method and address of a request that was handed to its handler. Only such a request can be slow.
-    asked: Option<(Method, Uri)>,
-    /// The client's span, if requests are exported.
-    parent: Option<Parent>,
-}
-
-impl Noted {
-    #[inline]
-    fn new<B>(
-        watch: &Watch,
-        request: &Request<B>,
-        found: Found,
-        begun: Instant,
-        at_once: bool,
-        client: impl FnOnce() -> Option<IpAddr>,
-    ) -> Self {
-        let headers = request.headers();
-        let wanted = trace::is_wanted();
-        let id = (!at_once || wanted || headers.contains_key(REQUEST_ID)).then(|| watch.ids.id_of(headers));
-        let shown = || found.shown(request.uri().path());
-        let line = id.as_ref().filter(|_| wanted);
-        let line = line.map(|id| Line::new(request, shown(), id.clone(), client()));
-        let asked = (!at_once).then(|| (request.method().clone(), request.uri().clone()));
-        let parent = watch.spans.as_ref().and_then(|_| Parent::of(headers));
-        Noted { begun, found, id, line, asked, parent }
-    }
-
-    #[inline]
-    fn end(self, watch: &Watch, mut response: Response<Body>) -> Response<Body> {
-        let took = self.begun.elapsed();
-        watch.observed.note(self.found.kind(), took, response.status().as_u16());
-        if let Some(spans) = &watch.spans {
-            self.export(&**spans, &response, took);
-        }
-        if let Some(Reason(reason)) = response.extensions().get() {
-            watch.traffic.refused(reason);
-        }
-        if let Some(line) = self.line {
-            line.write(&response, took);
-        }
-        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-            response.headers_mut().insert(ALLOW, self.found.allowed());
-        }
-        // The duration of a profile is set by its request.
-        let is_timed = self.found.operation().is_some_and(|operation| operation.is_timed);
-        if let Some((method, uri)) = self.asked.filter(|_| watch.slow.is_slow(took) && !is_timed) {
-            watch.slow.note(Slow {
-                method: method.to_string(),
-                target: uri.to_string(),
-                status: response.status().as_u16(),
-                at: self.begun,
-                took,
-                statements: response.extensions().get::<Asked>().cloned(),
-                phases: response.extensions().get::<Phases>().copied(),
-            });
-        }
-        if let Some(id) = self.id {
-            response.headers_mut().insert(REQUEST_ID, id);
-        }
-        response
-    }
-
-    /// Exports the request to a collector of traces.
-    #[cold]
-    fn export(&self, spans: &dyn Spans, response: &Response<Body>, took: Duration) {
-        let (operation, now) = (self.found.operation(), SystemTime::now());
-        spans.take(&RequestSpan {
-            parent: self.parent,
-            method: operation.map_or("", |operation| operation.method),
-            route: operation.map_or("", |operation| operation.path),
-            status: response.status().as_u16(),
-            request_id: self.id.as_ref().and_then(|id| id.to_str().ok()),
-            begun: now.checked_sub(took).unwrap_or(now),
-            took,
-            phases: response.extensions().get().copied(),
-        });
-    }
+/// Returns whether a request has a body that nobody has read and that its client sends without permission.
+#[inline]
+fn has_unread_body<B: http_body::Body>(request: &Request<B>, glance: Glance<'_>) -> bool {
+    let asks_first = || glance.has_wishes && request.headers().contains_key(EXPECT);
+    !request.body().is_end_stream() && !asks_first()
 }
