@@ -28,6 +28,7 @@ impl Answering {
 impl Future for Answering {
     type Output = Result<Response<Body>, Infallible>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
             Answering::Ready(response) => Poll::Ready(Ok(response.take().expect("it is awaited once"))),

@@ -15,19 +15,21 @@
 
 use crate::limits::streams::Place;
 use crate::routes::tree::find;
+use crate::serving::answering::Answering;
 use crate::serving::patience::{LAST_WORDS, LOOKS, Timers};
 use crate::serving::rare::Rare;
 use crate::serving::service::Service;
 use crate::watch::watcher::Watch;
-use crate::wire::body::Working;
+use crate::wire::body::{Body, Working};
 use crate::wire::gate::{Gate, Refusal, UNREADABLE_END};
 use crate::wire::stream::{Stream, hand_over};
 use bytes::Bytes;
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -114,18 +116,11 @@ pub async fn serve(
     let answer = service_fn(|request: Request<Incoming>| {
         let found = find(request.method(), request.uri().path());
         signs.begin(found.operation().is_some_and(|operation| operation.ends_with_client));
-        let answer = service.answer(found, request);
-        let signs = &signs;
-        async move {
-            let answer = answer.await;
+        let answering = service.answer(found, request);
+        if matches!(answering, Answering::Ready(_)) {
             signs.working.set(false);
-            answer.map(|mut response| {
-                if let Some(place) = response.extensions_mut().remove::<Arc<Place>>() {
-                    signs.end_with(&place);
-                }
-                response.map(|body| body.watched_by(&signs.working))
-            })
         }
+        Responding { answering, signs: &signs }
     });
     let watched = Watched {
         stream,
@@ -170,6 +165,32 @@ pub async fn serve(
     };
     if let Err(error) = outcome {
         tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// The response to a request, and what the connection has to know of it.
+struct Responding<'s> {
+    answering: Answering,
+    signs: &'s Signs,
+}
+
+impl Future for Responding<'_> {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // A response that is there at once is whole, and has no place of a stream.
+        if matches!(self.answering, Answering::Ready(_)) {
+            return Pin::new(&mut self.answering).poll(context);
+        }
+        let mut answer = ready!(Pin::new(&mut self.answering).poll(context));
+        self.signs.working.set(false);
+        if let Ok(response) = &mut answer {
+            if let Some(place) = response.extensions_mut().remove::<Arc<Place>>() {
+                self.signs.end_with(&place);
+            }
+            response.body_mut().be_watched_by(&self.signs.working);
+        }
+        Poll::Ready(answer)
     }
 }
 

@@ -27,6 +27,25 @@ pub struct Noted {
     parent: Option<Parent>,
 }
 
+/// Returns whether a request whose response is there at once is only counted: its response carries no id, and neither
+/// the log nor a collector of traces wants it. [`count`] does the rest.
+#[inline]
+pub fn is_only_counted(watch: &Watch, glance: Glance<'_>) -> bool {
+    !glance.has_wishes && watch.spans.is_none() && !trace::is_wanted()
+}
+
+/// Counts a request that `took` so long, and completes its refusal.
+#[inline]
+pub fn count(watch: &Watch, found: &Found, took: Duration, response: &mut Response<Body>) {
+    watch.observed.note(found.kind(), took, response.status().as_u16());
+    if let Some(Reason(reason)) = response.extensions().get() {
+        watch.traffic.refused(reason);
+    }
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, found.allowed());
+    }
+}
+
 impl Noted {
     /// Keeps what is known at the beginning of a request. `at_once` says that its response is there already; `client`
     /// returns the address of its client.
@@ -54,20 +73,14 @@ impl Noted {
 
     /// Counts the request, writes its log line, and completes the headers of its response.
     #[inline]
-    pub fn end(self, watch: &Watch, mut response: Response<Body>) -> Response<Body> {
+    pub fn end(self, watch: &Watch, response: &mut Response<Body>) {
         let took = self.begun.elapsed();
-        watch.observed.note(self.found.kind(), took, response.status().as_u16());
+        count(watch, &self.found, took, response);
         if let Some(spans) = &watch.spans {
-            self.export(&**spans, &response, took);
-        }
-        if let Some(Reason(reason)) = response.extensions().get() {
-            watch.traffic.refused(reason);
+            self.export(&**spans, response, took);
         }
         if let Some(line) = self.line {
-            line.write(&response, took);
-        }
-        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-            response.headers_mut().insert(ALLOW, self.found.allowed());
+            line.write(response, took);
         }
         // The duration of a profile is set by its request.
         let is_timed = self.found.operation().is_some_and(|operation| operation.is_timed);
@@ -85,7 +98,6 @@ impl Noted {
         if let Some(id) = self.id {
             response.headers_mut().insert(REQUEST_ID, id);
         }
-        response
     }
 
     /// Exports the request to a collector of traces.

@@ -5,7 +5,8 @@
 //! 3. If the value is in memory, the thread that read the socket responds, without a hand-off and without a lock.
 //! 4. An invalid request is refused before its body is received: because of its query, its head or its method.
 //! 5. The handler of the operation runs.
-//! 6. [`Noted`] counts the request, writes its log line, and keeps it if it was slow.
+//! 6. [`Noted`] counts the request, writes its log line, and keeps it if it was slow. Most responses from memory are
+//!    only counted.
 //!
 //! [`find`]: crate::routes::tree::find
 
@@ -27,7 +28,7 @@ use crate::limits::room::Room;
 use crate::routes::tree::Found;
 use crate::serving::answering::Answering;
 use crate::serving::coded;
-use crate::serving::noted::Noted;
+use crate::serving::noted::{Noted, count, is_only_counted};
 #[cfg(feature = "remote")]
 use crate::serving::store;
 use crate::shipping::Ship;
@@ -175,44 +176,49 @@ impl Service {
     {
         let begun = Instant::now();
         let glance = Glance::at(request.headers());
-        let limit_bytes = self.settings.limits.body_bytes;
         // A client of HTTP/2 can always read a response while it sends.
         let reads_late = request.version() != Version::HTTP_2;
         let origin = self.settings.cors.origin(request.headers());
-        let preflight = origin.as_ref().and_then(|_| preflight(request.method(), request.headers()));
-        let admitted = match preflight {
-            Some(_) => Ok((None, None)),
-            None => self
-                .admit(&request, &found, glance, origin.is_some())
-                .and_then(|turn| Ok((turn, min_commit(request.headers(), glance)?))),
-        };
-        let (turn, wanted, answer) = match admitted {
-            _ if preflight.is_some() => (None, None, preflight.map(Ok)),
-            Ok((turn, None)) => (turn, None, self.recall(&request, &found).map(Ok)),
-            Ok((turn, wanted)) => (turn, wanted, None),
-            Err(problem) => (None, None, Some(Err(problem))),
-        };
-        let answer = answer.or_else(|| self.check(&request, &found).err().map(Err));
+        // A response is a few hundred bytes, so it is changed where it is, and not moved.
+        let mut at_once = origin.as_ref().and_then(|_| preflight(request.method(), request.headers()));
+        let (mut turn, mut wanted) = (None, None);
+        if at_once.is_none() {
+            let admitted = self.admit(&request, &found, glance, origin.is_some());
+            let refusal = match admitted.and_then(|turn| Ok((turn, min_commit(request.headers(), glance)?))) {
+                Ok(admitted) => {
+                    (turn, wanted) = admitted;
+                    if wanted.is_none() {
+                        at_once = self.recall(&request, &found);
+                    }
+                    if at_once.is_none() { self.check(&request, &found) } else { Ok(()) }
+                }
+                Err(problem) => Err(problem),
+            };
+            if let Err(problem) = refusal {
+                at_once = Some(found.response(&problem, request.uri().path()));
+            }
+        }
         let client = || self.settings.proxies.client(self.peer, request.headers());
-        let noted =
-            Noted::new(&self.settings.watch, &request, glance, found, begun, answer.is_some(), client);
-        let Some(answer) = answer else {
+        let watch = &self.settings.watch;
+        let Some(response) = &mut at_once else {
+            let noted = Noted::new(watch, &request, glance, found, begun, false, client);
             let admitted = Admitted { found, noted, origin, turn, wanted };
             return Answering::later(self.clone().handle(request, admitted, reads_late));
         };
-        let path = request.uri().path();
-        let response = answer.unwrap_or_else(|problem| found.response(&problem, path));
         let is_heard = reads_late && is_to_be_heard(response.status());
-        let left = is_heard && has_unread_body(&request, glance);
-        let mut response = noted.end(&self.settings.watch, response);
-        self.settings.cors.mark(origin, &mut response);
-        match left {
-            false => Answering::Ready(Some(response)),
-            true => Answering::later(async move {
-                throw_away(request.into_body(), limit_bytes).await;
-                response
-            }),
+        match is_only_counted(watch, glance) {
+            true => count(watch, &found, begun.elapsed(), response),
+            false => Noted::new(watch, &request, glance, found, begun, true, client).end(watch, response),
         }
+        self.settings.cors.mark(origin, response);
+        if is_heard && has_unread_body(&request, glance) {
+            let limit_bytes = self.settings.limits.body_bytes;
+            return Answering::later(async move {
+                throw_away(request.into_body(), limit_bytes).await;
+                at_once.expect("it was made above")
+            });
+        }
+        Answering::Ready(at_once)
     }
 
     /// Runs the handler of a request that was admitted.
@@ -244,11 +250,12 @@ impl Service {
                 Err(found.refusal(uri.path()))
             }
         };
-        let response = answer.unwrap_or_else(|problem| found.response(&problem, uri.path()));
+        let mut response = answer.unwrap_or_else(|problem| found.response(&problem, uri.path()));
         // A response that is sent in pieces may hold a place of a stream, which would wait for the client's body.
         let is_whole = matches!(response.body(), Body::Whole(_));
         let left = left.take().filter(|_| reads_late && is_whole && is_to_be_heard(response.status()));
-        let mut response = asked.answered(&settings.room, noted.end(&settings.watch, response));
+        noted.end(&settings.watch, &mut response);
+        let mut response = asked.answered(&settings.room, response);
         settings.cors.mark(origin, &mut response);
         let response = response.map(|body| body.keeps(turn));
         if let Some(body) = left {

@@ -64,11 +64,11 @@ impl Body {
         }
     }
 
-    /// Registers `working`, in which a body that is sent in pieces records whether the client waits for the server.
-    pub fn watched_by(self, working: &Arc<Working>) -> Self {
-        match self {
-            Body::Pieces { body, .. } => Body::Pieces { body, working: Some(Arc::clone(working)) },
-            whole => whole,
+    /// Registers `watcher`, in which a body that is sent in pieces records whether the client waits for the server.
+    #[inline]
+    pub fn be_watched_by(&mut self, watcher: &Arc<Working>) {
+        if let Body::Pieces { working, .. } = self {
+            *working = Some(Arc::clone(watcher));
         }
     }
 }
