@@ -74,7 +74,6 @@ impl Error {
     }
 
     /// Returns the error with the place where it happened before its message.
-    #[cfg(not(feature = "loadable"))]
     pub(crate) fn at(self, place: &str) -> Self {
         Error { message: format!("{place}: {}", self.message), ..self }
     }

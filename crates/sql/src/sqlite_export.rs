@@ -17,6 +17,7 @@ use crate::sqlite_file::{CopyProgress, CopyReport, PROGRESS_ROWS};
 use rows::DynamicTable;
 use rusqlite::types::{ToSqlOutput, Value};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Writes all tables, including indexes, views and triggers, to a new SQLite file. The copy shows one moment of the
 /// database.
@@ -66,6 +67,9 @@ impl Export<'_> {
         let mut report = CopyReport::default();
         self.source.reload()?;
         let typed = self.source.tables.known();
+        report.left_out = self.left_out(&typed.tables)?;
+        self.now.left_out.clone_from(&report.left_out);
+        progress(&self.now);
         // SQLite makes `sqlite_sequence` with the first table that needs it.
         let mut given = Vec::new();
         for table in &typed.tables {
@@ -80,20 +84,6 @@ impl Export<'_> {
             }
         }
         if cfg!(not(feature = "loadable")) {
-            let read =
-                |source: Source<'_>| Ok(with_reader!(source, reader => DynamicTable::all_created(reader))?);
-            let hidden = self.source.session().read(read)?;
-            let hidden = hidden.iter().filter(|table| typed.find(table.name()).is_none());
-            let hidden =
-                hidden.map(|table| format!("typed table {:?}: SQL has no name for it", table.name()));
-            report.left_out.extend(hidden);
-            let of_analyze =
-                "SELECT name FROM main.sqlite_schema WHERE name LIKE 'sqlite\\_stat_' ESCAPE '\\'";
-            for row in self.rows_of(of_analyze, &[])? {
-                if let [Value::Text(name)] = &row[..] {
-                    report.left_out.push(format!("table {name}: run ANALYZE in the file"));
-                }
-            }
             given.extend(self.copy_own(&mut report, progress)?);
         }
         // Without a table that needs it, there is none, and its rows say nothing.
@@ -105,6 +95,37 @@ impl Export<'_> {
         }
         report.rows = self.now.rows;
         Ok(report)
+    }
+
+    /// Returns what the file will not have, each by its name.
+    fn left_out(&self, typed: &[Arc<SqlTable>]) -> Result<Vec<String>> {
+        let mut left_out = Vec::new();
+        for table in typed {
+            let indexes = table.rows.schema().indexes().iter();
+            let of_documents =
+                indexes.filter(|index| index.parts().iter().any(|part| part.pointer().is_some()));
+            let unknown = |index: &rows::Index| {
+                format!("index {}: it indexes a path within JSON documents", index.name())
+            };
+            left_out.extend(of_documents.map(unknown));
+        }
+        if cfg!(feature = "loadable") {
+            return Ok(left_out);
+        }
+        let read =
+            |source: Source<'_>| Ok(with_reader!(source, reader => DynamicTable::all_created(reader))?);
+        let all = self.source.session().read(read)?;
+        let has_name = |table: &DynamicTable| typed.iter().any(|typed| typed.name() == table.name());
+        let hidden = all.iter().filter(|table| !has_name(table));
+        left_out
+            .extend(hidden.map(|table| format!("typed table {:?}: SQL has no name for it", table.name())));
+        let of_analyze = "SELECT name FROM main.sqlite_schema WHERE name LIKE 'sqlite\\_stat_' ESCAPE '\\'";
+        for row in self.rows_of(of_analyze, &[])? {
+            if let [Value::Text(name)] = &row[..] {
+                left_out.push(format!("table {name}: run ANALYZE in the file"));
+            }
+        }
+        Ok(left_out)
     }
 
     fn copy_typed(
@@ -127,11 +148,6 @@ impl Export<'_> {
         for statement in table.index_statements() {
             self.target.execute_batch(&statement)?;
         }
-        let indexes = table.rows.schema().indexes().iter();
-        let of_documents = indexes.filter(|index| index.parts().iter().any(|part| part.pointer().is_some()));
-        let unknown =
-            |index: &rows::Index| format!("index {}: it indexes a path within JSON documents", index.name());
-        report.left_out.extend(of_documents.map(unknown));
         report.tables += 1;
         Ok(())
     }

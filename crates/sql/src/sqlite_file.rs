@@ -25,6 +25,9 @@ pub struct CopyProgress {
     pub table: String,
     /// The number of rows of all tables that were copied so far.
     pub rows: u64,
+    /// What will not be copied, each by its name. `import_sqlite` and `export_sqlite` know all of it before they copy
+    /// the first row, and pass it to the first call; `import_sqlite_typed` only has it in its report.
+    pub left_out: Vec<String>,
 }
 
 /// The result of a copy.
@@ -124,9 +127,12 @@ pub(crate) fn open(file: &Path, are_constraints_checked: bool) -> Result<rusqlit
     source.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     source.pragma_update(None, "ignore_check_constraints", !are_constraints_checked)?;
     source.execute_batch("PRAGMA cell_size_check = ON; BEGIN")?;
-    let check: String = source.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    let file = file.display();
+    // The check needs the collations and functions of indexes, which only the program may have that made the file.
+    let check: String = source
+        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
+        .map_err(|error| Error::from(error).at(&file.to_string()))?;
     if check != "ok" {
-        let file = file.display();
         return Err(Error::corrupt(format!("{file} is damaged; SQLite reports: {check}")));
     }
     Ok(source)

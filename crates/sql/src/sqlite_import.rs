@@ -90,9 +90,6 @@ enum Kind {
     Trigger,
 }
 
-/// What SQLite says of a module of another program.
-const NO_MODULE: &str = ": no such module: ";
-
 impl Kind {
     fn name(self) -> &'static str {
         match self {
@@ -118,7 +115,11 @@ impl Import<'_> {
         target.session().write(|tx| Ok(rows::exclude_new_tables(tx)?))?;
         let before = names::shared(target)?;
         let mut report = CopyReport::default();
-        let definitions = self.definitions(&mut report)?;
+        let mut definitions = self.definitions(&mut report)?;
+        self.leave_out_other_modules(&mut definitions, &mut report)?;
+        let numbers = self.numbers(&mut report)?;
+        self.now.left_out.clone_from(&report.left_out);
+        progress(&self.now);
         let has = |name: &str| machine::has_own_table(&target.sqlite, name);
         for definition in definitions.iter().filter(|definition| definition.kind < Kind::Index) {
             if has(&definition.name)? {
@@ -130,13 +131,7 @@ impl Import<'_> {
             if definition.kind == Kind::Shadow && has(name)? {
                 machine::run_only(&target.sqlite, &format!("DELETE FROM main.{}", quote(name)))?;
             } else {
-                match self.define(definition) {
-                    Err(error) if definition.kind == Kind::Virtual && error.message().contains(NO_MODULE) => {
-                        report.left_out.push(error.message().to_owned());
-                        continue;
-                    }
-                    made => made?,
-                }
+                self.define(definition)?;
                 report.tables += u64::from(is_table || definition.kind == Kind::Virtual);
             }
             if is_table {
@@ -144,7 +139,9 @@ impl Import<'_> {
             }
         }
         self.copy_counters(&definitions)?;
-        self.copy_numbers(&mut report)?;
+        for (pragma, number) in numbers {
+            machine::run_only(&target.sqlite, &format!("PRAGMA main.{pragma} = {number}"))?;
+        }
         names::check_new(target, &before)?;
         report.rows = self.now.rows;
         Ok(report)
@@ -188,6 +185,31 @@ impl Import<'_> {
         // Those of one kind stay in the order in which they were made.
         definitions.sort_by_key(|definition| definition.kind);
         Ok(definitions)
+    }
+
+    /// Leaves out virtual tables whose modules only another program has.
+    fn leave_out_other_modules(
+        &self,
+        definitions: &mut Vec<Definition>,
+        report: &mut CopyReport,
+    ) -> Result<()> {
+        let list = self.target.query("SELECT name FROM pragma_module_list", &[])?;
+        let is_here = |module: &str| {
+            list.iter().any(|row| matches!(&row[0], Value::Text(name) if name.eq_ignore_ascii_case(module)))
+        };
+        definitions.retain(|definition| {
+            let mut after_using =
+                lexer::tokens(&definition.sql).skip_while(|token| !token.is("USING")).skip(1);
+            match after_using.next().and_then(|token| token.name()) {
+                Some(module) if definition.kind == Kind::Virtual && !is_here(&module) => {
+                    let name = &definition.name;
+                    report.left_out.push(format!("virtual table {name}: no such module: {module}"));
+                    false
+                }
+                _ => true,
+            }
+        });
+        Ok(())
     }
 
     /// Runs a definition as the file has it.
@@ -258,16 +280,15 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Copies the numbers that a program keeps in its database.
-    fn copy_numbers(&self, report: &mut CopyReport) -> Result<()> {
+    /// Returns the numbers that the program keeps in the file, and that the database does not have yet.
+    fn numbers(&self, report: &mut CopyReport) -> Result<Vec<(&'static str, i64)>> {
+        let mut missing = Vec::new();
         for pragma in ["user_version", "application_id"] {
             let number: i64 = self.source.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get(0))?;
             let now = self.target.query(&format!("PRAGMA main.{pragma}"), &[])?;
             match now.first().map(Vec::as_slice) {
                 Some([Value::Integer(now)]) if *now == number || number == 0 => {}
-                Some([Value::Integer(0)]) => {
-                    machine::run_only(&self.target.sqlite, &format!("PRAGMA main.{pragma} = {number}"))?;
-                }
+                Some([Value::Integer(0)]) => missing.push((pragma, number)),
                 _ => report.left_out.push(format!("{pragma} {number}: the database has another one")),
             }
         }
@@ -275,7 +296,7 @@ impl Import<'_> {
         if encoding != "UTF-8" {
             report.left_out.push(format!("encoding {encoding}: texts are stored in UTF-8"));
         }
-        Ok(())
+        Ok(missing)
     }
 
     /// Runs a statement that changes rows.

@@ -154,32 +154,42 @@ fn bar() -> ProgressBar {
 
 /// Copies an SQLite file into the database.
 pub fn import_sqlite(sql: &Sql, file: &Path) -> Outcome {
-    let bar = bar();
-    let report = sql::import_sqlite(sql, file, |now| {
-        bar.set_message(format!("{}: {} rows", now.table, text::count(now.rows)));
-    });
-    bar.finish_and_clear();
+    let mut progress = CopyBar::new();
+    let report = sql::import_sqlite(sql, file, |now| progress.show(now));
+    progress.bar.finish_and_clear();
     let report = report.map_err(failure)?;
     eprintln!("imported {} tables, {} rows", report.tables, text::count(report.rows));
-    for left_out in &report.left_out {
-        eprintln!("left out: {left_out}");
-    }
     Ok(())
 }
 
 /// Writes all tables to a new SQLite file.
 pub fn export_sqlite(sql: &Sql, file: &Path) -> Outcome {
-    let bar = bar();
-    let report = sql::export_sqlite(sql, file, |now| {
-        bar.set_message(format!("{}: {} rows", now.table, text::count(now.rows)));
-    });
-    bar.finish_and_clear();
+    let mut progress = CopyBar::new();
+    let report = sql::export_sqlite(sql, file, |now| progress.show(now));
+    progress.bar.finish_and_clear();
     let report = report.map_err(failure)?;
     eprintln!("exported {} tables, {} rows", report.tables, text::count(report.rows));
-    for left_out in &report.left_out {
-        eprintln!("left out: {left_out}");
-    }
     Ok(())
+}
+
+/// Shows how far a copy is.
+struct CopyBar {
+    bar: ProgressBar,
+    has_named: bool,
+}
+
+impl CopyBar {
+    fn new() -> Self {
+        CopyBar { bar: bar(), has_named: false }
+    }
+
+    /// The first call names what is left out, before anything is written.
+    fn show(&mut self, now: &sql::CopyProgress) {
+        if !std::mem::replace(&mut self.has_named, true) {
+            now.left_out.iter().for_each(|left_out| self.bar.suspend(|| eprintln!("left out: {left_out}")));
+        }
+        self.bar.set_message(format!("{}: {} rows", now.table, text::count(now.rows)));
+    }
 }
 
 /// Prints the rows of a shell command.

@@ -193,7 +193,13 @@ fn what_needs_another_program_is_named() {
     );
     let sql = open();
     sql.connect().unwrap().execute("PRAGMA user_version = 4", &[]).unwrap();
-    let report = pando_sql::import_sqlite(&sql, &file, |_| {}).unwrap();
+    let mut first = None;
+    let report = pando_sql::import_sqlite(&sql, &file, |now| {
+        first.get_or_insert_with(|| now.clone());
+    })
+    .unwrap();
+    // All of it is known before the first row is copied.
+    assert_eq!(first.map(|now| (now.rows, now.left_out)), Some((0, report.left_out.clone())));
     assert_eq!(
         report.left_out,
         [
@@ -214,7 +220,8 @@ fn what_needs_another_program_is_named() {
     drop(sqlite);
     let sql = open();
     let error = pando_sql::import_sqlite(&sql, &other, |_| {}).unwrap_err();
-    assert!(error.message().contains("of_mine"), "{error}");
+    let message = error.message();
+    assert!(message.contains("other.db: ") && message.contains("of_mine"), "{error}");
     assert!(sql.connect().unwrap().tables().unwrap().is_empty());
 }
 
