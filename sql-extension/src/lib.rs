@@ -15,10 +15,11 @@
 //! | `pando_sql(statement)` | runs a statement as `pando sql` does, and answers how many rows changed |
 //!
 //! `pando_sql` is for what SQLite has no answer for where tables are virtual: `CREATE`, `ALTER`, `DROP`, `ON CONFLICT`,
-//! defaults of columns left out. The program's own `CREATE TABLE` is refused (`not authorized`) where the program's
-//! database is in memory, as the table would be gone with it; so are its `INSERT ... RETURNING`, and an `INSERT` that
-//! leaves out a column with a default. A connection opens one database, which is closed with it. What is different from
-//! SQLite's own tables is in `docs/sql.md`.
+//! defaults of columns left out. The program's own `CREATE TABLE`, `CREATE VIEW` and `CREATE VIRTUAL TABLE`, and a new
+//! `user_version` or `application_id`, are refused (`not authorized`) where the program's database is in memory, as
+//! they would be gone with it; so are its `INSERT ... RETURNING`, and an `INSERT` that leaves out a column with a
+//! default. A connection opens one database, which is closed with it. What is different from SQLite's own tables is in
+//! `docs/sql.md`.
 
 use pando::Database;
 use rusqlite::functions::{Context, FunctionFlags};
@@ -143,11 +144,11 @@ fn open(slot: &Slot, connection: Connection, db: pando::Result<Database>) -> Res
     Ok(tables as i64)
 }
 
-/// Where the program's own database is in memory, its tables would be gone with it, and a program that says `CREATE
-/// TABLE` means one of Pando's: SQLite refuses it, as not authorized. `CREATE TEMP TABLE` makes one of the program's
-/// own.
+/// Where the program's own database is in memory, what it keeps there would be gone with it, and a program that says
+/// `CREATE TABLE` means one of Pando's: SQLite refuses it, as not authorized. `CREATE TEMP TABLE` makes one of the
+/// program's own.
 fn refuse_lost_tables(connection: &Connection) -> Result<()> {
-    if connection.path().is_some_and(|path| !path.is_empty()) {
+    if connection.path().is_some_and(|path| !path.is_empty()) && !is_named_in_memory(connection) {
         return Ok(());
     }
     // SAFETY: an open connection, and a function that lives as long as the extension, which stays loaded. Not by way of
@@ -157,21 +158,58 @@ fn refuse_lost_tables(connection: &Connection) -> Result<()> {
     if code == ffi::SQLITE_OK { Ok(()) } else { Err(told("the authorizer cannot be set")) }
 }
 
-/// No table is made in `main`.
+/// Whether the program's database is in memory although it has a name, by SQLite's VFS for that.
+fn is_named_in_memory(connection: &Connection) -> bool {
+    let mut name: *mut c_char = std::ptr::null_mut();
+    // SAFETY: an open connection. SQLite writes a pointer to a text that ends with a NUL, or leaves the null, and the
+    // text is freed as SQLite wants it.
+    unsafe {
+        let out = (&raw mut name).cast::<c_void>();
+        ffi::sqlite3_file_control(connection.handle(), c"main".as_ptr(), ffi::SQLITE_FCNTL_VFSNAME, out);
+        // The name is followed by figures in brackets, and begins with those of VFSes around it.
+        let is_memory = text(name).is_some_and(|name| name.to_string_lossy().contains("memdb("));
+        ffi::sqlite3_free(name.cast());
+        is_memory
+    }
+}
+
+/// No table and no view is made in `main`, and no number is kept there.
 ///
 /// # Safety
 /// Called by SQLite, with the names of what a statement is about, each null or ended by a NUL.
 unsafe extern "C" fn authorize(
     _data: *mut c_void,
     action: c_int,
-    _first: *const c_char,
-    _second: *const c_char,
+    first: *const c_char,
+    second: *const c_char,
     database: *const c_char,
     _inside: *const c_char,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    let is_main = !database.is_null() && unsafe { CStr::from_ptr(database) } == c"main";
-    if action == ffi::SQLITE_CREATE_TABLE && is_main { ffi::SQLITE_DENY } else { ffi::SQLITE_OK }
+    let [first, second, database] = unsafe { [text(first), text(second), text(database)] };
+    let is_lost = match action {
+        ffi::SQLITE_CREATE_TABLE | ffi::SQLITE_CREATE_VIEW | ffi::SQLITE_CREATE_VTABLE => {
+            database == Some(c"main")
+        }
+        // Without a database it is that of `main`. Without a value it is a question.
+        ffi::SQLITE_PRAGMA => {
+            let keeps = |name: &CStr| {
+                ["user_version", "application_id"]
+                    .iter()
+                    .any(|kept| name.to_bytes().eq_ignore_ascii_case(kept.as_bytes()))
+            };
+            second.is_some() && first.is_some_and(keeps) && database.is_none_or(|name| name == c"main")
+        }
+        _ => false,
+    };
+    if is_lost { ffi::SQLITE_DENY } else { ffi::SQLITE_OK }
+}
+
+/// # Safety
+/// It is null, or ended by a NUL and there for `'a`.
+unsafe fn text<'a>(text: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: as the caller promises.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
 
 fn schema(slot: &Slot) -> Result<String> {

@@ -12,8 +12,8 @@ import time
 library, directory = sys.argv[1:3]
 
 
-def connect():
-    connection = sqlite3.connect(":memory:", isolation_level=None)
+def connect(name=":memory:"):
+    connection = sqlite3.connect(name, isolation_level=None, uri=True)
     connection.enable_load_extension(True)
     connection.load_extension(library)
     return connection
@@ -72,7 +72,19 @@ connection.execute("ROLLBACK")
 assert connection.execute("SELECT sum(price) > 0 FROM fruit").fetchone() == (1,)
 
 # Joins with tables of the program's own.
-refused(connection, "CREATE TABLE mine(fruit INTEGER)", "not authorized")
+# What would be gone with the program's database, which is in memory, is refused.
+for lost in [
+    "CREATE TABLE mine(fruit INTEGER)",
+    "CREATE TABLE IF NOT EXISTS main.mine AS SELECT 1",
+    "CREATE VIEW mine AS SELECT * FROM fruit",
+    "CREATE VIRTUAL TABLE mine USING fts5(fruit)",
+    "PRAGMA user_version = 5",
+    "PRAGMA main.Application_Id(5)",
+]:
+    refused(connection, lost, "not authorized")
+assert connection.execute("PRAGMA user_version").fetchone() == (0,)
+connection.execute("CREATE TEMP VIEW cheap AS SELECT name FROM fruit WHERE price < 0.6")
+connection.execute("DROP VIEW cheap")
 connection.execute("CREATE TEMP TABLE mine(fruit INTEGER)")
 connection.execute("INSERT INTO mine VALUES(1), (2)")
 names = connection.execute("SELECT name FROM mine JOIN fruit ON fruit.id = mine.fruit ORDER BY 1").fetchall()
@@ -110,6 +122,23 @@ assert connection.execute("SELECT price FROM fruit WHERE id = 1").fetchone() == 
 connection.execute("INSERT INTO fruit VALUES(2000, 'last', 1)")
 assert "CREATE TABLE" in connection.execute("SELECT pando_schema()").fetchone()[0]
 refused(connection, "SELECT pando_sql('SELECT pando_schema()')", "within pando_sql")
+
+# What an object-relational mapper does, on each kind of database that is not in a file: nothing is stored silently.
+names = [":memory:", "", "file:shared?mode=memory&cache=shared", "file:/named?vfs=memdb"]
+for n, name in enumerate(names):
+    mapper = connect(name)
+    mapper.execute("SELECT pando_open(?, 'create')", [directory + "-mapper"]).fetchall()
+    refused(mapper, f"CREATE TABLE users{n}(id INTEGER PRIMARY KEY, name TEXT)", "not authorized")
+    refused(mapper, f"INSERT INTO users{n}(name) VALUES('ann')", "no such table")
+    mapper.execute(f"SELECT pando_sql('CREATE TABLE users{n}(id INTEGER PRIMARY KEY, name TEXT)')").fetchall()
+    refused(mapper, f"INSERT INTO users{n}(name) VALUES('ann') RETURNING id", "use last_insert_rowid()")
+    mapper.execute(f"INSERT INTO users{n}(name) VALUES('ann')")
+    mapper.close()
+mapper = connect()
+assert mapper.execute("SELECT pando_open(?)", [directory + "-mapper"]).fetchone() == (len(names),)
+for n in range(len(names)):
+    assert mapper.execute(f"SELECT id, name FROM users{n}").fetchall() == [(1, "ann")]
+mapper.close()
 
 # Another connection cannot open it before this one is closed; then it finds everything.
 refused(connect(), f"SELECT pando_open('{directory}')", "")
