@@ -45,6 +45,7 @@ mod salvage;
 mod server;
 mod serve_activation;
 mod serve_administration;
+mod serve_anomalies;
 mod serve_backups;
 mod serve_bench;
 #[cfg(feature = "compression")]

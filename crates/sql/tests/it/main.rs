@@ -13,6 +13,7 @@ mod changed_schemas;
 mod confined;
 mod connections;
 mod crash;
+mod hermitage;
 mod keyed;
 mod made_by_sql;
 mod name_changes;

@@ -1,5 +1,6 @@
 //! Pando's tables and those of SQLite's library, side by side.
 
+pub mod hermitage;
 pub mod typed;
 
 use crate::server;
