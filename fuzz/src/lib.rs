@@ -1,6 +1,8 @@
 //! What the targets share: edits that libFuzzer thinks of, sound files to make them in, and checksums put right again
 //! behind them, so that they come further than the first comparison.
 
+pub mod sql;
+
 use arbitrary::Arbitrary;
 use base::{DatabaseId, ErrorKind, checksum};
 use io::{Dir, MemDir};
