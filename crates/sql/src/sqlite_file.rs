@@ -21,7 +21,7 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyProgress {
-    /// The table that is being copied.
+    /// The table that is being copied. It is empty in the first call, which comes before any row.
     pub table: String,
     /// The number of rows of all tables that were copied so far.
     pub rows: u64,

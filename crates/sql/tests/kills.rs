@@ -14,9 +14,10 @@ use base::env::Random;
 use pando::{Builder, Database};
 use pando_sqlite::{Connection, Value};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -26,6 +27,8 @@ const ROUNDS: &str = "PANDO_SQL_KILLS";
 const FEW_ROUNDS: u64 = 6;
 /// The longest time in milliseconds between the start of the process, or its first commit, and its end.
 const LONGEST_MS: u64 = 150;
+/// The longest wait for its first commit.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every statement can run again, because a process can be killed between two of them.
 const SCHEMA: [&str; 9] = [
@@ -106,8 +109,16 @@ fn run(connection: &Connection, statements: &[String]) {
     }
 }
 
-/// Writes until it is killed.
+/// Writes until it is killed. A panic of any thread ends it, and so does the end of the process that started it.
 fn write(dir: &Path) {
+    std::panic::set_hook(Box::new(|info| {
+        eprintln!("{info}");
+        process::exit(101);
+    }));
+    thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        process::exit(102);
+    });
     let db = builder().create(dir).unwrap();
     let first = Connection::open(&db).unwrap();
     first.set_busy_timeout(Duration::from_secs(20));
@@ -157,16 +168,20 @@ fn kill_one(dir: &Path, random: &mut Random) -> [u64; WRITERS as usize] {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "indexes_and_triggers_survive_kills", "--nocapture"])
         .env(VICTIM, dir)
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (sender, output) = mpsc::channel();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let reader = thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
     let mut heard = Vec::new();
     if random.below(4) > 0 {
         // From its first commit on. Lines of the test's own are longer, or have one word.
         let is_commit =
             |line: &String| line.split(' ').filter_map(|word| word.parse::<u64>().ok()).count() == 2;
-        heard.extend(output.by_ref().map(Result::unwrap).find(is_commit));
+        let next = || output.recv_timeout(PATIENCE).expect("it commits in time");
+        heard.extend(std::iter::repeat_with(next).find(is_commit));
     }
     thread::sleep(Duration::from_millis(random.below(LONGEST_MS)));
     child.kill().unwrap();
@@ -176,7 +191,8 @@ fn kill_one(dir: &Path, random: &mut Random) -> [u64; WRITERS as usize] {
         Some(9),
         "it ended by itself: {status}"
     );
-    heard.extend(output.map(Result::unwrap));
+    heard.extend(output.iter());
+    reader.join().unwrap().unwrap();
     let mut marks = [0; WRITERS as usize];
     for line in heard {
         let pair: Vec<u64> = line.split(' ').filter_map(|number| number.parse().ok()).collect();

@@ -188,7 +188,9 @@ impl CopyBar {
         if !std::mem::replace(&mut self.has_named, true) {
             now.left_out.iter().for_each(|left_out| self.bar.suspend(|| eprintln!("left out: {left_out}")));
         }
-        self.bar.set_message(format!("{}: {} rows", now.table, text::count(now.rows)));
+        if !now.table.is_empty() {
+            self.bar.set_message(format!("{}: {} rows", now.table, text::count(now.rows)));
+        }
     }
 }
 

@@ -20,20 +20,20 @@ pub struct Glance<'h> {
     pub is_of_page: bool,
     /// Whether there is a header that changes how a request is served, whatever its operation: `expect`,
     /// `pando-min-commit` or `x-request-id`.
-    pub has_wishes: bool,
+    pub has_special_headers: bool,
 }
 
 impl<'h> Glance<'h> {
     /// Looks at the headers.
     #[inline]
     pub fn at(headers: &'h HeaderMap) -> Self {
-        let mut glance = Glance { hosts: 0, host: None, is_of_page: false, has_wishes: false };
+        let mut glance = Glance { hosts: 0, host: None, is_of_page: false, has_special_headers: false };
         for (name, value) in headers {
             if *name == HOST {
                 (glance.hosts, glance.host) = (glance.hosts + 1, Some(value));
             }
             glance.is_of_page |= *name == ORIGIN || *name == FETCH_SITE;
-            glance.has_wishes |= *name == EXPECT || *name == MIN_COMMIT || *name == REQUEST_ID;
+            glance.has_special_headers |= *name == EXPECT || *name == MIN_COMMIT || *name == REQUEST_ID;
         }
         glance
     }

@@ -31,7 +31,7 @@ pub struct Noted {
 /// the log nor a collector of traces wants it. [`count`] does the rest.
 #[inline]
 pub fn is_only_counted(watch: &Watch, glance: Glance<'_>) -> bool {
-    !glance.has_wishes && watch.spans.is_none() && !trace::is_wanted()
+    !glance.has_special_headers && watch.spans.is_none() && !trace::is_wanted()
 }
 
 /// Counts a request that `took` so long, and completes its refusal.
@@ -61,7 +61,7 @@ impl Noted {
     ) -> Self {
         let headers = request.headers();
         let wanted = trace::is_wanted();
-        let has_id = || glance.has_wishes && headers.contains_key(REQUEST_ID);
+        let has_id = || glance.has_special_headers && headers.contains_key(REQUEST_ID);
         let id = (!at_once || wanted || has_id()).then(|| watch.ids.id_of(headers));
         let shown = || found.shown(request.uri().path());
         let line = id.as_ref().filter(|_| wanted);

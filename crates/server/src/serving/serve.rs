@@ -241,12 +241,14 @@ impl Server {
             }
             looking_after.abort();
         });
+        // All of them end at once: the timers of their connections stand still since the accepting thread has left its
+        // runtime.
+        let threads: Vec<_> = workers.into_iter().map(|worker| worker.thread).collect();
         #[cfg(feature = "redis")]
         if let Some(parts) = app.parts.native() {
             crate::redis::close(parts, app.config.limits.drain);
         }
-        for Worker { connections, thread } in workers {
-            drop(connections);
+        for thread in threads {
             let _ = thread.join();
         }
         app.end()

@@ -290,7 +290,7 @@ fn keep_from_writing<B>(replicas: &Replicas, request: &Request<B>, found: &Found
 /// Returns the commit that the database must have before the request is served.
 #[inline]
 fn min_commit(headers: &HeaderMap, glance: Glance<'_>) -> Answer<Option<u64>> {
-    if !glance.has_wishes {
+    if !glance.has_special_headers {
         return Ok(None);
     }
     let Some(value) = headers.get(MIN_COMMIT) else { return Ok(None) };
@@ -416,9 +416,9 @@ const APPLIED_WITHIN: Duration = Duration::from_secs(5);
 /// The interval at which it looks.
 const APPLIED_LOOK: Duration = Duration::from_millis(2);
 
-/// Returns whether a request has a body that nobody has read and that its client sends without permission.
+/// Returns whether a request has an unread body, which its client sends without waiting for permission.
 #[inline]
 fn has_unread_body<B: http_body::Body>(request: &Request<B>, glance: Glance<'_>) -> bool {
-    let asks_first = || glance.has_wishes && request.headers().contains_key(EXPECT);
+    let asks_first = || glance.has_special_headers && request.headers().contains_key(EXPECT);
     !request.body().is_end_stream() && !asks_first()
 }

@@ -1,7 +1,7 @@
 //! The anomalies of the Hermitage suite (<https://github.com/ept/hermitage>) and variants of write skew, as a table of
 //! scripts: what three connections do in turn, and what each step returns. Tests of several ways to run SQL share it.
 
-/// A connection of a database, by whatever way.
+/// A connection of a database: of a library, or of a server.
 pub trait Client {
     /// Runs a statement. Returns the first column of each row as text.
     fn run(&mut self, sql: &str) -> Result<Vec<String>, Failure>;
