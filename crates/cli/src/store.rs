@@ -30,10 +30,10 @@ pub struct StoreArgs {
     store_schema: String,
     /// Open at most N connections to the store for each database. A request that must wait longer than 10 seconds for
     /// one fails, or longer than --store-timeout. An interactive transaction keeps one, and so do a range while its
-    /// client reads, a request while its SQL runs, and a stream of Hrana within BEGIN; of each, there are at most
+    /// client reads, a request while its SQL runs, and each stream of Hrana may; of each, there are at most
     /// (N - 2) / 4
     #[arg(long, value_name = "N", default_value_t = 24, env = "PANDO_STORE_CONNECTIONS",
-          value_parser = clap::value_parser!(u32).range(3..=10_000))]
+          value_parser = clap::value_parser!(u32).range(6..=10_000))]
     store_connections: u32,
     /// How many seconds a request to the store may take. If the connection is lost during a commit, the server asks for
     /// twice this time whether it happened. Raise it to delete large ranges

@@ -1,6 +1,7 @@
 //! Errors in the form of the protocol: a message for people, and a code for programs.
 
 use serde_json::{Value, json};
+use sql::Reason;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -86,9 +87,23 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// A conflict of two transactions is `SQLITE_BUSY`, as clients know it. A constraint keeps its extended code.
+/// A conflict of two transactions is `SQLITE_BUSY`, as clients know it. A constraint keeps its extended code. Over a
+/// store, a failure of that is `SQLITE_IOERR`, and a commit in doubt `INDETERMINATE`.
 impl From<sql::Error> for Failure {
     fn from(error: sql::Error) -> Self {
+        match error.reason() {
+            Some(Reason::InDoubt(commit)) => {
+                let message = format!(
+                    "the connection to the store was lost during the commit, and it is not known whether it \
+                     happened; ask with POST /v1/databases/NAME/commits/{commit}/outcome"
+                );
+                return Failure::new("INDETERMINATE", message);
+            }
+            Some(_) => {
+                return Failure { message: short(error.message().to_owned()), code: "SQLITE_IOERR".into() };
+            }
+            None => {}
+        }
         let (low, high) = (error.code() & 0xff, error.code() >> 8);
         let name = CODES.iter().find(|(code, _)| *code == low).map_or("SQLITE_ERROR", |(_, name)| name);
         let kind = usize::try_from(high).ok().filter(|_| error.is_constraint());

@@ -118,6 +118,12 @@ impl Error {
         &self.message
     }
 
+    /// Returns what is known of a failure of the remote store in which the database is, and of a commit in doubt. It is
+    /// `None` for other errors.
+    pub fn reason(&self) -> Option<Reason> {
+        self.reason
+    }
+
     /// Returns whether the same transaction can succeed if it runs again: it had a conflict, and nothing was written.
     pub fn is_conflict(&self) -> bool {
         self.code == ffi::SQLITE_BUSY_SNAPSHOT
@@ -142,8 +148,10 @@ impl Error {
 
     /// Returns the engine's kind of error.
     pub fn kind(&self) -> ErrorKind {
+        if let Some(reason) = self.reason {
+            return reason.kind();
+        }
         match self.code & 0xff {
-            _ if matches!(self.reason, Some(Reason::InDoubt(_))) => ErrorKind::Indeterminate,
             ffi::SQLITE_BUSY if self.is_conflict() => ErrorKind::Conflict,
             ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => ErrorKind::Locked,
             ffi::SQLITE_FULL | ffi::SQLITE_NOMEM => ErrorKind::Full,
@@ -214,7 +222,7 @@ impl From<rusqlite::Error> for Failure {
 impl From<Error> for pando::Error {
     fn from(error: Error) -> Self {
         match error.reason {
-            Some(reason) => reason.error(error.kind(), error.message),
+            Some(reason) => reason.error(error.message),
             None => pando::Error::new(error.kind(), error.message.clone()).caused_by(error),
         }
     }

@@ -76,6 +76,9 @@ impl From<Error> for Failure {
             ErrorKind::Io | ErrorKind::Latched | ErrorKind::Indeterminate => ffi::SQLITE_IOERR,
             _ => ffi::SQLITE_ERROR,
         };
-        Failure { reason: Reason::in_error(&error), ..Failure::new(code, error.to_string()) }
+        let reason = Reason::in_error(&error);
+        // After other codes SQLite undoes the whole transaction, and what follows would commit by itself.
+        let code = if reason.is_some() { ffi::SQLITE_ERROR } else { code };
+        Failure { reason, ..Failure::new(code, error.to_string()) }
     }
 }

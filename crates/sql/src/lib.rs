@@ -66,6 +66,7 @@ pub use confine::{Confines, limit_memory};
 pub use connection::{Connection, Interrupt, Sql, TableSchema};
 pub use error::{Conflict, Error, Result};
 pub use lexer::{First, is_transaction_control, split_first};
+pub use pando::remote::Reason;
 pub use rusqlite::types::{Value, ValueRef};
 pub use rusqlite::version as sqlite_version;
 pub use sqlite_export::export_sqlite;

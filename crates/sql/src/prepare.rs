@@ -154,11 +154,16 @@ impl Connection {
         if self.tables.known().find(&dml.table).is_none() {
             let generation = self.tables.generation();
             // SQLite knows its own tables, and finds no typed one that is not known here.
-            if let Ok(statement) = machine::prepare_kept(&self.sqlite, sql) {
-                if !is_asked {
-                    self.read_texts.keep(whole, sql, generation, true);
+            match machine::prepare_kept(&self.sqlite, sql) {
+                Ok(statement) => {
+                    if !is_asked {
+                        self.read_texts.keep(whole, sql, generation, true);
+                    }
+                    return Ok(Statement::new(self, Kind::Sqlite(statement)).planned(whole, generation));
                 }
-                return Ok(Statement::new(self, Kind::Sqlite(statement)).planned(whole, generation));
+                // It is not known whether there is such a table.
+                Err(error) if error.reason().is_some() => return Err(error.into()),
+                Err(_) => {}
             }
         }
         self.know_table(&dml)?;

@@ -5,6 +5,7 @@ use crate::change::integer;
 use crate::failure::{Failure, Outcome};
 use crate::table::PandoTable;
 use pando::ReadTables;
+use pando::remote::InDoubt;
 use rows::KeyRange;
 use rusqlite::ffi;
 
@@ -31,7 +32,12 @@ impl PandoTable {
         let engine = &self.tables.engine;
         let commit = |tx| self.session().commit_beside(tx);
         let others = engine.given_ids.give(&engine.db, self.table.rows.schema().id(), id, commit);
-        let Some(last) = others.map_err(|error| self.to_failure(error))? else { return Ok(true) };
+        // Of a commit in doubt, the client would ask about the ids. Its own statement wrote nothing.
+        let failed = |error: pando::Error| match InDoubt::in_error(&error) {
+            Some(_) => self.to_failure(pando::Error::new(pando::ErrorKind::Io, "ids could not be recorded")),
+            None => self.to_failure(error),
+        };
+        let Some(last) = others.map_err(failed)? else { return Ok(true) };
         self.table.note_row_id(last, || Ok(last)).map_err(|error| self.to_failure(error))?;
         Ok(false)
     }

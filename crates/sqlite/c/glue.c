@@ -89,6 +89,7 @@ extern void pando_bt_close(void*);
 extern int pando_bt_begin(void*, int eKind, int isAutocommit, int nSavepoint, int isOutermost, int isSynced);
 extern int pando_bt_attempt(void*, int nAttempt);
 extern int pando_bt_is_repeated(void*);
+extern int pando_bt_reads_conflict(void*);
 extern void pando_bt_lengthen(void*);
 extern void pando_bt_pause(int nAttempt);
 extern u32 pando_bt_conflict_root(void*);
@@ -430,8 +431,8 @@ static void pandoForgetInterrupt(sqlite3 *db){
 }
 
 /*
-** Runs a statement up to its next row. A statement that is a transaction by itself is repeated after a conflict, if that
-** cannot be noticed: it has returned no row yet, and no other statement of the connection is running, whose rows would
+** Runs a statement up to its next row. A statement that is a transaction by itself is repeated after a conflict, which
+** over a store one that only reads can have as well, if that cannot be noticed: it has returned no row yet, and no other statement of the connection is running, whose rows would
 ** be of another state. What is repeated as a whole above (Connection::repeating) is not repeated here, too.
 */
 SQLITE_API int sqlite3_step(sqlite3_stmt *pStmt){
@@ -446,7 +447,8 @@ SQLITE_API int sqlite3_step(sqlite3_stmt *pStmt){
     for(i=0; i<db->nDb; i++){
       if( db->aDb[i].pBt && pandoOf(db->aDb[i].pBt) ) pando_bt_forget(pandoOf(db->aDb[i].pBt));
     }
-    if( db->autoCommit && !v->readOnly ) pState = pandoOnly(db);
+    if( db->autoCommit ) pState = pandoOnly(db);
+    if( pState && v->readOnly && !pando_bt_reads_conflict(pState) ) pState = 0;
     if( pState && pando_bt_is_repeated(pState) ) pState = 0;
   }
   rc = pando_stock_sqlite3_step(pStmt);

@@ -8,7 +8,10 @@ use std::ffi::c_int;
 pub(crate) const OK: c_int = 0;
 pub(crate) const ERROR: c_int = 1;
 pub(crate) const INTERNAL: c_int = 2;
+pub(crate) const ABORT: c_int = 4;
 pub(crate) const BUSY: c_int = 5;
+#[cfg(not(feature = "drop-in"))]
+pub(crate) const NOMEM: c_int = 7;
 /// Something excludes this that ends by itself. C tries it again at once, unless the statement is to stop, and shows
 /// it to nobody: SQLite's own detailed codes of `SQLITE_BUSY` are small. `PANDO_BUSY_FOR_NOW` in `c/glue.c`.
 pub(crate) const BUSY_FOR_NOW: c_int = BUSY | 255 << 8;

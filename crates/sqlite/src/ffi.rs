@@ -30,6 +30,7 @@ use crate::state::{State, Work, lent};
 use crate::sys;
 use pando::ErrorKind;
 use pando::any::{AnySnapshot, AnyTransaction};
+use pando::remote::Reason;
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::mem;
 use std::time::Duration;
@@ -244,6 +245,20 @@ pub unsafe fn commit_beside(
     let state =
         state.ok_or_else(|| pando::Error::new(ErrorKind::Invalid, "the main database is not Pando's"))?;
     state.commit_beside(transaction, patience)
+}
+
+/// Notes what the failure of a virtual table says about the store in which the database is, so that
+/// [`Error::reason`](crate::Error::reason) has it. `code` and `message` are what the table returns. Do not call it
+/// within [`join`].
+///
+/// # Safety
+/// As for [`join`].
+pub unsafe fn note(db: *mut sqlite3, code: c_int, message: &str, reason: Reason) {
+    // SAFETY: as in `join`.
+    let state = unsafe { sys::pando_state(db.cast(), 0).cast::<State>().as_mut() };
+    if let Some(state) = state {
+        state.note(Failure { reason: Some(reason), ..Failure::new(code, message) });
+    }
 }
 
 /// Returns whether the statement that calls a function or a virtual table does so within the program of a trigger.

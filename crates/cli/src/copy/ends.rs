@@ -277,9 +277,21 @@ pub fn shown(place: &Path) -> String {
     format!("{scheme}://{address}")
 }
 
-/// Opens the database in a schema of a store for a command.
+/// Opens the database in a schema of a store, with the limits of time of a program.
 #[cfg(feature = "postgres")]
-pub fn open_remote(url: &str, schema: &str, create: bool) -> Outcome<RemoteDatabase> {
+pub fn open_briefly(url: &str, schema: &str, create: bool) -> Outcome<RemoteDatabase> {
+    Ok(postgres::Options::default().schema(schema).max_connections(4).create(create).open(url)?)
+}
+
+/// Returns the error of a build without a client of PostgreSQL.
+#[cfg(not(feature = "postgres"))]
+pub fn open_briefly(_: &str, _: &str, _: bool) -> Outcome<RemoteDatabase> {
+    Err(without_postgres())
+}
+
+/// Opens the database in a schema of a store for a copy.
+#[cfg(feature = "postgres")]
+fn open_remote(url: &str, schema: &str, create: bool) -> Outcome<RemoteDatabase> {
     use std::time::Duration;
     let options = postgres::Options::default().schema(schema).max_connections(4).create(create);
     // While a table is read back at one end, the snapshot of the other one is idle: for as long as that takes.
@@ -299,7 +311,7 @@ fn remote_limits() -> Outcome<Limits> {
 
 /// Returns the error of a build without a client of PostgreSQL.
 #[cfg(not(feature = "postgres"))]
-pub fn open_remote(_: &str, _: &str, _: bool) -> Outcome<RemoteDatabase> {
+fn open_remote(_: &str, _: &str, _: bool) -> Outcome<RemoteDatabase> {
     Err(without_postgres())
 }
 

@@ -21,7 +21,7 @@ use clap::Args;
 #[cfg(not(feature = "postgres"))]
 pub use ends::without_postgres;
 use ends::{Destination, Store, Target};
-pub use ends::{is_of_store, open_remote, shown};
+pub use ends::{is_of_store, open_briefly, shown};
 use indicatif::{ProgressBar, ProgressStyle};
 use mark::{Mark, UNFINISHED};
 use pando::{Budget, ReadSnapshot, Table, WriteTables, limits};

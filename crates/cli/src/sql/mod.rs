@@ -9,7 +9,7 @@ mod show;
 mod shell;
 mod remote;
 
-use crate::copy::{SCHEMA, is_of_store, open_remote};
+use crate::copy::{SCHEMA, is_of_store, open_briefly};
 use crate::failure::{Failure, Outcome};
 use crate::open::CreateArgs;
 use crate::output::FormatArgs;
@@ -107,7 +107,7 @@ pub fn run(args: &SqlArgs) -> Outcome {
 fn open(args: &SqlArgs) -> Outcome<AnyDatabase> {
     if let (true, Some(url)) = (is_of_store(&args.dir), args.dir.to_str()) {
         let schema = args.schema.as_deref().unwrap_or(SCHEMA);
-        return Ok(open_remote(url, schema, !args.read_only)?.into());
+        return Ok(open_briefly(url, schema, !args.read_only)?.into());
     }
     if args.schema.is_some() {
         return Err(Failure::Usage("--schema works on the address of a store (postgres://...)".to_owned()));

@@ -157,7 +157,7 @@ fn a_store_that_drops_packets_is_unavailable_for_every_request() {
     let (proxy, dir) = (Proxy::start(store), tempfile::tempdir().unwrap());
     let (url, schema) = (server::url(&proxy.dir), server::schema());
     let options =
-        ["--store", &url, "--store-schema", &schema, "--store-timeout", "4", "--store-connections", "3"];
+        ["--store", &url, "--store-schema", &schema, "--store-timeout", "4", "--store-connections", "6"];
     let server = Server::start_with(dir.path(), &options);
     assert_eq!(server.ask("PUT", ENTITY, b"v").status, 201);
     proxy.set_silent(true);

@@ -56,7 +56,7 @@ impl Cuttable {
     fn start() -> Option<Cuttable> {
         let (proxy, dir) = (Proxy::start(server::shared()?), tempfile::tempdir().unwrap());
         let (url, schema) = (server::url(&proxy.dir), server::schema());
-        let options = ["--store", &url, "--store-schema", &schema, "--store-timeout", "3"];
+        let options = ["--store", &url, "--store-schema", &schema, "--store-timeout", "3", "--hrana"];
         let server = Server::start_with(dir.path(), &options);
         assert_eq!(server.ask("PUT", SHOP, b"").status, 201);
         assert_eq!(server.ask("PUT", &format!("{SHOP}/tables/t"), b"").status, 201);
@@ -174,6 +174,27 @@ fn a_statement_that_is_cut_happens_once_and_its_client_learns_of_it() {
     let agree = "SELECT (SELECT count(*) FROM s) = (SELECT count(*) FROM s INDEXED BY i WHERE value >= '')";
     let found = ask_sql(&mut cuttable.server.connect(), agree, &Value::Null);
     assert!(found.text().contains("[[1]]"), "{}", found.text());
+}
+
+/// A client of Hrana gets a code of its own, and the name of the commit.
+#[test]
+fn a_commit_of_hrana_in_doubt_is_named() {
+    let Some(cuttable) = Cuttable::start() else { return };
+    let insert = format!("INSERT INTO s VALUES ('h', '{}')", str::from_utf8(MARK).unwrap());
+    let steps = ["BEGIN", "SELECT count(*) FROM s", &insert, "COMMIT"];
+    let requests = steps.map(|sql| json!({ "type": "execute", "stmt": { "sql": sql } }));
+    let body = json!({ "requests": requests }).to_string();
+    cuttable.proxy.cut_next_commit(Cut::BeforeTheRequest);
+    cuttable.proxy.set_down(true);
+    let reply = value(&cuttable.server.ask("POST", &format!("{SHOP}/hrana/v3/pipeline"), body.as_bytes()));
+    cuttable.proxy.set_down(false);
+    let error = &reply["results"][3]["error"];
+    assert_eq!(error["code"], "INDETERMINATE", "{reply}");
+    let message = error["message"].as_str().unwrap();
+    let commit = message.split('/').find(|part| part.len() == 48).expect("the name of the commit");
+    let outcome = cuttable.server.ask("POST", &format!("{SHOP}/commits/{commit}/outcome"), b"");
+    assert_eq!((outcome.status, value(&outcome)), (200, json!({ "committed": false })));
+    assert!(!cuttable.is_there("h"));
 }
 
 #[test]

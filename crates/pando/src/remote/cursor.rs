@@ -103,13 +103,12 @@ impl<'a> RemoteCursor<'a> {
         &self.span
     }
 
-    /// Says how many records are wanted, before the first move: the first page has so many, up to a limit. Without it,
-    /// the first page has 64, and each page has twice as many as the one before it. A page is read as a whole, and
-    /// counts as read.
-    pub fn expect(&mut self, records: usize) {
-        let records = records.clamp(1, MAX_PAGE.records);
-        let bytes = FIRST_PAGE.bytes * records.div_ceil(FIRST_PAGE.records);
-        self.first = Most { records, bytes: bytes.min(MAX_PAGE.bytes) };
+    /// Says how many records and bytes of values are wanted, before the first move: the first page has so many, up to
+    /// a limit. Without it, the first page has 64, and each page has twice as many as the one before it. A page is read
+    /// as a whole, and counts as read.
+    pub fn expect(&mut self, records: usize, bytes: usize) {
+        let (records, bytes) = (records.clamp(1, MAX_PAGE.records), bytes.clamp(1, MAX_PAGE.bytes));
+        self.first = Most { records, bytes };
         self.page = self.first;
     }
 
@@ -243,7 +242,8 @@ impl<'a> RemoteCursor<'a> {
             self.rest = None;
             return Ok(());
         }
-        let page = self.reads.fetch(self.table, rest, self.order, self.page)?;
+        let most = self.page;
+        let page = self.reads.fetch(self.table, rest, self.order, most)?;
         self.page = Most {
             records: (self.page.records * 2).min(MAX_PAGE.records),
             bytes: (self.page.bytes * 2).min(MAX_PAGE.bytes),
@@ -264,10 +264,61 @@ impl<'a> RemoteCursor<'a> {
                 records.push((key, value));
             }
         }
+        let (covered, left) = match self.end_of_own(&covered, most) {
+            Some(last) => self.cut(rest, &last, &mut records),
+            None => (covered, left),
+        };
         self.add_own(&covered, &mut records);
         self.rest = left;
         self.ahead = records.into();
         Ok(())
+    }
+
+    /// Returns the key of the last own record of a page, if the covered part has more of them. Otherwise a transaction
+    /// that reads what it has written would copy all of it for each page.
+    fn end_of_own(&self, covered: &Span, most: Most) -> Option<Vec<u8>> {
+        let mut own = self.own.and_then(|own| own.cursor(self.table))?;
+        let (mut records, mut bytes) = (0, 0);
+        match (self.order, covered.end()) {
+            (Order::Forward, _) => own.seek(covered.start()),
+            (Order::Backward, Some(end)) => own.seek_before(end),
+            (Order::Backward, None) => own.seek_last(),
+        }
+        while let Some((key, written)) = own.entry() {
+            let is_in = match self.order {
+                Order::Forward => covered.end().is_none_or(|end| key < end),
+                Order::Backward => key >= covered.start(),
+            };
+            if !is_in {
+                return None;
+            }
+            records += 1;
+            bytes += if let Value::Inline(value) = written { value.len() } else { 0 };
+            if records >= most.records || bytes >= most.bytes {
+                return Some(key.to_vec());
+            }
+            match self.order {
+                Order::Forward => own.next(),
+                Order::Backward => own.prev(),
+            }
+        }
+        None
+    }
+
+    /// Ends a page at a key. What was fetched after it is fetched again. Returns the part that the page covers, and the
+    /// rest.
+    fn cut(&self, span: &Span, last: &[u8], records: &mut Vec<Record>) -> (Span, Option<Span>) {
+        match self.order {
+            Order::Forward => {
+                records.retain(|(key, _)| &key[..] <= last);
+                let left = span.starting(Bound::Excluded(last));
+                (span.until(left.start()), Some(left))
+            }
+            Order::Backward => {
+                records.retain(|(key, _)| &key[..] >= last);
+                (span.starting(Bound::Included(last)), Some(span.until(last)))
+            }
+        }
     }
 
     /// Adds the values that the transaction put into the covered part of the span.

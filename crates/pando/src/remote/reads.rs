@@ -106,10 +106,10 @@ impl Reads {
 
     /// Returns the values of these keys, in one round trip, which also looks up the table's row if it is not known.
     pub fn get_many(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        if self.is_new(table.id()) {
+        let known = self.known(table)?;
+        if known.is_some() && self.is_new(table.id()) {
             return Ok(vec![None; keys.len()]);
         }
-        let known = self.known(table)?;
         let mut asked = Vec::with_capacity(keys.len() + 1);
         asked.extend(keys.iter().map(|&key| (table.id(), key)));
         if known.is_none() {

@@ -12,7 +12,7 @@ use base::{Error, ErrorKind};
 /// use pando::remote::{Fault, Reason};
 /// let error = Fault::Unavailable.error(ErrorKind::Io, "the store cannot be reached", "no route");
 /// let reason = Reason::in_error(&error).expect("it has one");
-/// let again = reason.error(ErrorKind::Io, error.to_string());
+/// let again = reason.error(error.to_string());
 /// assert_eq!(Fault::in_error(&again), Some(Fault::Unavailable));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum Reason {
     Fault(Fault),
     /// It is not known whether the commit happened.
     InDoubt(InDoubt),
+    /// Something else, of this kind.
+    Other(ErrorKind),
 }
 
 impl Reason {
@@ -32,13 +34,25 @@ impl Reason {
         in_doubt.or_else(|| Fault::in_error(error).map(Reason::Fault))
     }
 
-    /// Returns an error with this reason. A commit in doubt is `Indeterminate`, whatever `kind` is.
+    /// Returns the kind of an error with this reason.
+    #[must_use]
+    pub fn kind(self) -> ErrorKind {
+        match self {
+            Reason::Fault(Fault::Full | Fault::Busy) => ErrorKind::Full,
+            Reason::Fault(_) => ErrorKind::Io,
+            Reason::InDoubt(_) => ErrorKind::Indeterminate,
+            Reason::Other(kind) => kind,
+        }
+    }
+
+    /// Returns an error with this reason.
     #[cold]
     #[must_use]
-    pub fn error(self, kind: ErrorKind, message: impl Into<String>) -> Error {
+    pub fn error(self, message: impl Into<String>) -> Error {
         match self {
-            Reason::Fault(fault) => fault.error(kind, "the statement failed", message.into()),
-            Reason::InDoubt(commit) => commit.because_of(Error::new(kind, message)),
+            Reason::Fault(fault) => fault.error(self.kind(), "the statement failed", message.into()),
+            Reason::InDoubt(commit) => commit.because_of(Error::new(ErrorKind::Io, message)),
+            Reason::Other(kind) => Error::new(kind, message),
         }
     }
 }

@@ -95,3 +95,38 @@ fn pages_of_long_values_are_short() {
     // The table's row, four pages of one value each, one of two, and five of up to four. The last one is not full.
     assert_eq!((round_trips, found), (1 + 4 + 1 + 5, usize::from(count)));
 }
+
+/// Own writes are merged into pages by pages, in both directions.
+#[test]
+fn own_writes_among_stored_records_are_in_order() {
+    let Some((_proxy, db, t)) = start() else { return };
+    db.delete(&t, "warm").unwrap();
+    db.write(|tx| {
+        (0..1500_u32).filter(|key| key % 2 == 0).try_for_each(|key| tx.put(&t, key.to_be_bytes(), "stored"))
+    })
+    .unwrap();
+    let mut tx = db.begin();
+    for key in 0..1500_u32 {
+        match key % 6 {
+            1 | 4 => tx.put(&t, key.to_be_bytes(), "own").unwrap(),
+            0 => tx.delete(&t, key.to_be_bytes()).unwrap(),
+            _ => {}
+        }
+    }
+    let expected: Vec<_> = (0..1500_u32).filter(|key| [1, 2, 4].contains(&(key % 6))).collect();
+    for wanted in [1, 5, 64, 5000] {
+        let keys = |is_backward: bool| {
+            let mut cursor = tx.cursor(&t, ..).unwrap();
+            cursor.expect(wanted, 1 << 20);
+            let mut keys = Vec::new();
+            while let Some((key, value)) = if is_backward { cursor.prev() } else { cursor.next() }.unwrap() {
+                let key = u32::from_be_bytes(key.try_into().unwrap());
+                assert_eq!(value, if key % 6 == 2 { &b"stored"[..] } else { &b"own"[..] });
+                keys.push(key);
+            }
+            keys
+        };
+        assert_eq!(keys(false), expected, "{wanted}");
+        assert_eq!(keys(true), expected.iter().rev().copied().collect::<Vec<_>>(), "{wanted}");
+    }
+}

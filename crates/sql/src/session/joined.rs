@@ -31,9 +31,17 @@ impl Session {
                 None => None,
             })
         })??;
-        match done {
+        let done = match done {
             Some(done) => done,
             None => run(Source::Snapshot(&self.db.snapshot()?)).expect("it did not run yet"),
+        };
+        done.inspect_err(|failure| self.note(failure))
+    }
+
+    /// Lets the error of the statement say what the store said: SQLite has only a code and a message for it.
+    fn note(&self, failure: &Failure) {
+        if let Some(reason) = failure.reason {
+            self.host.note(failure.code, &failure.message, reason);
         }
     }
 
@@ -47,7 +55,8 @@ impl Session {
                 self.check_writable()?;
                 Err(Failure::new(ffi::SQLITE_READONLY, "the transaction is read-only"))
             }
-        })??;
+        })?;
+        let done = done.inspect_err(|failure| self.note(failure))?;
         Ok((done, is_wanted))
     }
 

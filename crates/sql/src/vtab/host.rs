@@ -46,6 +46,13 @@ impl Host {
         unsafe { ffi::commit_beside(self.0, transaction, crate::machine::BUSY_TIMEOUT) }
     }
 
+    /// Notes what a failure of a table says about the store.
+    #[cfg(not(feature = "loadable"))]
+    pub fn note(self, code: c_int, message: &str, reason: pando::remote::Reason) {
+        // SAFETY: as in `join`.
+        unsafe { ffi::note(self.0, code, message, reason) }
+    }
+
     /// Returns whether a trigger calls the table. Within another program's SQLite, which does not show it, the result
     /// is always false.
     pub fn is_in_trigger(self) -> bool {

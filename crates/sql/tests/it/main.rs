@@ -19,6 +19,9 @@ mod made_by_sql;
 mod name_changes;
 mod names;
 mod odd_statements;
+#[path = "../../../postgres/tests/it/proxy.rs"]
+#[allow(dead_code)] // The tests of the adapter use the rest.
+mod proxy;
 mod refused_clauses;
 mod row_ids;
 mod rust_tables;

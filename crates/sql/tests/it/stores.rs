@@ -1,6 +1,7 @@
 //! SQL over PostgreSQL, whose server the tests start. Each database is opened several times, as by several processes:
 //! each has its own connections, and nothing in memory is shared.
 
+use crate::proxy::Proxy;
 use crate::server;
 use pando_sql::{Connection, Sql, Value};
 use rows::{Column, ColumnType, Definition, DynamicTable};
@@ -180,4 +181,86 @@ fn transfer(connection: &Connection, from: i64, to: i64, accounts: i64) -> pando
     connection.execute("UPDATE account SET balance = balance - 1 WHERE id = ?", &[from.into()])?;
     connection.execute("UPDATE account SET balance = balance + 1 WHERE id = ?", &[to.into()])?;
     connection.execute("COMMIT", &[]).map(drop)
+}
+
+/// Connections are cut at every step of transactions whose statements go on after a failure, as those of a pipeline do.
+/// Of each transaction, what succeeded takes effect as a whole or not at all.
+#[test]
+fn a_lost_connection_undoes_the_whole_transaction() {
+    const TRANSACTIONS: i64 = 120;
+    let Some(dir) = server::shared() else { return };
+    let (proxy, schema) = (Proxy::start(dir), server::schema());
+    let open = |url: &str| Sql::new(server::options().schema(&schema).open(url).expect("it opens"));
+    let (cut, whole) = (open(&server::url(&proxy.dir)), open(&server::url(dir)));
+    let whole = connect(&whole);
+    whole
+        .execute_batch(
+            "CREATE TABLE one(id PRIMARY KEY); CREATE TABLE two(id PRIMARY KEY); CREATE TABLE three(id);
+             CREATE VIEW everywhere AS
+             SELECT * FROM one UNION ALL SELECT * FROM two UNION ALL SELECT * FROM three",
+        )
+        .unwrap();
+    let mut committed = 0;
+    for id in 0..TRANSACTIONS {
+        // Each time at another step.
+        proxy.set_rough(25 + (id as u64 * 7) % 60);
+        // A new connection reads the definitions within the transaction.
+        let Ok(connection) = cut.connect() else { continue };
+        let statements = [
+            "BEGIN",
+            "INSERT INTO one VALUES (?)",
+            "INSERT INTO two VALUES (?)",
+            "INSERT INTO three VALUES (?)",
+            "COMMIT",
+        ];
+        let done = statements.map(|sql| {
+            let parameters = if sql.contains('?') { vec![Value::Integer(id)] } else { Vec::new() };
+            connection.execute(sql, &parameters).is_ok()
+        });
+        if !done[0] {
+            continue; // Each statement was a transaction by itself.
+        }
+        committed += i64::from(done == [true; 5]);
+        let found = number(&whole, &format!("SELECT count(*) FROM everywhere WHERE id = {id}"));
+        // A statement that failed did nothing. The response to a commit can be lost.
+        let all = done[1..4].iter().filter(|is_done| **is_done).count() as i64;
+        match done[4] {
+            true => assert_eq!(found, all, "{id}: {done:?}"),
+            false => assert!([0, all].contains(&found), "{id}: {found}, {done:?}"),
+        }
+    }
+    proxy.set_rough(0);
+    assert!(committed > 0 && committed < TRANSACTIONS, "{committed} of {TRANSACTIONS} were committed");
+}
+
+/// A store gives no snapshot of the moment of a commit, so a query does not read on after it.
+#[test]
+fn a_query_ends_with_its_transaction() {
+    let Some([first, _]) = two() else { return };
+    let one = connect(&first);
+    one.execute_batch(
+        "CREATE TABLE t(a); INSERT INTO t SELECT value FROM json_each('[1,2,3,4,5,6,7,8,9]'); BEGIN",
+    )
+    .unwrap();
+    let mut query = one.prepare("SELECT a FROM t").unwrap();
+    let mut rows = query.query(&[]).unwrap();
+    assert!(rows.next().unwrap().is_some());
+    one.execute("INSERT INTO t VALUES (10)", &[]).unwrap();
+    one.execute("COMMIT", &[]).unwrap();
+    let mut outcome = Ok(());
+    for _ in 0..20 {
+        match rows.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => break,
+            Err(error) => {
+                outcome = Err(error);
+                break;
+            }
+        }
+    }
+    let error = outcome.expect_err("it does not read on");
+    assert!(error.message().contains("after the end of its transaction"), "{error}");
+    drop(rows);
+    drop(query);
+    assert_eq!(number(&one, "SELECT count(*) FROM t"), 10);
 }

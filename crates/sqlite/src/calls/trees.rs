@@ -70,6 +70,16 @@ unsafe extern "C" fn pando_bt_is_repeated(state: *mut State) -> c_int {
     c_int::from(unsafe { &*state }.is_repeated)
 }
 
+/// Returns whether what only reads can have a conflict, as over a store.
+///
+/// # Safety
+/// Points 1 and 3 of the module.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_reads_conflict(state: *mut State) -> c_int {
+    // SAFETY: it is alive (1), and nothing else uses it during the call (3).
+    c_int::from(unsafe { &*state }.db.native().is_none())
+}
+
 /// Notes that a turn outlasts its statement.
 ///
 /// # Safety

@@ -252,8 +252,11 @@ impl Connection {
         let message = unsafe { CStr::from_ptr(sys::pando_sqlite3_errmsg(self.db.as_ptr())) };
         let message = message.to_string_lossy().into_owned();
         let conflict = if code == BUSY_SNAPSHOT { self.conflict().map(Box::new) } else { None };
-        let reason = if code == OK { None } else { self.with_state(|state| state.reason_of(code)).flatten() };
-        Error { code, message, conflict, reason }
+        match self.with_state(|state| state.take_failure_of_store(code)).flatten() {
+            Some(failure) if failure.code != code => failure.into(),
+            Some(failure) => Error { code, message, conflict, reason: failure.reason },
+            None => Error { code, message, conflict, reason: None },
+        }
     }
 
     /// Returns where the last commit met a conflict.

@@ -141,7 +141,7 @@ fn fill_from(own: &mut Own, cursor: AnyCursor<'_>, most: Most, is_backward: bool
     match cursor {
         AnyCursor::Native(cursor) => fill(own, cursor, most, is_backward),
         AnyCursor::Remote(mut cursor) => {
-            cursor.expect(most.rows);
+            cursor.expect(most.rows, most.bytes);
             fill(own, cursor, most, is_backward)
         }
     }

@@ -1,7 +1,7 @@
 //! How a connection begins to read or to write.
 
 use super::definitions::ensure_tables;
-use super::{Open, State, Work, busy, lent};
+use super::{Open, State, Work, busy, lent, read};
 use crate::failure::{BUSY_SNAPSHOT, ERROR, Failure, Outcome, READONLY};
 use crate::writers::Turn;
 use pando::any::AnyTransaction;
@@ -56,8 +56,10 @@ impl State {
     }
 
     fn begin_work(&mut self, begin: Begin) -> Outcome<()> {
-        if let Work::Idle | Work::Committed = self.work {
+        let begins = matches!(self.work, Work::Idle | Work::Committed);
+        if begins {
             self.begun += 1;
+            self.metas = None;
         }
         match &self.work {
             Work::Idle | Work::Committed if self.replaces => {
@@ -82,6 +84,13 @@ impl State {
             Work::Reading(_) if begin.is_write => self.upgrade(begin.is_synced)?,
             Work::Reading(_) | Work::Open(_) | Work::Failed(_) | Work::Lent => {}
         }
+        if begins && self.db.native().is_none() {
+            let begun = self.find_meta().and_then(|()| self.read_metas());
+            if begun.is_err() {
+                self.work = Work::Idle;
+                return begun;
+            }
+        }
         if begin.is_write {
             let open = self.writable()?;
             if !open.is_writing {
@@ -89,6 +98,14 @@ impl State {
                 open.beginning = begin.is_outermost.then(|| open.transaction.savepoint());
             }
             self.open_savepoints(begin.savepoints)?;
+        }
+        Ok(())
+    }
+
+    /// Looks for the table of the meta values, which another process may have created since.
+    fn find_meta(&mut self) -> Outcome<()> {
+        if self.meta.is_none() {
+            self.meta = read!(self, reader => reader.table(names::META).map_err(Failure::from))?;
         }
         Ok(())
     }

@@ -7,7 +7,8 @@ use sqlite_format::names;
 
 /// Creates the tables of an empty database, unless it cannot be written at the moment. What exists can be read then.
 pub(super) fn ensure_unless_read_only(db: &AnyDatabase) -> Outcome<()> {
-    if db.is_read_only() {
+    // Over a store, the first write creates them: a program that only reads writes nothing.
+    if db.is_read_only() || db.native().is_none() {
         return Ok(());
     }
     match ensure_tables(db) {

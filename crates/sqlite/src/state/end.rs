@@ -2,7 +2,7 @@
 
 use super::{State, Work, lent};
 use crate::counters::{Counters, Settled};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{ABORT, Failure, Outcome};
 use crate::writers::{Excluding, Writers};
 use pando::Transaction;
 use pando::any::AnyTransaction;
@@ -58,8 +58,11 @@ impl State {
         if stays && matches!(self.work, Work::Reading(_)) {
             return;
         }
+        self.metas = None;
         self.work = match stays.then(|| self.db.snapshot()) {
             None => Work::Idle,
+            // A store gives no snapshot of the moment of a commit.
+            Some(_) if self.db.native().is_none() => Work::Failed(ended()),
             Some(Ok(snapshot)) => Work::Reading(snapshot),
             Some(Err(error)) => Work::Failed(error.into()),
         };
@@ -110,4 +113,11 @@ fn commit(
         settled.note(number);
     }
     Ok(())
+}
+
+/// Returns the failure of a statement that reads on after its transaction over a store.
+fn ended() -> Failure {
+    let message = "over a remote store, a statement cannot read on after the end of its transaction: read \
+                   its rows to their end, or reset it, before COMMIT or ROLLBACK";
+    Failure::new(ABORT, message)
 }

@@ -33,7 +33,7 @@ pub(crate) use repeat::pause;
 pub(crate) use roots::Tree;
 
 use crate::counters::Counters;
-use crate::failure::{BUSY, BUSY_FOR_NOW, CONSTRAINT_PINNED, Failure, Outcome};
+use crate::failure::{BUSY, BUSY_FOR_NOW, CONSTRAINT_PINNED, ERROR, FULL, Failure, IOERR, Outcome};
 use crate::files::{self, How, Shared};
 use crate::memory::Spare;
 use crate::sys::{PandoCursor, counter};
@@ -42,11 +42,11 @@ use conflict::Place;
 use definitions::ensure_unless_read_only;
 use pando::any::{AnyDatabase, AnySnapshot, AnyTransaction};
 use pando::remote::Capability;
-#[cfg(not(feature = "drop-in"))]
 use pando::remote::Reason;
-use pando::{Database, ReadTables, Savepoint, Table, TransactionOptions, WriteTables};
+use pando::{Database, ErrorKind, ReadTables, Savepoint, Table, TransactionOptions, WriteTables};
 use roots::Roots;
 use sqlite_format::names;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_int};
 use std::path::Path;
 use std::sync::Arc;
@@ -138,6 +138,8 @@ pub(crate) struct State {
     replaces: bool,
     /// Whether `BEGIN IMMEDIATE` excludes nobody.
     pub shares_immediate: bool,
+    /// Over a store, what the table of the meta values has: SQLite asks for them where nothing can fail.
+    metas: Option<BTreeMap<Vec<u8>, u32>>,
     /// How many transactions and snapshots it has begun.
     begun: u64,
     /// The key up to which a tree is counted.
@@ -203,6 +205,7 @@ impl State {
             is_repeated: false,
             replaces: false,
             shares_immediate: false,
+            metas: None,
             begun: 0,
             counted: Vec::new(),
             conflict: None,
@@ -304,11 +307,15 @@ impl State {
         // Without it, nothing was written since.
         if let Some(savepoint) = target {
             open.transaction.rollback_to(savepoint)?;
+            let has_metas = self.metas.is_some();
             let transaction = &open.transaction;
             let remains = |name: &str| transaction.table(name).is_ok_and(|table| table.is_some());
             // `sqlite_sequence` may have been created since.
             open.counters.take_if(|counters| !remains(counters.table_name()));
             self.roots.undo(remains);
+            if has_metas {
+                self.read_metas()?;
+            }
         }
         Ok(())
     }
@@ -355,16 +362,29 @@ impl State {
     }
 
     /// Notes a failure, and returns its code.
-    pub(crate) fn note(&mut self, failure: Failure) -> c_int {
+    ///
+    /// After some codes SQLite undoes the whole transaction, and statements that follow would commit by themselves. A
+    /// connection to a store can be lost at any statement, so over one these codes are not used: the transaction stays
+    /// until the program ends it, and its commit fails.
+    pub(crate) fn note(&mut self, mut failure: Failure) -> c_int {
+        if self.db.native().is_none() && [IOERR, FULL].contains(&failure.code) {
+            let kind = if failure.code == FULL { ErrorKind::Full } else { ErrorKind::Io };
+            failure.reason.get_or_insert(Reason::Other(kind));
+            failure.code = ERROR;
+        }
         let code = failure.code;
         self.failure = Some(failure);
         code
     }
 
-    /// Returns what the noted failure says about a remote store, if SQLite's code stands for that failure.
+    /// Takes the noted failure of a remote store, if SQLite's code stands for it. The code for exhausted memory does,
+    /// too: some functions of SQLite's can return no other.
     #[cfg(not(feature = "drop-in"))]
-    pub(crate) fn reason_of(&self, code: c_int) -> Option<Reason> {
-        self.failure.as_ref().filter(|failure| failure.code == code)?.reason
+    pub(crate) fn take_failure_of_store(&mut self, code: c_int) -> Option<Failure> {
+        let is_it = |failure: &mut Failure| {
+            failure.reason.is_some() && [failure.code, crate::failure::NOMEM].contains(&code)
+        };
+        self.failure.take_if(is_it)
     }
 
     /// Returns the message of the noted failure as a string of C, if SQLite's code stands for that failure, or if it is

@@ -3,7 +3,7 @@
 use super::{Open, State, read};
 use crate::failure::{CORRUPT, ERROR, Failure, Outcome, not_a_rowid};
 use crate::sys::counter;
-use pando::{ReadTables, Table, TableOptions, WriteTables};
+use pando::{ReadTables, RecordCursor, Table, TableOptions, WriteTables};
 use sqlite_format::{key, names};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -120,6 +120,7 @@ impl State {
         transaction.put(&meta, LAST_ROOT, root.to_be_bytes())?;
         let table = transaction.create_table(&names::of_root(root), &TableOptions::default())?;
         self.roots.insert(root, table, true);
+        self.note_meta(LAST_ROOT, Some(root));
         Ok(root)
     }
 
@@ -147,6 +148,7 @@ impl State {
         // SQLite chooses the format with the first table.
         let meta = self.meta()?;
         self.writable()?.transaction.delete(&meta, names::FILE_FORMAT)?;
+        self.note_meta(names::FILE_FORMAT, None);
         Ok(())
     }
 
@@ -227,7 +229,9 @@ impl State {
             self.rename_definitions(value)?;
         }
         let meta = self.meta()?;
-        Ok(self.writable()?.transaction.put(&meta, [at], value.to_be_bytes())?)
+        self.writable()?.transaction.put(&meta, [at], value.to_be_bytes())?;
+        self.note_meta([at], Some(value));
+        Ok(())
     }
 
     /// Renames the empty table that has the schema cookie in its name. So the commit conflicts with each transaction
@@ -253,10 +257,41 @@ impl State {
         self.meta.clone().ok_or_else(|| Failure::new(CORRUPT, "the table of SQL's meta values is missing"))
     }
 
+    /// Reads all meta values over a store, in one request.
+    pub(super) fn read_metas(&mut self) -> Outcome<()> {
+        self.metas = None;
+        let Some(meta) = self.meta.clone().filter(|_| self.db.native().is_none()) else { return Ok(()) };
+        self.metas = Some(read!(self, reader => all_numbers(reader, &meta))?);
+        Ok(())
+    }
+
+    /// Notes a meta value that the transaction has written.
+    fn note_meta(&mut self, key: [u8; 1], value: Option<u32>) {
+        let Some(metas) = &mut self.metas else { return };
+        match value {
+            Some(value) => drop(metas.insert(key.to_vec(), value)),
+            None => drop(metas.remove(&key[..])),
+        }
+    }
+
     fn number(&self, key: [u8; 1]) -> Outcome<Option<u32>> {
+        if let Some(metas) = &self.metas {
+            return Ok(metas.get(&key[..]).copied());
+        }
         let Some(meta) = &self.meta else { return Ok(None) };
         let decode = |value: &[u8]| value.try_into().map(u32::from_be_bytes);
         let found = read!(self, reader => reader.get_with(meta, key, decode).map_err(Failure::from))?;
         found.transpose().map_err(|_| Failure::new(CORRUPT, "a meta value does not have 4 bytes"))
     }
+}
+
+/// Returns all numbers of a table.
+fn all_numbers(reader: &impl ReadTables, table: &Table) -> Outcome<BTreeMap<Vec<u8>, u32>> {
+    let mut cursor = reader.cursor(table, ..)?;
+    let mut all = BTreeMap::new();
+    while let Some((key, value)) = cursor.next()? {
+        let malformed = |_| Failure::new(CORRUPT, "a meta value does not have 4 bytes");
+        all.insert(key.to_vec(), u32::from_be_bytes(value.try_into().map_err(malformed)?));
+    }
+    Ok(all)
 }

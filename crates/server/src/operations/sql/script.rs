@@ -67,6 +67,10 @@ impl Script {
             if watch.is_over() {
                 return Err(stopped(self.time));
             }
+            if is_several && connection.is_autocommit() {
+                let detail = "the transaction ended before its last statement; nothing was changed";
+                return Err(Problem::new(StatusCode::CONFLICT, "conflict", detail));
+            }
             self.one(&connection, statement, output).map_err(|mut problem| {
                 if is_several {
                     problem.detail = format!("statement {}: {}; nothing was changed", at + 1, problem.detail);
