@@ -13,8 +13,7 @@ struct Two {
 impl Two {
     /// Two connections, each within `BEGIN`; rows (1, 10) and (2, 20).
     fn begin() -> Self {
-        let sql = Sql::new(crate::support::database());
-        let (one, two) = (sql.connect().unwrap(), sql.connect().unwrap());
+        let [one, two] = crate::support::database_twice().map(|db| Sql::new(db).connect().unwrap());
         one.execute_batch(
             "CREATE TABLE test(id INTEGER PRIMARY KEY, value INTEGER); CREATE INDEX by_value ON test(value);
              INSERT INTO test VALUES(1, 10), (2, 20)",

@@ -16,6 +16,8 @@ impl State {
             Work::Open(open) if open.is_writing || self.db.native().is_none() => open,
             other => {
                 let failed = match &other {
+                    // Nothing is left to commit: a statement only may not read on.
+                    Work::Failed(failure) if failure.code == ABORT => Ok(()),
                     Work::Failed(failure) => Err(failure.clone()),
                     Work::Lent => Err(lent()),
                     _ => Ok(()),

@@ -22,6 +22,17 @@ pub fn database() -> AnyDatabase {
     }
 }
 
+/// Returns a new database twice: two handles on it, or, over PostgreSQL, two that share nothing, as two processes have.
+pub fn database_twice() -> [AnyDatabase; 2] {
+    if !is_over_a_store() {
+        let db = database();
+        return [db.clone(), db];
+    }
+    let (url, schema) =
+        (server::url(server::shared().expect("a server of PostgreSQL starts")), server::schema());
+    [(); 2].map(|()| server::options().schema(&schema).open(&url).expect("it opens").into())
+}
+
 /// What `Both` runs everything on.
 pub struct Both {
     /// The statements that were run, for messages.
