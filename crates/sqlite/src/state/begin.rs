@@ -39,20 +39,32 @@ impl State {
             if self.is_read_only() {
                 return Err(self.read_only());
             }
-            if self.is_bare() {
-                ensure_tables(&self.db)?;
-                self.meta = self.db.table(names::META)?;
-            }
+            self.create_if_bare()?;
             self.take_turn(begin.is_immediate || self.replaces)?;
-        } else if self.insists && !begin.is_autocommit && !self.is_read_only() && self.txn_state() == 0 {
-            // What the transaction reads first is to be unchanged when it writes.
-            self.take_turn(false)?;
+        } else if !begin.is_autocommit && self.txn_state() == 0 && !self.is_read_only() {
+            // A store's transaction would not see what is created after it has begun.
+            if self.db.native().is_none() {
+                self.create_if_bare()?;
+            }
+            if self.insists {
+                // What the transaction reads first is to be unchanged when it writes.
+                self.take_turn(false)?;
+            }
         }
         let begun = self.begin_work(begin);
         if begun.is_err() {
             self.excluding = None;
         }
         begun
+    }
+
+    /// Creates the tables of a database in which SQL has created nothing yet.
+    fn create_if_bare(&mut self) -> Outcome<()> {
+        if self.is_bare() {
+            ensure_tables(&self.db)?;
+            self.meta = self.db.table(names::META)?;
+        }
+        Ok(())
     }
 
     fn begin_work(&mut self, begin: Begin) -> Outcome<()> {
