@@ -413,7 +413,7 @@ fn shape(table: &DynamicTable, open: Option<&OpenIndex>, number: usize) -> Optio
 
 impl DynamicTable {
     /// Returns the values of a primary key that is at or after the key of every row: the key of the last row, or of a
-    /// deleted row that is not purged yet ([`Snapshot::last_key_bound`]). O(log n).
+    /// deleted row that is not purged yet ([`ReadSnapshot::last_key_bound`]). O(log n).
     ///
     /// # Errors
     /// `Invalid` if a part of the key cannot be decoded into its value: one of type any, or text with a collation

@@ -162,7 +162,7 @@ impl Connection {
                     return Ok(Statement::new(self, Kind::Sqlite(statement)).planned(whole, generation));
                 }
                 // It is not known whether there is such a table.
-                Err(error) if error.reason().is_some() => return Err(error.into()),
+                Err(error) if error.reason().is_some() => return Err(error),
                 Err(_) => {}
             }
         }

@@ -278,13 +278,13 @@ pub fn shown(place: &Path) -> String {
 }
 
 /// Opens the database in a schema of a store, with the limits of time of a program.
-#[cfg(feature = "postgres")]
+#[cfg(all(feature = "sql", feature = "postgres"))]
 pub fn open_briefly(url: &str, schema: &str, create: bool) -> Outcome<RemoteDatabase> {
     Ok(postgres::Options::default().schema(schema).max_connections(4).create(create).open(url)?)
 }
 
 /// Returns the error of a build without a client of PostgreSQL.
-#[cfg(not(feature = "postgres"))]
+#[cfg(all(feature = "sql", not(feature = "postgres")))]
 pub fn open_briefly(_: &str, _: &str, _: bool) -> Outcome<RemoteDatabase> {
     Err(without_postgres())
 }

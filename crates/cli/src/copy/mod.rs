@@ -18,10 +18,12 @@ mod report;
 use crate::failure::{Failure, Outcome};
 use crate::open::MemoryArgs;
 use clap::Args;
+pub use ends::shown;
 #[cfg(not(feature = "postgres"))]
 pub use ends::without_postgres;
 use ends::{Destination, Store, Target};
-pub use ends::{is_of_store, open_briefly, shown};
+#[cfg(feature = "sql")]
+pub use ends::{is_of_store, open_briefly};
 use indicatif::{ProgressBar, ProgressStyle};
 use mark::{Mark, UNFINISHED};
 use pando::{Budget, ReadSnapshot, Table, WriteTables, limits};
