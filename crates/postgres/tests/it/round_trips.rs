@@ -96,6 +96,18 @@ fn pages_of_long_values_are_short() {
     assert_eq!((round_trips, found), (1 + 4 + 1 + 5, usize::from(count)));
 }
 
+/// A page ends with the bytes that are wanted, too, so that nothing is read that a short batch does not take.
+#[test]
+fn a_page_has_the_bytes_that_are_wanted() {
+    let Some((_proxy, db, t)) = start() else { return };
+    db.write(|tx| (0..100_u8).try_for_each(|key| tx.put(&t, [key], [7; 1000]))).unwrap();
+    let snapshot = db.snapshot();
+    let mut cursor = snapshot.cursor(&t, ..).unwrap();
+    cursor.expect(4096, 10_000);
+    assert!(cursor.advance().unwrap());
+    assert_eq!(cursor.run_on(5000, |_, _, _| {}).unwrap(), 9);
+}
+
 /// Own writes are merged into pages by pages, in both directions.
 #[test]
 fn own_writes_among_stored_records_are_in_order() {
@@ -113,6 +125,11 @@ fn own_writes_among_stored_records_are_in_order() {
             _ => {}
         }
     }
+    // A page of few records does not have all that the transaction has written.
+    let mut cursor = tx.cursor(&t, ..).unwrap();
+    cursor.expect(5, 1 << 20);
+    assert!(cursor.advance().unwrap());
+    assert!(cursor.run_on(5000, |_, _, _| {}).unwrap() < 10);
     let expected: Vec<_> = (0..1500_u32).filter(|key| [1, 2, 4].contains(&(key % 6))).collect();
     for wanted in [1, 5, 64, 5000] {
         let keys = |is_backward: bool| {

@@ -213,9 +213,16 @@ fn a_lost_connection_undoes_the_whole_transaction() {
             "INSERT INTO three VALUES (?)",
             "COMMIT",
         ];
+        let mut has_begun = false;
         let done = statements.map(|sql| {
             let parameters = if sql.contains('?') { vec![Value::Integer(id)] } else { Vec::new() };
-            connection.execute(sql, &parameters).is_ok()
+            let done = connection.execute(sql, &parameters);
+            has_begun |= sql == "BEGIN" && done.is_ok();
+            if let (Err(error), true) = (&done, has_begun) {
+                let is_named = error.reason().is_some() || error.is_conflict();
+                assert!(is_named && !error.message().contains("memory"), "{id} {sql}: {error}");
+            }
+            done.is_ok()
         });
         if !done[0] {
             continue; // Each statement was a transaction by itself.
@@ -263,4 +270,50 @@ fn a_query_ends_with_its_transaction() {
     drop(rows);
     drop(query);
     assert_eq!(number(&one, "SELECT count(*) FROM t"), 10);
+}
+
+/// A query that only reads can have a conflict over a store. By itself, and without a row, it is run again.
+#[test]
+fn a_query_by_itself_is_run_again_after_a_conflict() {
+    let Some([first, second]) = two() else { return };
+    let (reader, writer, other) = (connect(&first), connect(&second), connect(&second));
+    writer
+        .execute_batch(
+            // Conflicts are found by pages of an index, and the two tables have pages of their own.
+            "CREATE TABLE ctl(v); CREATE TABLE between_them(v); CREATE TABLE rec(v);
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+             INSERT INTO between_them SELECT printf('%.50c', 'x') FROM n;
+             INSERT INTO ctl VALUES (1); INSERT INTO rec VALUES (10)",
+        )
+        .unwrap();
+    // In no order of the three can the reader see the new `ctl` and the old `rec`: the writer has read the old `ctl`.
+    writer.execute_batch("BEGIN; SELECT v FROM ctl").unwrap();
+    other.execute("UPDATE ctl SET v = 2", &[]).unwrap();
+    let slow = "SELECT (SELECT v FROM ctl) + (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
+        WHERE i < 2000000) SELECT 0 * count(*) FROM n) + (SELECT sum(v) FROM rec)";
+    let found = thread::scope(|scope| {
+        let reading = scope.spawn(move || number(&reader, slow));
+        thread::sleep(std::time::Duration::from_millis(150));
+        writer.execute_batch("INSERT INTO rec VALUES (100); COMMIT").unwrap();
+        assert!(!reading.is_finished(), "the query is too fast for this test");
+        reading.join().expect("it is run again")
+    });
+    assert_eq!(found, 112);
+}
+
+/// FTS5 keeps a structure in memory, which other processes change.
+#[test]
+fn full_text_of_several_processes_agrees() {
+    let Some([first, second]) = two() else { return };
+    let (writer, reader) = (connect(&first), connect(&second));
+    writer.execute_batch("CREATE VIRTUAL TABLE texts USING fts5(body)").unwrap();
+    for round in 0..12 {
+        writer.execute("INSERT INTO texts VALUES (?)", &[format!("word in round {round}").into()]).unwrap();
+        if round % 4 == 3 {
+            writer.execute("INSERT INTO texts(texts) VALUES ('optimize')", &[]).unwrap();
+        }
+        let count = number(&reader, "SELECT count(*) FROM texts WHERE texts MATCH 'word'");
+        assert_eq!(count, round + 1);
+    }
+    reader.execute("INSERT INTO texts(texts) VALUES ('integrity-check')", &[]).unwrap();
 }
