@@ -17,6 +17,7 @@ use crate::machine::{self, CachedStatement};
 use crate::others::Others;
 use crate::session::MARKER;
 use crate::statement::{Kind, MOST_PLANS, Statement};
+use rusqlite::ffi;
 use std::borrow::Cow;
 
 /// A statement that does nothing.
@@ -161,8 +162,11 @@ impl Connection {
                     }
                     return Ok(Statement::new(self, Kind::Sqlite(statement)).planned(whole, generation));
                 }
-                // It is not known whether there is such a table.
-                Err(error) if error.reason().is_some() => return Err(error),
+                // It is not known whether there is such a table. After some of these errors SQLite has undone the
+                // transaction, so that what is prepared again would commit by itself.
+                Err(error) if error.reason().is_some() || error.code() & 0xff != ffi::SQLITE_ERROR => {
+                    return Err(error);
+                }
                 Err(_) => {}
             }
         }
