@@ -1,10 +1,45 @@
-//! `serve --store`: databases in a store that speaks PostgreSQL's protocol, each in a schema of its own.
+//! Databases in a store that speaks PostgreSQL's protocol: their addresses, one of them for a command, and all of them
+//! for `serve --store`, each in a schema of its own.
 
+#[cfg(not(feature = "postgres"))]
+use crate::failure::Failure;
 use crate::failure::Outcome;
 use clap::Args;
+#[cfg(feature = "sql")]
+use pando::remote::RemoteDatabase;
 use server::Config;
+use std::path::Path;
 #[cfg(feature = "postgres")]
 use std::time::Duration;
+
+/// The schema of the database in a store that no option names.
+pub const SCHEMA: &str = "pando";
+
+/// Returns whether a place is the address of a store.
+pub fn is_of_store(place: &Path) -> bool {
+    let scheme = place.to_str().and_then(|text| text.split_once("://"));
+    matches!(scheme, Some(("postgres" | "postgresql", _)))
+}
+
+/// Opens the database in a schema of a store.
+#[cfg(all(feature = "sql", feature = "postgres"))]
+pub fn open(url: &str, schema: &str, create: bool) -> Outcome<RemoteDatabase> {
+    Ok(postgres::Options::default().schema(schema).max_connections(4).create(create).open(url)?)
+}
+
+/// Returns the error of a build without a client of PostgreSQL.
+#[cfg(all(feature = "sql", not(feature = "postgres")))]
+pub fn open(_: &str, _: &str, _: bool) -> Outcome<RemoteDatabase> {
+    Err(without_postgres())
+}
+
+/// Returns the error of a build without a client of PostgreSQL.
+#[cfg(not(feature = "postgres"))]
+pub fn without_postgres() -> Failure {
+    let message = "this `pando` was built without PostgreSQL; build it with the feature `postgres`: cargo \
+                   install --features postgres";
+    Failure::Usage(message.to_owned())
+}
 
 /// The longest time that a request waits for a connection.
 #[cfg(feature = "postgres")]
@@ -26,7 +61,7 @@ pub struct StoreArgs {
     #[arg(long, value_name = "URL", env = "PANDO_STORE", hide_env_values = true)]
     store: Option<String>,
     /// The schema of the database `default`; the one of another database begins with this name
-    #[arg(long, value_name = "NAME", default_value = "pando", env = "PANDO_STORE_SCHEMA")]
+    #[arg(long, value_name = "NAME", default_value = SCHEMA, env = "PANDO_STORE_SCHEMA")]
     store_schema: String,
     /// Open at most N connections to the store for each database. A request that must wait longer than 10 seconds for
     /// one fails, or longer than --store-timeout. An interactive transaction keeps one, and so do a range while its
@@ -79,7 +114,7 @@ impl StoreArgs {
     #[cfg(not(feature = "postgres"))]
     fn add(&self, _: &str, _: &mut Config) -> Outcome {
         let _ = (&self.store_schema, self.store_connections, self.store_timeout, self.store_idle);
-        Err(crate::copy::without_postgres())
+        Err(without_postgres())
     }
 }
 

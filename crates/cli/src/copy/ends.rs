@@ -4,6 +4,9 @@
 
 use super::digest::reading_failed;
 use crate::failure::{Failure, Outcome};
+use crate::store::is_of_store;
+#[cfg(not(feature = "postgres"))]
+use crate::store::without_postgres;
 use pando::remote::{Limits, RemoteDatabase, RemoteSnapshot, RemoteTransaction};
 use pando::{
     Budget, Builder, Database, Durability, ErrorKind, ReadSnapshot, Result, Snapshot, Table, TableOptions,
@@ -252,12 +255,6 @@ fn url(place: &Path) -> Outcome<Option<&str>> {
     }
 }
 
-/// Returns whether a place is the address of a store.
-pub fn is_of_store(place: &Path) -> bool {
-    let scheme = place.to_str().and_then(|text| text.split_once("://"));
-    matches!(scheme, Some(("postgres" | "postgresql", _)))
-}
-
 /// Returns whether a place is an address.
 pub fn is_url(place: &Path) -> bool {
     place.to_str().is_some_and(|text| text.contains("://"))
@@ -275,18 +272,6 @@ pub fn shown(place: &Path) -> String {
     // The last `@` ends the password, which may have others.
     let address = address.rsplit_once('@').map_or(address, |(_, address)| address);
     format!("{scheme}://{address}")
-}
-
-/// Opens the database in a schema of a store, with the limits of time of a program.
-#[cfg(all(feature = "sql", feature = "postgres"))]
-pub fn open_briefly(url: &str, schema: &str, create: bool) -> Outcome<RemoteDatabase> {
-    Ok(postgres::Options::default().schema(schema).max_connections(4).create(create).open(url)?)
-}
-
-/// Returns the error of a build without a client of PostgreSQL.
-#[cfg(all(feature = "sql", not(feature = "postgres")))]
-pub fn open_briefly(_: &str, _: &str, _: bool) -> Outcome<RemoteDatabase> {
-    Err(without_postgres())
 }
 
 /// Opens the database in a schema of a store for a copy.
@@ -313,14 +298,6 @@ fn remote_limits() -> Outcome<Limits> {
 #[cfg(not(feature = "postgres"))]
 fn open_remote(_: &str, _: &str, _: bool) -> Outcome<RemoteDatabase> {
     Err(without_postgres())
-}
-
-/// Returns the error of a build without a client of PostgreSQL.
-#[cfg(not(feature = "postgres"))]
-pub fn without_postgres() -> Failure {
-    let message = "this `pando` was built without PostgreSQL; build it with the feature `postgres`: cargo \
-                   install --features postgres";
-    Failure::Usage(message.to_owned())
 }
 
 #[cfg(test)]

@@ -17,13 +17,10 @@ mod report;
 
 use crate::failure::{Failure, Outcome};
 use crate::open::MemoryArgs;
+use crate::store::SCHEMA;
 use clap::Args;
 pub use ends::shown;
-#[cfg(not(feature = "postgres"))]
-pub use ends::without_postgres;
 use ends::{Destination, Store, Target};
-#[cfg(feature = "sql")]
-pub use ends::{is_of_store, open_briefly};
 use indicatif::{ProgressBar, ProgressStyle};
 use mark::{Mark, UNFINISHED};
 use pando::{Budget, ReadSnapshot, Table, WriteTables, limits};
@@ -33,9 +30,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transfer::{Copied, Pass, digest_of};
-
-/// The schema of a store that no option names.
-pub const SCHEMA: &str = "pando";
 
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -9,11 +9,11 @@ mod show;
 mod shell;
 mod remote;
 
-use crate::copy::{SCHEMA, is_of_store, open_briefly};
 use crate::failure::{Failure, Outcome};
 use crate::open::CreateArgs;
 use crate::output::FormatArgs;
 use crate::remote::Remote;
+use crate::store;
 use clap::Args;
 use pando::any::AnyDatabase;
 use pando::{Builder, Database, ErrorKind};
@@ -105,9 +105,9 @@ pub fn run(args: &SqlArgs) -> Outcome {
 }
 
 fn open(args: &SqlArgs) -> Outcome<AnyDatabase> {
-    if let (true, Some(url)) = (is_of_store(&args.dir), args.dir.to_str()) {
-        let schema = args.schema.as_deref().unwrap_or(SCHEMA);
-        return Ok(open_briefly(url, schema, !args.read_only)?.into());
+    if let (true, Some(url)) = (store::is_of_store(&args.dir), args.dir.to_str()) {
+        let schema = args.schema.as_deref().unwrap_or(store::SCHEMA);
+        return Ok(store::open(url, schema, !args.read_only)?.into());
     }
     if args.schema.is_some() {
         return Err(Failure::Usage("--schema works on the address of a store (postgres://...)".to_owned()));

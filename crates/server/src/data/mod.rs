@@ -12,12 +12,12 @@ pub mod names;
 mod native;
 pub mod open;
 pub mod places;
+#[cfg(feature = "sql")]
+pub mod queried;
 #[cfg(feature = "remote")]
 pub mod remote;
 pub mod replicas;
 pub mod schedule;
-#[cfg(feature = "sql")]
-pub mod queried;
 pub mod served;
 pub mod transactions;
 pub mod v0;

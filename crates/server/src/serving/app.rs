@@ -181,8 +181,8 @@ fn native_parts(config: &Config) -> Result<Parts> {
 #[cfg(feature = "remote")]
 fn parts_over(stores: Arc<dyn Stores>, config: &Config) -> Result<Parts<Remote>> {
     let limits = &config.limits;
-    // A transaction holds a connection, and so does a range while its client reads, a request while its SQL runs, and a
-    // stream of Hrana within BEGIN. Two connections are left for all other requests, without which those that hold one
+    // A transaction holds a connection, and so does a range while its client reads, and a request while its SQL runs.
+    // Each stream of Hrana may. Two connections are left for all other requests, without which those that hold one
     // could not go on.
     const KINDS: usize = if cfg!(feature = "sql") { 4 } else { 2 };
     let holders = (stores.connections().saturating_sub(2) / KINDS).max(1);
