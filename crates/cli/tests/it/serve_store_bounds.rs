@@ -36,6 +36,42 @@ fn a_range_reads_from_the_store_what_it_sends() {
     assert!(sent < 256 << 10, "{sent} bytes for one record");
 }
 
+#[test]
+fn many_keys_are_looked_up_with_few_requests() {
+    let Some(store) = server::shared() else { return };
+    let (proxy, dir) = (Proxy::start(store), tempfile::tempdir().unwrap());
+    let (url, schema) = (server::url(&proxy.dir), server::schema());
+    let server = Server::start_with(dir.path(), &["--store", &url, "--store-schema", &schema]);
+    let mut client = server.connect();
+    let short = (0..1000).map(|n| format!("{{\"key\":\"{n:03}\",\"value\":\"v{n}\"}}\n"));
+    let long =
+        (0..24).map(|n| format!("{{\"key\":\"long-{n:02}\",\"value\":\"{}\"}}\n", "v".repeat(512 << 10)));
+    let lines = |records: Vec<String>| records.concat();
+    let (short, long) = (short.collect::<Vec<_>>(), long.collect::<Vec<_>>());
+    for records in [&short, &long] {
+        assert_eq!(client.ask("POST", ENTRIES, &[], lines(records.clone()).as_bytes()).status, 200);
+    }
+    let begun = client.ask("POST", "/v1/databases/default/transactions", &[], b"");
+    let token = value(&begun)["transaction"].as_str().unwrap().to_owned();
+    for headers in [&[][..], &[("pando-transaction", &token[..])]] {
+        // Descending, one of them twice, and one that does not exist.
+        let keys: Vec<_> = (2..1000).rev().map(|n| format!("key={n:03}")).collect();
+        let path = format!("{ENTRIES}?{}&key=002&key=none", keys.join("&"));
+        let (requests, reply) = proxy.round_trips(|| client.ask("GET", &path, headers, b""));
+        let mut expected: Vec<_> = short[2..].iter().rev().cloned().collect();
+        expected.extend([short[2].clone(), "{\"key\":\"none\",\"absent\":true}\n".to_owned()]);
+        assert!(reply.text() == lines(expected), "other records, {headers:?}");
+        // 8, 32, 128, 512 and the rest, the table, and the end of the transaction of the store.
+        assert!(requests <= 10, "{requests} requests for 1,000 keys");
+    }
+    let keys: Vec<_> = (0..24).map(|n| format!("key=long-{n:02}")).collect();
+    let (requests, reply) =
+        proxy.round_trips(|| client.ask("GET", &format!("{ENTRIES}?{}", keys.join("&")), &[], b""));
+    assert!(reply.text() == lines(long), "{} bytes", reply.body.len());
+    // 8, and then two by two.
+    assert!((9..=14).contains(&requests), "{requests} requests for 24 values of 512 KiB");
+}
+
 /// Returns the memory that the writes of open transactions have reserved.
 fn reserved(server: &Server) -> u64 {
     let metrics = server.ask("GET", "/metrics", b"").text().to_owned();

@@ -30,6 +30,8 @@ pub trait Engine: Clone + Copy + Debug + Send + Sync + 'static {
 
     /// Whether a transaction that has read holds a connection, and is ended if it pauses.
     const HOLDS_CONNECTIONS: bool;
+    /// Whether several keys are looked up together, because each look-up is a request. Their values are in memory then.
+    const LOOKS_UP_TOGETHER: bool;
 
     /// Runs `work` on a snapshot. After a conflict, which only a remote store reports for reads, runs it again on a new
     /// one, so `work` must not have sent anything yet. The thread may wait.

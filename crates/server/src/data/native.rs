@@ -26,6 +26,7 @@ impl Engine for Native {
     type Id = ReaderId;
 
     const HOLDS_CONNECTIONS: bool = false;
+    const LOOKS_UP_TOGETHER: bool = false;
 
     #[inline]
     fn read<T>(db: &Database, mut work: impl FnMut(Snapshot) -> Answer<T>) -> Answer<T> {

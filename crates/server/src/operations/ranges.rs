@@ -19,6 +19,7 @@ use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::limits::room::Room;
 use crate::operations::upload::import_lines;
+use crate::send::look_ups::LookUps;
 use crate::send::records::{Batch, Nothing, Part, Records, RecordsBody, Which};
 use crate::watch::observe::Kind;
 use crate::wire::digits::from_hex;
@@ -213,12 +214,12 @@ fn keys_in_transaction<E: Engine>(
     open: &Arc<Open<E>>,
     tx: &E::Transaction,
     table: &Table,
-    keys: VecDeque<Vec<u8>>,
+    mut keys: VecDeque<Vec<u8>>,
     form: Form,
 ) -> Answer<VecDeque<Part>> {
     let (mut parts, mut batch, mut bytes) = (VecDeque::new(), Batch::default(), 0);
-    for key in keys {
-        let found = tx.value_reader(table, &key)?;
+    let mut look_ups = LookUps::new();
+    while let Some((key, found)) = look_ups.next::<E>(tx, table, &mut keys)? {
         batch.add_found(form, &key, found, life::<E>(tx, table, &key)?, open)?;
         if bytes + batch.bytes() > AT_ONCE_BYTES {
             let detail = format!(

@@ -8,5 +8,6 @@ pub mod compressed;
 mod gathered;
 pub mod long_record;
 pub mod long_value;
+pub mod look_ups;
 pub mod records;
 pub mod rows;

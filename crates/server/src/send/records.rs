@@ -10,6 +10,7 @@ use crate::data::open::Open;
 use crate::limits::room::Room;
 use crate::limits::streams::StreamPermit;
 use crate::send::long_record::{LONG_BYTES, LongRecord};
+use crate::send::look_ups::LookUps;
 use crate::wire::body::Body as ResponseBody;
 use crate::wire::form::Form;
 use crate::wire::problem::Answer;
@@ -47,6 +48,8 @@ pub struct Records<E: Engine = Native> {
     snapshot: Kept<E>,
     table: Table,
     which: Which,
+    /// Values of the next keys.
+    look_ups: LookUps,
     form: Form,
     /// The number of records that may still be read.
     left: u64,
@@ -208,7 +211,8 @@ impl<E: Engine> Records<E> {
         E::read(&open.db, |snapshot| {
             let (snapshot, open) = (Kept::new(snapshot), Arc::clone(open));
             let (table, which) = (table.clone(), which.clone());
-            let mut records = Records { snapshot, table, which, form, left, over, open };
+            let look_ups = LookUps::new();
+            let mut records = Records { snapshot, table, which, look_ups, form, left, over, open };
             let first = records.next_batch()?;
             Ok((records, first))
         })
@@ -253,11 +257,11 @@ impl<E: Engine> Records<E> {
 
     fn read_keys(&mut self, mut keys: VecDeque<Vec<u8>>, batch: &mut Batch) -> Result<()> {
         while !batch.is_full() {
-            let Some(key) = keys.pop_front() else {
+            let next = self.look_ups.next::<E>(self.snapshot.get(), &self.table, &mut keys)?;
+            let Some((key, found)) = next else {
                 self.over = true;
                 break;
             };
-            let found = self.snapshot.get().value_reader(&self.table, &key)?;
             batch.add_found(self.form, &key, found, self.life(&key)?, &self.open)?;
         }
         self.which = Which::Keys(keys);

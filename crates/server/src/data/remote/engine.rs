@@ -61,6 +61,7 @@ impl Engine for Remote {
     type Id = ();
 
     const HOLDS_CONNECTIONS: bool = true;
+    const LOOKS_UP_TOGETHER: bool = true;
 
     fn read<T>(db: &RemoteDatabase, mut work: impl FnMut(RemoteSnapshot) -> Answer<T>) -> Answer<T> {
         let mut refused = None;
