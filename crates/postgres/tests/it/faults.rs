@@ -5,6 +5,7 @@ use crate::server::{self, Server};
 use crate::statements;
 use pando::remote::{InDoubt, Token};
 use pando::{ErrorKind, TableOptions};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -38,33 +39,40 @@ fn a_commit_whose_connection_is_cut_happens_once() {
 #[test]
 fn a_commit_that_cannot_be_resolved_is_indeterminate_and_can_be_asked_for_later() {
     let Some(server) = server::shared() else { return };
-    for cut in Cut::ALL {
-        let expected = cut.is_after_the_request();
-        let proxy = Proxy::start(server);
-        let options = server::options();
-        // To make the database may take longer on a busy machine.
-        options.clone().open(&server::url(server)).unwrap().ensure_table("t").unwrap();
-        let db = options.request_timeout(Duration::from_secs(2)).open(&server::url(&proxy.dir)).unwrap();
-        let t = db.ensure_table("t").unwrap();
-        proxy.cut_next_commit(cut);
-        let mut tx = db.begin();
-        assert_eq!(tx.get(&t, "other").unwrap(), None);
-        tx.put(&t, MARK, "").unwrap();
-        proxy.set_down(true);
-        let error = tx.commit().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
-        let message = error.message().to_owned();
-        let token: Token = message.rsplit(' ').next().unwrap().parse().unwrap();
-        let commit = InDoubt::in_error(&error).unwrap();
-        assert_eq!(commit, InDoubt { database: db.id(), token });
-        assert_eq!(db.outcome(token).unwrap_err().kind(), ErrorKind::Io);
-        proxy.set_down(false);
-        assert_eq!(db.outcome(token).unwrap(), expected);
-        assert_eq!(db.resolve(&commit).unwrap(), expected, "the second response is the first one");
-        assert_eq!(db.get(&t, MARK).unwrap().is_some(), expected);
-        let other = InDoubt { database: db.id() ^ 1, token };
-        assert_eq!(db.resolve(&other).unwrap_err().kind(), ErrorKind::Missing);
-    }
+    // Each waits twice for as long as a commit is asked about.
+    thread::scope(|scope| {
+        for cut in Cut::ALL {
+            scope.spawn(move || is_indeterminate_after(cut, server));
+        }
+    });
+}
+
+fn is_indeterminate_after(cut: Cut, server: &Path) {
+    let expected = cut.is_after_the_request();
+    let proxy = Proxy::start(server);
+    let options = server::options();
+    // To make the database may take longer on a busy machine.
+    options.clone().open(&server::url(server)).unwrap().ensure_table("t").unwrap();
+    let db = options.request_timeout(Duration::from_secs(2)).open(&server::url(&proxy.dir)).unwrap();
+    let t = db.ensure_table("t").unwrap();
+    proxy.cut_next_commit(cut);
+    let mut tx = db.begin();
+    assert_eq!(tx.get(&t, "other").unwrap(), None);
+    tx.put(&t, MARK, "").unwrap();
+    proxy.set_down(true);
+    let error = tx.commit().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{cut:?}: {error:?}");
+    let message = error.message().to_owned();
+    let token: Token = message.rsplit(' ').next().unwrap().parse().unwrap();
+    let commit = InDoubt::in_error(&error).unwrap();
+    assert_eq!(commit, InDoubt { database: db.id(), token });
+    assert_eq!(db.outcome(token).unwrap_err().kind(), ErrorKind::Io);
+    proxy.set_down(false);
+    assert_eq!(db.outcome(token).unwrap(), expected, "{cut:?}");
+    assert_eq!(db.resolve(&commit).unwrap(), expected, "the second response is the first one");
+    assert_eq!(db.get(&t, MARK).unwrap().is_some(), expected, "{cut:?}");
+    let other = InDoubt { database: db.id() ^ 1, token };
+    assert_eq!(db.resolve(&other).unwrap_err().kind(), ErrorKind::Missing);
 }
 
 /// The server may have written its record of the commit before it met trouble of its own, so the client asks.
