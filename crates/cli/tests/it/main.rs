@@ -70,6 +70,8 @@ mod serve_sqlite_tables;
 #[cfg(feature = "postgres")]
 mod serve_store;
 #[cfg(feature = "postgres")]
+mod serve_store_anomalies;
+#[cfg(feature = "postgres")]
 mod serve_store_bounds;
 #[cfg(feature = "postgres")]
 mod serve_store_failures;

@@ -2,15 +2,21 @@
 #![cfg(feature = "sql")]
 
 #[path = "../../../sql/tests/it/support/hermitage.rs"]
-mod hermitage;
+pub mod hermitage;
 
 use crate::http::{Client, Server};
 use serde_json::{Value, json};
 
 /// A stream, which goes on by the baton of its last response.
-struct Stream {
+pub struct Stream {
     client: Client,
     baton: Option<String>,
+}
+
+impl Stream {
+    pub fn of(server: &Server) -> Self {
+        Stream { client: server.connect(), baton: None }
+    }
 }
 
 impl hermitage::Client for Stream {
@@ -27,8 +33,7 @@ impl hermitage::Client for Stream {
             let rows = result["response"]["result"]["rows"].as_array().unwrap();
             return Ok(rows.iter().map(|row| row[0]["value"].as_str().unwrap().to_owned()).collect());
         }
-        let is_conflict = result["error"]["message"].as_str().unwrap().contains(": conflict in ");
-        Err(match is_conflict {
+        Err(match result["error"]["code"] == "SQLITE_BUSY" {
             true => hermitage::Failure::Conflict,
             false => hermitage::Failure::Other(result["error"].to_string()),
         })
@@ -39,6 +44,6 @@ impl hermitage::Client for Stream {
 fn clients_of_a_server_meet_no_anomaly() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start_with(dir.path(), &["--hrana"]);
-    let mut clients = std::array::from_fn(|_| Stream { client: server.connect(), baton: None });
+    let mut clients = std::array::from_fn(|_| Stream::of(&server));
     hermitage::run_all(&mut clients);
 }

@@ -267,41 +267,52 @@ const CASES: [(&str, &str); 24] = [
 
 /// Runs every script on three connections of one database.
 pub fn run_all(clients: &mut [impl Client; 3]) {
-    for (name, script) in CASES {
-        run(clients, name, script);
+    for (name, steps) in scripts() {
+        run(clients, name, &steps);
     }
 }
 
-fn run(clients: &mut [impl Client; 3], name: &str, script: &str) {
-    for statement in SCHEMA {
-        clients[0].run(statement).unwrap_or_else(|error| panic!("{name}: {statement}: {error:?}"));
-    }
-    let steps: Vec<(usize, &str)> = script
-        .lines()
-        .filter_map(|line| line.trim().split_once(' '))
-        .map(|(at, step)| (place(at), step))
-        .collect();
-    let begins_later = |at: usize| steps.contains(&(at, "BEGIN"));
-    let used = |at: usize| steps.iter().any(|&(other, _)| other == at);
-    for at in (0..3).filter(|&at| used(at) && !begins_later(at)) {
-        clients[at].run("BEGIN").unwrap_or_else(|error| panic!("{name}: BEGIN: {error:?}"));
-    }
-    for (at, step) in steps {
-        let (sql, expected) = match step.split_once("->") {
-            Some((sql, expected)) => (sql.trim(), Some(expected.trim())),
-            None => (step, None),
-        };
-        let sql = if sql == "ALL" { "SELECT value FROM test ORDER BY id" } else { sql };
-        let found = match clients[at].run(sql) {
+/// A step of a script: the connection, the statement, and the rows that it returns where one database is used, or
+/// `conflict`.
+pub struct Step {
+    pub at: usize,
+    pub sql: &'static str,
+    expected: &'static str,
+}
+
+/// Returns the steps of each script by its name. `BEGIN` is a step of each connection that is used.
+pub fn scripts() -> impl Iterator<Item = (&'static str, Vec<Step>)> {
+    CASES.into_iter().map(|(name, script)| {
+        let steps: Vec<Step> = script.lines().map(|line| step(line.trim())).collect();
+        let begins = |at: usize| steps.iter().any(|step| step.at == at && step.sql == "BEGIN");
+        let is_used = |at: usize| steps.iter().any(|step| step.at == at);
+        let begun = (0..3).filter(|&at| is_used(at) && !begins(at));
+        let begun: Vec<_> = begun.map(|at| Step { at, sql: "BEGIN", expected: "" }).collect();
+        (name, begun.into_iter().chain(steps).collect())
+    })
+}
+
+fn step(line: &'static str) -> Step {
+    let (at, step) = line.split_once(' ').expect("a step has a connection and a statement");
+    let number: usize = at.parse().expect("a step begins with the number of a connection");
+    let (sql, expected) = step.split_once("->").unwrap_or((step, ""));
+    let sql = if sql.trim() == "ALL" { "SELECT value FROM test ORDER BY id" } else { sql.trim() };
+    Step { at: number - 1, sql, expected: expected.trim() }
+}
+
+/// Creates the tables anew.
+pub fn set_up(client: &mut impl Client) -> Result<(), Failure> {
+    SCHEMA.iter().try_for_each(|statement| client.run(statement).map(drop))
+}
+
+fn run(clients: &mut [impl Client; 3], name: &str, steps: &[Step]) {
+    set_up(&mut clients[0]).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    for Step { at, sql, expected } in steps {
+        let found = match clients[*at].run(sql) {
             Ok(rows) => rows.join(" "),
             Err(Failure::Conflict) => "conflict".to_owned(),
             Err(Failure::Other(message)) => panic!("{name}: {}: {sql}: {message}", at + 1),
         };
-        assert_eq!(found, expected.unwrap_or_default(), "{name}: {}: {sql}", at + 1);
+        assert_eq!(found, *expected, "{name}: {}: {sql}", at + 1);
     }
-}
-
-fn place(at: &str) -> usize {
-    let number: usize = at.parse().expect("a step begins with the number of a connection");
-    number - 1
 }
