@@ -1,7 +1,8 @@
 //! What a database in PostgreSQL costs, beside the same work by statements written by hand.
 //!
 //! `cargo run --release --package pando-db-postgres --example figures URL` measures gets, single puts and batches of
-//! 100 puts, each for two seconds, with 1 to 8 threads. By hand each thread has a connection with the same client
+//! 100 puts, with 1 to 8 threads. Pando and the statements by hand take turns, each for a second, and each figure is
+//! the median of its five turns. By hand each thread has a connection with the same client
 //! library, the same isolation, and prepared statements on a relation of the same shape, without tokens and checks.
 //! `scripts/postgres figures` starts a server for it.
 
@@ -13,7 +14,8 @@ use tokio_postgres::{Client, NoTls};
 
 const RECORDS: u64 = 100_000;
 const VALUE: [u8; 100] = [7; 100];
-const LASTS: Duration = Duration::from_secs(2);
+const LASTS: Duration = Duration::from_secs(1);
+const TURNS: usize = 5;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -34,20 +36,29 @@ fn main() -> Outcome<()> {
             let keys = (0..100).map(|place| spread(key + place));
             db.write(|tx| keys.clone().try_for_each(|key| tx.put(&t, key, VALUE))).map_err(Into::into)
         };
-        let pando =
-            [measure(threads, || Ok(get))?, measure(threads, || Ok(put))?, measure(threads, || Ok(batch))?];
         let connect = || ByHand::connect(&url);
-        let hand = [
-            measure(threads, || connect().map(|mut hand| move |key| hand.get(key)))?,
-            measure(threads, || connect().map(|mut hand| move |key| hand.put(key)))?,
-            measure(threads, || connect().map(|mut hand| move |key| hand.batch(key)))?,
-        ];
-        for (place, work) in ["gets", "single puts", "batches of 100"].into_iter().enumerate() {
-            let ratio = pando[place] / hand[place];
-            println!("{work:<18} {threads:>8} {:>12.0} {:>12.0} {ratio:>6.2}", pando[place], hand[place]);
-        }
+        let by_hand = |work: fn(&mut ByHand, u64) -> Outcome<()>| {
+            measure(threads, || connect().map(|mut hand| move |key| work(&mut hand, key)))
+        };
+        let row = |work: &str,
+                   pando: &dyn Fn() -> Outcome<f64>,
+                   hand: fn(&mut ByHand, u64) -> Outcome<()>| {
+            let turns = (0..TURNS).map(|_| Ok((pando()?, by_hand(hand)?))).collect::<Outcome<Vec<_>>>()?;
+            let (pando, hand): (Vec<_>, Vec<_>) = turns.into_iter().unzip();
+            let (pando, hand) = (median(pando), median(hand));
+            println!("{work:<18} {threads:>8} {pando:>12.0} {hand:>12.0} {:>6.2}", pando / hand);
+            Outcome::Ok(())
+        };
+        row("gets", &|| measure(threads, || Ok(get)), ByHand::get)?;
+        row("single puts", &|| measure(threads, || Ok(put)), ByHand::put)?;
+        row("batches of 100", &|| measure(threads, || Ok(batch)), ByHand::batch)?;
     }
     Ok(())
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 /// Returns a key whose place among the others is random.
