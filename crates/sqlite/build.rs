@@ -101,6 +101,8 @@ const WRAPPED: &[(&str, &str, &str, &str)] = &[
 ///
 /// * Where a new row's rowid is chosen: SQLite reads the last row, which is a conflict with every other transaction
 ///   that appends.
+/// * Where a range of rowids begins, whose rows are read next, and where the first column of a row is read, which asks
+///   for the row once instead of twice.
 /// * Where AUTOINCREMENT reads and writes its counters, which are in one table: transactions that raise different ones,
 ///   or the same, would conflict.
 /// * `VACUUM`: SQLite copies a file.
@@ -124,6 +126,18 @@ const CALLS: &[(&str, &str, &str)] = &[
         "if( !pC->useRandomRowid ){\n      rc = sqlite3BtreeLast(",
         "sqlite3BtreeLast(",
         "pandoBtreeNewRowid(pandoCounter(p, pOp->p3), ",
+    ),
+    (
+        "rc = sqlite3BtreeTableMoveto(pC->uc.pCursor, (u64)iKey, 0, &res);\n    pC->movetoTarget",
+        "sqlite3BtreeTableMoveto(pC->uc.pCursor, (u64)iKey, 0,",
+        "pandoBtreeSeek(pC->uc.pCursor, iKey, oc>=OP_SeekGE,",
+    ),
+    (
+        "pC->payloadSize = sqlite3BtreePayloadSize(pCrsr);\n      \
+         pC->aRow = sqlite3BtreePayloadFetch(pCrsr, &pC->szRow);",
+        "pC->payloadSize = sqlite3BtreePayloadSize(pCrsr);\n      \
+         pC->aRow = sqlite3BtreePayloadFetch(pCrsr,",
+        "pC->aRow = pandoBtreeRecord(pCrsr, &pC->payloadSize,",
     ),
     (
         "sqlite3OpenTable(pParse, 0, p->iDb, pDb->pSchema->pSeqTab, OP_OpenRead)",

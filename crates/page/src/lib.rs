@@ -40,4 +40,4 @@ pub use compressed::{Compressed, Compressor};
 pub use edit::{EditCounters, NoRoom, PageMut};
 pub use header::Kind;
 pub use key::LeafKey;
-pub use view::{Page, Parts};
+pub use view::{InlineRecord, Page, Parts};

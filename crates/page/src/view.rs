@@ -4,6 +4,7 @@ use crate::header::{DELETED_BIT, Kind, LARGE_BIT, Slot, cell_bytes, field};
 use crate::{LargeRef, Value};
 use base::prefetch::prefetch;
 use base::{CheckpointNo, PagePtr, TableId, checksum};
+use std::ops::Range;
 
 /// A verified page. Copying it copies a reference.
 ///
@@ -56,6 +57,10 @@ impl Parts {
         self.class == 0
     }
 }
+
+/// An entry of a leaf whose value lies in the page: its key without the page's prefix, its value, and how many bytes of
+/// the page come after the value.
+pub type InlineRecord<'p> = (&'p [u8], &'p [u8], usize);
 
 /// The three parts of a cell, in their order.
 #[derive(Clone, Copy)]
@@ -170,6 +175,21 @@ impl<'a> Page<'a> {
         (&self.bytes[parts.start()..][..parts.suffix_len()], self.value_at(parts))
     }
 
+    /// Returns the entries of a range of a leaf in which [`Page::is_all_inline`].
+    #[inline]
+    pub fn inline_records(self, entries: Range<usize>) -> impl Iterator<Item = InlineRecord<'a>> + use<'a> {
+        debug_assert!(self.is_all_inline());
+        let bytes = self.bytes;
+        self.slots()[entries].iter().map(move |slot| {
+            let slot = Slot::decode(*slot);
+            let (front, rest) = bytes[slot.offset()..].split_at(Kind::Leaf.front_bytes());
+            let (suffix, rest) = rest.split_at(slot.suffix_len());
+            let value_len = u16::from_le_bytes(front.try_into().expect("2 bytes"));
+            let (value, rest) = rest.split_at(usize::from(value_len));
+            (suffix, value, rest.len())
+        })
+    }
+
     /// Finds the parts of entry `i` of a leaf, which is most of the work of reading it.
     #[inline]
     pub fn parts(self, i: usize) -> Parts {
@@ -250,6 +270,12 @@ impl<'a> Page<'a> {
     #[inline]
     pub fn has_large(self) -> bool {
         field::large_count(self.bytes) != 0
+    }
+
+    /// Returns whether the value of each entry of a leaf lies in the page.
+    #[inline]
+    pub fn is_all_inline(self) -> bool {
+        self.kind() == Kind::Leaf && !self.has_large() && self.deletes() == 0
     }
 
     /// Returns how many of a leaf's entries are deletions.

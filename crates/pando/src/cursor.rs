@@ -5,7 +5,7 @@ use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use store::ValueReader;
 
-pub use store::{Cursor, CursorMut, Span};
+pub use store::{Cursor, CursorMut, LentRun, Span};
 
 mod sealed {
     pub trait Sealed {}
@@ -64,6 +64,8 @@ pub trait RecordCursor: sealed::Sealed {
     fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>>;
     /// Passes records that are in memory to `each`, at most `most`; see [`Cursor::run_on`].
     fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize>;
+    /// Lends records that are in memory in place, at most `most`; see [`Cursor::lend_run`]. A remote store lends none.
+    fn lend_run(&mut self, most: usize) -> Result<Option<LentRun>>;
 }
 
 /// The methods call the type's own methods by path, so that none can call itself.
@@ -117,6 +119,10 @@ macro_rules! record_cursor {
             #[inline]
             fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
                 <$type>::run_on(self, most, each)
+            }
+            #[inline]
+            fn lend_run(&mut self, most: usize) -> Result<Option<LentRun>> {
+                <$type>::lend_run(self, most)
             }
         }
     };

@@ -23,9 +23,9 @@ pub struct Cursor {
     run: Run,
     /// The inner pages from the root down to level 1, each with the child that was taken.
     path: Vec<Step>,
-    leaf: Option<Pin>,
-    index: usize,
-    count: usize,
+    pub(crate) leaf: Option<Pin>,
+    pub(crate) index: usize,
+    pub(crate) count: usize,
     /// The key of the current record.
     key: LeafKey,
     /// The place of the current record in the leaf, found once for key and value.
@@ -178,7 +178,7 @@ impl Cursor {
 
     /// Moves to record `index` of the current leaf. Returns false if there is no leaf.
     #[inline]
-    fn settle(&mut self, index: usize) -> bool {
+    pub(crate) fn settle(&mut self, index: usize) -> bool {
         let Some(leaf) = &self.leaf else { return false };
         let page = leaf.page();
         self.index = index;

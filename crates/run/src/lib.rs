@@ -12,7 +12,7 @@
 //!
 //! 1. `allocate`: places for new pages; `descriptor`: [`Run`].
 //! 2. `compressing`: which leaves are compressed; [`large`]: values outside of pages.
-//! 3. [`get`]: one key; [`cursor`]: many, in both directions.
+//! 3. [`get`]: one key; [`cursor`]: many, in both directions; `leaf_run`: many in place.
 //! 4. `drop`: retires subtrees without reading them; `context`: what a checkpoint reads and writes through.
 //! 5. [`build`]: builds a whole run from records in order, or continues one.
 //! 6. [`editor`]: the one writer: shadows pages, edits them in place, writes them back in key order.
@@ -38,6 +38,7 @@ mod compressing;
 pub mod large;
 pub mod get;
 pub mod cursor;
+mod leaf_run;
 mod drop;
 mod write_context;
 pub mod build;
@@ -62,6 +63,7 @@ pub use explain::Outline;
 pub use filter::{BitsPerKey, Probe};
 pub use get::{Leaf, PinnedRecord, RecordPosition};
 pub use large::{Pieces, read_large};
+pub use leaf_run::LeafRun;
 pub use merge::Merge;
 pub use ranges::Ranges;
 pub use write_context::WriteContext;

@@ -284,8 +284,20 @@ pub fn rowid_of(front: &[u8], rest: &[u8]) -> Option<i64> {
     if front.len() + rest.len() != key.len() {
         return None;
     }
-    key[..front.len()].copy_from_slice(front);
-    key[front.len()..].copy_from_slice(rest);
+    // Byte by byte takes less time than two calls of `memcpy`.
+    for (into, byte) in key.iter_mut().zip(front.iter().chain(rest)) {
+        *into = *byte;
+    }
+    Some(to_rowid(key))
+}
+
+/// Returns the rowid of a key of 8 bytes, of which the last `N` are in `rest`, and the others in `front`. `None`:
+/// `rest` has another length.
+#[inline]
+pub fn rowid_with<const N: usize>(front: [u8; 8], rest: &[u8]) -> Option<i64> {
+    let rest = rest.first_chunk::<N>().filter(|_| rest.len() == N)?;
+    let mut key = front;
+    key[8 - N..].copy_from_slice(rest);
     Some(to_rowid(key))
 }
 

@@ -15,7 +15,7 @@
 ** 3. Rows are read in batches, into memory that belongs to the cursor. What is called for each row (Next, Payload,
 **    IntegerKey) is answered from the batch without a call of Rust. A batch is fresh while iStamp is the version of
 **    its tree, which changes with each write of the connection.
-** 4. The state and the cursors are used only while the mutex of the connection is held, as the stock ones are.
+** 4. The state and the cursors are used only by the thread that uses the connection, as the stock ones are.
 */
 
 #define PANDO_TAG 0x50
@@ -26,9 +26,9 @@
 /* One row of a batch. Rust has the same layout. */
 typedef struct PandoRow PandoRow;
 struct PandoRow {
-  i64 iKey;        /* The rowid. Unused for indexes. */
-  u32 iOffset;     /* Where the record begins in aBytes */
-  u32 nByte;       /* The record's length */
+  i64 iKey;           /* The rowid. Unused for indexes. */
+  const u8 *aRecord;  /* The record */
+  u32 nByte;          /* The record's length */
 };
 
 /* Values of PandoCursor.eState */
@@ -58,7 +58,6 @@ struct PandoCursor {
   u32 iRow;
   u32 nRow;
   const PandoRow *aRow;
-  const u8 *aBytes;
   u64 iStamp;             /* The tree's version when the batch was read */
   const u64 *pVersion;    /* The tree's version */
   void *pOwn;             /* The part that only Rust knows */
@@ -122,6 +121,7 @@ extern int pando_bt_ensure(PandoCursor*);
 extern int pando_bt_restore(PandoCursor*, int*);
 extern int pando_bt_new_rowid(PandoCursor*, i64 iCounter);
 extern int pando_bt_seek_rowid(PandoCursor*, i64, int*);
+extern int pando_bt_seek_from(PandoCursor*, i64, int*);
 extern int pando_bt_seek_key(PandoCursor*, const void*, int nField, int iDefault, int isEq, int*, int*);
 extern int pando_bt_put_row(PandoCursor*, i64, const void*, i64, i64 nZero);
 extern int pando_bt_put_entry(PandoCursor*, const void*, i64);
@@ -903,6 +903,12 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias,
   }
   return pando_bt_seek_rowid(c, intKey, pRes);
 }
+/* Is called in place of BtreeTableMoveto() for the beginning of a range: the rows from there on are read next. */
+static int pandoBtreeSeek(BtCursor *pCur, i64 intKey, int isForward, int *pRes){
+  PandoCursor *c = pandoTail(pCur);
+  if( c->eKind!=0 && isForward ) return pando_bt_seek_from(c, intKey, pRes);
+  return sqlite3BtreeTableMoveto(pCur, intKey, 0, pRes);
+}
 SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pKey, int *pRes){
   PandoCursor *c = pandoTail(pCur);
   int rc, isSeen = 0;
@@ -941,7 +947,19 @@ SQLITE_PRIVATE const void *sqlite3BtreePayloadFetch(BtCursor *pCur, u32 *pAmt){
   if( c->eKind==0 ) return stockBtreePayloadFetch(pCur, pAmt);
   pRow = pandoRow(c);
   *pAmt = pRow ? pRow->nByte : 0;
-  return pRow ? c->aBytes + pRow->iOffset : (const u8*)"";
+  return pRow ? pRow->aRecord : (const u8*)"";
+}
+/* Is called in place of BtreePayloadSize() and BtreePayloadFetch(), where the first column of a row is read. */
+static const u8 *pandoBtreeRecord(BtCursor *pCur, u32 *pnByte, u32 *pAmt){
+  PandoCursor *c = pandoTail(pCur);
+  const PandoRow *pRow;
+  if( c->eKind==0 ){
+    *pnByte = stockBtreePayloadSize(pCur);
+    return (const u8*)stockBtreePayloadFetch(pCur, pAmt);
+  }
+  pRow = pandoRow(c);
+  *pnByte = *pAmt = pRow ? pRow->nByte : 0;
+  return pRow ? pRow->aRecord : (const u8*)"";
 }
 SQLITE_PRIVATE int sqlite3BtreePayload(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
   PandoCursor *c = pandoTail(pCur);
@@ -949,7 +967,7 @@ SQLITE_PRIVATE int sqlite3BtreePayload(BtCursor *pCur, u32 offset, u32 amt, void
   if( c->eKind==0 ) return stockBtreePayload(pCur, offset, amt, pBuf);
   pRow = pandoRow(c);
   if( pRow==0 || (u64)offset+amt>pRow->nByte ) return SQLITE_CORRUPT_BKPT;
-  memcpy(pBuf, c->aBytes + pRow->iOffset + offset, amt);
+  memcpy(pBuf, pRow->aRecord + offset, amt);
   return SQLITE_OK;
 }
 SQLITE_PRIVATE sqlite3_int64 sqlite3BtreeMaxRecordSize(BtCursor *pCur){

@@ -1,13 +1,21 @@
 //! The memory of cursors, which is kept from one to the next.
 
 use crate::sys::Row;
+use pando::LentRun;
+
+/// Zeros after a record: SQLite's decoders of numbers may look a few bytes beyond one that is malformed.
+const MARGIN: usize = 16;
+
+/// The lengths of the memory into which records are copied: each is twice as long as the one before.
+const LEAST_CHUNK_BYTES: usize = 512;
+const MOST_CHUNK_BYTES: usize = 64 << 10;
 
 /// What a cursor needs memory for.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// The rows of the batch, and their records.
+    /// The rows of the batch, and what keeps their records.
     pub rows: Vec<Row>,
-    pub bytes: Vec<u8>,
+    pub records: Records,
     /// The saved key, where the place has one.
     pub key: Vec<u8>,
     /// The key of the first row of the batch, for indexes.
@@ -18,6 +26,116 @@ pub(crate) struct Memory {
     pub sought_rest: Vec<u8>,
     /// How the last stored key began, if it was cut.
     pub group: Vec<u8>,
+}
+
+impl Memory {
+    /// Forgets the batch.
+    pub(crate) fn clear_batch(&mut self) {
+        self.rows.clear();
+        self.records.clear();
+    }
+
+    /// Returns the record of a row of the batch.
+    pub(crate) fn record(&self, row: usize) -> &[u8] {
+        self.records.get(&self.rows[row])
+    }
+}
+
+/// What keeps the records of a batch: copies, and pages in which they lie. C has their addresses, so nothing of it
+/// moves until the next batch.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    /// The memory that copies are appended to. It never grows.
+    filling: Vec<u8>,
+    /// What was filled before.
+    full: Vec<Vec<u8>>,
+    full_bytes: usize,
+    /// The pages in which others lie.
+    runs: Vec<LentRun>,
+}
+
+impl Records {
+    fn clear(&mut self) {
+        self.filling.clear();
+        self.full.clear();
+        self.full_bytes = 0;
+        self.runs.clear();
+    }
+
+    /// Returns how many bytes were copied.
+    #[inline]
+    pub(crate) fn copied_bytes(&self) -> usize {
+        self.full_bytes + self.filling.len()
+    }
+
+    /// Copies a record, and returns where it is.
+    #[inline]
+    pub(crate) fn copy(&mut self, record: &[u8]) -> *const u8 {
+        if self.filling.capacity() - self.filling.len() < record.len() + MARGIN {
+            self.make_room(record.len());
+        }
+        let at = self.filling.as_ptr().wrapping_add(self.filling.len());
+        self.filling.extend_from_slice(record);
+        at
+    }
+
+    /// Returns where a record of a page is, after which the page has so many bytes. One at the page's end is copied.
+    #[inline]
+    pub(crate) fn place(&mut self, record: &[u8], after: usize) -> *const u8 {
+        if after < MARGIN { self.copy(record) } else { record.as_ptr() }
+    }
+
+    #[cold]
+    fn make_room(&mut self, bytes: usize) {
+        self.end();
+        let twice = (2 * self.filling.capacity()).clamp(LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES);
+        let wider = Vec::with_capacity(twice.max(bytes + MARGIN));
+        let full = std::mem::replace(&mut self.filling, wider);
+        if !full.is_empty() {
+            self.full_bytes += full.len();
+            self.full.push(full);
+        }
+    }
+
+    /// Puts the zeros after the last copy. There is room for them.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        if self.filling.capacity() - self.filling.len() >= MARGIN {
+            self.filling.extend_from_slice(&[0; MARGIN]);
+        }
+    }
+
+    /// Keeps the page in which some records lie.
+    pub(crate) fn keep(&mut self, run: LentRun) {
+        // Runs of one page, between which there are records of a memtable.
+        self.runs.pop_if(|last| std::ptr::eq(last.bytes(), run.bytes()));
+        self.runs.push(run);
+    }
+
+    /// Returns in how many pages records lie.
+    #[inline]
+    pub(crate) fn pages(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Takes the page that has more records of the batch, which were not shown yet.
+    #[inline]
+    pub(crate) fn take_rest(&mut self) -> Option<LentRun> {
+        self.runs.pop_if(|last| last.left() > 0)
+    }
+
+    /// Returns the record of a row.
+    pub(crate) fn get(&self, row: &Row) -> &[u8] {
+        let copies = self.full.iter().chain([&self.filling]).map(|copies| &copies[..]);
+        for bytes in copies.chain(self.runs.iter().map(LentRun::bytes)) {
+            let start = row.record.addr().wrapping_sub(bytes.as_ptr().addr());
+            if let Some(record) = bytes.get(start..).and_then(|rest| rest.get(..row.bytes as usize)) {
+                return record;
+            }
+        }
+        // A row without a record: `Cursor::new_rowid`.
+        &[]
+    }
 }
 
 /// The memory of cursors that were closed.
@@ -39,11 +157,11 @@ impl Spare {
 
     /// Keeps the memory of a cursor, unless that is a lot.
     pub(crate) fn keep(&mut self, mut memory: Box<Memory>) {
-        let Memory { rows, bytes, key, first_key, sought, sought_rest, group } = &mut *memory;
-        let mut all = [bytes, key, first_key, sought, sought_rest, group];
+        memory.clear_batch();
+        let Memory { rows, records, key, first_key, sought, sought_rest, group } = &mut *memory;
+        let mut all = [&mut records.filling, key, first_key, sought, sought_rest, group];
         let bytes = all.iter().map(|bytes| bytes.capacity()).sum::<usize>();
         if self.0.len() < MOST && bytes <= MOST_BYTES && rows.capacity() <= MOST_ROWS {
-            rows.clear();
             all.iter_mut().for_each(|bytes| bytes.clear());
             self.0.push(memory);
         }

@@ -10,8 +10,8 @@ use std::ffi::{c_int, c_void};
 pub(crate) struct Row {
     /// The rowid. It is 0 in an index.
     pub rowid: i64,
-    /// Where the record begins in the batch's bytes, and its length.
-    pub start: u32,
+    /// The record, in what the batch keeps, and its length.
+    pub record: *const u8,
     pub bytes: u32,
 }
 
@@ -46,7 +46,6 @@ pub(crate) struct PandoCursor {
     pub row: u32,
     pub row_count: u32,
     pub rows: *const Row,
-    pub bytes: *const u8,
     pub stamp: u64,
     pub version: *const u64,
     pub own: *mut c_void,

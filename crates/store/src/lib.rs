@@ -37,7 +37,7 @@ pub use open::recovery::{self, is_database_file, open, open_or_create};
 pub use read::handle::Table;
 pub use read::merge;
 pub use read::resident::Resident;
-pub use read::scan::{self, Cursor};
+pub use read::scan::{self, Cursor, LentRun};
 pub use read::snapshot::{self, Snapshot};
 pub use read::value_reader::ValueReader;
 pub use read::value_ref::ValueRef;

@@ -1,6 +1,6 @@
 //! A cursor of either kind.
 
-use crate::cursor::{Cursor, Lent, RecordCursor, Span};
+use crate::cursor::{Cursor, Lent, LentRun, RecordCursor, Span};
 use crate::remote::RemoteCursor;
 use base::Result;
 use store::ValueReader;
@@ -73,5 +73,9 @@ impl RecordCursor for AnyCursor<'_> {
 
     fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
         on_cursor!(self, cursor => cursor.run_on(most, each))
+    }
+
+    fn lend_run(&mut self, most: usize) -> Result<Option<LentRun>> {
+        on_cursor!(self, cursor => cursor.lend_run(most))
     }
 }

@@ -7,7 +7,7 @@
 //!    while the cursor borrows the transaction.
 //! 3. A move in the other direction, and a seek, forget the page.
 
-use crate::cursor::Span;
+use crate::cursor::{LentRun, Span};
 use crate::remote::reads::{Oldest, Reads, Record, value};
 use crate::remote::seam::{Most, Order};
 use base::{Result, TableId, Value};
@@ -187,6 +187,14 @@ impl<'a> RemoteCursor<'a> {
             shown += 1;
         }
         Ok(shown)
+    }
+
+    /// Returns `None`: a remote store has no pages to lend records from.
+    ///
+    /// # Errors
+    /// None.
+    pub fn lend_run(&mut self, _most: usize) -> Result<Option<LentRun>> {
+        Ok(None)
     }
 
     fn step(&mut self, order: Order) -> Result<()> {

@@ -130,6 +130,21 @@ unsafe extern "C" fn pando_bt_seek_rowid(tail: *mut PandoCursor, rowid: i64, res
     }
 }
 
+/// Moves to the first row from a rowid on.
+///
+/// # Safety
+/// Points 2 and 3 of the module; `result` can be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pando_bt_seek_from(tail: *mut PandoCursor, rowid: i64, result: *mut c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        on_cursor(tail, |cursor| {
+            *result = cursor.seek_from(rowid)?;
+            Ok(OK)
+        })
+    }
+}
+
 /// # Safety
 /// Points 2 and 3 of the module; `record` has `fields` fields; `result` and `is_seen` can be written.
 #[unsafe(no_mangle)]

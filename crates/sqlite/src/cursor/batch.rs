@@ -6,13 +6,13 @@
 //! 2. A batch that begins at a long key begins with the group of that key. What comes before the key is dropped.
 //! 3. A batch with cut keys is sorted by the whole keys, which its records say.
 
-use super::{Cursor, From, MOST_BYTES, MOST_ROWS, Own, SEEK_ROWS, length};
-use crate::failure::{CORRUPT, Failure, OK, Outcome};
+use super::{Cursor, From, MOST_BYTES, MOST_ROWS, MOST_RUNS, Own, SEEK_ROWS, length};
+use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::memory::Memory;
 use crate::state::{Work, read};
 use crate::sys::{Row, counter, place};
 use pando::any::{AnyCursor, AnyDatabase};
-use pando::{ReadTables, RecordCursor, Span, keys};
+use pando::{LentRun, ReadTables, RecordCursor, Span, keys};
 use sqlite_format::key;
 use std::ops::Bound;
 
@@ -116,33 +116,55 @@ impl Cursor<'_> {
 
     fn fill(&mut self, span: Span, is_backward: bool) -> Outcome<Filled> {
         let (own, state) = (&mut *self.own, &*self.state);
-        // As long as those of the last batch.
         own.near_from = None;
         let most = Most::of(&state.db, own.wanted);
-        let bytes = own.memory.bytes.len() / own.memory.rows.len().max(1) * most.rows;
-        own.memory.rows.clear();
-        own.memory.bytes.clear();
+        own.memory.clear_batch();
         own.memory.group.clear();
         own.memory.rows.reserve(most.rows);
-        own.memory.bytes.reserve(bytes.min(most.bytes));
         if let (counter::OWN, Work::Open(open)) = (self.tail.counter, &state.work) {
             let cursor = open.transaction.cursor_unread(&own.tree.table, span)?;
-            return fill_from(own, cursor, most, is_backward);
+            return fill_from(own, cursor, most, Reads { is_backward, may_lend_ahead: false });
         }
+        let reads = Reads { is_backward, may_lend_ahead: matches!(state.work, Work::Reading(_)) };
         read!(state, reader => {
             let cursor = reader.cursor(&own.tree.table, span)?;
-            fill_from(own, cursor, most, is_backward)
+            fill_from(own, cursor, most, reads)
         })
+    }
+
+    /// Shows the next rows of the page in which the batch ended, if it has more of the batch. Returns whether it has.
+    pub(super) fn show_rest(&mut self) -> Outcome<bool> {
+        if !matches!(self.state.work, Work::Reading(_)) {
+            return Ok(false);
+        }
+        let Some(run) = self.own.memory.records.take_rest() else { return Ok(false) };
+        self.tail.place = place::EOF;
+        self.own.near_from = None;
+        self.own.memory.clear_batch();
+        let wanted = self.own.wanted;
+        let mut batch = Batch::of(self.own);
+        batch.take(run, wanted);
+        batch.check()?;
+        self.show(false, false);
+        Ok(true)
     }
 }
 
+/// How a batch is read.
+#[derive(Clone, Copy, Debug)]
+struct Reads {
+    is_backward: bool,
+    /// Whether a page may be lent as a whole, because what is read ahead is no conflict.
+    may_lend_ahead: bool,
+}
+
 /// Reads rows from a cursor of either kind, which is looked at once.
-fn fill_from(own: &mut Own, cursor: AnyCursor<'_>, most: Most, is_backward: bool) -> Outcome<Filled> {
+fn fill_from(own: &mut Own, cursor: AnyCursor<'_>, most: Most, reads: Reads) -> Outcome<Filled> {
     match cursor {
-        AnyCursor::Native(cursor) => fill(own, cursor, most, is_backward),
+        AnyCursor::Native(cursor) => fill(own, cursor, most, reads),
         AnyCursor::Remote(mut cursor) => {
             cursor.expect(most.rows, most.bytes);
-            fill(own, cursor, most, is_backward)
+            fill(own, cursor, most, reads)
         }
     }
 }
@@ -162,11 +184,11 @@ impl Own {
         let Own { shape: Some(shape), memory, .. } = self else {
             return Err(Failure::new(CORRUPT, "the key of a row does not have 8 bytes"));
         };
-        let Memory { rows, bytes, first_key, .. } = &mut **memory;
+        let Memory { rows, records, first_key, .. } = &mut **memory;
         let mut keyed = Vec::with_capacity(rows.len());
         for row in rows.drain(..) {
             let mut key = Vec::new();
-            shape.key_of(&bytes[row.start as usize..][..row.bytes as usize], &mut key)?;
+            shape.key_of(records.get(&row), &mut key)?;
             if keep(&key) {
                 keyed.push((key, row));
             }
@@ -181,72 +203,167 @@ impl Own {
 }
 
 /// Reads rows.
-fn fill(own: &mut Own, mut cursor: impl RecordCursor, most: Most, is_backward: bool) -> Outcome<Filled> {
-    let is_index = own.shape.is_some();
-    let Memory { rows, bytes, first_key, group, .. } = &mut *own.memory;
-    let mut malformed = OK;
-    let mut has_cut_keys = false;
-    let mut push = |front: &[u8], rest: &[u8], value: &[u8]| {
-        let rowid = if is_index {
-            if rows.is_empty() {
-                first_key.clear();
-                first_key.extend_from_slice(front);
-                first_key.extend_from_slice(rest);
-            }
-            if key::is_cut(front.len() + rest.len()) {
-                has_cut_keys = true;
-                group.clear();
-                group.extend(front.iter().chain(rest).take(key::CUT_BYTES));
-            } else {
-                group.clear();
-            }
-            0
-        } else {
-            key::rowid_of(front, rest).unwrap_or_else(|| {
-                malformed = CORRUPT;
-                0
-            })
-        };
-        let start = bytes.len() as u32;
-        bytes.extend_from_slice(value);
-        rows.push(Row { rowid, start, bytes: value.len() as u32 });
-        (rows.len(), bytes.len())
-    };
+fn fill(own: &mut Own, mut cursor: impl RecordCursor, most: Most, reads: Reads) -> Outcome<Filled> {
+    let mut batch = Batch::of(own);
     let mut is_at_end = false;
     loop {
-        let found = if is_backward { cursor.prev()? } else { cursor.next()? };
+        let found = if reads.is_backward { cursor.prev()? } else { cursor.next()? };
         let Some((key, value)) = found else {
             is_at_end = true;
             break;
         };
         length(value.len())?;
-        let (mut count, mut size) = push(key, &[], value);
-        if count < most.rows && size < most.bytes && !is_backward {
-            // Rows in pages are at most a quarter of a page long, so that the number bounds the bytes.
-            let more = (most.rows - count).min(1 + (most.bytes - size) / (size / count).max(1));
-            cursor.run_on(more, |front, rest, value| (count, size) = push(front, rest, value))?;
+        batch.copy(key, &[], value);
+        if !reads.is_backward && batch.has_room(most) {
+            batch.run_on(&mut cursor, most, reads.may_lend_ahead)?;
         }
-        if count >= most.rows || size >= most.bytes {
+        if !batch.has_room(most) {
             break;
         }
     }
-    if has_cut_keys && !is_at_end && !group.is_empty() {
-        loop {
-            let found = if is_backward { cursor.prev()? } else { cursor.next()? };
-            let Some((key, value)) = found else {
-                is_at_end = true;
-                break;
-            };
-            if !key::is_cut(key.len()) || !key.starts_with(group) {
-                break;
+    if batch.has_cut_keys && !is_at_end && !batch.memory.group.is_empty() {
+        is_at_end = batch.end_group(&mut cursor, reads.is_backward)?;
+    }
+    batch.check()?;
+    Ok(Filled { is_at_end, has_cut_keys: batch.has_cut_keys })
+}
+
+/// A batch that is read.
+struct Batch<'m> {
+    memory: &'m mut Memory,
+    is_index: bool,
+    has_cut_keys: bool,
+    is_malformed: bool,
+}
+
+impl Batch<'_> {
+    fn of(own: &mut Own) -> Batch<'_> {
+        let is_index = own.shape.is_some();
+        Batch { memory: &mut own.memory, is_index, has_cut_keys: false, is_malformed: false }
+    }
+
+    fn has_room(&self, most: Most) -> bool {
+        let Memory { rows, records, .. } = &*self.memory;
+        rows.len() < most.rows && records.copied_bytes() < most.bytes && records.pages() < MOST_RUNS
+    }
+
+    /// Reads the rows after the cursor's that are in memory, in place where that is possible.
+    fn run_on(&mut self, cursor: &mut impl RecordCursor, most: Most, may_lend_ahead: bool) -> Outcome<()> {
+        let Memory { rows, records, .. } = &*self.memory;
+        let (count, size) = (rows.len(), records.copied_bytes());
+        let more = most.rows - count;
+        // A group of long keys in an index is read to its end, where the cursor has to be then.
+        let lent = cursor.lend_run(if may_lend_ahead && !self.is_index { usize::MAX } else { more })?;
+        if let Some(run) = lent {
+            self.take(run, more);
+            return Ok(());
+        }
+        // Rows in pages are at most a quarter of a page long, so that the number bounds the bytes.
+        let more = more.min(1 + (most.bytes - size) / (size / count).max(1));
+        cursor.run_on(more, |front, rest, value| self.copy(front, rest, value))?;
+        Ok(())
+    }
+
+    /// Appends the next `most` rows of a page, and keeps that.
+    fn take(&mut self, mut run: LentRun, most: usize) {
+        let (front, shown) = run.show(most);
+        if self.is_index {
+            for (rest, value, after) in shown {
+                self.note_key(front, rest);
+                let record = self.memory.records.place(value, after);
+                self.memory.rows.push(Row { rowid: 0, record, bytes: value.len() as u32 });
             }
-            length(bytes.len() + value.len())?;
-            rows.push(Row { rowid: 0, start: bytes.len() as u32, bytes: value.len() as u32 });
-            bytes.extend_from_slice(value);
+        } else {
+            // The page's keys have one length each, which the compiler knows then.
+            match front.len() {
+                7 => self.take_rows::<1>(front, shown),
+                6 => self.take_rows::<2>(front, shown),
+                5 => self.take_rows::<3>(front, shown),
+                4 => self.take_rows::<4>(front, shown),
+                3 => self.take_rows::<5>(front, shown),
+                2 => self.take_rows::<6>(front, shown),
+                1 => self.take_rows::<7>(front, shown),
+                0 => self.take_rows::<8>(front, shown),
+                // The page has a single key, or none of 8 bytes.
+                _ => shown.for_each(|(rest, value, _)| self.copy(front, rest, value)),
+            }
+        }
+        self.memory.records.keep(run);
+    }
+
+    /// Appends rows of a page whose keys end with `N` bytes after `front`.
+    fn take_rows<'r, const N: usize>(
+        &mut self,
+        front: &[u8],
+        shown: impl Iterator<Item = (&'r [u8], &'r [u8], usize)>,
+    ) {
+        let mut key = [0; 8];
+        key[..8 - N].copy_from_slice(front);
+        let Memory { rows, records, .. } = &mut *self.memory;
+        let mut is_malformed = false;
+        rows.extend(shown.map(|(rest, value, after)| {
+            let rowid = key::rowid_with::<N>(key, rest);
+            is_malformed |= rowid.is_none();
+            let record = records.place(value, after);
+            Row { rowid: rowid.unwrap_or_default(), record, bytes: value.len() as u32 }
+        }));
+        self.is_malformed |= is_malformed;
+    }
+
+    /// Appends a copy of a row, whose key is in two pieces.
+    #[inline]
+    fn copy(&mut self, front: &[u8], rest: &[u8], value: &[u8]) {
+        let rowid = if self.is_index {
+            self.note_key(front, rest);
+            0
+        } else {
+            let rowid = key::rowid_of(front, rest);
+            self.is_malformed |= rowid.is_none();
+            rowid.unwrap_or_default()
+        };
+        self.push(rowid, value);
+    }
+
+    /// Appends a row with a copy of its record.
+    #[inline]
+    fn push(&mut self, rowid: i64, value: &[u8]) {
+        let record = self.memory.records.copy(value);
+        self.memory.rows.push(Row { rowid, record, bytes: value.len() as u32 });
+    }
+
+    /// Notes the key of the next row of an index.
+    #[inline]
+    fn note_key(&mut self, front: &[u8], rest: &[u8]) {
+        let Memory { rows, first_key, group, .. } = &mut *self.memory;
+        if rows.is_empty() {
+            first_key.clear();
+            first_key.extend_from_slice(front);
+            first_key.extend_from_slice(rest);
+        }
+        group.clear();
+        if key::is_cut(front.len() + rest.len()) {
+            self.has_cut_keys = true;
+            group.extend(front.iter().chain(rest).take(key::CUT_BYTES));
         }
     }
-    match malformed {
-        OK => Ok(Filled { is_at_end, has_cut_keys }),
-        code => Err(Failure::new(code, "the key of a row does not have 8 bytes")),
+
+    /// Reads the group in which the batch would end to its end. Returns whether the tree ends there.
+    fn end_group(&mut self, cursor: &mut impl RecordCursor, is_backward: bool) -> Outcome<bool> {
+        loop {
+            let found = if is_backward { cursor.prev()? } else { cursor.next()? };
+            let Some((key, value)) = found else { return Ok(true) };
+            if !key::is_cut(key.len()) || !key.starts_with(&self.memory.group) {
+                return Ok(false);
+            }
+            length(value.len())?;
+            self.push(0, value);
+        }
+    }
+
+    fn check(&self) -> Outcome<()> {
+        match self.is_malformed {
+            false => Ok(()),
+            true => Err(Failure::new(CORRUPT, "the key of a row does not have 8 bytes")),
+        }
     }
 }

@@ -30,13 +30,10 @@ impl Cursor<'_> {
         self.check_fault()?;
         let next = self.state.new_rowid(&self.own.tree, counter)?;
         self.own.is_numbered = next.is_some();
-        self.own.memory.rows.clear();
-        self.own.memory.bytes.clear();
-        self.own.memory.rows.push(Row {
-            rowid: next.map_or(i64::MAX, |next| next.wrapping_sub(1)),
-            start: 0,
-            bytes: 0,
-        });
+        self.own.memory.clear_batch();
+        let rowid = next.map_or(i64::MAX, |next| next.wrapping_sub(1));
+        let record = self.own.memory.records.copy(&[]);
+        self.own.memory.rows.push(Row { rowid, record, bytes: 0 });
         self.show(false, false);
         // It is read again where its record is asked for.
         self.tail.stamp = 0;
@@ -99,7 +96,7 @@ impl Cursor<'_> {
         if !self.load_one(&key)? {
             return Err(nowhere());
         }
-        let mut record = self.own.memory.bytes[..self.own.memory.rows[0].bytes as usize].to_vec();
+        let mut record = self.own.memory.record(0).to_vec();
         let part = record.get_mut(offset..).and_then(|rest| rest.get_mut(..data.len()));
         part.ok_or_else(|| Failure::new(CORRUPT, "a blob ends before its end"))?.copy_from_slice(data);
         self.put(&key, &record)

@@ -14,9 +14,13 @@
 //! | `FAULT` | every use fails | | |
 //!
 //! # Batches
-//! Rows are copied into the cursor's memory, a few after a seek, twice as many with each further batch. Nothing
+//! Rows are read into the cursor's memory, a few after a seek, twice as many with each further batch. Nothing
 //! of the database is borrowed between two calls, so the connection may write while cursors are open. A write changes
 //! the version of its tree; a cursor whose batch is older keeps its row, and reads again after the row's key.
+//!
+//! Records that lie in pages stay there, and the batch keeps the pages ([`pando::LentRun`]); others are copied. Outside
+//! of a transaction, the rest of the last page belongs to the batch: the next rows are shown without a search. In a
+//! transaction they would count as read before they are asked for.
 //!
 //! The keys of this module are whole; `batch` alone knows that long ones are stored in another way.
 
@@ -46,8 +50,8 @@ const NEAR: i64 = 4;
 const MOST_ROWS: usize = 512;
 /// The bytes from which on a batch takes no more rows.
 const MOST_BYTES: usize = 64 << 10;
-/// Zeros after the last row: SQLite's decoders of numbers may look a few bytes beyond a record that is malformed.
-const MARGIN: [u8; 16] = [0; 16];
+/// The most pages in which records of a batch stay in place: as much memory as [`MOST_BYTES`] copied.
+const MOST_RUNS: usize = 4;
 
 /// The part of a cursor that only Rust knows.
 #[derive(Debug)]
@@ -137,6 +141,9 @@ impl Cursor<'_> {
                     return Ok(false);
                 }
                 self.own.wanted = (self.own.wanted * 2).clamp(RANGE_ROWS, MOST_ROWS);
+                if !is_backward && self.show_rest()? {
+                    return Ok(true);
+                }
             } else {
                 // A statement that changes what it scans throws each batch away.
                 self.own.wanted = 2;
@@ -208,8 +215,8 @@ impl Cursor<'_> {
                 own.memory.key.extend_from_slice(&key::of_rowid(row.rowid));
             }
             Some(shape) => {
-                let record = &own.memory.bytes[row.start as usize..][..row.bytes as usize];
-                shape.key_of(record, &mut own.memory.key)?;
+                let Memory { records, key, .. } = &mut *own.memory;
+                shape.key_of(records.get(&row), key)?;
             }
         }
         Ok(())
@@ -240,19 +247,16 @@ impl Cursor<'_> {
         self.tail.place = place::EOF;
         let (own, state) = (&mut *self.own, &*self.state);
         own.near_from = None;
-        own.memory.rows.clear();
-        own.memory.bytes.clear();
+        own.memory.clear_batch();
         let rowid = if own.shape.is_none() { key::rowid_of(key, &[]).ok_or_else(not_a_rowid)? } else { 0 };
-        let (table, bytes) = (&own.tree.table, &mut own.memory.bytes);
+        let (table, records) = (&own.tree.table, &mut own.memory.records);
         let key = key::stored(key);
         let found = read!(state, reader => {
-            reader.get_with(table, key, |value| bytes.extend_from_slice(value)).map_err(Failure::from)
+            let copy = |value: &[u8]| (records.copy(value), length(value.len()));
+            reader.get_with(table, key, copy).map_err(Failure::from)
         })?;
-        if found.is_none() {
-            return Ok(false);
-        }
-        let len = length(own.memory.bytes.len())?;
-        own.memory.rows.push(Row { rowid, start: 0, bytes: len });
+        let Some((record, bytes)) = found else { return Ok(false) };
+        own.memory.rows.push(Row { rowid, record, bytes: bytes? });
         self.show(false, false);
         Ok(true)
     }
@@ -260,12 +264,11 @@ impl Cursor<'_> {
     /// Shows C the batch.
     fn show(&mut self, is_backward: bool, is_at_end: bool) {
         let (tail, own) = (&mut *self.tail, &mut *self.own);
-        own.memory.bytes.extend_from_slice(&MARGIN);
+        own.memory.records.end();
         tail.row = 0;
         // A batch has fewer rows than bytes, and those are counted in 32 bits.
         tail.row_count = own.memory.rows.len() as u32;
         tail.rows = own.memory.rows.as_ptr();
-        tail.bytes = own.memory.bytes.as_ptr();
         tail.is_backward = u8::from(is_backward);
         tail.is_at_end = u8::from(is_at_end);
         tail.stamp = own.tree.version.get();

@@ -4,6 +4,7 @@ use super::{Cursor, From, MOST_ROWS, NEAR, RANGE_ROWS, SEEK_ROWS};
 use crate::failure::Outcome;
 use crate::state::Work;
 use crate::sys::place;
+use pando::any::AnySnapshot;
 use sqlite_format::key;
 use std::cmp::Ordering;
 
@@ -46,6 +47,24 @@ impl Cursor<'_> {
             self.miss(&key);
         }
         Ok(is_found)
+    }
+
+    /// Moves to the first row from a rowid on, whose successors are read next. Returns whether it is that rowid's (0)
+    /// or after it (1). If there is none, or what is read ahead could be a conflict, it moves as
+    /// [`Cursor::seek_rowid`] does, and -1 means that the row was not found.
+    pub(crate) fn seek_from(&mut self, rowid: i64) -> Outcome<i32> {
+        self.check_fault()?;
+        if !matches!(self.state.work, Work::Reading(AnySnapshot::Native(_))) {
+            return self.seek_rowid(rowid).map(|is_found| if is_found { 0 } else { -1 });
+        }
+        self.own.last_rowid = rowid;
+        if self.seek_in_batch(rowid) == Some(true) {
+            return Ok(0);
+        }
+        self.own.wanted = RANGE_ROWS;
+        self.load(From::Key(&key::of_rowid(rowid)), false)?;
+        self.own.near_from = Some(rowid);
+        Ok(self.own.memory.rows.first().map_or(-1, |row| i32::from(row.rowid != rowid)))
     }
 
     /// Looks for a rowid in the batch, which a seek of another rowid that is not there leaves as it is. `None`: the
@@ -131,8 +150,7 @@ impl Cursor<'_> {
         if self.own.memory.first_key != sought {
             return Ok(Found { result: 1, is_equal: false });
         }
-        let (row, mut rest) = (self.own.memory.rows[0], Vec::new());
-        let record = &self.own.memory.bytes[row.start as usize..][..row.bytes as usize];
+        let (record, mut rest) = (self.own.memory.record(0), Vec::new());
         if let Some(shape) = &self.own.shape {
             shape.rest_of(record, &mut rest)?;
         }

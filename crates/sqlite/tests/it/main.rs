@@ -9,6 +9,7 @@ mod conflicts;
 mod counters;
 mod damage;
 mod long_keys;
+mod in_place;
 mod modules;
 mod orders;
 mod prepared;

@@ -23,6 +23,9 @@ use std::fmt;
 use std::ops::Bound;
 
 mod bounds;
+mod lent_run;
+
+pub use lent_run::LentRun;
 
 /// The place of a cursor in its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,6 +27,7 @@ use super::Layer;
 use super::shortcuts::{FIRST_ASK, Shortcuts};
 use base::keys::head8;
 use base::{Result, Value};
+use run::LeafRun;
 use std::cmp::Ordering;
 
 /// The greatest number of layers above the lower one: a bit each.
@@ -215,6 +216,17 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         let shown = self.lower.run_on(most.min(self.clear), each);
         self.clear -= shown;
         shown
+    }
+
+    /// Does what [`Layer::lend_run`] does, forward, where [`Merged::step_in_leaf`] would move.
+    #[inline]
+    pub fn lend_run(&mut self, most: u32) -> Option<LeafRun> {
+        if self.at != At::Lower || !self.forward || self.clear == 0 {
+            return None;
+        }
+        let run = self.lower.lend_run(most.min(self.clear))?;
+        self.clear -= run.left() as u32;
+        Some(run)
     }
 
     /// Returns the last key of which any layer has an entry, including a delete or a hidden one. It takes one seek in

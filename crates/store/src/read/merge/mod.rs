@@ -29,6 +29,7 @@ pub use run_layer::RunLayer;
 pub use shortcuts::{Ahead, Shortcuts};
 
 use base::{Result, Value};
+use run::LeafRun;
 
 /// The first key and the end of a range tombstone; no end means to the end of the table.
 pub type Span<'a> = (&'a [u8], Option<&'a [u8]>);
@@ -83,6 +84,10 @@ pub trait Layer {
         Self: Sized,
     {
         0
+    }
+    /// Moves on as [`Layer::run_on`] does, and lends the entries that it moves over. `None`: it stays.
+    fn lend_run(&mut self, _most: u32) -> Option<LeafRun> {
+        None
     }
     /// Returns whether [`Layer::covering`] can ever return a tombstone: asked once per cursor.
     fn has_ranges(&self) -> bool {

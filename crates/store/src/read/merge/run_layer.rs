@@ -5,7 +5,7 @@ use base::Result;
 use base::slots::Reader;
 use page::Value;
 use pool::Pool;
-use run::{Cursor, Run};
+use run::{Cursor, LeafRun, Run};
 
 /// The lowest layer of a table. It has no deletes: a deleted key is not in a run.
 pub struct RunLayer<'a> {
@@ -67,5 +67,9 @@ impl Layer for RunLayer<'_> {
     fn run_on(&mut self, most: u32, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
         // A leaf has fewer than 2^16 records.
         self.cursor.run_on(most as usize, each) as u32
+    }
+    #[inline]
+    fn lend_run(&mut self, most: u32) -> Option<LeafRun> {
+        self.cursor.lend_run(most as usize)
     }
 }

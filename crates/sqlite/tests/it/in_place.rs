@@ -1,0 +1,250 @@
+//! Rows that lie in pages: batches leave them there, and show the rest of a page without a search.
+
+use crate::support::pick;
+use base::env::Random;
+use pando::Database;
+use pando_sqlite::{Connection, Value};
+
+/// A database whose rows are in pages, a connection to it, and one to SQLite's own trees.
+struct InPages {
+    db: Database,
+    ours: Connection,
+    theirs: Connection,
+}
+
+impl InPages {
+    fn new(schema: &str) -> InPages {
+        let db = Database::builder().in_memory().expect("it opens");
+        let ours = Connection::open(&db).expect("it opens");
+        let pages = InPages { db, ours, theirs: Connection::in_memory().expect("it opens") };
+        pages.execute(schema);
+        pages.db.checkpoint().expect("it checkpoints");
+        pages
+    }
+
+    #[track_caller]
+    fn execute(&self, sql: &str) {
+        let codes = [&self.ours, &self.theirs].map(|on| on.execute(sql).err().map(|error| error.code));
+        assert_eq!(codes[0], codes[1], "{sql}");
+    }
+
+    #[track_caller]
+    fn query(&self, sql: &str) -> usize {
+        let [ours, theirs] = [&self.ours, &self.theirs].map(|on| on.query(sql).expect(sql));
+        assert_eq!(ours, theirs, "{sql}");
+        ours.len()
+    }
+}
+
+/// 3,000 rows, some of them longer than a page, with gaps between the rowids.
+const SCHEMA: &str = "
+    CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER, c TEXT);
+    CREATE INDEX t_b ON t(b, c);
+    CREATE TABLE k(x, y, z, PRIMARY KEY(x, y)) WITHOUT ROWID;
+    WITH RECURSIVE n(i) AS (VALUES (-900) UNION ALL SELECT i + 1 FROM n WHERE i < 2100)
+        INSERT INTO t SELECT i * 3 + (i % 5 = 0), i % 90, CASE WHEN i IN (7, 1500) THEN hex(zeroblob(20000))
+            WHEN i % 60 = 0 THEN hex(zeroblob(300)) WHEN i % 7 = 0 THEN '' ELSE 'row ' || i END FROM n;
+    INSERT INTO k SELECT b, a, c FROM t";
+
+fn statement(random: &mut Random) -> String {
+    let from = random.below(9000) as i64 - 2700;
+    let length = [0, 1, 5, 40, 300, 5000][random.below(6) as usize];
+    let (to, b) = (from + length, random.below(95));
+    let order = pick(random, &["", " ORDER BY a DESC", " ORDER BY a", " LIMIT 9", " ORDER BY c, a"]);
+    match random.below(16) {
+        0..3 => format!("SELECT * FROM t WHERE a BETWEEN {from} AND {to}{order}"),
+        3 => format!("SELECT * FROM t WHERE a > {from} AND a < {to}{order}"),
+        4 => format!("SELECT a, b FROM t WHERE b >= {b} AND b < {b} + 3 ORDER BY b, c, a"),
+        5 => format!("SELECT u.a, v.a, v.c FROM t AS u LEFT JOIN t AS v ON v.a = u.a + 3 WHERE u.a < {from}"),
+        6 => format!("SELECT * FROM k WHERE x = {b} AND y >= {from} ORDER BY y DESC"),
+        7 => format!("UPDATE t SET b = b + 1 WHERE a BETWEEN {from} AND {to}"),
+        8 => format!("UPDATE t SET c = c || 'x' WHERE b = {b}"),
+        9 => format!("DELETE FROM t WHERE a BETWEEN {from} AND {} AND b % 2 = 0", from + length.min(40)),
+        10 => format!("INSERT OR REPLACE INTO t VALUES ({from}, {b}, 'new {to}')"),
+        11 => format!("UPDATE k SET z = z || '.' WHERE x = {b}"),
+        12 => pick(random, &["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a"]).to_owned(),
+        13 => format!("UPDATE t SET a = a + 1 WHERE a = {from}"),
+        14 => format!("DELETE FROM k WHERE x = {b} AND y < {from}"),
+        _ => format!("SELECT count(*), sum(b), max(c), min(a) FROM t WHERE a >= {from}"),
+    }
+}
+
+#[test]
+fn random_statements_have_the_same_results_over_pages() {
+    let mut rows = 0;
+    for seed in 0..12 {
+        let mut random = Random::seeded(seed);
+        let pages = InPages::new(SCHEMA);
+        for _ in 0..150 {
+            let sql = statement(&mut random);
+            match sql.starts_with("SELECT") {
+                true => rows += pages.query(&sql),
+                false => pages.execute(&sql),
+            }
+            if random.below(12) == 0 && !pages.ours.is_in_transaction() {
+                pages.db.checkpoint().expect("it checkpoints");
+            }
+        }
+        rows += pages.query("SELECT * FROM t ORDER BY a") + pages.query("SELECT * FROM k ORDER BY x, y");
+        pages.query("PRAGMA integrity_check");
+    }
+    assert!(rows > 200_000, "the statements returned only {rows} rows");
+}
+
+/// A query reads on from its page while its connection, and another one, change what it reads.
+#[test]
+fn a_query_reads_on_while_its_rows_change() {
+    let pages = InPages::new(SCHEMA);
+    let other = Connection::open(&pages.db).expect("it opens");
+    let expected = pages.ours.query("SELECT a, b FROM t ORDER BY a").expect("it reads");
+    let mut query = pages.ours.prepare("SELECT a, b FROM t ORDER BY a").expect("it prepares");
+    for (at, row) in expected.iter().enumerate() {
+        assert!(query.step().expect("it steps"));
+        assert_eq!([query.value(0), query.value(1)], row[..], "row {at}");
+        if at == 100 {
+            other.execute("UPDATE t SET b = -1; DELETE FROM t WHERE a % 2 = 0").expect("it writes");
+            pages.db.checkpoint().expect("it checkpoints");
+        }
+    }
+    assert!(!query.step().expect("it ends"));
+    drop(query);
+
+    // What the connection itself writes, a query of its own sees from the next row on.
+    let mut query = pages.ours.prepare("SELECT a, b FROM t ORDER BY a").expect("it prepares");
+    assert!(query.step().expect("it steps"));
+    pages.ours.execute("UPDATE t SET b = a * 2").expect("it writes");
+    for _ in 0..900 {
+        assert!(query.step().expect("it steps"));
+        let Value::Integer(a) = query.value(0) else { panic!("a rowid is an integer") };
+        assert_eq!(query.value(1), Value::Integer(a * 2));
+    }
+}
+
+/// Queries that were left half-read keep some pages. They leave enough of a small pool to all others.
+#[test]
+fn many_queries_that_are_left_half_read_do_not_take_the_pool() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = Database::builder().memory_bytes(4 << 20).create(dir.path()).expect("it opens");
+    let connection = Connection::open(&db).expect("it opens");
+    let fill = "CREATE TABLE t(a INTEGER PRIMARY KEY, c TEXT); WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL
+        SELECT i + 1 FROM n WHERE i < 60000) INSERT INTO t SELECT i, hex(zeroblob(50)) FROM n";
+    connection.execute(fill).expect("it fills");
+    db.checkpoint().expect("it checkpoints");
+    let connections: Vec<_> = (0..300).map(|_| Connection::open(&db).expect("it opens")).collect();
+    let mut queries = Vec::new();
+    for (at, connection) in connections.iter().enumerate() {
+        // Each in other pages.
+        let sql = format!("SELECT a FROM t WHERE a > {}", 199 * at);
+        let mut query = connection.prepare(&sql).expect("it prepares");
+        for _ in 0..40 {
+            assert!(query.step().expect("it steps"));
+        }
+        queries.push(query);
+    }
+    let all = connection.query("SELECT count(c), sum(a) FROM t").expect("it reads");
+    assert_eq!(all, [[Value::Integer(60_000), Value::Integer(1_800_030_000)]]);
+    for query in &mut queries {
+        assert!(query.step().expect("it steps"));
+    }
+}
+
+/// What a transaction has not asked for is no conflict, although it is in the same page.
+#[test]
+fn the_rest_of_a_page_is_no_conflict() {
+    let pages = InPages::new(SCHEMA);
+    let other = Connection::open(&pages.db).expect("it opens");
+    for sql in [
+        "SELECT sum(b) FROM t WHERE a BETWEEN 2431 AND 2460",
+        "SELECT b FROM t WHERE a >= 2431 LIMIT 5",
+        "UPDATE t SET b = b + 1 WHERE a BETWEEN 2431 AND 2460",
+        "DELETE FROM t WHERE a BETWEEN 2431 AND 2460 AND b % 2 = 0",
+    ] {
+        pages.ours.execute("BEGIN").expect("it begins");
+        pages.ours.query(sql).expect(sql);
+        other.execute("UPDATE t SET b = b + 1 WHERE a = 2551").expect("it writes");
+        pages.ours.execute("UPDATE t SET b = 0 WHERE a = 3001").expect("it writes");
+        pages.ours.execute("COMMIT").unwrap_or_else(|error| panic!("{sql}: {error}"));
+        pages.db.checkpoint().expect("it checkpoints");
+    }
+}
+
+/// A statement that changes the rows that it scans goes on in its batch, and sees each row as it has become.
+#[test]
+fn a_scan_goes_on_in_the_rows_that_it_changes() {
+    let (pages, mut rows) = (InPages::new(SCHEMA), 0);
+    for sql in [
+        "UPDATE t SET b = b + 1, c = c || 'longer than it was before' RETURNING a, b, c",
+        "UPDATE t SET b = b - 1 WHERE a % 2 = 0",
+        "DELETE FROM t WHERE a % 3 = 1",
+        "DELETE FROM t WHERE a BETWEEN 100 AND 2000 RETURNING a",
+        "UPDATE t SET c = zeroblob(3000) WHERE b = 5",
+        "UPDATE t SET b = (SELECT count(*) FROM t AS u WHERE u.a BETWEEN t.a - 9 AND t.a + 9) WHERE a < 90",
+        "DELETE FROM t WHERE (SELECT count(*) FROM t AS u WHERE u.a BETWEEN t.a - 9 AND t.a + 9) > 4",
+    ] {
+        for begin in [false, true] {
+            if begin {
+                pages.execute(
+                    "BEGIN; INSERT INTO t VALUES (-5000, 1, 'own'), (150, 2, 'own'), (99999, 3, 'own')",
+                );
+            }
+            pages.query(sql);
+            rows += pages.query("SELECT a, b, hex(c) FROM t ORDER BY a");
+            pages.query("SELECT b, c FROM t WHERE b > 3 ORDER BY b, c");
+            if begin {
+                pages.execute("ROLLBACK");
+            }
+        }
+        pages.db.checkpoint().expect("it checkpoints");
+    }
+    pages.query("PRAGMA integrity_check");
+    assert!(rows > 15_000, "only {rows} rows");
+}
+
+/// A cursor that comes to a row again sees it as it has become.
+#[test]
+fn a_row_that_is_written_again_is_the_one_that_was_written() {
+    let pages = InPages::new(SCHEMA);
+    for _ in 0..2 {
+        pages.query(
+            "INSERT INTO t(a, b) VALUES (30, 1), (33, 1), (33, 2), (36, 3), (33, 3), (4, 7), (4, 8)
+             ON CONFLICT(a) DO UPDATE SET b = b * 10 + excluded.b, c = c || '-' || b RETURNING *",
+        );
+        pages.query("SELECT * FROM t WHERE a < 50 ORDER BY a");
+        pages.execute("BEGIN");
+    }
+}
+
+/// The schema cookie is read once in a transaction, and again after what may have changed it.
+#[test]
+fn each_statement_runs_by_the_definitions_of_its_moment() {
+    let pages = InPages::new(SCHEMA);
+    let other = Connection::open(&pages.db).expect("it opens");
+    let columns =
+        |connection: &Connection| connection.query("SELECT * FROM k LIMIT 1").expect("it reads")[0].len();
+    assert_eq!((columns(&pages.ours), columns(&other)), (3, 3));
+    other.execute("ALTER TABLE k ADD COLUMN w").expect("it writes");
+    assert_eq!((columns(&pages.ours), columns(&other)), (4, 4));
+    pages.ours.execute("BEGIN").expect("it begins");
+    assert_eq!(columns(&pages.ours), 4);
+    let version = || pages.ours.query("PRAGMA schema_version").expect("it reads");
+    let before = version();
+    pages.ours.execute("SAVEPOINT s; ALTER TABLE k ADD COLUMN v").expect("it writes");
+    assert_eq!((columns(&pages.ours), columns(&other)), (5, 4));
+    assert_ne!(version(), before);
+    pages.ours.execute("ROLLBACK TO s").expect("it goes back");
+    assert_eq!(version(), before);
+    assert_eq!(columns(&pages.ours), 4);
+    pages.ours.execute("ALTER TABLE k ADD COLUMN u").expect("it writes");
+    assert_eq!(columns(&pages.ours), 5);
+    pages.ours.execute("ROLLBACK").expect("it goes back");
+    assert_eq!((columns(&pages.ours), columns(&other)), (4, 4));
+
+    // What a transaction did by definitions that another one has changed is a conflict.
+    pages.ours.execute("BEGIN; INSERT INTO k(x, y) VALUES (-1, -1)").expect("it writes");
+    assert_eq!(columns(&pages.ours), 4);
+    other.execute("ALTER TABLE k ADD COLUMN t").expect("it writes");
+    pages.ours.execute("INSERT INTO k(x, y) VALUES (-1, -2)").expect("it writes");
+    assert!(pages.ours.execute("COMMIT").is_err());
+    pages.ours.execute("ROLLBACK").ok();
+    assert_eq!((columns(&pages.ours), columns(&other)), (5, 5));
+}

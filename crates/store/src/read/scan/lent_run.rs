@@ -1,0 +1,70 @@
+//! Records that a cursor lends in place: many readers copy each record that a cursor shows, which costs as much as
+//! finding a short record.
+
+use super::{Cursor, Place};
+use crate::state::lender::Loan;
+use base::Result;
+use page::InlineRecord;
+use run::LeafRun;
+
+/// The part of the pool's frames that lent records may keep pinned.
+const LENT_PART: usize = 8;
+
+/// Records of one page, in place, which [`Cursor::lend_run`] returns.
+///
+/// They stay where they are for as long as this lives, even if the snapshot ends meanwhile, and their page stays in
+/// memory. Drop it as soon as you need them no longer: while too many pages are lent, cursors lend none.
+#[derive(Debug)]
+pub struct LentRun {
+    run: LeafRun,
+    _loan: Loan,
+}
+
+impl LentRun {
+    /// Returns the bytes that the records lie in.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.run.bytes()
+    }
+
+    /// Returns how many records were not shown yet.
+    #[inline]
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.run.left()
+    }
+
+    /// Returns the beginning of all keys, and the next records, `most` at most: the rest of each key, the value, and
+    /// how many bytes of [`LentRun::bytes`] come after the value.
+    #[inline]
+    pub fn show(&mut self, most: usize) -> (&[u8], impl Iterator<Item = InlineRecord<'_>>) {
+        self.run.show(most)
+    }
+}
+
+impl Cursor<'_> {
+    /// Moves over the records after the current one that [`Cursor::run_on`] would show, `most` at most, and lends them
+    /// in place. In a transaction all of them count as read. `None`, and the cursor stays: there are none, some value
+    /// lies elsewhere, or too many pages are lent.
+    ///
+    /// # Errors
+    /// `SnapshotTooOld`; the cursor stays then.
+    #[inline]
+    pub fn lend_run(&mut self, most: usize) -> Result<Option<LentRun>> {
+        if self.place != Place::On || self.reading.is_dated() {
+            return Ok(None);
+        }
+        self.snapshot.check_held()?;
+        let store = self.snapshot.store();
+        let most_lent = store.memory.shares.pool_bytes / store.page_bytes / LENT_PART;
+        let Some(loan) = store.lender.lend(most_lent) else { return Ok(None) };
+        let Some(run) = self.merged.lend_run(u32::try_from(most).unwrap_or(u32::MAX)) else {
+            return Ok(None);
+        };
+        self.steps.taken += run.left() as u64;
+        self.large = None;
+        self.track_forward(false);
+        Ok(Some(LentRun { run, _loan: loan }))
+    }
+}
