@@ -6,7 +6,8 @@
 //! 2. A pointer to a [`PandoCursor`] is the tail of a cursor that `pando_bt_cursor` opened and `pando_bt_close_cursor`
 //!    did not close. The glue marks it with a kind other than 0 for exactly this time. Its `own` is then the box that
 //!    was made at opening, and the state in it is alive: SQLite closes cursors before their Btree.
-//! 3. All calls of one connection happen while its mutex is held, and none of them calls SQLite back, except for
+//! 3. All calls of one connection happen in one thread at a time: a [`Connection`](crate::Connection) is not `Sync`,
+//!    and a program in C has the connection's mutex, or has given its word. None of them calls SQLite back, except for
 //!    `pando_bt_field`, which only reads. So the state, the tail and the box are three objects that nothing else uses
 //!    during a call.
 //! 4. No panic leaves a function: it becomes `SQLITE_INTERNAL`.

@@ -70,11 +70,14 @@ pub struct Connection {
     progress: Option<*mut Progress>,
 }
 
-// SAFETY: SQLite is compiled in its serialized mode and ties no connection to a thread; the state behind it has no
-// data of one thread either, and is used under the mutex of the connection. The callbacks are `Send`.
+// SAFETY: SQLite is compiled for several threads and ties no connection to one; the state below it has no data of one
+// thread either. Both are used by one thread at a time: a connection is not `Sync`, and its statements, which borrow
+// it, are not `Send`. The callbacks are `Send`.
 unsafe impl Send for Connection {}
 
-const OPEN_FLAGS: c_int = 0x2 | 0x4 | 0x40; // READWRITE | CREATE | URI
+/// How SQLite opens: `READWRITE`, `CREATE`, `URI`, and `NOMUTEX`. Without a mutex of its own, a connection is not
+/// locked in each call.
+const OPEN_FLAGS: c_int = 0x2 | 0x4 | 0x40 | 0x8000;
 
 impl Connection {
     /// Opens a connection to a database. Several connections can read and write at once.

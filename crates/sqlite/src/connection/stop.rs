@@ -85,7 +85,7 @@ impl Connection {
 /// # Safety
 /// SQLite calls it with the context that was set.
 unsafe extern "C" fn called(context: *mut c_void) -> c_int {
-    // SAFETY: the context is that of `set_progress_handler`. SQLite calls it while it holds the mutex of the
+    // SAFETY: the context is that of `set_progress_handler`. SQLite calls it in the thread that runs a statement of the
     // connection, and the callback runs no statement of that.
     let stop = unsafe { &mut *context.cast::<Progress>() };
     c_int::from(catch_unwind(AssertUnwindSafe(stop)).unwrap_or(true))
