@@ -219,6 +219,8 @@ pub unsafe fn join<T>(db: *mut sqlite3, work: impl FnOnce(Joined<'_>) -> T) -> R
     if let Work::Lent = state.work {
         return Err(lent().into());
     }
+    // The table may write what it likes.
+    state.forget_cookie();
     // The state is not borrowed during the call: what uses the connection meanwhile finds that its transaction is lent.
     let mut given_back = GivenBack { db, work: mem::replace(&mut state.work, Work::Lent) };
     Ok(work(Joined { work: &mut given_back.work }))

@@ -44,8 +44,9 @@ use pando::any::{AnyDatabase, AnySnapshot, AnyTransaction};
 use pando::remote::Capability;
 use pando::remote::Reason;
 use pando::{Database, ErrorKind, ReadTables, Savepoint, Table, TransactionOptions, WriteTables};
-use roots::Roots;
+use roots::{Moment, Roots};
 use sqlite_format::names;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_int};
 use std::path::Path;
@@ -140,6 +141,8 @@ pub(crate) struct State {
     pub shares_immediate: bool,
     /// Over a store, what the table of the meta values has: SQLite asks for them where nothing can fail.
     metas: Option<BTreeMap<Vec<u8>, u32>>,
+    /// The schema cookie, and when it was read. `None`: it may have changed since.
+    cookie: Cell<Option<(Moment, u32)>>,
     /// How many transactions and snapshots it has begun.
     begun: u64,
     /// The key up to which a tree is counted.
@@ -206,6 +209,7 @@ impl State {
             replaces: false,
             shares_immediate: false,
             metas: None,
+            cookie: Cell::new(None),
             begun: 0,
             counted: Vec::new(),
             conflict: None,
@@ -313,6 +317,7 @@ impl State {
             // `sqlite_sequence` may have been created since.
             open.counters.take_if(|counters| !remains(counters.table_name()));
             self.roots.undo(remains);
+            self.forget_cookie();
             if has_metas {
                 self.read_metas()?;
             }

@@ -1,6 +1,6 @@
 //! Roots and meta values: which table of Pando a root is, and what a database's header has in SQLite.
 
-use super::{Open, State, read};
+use super::{Open, State, Work, read};
 use crate::failure::{CORRUPT, ERROR, Failure, Outcome, not_a_rowid};
 use crate::sys::counter;
 use pando::{ReadTables, RecordCursor, Table, TableOptions, WriteTables};
@@ -57,6 +57,15 @@ impl Tree {
     pub(crate) fn forget_last_row(&self) {
         self.numbers.set(Numbers { next: None, ..self.numbers.get() });
     }
+}
+
+/// When the schema cookie was read, which each statement asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// In a snapshot after this commit.
+    Commit(u64),
+    /// In the transaction of this number, in which it is read once: the read counts until the end.
+    Transaction(u64),
 }
 
 /// The root of a virtual table. SQLite opens it only as the parent of a foreign key.
@@ -216,7 +225,30 @@ impl State {
 
     /// Returns a meta value, 0 if it was never set.
     pub(crate) fn meta_value(&self, at: u8) -> Outcome<u32> {
-        Ok(self.number([at])?.unwrap_or(0))
+        let moment = self.moment().filter(|_| [at] == names::COOKIE);
+        match self.cookie.get() {
+            Some((read_at, cookie)) if moment == Some(read_at) => return Ok(cookie),
+            _ => {}
+        }
+        let value = self.number([at])?.unwrap_or(0);
+        if let Some(moment) = moment {
+            self.cookie.set(Some((moment, value)));
+        }
+        Ok(value)
+    }
+
+    /// Notes that the schema cookie may have changed within the transaction.
+    pub(crate) fn forget_cookie(&self) {
+        self.cookie.set(None);
+    }
+
+    /// Returns the moment whose state is read, if another statement can read the same.
+    fn moment(&self) -> Option<Moment> {
+        match &self.work {
+            Work::Reading(snapshot) => snapshot.commit_number().map(Moment::Commit),
+            Work::Open(open) => Some(Moment::Transaction(open.ticket.number)),
+            _ => None,
+        }
     }
 
     /// Sets a meta value.
@@ -267,6 +299,7 @@ impl State {
 
     /// Notes a meta value that the transaction has written.
     fn note_meta(&mut self, key: [u8; 1], value: Option<u32>) {
+        self.forget_cookie();
         let Some(metas) = &mut self.metas else { return };
         match value {
             Some(value) => drop(metas.insert(key.to_vec(), value)),
