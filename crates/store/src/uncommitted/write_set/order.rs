@@ -122,6 +122,14 @@ impl Order {
 
     /// Returns where `key` belongs: at the end of a block rather than before the next.
     fn insert_position(&self, key: &[u8], keys: Keys<'_>) -> Position {
+        let head = head8(key);
+        let is_before = |last: &Ranked| last.compare(key, head, keys).is_lt();
+        // Keys that ascend are not searched for.
+        if let Some((last, others)) = self.blocks.split_last()
+            && last.last().is_some_and(is_before)
+        {
+            return Position { block: others.len(), index: last.len() };
+        }
         let (at, found) = self.seek(key, keys);
         debug_assert!(!found, "an entry was inserted twice");
         if at.index == 0 && at.block > 0 {
