@@ -27,6 +27,7 @@ pub(crate) mod place {
 
 /// What a cursor has to do with `sqlite_sequence`: see the constants of the same names in `c/glue.c`.
 pub(crate) mod counter {
+    pub(crate) const NONE: u8 = 0;
     pub(crate) const SQL: u8 = 1;
     pub(crate) const OWN: u8 = 2;
 }

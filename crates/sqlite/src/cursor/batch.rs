@@ -116,7 +116,7 @@ impl Cursor<'_> {
 
     fn fill(&mut self, span: Span, is_backward: bool) -> Outcome<Filled> {
         let (own, state) = (&mut *self.own, &*self.state);
-        own.near_from = None;
+        (own.near_from, own.has_gap) = (None, false);
         let most = Most::of(&state.db, own.wanted);
         own.memory.clear_batch();
         own.memory.group.clear();

@@ -2,6 +2,7 @@
 
 use super::{Cursor, nowhere};
 use crate::failure::{CORRUPT, Failure, Outcome};
+use crate::memory::Memory;
 use crate::state::{State, Tree, read};
 use crate::sys::{Row, counter, place};
 use pando::{ErrorKind, ReadTables, RecordCursor, Span, WriteTables};
@@ -11,17 +12,40 @@ use std::ops::Bound;
 impl Cursor<'_> {
     /// Puts a row, with so many zeros after it. The cursor is on it then.
     pub(crate) fn put_row(&mut self, rowid: i64, record: &[u8], zeros: usize) -> Outcome<()> {
-        let key = key::of_rowid(rowid);
-        if zeros == 0 {
-            self.put(&key, record)?;
+        let mut whole = Vec::new();
+        let record = if zeros == 0 {
+            record
         } else {
-            let mut whole = Vec::with_capacity(record.len() + zeros);
+            whole.reserve_exact(record.len() + zeros);
             whole.extend_from_slice(record);
             whole.resize(record.len() + zeros, 0);
-            self.put(&key, &whole)?;
+            &whole
+        };
+        let is_in_batch =
+            self.has_fresh_rows() && self.own.memory.rows[self.tail.row as usize].rowid == rowid;
+        self.put(&key::of_rowid(rowid), record)?;
+        if is_in_batch {
+            self.show_written(record);
         }
         self.own.tree.note_row(rowid);
         Ok(())
+    }
+
+    /// Returns whether the batch has rows of a table and is fresh, so that only the row that is written changes in it.
+    fn has_fresh_rows(&self) -> bool {
+        self.is_fresh() && self.own.shape.is_none() && self.tail.counter == counter::NONE
+    }
+
+    /// Shows the row that the cursor is on as it was written. The others are as they were read.
+    fn show_written(&mut self, record: &[u8]) {
+        let Memory { rows, records, .. } = &mut *self.own.memory;
+        let row = &mut rows[self.tail.row as usize];
+        // The engine has taken it, so that its length is one of 32 bits.
+        (row.record, row.bytes) = (records.copy(record), record.len() as u32);
+        records.end();
+        self.tail.stamp = self.own.tree.version.get();
+        self.tail.place = place::VALID;
+        self.own.is_writing = true;
     }
 
     /// Takes a rowid above `counter` for the next row. The cursor is then on an entry before it, whose record is not to
@@ -78,6 +102,7 @@ impl Cursor<'_> {
     /// Deletes the entry that the cursor is on. The cursor is between its neighbours then.
     pub(crate) fn delete(&mut self) -> Outcome<()> {
         self.check_fault()?;
+        let is_in_batch = self.has_fresh_rows();
         self.current_key()?;
         self.state.check_pins(&self.own.tree, self.tail)?;
         let open = self.state.writable()?;
@@ -86,7 +111,30 @@ impl Cursor<'_> {
         self.own.tree.touch();
         self.own.tree.forget_last_row();
         self.tail.place = place::GAP;
+        if is_in_batch {
+            self.own.memory.rows.remove(self.tail.row as usize);
+            self.tail.row_count -= 1;
+            self.tail.stamp = self.own.tree.version.get();
+            self.own.is_writing = true;
+        }
+        self.own.has_gap = is_in_batch;
         Ok(())
+    }
+
+    /// Moves from a deleted row to its neighbour in the batch. `None`: the batch does not say which that is.
+    pub(super) fn step_from_gap(&mut self, is_backward: bool) -> Option<bool> {
+        if !std::mem::take(&mut self.own.has_gap) || self.tail.stamp != self.own.tree.version.get() {
+            return None;
+        }
+        // The rows after it have moved to its place.
+        let is_onward = (self.tail.is_backward != 0) == is_backward;
+        let at = if is_onward { Some(self.tail.row) } else { self.tail.row.checked_sub(1) };
+        match at.filter(|&at| at < self.tail.row_count) {
+            Some(at) => (self.tail.row, self.tail.place) = (at, place::VALID),
+            None if is_onward && self.tail.is_at_end != 0 => self.tail.place = place::EOF,
+            None => return None,
+        }
+        Some(self.tail.place == place::VALID)
     }
 
     /// Replaces a part of the row that the cursor is on.

@@ -16,7 +16,8 @@
 //! # Batches
 //! Rows are read into the cursor's memory, a few after a seek, twice as many with each further batch. Nothing
 //! of the database is borrowed between two calls, so the connection may write while cursors are open. A write changes
-//! the version of its tree; a cursor whose batch is older keeps its row, and reads again after the row's key.
+//! the version of its tree; a cursor whose batch is older keeps its row, and reads again after the row's key. The
+//! cursor that changes or deletes the row that it is on does the same to its batch, and goes on in it.
 //!
 //! Records that lie in pages stay there, and the batch keeps the pages ([`pando::LentRun`]); others are copied. Outside
 //! of a transaction, the rest of the last page belongs to the batch: the next rows are shown without a search. In a
@@ -48,6 +49,9 @@ const RANGE_ROWS: usize = 16;
 const NEAR: i64 = 4;
 /// The most rows of a batch: at 100 bytes a row it stays in the processor's second cache.
 const MOST_ROWS: usize = 512;
+/// The most rows of a batch of which the cursor changes some: the others count as read, and a change of them by others
+/// is a conflict.
+const MOST_CHANGED_ROWS: usize = 64;
 /// The bytes from which on a batch takes no more rows.
 const MOST_BYTES: usize = 64 << 10;
 /// The most pages in which records of a batch stay in place: as much memory as [`MOST_BYTES`] copied.
@@ -69,12 +73,16 @@ pub(crate) struct Own {
     last_rowid: i64,
     /// The rowid from which the batch has all rows, if it was read for a seek.
     near_from: Option<i64>,
+    /// Whether the cursor has changed a row of a batch, and whether it is where it deleted one.
+    is_writing: bool,
+    has_gap: bool,
 }
 
 impl Own {
     pub(crate) fn new(state: *mut State, tree: Rc<Tree>, shape: Option<Shape>, memory: Box<Memory>) -> Own {
         let (wanted, is_numbered, last_rowid, near_from) = (SEEK_ROWS, false, i64::MIN, None);
-        Own { state, tree, shape, memory, wanted, is_numbered, last_rowid, near_from }
+        let (is_writing, has_gap) = (false, false);
+        Own { state, tree, shape, memory, wanted, is_numbered, last_rowid, near_from, is_writing, has_gap }
     }
 }
 
@@ -132,6 +140,12 @@ impl Cursor<'_> {
                 self.load_saved(false)?;
                 return Ok(self.tail.place == place::VALID);
             }
+            place::GAP => {
+                if let Some(is_on_row) = self.step_from_gap(is_backward) {
+                    return Ok(is_on_row);
+                }
+                self.want_more();
+            }
             _ => {}
         }
         if self.tail.place == place::VALID {
@@ -140,12 +154,12 @@ impl Cursor<'_> {
                     self.tail.place = place::EOF;
                     return Ok(false);
                 }
-                self.own.wanted = (self.own.wanted * 2).clamp(RANGE_ROWS, MOST_ROWS);
+                self.want_more();
                 if !is_backward && self.show_rest()? {
                     return Ok(true);
                 }
             } else {
-                // A statement that changes what it scans throws each batch away.
+                // A statement that changes what it scans by another cursor throws each batch away.
                 self.own.wanted = 2;
             }
             self.save_key()?;
@@ -155,6 +169,12 @@ impl Cursor<'_> {
         self.own.memory.key = key;
         loaded?;
         Ok(self.tail.place == place::VALID)
+    }
+
+    /// Makes the next batch longer.
+    fn want_more(&mut self) {
+        let most = if self.own.is_writing { MOST_CHANGED_ROWS } else { MOST_ROWS };
+        self.own.wanted = (self.own.wanted * 2).clamp(RANGE_ROWS, most);
     }
 
     /// Returns whether the batch is known to end with the tree, and the cursor to be on its last row.
@@ -246,7 +266,7 @@ impl Cursor<'_> {
     fn load_one(&mut self, key: &[u8]) -> Outcome<bool> {
         self.tail.place = place::EOF;
         let (own, state) = (&mut *self.own, &*self.state);
-        own.near_from = None;
+        (own.near_from, own.has_gap) = (None, false);
         own.memory.clear_batch();
         let rowid = if own.shape.is_none() { key::rowid_of(key, &[]).ok_or_else(not_a_rowid)? } else { 0 };
         let (table, records) = (&own.tree.table, &mut own.memory.records);
