@@ -37,7 +37,7 @@ pub(crate) struct Chunk {
     is_huge: bool,
     pub(crate) page_bytes: usize,
     pub(crate) metas: Box<[Meta]>,
-    _charge: Charge,
+    charge: Charge,
 }
 
 impl Chunk {
@@ -60,12 +60,18 @@ impl Chunk {
             hints: AtomicU32::new(0),
         };
         let metas = (0..frames).map(|_| meta()).collect();
-        Some(Arc::new(Chunk { memory, is_huge, page_bytes, metas, _charge: charge }))
+        Some(Arc::new(Chunk { memory, is_huge, page_bytes, metas, charge }))
     }
 
     /// Returns whether huge pages were requested.
     pub(crate) fn is_huge(&self) -> bool {
         self.is_huge
+    }
+
+    /// Returns whether its memory is of the overdraft.
+    #[inline]
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.charge.is_overdrawn()
     }
 
     /// Returns the address of frame `index`.

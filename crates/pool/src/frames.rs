@@ -113,6 +113,12 @@ impl Pin {
         (&self.chunk, self.index)
     }
 
+    /// Returns whether the page is in the overdraft: keep the pin for a moment only.
+    #[inline]
+    pub fn is_overdrawn(&self) -> bool {
+        self.chunk.is_overdrawn()
+    }
+
     fn new(chunk: &Chunk, index: usize) -> Pin {
         chunk.metas[index].pins.fetch_add(1, Ordering::SeqCst);
         Pin { chunk: chunk.another(), index }

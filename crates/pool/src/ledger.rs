@@ -109,6 +109,13 @@ pub(crate) struct Charge {
     budgeted: Option<budget::Charge>,
 }
 
+impl Charge {
+    /// Returns whether the bytes are of the overdraft, or of what was lent.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.is_overdrawn
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         let count = if self.is_overdrawn { &self.ledger.overdrawn } else { &self.ledger.used };

@@ -5,7 +5,7 @@ use crate::frames::{Frames, Pin, Resident};
 use crate::hints::{Hint, Hints};
 use crate::ledger::{Ledger, Loan, OVERDRAFT_PAGES};
 use crate::stored::read_page;
-use base::budget::{Account, Given, Need};
+use base::budget::{self, Account, Given, Need};
 use base::latency::Cause;
 use base::limits::{UNIT_BYTES, is_page_size};
 use base::slots::{EpochGuard, Reader, Slots};
@@ -15,6 +15,9 @@ use io::File;
 use page::Page;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// The part of the budget that lent pages may keep.
+const LENT_PART: usize = 8;
 
 /// The pages of a data file that are in memory.
 ///
@@ -54,6 +57,8 @@ pub struct Pool {
     page_bytes: usize,
     ledger: Arc<Ledger>,
     misses: Misses,
+    /// The most pages that the databases of the budget lend together, as far as this one is concerned.
+    most_lent: usize,
     /// The file's length in units at the last look. It seldom shrinks, and then a read detects it.
     file_units: AtomicU64,
 }
@@ -126,8 +131,10 @@ impl Pool {
         assert!(is_page_size(page_bytes), "pages of {page_bytes} bytes");
         let ledger = Arc::new(Ledger::new(account, limit_bytes, page_bytes));
         let frames = Frames::new(page_bytes, limit_bytes, Arc::clone(&ledger));
+        let chunk_bytes = frames.chunk_frames() * page_bytes;
+        let most_lent = ledger.account().budget().limit_bytes() / LENT_PART / chunk_bytes;
         let misses = Misses::new(frames, slots, Arc::clone(&ledger), page_bytes);
-        Pool { file, database, page_bytes, ledger, misses, file_units: AtomicU64::new(0) }
+        Pool { file, database, page_bytes, ledger, misses, most_lent, file_units: AtomicU64::new(0) }
     }
 
     /// Returns the same pool with a share of its limit. Beyond the share it grows only as far as pages come back soon
@@ -244,6 +251,13 @@ impl Pool {
     /// Pages that calls use at this moment are freed a moment later: ask again. O(frames).
     pub fn give(&self, bytes: usize, need: Need) -> Given {
         self.misses.give(bytes, need)
+    }
+
+    /// Returns the right to keep one page pinned while a program does what it likes. `None` if too much of the budget
+    /// is kept so already: a pin keeps the chunk of its page, so each counts as a chunk.
+    #[inline]
+    pub fn lend_page(&self) -> Option<budget::Loan> {
+        self.ledger.account().budget().lend(self.most_lent)
     }
 
     /// Returns how many bytes a pool of such pages may take beyond its limit. The budget's account keeps them in

@@ -39,13 +39,14 @@ impl LeafRun {
 
 impl Cursor {
     /// Moves over the records after the current one that are in the same leaf, `most` at most, and lends them. Returns
-    /// `None`, and does not move, if there are none, or if the value of a record of the leaf lies elsewhere.
+    /// `None`, and does not move, if there are none, if the value of a record of the leaf lies elsewhere, or if the
+    /// leaf is in one of the few frames that a pool without memory has left.
     #[inline]
     pub fn lend_run(&mut self, most: usize) -> Option<LeafRun> {
         let leaf = self.leaf.as_ref()?;
         let next = self.index + 1;
         let end = self.count.min(next.saturating_add(most));
-        if next >= end || !leaf.page().is_all_inline() {
+        if next >= end || leaf.is_overdrawn() || !leaf.page().is_all_inline() {
             return None;
         }
         let run = LeafRun { leaf: leaf.clone(), next, end };

@@ -269,7 +269,7 @@ pub unsafe fn note(db: *mut sqlite3, code: c_int, message: &str, reason: Reason)
 /// As for [`join`].
 #[must_use]
 pub unsafe fn is_in_trigger(db: *mut sqlite3) -> bool {
-    // SAFETY: the connection is open, and this is in a callback of it, which holds its mutex.
+    // SAFETY: the connection is open, and this is in a callback of it, in the thread that uses it.
     unsafe { sys::pando_is_in_trigger(db.cast()) != 0 }
 }
 

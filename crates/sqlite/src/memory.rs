@@ -140,7 +140,7 @@ impl Records {
 
 /// The memory of cursors that were closed.
 #[derive(Debug, Default)]
-#[allow(clippy::vec_box, reason = "moving a box is cheaper than moving seven vectors")]
+#[allow(clippy::vec_box, reason = "moving a box is cheaper than moving nine vectors")]
 pub(crate) struct Spare(Vec<Box<Memory>>);
 
 /// How many cursors' memory is kept, and up to how many bytes and rows of each: 1,000 idle connections should need

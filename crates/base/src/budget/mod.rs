@@ -19,9 +19,11 @@
 
 mod account;
 mod charge;
+mod loans;
 
 pub use account::{Account, Held, Member};
 pub use charge::Charge;
+pub use loans::Loan;
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
@@ -108,6 +110,7 @@ pub struct Budget {
     peak: AtomicUsize,
     held: [AtomicUsize; MemoryCategory::COUNT],
     accounts: Mutex<Vec<Weak<Account>>>,
+    loans: loans::Loans,
 }
 
 impl Budget {
@@ -115,7 +118,14 @@ impl Budget {
     pub fn new(limit: usize) -> Arc<Self> {
         let (used, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let held = std::array::from_fn(|_| AtomicUsize::new(0));
-        Arc::new(Budget { limit, used, peak, held, accounts: Mutex::new(Vec::new()) })
+        let (accounts, loans) = (Mutex::new(Vec::new()), loans::Loans::default());
+        Arc::new(Budget { limit, used, peak, held, accounts, loans })
+    }
+
+    /// Returns the right to lend one more page, unless `most` pages of this budget's databases are lent.
+    #[inline]
+    pub fn lend(&self, most: usize) -> Option<Loan> {
+        self.loans.lend(most)
     }
 
     /// Opens an account, which holds `reserve` bytes until it is dropped. `name` appears in messages.

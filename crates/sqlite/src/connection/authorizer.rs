@@ -61,8 +61,8 @@ unsafe extern "C" fn called(
     schema: *const c_char,
     within: *const c_char,
 ) -> c_int {
-    // SAFETY: the context is that of `set_authorizer`, and SQLite calls it one at a time: preparing a statement holds
-    // the mutex of the connection, and the callback does not prepare another one.
+    // SAFETY: the context is that of `set_authorizer`, and SQLite calls it one at a time: a statement is
+    // prepared by the thread that has the connection, and the callback does not prepare another one.
     let decide = unsafe { &mut *context.cast::<Authorizer>() };
     // SAFETY: strings of C that live during the call, or null.
     let texts = unsafe { [text(first), text(second), text(schema), text(within)] };

@@ -224,7 +224,8 @@ impl Connection {
         }
     }
 
-    /// Returns SQLite's handle, for functions of [`crate::ffi`]. It is valid until the connection is dropped.
+    /// Returns SQLite's handle, for functions of [`crate::ffi`]. It is valid until the connection is dropped. The
+    /// connection has no mutex: only the thread that has it may use the handle.
     #[must_use]
     pub fn as_ptr(&self) -> *mut crate::ffi::sqlite3 {
         self.db.as_ptr().cast()

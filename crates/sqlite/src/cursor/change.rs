@@ -1,6 +1,6 @@
 //! Changes at a cursor.
 
-use super::{Cursor, nowhere};
+use super::{Cursor, MOST_BYTES, nowhere};
 use crate::failure::{CORRUPT, Failure, Outcome};
 use crate::memory::Memory;
 use crate::state::{State, Tree, read};
@@ -24,7 +24,8 @@ impl Cursor<'_> {
         let is_in_batch =
             self.has_fresh_rows() && self.own.memory.rows[self.tail.row as usize].rowid == rowid;
         self.put(&key::of_rowid(rowid), record)?;
-        if is_in_batch {
+        // A statement may write one row again and again, and the batch keeps each version.
+        if is_in_batch && self.own.memory.records.copied_bytes() + record.len() < MOST_BYTES {
             self.show_written(record);
         }
         self.own.tree.note_row(rowid);

@@ -14,8 +14,8 @@
 //! | `FAULT` | every use fails | | |
 //!
 //! # Batches
-//! Rows are read into the cursor's memory, a few after a seek, twice as many with each further batch. Nothing
-//! of the database is borrowed between two calls, so the connection may write while cursors are open. A write changes
+//! Rows are read into the cursor's memory, a few after a seek, twice as many with each further batch. No
+//! snapshot and no lock is held between two calls, so the connection may write while cursors are open. A write changes
 //! the version of its tree; a cursor whose batch is older keeps its row, and reads again after the row's key. The
 //! cursor that changes or deletes the row that it is on does the same to its batch, and goes on in it.
 //!

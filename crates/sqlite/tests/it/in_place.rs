@@ -148,6 +148,42 @@ fn many_queries_that_are_left_half_read_do_not_take_the_pool() {
     }
 }
 
+/// Databases that share a budget have less memory than each could keep by itself.
+#[test]
+fn half_read_queries_leave_a_shared_budget_to_other_databases() {
+    let budget = pando::Budget::new(48 << 20);
+    let dirs: Vec<_> = (0..8).map(|_| tempfile::tempdir().expect("a directory")).collect();
+    let open = |dir: &tempfile::TempDir| {
+        let db = Database::builder().budget(&budget).create(dir.path()).expect("it opens");
+        let fill = "CREATE TABLE t(a INTEGER PRIMARY KEY, c TEXT); CREATE TABLE z(a, c);
+            WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+            INSERT INTO t SELECT i, hex(zeroblob(150)) FROM n";
+        Connection::open(&db).expect("it opens").execute(fill).expect("it fills");
+        db.checkpoint().expect("it checkpoints");
+        db
+    };
+    let all: Vec<_> = dirs.iter().map(open).collect();
+    let sixty = all.iter().flat_map(|db| std::iter::repeat_n(db, 60));
+    let connections: Vec<_> = sixty.map(|db| Connection::open(db).expect("it opens")).collect();
+    let mut queries = Vec::new();
+    for (at, connection) in connections.iter().enumerate() {
+        let sql = format!("SELECT a, c FROM t WHERE a >= {}", at % 60 * 333);
+        let mut query = connection.prepare(&sql).expect("it prepares");
+        for _ in 0..40 {
+            assert!(query.step().expect("it steps"));
+        }
+        queries.push(query);
+    }
+    for db in &all {
+        let connection = Connection::open(db).expect("it opens");
+        let write = "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+            INSERT INTO z SELECT i, hex(zeroblob(100)) FROM n";
+        connection.execute(write).expect("it writes");
+        let counted = connection.query("SELECT count(*), max(length(c)) FROM t").expect("it reads");
+        assert_eq!(counted, [[Value::Integer(20_000), Value::Integer(300)]]);
+    }
+}
+
 /// What a transaction has not asked for is no conflict, although it is in the same page.
 #[test]
 fn the_rest_of_a_page_is_no_conflict() {

@@ -29,7 +29,6 @@ use crate::state::early::EarlyWrites;
 use crate::state::expiry::Expiry;
 use crate::state::feeds::{Feeds, Held};
 use crate::state::latch::Latch;
-use crate::state::lender::Lender;
 use crate::state::memory::{Memory, least_budget_bytes, reserve_bytes};
 use crate::state::options::Options;
 use crate::state::pacing::Merging;
@@ -452,7 +451,6 @@ impl Parts {
             known,
             processes: Processes::new(locks, board, seat),
             tallies: Tallies::default(),
-            lender: Lender::default(),
             reservations,
         })
     }

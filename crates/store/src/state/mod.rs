@@ -15,7 +15,6 @@ pub(crate) mod seats;
 // These are in memory.
 pub mod options;
 pub mod latch;
-pub(crate) mod lender;
 pub mod view;
 pub mod pacing;
 pub(crate) mod stretches;

@@ -10,7 +10,7 @@
 //! | `space`, `reservations`, `early` | units of the data file: used, reserved, and written before their commit |
 //! | `checkpoints`, `upkeep`, `merging` | the last superblock, other work of checkpoints, their progress |
 //! | `processes` | locks, forks, and readers in other processes |
-//! | `time`, `latch`, `tallies`, `lender` | the time of entries that expire, the failure that stopped writing, counts |
+//! | `time`, `latch`, `tallies` | the time of entries that expire, the failure that stopped writing, counts |
 //!
 //! A function that needs one part takes that part. The rest of `impl Store` uses several.
 //!
@@ -26,7 +26,6 @@ use crate::state::early::EarlyWrites;
 use crate::state::expiry::Expiry;
 use crate::state::feeds::Feeds;
 use crate::state::latch::Latch;
-use crate::state::lender::Lender;
 use crate::state::memory::Memory;
 use crate::state::options::Options;
 use crate::state::pacing::{Merging, Progress};
@@ -94,7 +93,6 @@ pub struct Store {
     pub(crate) processes: Processes,
     pub(crate) tallies: Tallies,
     /// The pages whose records cursors have lent in place.
-    pub(crate) lender: Lender,
     pub(crate) reservations: Reservations,
 }
 

@@ -2,13 +2,10 @@
 //! finding a short record.
 
 use super::{Cursor, Place};
-use crate::state::lender::Loan;
 use base::Result;
+use base::budget::Loan;
 use page::InlineRecord;
 use run::LeafRun;
-
-/// The part of the pool's frames that lent records may keep pinned.
-const LENT_PART: usize = 8;
 
 /// Records of one page, in place, which [`Cursor::lend_run`] returns.
 ///
@@ -56,9 +53,7 @@ impl Cursor<'_> {
             return Ok(None);
         }
         self.snapshot.check_held()?;
-        let store = self.snapshot.store();
-        let most_lent = store.memory.shares.pool_bytes / store.page_bytes / LENT_PART;
-        let Some(loan) = store.lender.lend(most_lent) else { return Ok(None) };
+        let Some(loan) = self.snapshot.store().pool.lend_page() else { return Ok(None) };
         let Some(run) = self.merged.lend_run(u32::try_from(most).unwrap_or(u32::MAX)) else {
             return Ok(None);
         };
