@@ -2,8 +2,9 @@
 //!
 //! `cargo run --release --package pando-db-postgres --example figures URL` measures gets, single puts and batches of
 //! 100 puts, with 1 to 8 threads. Pando and the statements by hand take turns, each for a second, and each figure is
-//! the median of its five turns. By hand each thread has a connection with the same client
-//! library, the same isolation, and prepared statements on a relation of the same shape, without tokens and checks.
+//! the median of its five turns. By hand each thread has a connection with the same client library, the same isolation,
+//! and prepared statements on a relation of the same shape, without tokens and checks. A get of Pando looks its table
+//! up as well; `gets, checked` compares it with a statement that does so, too.
 //! `scripts/postgres figures` starts a server for it.
 
 use std::error::Error;
@@ -50,6 +51,7 @@ fn main() -> Outcome<()> {
             Outcome::Ok(())
         };
         row("gets", &|| measure(threads, || Ok(get)), ByHand::get)?;
+        row("gets, checked", &|| measure(threads, || Ok(get)), ByHand::get_checked)?;
         row("single puts", &|| measure(threads, || Ok(put)), ByHand::put)?;
         row("batches of 100", &|| measure(threads, || Ok(batch)), ByHand::batch)?;
     }
@@ -98,7 +100,7 @@ fn measure<W: FnMut(u64) -> Outcome<()>>(threads: u64, make: impl Fn() -> Outcom
 struct ByHand {
     runtime: tokio::runtime::Runtime,
     client: Client,
-    statements: [tokio_postgres::Statement; 3],
+    statements: [tokio_postgres::Statement; 4],
 }
 
 impl ByHand {
@@ -121,6 +123,13 @@ impl ByHand {
                         "INSERT INTO by_hand SELECT * FROM unnest($1::bytea[], $2::bytea[]) {put}"
                     ))
                     .await?,
+                client
+                    .prepare(
+                        "SELECT (SELECT value FROM by_hand WHERE key = $1),
+                                (SELECT value FROM by_hand WHERE key = $2),
+                                floor(extract(epoch FROM now()) * 1000)::int8",
+                    )
+                    .await?,
             ];
             Outcome::Ok((client, statements))
         })?;
@@ -135,6 +144,15 @@ impl ByHand {
         let key = &spread(key)[..];
         let found = self.runtime.block_on(self.client.query_opt(&self.statements[0], &[&key]))?;
         assert_eq!(found.map(|row| row.get::<_, Vec<u8>>(0).len()), Some(VALUE.len()));
+        Ok(())
+    }
+
+    /// Gets a record with the row of its table, and the time, as Pando does.
+    fn get_checked(&mut self, key: u64) -> Outcome<()> {
+        let (key, table) = (&spread(key)[..], &spread(0)[..]);
+        let found = self.runtime.block_on(self.client.query_one(&self.statements[3], &[&key, &table]))?;
+        assert_eq!((found.get::<_, Vec<u8>>(0).len(), found.get::<_, Vec<u8>>(1).len()), (100, 100));
+        assert!(found.get::<_, i64>(2) > 0);
         Ok(())
     }
 
