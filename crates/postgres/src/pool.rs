@@ -223,7 +223,7 @@ impl Lease {
         let idle = Idle { connection, since: Instant::now(), user: thread::current().id() };
         let mut state = lock(&self.pool.state);
         if state.is_closed {
-            // The connection, which is dropped last, is closed without the lock.
+            // The lock ends before the connection is closed.
             return;
         }
         self.keeps_place = true;

@@ -206,7 +206,7 @@ impl PostgresSession {
 }
 
 impl Session for PostgresSession {
-    fn get_many(&mut self, keys: &[(TableId, &[u8])]) -> Result<Vec<Option<Vec<u8>>>> {
+    fn get_many(&mut self, keys: &[(TableId, &[u8])], most_bytes: usize) -> Result<Vec<Option<Vec<u8>>>> {
         if let &[(table, key)] = keys {
             let table = i64::from(table.0);
             let found =
@@ -223,19 +223,26 @@ impl Session for PostgresSession {
         }
         let tables: Vec<_> = keys.iter().map(|&(table, _)| i64::from(table.0)).collect();
         let asked: Vec<_> = keys.iter().map(|&(_, key)| key).collect();
-        let rows =
-            self.read(async |client, prepared| client.query(&prepared.get_many, &[&tables, &asked]).await)?;
-        let mut values = vec![None; keys.len()];
+        let most = i64::try_from(most_bytes).unwrap_or(i64::MAX);
+        let rows = self.read(async |client, prepared| {
+            client.query(&prepared.get_many, &[&tables, &asked, &most]).await
+        })?;
+        let (mut values, mut end) = (vec![None; keys.len()], keys.len());
         for row in rows {
             let place: i64 = column(&row, 0)?;
             if place == 0 {
-                let time_ms = <[u8; 8]>::try_from(column::<&[u8]>(&row, 1)?);
+                let time_ms = <[u8; 8]>::try_from(column::<&[u8]>(&row, 2)?);
                 self.note_time(i64::from_be_bytes(time_ms.map_err(|_| not_asked_for())?));
                 continue;
             }
-            let value = usize::try_from(place).ok().and_then(|place| values.get_mut(place.wrapping_sub(1)));
-            *value.ok_or_else(not_asked_for)? = Some(column(&row, 1)?);
+            let place = usize::try_from(place - 1).map_err(|_| not_asked_for())?;
+            let value = values.get_mut(place).ok_or_else(not_asked_for)?;
+            match column(&row, 1)? {
+                true => *value = Some(column(&row, 2)?),
+                false => end = end.min(place),
+            }
         }
+        values.truncate(end);
         Ok(values)
     }
 

@@ -23,7 +23,8 @@ pub(crate) struct Prepared {
     /// Two records and the time: the first record of a table comes with the table's row of the catalog, and is read
     /// as of that time if the table has a TTL.
     pub get_two: Statement,
-    /// Each record with its place among those that were asked for, which counts from 1; at place 0, the time.
+    /// Each record with its place among those that were asked for, which counts from 1, and whether its value is sent;
+    /// at place 0, the time. Values are sent up to the one with which they have so many bytes, and the first two.
     pub get_many: Statement,
     /// Pages of records: forward and backward, without an end and with one.
     pub forward: Statement,
@@ -48,10 +49,16 @@ impl Prepared {
                         {NOW_MS}"
             ),
             format!(
-                "SELECT k.place, r.value
-                 FROM unnest($1::int8[], $2::bytea[]) WITH ORDINALITY AS k(tbl, key, place)
-                 JOIN {schema}.records r ON r.tbl = k.tbl AND r.key = k.key
-                 UNION ALL SELECT 0, int8send({NOW_MS})"
+                "SELECT place, is_sent, CASE WHEN is_sent THEN value END FROM (
+                     SELECT k.place, r.value,
+                            k.place <= 2 OR coalesce(
+                                sum(octet_length(r.value)) OVER (ORDER BY k.place ROWS UNBOUNDED PRECEDING)
+                                    - octet_length(r.value), 0
+                            ) < $3 AS is_sent
+                     FROM unnest($1::int8[], $2::bytea[]) WITH ORDINALITY AS k(tbl, key, place)
+                     JOIN {schema}.records r ON r.tbl = k.tbl AND r.key = k.key
+                 ) AS sized
+                 UNION ALL SELECT 0, true, int8send({NOW_MS})"
             ),
             page(schema, "key >= $2", "key"),
             page(schema, "key >= $2 AND key < $5", "key"),

@@ -230,7 +230,7 @@ impl RemoteDatabase {
     /// [`RemoteDatabase::read`] does.
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
-        self.read_again(|| Reads::new(&self.store, Mode::Single).get_many(table, &keys))
+        self.read_again(|| Reads::new(&self.store, Mode::Single).get_many(table, &keys, usize::MAX))
     }
 
     /// Sets `key` to `value` in a transaction of its own, in one round trip.

@@ -13,6 +13,9 @@ use store::catalog::TableRow;
 /// The length of the date before each value of a table with a TTL.
 const DATE_BYTES: usize = 8;
 
+/// More than a table's row of the catalog has in bytes.
+const ROW_BYTES: usize = 1 << 10;
+
 /// The way in which the values of a table are read: after dates if it has a TTL, and only from this time on.
 pub(super) type Oldest = Option<u64>;
 
@@ -100,30 +103,43 @@ impl Reads {
 
     /// Returns the stored bytes of a record.
     pub fn get_raw(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut found = self.session.borrow_mut().get_many(&[(table, key)])?;
+        let mut found = self.session.borrow_mut().get_many(&[(table, key)], usize::MAX)?;
         Ok(found.pop().flatten())
     }
 
-    /// Returns the values of these keys, in one round trip, which also looks up the table's row if it is not known.
-    pub fn get_many(&self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+    /// Returns the values of these keys, in one round trip, which also looks up the table's row if it is not known. A
+    /// long list ends after the value with which they have `most_bytes`; the first one is always returned.
+    pub fn get_many(&self, table: &Table, keys: &[&[u8]], most_bytes: usize) -> Result<Vec<Option<Vec<u8>>>> {
         let known = self.known(table)?;
         if known.is_some() && self.is_new(table.id()) {
             return Ok(vec![None; keys.len()]);
         }
         let mut asked = Vec::with_capacity(keys.len() + 1);
-        asked.extend(keys.iter().map(|&key| (table.id(), key)));
         if known.is_none() {
             asked.push((TableId::CATALOG, table.name().as_bytes()));
         }
-        let mut found = self.session.borrow_mut().get_many(&asked)?;
+        asked.extend(keys.iter().map(|&key| (table.id(), key)));
+        // The row counts for the store, and not here.
+        let most_found = most_bytes.saturating_add(ROW_BYTES);
+        let mut found = self.session.borrow_mut().get_many(&asked, most_found)?.into_iter();
         let oldest = match known {
             Some(oldest) => oldest,
             None => {
-                let row = found.pop().flatten();
+                let row = found.next().flatten();
                 self.know(table, table.check_elsewhere(self.database, row.as_deref())?)?
             }
         };
-        found.into_iter().map(|stored| stored.map_or(Ok(None), |stored| value(oldest, stored))).collect()
+        let (mut values, mut bytes) = (Vec::with_capacity(keys.len()), 0);
+        for stored in found {
+            let value = stored.map_or(Ok(None), |stored| value(oldest, stored))?;
+            bytes += value.as_ref().map_or(0, Vec::len);
+            values.push(value);
+            // The store may have returned more.
+            if bytes >= most_bytes {
+                break;
+            }
+        }
+        Ok(values)
     }
 
     pub fn fetch(&self, table: TableId, span: &Span, order: Order, most: Most) -> Result<Page> {

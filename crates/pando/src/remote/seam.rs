@@ -54,12 +54,13 @@ pub trait Store: fmt::Debug + Send + Sync {
 
 /// One transaction of a store. Dropping it ends the transaction, without effect unless it was committed.
 pub trait Session: fmt::Debug + Send {
-    /// Returns the values of these records, in this order, in one round trip.
+    /// Returns the values of these records, in this order, in one round trip. A long list ends after the value with
+    /// which they have `most_bytes`; the first two are always returned.
     ///
     /// # Errors
     /// `Conflict` if no serial order explains what was read so far; `SnapshotTooOld` if the store has ended the
     /// transaction; `Io` if the connection is lost.
-    fn get_many(&mut self, keys: &[(TableId, &[u8])]) -> Result<Vec<Option<Vec<u8>>>>;
+    fn get_many(&mut self, keys: &[(TableId, &[u8])], most_bytes: usize) -> Result<Vec<Option<Vec<u8>>>>;
 
     /// Returns records of a span, at most `most`, from its beginning in this order, in one round trip. The record that
     /// reaches the number of bytes is the last one of the page.

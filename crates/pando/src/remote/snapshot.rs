@@ -36,8 +36,19 @@ impl RemoteSnapshot {
 
     /// Returns the values of many keys, in the order of `keys`, in one round trip.
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.multi_get_within(table, keys, usize::MAX)
+    }
+
+    /// Returns the values of the first of `keys`, in their order, in one round trip: of all, or of those up to the one
+    /// with which the values have `most_bytes`. It is at least one, and its value can be longer.
+    pub fn multi_get_within<K: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        keys: &[K],
+        most_bytes: usize,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
-        self.reads.get_many(table, &keys)
+        self.reads.get_many(table, &keys, most_bytes)
     }
 
     /// Returns a cursor over `span`, positioned before its first record.

@@ -155,20 +155,44 @@ impl RemoteTransaction {
 
     /// Returns the values of many keys, in the order of `keys`, in at most one round trip.
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.multi_get_within(table, keys, usize::MAX)
+    }
+
+    /// Returns the values of the first of `keys`, in their order, in at most one round trip: of all, or of those up to
+    /// the one with which the values have `most_bytes`. It is at least one, and its value can be longer.
+    pub fn multi_get_within<K: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        keys: &[K],
+        most_bytes: usize,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
         let own = |key: &K| self.writes.get(table.id(), key.as_ref());
         let asked: Vec<&[u8]> = keys.iter().filter(|key| own(key).is_none()).map(AsRef::as_ref).collect();
         let may_ask = self.reads.known(table)?.is_none() && self.own_row(table.name()).is_none();
         if !may_ask || asked.is_empty() {
             self.admit(table)?;
         }
-        let found = if asked.is_empty() { Vec::new() } else { self.reads.get_many(table, &asked)? };
-        let mut found = found.into_iter();
-        let value = |key: &K| match own(key) {
-            Some(Value::Inline(value)) => Some(value.to_vec()),
-            Some(Value::Large(_) | Value::Deleted) => None,
-            None => found.next().flatten(),
+        let found = match asked.is_empty() {
+            true => Vec::new(),
+            false => self.reads.get_many(table, &asked, most_bytes)?,
         };
-        Ok(keys.iter().map(value).collect())
+        let (mut found, mut values, mut bytes) = (found.into_iter(), Vec::with_capacity(keys.len()), 0);
+        for key in keys {
+            let value = match own(key) {
+                Some(Value::Inline(value)) => Some(value.to_vec()),
+                Some(Value::Large(_) | Value::Deleted) => None,
+                None => match found.next() {
+                    Some(found) => found,
+                    None => break,
+                },
+            };
+            bytes += value.as_ref().map_or(0, Vec::len);
+            values.push(value);
+            if bytes >= most_bytes {
+                break;
+            }
+        }
+        Ok(values)
     }
 
     /// Returns a cursor over `span`, positioned before its first record.

@@ -108,6 +108,51 @@ fn a_page_has_the_bytes_that_are_wanted() {
     assert_eq!(cursor.run_on(5000, |_, _, _| {}).unwrap(), 9);
 }
 
+/// A look-up of many keys ends with the value that reaches a number of bytes.
+#[test]
+fn many_values_come_in_parts() {
+    let Some((proxy, db, t)) = start() else { return };
+    db.write(|tx| (0..6_u8).try_for_each(|key| tx.put(&t, [key], [key; 1000]))).unwrap();
+    let keys: Vec<_> = [9_u8, 0, 1, 2, 3, 4, 5].map(|key| [key]).into();
+    let snapshot = db.snapshot();
+    // The table is not known to the first request.
+    for _ in 0..2 {
+        for (most_bytes, count) in [(1, 2), (1000, 2), (1001, 3), (3000, 4), (7000, 7), (usize::MAX, 7)] {
+            let (round_trips, found) =
+                proxy.round_trips(|| snapshot.multi_get_within(&t, &keys, most_bytes).unwrap());
+            assert_eq!((round_trips, found.len()), (1, count), "{most_bytes} bytes");
+            assert_eq!(found[0], None);
+            assert!(
+                (0..count - 1).all(|at| found[at + 1] == Some(vec![at as u8; 1000])),
+                "{most_bytes} bytes"
+            );
+        }
+        assert_eq!(snapshot.multi_get_within(&t, &keys[1..], 1).unwrap(), [Some(vec![0; 1000])]);
+        assert_eq!(snapshot.multi_get(&t, &keys).unwrap().len(), 7);
+    }
+    let mut tx = db.begin();
+    tx.put(&t, [0], [7; 5000]).unwrap();
+    tx.delete(&t, [1]).unwrap();
+    for (most_bytes, count) in [(1, 2), (5000, 2), (5001, 4), (6001, 5), (usize::MAX, 7)] {
+        let found = tx.multi_get_within(&t, &keys, most_bytes).unwrap();
+        assert_eq!(found.len(), count, "{most_bytes} bytes");
+        assert_eq!(found[1], Some(vec![7; 5000]));
+        assert!(found.get(2).is_none_or(Option::is_none), "it is deleted");
+    }
+}
+
+/// The values that a look-up leaves for the next one are not sent.
+#[test]
+fn what_is_left_is_not_sent() {
+    let Some((proxy, db, t)) = start() else { return };
+    let keys: Vec<_> = (0..20_u8).map(|key| [key]).collect();
+    db.write(|tx| keys.iter().try_for_each(|key| tx.put(&t, key, vec![key[0]; 100_000]))).unwrap();
+    let snapshot = db.snapshot();
+    let (sent, found) = proxy.sent_bytes(|| snapshot.multi_get_within(&t, &keys, 200_000).unwrap());
+    assert_eq!(found.len(), 2);
+    assert!((200_000..320_000).contains(&sent), "{sent} bytes were sent");
+}
+
 /// Own writes are merged into pages by pages, in both directions.
 #[test]
 fn own_writes_among_stored_records_are_in_order() {

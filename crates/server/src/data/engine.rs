@@ -10,8 +10,12 @@
 use crate::wire::problem::Answer;
 use pando::any::AnyDatabase;
 use pando::{Durability, Expiry, ReadTables, Result, Table, TransactionOptions, ValueReader, WriteTables};
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::Duration;
+
+/// Values that were looked up, in the order of their keys.
+pub type Found = VecDeque<Option<ValueReader>>;
 
 /// An engine that keeps the tables of a server. The types that implement it have no values.
 pub trait Engine: Clone + Copy + Debug + Send + Sync + 'static {
@@ -30,8 +34,6 @@ pub trait Engine: Clone + Copy + Debug + Send + Sync + 'static {
 
     /// Whether a transaction that has read holds a connection, and is ended if it pauses.
     const HOLDS_CONNECTIONS: bool;
-    /// Whether several keys are looked up together, because each look-up is a request. Their values are in memory then.
-    const LOOKS_UP_TOGETHER: bool;
 
     /// Runs `work` on a snapshot. After a conflict, which only a remote store reports for reads, runs it again on a new
     /// one, so `work` must not have sent anything yet. The thread may wait.
@@ -39,6 +41,12 @@ pub trait Engine: Clone + Copy + Debug + Send + Sync + 'static {
 
     /// Returns a reader of the value of `key`, as a snapshot of its own has it.
     fn read_one(db: &Self::Database, table: &Table, key: &[u8]) -> Result<Option<ValueReader>>;
+
+    /// Appends readers of the values of the first of `keys`, of one or more, to `found`. `keys` is not empty.
+    fn look_up(snapshot: &Self::Snapshot, table: &Table, keys: &[Vec<u8>], found: &mut Found) -> Result<()>;
+
+    /// Does the same in a transaction.
+    fn look_up_in(tx: &Self::Transaction, table: &Table, keys: &[Vec<u8>], found: &mut Found) -> Result<()>;
 
     /// Ends a snapshot, on any thread.
     fn end(snapshot: Self::Snapshot);

@@ -1,7 +1,7 @@
 //! Pando's own engine as that of a server.
 
 use crate::data::databases::Databases;
-use crate::data::engine::{Engine, Native};
+use crate::data::engine::{Engine, Found, Native};
 use crate::data::open::{Open, Own};
 use crate::data::served::Served;
 use crate::data::writer::{Change, Committed};
@@ -26,7 +26,6 @@ impl Engine for Native {
     type Id = ReaderId;
 
     const HOLDS_CONNECTIONS: bool = false;
-    const LOOKS_UP_TOGETHER: bool = false;
 
     #[inline]
     fn read<T>(db: &Database, mut work: impl FnMut(Snapshot) -> Answer<T>) -> Answer<T> {
@@ -35,6 +34,17 @@ impl Engine for Native {
 
     fn read_one(db: &Database, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
         db.snapshot()?.value_reader(table, key)
+    }
+
+    /// One key, whose value may be long.
+    fn look_up(snapshot: &Snapshot, table: &Table, keys: &[Vec<u8>], found: &mut Found) -> Result<()> {
+        found.push_back(snapshot.value_reader(table, &keys[0])?);
+        Ok(())
+    }
+
+    fn look_up_in(tx: &Transaction, table: &Table, keys: &[Vec<u8>], found: &mut Found) -> Result<()> {
+        found.push_back(tx.value_reader(table, &keys[0])?);
+        Ok(())
     }
 
     #[inline]

@@ -218,8 +218,9 @@ fn keys_in_transaction<E: Engine>(
     form: Form,
 ) -> Answer<VecDeque<Part>> {
     let (mut parts, mut batch, mut bytes) = (VecDeque::new(), Batch::default(), 0);
-    let mut look_ups = LookUps::new();
-    while let Some((key, found)) = look_ups.next::<E>(tx, table, &mut keys)? {
+    let mut look_ups = LookUps::default();
+    let look_up = |keys: &[_], found: &mut _| E::look_up_in(tx, table, keys, found);
+    while let Some((key, found)) = look_ups.next(&mut keys, look_up)? {
         batch.add_found(form, &key, found, life::<E>(tx, table, &key)?, open)?;
         if bytes + batch.bytes() > AT_ONCE_BYTES {
             let detail = format!(

@@ -211,7 +211,7 @@ impl<E: Engine> Records<E> {
         E::read(&open.db, |snapshot| {
             let (snapshot, open) = (Kept::new(snapshot), Arc::clone(open));
             let (table, which) = (table.clone(), which.clone());
-            let look_ups = LookUps::new();
+            let look_ups = LookUps::default();
             let mut records = Records { snapshot, table, which, look_ups, form, left, over, open };
             let first = records.next_batch()?;
             Ok((records, first))
@@ -257,8 +257,9 @@ impl<E: Engine> Records<E> {
 
     fn read_keys(&mut self, mut keys: VecDeque<Vec<u8>>, batch: &mut Batch) -> Result<()> {
         while !batch.is_full() {
-            let next = self.look_ups.next::<E>(self.snapshot.get(), &self.table, &mut keys)?;
-            let Some((key, found)) = next else {
+            let look_up =
+                |keys: &[_], found: &mut _| E::look_up(self.snapshot.get(), &self.table, keys, found);
+            let Some((key, found)) = self.look_ups.next(&mut keys, look_up)? else {
                 self.over = true;
                 break;
             };

@@ -1,6 +1,6 @@
 //! Reads and writes of a remote store.
 
-use crate::data::engine::{Engine, Remote};
+use crate::data::engine::{Engine, Found, Remote};
 use crate::data::open::Open;
 use crate::data::remote::databases::RemoteDatabases;
 use crate::data::served::Served;
@@ -20,6 +20,9 @@ use tokio::task::spawn_blocking;
 static WAITING: Semaphore = Semaphore::const_new(WAITING_UNITS);
 const WAITING_UNIT: usize = 1 << 10;
 const WAITING_UNITS: usize = 64 << 10;
+
+/// The bytes of values after which a look-up of many keys ends.
+const LOOK_UP_BYTES: usize = 1 << 20;
 
 /// What a database of a store has in addition.
 #[derive(Debug)]
@@ -61,7 +64,6 @@ impl Engine for Remote {
     type Id = ();
 
     const HOLDS_CONNECTIONS: bool = true;
-    const LOOKS_UP_TOGETHER: bool = true;
 
     fn read<T>(db: &RemoteDatabase, mut work: impl FnMut(RemoteSnapshot) -> Answer<T>) -> Answer<T> {
         let mut refused = None;
@@ -75,6 +77,18 @@ impl Engine for Remote {
     /// A snapshot would take one more round trip, for its end.
     fn read_one(db: &RemoteDatabase, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
         Ok(db.get(table, key)?.map(ValueReader::of))
+    }
+
+    fn look_up(snapshot: &RemoteSnapshot, table: &Table, keys: &[Vec<u8>], found: &mut Found) -> Result<()> {
+        let values = snapshot.multi_get_within(table, keys, LOOK_UP_BYTES)?;
+        found.extend(values.into_iter().map(|value| value.map(ValueReader::of)));
+        Ok(())
+    }
+
+    fn look_up_in(tx: &RemoteTransaction, table: &Table, keys: &[Vec<u8>], found: &mut Found) -> Result<()> {
+        let values = tx.multi_get_within(table, keys, LOOK_UP_BYTES)?;
+        found.extend(values.into_iter().map(|value| value.map(ValueReader::of)));
+        Ok(())
     }
 
     /// The end of a snapshot takes a round trip, which no thread that serves sockets may wait for.
