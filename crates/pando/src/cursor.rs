@@ -65,6 +65,24 @@ pub trait RecordCursor: sealed::Sealed {
     /// Passes records that are in memory to `each`, at most `most`; see [`Cursor::run_on`].
     fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize>;
     /// Lends records that are in memory in place, at most `most`; see [`Cursor::lend_run`]. A remote store lends none.
+    ///
+    /// ```
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let table = db.ensure_table("numbers")?;
+    /// db.write(|tx| (0..100_u8).try_for_each(|number| tx.put(&table, [number], [number])))?;
+    /// db.checkpoint()?; // Until then they lie in no page.
+    /// let snapshot = db.snapshot()?;
+    /// let (mut cursor, mut sum, mut steps) = (snapshot.cursor(&table, ..)?, 0, 0);
+    /// while let Some((_, value)) = cursor.next()? {
+    ///     (sum, steps) = (sum + u32::from(value[0]), steps + 1);
+    ///     while let Some(mut run) = cursor.lend_run(usize::MAX)? {
+    ///         let (_beginning_of_keys, records) = run.show(usize::MAX);
+    ///         sum += records.map(|(_rest_of_key, value, _)| u32::from(value[0])).sum::<u32>();
+    ///     }
+    /// }
+    /// assert_eq!((sum, steps), (4950, 1));
+    /// # pando::Result::Ok(())
+    /// ```
     fn lend_run(&mut self, most: usize) -> Result<Option<LentRun>>;
 }
 

@@ -110,7 +110,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// Returns whether the bytes are of the overdraft, or of what was lent.
+    /// Returns whether the bytes are of the overdraft, or of what was lent to the pool.
     pub(crate) fn is_overdrawn(&self) -> bool {
         self.is_overdrawn
     }

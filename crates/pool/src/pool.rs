@@ -16,8 +16,8 @@ use page::Page;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The part of the budget that lent pages may keep.
-const LENT_PART: usize = 8;
+/// The part of the budget in which pages may be kept.
+const KEPT_PART: usize = 8;
 
 /// The pages of a data file that are in memory.
 ///
@@ -57,8 +57,8 @@ pub struct Pool {
     page_bytes: usize,
     ledger: Arc<Ledger>,
     misses: Misses,
-    /// The most pages that the databases of the budget lend together, as far as this one is concerned.
-    most_lent: usize,
+    /// The most pages of the budget's databases that readers may keep.
+    most_kept: usize,
     /// The file's length in units at the last look. It seldom shrinks, and then a read detects it.
     file_units: AtomicU64,
 }
@@ -132,9 +132,9 @@ impl Pool {
         let ledger = Arc::new(Ledger::new(account, limit_bytes, page_bytes));
         let frames = Frames::new(page_bytes, limit_bytes, Arc::clone(&ledger));
         let chunk_bytes = frames.chunk_frames() * page_bytes;
-        let most_lent = ledger.account().budget().limit_bytes() / LENT_PART / chunk_bytes;
+        let most_kept = ledger.account().budget().limit_bytes() / KEPT_PART / chunk_bytes;
         let misses = Misses::new(frames, slots, Arc::clone(&ledger), page_bytes);
-        Pool { file, database, page_bytes, ledger, misses, most_lent, file_units: AtomicU64::new(0) }
+        Pool { file, database, page_bytes, ledger, misses, most_kept, file_units: AtomicU64::new(0) }
     }
 
     /// Returns the same pool with a share of its limit. Beyond the share it grows only as far as pages come back soon
@@ -256,8 +256,8 @@ impl Pool {
     /// Returns the right to keep one page pinned while a program does what it likes. `None` if too much of the budget
     /// is kept so already: a pin keeps the chunk of its page, so each counts as a chunk.
     #[inline]
-    pub fn lend_page(&self) -> Option<budget::Loan> {
-        self.ledger.account().budget().lend(self.most_lent)
+    pub fn keep_page(&self) -> Option<budget::KeptPage> {
+        self.ledger.account().budget().keep_page(self.most_kept)
     }
 
     /// Returns how many bytes a pool of such pages may take beyond its limit. The budget's account keeps them in

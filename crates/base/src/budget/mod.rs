@@ -19,11 +19,11 @@
 
 mod account;
 mod charge;
-mod loans;
+mod kept;
 
 pub use account::{Account, Held, Member};
 pub use charge::Charge;
-pub use loans::Loan;
+pub use kept::KeptPage;
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
@@ -110,7 +110,7 @@ pub struct Budget {
     peak: AtomicUsize,
     held: [AtomicUsize; MemoryCategory::COUNT],
     accounts: Mutex<Vec<Weak<Account>>>,
-    loans: loans::Loans,
+    kept_pages: kept::KeptPages,
 }
 
 impl Budget {
@@ -118,14 +118,14 @@ impl Budget {
     pub fn new(limit: usize) -> Arc<Self> {
         let (used, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let held = std::array::from_fn(|_| AtomicUsize::new(0));
-        let (accounts, loans) = (Mutex::new(Vec::new()), loans::Loans::default());
-        Arc::new(Budget { limit, used, peak, held, accounts, loans })
+        let (accounts, kept_pages) = (Mutex::new(Vec::new()), kept::KeptPages::default());
+        Arc::new(Budget { limit, used, peak, held, accounts, kept_pages })
     }
 
-    /// Returns the right to lend one more page, unless `most` pages of this budget's databases are lent.
+    /// Returns the right to keep one more page pinned, unless readers keep `most` pages of this budget's databases.
     #[inline]
-    pub fn lend(&self, most: usize) -> Option<Loan> {
-        self.loans.lend(most)
+    pub fn keep_page(&self, most: usize) -> Option<KeptPage> {
+        self.kept_pages.keep(most)
     }
 
     /// Opens an account, which holds `reserve` bytes until it is dropped. `name` appears in messages.

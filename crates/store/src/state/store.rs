@@ -10,7 +10,7 @@
 //! | `space`, `reservations`, `early` | units of the data file: used, reserved, and written before their commit |
 //! | `checkpoints`, `upkeep`, `merging` | the last superblock, other work of checkpoints, their progress |
 //! | `processes` | locks, forks, and readers in other processes |
-//! | `time`, `latch`, `tallies` | the time of entries that expire, the failure that stopped writing, counts |
+//! | `time`, `latch`, `tallies` | the time of entries that expire, the failure that stopped writing, and counts |
 //!
 //! A function that needs one part takes that part. The rest of `impl Store` uses several.
 //!
@@ -92,7 +92,6 @@ pub struct Store {
     pub(crate) known: Known,
     pub(crate) processes: Processes,
     pub(crate) tallies: Tallies,
-    /// The pages whose records cursors have lent in place.
     pub(crate) reservations: Reservations,
 }
 

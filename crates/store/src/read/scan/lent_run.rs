@@ -3,7 +3,7 @@
 
 use super::{Cursor, Place};
 use base::Result;
-use base::budget::Loan;
+use base::budget::KeptPage;
 use page::InlineRecord;
 use run::LeafRun;
 
@@ -14,7 +14,7 @@ use run::LeafRun;
 #[derive(Debug)]
 pub struct LentRun {
     run: LeafRun,
-    _loan: Loan,
+    _kept: KeptPage,
 }
 
 impl LentRun {
@@ -53,13 +53,13 @@ impl Cursor<'_> {
             return Ok(None);
         }
         self.snapshot.check_held()?;
-        let Some(loan) = self.snapshot.store().pool.lend_page() else { return Ok(None) };
+        let Some(kept) = self.snapshot.store().pool.keep_page() else { return Ok(None) };
         let Some(run) = self.merged.lend_run(u32::try_from(most).unwrap_or(u32::MAX)) else {
             return Ok(None);
         };
         self.steps.taken += run.left() as u64;
         self.large = None;
         self.track_forward(false);
-        Ok(Some(LentRun { run, _loan: loan }))
+        Ok(Some(LentRun { run, _kept: kept }))
     }
 }
