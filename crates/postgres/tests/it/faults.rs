@@ -8,7 +8,7 @@ use pando::{ErrorKind, TableOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Counts how often the work of a transaction became visible: each adds one record, and the work can run again.
 #[test]
@@ -189,6 +189,32 @@ fn a_pool_that_is_used_up_says_so() {
     assert_eq!(db.get(&t, "k").unwrap(), None);
     db.close();
     assert_eq!(db.get(&t, "k").unwrap_err().kind(), ErrorKind::Closed);
+}
+
+/// A connection is given back, or closed after a large commit, while other threads wait for one.
+#[test]
+fn threads_that_wait_for_a_connection_are_woken() {
+    let Some(server) = server::shared() else { return };
+    let patience = Duration::from_secs(20);
+    let db =
+        server::options().max_connections(1).connect_timeout(patience).open(&server::url(server)).unwrap();
+    let t = db.ensure_table("t").unwrap();
+    for is_closed in [false, true] {
+        let mut tx = db.begin();
+        assert!(tx.get(&t, "k").unwrap().is_none());
+        if is_closed {
+            tx.put(&t, "long", vec![7; 2 << 20]).unwrap();
+        }
+        let begun = Instant::now();
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| assert!(db.get(&t, "k").unwrap().is_none()));
+            }
+            thread::sleep(Duration::from_millis(300));
+            tx.commit().unwrap();
+        });
+        assert!(begun.elapsed() < patience / 2, "{is_closed}: after {:?}", begun.elapsed());
+    }
 }
 
 /// An idle connection would keep the buffers of the largest request that it has sent.
