@@ -9,6 +9,7 @@ use crate::failure::Trouble;
 use crate::options::Options;
 use crate::statements::{Prepared, settings};
 use crate::tls::Tls;
+use futures_util::future::join;
 use pando::remote::Fault;
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -25,6 +26,23 @@ pub type Driven<T> = Result<T, Error>;
 /// by the server, which says so, and no response at all means that it cannot be reached.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// The isolation of a statement that is a transaction by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alone {
+    Serializable,
+    /// It sees one state, and the server does not remember what it has read.
+    Snapshot,
+}
+
+impl Alone {
+    pub fn setting(self) -> &'static str {
+        match self {
+            Alone::Serializable => "SET default_transaction_isolation = 'serializable'",
+            Alone::Snapshot => "SET default_transaction_isolation = 'repeatable read'",
+        }
+    }
+}
+
 type Driver = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 pub(crate) struct Connection {
@@ -34,6 +52,8 @@ pub(crate) struct Connection {
     /// The input and output of the connection; `None` after it ended.
     driver: Option<Driver>,
     prepared: Option<Prepared>,
+    /// The isolation of statements by themselves now; `None` if that is not known.
+    alone: Option<Alone>,
     request_timeout: Duration,
 }
 
@@ -55,6 +75,7 @@ impl Connection {
             client,
             driver: Some(driver),
             prepared: None,
+            alone: Some(Alone::Serializable),
             request_timeout: options.request_timeout,
         };
         let settings = settings(options.request_timeout, options.idle_timeout);
@@ -83,6 +104,50 @@ impl Connection {
         let done = self.run_bare(async |client| work(client, &prepared).await);
         self.prepared = Some(prepared);
         done
+    }
+
+    /// Returns the isolation of statements by themselves, if it is known.
+    pub fn alone(&self) -> Option<Alone> {
+        self.alone
+    }
+
+    /// Runs a read that is a transaction by itself.
+    pub fn read_alone<T>(
+        &mut self,
+        alone: Alone,
+        work: impl AsyncFnOnce(&Client, &Prepared) -> Driven<T>,
+    ) -> Result<T, Trouble> {
+        let (set, done) = self.run_alone(alone, work)?;
+        Ok(set.and(done)?)
+    }
+
+    /// Runs a commit that is a transaction by itself, and fails by itself if it is not serializable
+    /// ([`Prepared::commit`]): what it returns is certain, whether the server has changed the isolation or not.
+    pub fn commit_alone<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&Client, &Prepared) -> Driven<T>,
+    ) -> Result<T, Trouble> {
+        let (_, done) = self.run_alone(Alone::Serializable, work)?;
+        Ok(done?)
+    }
+
+    /// Runs a statement, and with it, if necessary, the one that changes the isolation.
+    fn run_alone<T>(
+        &mut self,
+        alone: Alone,
+        work: impl AsyncFnOnce(&Client, &Prepared) -> Driven<T>,
+    ) -> Result<(Driven<()>, Driven<T>), Trouble> {
+        let is_set = self.alone.replace(alone) == Some(alone);
+        let (set, done) = self.run(async |client, prepared| {
+            if is_set {
+                return Ok((Ok(()), work(client, prepared).await));
+            }
+            Ok(join(client.batch_execute(alone.setting()), work(client, prepared)).await)
+        })?;
+        if set.is_err() {
+            self.alone = None;
+        }
+        Ok((set, done))
     }
 
     /// Runs requests, and waits for their responses, for at most the request timeout and [`GRACE`].

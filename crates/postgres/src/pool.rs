@@ -1,6 +1,6 @@
 //! The connections of a database: at most so many, used again and again.
 
-use crate::connection::{Connection, Driven};
+use crate::connection::{Alone, Connection, Driven};
 use crate::failure::Trouble;
 use crate::options::Options;
 use crate::statements::Prepared;
@@ -13,6 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 use tokio_postgres::{Client, Config};
+
+/// The time within which a thread that makes many requests comes back to its connection.
+const MISSED_WITHIN: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -48,14 +51,37 @@ struct Idle {
 }
 
 impl State {
-    /// Takes the idle connection that this thread used last, otherwise the one that became idle last. A connection that
-    /// another thread has used is in the caches of another processor, and so is the server's process for it: with two
-    /// threads on two processors, a get on it took half as much processor time again. O(connections).
-    fn take_idle(&mut self, user: ThreadId) -> Option<Box<Connection>> {
-        let newest = self.idle.len().checked_sub(1)?;
-        let place = self.idle.iter().rposition(|idle| idle.user == user).unwrap_or(newest);
+    /// Takes the idle connection that fits best. O(connections).
+    fn take_idle(&mut self, user: ThreadId, alone: Option<Alone>) -> Option<Box<Connection>> {
+        let of = |idle: &Idle| (idle.user, idle.since.elapsed(), idle.connection.alone());
+        let place = best(self.idle.iter().map(of), user, alone)?;
         Some(self.idle.remove(place).connection)
     }
+}
+
+/// Returns the place of the idle connection that fits best. Of each are given the thread that used it last, how long it
+/// has been idle, which becomes less from one to the next, and its isolation. In this order:
+///
+/// 1. One that this thread used last, if possible with the isolation that is needed. A connection that another thread
+///    has used is in the caches of another processor, and so is the server's process for it: with two threads on two
+///    processors, a get on it took half as much processor time again.
+/// 2. The newest that no thread will miss. A thread without its connection takes that of another thread, and so on.
+/// 3. The oldest.
+fn best(
+    idle: impl DoubleEndedIterator<Item = (ThreadId, Duration, Option<Alone>)> + ExactSizeIterator,
+    user: ThreadId,
+    alone: Option<Alone>,
+) -> Option<usize> {
+    let (mut own, mut left, mut oldest) = (None, None, None);
+    for (place, (last, unused, isolation)) in idle.enumerate().rev() {
+        if last == user && alone.is_none_or(|alone| isolation == Some(alone)) {
+            return Some(place);
+        }
+        own = own.or((last == user).then_some(place));
+        left = left.or((unused >= MISSED_WITHIN).then_some(place));
+        oldest = Some(place);
+    }
+    own.or(left).or(oldest)
 }
 
 /// A connection, and what a request on it returned.
@@ -87,8 +113,9 @@ impl Pool {
         Connection::open(&self.config, &self.tls, &self.options)
     }
 
-    /// Returns a connection, and whether it was used before. One that was may have ended without notice.
-    pub fn take(self: &Arc<Self>) -> Result<(Lease, bool)> {
+    /// Returns a connection, and whether it was used before. One that was may have ended without notice. `alone`: the
+    /// isolation of the statement that it is taken for, if that is a transaction by itself.
+    pub fn take(self: &Arc<Self>, alone: Option<Alone>) -> Result<(Lease, bool)> {
         let user = thread::current().id();
         let mut deadline = None;
         let mut state = lock(&self.state);
@@ -96,7 +123,7 @@ impl Pool {
             if state.is_closed {
                 return Err(Error::new(ErrorKind::Closed, "the database is closed"));
             }
-            if let Some(connection) = state.take_idle(user) {
+            if let Some(connection) = state.take_idle(user, alone) {
                 return Ok((self.lease(connection), true));
             }
             if state.open < self.options.max_connections {
@@ -141,17 +168,25 @@ impl Pool {
     }
 
     /// Runs a request that may be repeated, and returns the connection that it ran on. If a connection turns out to
-    /// have ended while it was idle, the request is made once more, on a new one.
-    pub fn run<T>(self: &Arc<Self>, work: &impl AsyncFn(&Client, &Prepared) -> Driven<T>) -> Result<Ran<T>> {
-        let (mut lease, was_used) = self.take()?;
-        let done = lease.connection().run(work);
+    /// have ended while it was idle, the request is made once more, on a new one. `alone`: as for [`Pool::take`].
+    pub fn run<T>(
+        self: &Arc<Self>,
+        alone: Option<Alone>,
+        work: &impl AsyncFn(&Client, &Prepared) -> Driven<T>,
+    ) -> Result<Ran<T>> {
+        let run = |lease: &mut Lease| match alone {
+            Some(alone) => lease.connection().read_alone(alone, work),
+            None => lease.connection().run(work),
+        };
+        let (mut lease, was_used) = self.take(alone)?;
+        let done = run(&mut lease);
         if !was_used || !done.as_ref().is_err_and(Trouble::is_lost) {
             return Ok((lease, done));
         }
         drop(lease);
         self.forget_idle();
-        let mut lease = self.take()?.0;
-        let done = lease.connection().run(work);
+        let mut lease = self.take(alone)?.0;
+        let done = run(&mut lease);
         Ok((lease, done))
     }
 
@@ -240,5 +275,31 @@ impl Drop for Lease {
             state.open -= 1;
             self.pool.notify_one(state);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_its_connection_and_takes_none_that_another_one_misses() {
+        let me = thread::current().id();
+        let [busy, ended] = [(); 2].map(|()| thread::spawn(|| thread::current().id()).join().unwrap());
+        let (serializable, snapshot) = (Some(Alone::Serializable), Some(Alone::Snapshot));
+        let best = |idle: &[(ThreadId, u64, Option<Alone>)], alone| {
+            let of = |&(user, idle_ms, isolation)| (user, Duration::from_millis(idle_ms), isolation);
+            best(idle.iter().map(of), me, alone)
+        };
+        assert_eq!(best(&[], None), None);
+        let others =
+            [(ended, 900, serializable), (ended, 400, None), (busy, 3, snapshot), (busy, 1, snapshot)];
+        assert_eq!(best(&others, snapshot), Some(1), "the newest that was left");
+        assert_eq!(best(&others[2..], snapshot), Some(0), "the oldest");
+        let own = [(me, 700, snapshot), (ended, 500, snapshot), (me, 1, serializable), (busy, 1, snapshot)];
+        assert_eq!(best(&own, snapshot), Some(0));
+        assert_eq!(best(&own, serializable), Some(2));
+        assert_eq!(best(&own, None), Some(2), "the newest of its own");
+        assert_eq!(best(&[(me, 700, None), others[3]], serializable), Some(0), "another isolation is cheap");
     }
 }

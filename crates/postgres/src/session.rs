@@ -5,7 +5,7 @@
 //! 3. After an error the transaction is over: each later call returns the same error.
 //! 4. A commit sends everything at once. If the response is lost, or leaves a doubt, `tokens` finds out what happened.
 
-use crate::connection::Driven;
+use crate::connection::{Alone, Driven};
 use crate::failure::Trouble;
 use crate::pool::{Lease, Pool};
 use crate::statements::{Prepared, column};
@@ -50,9 +50,18 @@ enum State {
 /// Returns the statement that begins a transaction.
 fn begin(mode: Mode) -> &'static str {
     match mode {
-        Mode::Snapshot | Mode::Single => "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",
+        Mode::Snapshot | Mode::Single | Mode::Record => "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",
         Mode::Write => "BEGIN ISOLATION LEVEL SERIALIZABLE",
         Mode::WriteOverSnapshot => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+    }
+}
+
+/// Returns the isolation of a session that is one statement, without a transaction around it.
+fn alone(mode: Mode) -> Option<Alone> {
+    match mode {
+        Mode::Single => Some(Alone::Serializable),
+        Mode::Record => Some(Alone::Snapshot),
+        Mode::Snapshot | Mode::Write | Mode::WriteOverSnapshot => None,
     }
 }
 
@@ -73,18 +82,18 @@ impl PostgresSession {
     }
 
     fn first_read<T>(&mut self, work: &impl AsyncFn(&Client, &Prepared) -> Driven<T>) -> Result<T> {
-        let (mode, begin) = (self.mode, begin(self.mode));
+        let (alone, begin) = (alone(self.mode), begin(self.mode));
         let request = async |client: &Client, prepared: &Prepared| {
-            if mode == Mode::Single {
+            if alone.is_some() {
                 return work(client, prepared).await;
             }
             let (begun, done) = join(client.batch_execute(begin), work(client, prepared)).await;
             begun?;
             done
         };
-        let (lease, done) = self.pool.run(&request)?;
+        let (lease, done) = self.pool.run(alone, &request)?;
         match done {
-            Ok(found) if mode == Mode::Single => {
+            Ok(found) if alone.is_some() => {
                 lease.give_back();
                 Ok(found)
             }
@@ -121,19 +130,20 @@ impl PostgresSession {
         commit: &Commit<'_>,
         token: Token,
     ) -> std::result::Result<(), Trouble> {
+        if !is_open && commit.ranges.is_empty() {
+            return lease
+                .connection()
+                .commit_alone(async |client, prepared| write(client, prepared, commit, token, true).await);
+        }
         let begin = begin(self.mode);
         lease.connection().run(async |client, prepared| {
-            if !is_open && commit.ranges.is_empty() {
-                // The statement is a transaction by itself, and serializable, as the connection's default is.
-                return write(client, prepared, commit, token).await;
-            }
             if !is_open {
                 // Nothing is sent before this has worked: without a transaction, each statement would commit by itself.
                 client.batch_execute(begin).await?;
             }
             // The futures are polled, and so the requests are sent, in this order.
             let writes =
-                join(delete_ranges(client, prepared, commit), write(client, prepared, commit, token));
+                join(delete_ranges(client, prepared, commit), write(client, prepared, commit, token, false));
             let ((deleted, written), committed) = join(writes, client.batch_execute("COMMIT")).await;
             deleted.and(written).and(committed)
         })
@@ -195,7 +205,7 @@ impl PostgresSession {
             Ok(true) => Ok(()),
             Ok(false) if was_used && is_lost => {
                 // The connection had ended while it was idle. The same commit on a new one has a new token.
-                let (lease, _) = self.pool.take().map_err(Failure::NotCommitted)?;
+                let (lease, _) = self.pool.take(None).map_err(Failure::NotCommitted)?;
                 self.commit_on(lease, false, false, commit)
             }
             Ok(false) if is_lost => Err(Failure::NotCommitted(Error::from(trouble))),
@@ -282,7 +292,8 @@ impl Session for PostgresSession {
         }
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Fresh => {
-                let (lease, was_used) = self.pool.take().map_err(Failure::Refused)?;
+                let alone = Some(Alone::Serializable).filter(|_| commit.ranges.is_empty());
+                let (lease, was_used) = self.pool.take(alone).map_err(Failure::Refused)?;
                 self.commit_on(lease, false, was_used, commit)
             }
             State::Open(lease) => self.commit_on(*lease, true, false, commit),
@@ -342,7 +353,14 @@ async fn delete_ranges(client: &Client, prepared: &Prepared, commit: &Commit<'_>
     try_join_all(deletes).await.map(drop)
 }
 
-async fn write(client: &Client, prepared: &Prepared, commit: &Commit<'_>, token: Token) -> Driven<()> {
+/// Writes what does not depend on ranges. `is_alone`: outside a transaction, where it must be serializable.
+async fn write(
+    client: &Client,
+    prepared: &Prepared,
+    commit: &Commit<'_>,
+    token: Token,
+    is_alone: bool,
+) -> Driven<()> {
     let number = |table: TableId| i64::from(table.0);
     let check_tables: Vec<_> = commit.checks.iter().map(|&(table, ..)| number(table)).collect();
     let check_keys: Vec<_> = commit.checks.iter().map(|&(_, key, _)| key).collect();
@@ -365,6 +383,7 @@ async fn write(client: &Client, prepared: &Prepared, commit: &Commit<'_>, token:
         &put_dated,
         &delete_tables,
         &delete_keys,
+        &is_alone,
     ];
     client.query_one(&prepared.commit, params).await.map(drop)
 }

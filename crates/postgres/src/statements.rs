@@ -32,6 +32,7 @@ pub(crate) struct Prepared {
     pub backward: Statement,
     pub backward_until: Statement,
     pub time: Statement,
+    /// Fails if it is meant to be a transaction by itself and is not serializable.
     pub commit: Statement,
     pub delete_range: Statement,
     pub delete_range_until: Statement,
@@ -110,7 +111,8 @@ fn page(schema: &str, within: &str, order: &str) -> String {
     )
 }
 
-/// Returns the statement of a commit: $1-$3 checks, $4 token, $5-$8 puts, $9-$10 deletes.
+/// Returns the statement of a commit: $1-$3 checks, $4 token, $5-$8 puts, $9-$10 deletes, $11 whether it is meant to
+/// be a transaction by itself. It then fails if it is not serializable: the name of another isolation is no number.
 fn commit(schema: &str) -> String {
     format!(
         "WITH unmet AS (
@@ -129,7 +131,11 @@ fn commit(schema: &str) -> String {
              DELETE FROM {schema}.records r USING unnest($9::int8[], $10::bytea[]) AS d(tbl, key)
              WHERE r.tbl = d.tbl AND r.key = d.key
          )
-         SELECT 1 / (CASE WHEN count = 0 THEN 1 ELSE 0 END) FROM unmet"
+         SELECT 1 / (CASE WHEN count = 0 THEN 1 ELSE 0 END),
+                CASE WHEN $11::bool AND current_setting('transaction_isolation') <> 'serializable'
+                    THEN current_setting('transaction_isolation')::int8
+                END
+         FROM unmet"
     )
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn delete_older(
     );
     let (number, limit) = (i64::from(table.0), i64::try_from(most).unwrap_or(i64::MAX));
     let oldest = &oldest_ms.to_be_bytes()[..];
-    let (lease, done) = pool.run(&async |client: &Client, _: &Prepared| {
+    let (lease, done) = pool.run(None, &async |client: &Client, _: &Prepared| {
         client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
         let (row, committed) = join(
             client.query_one(&delete, &[&number, &start, &limit, &oldest]),

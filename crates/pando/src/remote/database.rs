@@ -221,8 +221,14 @@ impl RemoteDatabase {
 
     /// Returns the value of `key` in one round trip. `None` if the key does not exist. It reads again after a conflict,
     /// as [`RemoteDatabase::read`] does.
+    ///
+    /// What it returns is the newest committed value, which makes it serializable by itself: a transaction that reads
+    /// only one record cannot stand in the wrong place among others. The store does not remember it, so it costs no
+    /// memory there, and no other transaction has a conflict because of it. One order is not kept: if `table` was just
+    /// renamed, a transaction that began before, wrote through the old name and is still to commit counts as earlier
+    /// than the renaming, and `get` does not see its write until then. A snapshot does not return such a state.
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let mut found = self.multi_get(table, &[key.as_ref()])?;
+        let mut found = self.get_in(Mode::Record, table, &[key.as_ref()])?;
         Ok(found.pop().flatten())
     }
 
@@ -230,7 +236,11 @@ impl RemoteDatabase {
     /// [`RemoteDatabase::read`] does.
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
-        self.read_again(|| Reads::new(&self.store, Mode::Single).get_many(table, &keys, usize::MAX))
+        self.get_in(Mode::Single, table, &keys)
+    }
+
+    fn get_in(&self, mode: Mode, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.read_again(|| Reads::new(&self.store, mode).get_many(table, keys, usize::MAX))
     }
 
     /// Sets `key` to `value` in a transaction of its own, in one round trip.

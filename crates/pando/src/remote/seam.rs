@@ -90,6 +90,10 @@ pub enum Mode {
     /// One call of [`Session::get_many`], without a transaction around it. [`Session::time_ms`] then returns the time
     /// of that call.
     Single,
+    /// As `Single`, for one record and the row of its table. Their newest committed state is serializable in itself, so
+    /// the store need not compare what was read with what others write
+    /// ([with one exception](crate::remote::RemoteDatabase::get)).
+    Record,
     /// Reads and writes, serializable.
     Write,
     /// Reads and writes under snapshot isolation: only writes of the same record conflict.

@@ -99,6 +99,55 @@ fn an_internal_error_of_the_server_is_asked_about() {
     db.put(&t, "k", "").unwrap();
 }
 
+/// The isolation of a statement by itself travels with the statement. If the server does not change it, a commit must
+/// not happen under a weaker one.
+#[test]
+fn a_commit_by_itself_is_serializable_or_fails() {
+    let Some(server) = server::shared() else { return };
+    let proxy = Proxy::start(server);
+    let db = server::options().max_connections(1).open(&server::url(&proxy.dir)).unwrap();
+    let t = db.ensure_table("t").unwrap();
+    db.put(&t, "k", "1").unwrap();
+    proxy.refuse_isolation(true);
+    assert_eq!(db.get(&t, "k").unwrap_err().kind(), ErrorKind::Io, "under an isolation that is not known");
+    // The isolation is serializable as before, so this happens, and says so.
+    db.put(&t, "k", "2").unwrap();
+    proxy.refuse_isolation(false);
+    assert_eq!(db.get(&t, "k").unwrap().unwrap(), b"2");
+    proxy.refuse_isolation(true);
+    for _ in 0..3 {
+        db.put(&t, "k", "3").unwrap_err();
+        let error = db.write(|tx| tx.put(&t, "k", "4")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error:?}");
+    }
+    assert_eq!(db.get(&t, "k").unwrap_err().kind(), ErrorKind::Io);
+    proxy.refuse_isolation(false);
+    assert_eq!(db.get(&t, "k").unwrap().unwrap(), b"2");
+    db.put(&t, "k", "5").unwrap();
+    assert_eq!(db.get(&t, "k").unwrap().unwrap(), b"5");
+}
+
+/// The server remembers what a serializable transaction has read as long as an earlier one is open: a get by itself is
+/// none, and a multi_get is.
+#[test]
+fn the_server_does_not_remember_gets() {
+    let Some(server) = Server::start() else { return };
+    let db = server::options().open(&server::url(&server.dir)).unwrap();
+    let t = db.ensure_table("t").unwrap();
+    db.write(|tx| (0..100_u8).try_for_each(|key| tx.put(&t, [key], [key]))).unwrap();
+    let old = db.begin();
+    old.get(&t, [0]).unwrap();
+    let remembered = || -> u64 {
+        let count = "SELECT count(*) FROM pg_locks WHERE mode = 'SIReadLock'";
+        statements::run(&server.dir, count).unwrap().parse().unwrap()
+    };
+    let before = remembered();
+    (0..100_u8).for_each(|key| assert_eq!(db.get(&t, [key]).unwrap().unwrap(), [key]));
+    assert_eq!(remembered(), before);
+    assert_eq!(db.multi_get(&t, &[[1], [2]]).unwrap(), [Some(vec![1]), Some(vec![2])]);
+    assert!(remembered() > before);
+}
+
 #[test]
 fn a_token_that_may_be_forgotten_is_not_asked_for() {
     let Some(db) = server::database() else { return };

@@ -24,6 +24,8 @@ struct State {
     requests: AtomicU64,
     /// The bytes that servers have sent.
     sent_bytes: AtomicU64,
+    /// Whether the server refuses to change the isolation of statements by themselves.
+    refuses_isolation: AtomicBool,
 }
 
 /// The moment at which a connection is cut.
@@ -136,6 +138,12 @@ impl Proxy {
         (self.state.sent_bytes.load(Ordering::SeqCst) - before, done)
     }
 
+    /// Makes the server refuse to change the isolation of statements by themselves from now on, or no longer. It runs
+    /// what was sent with that.
+    pub fn refuse_isolation(&self, refuses: bool) {
+        self.state.refuses_isolation.store(refuses, Ordering::SeqCst);
+    }
+
     pub fn set_down(&self, is_down: bool) {
         self.state.is_down.store(is_down, Ordering::SeqCst);
     }
@@ -143,6 +151,9 @@ impl Proxy {
 
 /// The bytes by which a request with writes is known: they are the value, or the key, of a record that the test puts.
 pub const MARK: &[u8] = b"marked-for-the-proxy";
+
+/// The beginning of the statement that changes the isolation.
+const SET: &[u8] = b"SET default_transaction_isolation";
 
 fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
     let has_spoken = Arc::new(AtomicBool::new(false));
@@ -157,6 +168,11 @@ fn carry(client: UnixStream, server: UnixStream, state: Arc<State>) {
             }
             if shared.is_silent.load(Ordering::SeqCst) {
                 continue;
+            }
+            if shared.refuses_isolation.load(Ordering::SeqCst)
+                && let Some(at) = buffer[..count].windows(SET.len()).position(|window| window == SET)
+            {
+                buffer[at] = b'?';
             }
             let request = &buffer[..count];
             let is_marked = request.windows(MARK.len()).any(|window| window == MARK);
