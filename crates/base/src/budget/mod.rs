@@ -29,6 +29,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::{Error, ErrorKind, Result};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// A use of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,6 +88,9 @@ pub enum Need {
 /// The number of times that a charge asks for memory before it is refused. Each round waits for calls that use pages at
 /// this moment, which takes microseconds.
 const ROUNDS: usize = 64;
+/// How often an account that is opened asks for its reserve, and the pause between.
+const JOIN_ATTEMPTS: usize = 50;
+const JOIN_PAUSE: Duration = Duration::from_millis(10);
 
 /// A memory limit in bytes, and how much of it is in use.
 ///
@@ -128,13 +132,15 @@ impl Budget {
         self.kept_pages.keep(most)
     }
 
-    /// Opens an account, which holds `reserve` bytes until it is dropped. `name` appears in messages.
+    /// Opens an account, which holds `reserve` bytes until it is dropped. `name` appears in messages. If the reserve
+    /// would fit without the pages of pools, it waits for up to half a second: threads that read at this moment may
+    /// take what others' pools give up.
     ///
     /// # Errors
     /// [`ErrorKind::Full`] if the reserve does not fit within the limit.
     pub fn join(self: &Arc<Self>, name: impl Into<String>, reserve: usize) -> Result<Arc<Account>> {
         let account = Arc::new(Account::new(Arc::clone(self), name.into()));
-        let Some(charge) = account.charge_making_room(MemoryCategory::Checkpoint, reserve) else {
+        let Some(charge) = self.reserve(&account, reserve) else {
             let (limit, used) = (self.limit, self.used_bytes());
             let message = format!(
                 "the memory budget of {limit} bytes has {used} in use; another database needs a reserve of \
@@ -148,6 +154,18 @@ impl Budget {
         accounts.push(Arc::downgrade(&account));
         drop(accounts);
         Ok(account)
+    }
+
+    fn reserve(&self, account: &Arc<Account>, bytes: usize) -> Option<Charge> {
+        for _ in 0..JOIN_ATTEMPTS {
+            let charge = account.charge_making_room(MemoryCategory::Checkpoint, bytes);
+            let without_pages = self.used_bytes().saturating_sub(self.held_as(MemoryCategory::Pool));
+            if charge.is_some() || without_pages + bytes > self.limit {
+                return charge;
+            }
+            std::thread::sleep(JOIN_PAUSE);
+        }
+        None
     }
 
     /// Returns the limit in bytes.

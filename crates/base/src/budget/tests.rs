@@ -108,6 +108,21 @@ impl Member for Pages {
     }
 }
 
+/// Others may take what pools give up, again and again.
+#[test]
+fn a_reserve_is_waited_for_while_pools_have_it() {
+    let budget = Budget::new(1_000);
+    let idle = budget.join("idle", 100).unwrap();
+    let charge = Mutex::new(idle.charge(MemoryCategory::Pool, 700));
+    let pages = Arc::new(Pages { charge, late: Count::new(200), relieved: AtomicBool::new(false) });
+    let member: Arc<dyn Member> = pages.clone();
+    idle.set_member(Arc::downgrade(&member));
+    assert_eq!(budget.join("too large", 901).unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(pages.late.load(Ordering::SeqCst), 200 - super::ROUNDS, "nothing is waited for in vain");
+    drop(budget.join("new", 300).unwrap());
+    assert_eq!(pages.late.load(Ordering::SeqCst), 0);
+}
+
 #[test]
 fn pools_give_way_to_what_must_be() {
     let budget = Budget::new(1_000);
