@@ -894,8 +894,9 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int bias,
   /* A join often seeks the row that it is on, or the next one. */
   if( pandoFresh(c) && !c->isBackward ){
     u32 iRow = c->iRow;
-    if( c->aRow[iRow].iKey<intKey && iRow+1<c->nRow ) iRow++;
-    if( c->aRow[iRow].iKey==intKey ){
+    const PandoRow *pRow = &c->aRow[iRow];
+    if( pRow->iKey!=intKey && iRow+1<c->nRow ){ iRow++; pRow++; }
+    if( pRow->iKey==intKey ){
       c->iRow = iRow;
       *pRes = 0;
       return SQLITE_OK;
@@ -922,32 +923,39 @@ SQLITE_PRIVATE int sqlite3BtreeIndexMoveto(BtCursor *pCur, UnpackedRecord *pKey,
 
 /**************************************** Rows ***************************************/
 
-/* Returns the current row, or NULL if there is none or it could not be read. */
+/* What stands for a row that does not exist or could not be read. */
+static const PandoRow pandoNoRow = { 0, (const u8*)"", 0 };
+
+/* Does what pandoRow() does, for a cursor that may have to look for its row. */
+static SQLITE_NOINLINE const PandoRow *pandoEnsuredRow(PandoCursor *c){
+  if( pando_bt_ensure(c)!=SQLITE_OK || c->eState!=PANDO_VALID ) return &pandoNoRow;
+  return &c->aRow[c->iRow];
+}
+/* Returns the current row, or pandoNoRow. */
 static const PandoRow *pandoRow(PandoCursor *c){
-  if( c->eState!=PANDO_VALID && pando_bt_ensure(c)!=SQLITE_OK ) return 0;
-  return c->eState==PANDO_VALID ? &c->aRow[c->iRow] : 0;
+  return c->eState==PANDO_VALID ? &c->aRow[c->iRow] : pandoEnsuredRow(c);
 }
 SQLITE_PRIVATE i64 sqlite3BtreeIntegerKey(BtCursor *pCur){
   PandoCursor *c = pandoTail(pCur);
   const PandoRow *pRow;
   if( c->eKind==0 ) return stockBtreeIntegerKey(pCur);
   pRow = pandoRow(c);
-  return pRow ? pRow->iKey : 0;
+  return pRow->iKey;
 }
 SQLITE_PRIVATE u32 sqlite3BtreePayloadSize(BtCursor *pCur){
   PandoCursor *c = pandoTail(pCur);
   const PandoRow *pRow;
   if( c->eKind==0 ) return stockBtreePayloadSize(pCur);
   pRow = pandoRow(c);
-  return pRow ? pRow->nByte : 0;
+  return pRow->nByte;
 }
 SQLITE_PRIVATE const void *sqlite3BtreePayloadFetch(BtCursor *pCur, u32 *pAmt){
   PandoCursor *c = pandoTail(pCur);
   const PandoRow *pRow;
   if( c->eKind==0 ) return stockBtreePayloadFetch(pCur, pAmt);
   pRow = pandoRow(c);
-  *pAmt = pRow ? pRow->nByte : 0;
-  return pRow ? pRow->aRecord : (const u8*)"";
+  *pAmt = pRow->nByte;
+  return pRow->aRecord;
 }
 /* Is called in place of BtreePayloadSize() and BtreePayloadFetch(), where the first column of a row is read. */
 static const u8 *pandoBtreeRecord(BtCursor *pCur, u32 *pnByte, u32 *pAmt){
@@ -958,15 +966,15 @@ static const u8 *pandoBtreeRecord(BtCursor *pCur, u32 *pnByte, u32 *pAmt){
     return (const u8*)stockBtreePayloadFetch(pCur, pAmt);
   }
   pRow = pandoRow(c);
-  *pnByte = *pAmt = pRow ? pRow->nByte : 0;
-  return pRow ? pRow->aRecord : (const u8*)"";
+  *pnByte = *pAmt = pRow->nByte;
+  return pRow->aRecord;
 }
 SQLITE_PRIVATE int sqlite3BtreePayload(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
   PandoCursor *c = pandoTail(pCur);
   const PandoRow *pRow;
   if( c->eKind==0 ) return stockBtreePayload(pCur, offset, amt, pBuf);
   pRow = pandoRow(c);
-  if( pRow==0 || (u64)offset+amt>pRow->nByte ) return SQLITE_CORRUPT_BKPT;
+  if( pRow==&pandoNoRow || (u64)offset+amt>pRow->nByte ) return SQLITE_CORRUPT_BKPT;
   memcpy(pBuf, pRow->aRecord + offset, amt);
   return SQLITE_OK;
 }
