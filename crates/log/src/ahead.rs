@@ -76,12 +76,18 @@ impl Log {
         segment_bytes_for(payload_bytes as usize, self.options.first_segment_bytes)
     }
 
-    /// Returns whether [`Log::reserve`] has nothing to do for a block of `payload_bytes`.
+    /// Returns whether [`Log::reserve`] has nothing to do for a block of `payload_bytes`. It takes no lock unless the
+    /// current segment is nearly full: a commit that waits for its turn does not disturb the one that appends.
     ///
     /// # Errors
     /// [`Invalid`](base::ErrorKind::Invalid) if `payload_bytes` is longer than a block can be.
+    #[inline]
     pub fn has_room(&self, payload_bytes: u64) -> Result<bool> {
         check_length(payload_bytes)?;
+        // Relaxed, partner `append_by`: an estimate. Another append may take the room in any case.
+        if payload_bytes > 0 && payload_bytes <= self.room_bytes.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
         let appender = lock(&self.appender);
         Ok(appender.has_room(payload_bytes as usize) || appender.next_has_room(payload_bytes as usize))
     }

@@ -321,7 +321,11 @@ impl Log {
                 appender.check_closing(closing)?;
             }
             match appender.append(Kind::Data, payload, self.stamp(), way) {
-                Ok(Some(end)) => return Ok(end),
+                Ok(Some(end)) => {
+                    // Relaxed: an estimate, for `Log::has_room`. The append after it looks again, under the lock.
+                    self.room_bytes.store(appender.segment.room_bytes(end), Ordering::Relaxed);
+                    return Ok(end);
+                }
                 Ok(None) => drop(appender),
                 Err(error) => {
                     appender.latch(&error);

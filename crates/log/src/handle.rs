@@ -58,6 +58,8 @@ pub struct Log {
     pub(crate) wanted: AtomicU64,
     pub(crate) stock: Mutex<Stock>,
     pub(crate) appender: Mutex<Appender>,
+    /// The length of the longest payload for which the current segment had room after the newest append.
+    pub(crate) room_bytes: AtomicU64,
     pub(crate) flush: Flush,
     /// The LSN before which everything is durable.
     pub(crate) synced: AtomicU64,
@@ -135,7 +137,19 @@ impl Log {
         let (flush, checkpoint) = (Flush::default(), AtomicU64::new(checkpoint.0));
         let segment_limit_bytes = AtomicU64::new(u64::MAX);
         let (making, wanted) = (Mutex::new(()), AtomicU64::new(0));
-        Log { options, making, wanted, stock, appender, flush, synced, checkpoint, segment_limit_bytes }
+        let room_bytes = AtomicU64::new(0);
+        Log {
+            options,
+            making,
+            wanted,
+            stock,
+            appender,
+            room_bytes,
+            flush,
+            synced,
+            checkpoint,
+            segment_limit_bytes,
+        }
     }
 
     /// Returns the LSN before which everything is durable.

@@ -1,6 +1,6 @@
 //! One segment file that is being written.
 
-use crate::format::{END_BLOCK_BYTES, SegmentHeader, block_bytes};
+use crate::format::{ALIGN_BYTES, END_BLOCK_BYTES, SegmentHeader, block_bytes};
 use crate::stock::Room;
 use base::{Lsn, Result};
 use io::{Dir, File, LogMap};
@@ -63,6 +63,13 @@ impl Segment {
     #[inline]
     pub fn has_room(&self, at: Lsn, payload_bytes: usize) -> bool {
         self.header.offset_of(at) + block_bytes(payload_bytes) + END_BLOCK_BYTES <= self.header.len_bytes
+    }
+
+    /// Returns the length of the longest payload that fits at `at`, or less; 0 if there is no room.
+    #[inline]
+    pub fn room_bytes(&self, at: Lsn) -> u64 {
+        let taken = self.header.offset_of(at) + block_bytes(0) + END_BLOCK_BYTES + ALIGN_BYTES;
+        self.header.len_bytes.saturating_sub(taken)
     }
 
     /// Writes the parts of a block at `lsn`, which has room for them. A short block is assembled in `buffer` and
