@@ -1,15 +1,15 @@
 //! The arena: memory that is allocated piece by piece and freed as a whole.
 //!
-//! 1. The writer alone allocates, through its [`Bump`]. The [`Arena`] owns the chunks and frees them when the memtable
-//!    is dropped, with pauses if the thread is throttled ([`background`]): a thread that drops the last reference to a
-//!    memtable holds no lock that others wait for. Nothing in a chunk is dropped: only plain data and atomics are
-//!    placed there.
+//! 1. The writer allocates through its [`Bump`], and a thread that stages changes through one of its own. The
+//!    [`Arena`] owns the chunks and frees them when the memtable is dropped, with pauses if the thread is throttled
+//!    ([`background`]): a thread that drops the last reference to a memtable holds no lock that others wait for.
+//!    Nothing in a chunk is dropped: only plain data and atomics are placed there.
 //! 2. Records grow from a chunk's low end, nodes from its high end. Nodes are aligned to cache lines and records to
 //!    eight bytes, and neither pays for the other's alignment.
 //! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to at most [`MAX_CHUNK_BYTES`], so that an idle table costs a page and a
 //!    busy one a system call each megabyte. A piece that would fill a quarter of the largest chunk gets a chunk of its
 //!    own, and the current chunk stays in use.
-//! 4. If there is an account, each chunk is charged to it before it is allocated, out of the writer's *credit*: memory
+//! 4. If there is an account, each chunk is charged to it before it is allocated, out of the bump's *credit*: memory
 //!    that was reserved while the operation could still be refused. The arena returns all of it when it is freed.
 
 use base::background;
@@ -62,6 +62,12 @@ impl Arena {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Returns an empty credit of the account, if there is one.
+    pub fn no_credit(&self) -> Option<Charge> {
+        let chunks = lock(&self.chunks);
+        chunks.charge.as_ref().map(|charge| Charge::none(charge.account(), MemoryCategory::Memtables))
+    }
+
     /// Allocates a chunk, charged to `credit` as far as that reaches.
     fn add(&self, size: usize, credit: &mut Option<Charge>) -> *mut u8 {
         let mut chunks = lock(&self.chunks);
@@ -77,7 +83,7 @@ impl Arena {
             handle_alloc_error(layout);
         }
         chunks.list.push(Chunk { start, layout });
-        // Relaxed, in two steps: only the writer's Bump adds chunks, and `bytes` is a statistic.
+        // Relaxed, in two steps: the lock of `chunks` is held, and `bytes` is a statistic.
         self.bytes.store(self.bytes() + size, Ordering::Relaxed);
         start
     }
@@ -95,11 +101,16 @@ impl Drop for Arena {
     }
 }
 
-/// The free middle of the current chunk. It belongs to the writer.
+/// The free middle of the current chunk. It belongs to one thread.
 #[derive(Debug)]
 pub(crate) struct Bump {
+    /// The start of the current chunk.
+    chunk: *mut u8,
     low: *mut u8,
     room: usize,
+    /// Whether each page of a new chunk is written to at once. A page's first write interrupts the thread for a
+    /// microsecond, and it should not come where other threads wait.
+    touches: bool,
     next_chunk_bytes: usize,
     max_chunk_bytes: usize,
     /// The charge for chunks to come; `None` if there is no account.
@@ -113,7 +124,14 @@ unsafe impl Send for Bump {}
 impl Bump {
     pub fn new(credit: Option<Charge>, max_chunk_bytes: usize) -> Bump {
         let max_chunk_bytes = max_chunk_bytes.clamp(FIRST_CHUNK_BYTES, MAX_CHUNK_BYTES);
-        Bump { low: ptr::null_mut(), room: 0, next_chunk_bytes: FIRST_CHUNK_BYTES, max_chunk_bytes, credit }
+        let (chunk, low) = (ptr::null_mut(), ptr::null_mut());
+        let (next_chunk_bytes, touches) = (FIRST_CHUNK_BYTES, false);
+        Bump { chunk, low, room: 0, touches, next_chunk_bytes, max_chunk_bytes, credit }
+    }
+
+    /// Creates a bump that writes to each page of a chunk when it takes the chunk.
+    pub fn touching(credit: Option<Charge>, max_chunk_bytes: usize) -> Bump {
+        Bump { touches: true, ..Bump::new(credit, max_chunk_bytes) }
     }
 
     /// Returns the free bytes in the current chunk.
@@ -163,6 +181,29 @@ impl Bump {
     /// Returns the credit, to add to it or to take it.
     pub fn credit(&mut self) -> &mut Option<Charge> {
         &mut self.credit
+    }
+
+    /// Takes the next chunk now if the current one has no room for pieces of `bytes` in total, and these are no more
+    /// than a piece may be.
+    #[inline]
+    pub fn prepare(&mut self, arena: &Arena, bytes: usize) {
+        if bytes > self.room && bytes <= self.max_chunk_bytes / 4 {
+            self.refill(arena, bytes);
+        }
+    }
+
+    /// Returns the place that [`Bump::rewind`] goes back to.
+    #[inline]
+    pub fn mark(&self) -> Mark {
+        Mark { chunk: self.chunk, low: self.low, room: self.room }
+    }
+
+    /// Frees everything that was taken since `mark` from the current chunk, if that was the current one already. No
+    /// pointer to it may be used any longer.
+    pub fn rewind(&mut self, mark: Mark) {
+        if self.chunk == mark.chunk {
+            (self.low, self.room) = (mark.low, mark.room);
+        }
     }
 
     /// Returns new, uninitialised memory for a record, from the low end.
@@ -226,13 +267,30 @@ impl Bump {
         }
         // The factor two leaves room for alignment.
         let chunk_bytes = self.next_chunk_bytes.max((2 * size).next_power_of_two());
-        self.low = arena.add(chunk_bytes, &mut self.credit);
-        self.room = chunk_bytes;
+        self.chunk = arena.add(chunk_bytes, &mut self.credit);
+        (self.low, self.room) = (self.chunk, chunk_bytes);
+        if self.touches {
+            for offset in (0..chunk_bytes).step_by(PAGE_BYTES) {
+                // SAFETY: inside the chunk that was just allocated, which nothing else knows. Volatile, as nothing
+                // reads the byte.
+                unsafe { self.low.add(offset).write_volatile(0) };
+            }
+        }
         self.next_chunk_bytes = (2 * chunk_bytes).min(self.max_chunk_bytes);
         None
     }
 }
 
+/// A place in a chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    chunk: *mut u8,
+    low: *mut u8,
+    room: usize,
+}
+
+/// The size of the smallest page of memory.
+const PAGE_BYTES: usize = 4 << 10;
 /// The alignment of records and everything else at the low end.
 const RECORD_ALIGN: usize = 8;
 

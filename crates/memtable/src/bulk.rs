@@ -4,7 +4,7 @@
 use crate::insert::{Change, Tree};
 use crate::node::{Entry, NodePtr};
 use crate::permutation::SLOTS;
-use crate::record::Record;
+use crate::record::{Draft, Record};
 use crate::search::Fences;
 use base::CommitTs;
 use base::keys::head8;
@@ -23,15 +23,24 @@ impl<'m> Tree<'m, '_> {
     /// Fills an empty tree with `changes`, whose keys strictly ascend and which share the timestamp `ts`.
     /// Returns how many there were.
     pub fn build<'a>(&mut self, ts: CommitTs, changes: &mut impl Iterator<Item = Change<'a>>) -> u64 {
+        self.build_from(ts, |tree| Some(tree.draft(changes.next()?).finish(ts, None)))
+    }
+
+    /// Does the same with drafts.
+    pub fn build_of_drafts(&mut self, ts: CommitTs, drafts: &[Draft<'m>]) {
+        let mut drafts = drafts.iter();
+        self.build_from(ts, |_| Some(drafts.next()?.finish(ts, None)));
+    }
+
+    fn build_from<'w>(
+        &'w mut self,
+        ts: CommitTs,
+        mut next: impl FnMut(&mut Self) -> Option<Record<'m>>,
+    ) -> u64 {
         let mut records = 0;
         let mut builder = Builder { tree: self, newest: ts, levels: Vec::new(), first: None };
-        for change in changes {
-            let entry = Entry {
-                head: head8(change.key),
-                skip: 0,
-                record: builder.tree.record(change, None),
-                child: None,
-            };
+        while let Some(record) = next(builder.tree) {
+            let entry = Entry { head: head8(record.key()), skip: 0, record, child: None };
             builder.first = builder.first.or(Some(entry.record));
             builder.push(0, entry);
             records += 1;

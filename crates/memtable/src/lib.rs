@@ -18,10 +18,12 @@
 //! 3. `ranges`: range deletes as a tree of edges.
 //! 4. `permutation` and `node`: the append slots, the pointers to nodes, and why readers need no lock.
 //! 5. `search`: down the tree.
-//! 6. `insert`: one key at a time, and splits; `bulk`: sorted loads.
+//! 6. `hint`: places that were searched before. `insert`: one key at a time, and splits; `link`: the keys of a commit;
+//!    `bulk`: sorted loads.
 //! 7. `table`: the tree and the range deletes of each table, found by its id.
 //! 8. `cursor`: keys in order; `changed`: the queries of validation.
-//! 9. `memtable` and `writer`: the public types.
+//! 9. `stage`: memory for commits to come. `memtable` and `writer`: the public types. `staged`: what a commit does
+//!    before the writer has its turn.
 #![deny(missing_docs)]
 
 mod arena;
@@ -30,15 +32,20 @@ mod ranges;
 mod permutation;
 mod node;
 mod search;
+mod hint;
 mod insert;
+mod link;
 mod bulk;
 mod table;
+mod stage;
 mod cursor;
 mod changed;
 mod memtable;
 mod writer;
+mod staged;
 
 pub use cursor::Cursor;
 pub use memtable::Memtable;
 pub use ranges::{Fragment, Ranges, Span};
+pub use staged::Staged;
 pub use writer::Writer;

@@ -6,6 +6,7 @@ use crate::cursor::Cursor;
 use crate::ranges::Ranges;
 use crate::record::Record;
 use crate::search::find;
+use crate::stage::Stages;
 use crate::table::{Directory, Table};
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::{CommitTs, LargeRef, TableId, Value};
@@ -32,6 +33,8 @@ use std::ops::Bound;
 pub struct Memtable {
     pub(crate) directory: Directory,
     pub(crate) records: AtomicU64,
+    /// What commits that are not applied yet write into: before the arena, which owns its memory.
+    pub(crate) stages: Stages,
     /// The memory of all tables.
     pub(crate) arena: Arena,
 }

@@ -88,13 +88,16 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Inner {
     node: Node,
-    /// The number of slots that were ever named. Only the writer uses it; Relaxed throughout.
+    /// The number of slots that were ever named, or [`RETIRED`]. Only the writer uses it; Relaxed throughout.
     used: AtomicU64,
     children: [NodeSlot; SLOTS],
     /// Above the parents of leaves: a timestamp at or after that of every record below. It is in a line that look-ups
     /// do not read, because each commit writes it. The search for changes skips whole subtrees by it.
     newest_below: Line,
 }
+
+/// The number of slots that says that the node was replaced.
+const RETIRED: u64 = u64::MAX;
 
 /// A word in a cache line of its own.
 #[repr(align(64))]
@@ -152,6 +155,25 @@ impl Node {
         }
     }
 
+    /// Creates a leaf of the records of `ts` that `records` returns, at most [`SLOTS`], each with its head.
+    #[inline]
+    pub fn of_records<'m>(
+        records: impl Iterator<Item = (u64, Record<'m>)>,
+        ts: CommitTs,
+        skip: usize,
+    ) -> Node {
+        let (mut heads, mut pointers, mut count) = ([0; SLOTS], [ptr::null_mut(); SLOTS], 0);
+        for (slot, (head, record)) in records.enumerate() {
+            (heads[slot], pointers[slot], count) = (head, record.as_ptr(), slot + 1);
+        }
+        Node {
+            permutation: AtomicU64::new(Permutation::identity(count).0),
+            newest_and_skip: AtomicU64::new(pack(ts, skip)),
+            heads: heads.map(AtomicU64::new),
+            records: pointers.map(AtomicPtr::new),
+        }
+    }
+
     #[inline]
     pub fn permutation(&self) -> Permutation {
         // Acquire meets `publish`: the slots that it names were filled before.
@@ -204,13 +226,18 @@ impl Node {
         record.expect("a named slot is filled")
     }
 
-    /// Fills a slot that was never named (or, with the same key's newer version, one that is).
+    /// Fills a slot that was never named.
     #[inline]
     pub fn fill(&self, slot: usize, entry: &Entry<'_>) {
-        let head = entry.behind(self.skip()).head;
+        self.fill_with(slot, entry.behind(self.skip()).head, entry.record);
+    }
+
+    /// Does the same with a head after the bytes that the node skips.
+    #[inline]
+    pub fn fill_with(&self, slot: usize, head: u64, record: Record<'_>) {
         // Relaxed: `publish` releases it with the permutation that names the slot; a named slot's head stays.
         self.heads[slot].store(head, Ordering::Relaxed);
-        self.set_record(slot, entry.record);
+        self.set_record(slot, record);
     }
 
     #[inline]
@@ -344,6 +371,19 @@ impl Inner {
         slot
     }
 
+    /// Notes that the node was replaced by others. Readers that are inside it stay there.
+    pub fn retire(&self) {
+        // Relaxed: the writer's own, as in `append`.
+        self.used.store(RETIRED, Ordering::Relaxed);
+    }
+
+    /// Returns whether the node was not replaced.
+    #[inline]
+    pub fn is_live(&self) -> bool {
+        // Relaxed: the writer's own, as in `append`.
+        self.used.load(Ordering::Relaxed) != RETIRED
+    }
+
     /// Returns how many slots [`Inner::append`] still has.
     pub fn room(&self) -> usize {
         // Relaxed: the writer's own, as in `append`.
@@ -356,7 +396,7 @@ const LEVEL_MASK: usize = align_of::<Node>() - 1;
 const _: () = assert!(MAX_LEVELS <= LEVEL_MASK);
 
 /// A node of a memtable that is borrowed for `'m`, and its level (leaves: 0) in the low bits of the address.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodePtr<'m> {
     tagged: NonNull<Node>,
     memtable: PhantomData<&'m Node>,

@@ -16,7 +16,7 @@
 //! applied.
 
 use crate::arena::{Arena, Bump};
-use crate::record::Record;
+use crate::record::{Draft, Record};
 use base::CommitTs;
 use base::Value;
 use std::cmp::Ordering;
@@ -265,7 +265,7 @@ impl<'m> Nursery<'m, '_> {
 
     /// Returns an edge that is not placed yet. A record serves as the copy of the key.
     fn fresh(&mut self, key: &[u8], covered: CommitTs) -> Edge<'m> {
-        let key = Record::create(self.bump, self.arena, covered, key, Value::Deleted, None);
+        let key = Draft::write(self.bump, self.arena, key, Value::Deleted).finish(covered, None);
         Edge { key, covered, newest: covered, left: None, right: None }
     }
 

@@ -4,13 +4,16 @@
 //!   commit timestamp u64 · older version * · key bytes u32 · value bytes u32 (or a marker) · key · value
 //! ```
 //!
-//! 1. A record is written whole before a pointer to it is published, and never changes after.
+//! 1. A record is written whole before a pointer to it is published, and never changes after. Until then it is a
+//!    [`Draft`], which lacks its timestamp and the older version: a commit writes its drafts before it has either.
 //! 2. The versions of a key form a chain, newest first; timestamps never increase along it. Of two versions
 //!    with one timestamp the first in the chain was applied last, and counts.
 
 use crate::arena::{Arena, Bump};
+use base::keys::head8;
 use base::{CommitTs, LargeRef, Value};
 use std::alloc::Layout;
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::{mem, ptr, slice};
@@ -42,17 +45,26 @@ unsafe impl Send for Record<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Record<'_> {}
 
-impl<'m> Record<'m> {
-    /// Writes a record of a change of `key`.
-    pub fn create(
-        bump: &mut Bump,
-        arena: &'m Arena,
-        ts: CommitTs,
-        key: &[u8],
-        value: Value<'_>,
-        older: Option<Record<'m>>,
-    ) -> Record<'m> {
-        debug_assert!(older.is_none_or(|older| older.ts() <= ts), "commits are applied in their order");
+/// A record that is not published yet. Dropped, it leaves its memory unused.
+#[derive(Debug)]
+pub(crate) struct Draft<'m> {
+    /// Null once the record is finished.
+    header: Cell<*mut Header>,
+    memtable: PhantomData<&'m Arena>,
+}
+
+// SAFETY: a draft is the only pointer to its record, and as good as a `&'m mut` to it.
+unsafe impl Send for Draft<'_> {}
+
+impl<'m> Draft<'m> {
+    /// Returns a draft that is finished.
+    pub const fn none() -> Draft<'m> {
+        Draft { header: Cell::new(ptr::null_mut()), memtable: PhantomData }
+    }
+
+    /// Writes what a change of `key` consists of.
+    #[inline]
+    pub fn write(bump: &mut Bump, arena: &'m Arena, key: &[u8], value: Value<'_>) -> Draft<'m> {
         let reference;
         let (value_bytes, payload) = match value {
             Value::Inline(value) => {
@@ -68,8 +80,8 @@ impl<'m> Record<'m> {
         let size = mem::size_of::<Header>() + key.len() + payload.len();
         let layout = Layout::from_size_align(size, mem::align_of::<Header>()).expect("a record fits memory");
         let at = bump.low(arena, layout);
-        let older = older.map_or(ptr::null(), |older| older.header);
-        // SAFETY: `at` is fresh memory of this layout, which nobody else knows yet: the header fits at its
+        let (ts, older) = (CommitTs(0), ptr::null());
+        // SAFETY: `at` is fresh memory of this layout, which no other thread knows yet: the header fits at its
         // front and is aligned, and the two copies end where the layout ends.
         unsafe {
             at.cast::<Header>().write(Header { ts, older, key_bytes: key.len() as u32, value_bytes });
@@ -77,9 +89,49 @@ impl<'m> Record<'m> {
             ptr::copy_nonoverlapping(key.as_ptr(), bytes, key.len());
             ptr::copy_nonoverlapping(payload.as_ptr(), bytes.add(key.len()), payload.len());
         }
-        Record { header: at.cast(), memtable: PhantomData }
+        Draft { header: Cell::new(at.cast()), memtable: PhantomData }
     }
 
+    /// Returns the same draft without the memtable's lifetime.
+    ///
+    /// # Safety
+    /// It is used only as long as the memtable lives.
+    #[inline]
+    pub unsafe fn detach(self) -> Draft<'static> {
+        Draft { header: self.header, memtable: PhantomData }
+    }
+
+    /// Returns its key. It must not be finished.
+    #[inline]
+    pub fn key(&self) -> &'m [u8] {
+        let header = self.header.get();
+        assert!(!header.is_null(), "the draft was finished");
+        Record { header, memtable: PhantomData }.key()
+    }
+
+    /// Returns the head of its key after `skip` bytes.
+    #[inline]
+    pub fn head(&self, skip: usize) -> u64 {
+        head8(&self.key()[skip..])
+    }
+
+    /// Completes the record, once: a change by commit `ts` of the key whose newest version is `older`.
+    #[inline]
+    pub fn finish(&self, ts: CommitTs, older: Option<Record<'m>>) -> Record<'m> {
+        debug_assert!(older.is_none_or(|older| older.ts() <= ts), "commits are applied in their order");
+        let header = self.header.replace(ptr::null_mut());
+        assert!(!header.is_null(), "the draft was finished");
+        // SAFETY: `write` wrote the header. The draft was the only pointer to it, and has just lost it. The bytes
+        // that `key` lent are others.
+        unsafe {
+            (*header).ts = ts;
+            (*header).older = older.map_or(ptr::null(), |older| older.header);
+        }
+        Record { header, memtable: PhantomData }
+    }
+}
+
+impl<'m> Record<'m> {
     /// Returns the record at `header`, or `None` for null.
     ///
     /// # Safety
@@ -98,7 +150,7 @@ impl<'m> Record<'m> {
 
     #[inline]
     fn header(self) -> &'m Header {
-        // SAFETY: by `create` or the contract of `from_ptr` this is a written record, immutable, that lives
+        // SAFETY: by `Draft::finish` or the contract of `from_ptr` this is a written record, immutable, that lives
         // for 'm.
         unsafe { &*self.header }
     }
@@ -110,7 +162,7 @@ impl<'m> Record<'m> {
 
     #[inline]
     pub fn key(self) -> &'m [u8] {
-        // SAFETY: `create` wrote this many bytes right after the header, in the same allocation.
+        // SAFETY: `Draft::write` wrote this many bytes right after the header, in the same allocation.
         unsafe { slice::from_raw_parts(self.header.add(1).cast(), self.header().key_bytes as usize) }
     }
 
@@ -127,11 +179,11 @@ impl<'m> Record<'m> {
         }
     }
 
-    /// Returns the `len` bytes after the key: as many as `create` wrote there for this kind of value.
+    /// Returns the `len` bytes after the key: as many as `Draft::write` wrote there for this kind of value.
     #[inline]
     fn behind_key(self, len: usize) -> &'m [u8] {
-        // SAFETY: `create` wrote this many bytes right after the key, in the same allocation: `found`, which alone
-        // calls this, derives the length from the header as `create` set it.
+        // SAFETY: `Draft::write` wrote this many bytes right after the key, in the same allocation: `found`, which
+        // alone calls this, derives the length from the header as `write` set it.
         unsafe {
             let key = self.header.add(1).cast::<u8>();
             slice::from_raw_parts(key.add(self.header().key_bytes as usize), len)
@@ -141,7 +193,7 @@ impl<'m> Record<'m> {
     /// Returns this version and all older ones.
     pub fn versions(self) -> impl Iterator<Item = Record<'m>> {
         std::iter::successors(Some(self), |record| {
-            // SAFETY: `older` was set by `create` from a record of the same memtable.
+            // SAFETY: `older` was set by `Draft::finish` from a record of the same memtable.
             unsafe { Record::from_ptr(record.header().older) }
         })
     }
@@ -151,7 +203,7 @@ impl<'m> Record<'m> {
     pub fn visible(self, at: CommitTs) -> Option<Record<'m>> {
         let mut record = self;
         while record.ts() > at {
-            // SAFETY: `older` was set by `create` from a record of the same memtable.
+            // SAFETY: `older` was set by `Draft::finish` from a record of the same memtable.
             record = unsafe { Record::from_ptr(record.header().older) }?;
         }
         Some(record)

@@ -66,12 +66,18 @@ impl Fences<'_> {
     pub fn skip(&self, entries: &[Entry<'_>]) -> usize {
         let (first, last) = (&entries[0], &entries[entries.len() - 1]);
         debug_assert_eq!(first.skip, last.skip);
+        self.skip_of((first.head, last.head), first.skip)
+    }
+
+    /// Does the same for a node with these first and last heads, which skips `skip` bytes so far.
+    #[inline]
+    pub fn skip_of(&self, (first, last): (u64, u64), skip: usize) -> usize {
         match (self.low, self.high) {
-            (Some(low), Some(high)) if first.head == last.head => {
+            (Some(low), Some(high)) if first == last => {
                 let same = low.key().iter().zip(high.key()).take(MAX_SKIP);
                 same.take_while(|(low, high)| low == high).count()
             }
-            _ => first.skip,
+            _ => skip,
         }
     }
 }
@@ -131,6 +137,12 @@ impl<'m> Path<'m> {
             self.enter(level);
         }
         self.search_leaf(key)
+    }
+
+    /// Sets the leaf that the path ends in, and the place there. The frames above stay what they were.
+    #[inline]
+    pub fn set_leaf(&mut self, at: NodePtr<'m>, permutation: Permutation, place: usize) {
+        self.frames[0] = Frame { at, permutation, place };
     }
 
     /// Searches the leaf that the path ends in, with the permutation that the path holds.

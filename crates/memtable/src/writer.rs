@@ -5,6 +5,7 @@ use crate::cursor::Cursor;
 use crate::insert::{Change, Tree};
 use crate::memtable::Memtable;
 use crate::ranges::Span;
+use crate::stage::Stages;
 use crate::table::{Directory, Table};
 use base::budget::Charge;
 use base::op::Op;
@@ -25,6 +26,11 @@ pub struct Writer {
 const RECORD_COST: usize = 160;
 /// The cost of splits up to the root, once a commit.
 const PATH_COST: usize = 6 << 10;
+
+/// Returns how many bytes `operations` with keys and values of `payload` bytes in total take at most.
+pub(crate) fn cost(payload: usize, operations: u64) -> usize {
+    payload + RECORD_COST * operations as usize + PATH_COST
+}
 
 const _: () = {
     const fn assert_send<T: Send>() {}
@@ -50,6 +56,7 @@ impl Memtable {
             directory: Directory::new(),
             records: AtomicU64::new(0),
             arena: Arena::new(credit.as_ref().map(Charge::account)),
+            stages: Stages::new(max_chunk_bytes),
         });
         let writer = Writer { memtable: Arc::clone(&memtable), bump: Bump::new(credit, max_chunk_bytes) };
         (memtable, writer)
@@ -67,22 +74,17 @@ impl Writer {
         self.memtable.bytes() - self.bump.room()
     }
 
-    /// Returns how many bytes `operations` with keys and values of `payload` bytes in total take at most.
-    fn cost(payload: usize, operations: u64) -> usize {
-        payload + RECORD_COST * operations as usize + PATH_COST
-    }
-
     /// Charges the memory of a commit of `operations` operations, whose keys and values have `payload` bytes in total.
     /// Returns false if the budget refuses, and true if nothing is charged. Never waits; usually costs a comparison.
     #[inline]
     #[must_use]
     pub fn reserve(&mut self, payload: usize, operations: u64) -> bool {
-        self.bump.reserve(Self::cost(payload, operations))
+        self.bump.reserve(cost(payload, operations))
     }
 
     /// Returns how many bytes [`Writer::reserve`] would have to charge: for [`Writer::add_credit`].
     pub fn missing(&self, payload: usize, operations: u64) -> usize {
-        self.bump.missing(Self::cost(payload, operations))
+        self.bump.missing(cost(payload, operations))
     }
 
     /// Adds a charge for the commits to come.
@@ -215,8 +217,15 @@ impl Writer {
 
     /// Relaxed, in two steps: the writer alone changes the count.
     #[inline]
-    fn count(&self, records: u64) {
+    pub(crate) fn count(&self, records: u64) {
         let counter = &self.memtable.records;
         counter.store(counter.load(Ordering::Relaxed) + records, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Writer {
+    /// The memtable is complete.
+    fn drop(&mut self) {
+        self.memtable.stages.close();
     }
 }

@@ -6,7 +6,7 @@
 use base::sync::Arc;
 use base::{CommitTs, TableId, Value};
 use loom::thread;
-use pando_memtable::{Memtable, Writer};
+use pando_memtable::{Memtable, Staged, Writer};
 
 const TABLE: TableId = TableId(16);
 
@@ -150,4 +150,48 @@ fn a_new_table_and_a_range_tombstone_appear_whole() {
         }
         reader.join().unwrap();
     });
+}
+
+/// Lets a thread stage `staged` while the writer puts `later` over `sooner`, and links it then.
+fn race_staged(sooner: &'static [u8], later: &'static [u8], staged: &'static [u8]) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.max_branches = 100_000;
+    model.check(move || {
+        let (memtable, mut writer) = Memtable::new();
+        for key in sooner {
+            writer.put(TABLE, &whole(*key), b"old", CommitTs(1));
+        }
+        let stager = {
+            let memtable = Arc::clone(&memtable);
+            thread::spawn(move || {
+                let mut commit =
+                    Staged::begin(&memtable, 100, staged.len() as u64).expect("there is a writer");
+                staged.iter().for_each(|&key| commit.push(TABLE, &whole(key), Value::Inline(b"new")));
+                commit.search();
+                commit
+            })
+        };
+        for key in later {
+            writer.put(TABLE, &whole(*key), b"new", CommitTs(2));
+        }
+        writer.link(stager.join().unwrap(), CommitTs(3));
+        for &key in sooner.iter().chain(later).chain(staged) {
+            let found = memtable.newest_in(TABLE, &whole(key)).expect("it was put");
+            let ts = if staged.contains(&key) { 3 } else { 1 + u64::from(later.contains(&key)) };
+            assert_eq!(found, CommitTs(ts));
+            let is_unchanged = |since| memtable.is_unchanged(TABLE, &whole(key), &whole(key), since, 100);
+            assert!(!is_unchanged(CommitTs(ts - 1)) && is_unchanged(CommitTs(ts)));
+        }
+    });
+}
+
+#[test]
+fn a_hint_finds_its_leaf_or_is_dropped_while_leaves_are_split() {
+    race_staged(&[10, 30, 50], &[20, 40], &[25, 45]);
+}
+
+#[test]
+fn a_hint_finds_its_leaf_or_is_dropped_while_the_root_is_split() {
+    race_staged(&[10, 20, 30, 40, 50, 60, 70], &[15, 17], &[16, 71, 72]);
 }

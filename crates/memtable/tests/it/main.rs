@@ -3,3 +3,4 @@
 
 mod loom;
 mod model;
+mod staged;

@@ -107,7 +107,7 @@ fn backward(cursor: &mut Cursor<'_>) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
 }
 
 /// How keys of one run of the test look. Heads are equal, zero-padded or plain, by kind.
-fn key(random: &mut Random, kind: u64, spread: u64) -> Vec<u8> {
+pub(super) fn key(random: &mut Random, kind: u64, spread: u64) -> Vec<u8> {
     let number = random.below(spread);
     match kind {
         0 => (number as u32).to_be_bytes().to_vec(),

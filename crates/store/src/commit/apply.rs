@@ -1,4 +1,8 @@
-//! Applying a commit record to the memtable: the one function that both commit and recovery use (invariant 4).
+//! Applying a commit record to the memtable (invariant 4).
+//!
+//! Recovery applies records by [`apply_record`]. A commit does that in two parts, of which only the second one holds
+//! the commit lock: [`stage_record`] and [`Writer::link`]. Both decode the same bytes, in the same order, and end in
+//! the same function of the tree. A commit whose record cannot be staged uses [`apply_record`], too.
 //!
 //! A record holds, table by table, range deletes and then puts and deletes in ascending order of key, so that a large
 //! transaction goes into the memtable in one sorted pass. A record whose keys do not ascend, which this engine never
@@ -6,7 +10,8 @@
 
 use base::op::{Decoder, Op};
 use base::{CommitTs, Error, Result, TableId, Value};
-use memtable::Writer;
+use memtable::{Memtable, Staged, Writer};
+use std::sync::Arc;
 
 /// Applies the commit record that fills `record`, and returns its timestamp.
 ///
@@ -34,6 +39,28 @@ pub(crate) fn apply_record(record: &[u8], writer: &mut Writer) -> Result<CommitT
     }
     decoder.finish().filter(|rest| rest.is_empty()).ok_or_else(no_record)?;
     Ok(ts)
+}
+
+/// The fewest operations for which staging pays: it takes a stage and returns it, under a lock of its own.
+const LEAST_STAGED: u64 = 4;
+/// The most bytes of a record that is staged. What a conflict leaves unused of the memtable is no more.
+const MOST_STAGED_BYTES: usize = 1 << 20;
+
+/// Writes the puts and deletes of `record` into the memory of `memtable`, where no reader finds them until
+/// [`Writer::link`]. Returns `None` for a record that is to be applied by [`apply_record`]: a short or a long one, one
+/// with other operations, or one for which the budget has no memory.
+pub(crate) fn stage_record(record: &[u8], memtable: &Arc<Memtable>) -> Option<Staged> {
+    let decoder = Decoder::begin(record)?;
+    if decoder.left() < LEAST_STAGED || record.len() > MOST_STAGED_BYTES {
+        return None;
+    }
+    let mut staged = Staged::begin(memtable, record.len(), decoder.left())?;
+    for (table, op) in decoder {
+        let (key, value) = change(op)?;
+        staged.push(table, key, value);
+    }
+    staged.search();
+    Some(staged)
 }
 
 /// Applies an operation that is followed by a range delete in the same table, and all following range deletes, which
@@ -117,7 +144,6 @@ impl<'a> Iterator for Piece<'a> {
 mod tests {
     use super::*;
     use base::op::Encoder;
-    use memtable::Memtable;
 
     #[test]
     fn descending_keys_and_a_cut_record() {

@@ -4,11 +4,12 @@
 //! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts only this transaction. If
 //!    the record refers to values in the data file, *sync* that file: once for all of them, whatever the durability,
 //!    because any later flush may make the record durable. (A failed flush latches, as always; nothing was committed.)
+//!    *Stage* the record in the open memtable: copy keys and values to where they will stay, unseen by readers.
 //! 2. *Validate* the reads (or, under snapshot isolation, the writes) against the commits since the transaction's
 //!    snapshot.
 //! 3. *Stamp*: the next timestamp is its place in the order of commits.
 //! 4. *Append* to the log: from here on the commit survives a killed process.
-//! 5. *Apply* to the open memtable, through the function that recovery uses.
+//! 5. *Apply* to the open memtable: link what was staged, unless that memtable was sealed meanwhile.
 //! 6. *Publish* to writers: `applied` moves on. If no `Sync` commit at or before it waits for the disk, `visible` moves
 //!    on too.
 //! 7. *Sync*, if the durability requires it: one flush for all commits that wait (the log's group commit).
@@ -18,7 +19,7 @@
 //! exception: if step 4 finds that another commit took the room and there is no more, nothing was written, and the
 //! failure counts as one of step 1.
 
-use crate::commit::apply::apply_record;
+use crate::commit::apply::{apply_record, stage_record};
 use crate::commit::recent::Recent;
 use crate::read::handle::Admitted;
 use crate::read::handle::Table;
@@ -39,7 +40,7 @@ use base::slots::Reader;
 use base::sync::{lock, lock_timed};
 use base::{CommitTs, Error, ErrorKind, Lsn, Result, TableId};
 use log::{Log, Position};
-use memtable::{Memtable, Writer};
+use memtable::{Memtable, Staged, Writer};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use txn::{Conflict, Durability, History, Isolation, ReadSet, WrittenKey};
@@ -139,7 +140,8 @@ impl Store {
             true => self.validate_ahead(request, spills.as_deref(), begin)?,
             false => begin,
         };
-        let mut committer = self.lock_with_memory_for(request)?;
+        let staged = stage_record(request.record, &self.views.open_memtable());
+        let mut committer = self.lock_with_memory_for(request, staged.as_ref())?;
         let committer = &mut *committer;
         // Closing takes the lock that is held here. The check is repeated, so that nothing is appended after a closing
         // block.
@@ -149,7 +151,12 @@ impl Store {
         let ts = next_stamp(committer, request)?;
         let end = self.append(request, ts)?;
         committer.last = ts;
-        apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
+        match staged.filter(|staged| staged.is_in(&committer.open)) {
+            Some(staged) => committer.writer.link(staged, ts),
+            None => {
+                apply_record(request.record, &mut committer.writer).expect("it was encoded a moment ago");
+            }
+        }
         Ok(self.publish(committer, request, ts, end))
     }
 
@@ -201,9 +208,14 @@ impl Store {
     }
 
     /// Takes the commit lock, with memory reserved for the writes, and room on the disk for the checkpoint that absorbs
-    /// them: after the append there is no way back. It costs comparisons, unless the last allowance is used up.
+    /// them: after the append there is no way back. It costs comparisons, unless the last allowance is used up. What
+    /// was `staged` in the open memtable has its memory.
     #[inline]
-    pub(crate) fn lock_with_memory_for(&self, request: &Request<'_>) -> Result<MutexGuard<'_, Committer>> {
+    pub(crate) fn lock_with_memory_for(
+        &self,
+        request: &Request<'_>,
+        staged: Option<&Staged>,
+    ) -> Result<MutexGuard<'_, Committer>> {
         let (bytes, operations) = (request.record.len(), request.writes.operations());
         let mut committer = self.lock_committer();
         let (spilled_records, spilled_bytes) = request.spilled;
@@ -212,7 +224,8 @@ impl Store {
             drop(committer);
             committer = self.lock_with_room(request.record, records, all_bytes)?;
         }
-        if committer.writer.reserve(bytes, operations) {
+        let is_staged = staged.is_some_and(|staged| staged.is_in(&committer.open));
+        if is_staged || committer.writer.reserve(bytes, operations) {
             return Ok(committer);
         }
         let mut patience = Patience::default();

@@ -182,6 +182,11 @@ impl Views {
         with(kept.last().expect("there is always a current view"))
     }
 
+    /// Returns the memtable that receives the writes of new commits. It may be sealed a moment later.
+    pub fn open_memtable(&self) -> Arc<Memtable> {
+        self.with_current(|view| Arc::clone(&view.open.memtable))
+    }
+
     /// Makes `view` the current one. The caller holds the commit lock.
     pub fn publish(&self, mut view: View) {
         let mut kept = lock(&self.kept);

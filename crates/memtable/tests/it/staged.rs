@@ -1,0 +1,155 @@
+//! Staged commits: what was staged early is applied in its turn, whatever was applied meanwhile.
+
+#![cfg(not(loom))]
+
+use crate::model::key;
+use base::budget::{Account, Charge, MemoryCategory};
+use base::env::Random;
+use base::sync::Arc;
+use base::{CommitTs, TableId, Value};
+use pando_memtable::{Memtable, Staged};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+const TABLE: TableId = TableId(16);
+
+/// The newest change of each key of a table: its commit.
+type Newest = BTreeMap<(TableId, Vec<u8>), u64>;
+type Keys = Vec<(TableId, Vec<u8>)>;
+
+/// Stages a commit of up to `most` keys.
+fn stage(random: &mut Random, memtable: &Arc<Memtable>, kind: u64, most: u64) -> (Staged, Keys) {
+    let one = |random: &mut Random| (TableId(16 + random.below(8) as u32 / 7), key(random, kind, 20_000));
+    let mut keys: Keys = (0..1 + random.below(most)).map(|_| one(random)).collect();
+    keys.sort();
+    keys.dedup();
+    let payload = keys.iter().map(|(_, key)| 2 * key.len()).sum();
+    let mut staged =
+        Staged::begin(memtable, payload, keys.len() as u64).expect("there is memory, and a writer");
+    keys.iter().for_each(|(table, key)| staged.push(*table, key, Value::Inline(key)));
+    if random.chance(7, 8) {
+        staged.search();
+    }
+    (staged, keys)
+}
+
+fn check(memtable: &Memtable, newest: &Newest, seed: u64) {
+    for table in [TABLE, TableId(17)] {
+        let mut cursor = memtable.cursor(table, CommitTs::MAX);
+        cursor.seek_first();
+        for ((_, key), _) in newest.iter().filter(|((of, _), _)| *of == table) {
+            assert_eq!(cursor.entry(), Some((&key[..], Value::Inline(key))), "seed {seed}");
+            cursor.next();
+        }
+        assert_eq!(cursor.entry(), None, "seed {seed}");
+    }
+    for ((table, key), &ts) in newest {
+        assert_eq!(memtable.newest_in(*table, key), Some(CommitTs(ts)), "seed {seed}");
+        assert!(!memtable.is_unchanged(*table, key, key, CommitTs(ts - 1), 100), "seed {seed}");
+    }
+}
+
+#[test]
+fn staged_early_and_linked_in_any_order() {
+    for seed in 0..60 {
+        let mut random = Random::seeded(seed);
+        let account = Account::alone(64 << 20);
+        let none = Charge::none(&account, MemoryCategory::Memtables);
+        let (memtable, mut writer) = Memtable::charged(none, 4096 << random.below(8));
+        let (kind, most) = (seed % 5, [4, 30, 200][seed as usize % 3]);
+        let (mut newest, mut waiting) = (Newest::new(), Vec::new());
+        for ts in 1..120 {
+            while waiting.len() < 1 + random.below(6) as usize {
+                waiting.push(stage(&mut random, &memtable, kind, most));
+            }
+            let (staged, keys) = waiting.swap_remove(random.below(waiting.len() as u64) as usize);
+            if random.chance(1, 8) {
+                // Its memory is used again.
+                drop(staged);
+                continue;
+            }
+            let charged = account.held().total();
+            match random.chance(1, 8) {
+                true => {
+                    drop(staged);
+                    let pairs = keys.iter().map(|(_, key)| (&key[..], Value::Inline(&key[..])));
+                    let pairs = pairs.take(keys.iter().filter(|(table, _)| *table == TABLE).count());
+                    writer.extend_sorted(TABLE, CommitTs(ts), &mut { pairs });
+                    newest.extend(keys.into_iter().filter(|key| key.0 == TABLE).map(|key| (key, ts)));
+                }
+                false => {
+                    writer.link(staged, CommitTs(ts));
+                    assert_eq!(account.held().total(), charged, "seed {seed}, commit {ts}: charged by force");
+                    newest.extend(keys.into_iter().map(|key| (key, ts)));
+                }
+            }
+            if random.chance(1, 20) {
+                check(&memtable, &newest, seed);
+            }
+        }
+        check(&memtable, &newest, seed);
+        drop((waiting, writer));
+        assert_eq!(account.held().bytes(MemoryCategory::Memtables), memtable.bytes(), "seed {seed}");
+        drop(memtable);
+        assert_eq!(account.held().total(), 0, "seed {seed}");
+    }
+}
+
+/// Threads stage beside each other and beside the writer, and take turns.
+#[test]
+fn threads_stage_beside_the_writer() {
+    const COMMITS: u64 = 300;
+    for kind in [0, 1, 3] {
+        let (memtable, writer) = Memtable::new();
+        let turn = Mutex::new((writer, 0, Newest::new()));
+        std::thread::scope(|scope| {
+            for seed in 0..3 {
+                let (memtable, turn) = (&memtable, &turn);
+                scope.spawn(move || {
+                    let mut random = Random::seeded(seed);
+                    for _ in 0..COMMITS {
+                        let (staged, keys) = stage(&mut random, memtable, kind, 60);
+                        let (writer, ts, newest) = &mut *turn.lock().unwrap();
+                        *ts += 1;
+                        writer.link(staged, CommitTs(*ts));
+                        newest.extend(keys.into_iter().map(|key| (key, *ts)));
+                    }
+                });
+            }
+        });
+        let (_, ts, newest) = &*turn.lock().unwrap();
+        assert_eq!(*ts, 3 * COMMITS);
+        check(&memtable, newest, kind);
+    }
+}
+
+#[test]
+fn nothing_is_staged_without_a_writer_or_linked_elsewhere() {
+    let (memtable, mut writer) = Memtable::new();
+    let mut staged = Staged::begin(&memtable, 2, 1).unwrap();
+    staged.push(TABLE, b"k", Value::Inline(b"v"));
+    let (other, mut other_writer) = Memtable::new();
+    assert!(staged.is_in(&memtable) && !staged.is_in(&other));
+    let linked = catch_unwind(AssertUnwindSafe(|| other_writer.link(staged, CommitTs(1))));
+    assert!(linked.is_err() && other.is_empty() && memtable.is_empty());
+    // A stage is used again, and ends with the writer even if a commit holds it then.
+    writer.link(Staged::begin(&memtable, 0, 0).unwrap(), CommitTs(1));
+    let held = Staged::begin(&memtable, 2, 1).unwrap();
+    drop(writer);
+    assert!(Staged::begin(&memtable, 2, 1).is_none());
+    drop(held);
+    assert!(Staged::begin(&memtable, 2, 1).is_none());
+}
+
+#[test]
+fn a_refused_charge_leaves_the_stage_for_others() {
+    let account = Account::alone(1 << 20);
+    let none = Charge::none(&account, MemoryCategory::Memtables);
+    let (memtable, mut writer) = Memtable::charged(none, 4096);
+    assert!(Staged::begin(&memtable, 4 << 20, 1).is_none());
+    let mut staged = Staged::begin(&memtable, 2, 1).unwrap();
+    staged.push(TABLE, b"k", Value::Inline(b"v"));
+    writer.link(staged, CommitTs(1));
+    assert_eq!(memtable.get(TABLE, b"k", CommitTs(1)), Some(Value::Inline(b"v")));
+}
