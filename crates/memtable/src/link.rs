@@ -101,14 +101,23 @@ impl<'m> Finger<'m> {
     }
 }
 
-/// Returns hints for those of `drafts`, whose keys strictly ascend, that are not in the leaf of the one before. Any
-/// thread may search.
-pub(crate) fn search_ahead<'m>(root: NodePtr<'m>, drafts: &[Draft<'m>], mut hint: impl FnMut(Hint<'m>)) {
+/// Calls `hint` with hints for those of `drafts`, whose keys strictly ascend, that are not in the leaf of the one
+/// before, for `most` at most. Any thread may search.
+pub(crate) fn search_ahead<'m>(
+    root: NodePtr<'m>,
+    drafts: &[Draft<'m>],
+    mut most: usize,
+    mut hint: impl FnMut(Hint<'m>),
+) {
     let (mut path, mut high) = (Path::at(root), None);
     for (number, draft) in drafts.iter().enumerate() {
         if number > 0 && is_before(draft.key(), high) {
             continue;
         }
+        if most == 0 {
+            return;
+        }
+        most -= 1;
         let found = path.restart(root, draft.key());
         high = path.fences(0).high;
         Hint::of(&path, found, number, high).into_iter().for_each(&mut hint);

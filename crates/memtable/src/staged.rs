@@ -28,6 +28,9 @@ const USUAL_COST: usize = 96;
 /// The same for the path to the first key, once a commit.
 const USUAL_PATH_COST: usize = 1 << 10;
 
+/// The most hints of a commit: they take 136 bytes each, which no budget knows of.
+const MOST_HINTS: usize = 1024;
+
 const _: () = {
     const fn assert_send<T: Send>() {}
     assert_send::<Staged>();
@@ -92,14 +95,16 @@ impl Staged {
         drafts.push(unsafe { draft.detach() });
     }
 
-    /// Searches for the places of all changes, so that [`Writer::link`] finds them soon, and in the processor's cache.
+    /// Searches for the places of the changes, so that [`Writer::link`] finds them soon, and in the processor's cache.
+    /// It keeps the hints for about a thousand keys; the writer searches for the others.
     pub fn search(&mut self) {
         let Stage { drafts, pieces, hints, .. } = self.stage.as_mut().expect("not dropped");
         let mut begin = 0;
         for piece in pieces {
             let table = self.memtable.directory.find(piece.table);
             if let Some(root) = table.and_then(|table| table.root.load()) {
-                search_ahead(root, &drafts[begin..piece.end], |hint| {
+                let most = MOST_HINTS - hints.len();
+                search_ahead(root, &drafts[begin..piece.end], most, |hint| {
                     // SAFETY: the lifetime is that of the memtable. The hint leaves the list when `self` is dropped,
                     // which keeps the memtable until then.
                     hints.push(unsafe { mem::transmute::<Hint<'_>, Hint<'static>>(hint) });

@@ -48,11 +48,22 @@ fn check(memtable: &Memtable, newest: &Newest, seed: u64) {
         assert_eq!(memtable.newest_in(*table, key), Some(CommitTs(ts)), "seed {seed}");
         assert!(!memtable.is_unchanged(*table, key, key, CommitTs(ts - 1), 100), "seed {seed}");
     }
+    // From the first key on, this goes to the leaf through nodes that know of the change.
+    for ((table, _), &ts) in newest.iter().step_by(7) {
+        let of_table = newest.iter().filter(|((of, _), _)| of == table);
+        let first = of_table.filter(|(_, newest)| **newest >= ts).map(|((_, key), _)| &key[..]).next();
+        assert_eq!(
+            memtable.key_changed_since(*table, &[], CommitTs(ts - 1)),
+            first,
+            "seed {seed}, commit {ts}"
+        );
+    }
 }
 
 #[test]
 fn staged_early_and_linked_in_any_order() {
     for seed in 0..60 {
+        println!("seed {seed}");
         let mut random = Random::seeded(seed);
         let account = Account::alone(64 << 20);
         let none = Charge::none(&account, MemoryCategory::Memtables);
@@ -122,6 +133,22 @@ fn threads_stage_beside_the_writer() {
         assert_eq!(*ts, 3 * COMMITS);
         check(&memtable, newest, kind);
     }
+}
+
+#[test]
+fn a_commit_of_more_keys_than_hints() {
+    let (mut random, mut newest) = (Random::seeded(7), Newest::new());
+    let (memtable, mut writer) = Memtable::new();
+    let (first, keys) = stage(&mut random, &memtable, 0, 4000);
+    writer.link(first, CommitTs(1));
+    newest.extend(keys.into_iter().map(|key| (key, 1)));
+    let commits: Vec<_> = (0..3).map(|_| stage(&mut random, &memtable, 0, 8000)).collect();
+    for (ts, (staged, keys)) in (2..).zip(commits) {
+        writer.link(staged, CommitTs(ts));
+        newest.extend(keys.into_iter().map(|key| (key, ts)));
+    }
+    assert!(newest.len() > 4000, "the commits had {} keys", newest.len());
+    check(&memtable, &newest, 7);
 }
 
 #[test]

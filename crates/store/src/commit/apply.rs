@@ -43,6 +43,8 @@ pub(crate) fn apply_record(record: &[u8], writer: &mut Writer) -> Result<CommitT
 
 /// The fewest operations for which staging pays: it takes a stage and returns it, under a lock of its own.
 const LEAST_STAGED: u64 = 4;
+/// The most operations of a record that is staged: the list of them takes eight bytes each, which no budget knows of.
+const MOST_STAGED: u64 = 4096;
 /// The most bytes of a record that is staged. What a conflict leaves unused of the memtable is no more.
 const MOST_STAGED_BYTES: usize = 1 << 20;
 
@@ -51,7 +53,7 @@ const MOST_STAGED_BYTES: usize = 1 << 20;
 /// with other operations, or one for which the budget has no memory.
 pub(crate) fn stage_record(record: &[u8], memtable: &Arc<Memtable>) -> Option<Staged> {
     let decoder = Decoder::begin(record)?;
-    if decoder.left() < LEAST_STAGED || record.len() > MOST_STAGED_BYTES {
+    if !(LEAST_STAGED..=MOST_STAGED).contains(&decoder.left()) || record.len() > MOST_STAGED_BYTES {
         return None;
     }
     let mut staged = Staged::begin(memtable, record.len(), decoder.left())?;
