@@ -29,6 +29,7 @@ fn write(db: &Database, table: &Table, seed: u64, writer: u64, until: Instant) -
             tx.put(table, own, batch.to_be_bytes())?;
         }
         tx.commit()?;
+        assert_eq!(seen(db, table, writer, seed)?, batch, "seed {seed}: a commit of writer {writer} is lost");
     }
     Ok(batch)
 }

@@ -48,15 +48,15 @@ const MOST_STAGED: u64 = 4096;
 /// The most bytes of a record that is staged. What a conflict leaves unused of the memtable is no more.
 const MOST_STAGED_BYTES: usize = 1 << 20;
 
-/// Writes the puts and deletes of `record` into the memory of `memtable`, where no reader finds them until
+/// Writes the puts and deletes of `record` into the memory of the open memtable, where no reader finds them until
 /// [`Writer::link`]. Returns `None` for a record that is to be applied by [`apply_record`]: a short or a long one, one
 /// with other operations, or one for which the budget has no memory.
-pub(crate) fn stage_record(record: &[u8], memtable: &Arc<Memtable>) -> Option<Staged> {
+pub(crate) fn stage_record(record: &[u8], open: impl FnOnce() -> Arc<Memtable>) -> Option<Staged> {
     let decoder = Decoder::begin(record)?;
     if !(LEAST_STAGED..=MOST_STAGED).contains(&decoder.left()) || record.len() > MOST_STAGED_BYTES {
         return None;
     }
-    let mut staged = Staged::begin(memtable, record.len(), decoder.left())?;
+    let mut staged = Staged::begin(&open(), record.len(), decoder.left())?;
     for (table, op) in decoder {
         let (key, value) = change(op)?;
         staged.push(table, key, value);

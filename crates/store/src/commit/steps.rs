@@ -140,7 +140,7 @@ impl Store {
             true => self.validate_ahead(request, spills.as_deref(), begin)?,
             false => begin,
         };
-        let staged = stage_record(request.record, &self.views.open_memtable());
+        let staged = stage_record(request.record, || self.views.open_memtable());
         let mut committer = self.lock_with_memory_for(request, staged.as_ref())?;
         let committer = &mut *committer;
         // Closing takes the lock that is held here. The check is repeated, so that nothing is appended after a closing
