@@ -9,7 +9,9 @@
 //! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to at most [`MAX_CHUNK_BYTES`], so that an idle table costs a page and a
 //!    busy one a system call each megabyte. A piece that would fill a quarter of the largest chunk gets a chunk of its
 //!    own, and the current chunk stays in use.
-//! 4. If there is an account, each chunk is charged to it before it is allocated, out of the bump's *credit*: memory
+//! 4. What was allocated since a bump's [`Mark`] can be freed, as long as no other thread knows of it: the chunks that
+//!    were added go back, and the bump is where it was.
+//! 5. If there is an account, each chunk is charged to it before it is allocated, out of the bump's *credit*: memory
 //!    that was reserved while the operation could still be refused. The arena returns all of it when it is freed.
 
 use base::background;
@@ -87,6 +89,32 @@ impl Arena {
         self.bytes.store(self.bytes() + size, Ordering::Relaxed);
         start
     }
+
+    /// Frees the chunks that begin at `starts`, and returns their charge to the budget. O(chunks) at most, and O(1) for
+    /// each of the newest.
+    ///
+    /// # Safety
+    /// They are chunks of this arena, and no pointer into them is used any longer.
+    #[cold]
+    unsafe fn remove(&self, starts: &[*mut u8]) {
+        let (mut freed, mut size) = (Vec::with_capacity(starts.len()), 0);
+        let mut chunks = lock(&self.chunks);
+        for start in starts.iter().rev() {
+            let at = chunks.list.iter().rposition(|chunk| chunk.start == *start);
+            let chunk = chunks.list.swap_remove(at.expect("it is a chunk of this arena"));
+            size += chunk.layout.size();
+            freed.push(chunk);
+        }
+        // Relaxed, in two steps: as in `add`.
+        self.bytes.store(self.bytes() - size, Ordering::Relaxed);
+        let charge = chunks.charge.as_mut().map(|charge| charge.split(size));
+        drop(chunks);
+        for chunk in freed {
+            // SAFETY: it came from `alloc` with this layout, and the caller promises that nothing uses it.
+            unsafe { dealloc(chunk.start, chunk.layout) };
+        }
+        drop(charge);
+    }
 }
 
 impl Drop for Arena {
@@ -104,8 +132,6 @@ impl Drop for Arena {
 /// The free middle of the current chunk. It belongs to one thread.
 #[derive(Debug)]
 pub(crate) struct Bump {
-    /// The start of the current chunk.
-    chunk: *mut u8,
     low: *mut u8,
     room: usize,
     /// Whether each page of a new chunk is written to at once. A page's first write interrupts the thread for a
@@ -113,20 +139,21 @@ pub(crate) struct Bump {
     touches: bool,
     next_chunk_bytes: usize,
     max_chunk_bytes: usize,
+    /// The chunks that were added since the mark, as long as [`Bump::rewind`] may free them.
+    since_mark: Option<Vec<*mut u8>>,
     /// The charge for chunks to come; `None` if there is no account.
     credit: Option<Charge>,
 }
 
 // SAFETY: the free middle is reachable through nothing but this Bump, which is as free to move as a `&mut
-// [u8]`.
+// [u8]`. The chunks since the mark are compared, and freed under the conditions of `rewind`.
 unsafe impl Send for Bump {}
 
 impl Bump {
     pub fn new(credit: Option<Charge>, max_chunk_bytes: usize) -> Bump {
         let max_chunk_bytes = max_chunk_bytes.clamp(FIRST_CHUNK_BYTES, MAX_CHUNK_BYTES);
-        let (chunk, low) = (ptr::null_mut(), ptr::null_mut());
-        let (next_chunk_bytes, touches) = (FIRST_CHUNK_BYTES, false);
-        Bump { chunk, low, room: 0, touches, next_chunk_bytes, max_chunk_bytes, credit }
+        let (low, next_chunk_bytes, touches) = (ptr::null_mut(), FIRST_CHUNK_BYTES, false);
+        Bump { low, room: 0, touches, next_chunk_bytes, max_chunk_bytes, since_mark: None, credit }
     }
 
     /// Creates a bump that writes to each page of a chunk when it takes the chunk.
@@ -192,18 +219,38 @@ impl Bump {
         }
     }
 
-    /// Returns the place that [`Bump::rewind`] goes back to.
+    /// Returns the place that [`Bump::rewind`] goes back to. It replaces an earlier mark.
     #[inline]
-    pub fn mark(&self) -> Mark {
-        Mark { chunk: self.chunk, low: self.low, room: self.room }
+    pub fn mark(&mut self) -> Mark {
+        self.since_mark = Some(Vec::new());
+        Mark { low: self.low, room: self.room, next_chunk_bytes: self.next_chunk_bytes }
     }
 
-    /// Frees everything that was taken since `mark` from the current chunk, if that was the current one already. No
-    /// pointer to it may be used any longer.
-    pub fn rewind(&mut self, mark: Mark) {
-        if self.chunk == mark.chunk {
-            (self.low, self.room) = (mark.low, mark.room);
+    /// Gives up the mark: what was allocated since stays until the arena is freed.
+    #[inline]
+    pub fn keep(&mut self) {
+        self.since_mark = None;
+    }
+
+    /// Frees everything that was allocated since `mark`, so that bump and arena are as they were.
+    ///
+    /// # Safety
+    /// `mark` is the newest mark of this bump, [`Bump::keep`] was not called since, all chunks are those of `arena`,
+    /// and no pointer to what was allocated since is used any longer.
+    pub unsafe fn rewind(&mut self, arena: &Arena, mark: Mark) {
+        (self.low, self.room, self.next_chunk_bytes) = (mark.low, mark.room, mark.next_chunk_bytes);
+        let added = self.since_mark.take().unwrap_or_default();
+        if !added.is_empty() {
+            // SAFETY: they were added to `arena` since the mark, and the caller promises that nothing uses them.
+            unsafe { arena.remove(&added) };
         }
+    }
+
+    /// Adds a chunk to the arena, and notes it if it may be freed early.
+    fn add_chunk(&mut self, arena: &Arena, size: usize) -> *mut u8 {
+        let start = arena.add(size, &mut self.credit);
+        self.since_mark.iter_mut().for_each(|added| added.push(start));
+        start
     }
 
     /// Returns new, uninitialised memory for a record, from the low end.
@@ -263,12 +310,11 @@ impl Bump {
     #[cold]
     fn refill(&mut self, arena: &Arena, size: usize) -> Option<*mut u8> {
         if size > self.max_chunk_bytes / 4 {
-            return Some(arena.add(size, &mut self.credit));
+            return Some(self.add_chunk(arena, size));
         }
         // The factor two leaves room for alignment.
         let chunk_bytes = self.next_chunk_bytes.max((2 * size).next_power_of_two());
-        self.chunk = arena.add(chunk_bytes, &mut self.credit);
-        (self.low, self.room) = (self.chunk, chunk_bytes);
+        (self.low, self.room) = (self.add_chunk(arena, chunk_bytes), chunk_bytes);
         if self.touches {
             for offset in (0..chunk_bytes).step_by(PAGE_BYTES) {
                 // SAFETY: inside the chunk that was just allocated, which nothing else knows. Volatile, as nothing
@@ -281,12 +327,12 @@ impl Bump {
     }
 }
 
-/// A place in a chunk.
+/// The state of a bump.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    chunk: *mut u8,
     low: *mut u8,
     room: usize,
+    next_chunk_bytes: usize,
 }
 
 /// The size of the smallest page of memory.

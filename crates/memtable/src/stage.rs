@@ -39,12 +39,9 @@ impl Stages {
         }))
     }
 
-    /// Returns a stage, which is emptied.
+    /// Returns a stage, whose lists are empty.
     #[inline]
-    pub fn put_back(&self, mut stage: Stage) {
-        stage.drafts.clear();
-        stage.pieces.clear();
-        stage.hints.clear();
+    pub fn put_back(&self, stage: Stage) {
         if let Some(unused) = &mut *lock(&self.unused) {
             unused.push(stage);
         }
@@ -64,6 +61,15 @@ pub(crate) struct Stage {
     pub drafts: Vec<Draft<'static>>,
     pub pieces: Vec<Piece>,
     pub hints: Vec<Hint<'static>>,
+}
+
+impl Stage {
+    /// Empties the lists.
+    pub fn clear(&mut self) {
+        self.drafts.clear();
+        self.pieces.clear();
+        self.hints.clear();
+    }
 }
 
 /// Adjacent drafts of one table, with strictly ascending keys.

@@ -9,7 +9,7 @@
 //!    place in the tree. This copies no key, and usually takes no memory that was never written to, because nodes come
 //!    from the stage, too.
 //!
-//! What was staged and not linked is freed for the next commit of the stage, as far as it is in the stage's chunk.
+//! What was staged and not linked is freed with its chunks: the memtable is as large as before, and as empty.
 
 use crate::arena::Mark;
 use crate::hint::Hint;
@@ -67,12 +67,12 @@ impl Staged {
     /// memtable has no writer any longer.
     pub fn begin(memtable: &Arc<Memtable>, payload: usize, operations: u64) -> Option<Staged> {
         let mut stage = memtable.stages.take(&memtable.arena)?;
+        let begin = stage.bump.mark();
         let is_paid = stage.bump.reserve(cost(payload, operations));
         if is_paid {
             let usual = payload + USUAL_COST * operations as usize + USUAL_PATH_COST;
             stage.bump.prepare(&memtable.arena, usual);
         }
-        let begin = stage.bump.mark();
         let staged = Staged { stage: Some(stage), begin, is_linked: false, memtable: Arc::clone(memtable) };
         is_paid.then_some(staged)
     }
@@ -124,8 +124,11 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         let Some(mut stage) = self.stage.take() else { return };
+        stage.clear();
         if !self.is_linked {
-            stage.bump.rewind(self.begin);
+            // SAFETY: `begin` marked the stage, and only `link` keeps what came after. No other thread knows of that,
+            // and the stage's lists have just lost it.
+            unsafe { stage.bump.rewind(&self.memtable.arena, self.begin) };
         }
         self.memtable.stages.put_back(stage);
     }
@@ -141,6 +144,7 @@ impl Writer {
         // From the first draft on, readers may find what is in the stage's memory.
         staged.is_linked = true;
         let Stage { bump, drafts, pieces, hints } = staged.stage.as_mut().expect("not dropped");
+        bump.keep();
         let (arena, mut begin, mut hints_begin) = (&self.memtable.arena, 0, 0);
         for piece in pieces.iter() {
             let table = self.memtable.directory.find_or_add(arena, bump, piece.table);

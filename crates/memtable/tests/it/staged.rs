@@ -180,3 +180,42 @@ fn a_refused_charge_leaves_the_stage_for_others() {
     writer.link(staged, CommitTs(1));
     assert_eq!(memtable.get(TABLE, b"k", CommitTs(1)), Some(Value::Inline(b"v")));
 }
+
+/// Stages a commit of `count` keys with values of `value_bytes`, or returns `None` if the budget refuses.
+fn stage_values(memtable: &Arc<Memtable>, count: u64, value_bytes: usize) -> Option<Staged> {
+    let mut staged = Staged::begin(memtable, count as usize * (8 + value_bytes), count)?;
+    for n in 0..count {
+        staged.push(TABLE, &n.to_be_bytes(), Value::Inline(&vec![1; value_bytes]));
+    }
+    staged.search();
+    Some(staged)
+}
+
+/// A commit that fails leaves nothing in the memtable, whatever its size: neither in an empty one, which is never
+/// sealed, nor in one with records.
+#[test]
+fn abandoned_stages_leave_no_memory() {
+    let shapes = [(4, 100 << 10), (8, 60 << 10), (4000, 100), (1, 1 << 20), (10, 8), (100, 3000), (300, 0)];
+    for max_chunk_bytes in [4 << 10, 7 << 10, 64 << 10, 1 << 20] {
+        let account = Account::alone(64 << 20);
+        let none = Charge::none(&account, MemoryCategory::Memtables);
+        let (memtable, mut writer) = Memtable::charged(none, max_chunk_bytes);
+        for ts in 0..4 {
+            let bytes = memtable.bytes();
+            assert!(ts > 0 || bytes == 0);
+            for (count, value_bytes) in shapes.into_iter().cycle().take(50 * shapes.len()) {
+                let staged = stage_values(&memtable, count, value_bytes).expect("there is memory");
+                assert!(memtable.bytes() >= count as usize * value_bytes);
+                drop(staged);
+                assert_eq!(memtable.bytes(), bytes, "{count} values of {value_bytes} bytes");
+            }
+            // What is linked stays, and is whole.
+            writer.link(stage_values(&memtable, 1000, 100).expect("there is memory"), CommitTs(ts + 1));
+        }
+        for n in 0..1000_u64 {
+            assert_eq!(memtable.get(TABLE, &n.to_be_bytes(), CommitTs(4)), Some(Value::Inline(&[1; 100])));
+        }
+        drop((memtable, writer));
+        assert_eq!(account.held().total(), 0);
+    }
+}

@@ -45,7 +45,7 @@ pub(crate) fn apply_record(record: &[u8], writer: &mut Writer) -> Result<CommitT
 const LEAST_STAGED: u64 = 4;
 /// The most operations of a record that is staged: the list of them takes eight bytes each, which no budget knows of.
 const MOST_STAGED: u64 = 4096;
-/// The most bytes of a record that is staged. What a conflict leaves unused of the memtable is no more.
+/// The most bytes of a record that is staged: a commit that waits for its turn has this much of the memtable.
 const MOST_STAGED_BYTES: usize = 1 << 20;
 
 /// Writes the puts and deletes of `record` into the memory of the open memtable, where no reader finds them until

@@ -393,7 +393,8 @@ impl Store {
         self.seal_at(committer, self.log.end());
     }
 
-    /// Does what [`Store::seal`] does; the last applied commit ends at `log_end`.
+    /// Does what [`Store::seal`] does; the last applied commit ends at `log_end`. An empty memtable has no memory,
+    /// except what commits in progress have staged: one that fails takes it away.
     pub(crate) fn seal_at(&self, committer: &mut Committer, log_end: Position) {
         if committer.open.is_empty() {
             return;

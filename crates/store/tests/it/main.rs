@@ -3,6 +3,7 @@
 mod beside;
 mod changes;
 mod dead_stretches;
+mod failed_commits;
 mod full_disk;
 mod gaps;
 mod long_snapshot;
