@@ -170,14 +170,29 @@ impl Bump {
     #[inline]
     fn growth(&self, bytes: usize) -> usize {
         // A piece is at most a quarter of a chunk, so that three quarters are filled before the next one is started;
-        // the last one may be nearly empty.
-        if bytes <= self.room { 0 } else { bytes + bytes / 3 + self.max_chunk_bytes }
+        // the last one may be nearly empty. It is the next one, or less than four times its first piece, or twice the
+        // one before, which has less than `bytes`.
+        let last = || self.next_chunk_bytes.max(4 * bytes).min(self.max_chunk_bytes);
+        if bytes <= self.room { 0 } else { bytes + bytes / 3 + last() }
     }
 
-    /// Charges enough for pieces of `bytes` in total. Returns false if the budget refuses. Never waits. Costs a
-    /// comparison unless a chunk is needed.
+    /// Charges enough for pieces of `bytes` in total, and more for the pieces after those. Returns false if the budget
+    /// refuses. Never waits. Costs a comparison unless a chunk is needed.
     #[inline]
     pub fn reserve(&mut self, bytes: usize) -> bool {
+        let growth = self.growth(bytes);
+        match &self.credit {
+            // Charges twice the need if possible, so that this happens seldom.
+            Some(credit) if credit.bytes() < growth => {
+                self.add_credit(growth + self.max_chunk_bytes) || self.add_credit(growth)
+            }
+            _ => true,
+        }
+    }
+
+    /// Does what [`Bump::reserve`] does, without more.
+    #[inline]
+    pub fn reserve_exactly(&mut self, bytes: usize) -> bool {
         let growth = self.growth(bytes);
         match &self.credit {
             Some(credit) if credit.bytes() < growth => self.add_credit(growth),
@@ -185,18 +200,14 @@ impl Bump {
         }
     }
 
+    /// Charges what is missing for a credit of `bytes`, which is more than there is.
     #[cold]
     fn add_credit(&mut self, bytes: usize) -> bool {
         let credit = self.credit.as_mut().expect("asked for where there is one");
-        // Charges twice the need if possible, so that this happens seldom.
-        let missing = bytes - credit.bytes();
-        let account = credit.account();
-        let more = account.charge(MemoryCategory::Memtables, missing + self.max_chunk_bytes);
-        match more.or_else(|| account.charge(MemoryCategory::Memtables, missing)) {
-            Some(charge) => credit.join(charge),
-            None => return false,
-        }
-        true
+        let more = credit.account().charge(MemoryCategory::Memtables, bytes - credit.bytes());
+        let is_charged = more.is_some();
+        more.into_iter().for_each(|charge| credit.join(charge));
+        is_charged
     }
 
     /// Returns how much more must be charged for pieces of `bytes` in total.

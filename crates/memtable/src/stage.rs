@@ -1,57 +1,99 @@
 //! Stages: memory of a memtable for commits that have not had their turn.
 //!
 //! A stage is a [`Bump`] over chunks of the memtable's arena, with lists of what was written there ([`crate::staged`]).
-//! Threads take one from the memtable, and return it. When the writer is dropped, the memtable is complete: there are
-//! no stages any longer, and their credit goes back.
+//! Threads take one from the memtable, and return it. There are twice as many as processors, and at least eight: a
+//! thread that finds none applies its commit without. A stage that no thread uses keeps its chunk and short lists, but
+//! no credit. When the writer is dropped, the memtable is complete, and its stages end.
 
 use crate::arena::{Arena, Bump};
 use crate::hint::Hint;
 use crate::record::Draft;
 use base::TableId;
 use base::sync::{Mutex, lock};
+use std::sync::OnceLock;
+use std::thread;
 
-/// The size of the largest chunk of a stage in bytes. Each thread that commits has one, of which half is unused.
+/// The size of the largest chunk of a stage in bytes. On average, half of it is unused.
 const STAGE_CHUNK_BYTES: usize = 256 << 10;
-/// The stages of a memtable that no thread uses; `None` once it has no writer.
+/// The most stages of a memtable, for each processor and at least: a thread that waits for its turn has one, too.
+const STAGES_PER_PROCESSOR: usize = 2;
+const LEAST_STAGES: usize = 8;
+/// The greatest capacity of each list of a stage that no thread uses: 50 KB in total, which no budget knows of.
+const KEPT_ENTRIES: usize = 256;
+
+/// The stages of a memtable.
 #[derive(Debug)]
 pub(crate) struct Stages {
-    unused: Mutex<Option<Vec<Stage>>>,
+    /// `None` once the memtable has no writer.
+    list: Mutex<Option<List>>,
     max_chunk_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    unused: Vec<Stage>,
+    /// The number of stages, including those that threads use.
+    count: usize,
 }
 
 impl Stages {
     pub fn new(max_chunk_bytes: usize) -> Stages {
         Stages {
-            unused: Mutex::new(Some(Vec::new())),
+            list: Mutex::new(Some(List::default())),
             max_chunk_bytes: max_chunk_bytes.min(STAGE_CHUNK_BYTES),
         }
     }
 
-    /// Takes a stage that no thread uses, or makes one. Returns `None` once the stages were ended.
+    /// Takes a stage that no thread uses, or makes one. Returns `None` if there are as many as there may be, all in
+    /// use, and once the stages were ended.
     #[inline]
     pub fn take(&self, arena: &Arena) -> Option<Stage> {
-        let unused = lock(&self.unused).as_mut()?.pop();
-        Some(unused.unwrap_or_else(|| Stage {
+        let mut list = lock(&self.list);
+        let list = list.as_mut()?;
+        if let Some(unused) = list.unused.pop() {
+            return Some(unused);
+        }
+        if list.count == most_stages() {
+            return None;
+        }
+        list.count += 1;
+        Some(Stage {
             bump: Bump::touching(arena.no_credit(), self.max_chunk_bytes),
             drafts: Vec::new(),
             pieces: Vec::new(),
             hints: Vec::new(),
-        }))
+        })
     }
 
     /// Returns a stage, whose lists are empty.
     #[inline]
-    pub fn put_back(&self, stage: Stage) {
-        if let Some(unused) = &mut *lock(&self.unused) {
-            unused.push(stage);
+    pub fn put_back(&self, mut stage: Stage) {
+        if let Some(credit) = stage.bump.credit().as_mut().filter(|credit| credit.bytes() > 0) {
+            credit.shrink_to(0);
+        }
+        stage.drafts.shrink_to(KEPT_ENTRIES);
+        stage.pieces.shrink_to(KEPT_ENTRIES);
+        stage.hints.shrink_to(KEPT_ENTRIES);
+        if let Some(list) = &mut *lock(&self.list) {
+            list.unused.push(stage);
         }
     }
 
     /// Ends all stages: those that are in use when they are returned.
     pub fn close(&self) {
-        let unused = lock(&self.unused).take();
-        drop(unused);
+        let ended = lock(&self.list).take();
+        drop(ended);
     }
+}
+
+/// Returns the greatest number of stages of a memtable.
+fn most_stages() -> usize {
+    // Counting processors reads files.
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        (STAGES_PER_PROCESSOR * processors).max(LEAST_STAGES)
+    })
 }
 
 /// The memory and the lists of one thread that stages changes.

@@ -63,12 +63,13 @@ unsafe impl Send for Staged {}
 
 impl Staged {
     /// Begins to stage, in `memtable`, the changes of a commit of `operations` puts and deletes, whose keys and values
-    /// have `payload` bytes in total, and charges their memory. Returns `None` if the budget refuses, or if the
-    /// memtable has no writer any longer.
+    /// have `payload` bytes in total, and charges their memory. Returns `None` if the budget refuses, if twice
+    /// as many commits are staged as there are processors (and at least eight), or if the memtable has no writer any
+    /// longer.
     pub fn begin(memtable: &Arc<Memtable>, payload: usize, operations: u64) -> Option<Staged> {
         let mut stage = memtable.stages.take(&memtable.arena)?;
         let begin = stage.bump.mark();
-        let is_paid = stage.bump.reserve(cost(payload, operations));
+        let is_paid = stage.bump.reserve_exactly(cost(payload, operations));
         if is_paid {
             let usual = payload + USUAL_COST * operations as usize + USUAL_PATH_COST;
             stage.bump.prepare(&memtable.arena, usual);

@@ -52,7 +52,7 @@ fn conflicts_do_not_fill_the_memtable() {
         }
     }
     assert_eq!(store.stats().unwrap().seals, seals);
-    assert!(memtable_bytes(&store) < 2 << 20, "{} bytes", memtable_bytes(&store));
+    assert!(memtable_bytes(&store) < 1 << 20, "{} bytes", memtable_bytes(&store));
 }
 
 /// An application that tries again on a full disk does not run out of memory: the open memtable has no records, so no
