@@ -326,14 +326,24 @@ impl Log {
                     self.room_bytes.store(appender.segment.room_bytes(end), Ordering::Relaxed);
                     return Ok(end);
                 }
-                Ok(None) => drop(appender),
+                Ok(None) => {
+                    self.forget_room();
+                    drop(appender);
+                }
                 Err(error) => {
+                    self.forget_room();
                     appender.latch(&error);
                     return Err(error);
                 }
             }
             self.prepare(payload.len())?;
         }
+    }
+
+    /// Makes [`Log::has_room`] look at the current segment until the next append: it is another one, or has no room.
+    /// The caller holds the appender's lock.
+    pub(crate) fn forget_room(&self) {
+        self.room_bytes.store(0, Ordering::Relaxed); // Relaxed: as in `append_by`.
     }
 
     /// Returns whether an earlier failure stopped all appends.

@@ -58,7 +58,8 @@ pub struct Log {
     pub(crate) wanted: AtomicU64,
     pub(crate) stock: Mutex<Stock>,
     pub(crate) appender: Mutex<Appender>,
-    /// The length of the longest payload for which the current segment had room after the newest append.
+    /// The length of the longest payload for which the current segment had room after the newest append, if it is still
+    /// the current one; 0 if it is not, or if an append found no room.
     pub(crate) room_bytes: AtomicU64,
     pub(crate) flush: Flush,
     /// The LSN before which everything is durable.

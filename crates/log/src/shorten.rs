@@ -35,6 +35,7 @@ impl Log {
             stock.put(spare_of(&ready));
             return stock.trim(0);
         }
+        self.forget_room();
         let stamp = self.stamp();
         let switched = appender.switch(ready, stamp);
         switched.inspect_err(|error| appender.latch(error))
@@ -57,6 +58,7 @@ impl Log {
         }
         appender.next.drain(..).for_each(|next| stock.put(spare_of(&next)));
         stock.give_up(draft.previous);
+        self.forget_room();
         let stamp = self.stamp();
         appender.switch(ready, stamp).inspect_err(|error| appender.latch(error))?;
         Ok(true)
@@ -82,5 +84,32 @@ impl Log {
         let mut stock = lock(&self.stock);
         lock(&self.appender).next.drain(..).for_each(|next| stock.put(spare_of(&next)));
         stock.trim(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use base::DatabaseId;
+    use base::sync::atomic::Ordering;
+    use io::MemDir;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_room_of_the_segment_before_is_forgotten() {
+        let options = Options { first_segment_bytes: 4 << 10, ..Options::default() };
+        let log = Log::create(Arc::new(MemDir::new()), DatabaseId(1), options).unwrap();
+        let room_bytes = || log.room_bytes.load(Ordering::Relaxed);
+        for _ in 0..8 {
+            log.append(&[1; 900]).unwrap();
+        }
+        assert!(room_bytes() > 0);
+        assert!(log.go_on_written().unwrap());
+        assert_eq!(room_bytes(), 0);
+        log.append(&[1; 900]).unwrap();
+        assert!(room_bytes() > 0);
+        log.shorten().unwrap();
+        assert_eq!(room_bytes(), 0);
     }
 }

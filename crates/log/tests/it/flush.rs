@@ -588,7 +588,9 @@ fn a_log_that_was_made_short_does_not_grow_at_once() {
     while log.stats().segments < 2 {
         log.append(&payload(0, 900)).unwrap();
     }
+    assert!(log.has_room(8 * KIB).unwrap());
     log.shorten().unwrap();
+    assert!(!log.has_room(8 * KIB).unwrap(), "the segment has 4 KiB");
     assert!(!log.prepare_next().unwrap(), "the short segment is empty");
     assert_eq!(segment_lengths(&dir), [4 * KIB, 64 * KIB, 4 * KIB]);
 }
