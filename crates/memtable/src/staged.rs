@@ -46,7 +46,7 @@ const _: () = {
 /// let mut staged = Staged::begin(&memtable, 2, 1).expect("there is a writer, and no budget");
 /// staged.push(TableId(16), b"a", Value::Inline(b"1"));
 /// assert_eq!(memtable.get(TableId(16), b"a", CommitTs::MAX), None);
-/// writer.link(staged, CommitTs(1));
+/// writer.link(&mut staged, CommitTs(1));
 /// assert_eq!(memtable.get(TableId(16), b"a", CommitTs::MAX), Some(Value::Inline(b"1")));
 /// ```
 #[derive(Debug)]
@@ -137,11 +137,13 @@ impl Drop for Staged {
 
 impl Writer {
     /// Applies what was staged as commit `ts`: like [`Writer::apply`] for each change, in the order of the changes.
+    /// Drop `staged` when other threads do not wait: this returns its stage.
     ///
     /// # Panics
-    /// If it was staged in another memtable.
-    pub fn link(&mut self, mut staged: Staged, ts: CommitTs) {
+    /// If it was staged in another memtable, or linked before.
+    pub fn link(&mut self, staged: &mut Staged, ts: CommitTs) {
         assert!(staged.is_in(&self.memtable), "changes are linked in the memtable that has them");
+        assert!(!staged.is_linked, "changes are linked once");
         // From the first draft on, readers may find what is in the stage's memory.
         staged.is_linked = true;
         let Stage { bump, drafts, pieces, hints } = staged.stage.as_mut().expect("not dropped");

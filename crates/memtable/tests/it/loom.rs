@@ -175,7 +175,7 @@ fn race_staged(sooner: &'static [u8], later: &'static [u8], staged: &'static [u8
         for key in later {
             writer.put(TABLE, &whole(*key), b"new", CommitTs(2));
         }
-        writer.link(stager.join().unwrap(), CommitTs(3));
+        writer.link(&mut stager.join().unwrap(), CommitTs(3));
         for &key in sooner.iter().chain(later).chain(staged) {
             let found = memtable.newest_in(TABLE, &whole(key)).expect("it was put");
             let ts = if staged.contains(&key) { 3 } else { 1 + u64::from(later.contains(&key)) };

@@ -74,7 +74,7 @@ fn staged_early_and_linked_in_any_order() {
             while waiting.len() < 1 + random.below(6) as usize {
                 waiting.push(stage(&mut random, &memtable, kind, most));
             }
-            let (staged, keys) = waiting.swap_remove(random.below(waiting.len() as u64) as usize);
+            let (mut staged, keys) = waiting.swap_remove(random.below(waiting.len() as u64) as usize);
             if random.chance(1, 8) {
                 // Its memory is used again.
                 drop(staged);
@@ -90,7 +90,7 @@ fn staged_early_and_linked_in_any_order() {
                     newest.extend(keys.into_iter().filter(|key| key.0 == TABLE).map(|key| (key, ts)));
                 }
                 false => {
-                    writer.link(staged, CommitTs(ts));
+                    writer.link(&mut staged, CommitTs(ts));
                     assert!(account.held().total() <= charged, "seed {seed}, commit {ts}: charged by force");
                     newest.extend(keys.into_iter().map(|key| (key, ts)));
                 }
@@ -120,10 +120,10 @@ fn threads_stage_beside_the_writer() {
                 scope.spawn(move || {
                     let mut random = Random::seeded(seed);
                     for _ in 0..COMMITS {
-                        let (staged, keys) = stage(&mut random, memtable, kind, 60);
+                        let (mut staged, keys) = stage(&mut random, memtable, kind, 60);
                         let (writer, ts, newest) = &mut *turn.lock().unwrap();
                         *ts += 1;
-                        writer.link(staged, CommitTs(*ts));
+                        writer.link(&mut staged, CommitTs(*ts));
                         newest.extend(keys.into_iter().map(|key| (key, *ts)));
                     }
                 });
@@ -139,12 +139,12 @@ fn threads_stage_beside_the_writer() {
 fn a_commit_of_more_keys_than_hints() {
     let (mut random, mut newest) = (Random::seeded(7), Newest::new());
     let (memtable, mut writer) = Memtable::new();
-    let (first, keys) = stage(&mut random, &memtable, 0, 4000);
-    writer.link(first, CommitTs(1));
+    let (mut first, keys) = stage(&mut random, &memtable, 0, 4000);
+    writer.link(&mut first, CommitTs(1));
     newest.extend(keys.into_iter().map(|key| (key, 1)));
     let commits: Vec<_> = (0..3).map(|_| stage(&mut random, &memtable, 0, 8000)).collect();
-    for (ts, (staged, keys)) in (2..).zip(commits) {
-        writer.link(staged, CommitTs(ts));
+    for (ts, (mut staged, keys)) in (2..).zip(commits) {
+        writer.link(&mut staged, CommitTs(ts));
         newest.extend(keys.into_iter().map(|key| (key, ts)));
     }
     assert!(newest.len() > 4000, "the commits had {} keys", newest.len());
@@ -158,10 +158,14 @@ fn nothing_is_staged_without_a_writer_or_linked_elsewhere() {
     staged.push(TABLE, b"k", Value::Inline(b"v"));
     let (other, mut other_writer) = Memtable::new();
     assert!(staged.is_in(&memtable) && !staged.is_in(&other));
-    let linked = catch_unwind(AssertUnwindSafe(|| other_writer.link(staged, CommitTs(1))));
+    let linked = catch_unwind(AssertUnwindSafe(|| other_writer.link(&mut staged, CommitTs(1))));
     assert!(linked.is_err() && other.is_empty() && memtable.is_empty());
+    writer.link(&mut staged, CommitTs(1));
+    let again = catch_unwind(AssertUnwindSafe(|| writer.link(&mut staged, CommitTs(2))));
+    assert!(again.is_err() && memtable.records() == 1);
+    drop(staged);
     // A stage is used again, and ends with the writer even if a commit holds it then.
-    writer.link(Staged::begin(&memtable, 0, 0).unwrap(), CommitTs(1));
+    writer.link(&mut Staged::begin(&memtable, 0, 0).unwrap(), CommitTs(1));
     let held = Staged::begin(&memtable, 2, 1).unwrap();
     drop(writer);
     assert!(Staged::begin(&memtable, 2, 1).is_none());
@@ -177,7 +181,7 @@ fn a_refused_charge_leaves_the_stage_for_others() {
     assert!(Staged::begin(&memtable, 4 << 20, 1).is_none());
     let mut staged = Staged::begin(&memtable, 2, 1).unwrap();
     staged.push(TABLE, b"k", Value::Inline(b"v"));
-    writer.link(staged, CommitTs(1));
+    writer.link(&mut staged, CommitTs(1));
     assert_eq!(memtable.get(TABLE, b"k", CommitTs(1)), Some(Value::Inline(b"v")));
 }
 
@@ -210,7 +214,7 @@ fn abandoned_stages_leave_no_memory() {
                 assert_eq!(memtable.bytes(), bytes, "{count} values of {value_bytes} bytes");
             }
             // What is linked stays, and is whole.
-            writer.link(stage_values(&memtable, 1000, 100).expect("there is memory"), CommitTs(ts + 1));
+            writer.link(&mut stage_values(&memtable, 1000, 100).expect("there is memory"), CommitTs(ts + 1));
         }
         for n in 0..1000_u64 {
             assert_eq!(memtable.get(TABLE, &n.to_be_bytes(), CommitTs(4)), Some(Value::Inline(&[1; 100])));
@@ -246,9 +250,9 @@ fn stages_are_few_and_keep_no_credit() {
                             account.held().total().saturating_sub(memtable.bytes()).max(*most_unused);
                     }
                     *ts += 1;
-                    if let Some(staged) = staged {
+                    if let Some(mut staged) = staged {
                         *linked += 1;
-                        writer.link(staged, CommitTs(*ts));
+                        writer.link(&mut staged, CommitTs(*ts));
                         continue;
                     }
                     let _ = writer.reserve(8 * 28, 8);

@@ -46,7 +46,7 @@ impl Store {
         self.sync_data()?;
         let since = self.validate_ahead(request, Some(&prepared.spills), since)?;
         let (mut applied, dropped) = {
-            let mut committer = self.lock_with_memory_for(request, None)?;
+            let mut committer = self.lock_with_memory_for(request, &mut None)?;
             let committer = &mut *committer;
             self.check_open()?;
             self.check_waiting(prepared.attached.count())?;

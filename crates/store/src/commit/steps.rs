@@ -140,8 +140,10 @@ impl Store {
             true => self.validate_ahead(request, spills.as_deref(), begin)?,
             false => begin,
         };
-        let staged = stage_record(request.record, || self.views.open_memtable());
-        let mut committer = self.lock_with_memory_for(request, staged.as_ref())?;
+        // This is declared before the lock is taken, and so dropped after it, too: it may be the last that has a
+        // memtable.
+        let mut staged = stage_record(request.record, || self.views.open_memtable());
+        let mut committer = self.lock_with_memory_for(request, &mut staged)?;
         let committer = &mut *committer;
         // Closing takes the lock that is held here. The check is repeated, so that nothing is appended after a closing
         // block.
@@ -151,7 +153,7 @@ impl Store {
         let ts = next_stamp(committer, request)?;
         let end = self.append(request, ts)?;
         committer.last = ts;
-        match staged.filter(|staged| staged.is_in(&committer.open)) {
+        match staged.as_mut().filter(|staged| staged.is_in(&committer.open)) {
             Some(staged) => committer.writer.link(staged, ts),
             None => {
                 apply_record(request.record, &mut committer.writer).expect("it was encoded a moment ago");
@@ -209,12 +211,13 @@ impl Store {
 
     /// Takes the commit lock, with memory reserved for the writes, and room on the disk for the checkpoint that absorbs
     /// them: after the append there is no way back. It costs comparisons, unless the last allowance is used up. What
-    /// was `staged` in the open memtable has its memory.
+    /// was `staged` in the open memtable has its memory. A wait for memory or room lets go of it, since it may keep a
+    /// memtable that was merged meanwhile.
     #[inline]
     pub(crate) fn lock_with_memory_for(
         &self,
         request: &Request<'_>,
-        staged: Option<&Staged>,
+        staged: &mut Option<Staged>,
     ) -> Result<MutexGuard<'_, Committer>> {
         let (bytes, operations) = (request.record.len(), request.writes.operations());
         let mut committer = self.lock_committer();
@@ -222,9 +225,9 @@ impl Store {
         let (records, all_bytes) = (operations + spilled_records, bytes as u64 + spilled_bytes);
         if !committer.room.take(records, all_bytes) {
             drop(committer);
-            committer = self.lock_with_room(request.record, records, all_bytes)?;
+            committer = self.lock_with_room(request.record, records, all_bytes, staged)?;
         }
-        let is_staged = staged.is_some_and(|staged| staged.is_in(&committer.open));
+        let is_staged = staged.as_ref().is_some_and(|staged| staged.is_in(&committer.open));
         if is_staged || committer.writer.reserve(bytes, operations) {
             return Ok(committer);
         }
@@ -232,6 +235,7 @@ impl Store {
         loop {
             let missing = committer.writer.missing(bytes, operations);
             drop(committer);
+            staged.take();
             let charge = self.memory.account.charge_making_room(MemoryCategory::Memtables, missing);
             if charge.is_none() && !self.wait_for_memory(&mut patience) {
                 return Err(self.no_memory("the transaction's commit", missing));

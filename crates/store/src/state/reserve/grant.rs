@@ -9,6 +9,7 @@ use crate::state::store::Store;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
+use memtable::Staged;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
@@ -28,6 +29,7 @@ impl Store {
         record: &[u8],
         records: u64,
         bytes: u64,
+        staged: &mut Option<Staged>,
     ) -> Result<MutexGuard<'_, Committer>> {
         let mut waits = 0;
         loop {
@@ -36,6 +38,7 @@ impl Store {
                 done => return done,
             };
             waits += 1;
+            staged.take();
             if waits > MOST_WAITS || !self.wait_for_checkpoint() {
                 return Err(self.refuse(refused, Allowance { records, bytes }));
             }
@@ -274,5 +277,30 @@ impl Store {
         {
             space.set_firm_only(true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use base::{TableId, Value};
+    use io::sim::SimDisk;
+
+    /// A commit that waits for a checkpoint does not keep the memtable that the checkpoint merges.
+    #[test]
+    fn a_wait_for_room_lets_go_of_what_was_staged() {
+        let disk = SimDisk::new();
+        let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
+        let store = crate::open_or_create(disk.dir(), &options).unwrap();
+        let open = store.views.open_memtable();
+        let mut staged = Staged::begin(&open, 2, 1);
+        staged.as_mut().unwrap().push(TableId(16), b"k", Value::Inline(b"v"));
+        drop(store.lock_with_room(b"record", 1, 2, &mut staged).unwrap());
+        assert!(staged.is_some(), "there is room");
+        disk.set_capacity(disk.used_bytes());
+        let refused = store.lock_with_room(b"record", 1 << 20, 1 << 30, &mut staged);
+        assert_eq!(refused.map(drop).unwrap_err().kind(), ErrorKind::Full);
+        assert!(staged.is_none());
     }
 }
