@@ -8,6 +8,7 @@
 //! transaction goes into the memtable in one sorted pass. A record whose keys do not ascend, which this engine never
 //! writes, is applied as well, one sorted piece at a time.
 
+use crate::uncommitted::write_set::WriteSet;
 use base::op::{Decoder, Op};
 use base::{CommitTs, Error, Result, TableId, Value};
 use memtable::{Memtable, Staged, Writer};
@@ -48,16 +49,26 @@ const MOST_STAGED: u64 = 4096;
 /// The most bytes of a record that is staged: a commit that waits for its turn has this much of the memtable.
 const MOST_STAGED_BYTES: usize = 1 << 20;
 
-/// Writes the puts and deletes of `record` into the memory of the open memtable, where no reader finds them until
-/// [`Writer::link`]. Returns `None` for a record that is to be applied by [`apply_record`]: a short or a long one, one
-/// with other operations, or one for which the budget has no memory.
-pub(crate) fn stage_record(record: &[u8], open: impl FnOnce() -> Arc<Memtable>) -> Option<Staged> {
+/// Writes the puts and deletes of `record`, which is that of `writes`, into the memory of the open memtable, where no
+/// reader finds them until [`Writer::link`]. Returns `None` for a record that is to be applied by [`apply_record`]: a
+/// short or a long one, one with range deletes, or one for which there is no stage or no memory.
+pub(crate) fn stage_record(
+    record: &[u8],
+    writes: &WriteSet,
+    open: impl FnOnce() -> Arc<Memtable>,
+) -> Option<Staged> {
     let decoder = Decoder::begin(record)?;
-    if !(LEAST_STAGED..=MOST_STAGED).contains(&decoder.left()) || record.len() > MOST_STAGED_BYTES {
+    // The range deletes of a table come first in it, but after the records of the tables before: those would be
+    // copied in vain.
+    if writes.has_ranges()
+        || !(LEAST_STAGED..=MOST_STAGED).contains(&decoder.left())
+        || record.len() > MOST_STAGED_BYTES
+    {
         return None;
     }
     let mut staged = Staged::begin(&open(), record.len(), decoder.left())?;
     for (table, op) in decoder {
+        // Runs are attached by another path: see `apply_spilled`.
         let (key, value) = change(op)?;
         staged.push(table, key, value);
     }
@@ -145,7 +156,28 @@ impl<'a> Iterator for Piece<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commit::steps::encode;
+    use crate::uncommitted::write_set::Prior;
     use base::op::Encoder;
+
+    #[test]
+    fn a_record_with_range_deletes_is_not_staged() {
+        let (memtable, _writer) = Memtable::new();
+        let stage = |writes: &mut WriteSet| {
+            let (mut record, mut is_asked) = (Vec::new(), false);
+            encode(writes, None, false, &mut record);
+            let staged = stage_record(&record, writes, || {
+                is_asked = true;
+                Arc::clone(&memtable)
+            });
+            (staged.is_some(), is_asked)
+        };
+        let mut writes = WriteSet::new();
+        (0..100_u8).for_each(|n| writes.put(TableId(16), &[n], b"", Prior::Unread));
+        assert_eq!(stage(&mut writes), (true, true));
+        writes.delete_range(TableId(17), b"a", Some(b"b"));
+        assert_eq!(stage(&mut writes), (false, false));
+    }
 
     #[test]
     fn descending_keys_and_a_cut_record() {

@@ -142,7 +142,7 @@ impl Store {
         };
         // This is declared before the lock is taken, and so dropped after it, too: it may be the last that has a
         // memtable.
-        let mut staged = stage_record(request.record, || self.views.open_memtable());
+        let mut staged = stage_record(request.record, request.writes, || self.views.open_memtable());
         let mut committer = self.lock_with_memory_for(request, &mut staged)?;
         let committer = &mut *committer;
         // Closing takes the lock that is held here. The check is repeated, so that nothing is appended after a closing

@@ -59,6 +59,11 @@ impl WriteSet {
         self.table(table).into_iter().flat_map(|set| set.ranges.spans())
     }
 
+    /// Returns whether there is a range delete in any table. O(tables).
+    pub fn has_ranges(&self) -> bool {
+        self.sets().iter().any(|set| set.ranges.len() > 0)
+    }
+
     /// Returns the puts and deletes of `table`, which must have been sorted, in strictly ascending order.
     pub fn records(&self, table: TableId) -> impl Iterator<Item = (&[u8], Value<'_>)> {
         let record = |entry: &table::Entry| (entry.key(&self.arena), entry.own(&self.arena, &self.large));
