@@ -81,9 +81,10 @@ impl Stages {
         }
     }
 
-    /// Ends all stages: those that are in use when they are returned.
+    /// Ends all stages: those that are in use when they are returned. Never waits: in a child that was forked while
+    /// another thread had the lock, it stays locked. The stages then end with the memtable.
     pub fn close(&self) {
-        let ended = lock(&self.list).take();
+        let ended = self.list.try_lock().ok().and_then(|mut list| list.take());
         drop(ended);
     }
 }
@@ -124,4 +125,27 @@ pub(crate) struct Piece {
     pub end: usize,
     pub hints_end: usize,
     pub has_large: bool,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    #[test]
+    fn the_end_does_not_wait_for_a_lock_that_no_thread_releases() {
+        let stages = Arc::new(Stages::new(1 << 20));
+        let held = lock(&stages.list);
+        let (done, is_done) = mpsc::channel();
+        let ended = Arc::clone(&stages);
+        thread::spawn(move || {
+            ended.close();
+            done.send(()).unwrap();
+        });
+        assert!(is_done.recv_timeout(Duration::from_secs(10)).is_ok());
+        drop(held);
+        stages.close();
+        assert!(stages.take(&Arena::new(None)).is_none());
+    }
 }
