@@ -136,12 +136,11 @@ impl Drop for Arena {
 pub(crate) struct Bump {
     low: *mut u8,
     room: usize,
-    /// Whether each page of a new chunk is written to at once. A page's first write interrupts the thread for a
-    /// microsecond, and it should not come where other threads wait.
-    touches: bool,
     next_chunk_bytes: usize,
     max_chunk_bytes: usize,
-    /// The chunks that were added since the mark, as long as [`Bump::rewind`] may free them.
+    /// The chunks that were added since the mark, as long as [`Bump::rewind`] may free them. Until then, each page of a
+    /// new chunk is written to at once: its first write interrupts the thread for a microsecond, and should not come
+    /// later, when other threads wait.
     since_mark: Option<Vec<*mut u8>>,
     /// The charge for chunks to come; `None` if there is no account.
     credit: Option<Charge>,
@@ -154,13 +153,8 @@ unsafe impl Send for Bump {}
 impl Bump {
     pub fn new(credit: Option<Charge>, max_chunk_bytes: usize) -> Bump {
         let max_chunk_bytes = max_chunk_bytes.clamp(FIRST_CHUNK_BYTES, MAX_CHUNK_BYTES);
-        let (low, next_chunk_bytes, touches) = (ptr::null_mut(), FIRST_CHUNK_BYTES, false);
-        Bump { low, room: 0, touches, next_chunk_bytes, max_chunk_bytes, since_mark: None, credit }
-    }
-
-    /// Creates a bump that writes to each page of a chunk when it takes the chunk.
-    pub fn touching(credit: Option<Charge>, max_chunk_bytes: usize) -> Bump {
-        Bump { touches: true, ..Bump::new(credit, max_chunk_bytes) }
+        let (low, next_chunk_bytes) = (ptr::null_mut(), FIRST_CHUNK_BYTES);
+        Bump { low, room: 0, next_chunk_bytes, max_chunk_bytes, since_mark: None, credit }
     }
 
     /// Returns the free bytes in the current chunk.
@@ -328,7 +322,7 @@ impl Bump {
         // The factor two leaves room for alignment.
         let chunk_bytes = self.next_chunk_bytes.max((2 * size).next_power_of_two());
         (self.low, self.room) = (self.add_chunk(arena, chunk_bytes), chunk_bytes);
-        if self.touches {
+        if self.since_mark.is_some() {
             for offset in (0..chunk_bytes).step_by(PAGE_BYTES) {
                 // SAFETY: inside the chunk that was just allocated, which nothing else knows. Volatile, as nothing
                 // reads the byte.

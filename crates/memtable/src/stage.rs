@@ -60,7 +60,7 @@ impl Stages {
         }
         list.count += 1;
         Some(Stage {
-            bump: Bump::touching(arena.no_credit(), self.max_chunk_bytes),
+            bump: Bump::new(arena.no_credit(), self.max_chunk_bytes),
             drafts: Vec::new(),
             pieces: Vec::new(),
             hints: Vec::new(),
