@@ -1,4 +1,4 @@
-//! The arena: memory that is allocated piece by piece and freed as a whole.
+//! The arena: memory that is allocated piece by piece, and freed as a whole once it was published.
 //!
 //! 1. The writer allocates through its [`Bump`], and a thread that stages changes through one of its own. The
 //!    [`Arena`] owns the chunks and frees them when the memtable is dropped, with pauses if the thread is throttled
@@ -11,7 +11,7 @@
 //!    own, and the current chunk stays in use.
 //! 4. What was allocated since a bump's [`Mark`] can be freed, as long as no other thread knows of it: the chunks that
 //!    were added go back, and the bump is where it was.
-//! 5. If there is an account, each chunk is charged to it before it is allocated, out of the bump's *credit*: memory
+//! 5. If there is an account, each chunk is charged to it out of the bump's *credit*: memory
 //!    that was reserved while the operation could still be refused. The arena returns all of it when it is freed.
 
 use base::background;
@@ -34,6 +34,8 @@ const CHUNK_ALIGN: usize = 64;
 pub(crate) struct Arena {
     chunks: Mutex<Chunks>,
     bytes: AtomicUsize,
+    /// The bytes of the chunks of stages in which nothing is linked: free ones, and those of commits to come.
+    unlinked: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -55,13 +57,23 @@ unsafe impl Send for Chunk {}
 impl Arena {
     pub fn new(account: Option<&Arc<Account>>) -> Arena {
         let charge = account.map(|account| Charge::none(account, MemoryCategory::Memtables));
-        Arena { chunks: Mutex::new(Chunks { list: Vec::new(), charge }), bytes: AtomicUsize::new(0) }
+        Arena {
+            chunks: Mutex::new(Chunks { list: Vec::new(), charge }),
+            bytes: AtomicUsize::new(0),
+            unlinked: AtomicUsize::new(0),
+        }
     }
 
     /// Returns the bytes of all chunks.
     pub fn bytes(&self) -> usize {
         // Relaxed: a statistic, which orders nothing.
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes of chunks in which something is linked or free for the writer.
+    pub fn linked_bytes(&self) -> usize {
+        // Relaxed: statistics, which order nothing. A stage may have changed one of them and not yet the other one.
+        self.bytes().saturating_sub(self.unlinked.load(Ordering::Relaxed))
     }
 
     /// Returns an empty credit of the account, if there is one.
@@ -72,17 +84,18 @@ impl Arena {
 
     /// Allocates a chunk, charged to `credit` as far as that reaches.
     fn add(&self, size: usize, credit: &mut Option<Charge>) -> *mut u8 {
+        let layout = Layout::from_size_align(size, CHUNK_ALIGN).expect("a chunk fits memory");
+        // Before the lock, which other threads wait for: a large one is a system call.
+        // SAFETY: the layout has a size above zero: callers ask for a chunk's size or for a piece's.
+        let start = unsafe { alloc(layout) };
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
         let mut chunks = lock(&self.chunks);
         if let (Some(charge), Some(credit)) = (&mut chunks.charge, credit) {
             charge.join(credit.split(size));
             let missing = self.bytes() + size - charge.bytes();
             charge.join(credit.account().charge_by_force(MemoryCategory::Memtables, missing));
-        }
-        let layout = Layout::from_size_align(size, CHUNK_ALIGN).expect("a chunk fits memory");
-        // SAFETY: the layout has a size above zero: callers ask for a chunk's size or for a piece's.
-        let start = unsafe { alloc(layout) };
-        if start.is_null() {
-            handle_alloc_error(layout);
         }
         chunks.list.push(Chunk { start, layout });
         // Relaxed, in two steps: the lock of `chunks` is held, and `bytes` is a statistic.
@@ -141,9 +154,16 @@ pub(crate) struct Bump {
     /// The chunks that were added since the mark, as long as [`Bump::rewind`] may free them. Until then, each page of a
     /// new chunk is written to at once: its first write interrupts the thread for a microsecond, and should not come
     /// later, when other threads wait.
-    since_mark: Option<Vec<*mut u8>>,
+    since_mark: Option<Added>,
     /// The charge for chunks to come; `None` if there is no account.
     credit: Option<Charge>,
+}
+
+/// The chunks that a bump has added since its mark.
+#[derive(Debug, Default)]
+struct Added {
+    starts: Vec<*mut u8>,
+    bytes: usize,
 }
 
 // SAFETY: the free middle is reachable through nothing but this Bump, which is as free to move as a `&mut
@@ -186,12 +206,17 @@ impl Bump {
         }
     }
 
-    /// Does what [`Bump::reserve`] does, without more.
+    /// Does what [`Bump::reserve`] does, without more, and makes room in the budget if necessary: page pools give pages
+    /// up. The caller has no lock of a pool, and none that others wait for.
     #[inline]
     pub fn reserve_exactly(&mut self, bytes: usize) -> bool {
         let growth = self.growth(bytes);
-        match &self.credit {
-            Some(credit) if credit.bytes() < growth => self.add_credit(growth),
+        match &mut self.credit {
+            Some(credit) if credit.bytes() < growth => {
+                let missing = growth - credit.bytes();
+                let more = credit.account().charge_making_room(MemoryCategory::Memtables, missing);
+                more.map(|charge| credit.join(charge)).is_some()
+            }
             _ => true,
         }
     }
@@ -229,14 +254,23 @@ impl Bump {
     /// Returns the place that [`Bump::rewind`] goes back to. It replaces an earlier mark.
     #[inline]
     pub fn mark(&mut self) -> Mark {
-        self.since_mark = Some(Vec::new());
+        self.since_mark = Some(Added::default());
         Mark { low: self.low, room: self.room, next_chunk_bytes: self.next_chunk_bytes }
     }
 
-    /// Gives up the mark: what was allocated since stays until the arena is freed.
+    /// Gives up the mark: what was allocated since stays until the arena is freed. Returns the bytes that are unlinked
+    /// until then, for [`Bump::note_linked`].
     #[inline]
-    pub fn keep(&mut self) {
-        self.since_mark = None;
+    pub fn keep(&mut self, mark: Mark) -> usize {
+        mark.room + self.since_mark.take().map_or(0, |added| added.bytes)
+    }
+
+    /// Notes that of `unlinked` bytes all are linked now that are not free.
+    #[inline]
+    pub fn note_linked(&self, arena: &Arena, unlinked: usize) {
+        // Relaxed, in two steps: a statistic, to which other stages add their own.
+        arena.unlinked.fetch_add(self.room, Ordering::Relaxed);
+        arena.unlinked.fetch_sub(unlinked, Ordering::Relaxed);
     }
 
     /// Frees everything that was allocated since `mark`, so that bump and arena are as they were.
@@ -247,16 +281,22 @@ impl Bump {
     pub unsafe fn rewind(&mut self, arena: &Arena, mark: Mark) {
         (self.low, self.room, self.next_chunk_bytes) = (mark.low, mark.room, mark.next_chunk_bytes);
         let added = self.since_mark.take().unwrap_or_default();
-        if !added.is_empty() {
+        if added.bytes > 0 {
+            // Relaxed: a statistic.
+            arena.unlinked.fetch_sub(added.bytes, Ordering::Relaxed);
             // SAFETY: they were added to `arena` since the mark, and the caller promises that nothing uses them.
-            unsafe { arena.remove(&added) };
+            unsafe { arena.remove(&added.starts) };
         }
     }
 
     /// Adds a chunk to the arena, and notes it if it may be freed early.
     fn add_chunk(&mut self, arena: &Arena, size: usize) -> *mut u8 {
         let start = arena.add(size, &mut self.credit);
-        self.since_mark.iter_mut().for_each(|added| added.push(start));
+        if let Some(added) = &mut self.since_mark {
+            added.starts.push(start);
+            added.bytes += size;
+            arena.unlinked.fetch_add(size, Ordering::Relaxed); // Relaxed: a statistic.
+        }
         start
     }
 
@@ -282,7 +322,8 @@ impl Bump {
     pub fn place<'m, T>(&mut self, arena: &'m Arena, value: T) -> &'m T {
         const { assert!(align_of::<T>() <= CHUNK_ALIGN && !std::mem::needs_drop::<T>()) };
         let at = self.high(arena, Layout::new::<T>()).cast::<T>();
-        // SAFETY: fresh memory of T's layout; written here, shared from here on, freed only with the arena.
+        // SAFETY: fresh memory of T's layout; written here, and shared from here on. `rewind`, whose
+        // contract excludes such references, and the arena's end free it.
         unsafe {
             at.write(value);
             &*at

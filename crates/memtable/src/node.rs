@@ -21,7 +21,7 @@
 //! there. When that child is split, its left half's first key becomes the separator, so that the right half's is above.
 //!
 //! The writer does nothing else: no slot is used twice, no published permutation is wrong about a slot's key, nodes
-//! that were split or copied stay unchanged, and memory is not reused before the memtable is dropped.
+//! that were split or copied stay unchanged, and the memory of nodes is not reused before the memtable is dropped.
 //!
 //! # Heads after a skip
 //! Keys that share their first bytes would share their heads, and each comparison would wait for a key. A node

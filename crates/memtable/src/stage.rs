@@ -13,7 +13,8 @@ use base::sync::{Mutex, lock};
 use std::sync::OnceLock;
 use std::thread;
 
-/// The size of the largest chunk of a stage in bytes. On average, half of it is unused.
+/// The size of the largest chunk of a stage in bytes. On average, half of it is unused. Where memory is scarce it is
+/// less: all stages together have a quarter of a full memtable, of which the writer's largest chunk is an eighth.
 const STAGE_CHUNK_BYTES: usize = 256 << 10;
 /// The most stages of a memtable, for each processor and at least: a thread that waits for its turn has one, too.
 const STAGES_PER_PROCESSOR: usize = 2;
@@ -26,7 +27,7 @@ const KEPT_ENTRIES: usize = 256;
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Stages {
-    /// `None` once the memtable has no writer.
+    /// `None` once the stages were ended.
     list: Mutex<Option<List>>,
     max_chunk_bytes: usize,
 }
@@ -42,7 +43,7 @@ impl Stages {
     pub fn new(max_chunk_bytes: usize) -> Stages {
         Stages {
             list: Mutex::new(Some(List::default())),
-            max_chunk_bytes: max_chunk_bytes.min(STAGE_CHUNK_BYTES),
+            max_chunk_bytes: (max_chunk_bytes / most_stages()).saturating_mul(2).min(STAGE_CHUNK_BYTES),
         }
     }
 
@@ -82,7 +83,7 @@ impl Stages {
     }
 
     /// Ends all stages: those that are in use when they are returned. Never waits: in a child that was forked while
-    /// another thread had the lock, it stays locked. The stages then end with the memtable.
+    /// another thread had the lock, it stays locked. If a thread has it, the stages end with the memtable.
     pub fn close(&self) {
         let ended = self.list.try_lock().ok().and_then(|mut list| list.take());
         drop(ended);
@@ -90,7 +91,7 @@ impl Stages {
 }
 
 /// Returns the greatest number of stages of a memtable.
-fn most_stages() -> usize {
+pub(crate) fn most_stages() -> usize {
     // Counting processors reads files.
     static MOST: OnceLock<usize> = OnceLock::new();
     *MOST.get_or_init(|| {

@@ -17,7 +17,7 @@ use crate::insert::Tree;
 use crate::link::{Finger, search_ahead};
 use crate::memtable::Memtable;
 use crate::record::Draft;
-use crate::stage::{Piece, Stage};
+use crate::stage::{Piece, Stage, most_stages};
 use crate::writer::{Writer, cost};
 use base::sync::Arc;
 use base::{CommitTs, TableId, Value};
@@ -43,7 +43,7 @@ const _: () = {
 /// # use base::{CommitTs, TableId, Value};
 /// # use pando_memtable::{Memtable, Staged};
 /// let (memtable, mut writer) = Memtable::new();
-/// let mut staged = Staged::begin(&memtable, 2, 1).expect("there is a writer, and no budget");
+/// let mut staged = Staged::begin(&memtable, 2, 1, 32 << 20).expect("there is a writer, and no budget");
 /// staged.push(TableId(16), b"a", Value::Inline(b"1"));
 /// assert_eq!(memtable.get(TableId(16), b"a", CommitTs::MAX), None);
 /// writer.link(&mut staged, CommitTs(1));
@@ -63,19 +63,36 @@ unsafe impl Send for Staged {}
 
 impl Staged {
     /// Begins to stage, in `memtable`, the changes of a commit of `operations` puts and deletes, whose keys and values
-    /// have `payload` bytes in total, and charges their memory. Returns `None` if the budget refuses, if twice
-    /// as many commits are staged as there are processors (and at least eight), or if the memtable has no writer any
-    /// longer.
-    pub fn begin(memtable: &Arc<Memtable>, payload: usize, operations: u64) -> Option<Staged> {
+    /// have `payload` bytes in total, and charges their memory; page pools give some up if necessary, so the caller has
+    /// no lock of theirs. Returns `None` if that is more than [`Staged::most_bytes`] allows in a memtable that is
+    /// complete with `full_bytes`, if the budget refuses, if as many commits are staged as may be, and usually once
+    /// the memtable has no writer.
+    pub fn begin(
+        memtable: &Arc<Memtable>,
+        payload: usize,
+        operations: u64,
+        full_bytes: usize,
+    ) -> Option<Staged> {
+        let needed = cost(payload, operations);
+        if needed > Staged::most_bytes(full_bytes) {
+            return None;
+        }
         let mut stage = memtable.stages.take(&memtable.arena)?;
         let begin = stage.bump.mark();
-        let is_paid = stage.bump.reserve_exactly(cost(payload, operations));
+        let is_paid = stage.bump.reserve_exactly(needed);
         if is_paid {
             let usual = payload + USUAL_COST * operations as usize + USUAL_PATH_COST;
             stage.bump.prepare(&memtable.arena, usual);
         }
         let staged = Staged { stage: Some(stage), begin, is_linked: false, memtable: Arc::clone(memtable) };
         is_paid.then_some(staged)
+    }
+
+    /// Returns the most memory that a staged commit takes in a memtable that is complete with `full_bytes`: together,
+    /// the commits that wait for their turn take a quarter of that.
+    #[must_use]
+    pub fn most_bytes(full_bytes: usize) -> usize {
+        full_bytes / 4 / most_stages()
     }
 
     /// Adds a change of `key` in `table`.
@@ -147,7 +164,7 @@ impl Writer {
         // From the first draft on, readers may find what is in the stage's memory.
         staged.is_linked = true;
         let Stage { bump, drafts, pieces, hints } = staged.stage.as_mut().expect("not dropped");
-        bump.keep();
+        let unlinked = bump.keep(staged.begin);
         let (arena, mut begin, mut hints_begin) = (&self.memtable.arena, 0, 0);
         for piece in pieces.iter() {
             let table = self.memtable.directory.find_or_add(arena, bump, piece.table);
@@ -165,6 +182,7 @@ impl Writer {
             table.count(drafts.len() as u64);
             (begin, hints_begin) = (piece.end, piece.hints_end);
         }
+        bump.note_linked(arena, unlinked);
         self.count(begin as u64);
     }
 }

@@ -69,9 +69,10 @@ impl Writer {
         &self.memtable
     }
 
-    /// Returns the bytes in use: what the memtable has allocated, less what is free for the next records.
+    /// Returns the bytes in use: what the memtable has allocated, less what is free for the next records, and less what
+    /// is staged for commits that have not had their turn.
     pub fn used_bytes(&self) -> usize {
-        self.memtable.bytes() - self.bump.room()
+        self.memtable.arena.linked_bytes().saturating_sub(self.bump.room())
     }
 
     /// Charges the memory of a commit of `operations` operations, whose keys and values have `payload` bytes in total.

@@ -165,8 +165,8 @@ fn race_staged(sooner: &'static [u8], later: &'static [u8], staged: &'static [u8
         let stager = {
             let memtable = Arc::clone(&memtable);
             thread::spawn(move || {
-                let mut commit =
-                    Staged::begin(&memtable, 100, staged.len() as u64).expect("there is a writer");
+                let mut commit = Staged::begin(&memtable, 100, staged.len() as u64, usize::MAX)
+                    .expect("there is a writer");
                 staged.iter().for_each(|&key| commit.push(TABLE, &whole(key), Value::Inline(b"new")));
                 commit.search();
                 commit

@@ -25,8 +25,8 @@ fn stage(random: &mut Random, memtable: &Arc<Memtable>, kind: u64, most: u64) ->
     keys.sort();
     keys.dedup();
     let payload = keys.iter().map(|(_, key)| 2 * key.len()).sum();
-    let mut staged =
-        Staged::begin(memtable, payload, keys.len() as u64).expect("there is memory, and a writer");
+    let mut staged = Staged::begin(memtable, payload, keys.len() as u64, usize::MAX)
+        .expect("there is memory, and a writer");
     keys.iter().for_each(|(table, key)| staged.push(*table, key, Value::Inline(key)));
     if random.chance(7, 8) {
         staged.search();
@@ -154,7 +154,7 @@ fn a_commit_of_more_keys_than_hints() {
 #[test]
 fn nothing_is_staged_without_a_writer_or_linked_elsewhere() {
     let (memtable, mut writer) = Memtable::new();
-    let mut staged = Staged::begin(&memtable, 2, 1).unwrap();
+    let mut staged = Staged::begin(&memtable, 2, 1, usize::MAX).unwrap();
     staged.push(TABLE, b"k", Value::Inline(b"v"));
     let (other, mut other_writer) = Memtable::new();
     assert!(staged.is_in(&memtable) && !staged.is_in(&other));
@@ -165,12 +165,12 @@ fn nothing_is_staged_without_a_writer_or_linked_elsewhere() {
     assert!(again.is_err() && memtable.records() == 1);
     drop(staged);
     // A stage is used again, and ends with the writer even if a commit holds it then.
-    writer.link(&mut Staged::begin(&memtable, 0, 0).unwrap(), CommitTs(1));
-    let held = Staged::begin(&memtable, 2, 1).unwrap();
+    writer.link(&mut Staged::begin(&memtable, 0, 0, usize::MAX).unwrap(), CommitTs(1));
+    let held = Staged::begin(&memtable, 2, 1, usize::MAX).unwrap();
     drop(writer);
-    assert!(Staged::begin(&memtable, 2, 1).is_none());
+    assert!(Staged::begin(&memtable, 2, 1, usize::MAX).is_none());
     drop(held);
-    assert!(Staged::begin(&memtable, 2, 1).is_none());
+    assert!(Staged::begin(&memtable, 2, 1, usize::MAX).is_none());
 }
 
 #[test]
@@ -178,8 +178,8 @@ fn a_refused_charge_leaves_the_stage_for_others() {
     let account = Account::alone(1 << 20);
     let none = Charge::none(&account, MemoryCategory::Memtables);
     let (memtable, mut writer) = Memtable::charged(none, 4096);
-    assert!(Staged::begin(&memtable, 4 << 20, 1).is_none());
-    let mut staged = Staged::begin(&memtable, 2, 1).unwrap();
+    assert!(Staged::begin(&memtable, 4 << 20, 1, usize::MAX).is_none());
+    let mut staged = Staged::begin(&memtable, 2, 1, usize::MAX).unwrap();
     staged.push(TABLE, b"k", Value::Inline(b"v"));
     writer.link(&mut staged, CommitTs(1));
     assert_eq!(memtable.get(TABLE, b"k", CommitTs(1)), Some(Value::Inline(b"v")));
@@ -187,7 +187,8 @@ fn a_refused_charge_leaves_the_stage_for_others() {
 
 /// Stages a commit of `count` keys with values of `value_bytes`, or returns `None` if the budget refuses.
 fn stage_values(memtable: &Arc<Memtable>, count: u64, value_bytes: usize) -> Option<Staged> {
-    let mut staged = Staged::begin(memtable, count as usize * (8 + value_bytes), count)?;
+    let payload = count as usize * (8 + value_bytes);
+    let mut staged = Staged::begin(memtable, payload, count, usize::MAX)?;
     for n in 0..count {
         staged.push(TABLE, &n.to_be_bytes(), Value::Inline(&vec![1; value_bytes]));
     }
@@ -222,6 +223,47 @@ fn abandoned_stages_leave_no_memory() {
         drop((memtable, writer));
         assert_eq!(account.held().total(), 0);
     }
+}
+
+/// What waits for its turn does not count as used, so that the memtable is not sealed because of it.
+#[test]
+fn what_is_staged_is_not_used() {
+    for max_chunk_bytes in [4 << 10, 1 << 20] {
+        let account = Account::alone(64 << 20);
+        let none = Charge::none(&account, MemoryCategory::Memtables);
+        let (memtable, mut writer) = Memtable::charged(none, max_chunk_bytes);
+        for ts in 1..100 {
+            let before = writer.used_bytes();
+            let shapes = [(8, 20), (4, 300 << 10), (500, 100), (1, 0)];
+            let staged: Vec<_> =
+                shapes.map(|(count, bytes)| stage_values(&memtable, count, bytes).unwrap()).into();
+            assert_eq!(writer.used_bytes(), before);
+            let mut staged = staged.into_iter();
+            staged.next_back();
+            assert_eq!(writer.used_bytes(), before);
+            let mut linked = staged.nth(ts as usize % 3).unwrap();
+            let (count, value_bytes) = shapes[ts as usize % 3];
+            writer.link(&mut linked, CommitTs(ts));
+            let payload = count as usize * (8 + value_bytes);
+            let used = writer.used_bytes() - before;
+            // Beside the records: nodes, and the rests of chunks that were too small.
+            assert!(used >= payload && used < 2 * payload + (64 << 10), "{used} bytes for {payload}");
+            drop((linked, staged));
+            assert_eq!(writer.used_bytes(), before + used);
+        }
+    }
+}
+
+/// A commit that would take much of a small memtable is not staged.
+#[test]
+fn all_that_is_staged_takes_a_quarter_of_a_memtable() {
+    let (memtable, _writer) = Memtable::new();
+    let full_bytes = 2 << 20;
+    let most = Staged::most_bytes(full_bytes);
+    assert!(most <= full_bytes / 32, "there are at least eight stages");
+    assert!(Staged::begin(&memtable, most / 4, 10, full_bytes).is_some());
+    assert!(Staged::begin(&memtable, most, 10, full_bytes).is_none());
+    assert!(Staged::begin(&memtable, 10, most as u64 / 50, full_bytes).is_none());
 }
 
 /// Many threads that commit little do not take much of the budget, neither while they wait for their turn nor after.

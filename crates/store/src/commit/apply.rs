@@ -46,7 +46,7 @@ pub(crate) fn apply_record(record: &[u8], writer: &mut Writer) -> Result<CommitT
 const LEAST_STAGED: u64 = 4;
 /// The most operations of a record that is staged: the list of them takes eight bytes each, which no budget knows of.
 const MOST_STAGED: u64 = 4096;
-/// The most bytes of a record that is staged: a commit that waits for its turn has this much of the memtable.
+/// The most bytes of a record that is staged. In a small memtable it is less: [`Staged::most_bytes`].
 const MOST_STAGED_BYTES: usize = 1 << 20;
 
 /// Writes the puts and deletes of `record`, which is that of `writes`, into the memory of the open memtable, where no
@@ -55,6 +55,7 @@ const MOST_STAGED_BYTES: usize = 1 << 20;
 pub(crate) fn stage_record(
     record: &[u8],
     writes: &WriteSet,
+    full_bytes: usize,
     open: impl FnOnce() -> Arc<Memtable>,
 ) -> Option<Staged> {
     let decoder = Decoder::begin(record)?;
@@ -66,7 +67,7 @@ pub(crate) fn stage_record(
     {
         return None;
     }
-    let mut staged = Staged::begin(&open(), record.len(), decoder.left())?;
+    let mut staged = Staged::begin(&open(), record.len(), decoder.left(), full_bytes)?;
     for (table, op) in decoder {
         // Runs are attached by another path: see `apply_spilled`.
         let (key, value) = change(op)?;
@@ -166,7 +167,7 @@ mod tests {
         let stage = |writes: &mut WriteSet| {
             let (mut record, mut is_asked) = (Vec::new(), false);
             encode(writes, None, false, &mut record);
-            let staged = stage_record(&record, writes, || {
+            let staged = stage_record(&record, writes, usize::MAX, || {
                 is_asked = true;
                 Arc::clone(&memtable)
             });

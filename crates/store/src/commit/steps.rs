@@ -142,7 +142,7 @@ impl Store {
         };
         // This is declared before the lock is taken, and so dropped after it, too: it may be the last that has a
         // memtable.
-        let mut staged = stage_record(request.record, request.writes, || self.views.open_memtable());
+        let mut staged = self.stage(request);
         let mut committer = self.lock_with_memory_for(request, &mut staged)?;
         let committer = &mut *committer;
         // Closing takes the lock that is held here. The check is repeated, so that nothing is appended after a closing
@@ -168,6 +168,12 @@ impl Store {
             return Ok(());
         }
         self.slots.latencies.time(Cause::LogRoom, || self.make_log_room(record))
+    }
+
+    /// Stages the record if that can be done before the lock is held.
+    fn stage(&self, request: &Request<'_>) -> Option<Staged> {
+        let full_bytes = self.memory.shares.full_bytes();
+        stage_record(request.record, request.writes, full_bytes, || self.views.open_memtable())
     }
 
     /// Takes the commit lock.

@@ -294,7 +294,7 @@ mod tests {
         let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
         let store = crate::open_or_create(disk.dir(), &options).unwrap();
         let open = store.views.open_memtable();
-        let mut staged = Staged::begin(&open, 2, 1);
+        let mut staged = Staged::begin(&open, 2, 1, usize::MAX);
         staged.as_mut().unwrap().push(TableId(16), b"k", Value::Inline(b"v"));
         drop(store.lock_with_room(b"record", 1, 2, &mut staged).unwrap());
         assert!(staged.is_some(), "there is room");
