@@ -109,6 +109,13 @@ impl<'m> Draft<'m> {
         Record { header, memtable: PhantomData }.key()
     }
 
+    /// Returns its effect on the key. It must not be finished.
+    pub fn value(&self) -> Value<'m> {
+        let header = self.header.get();
+        assert!(!header.is_null(), "the draft was finished");
+        Record { header, memtable: PhantomData }.found()
+    }
+
     /// Returns the head of its key after `skip` bytes.
     #[inline]
     pub fn head(&self, skip: usize) -> u64 {

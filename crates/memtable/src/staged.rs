@@ -95,6 +95,17 @@ impl Staged {
         full_bytes / 4 / most_stages()
     }
 
+    /// Returns whether these changes are staged, in this order. They must not be linked yet. O(changes).
+    pub fn is_of<'a>(&self, changes: impl Iterator<Item = (TableId, &'a [u8], Value<'a>)>) -> bool {
+        let Stage { drafts, pieces, .. } = self.stage.as_ref().expect("not dropped");
+        let mut begin = 0;
+        let staged = pieces.iter().flat_map(|piece| {
+            let of_piece = &drafts[mem::replace(&mut begin, piece.end)..piece.end];
+            of_piece.iter().map(|draft| (piece.table, draft.key(), draft.value()))
+        });
+        staged.eq(changes)
+    }
+
     /// Adds a change of `key` in `table`.
     #[inline]
     pub fn push(&mut self, table: TableId, key: &[u8], value: Value<'_>) {

@@ -2,7 +2,8 @@
 //!
 //! Recovery applies records by [`apply_record`]. A commit does that in two parts, of which only the second one holds
 //! the commit lock: [`stage_record`] and [`Writer::link`]. Both decode the same bytes, in the same order, and end in
-//! the same function of the tree. A commit whose record cannot be staged uses [`apply_record`], too.
+//! the same function of the tree: a record that is completed under the lock must not be staged. A commit whose record
+//! cannot be staged uses [`apply_record`], too.
 //!
 //! A record holds, table by table, range deletes and then puts and deletes in ascending order of key, so that a large
 //! transaction goes into the memtable in one sorted pass. A record whose keys do not ascend, which this engine never
@@ -75,6 +76,12 @@ pub(crate) fn stage_record(
     }
     staged.search();
     Some(staged)
+}
+
+/// Returns whether `staged` has the changes of `record`, as they are now.
+pub(crate) fn is_staged_as(record: &[u8], staged: &Staged) -> bool {
+    let changes = Decoder::begin(record).into_iter().flatten();
+    staged.is_of(changes.filter_map(|(table, op)| change(op).map(|(key, value)| (table, key, value))))
 }
 
 /// Applies an operation that is followed by a range delete in the same table, and all following range deletes, which

@@ -19,7 +19,7 @@
 //! exception: if step 4 finds that another commit took the room and there is no more, nothing was written, and the
 //! failure counts as one of step 1.
 
-use crate::commit::apply::{apply_record, stage_record};
+use crate::commit::apply::{apply_record, is_staged_as, stage_record};
 use crate::commit::recent::Recent;
 use crate::read::handle::Admitted;
 use crate::read::handle::Table;
@@ -154,7 +154,13 @@ impl Store {
         let end = self.append(request, ts)?;
         committer.last = ts;
         match staged.as_mut().filter(|staged| staged.is_in(&committer.open)) {
-            Some(staged) => committer.writer.link(staged, ts),
+            Some(staged) => {
+                debug_assert!(
+                    is_staged_as(request.record, staged),
+                    "the record has changed since it was staged"
+                );
+                committer.writer.link(staged, ts);
+            }
             None => {
                 apply_record(request.record, &mut committer.writer).expect("it was encoded a moment ago");
             }
@@ -172,6 +178,10 @@ impl Store {
 
     /// Stages the record if that can be done before the lock is held.
     fn stage(&self, request: &Request<'_>) -> Option<Staged> {
+        // The rows of tables whose TTL changes are completed under the lock: see `stamp_floors`.
+        if !request.ttls_before.is_empty() {
+            return None;
+        }
         let full_bytes = self.memory.shares.full_bytes();
         stage_record(request.record, request.writes, full_bytes, || self.views.open_memtable())
     }

@@ -260,7 +260,7 @@ fn copy_dated(stored: &[u8], oldest_ms: u64) -> Result<Option<Vec<u8>>> {
 }
 
 /// Adds to the rows of a commit that changes TTLs what has expired by the old one at its commit: in its record, which
-/// is encoded and not applied yet. The caller holds the commit lock.
+/// is encoded, and neither staged nor applied yet. The caller holds the commit lock.
 pub(crate) fn stamp_floors(record: &mut [u8], changed: &[(TableId, Ttl)], now_ms: u64) {
     let begins_at = record.as_ptr().addr();
     let mut rows = Vec::new();

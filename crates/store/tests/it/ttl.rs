@@ -271,6 +271,28 @@ fn another_ttl_brings_nothing_back() {
     }
 }
 
+/// The same in a transaction that writes more: its record is completed after it was encoded.
+#[test]
+fn another_ttl_beside_writes_brings_nothing_back() {
+    for layout in LAYOUTS {
+        let mut bed = Bed::new();
+        let table = bed.table(layout, 50);
+        bed.at(10);
+        bed.put(&table, b"gone", b"1");
+        bed.at(55);
+        let mut tx = bed.begin();
+        tx.set_ttl(&table, Some(Duration::from_millis(1_000))).unwrap();
+        (0..20_u8).for_each(|n| tx.put(&table, &[n], b"2").unwrap());
+        bed.at(69);
+        bed.commit(tx);
+        expect(&bed, &table, b"gone", None);
+        bed.reopen();
+        let table = bed.store.snapshot().unwrap().table("t").unwrap().unwrap();
+        expect(&bed, &table, b"gone", None);
+        expect(&bed, &table, &[7], Some(b"2"));
+    }
+}
+
 #[test]
 fn a_table_gets_dates_only_while_nothing_was_written_to_it() {
     let bed = Bed::new();
