@@ -237,19 +237,22 @@ fn what_is_staged_is_not_used() {
             let shapes = [(8, 20), (4, 300 << 10), (500, 100), (1, 0)];
             let staged: Vec<_> =
                 shapes.map(|(count, bytes)| stage_values(&memtable, count, bytes).unwrap()).into();
-            assert_eq!(writer.used_bytes(), before);
+            assert_eq!(writer.used_bytes(), before, "seed {ts}");
             let mut staged = staged.into_iter();
             staged.next_back();
-            assert_eq!(writer.used_bytes(), before);
+            assert_eq!(writer.used_bytes(), before, "seed {ts}");
             let mut linked = staged.nth(ts as usize % 3).unwrap();
             let (count, value_bytes) = shapes[ts as usize % 3];
             writer.link(&mut linked, CommitTs(ts));
             let payload = count as usize * (8 + value_bytes);
             let used = writer.used_bytes() - before;
             // Beside the records: nodes, and the rests of chunks that were too small.
-            assert!(used >= payload && used < 2 * payload + (64 << 10), "{used} bytes for {payload}");
+            assert!(
+                used >= payload && used < 2 * payload + (64 << 10),
+                "seed {ts}: {used} bytes for {payload}"
+            );
             drop((linked, staged));
-            assert_eq!(writer.used_bytes(), before + used);
+            assert_eq!(writer.used_bytes(), before + used, "seed {ts}");
         }
     }
 }

@@ -285,6 +285,7 @@ fn another_ttl_beside_writes_brings_nothing_back() {
         (0..20_u8).for_each(|n| tx.put(&table, &[n], b"2").unwrap());
         bed.at(69);
         bed.commit(tx);
+        assert_eq!(bed.store.snapshot().unwrap().get(&table, b"gone").unwrap(), None, "seed 0");
         expect(&bed, &table, b"gone", None);
         bed.reopen();
         let table = bed.store.snapshot().unwrap().table("t").unwrap().unwrap();
