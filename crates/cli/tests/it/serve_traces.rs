@@ -23,11 +23,9 @@ impl Collector {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let kept = Arc::clone(&kept);
-                thread::spawn(move || {
-                    while let Some(body) = receive(stream.as_ref().unwrap()) {
-                        kept.lock().unwrap().push(body);
-                    }
-                });
+                // What is kept is kept before the response: the server ends once it has that.
+                let keep = move |body| kept.lock().unwrap().push(body);
+                thread::spawn(move || while receive(stream.as_ref().unwrap(), &keep).is_some() {});
             }
         });
         Collector { address, bodies }
@@ -47,8 +45,8 @@ impl Collector {
     }
 }
 
-/// One request of an exporter; `None` at the end of the connection.
-fn receive(stream: &TcpStream) -> Option<Value> {
+/// Takes one request of an exporter; `None` at the end of the connection.
+fn receive(stream: &TcpStream, keep: &impl Fn(Value)) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let (mut length, mut first) = (0, String::new());
     reader.read_line(&mut first).ok().filter(|&bytes| bytes > 0)?;
@@ -64,8 +62,9 @@ fn receive(stream: &TcpStream) -> Option<Value> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     let response = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+    keep(serde_json::from_slice(&body).unwrap());
     { stream }.write_all(response.as_bytes()).unwrap();
-    Some(serde_json::from_slice(&body).unwrap())
+    Some(())
 }
 
 fn attribute<'v>(span: &'v Value, name: &str) -> Option<&'v Value> {
