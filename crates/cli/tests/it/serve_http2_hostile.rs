@@ -75,8 +75,8 @@ fn p99_beside(server: &Server, attack: impl FnOnce() + Send) -> Duration {
     took[took.len() * 99 / 100]
 }
 
-/// What the others' p99 is compared with: their p99 alone, and beside a thread that only computes, as an attacker in this
-/// process does.
+/// What the others' p99 beside an attack is compared with: that alone, and that beside a thread that only computes, as
+/// the attacker's does.
 struct Controls {
     alone: Duration,
     busy: Duration,
