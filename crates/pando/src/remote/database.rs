@@ -222,11 +222,11 @@ impl RemoteDatabase {
     /// Returns the value of `key` in one round trip. `None` if the key does not exist. It reads again after a conflict,
     /// as [`RemoteDatabase::read`] does.
     ///
-    /// What it returns is the newest committed value, which makes it serializable by itself: a transaction that reads
-    /// only one record cannot stand in the wrong place among others. The store does not remember it, so it costs no
-    /// memory there, and no other transaction has a conflict because of it. One order is not kept: if `table` was just
-    /// renamed, a transaction that began before, wrote through the old name and is still to commit counts as earlier
-    /// than the renaming, and `get` does not see its write until then. A snapshot does not return such a state.
+    /// It returns the newest committed value. One record by itself fits a serial order of all transactions, so the
+    /// store need not remember that it was read: `get` takes no memory there, and causes no conflicts. There is one
+    /// exception. A transaction that began before `table` was renamed, and writes to it through the old name, counts
+    /// as earlier than the renaming; until it commits, `get` through the new name does not see what it writes. A
+    /// snapshot has no such exception.
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let mut found = self.get_in(Mode::Record, table, &[key.as_ref()])?;
         Ok(found.pop().flatten())

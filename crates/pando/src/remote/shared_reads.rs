@@ -16,6 +16,15 @@ macro_rules! shared_reads {
             Ok(found.pop().flatten())
         }
 
+        /// Returns the values of many keys, in the order of `keys`, in at most one round trip.
+        pub fn multi_get<K: AsRef<[u8]>>(
+            &self,
+            table: &store::Table,
+            keys: &[K],
+        ) -> base::Result<Vec<Option<Vec<u8>>>> {
+            self.multi_get_within(table, keys, usize::MAX)
+        }
+
         /// Does what [`Self::get`] does. The value owns its bytes.
         pub fn get_ref(
             &self,

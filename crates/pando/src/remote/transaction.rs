@@ -153,11 +153,6 @@ impl RemoteTransaction {
 
     shared_reads!();
 
-    /// Returns the values of many keys, in the order of `keys`, in at most one round trip.
-    pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.multi_get_within(table, keys, usize::MAX)
-    }
-
     /// Returns the values of the first of `keys`, in their order, in at most one round trip: of all, or of those up to
     /// the one with which the values have `most_bytes`. It is at least one, and its value can be longer.
     pub fn multi_get_within<K: AsRef<[u8]>>(
