@@ -89,16 +89,15 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn the_process_says_what_it_uses() {
-        let before = Process::this().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let files: Vec<_> =
-            (0..40).map(|n| std::fs::File::create(dir.path().join(n.to_string())).unwrap()).collect();
+            (0..200).map(|n| std::fs::File::create(dir.path().join(n.to_string())).unwrap()).collect();
         let after = Process::this().unwrap();
-        assert!(after.open_files >= before.open_files + 20, "{before:?} {after:?}");
+        // Other tests open and close files meanwhile, so there is no "before" to compare with.
+        assert!(after.open_files >= files.len() as u64, "{after:?}");
         assert!(after.max_files.is_none_or(|most| most >= after.open_files));
         assert!(after.resident_bytes > 1 << 20 && after.virtual_bytes > after.resident_bytes, "{after:?}");
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
         assert!((now - 3600.0..now + 2.0).contains(&after.started_s), "{after:?}");
-        drop(files);
     }
 }
