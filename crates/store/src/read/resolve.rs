@@ -83,7 +83,8 @@ impl Snapshot {
         if view.has_attached {
             return self.resolve_attached(view, call, table, key, consumer);
         }
-        match view.memtables().find_map(|memtable| memtable.get(table, key, self.ts())) {
+        let ts = self.ts();
+        match view.memtables().find_map(|memtable| memtable.get(table, key, ts)) {
             Some(Value::Inline(stored)) => return consumer.value(stored, Place::Memtable(call)),
             Some(Value::Large(large)) => return consumer.large(large, call),
             Some(Value::Deleted) => return Ok(None),

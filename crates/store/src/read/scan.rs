@@ -122,7 +122,7 @@ impl<'a> Cursor<'a> {
         reading: Reading,
         span: Span,
     ) -> Result<Self> {
-        Self::new(snapshot, snapshot.ts(), Vec::new(), (None, &snapshot.known), table, reading, span)
+        Self::new(snapshot, snapshot.ts(), Vec::new(), (None, snapshot.known()), table, reading, span)
     }
 
     pub(crate) fn over_transaction(

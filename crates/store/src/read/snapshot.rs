@@ -12,7 +12,7 @@ use crate::state::catalog::{TableRow, check_name};
 use crate::state::store::Store;
 use crate::state::stretches;
 use crate::state::ttl::Reading;
-use crate::state::view::{HeldView, Purpose, View};
+use crate::state::view::{Purpose, View};
 use base::latency::SAMPLE_EVERY;
 use base::slots::{EpochGuard, Reader, Suspended};
 use base::{CommitTs, Error, ErrorKind, Result, TableId};
@@ -25,14 +25,8 @@ use std::sync::Arc;
 /// its own with [`Snapshot::try_clone`].
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The slot. It is always some until `drop` takes it.
+    /// The slot, with the view and the timestamp. It is always some until `drop` takes it.
     slot: Option<Box<CachedSlot>>,
-    view: HeldView,
-    ts: CommitTs,
-    /// The time, after it was first needed; 0 before.
-    time_ms: Cell<u64>,
-    /// The stretches of keys that it found empty.
-    pub(crate) known: stretches::Own,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -54,31 +48,36 @@ impl Snapshot {
     #[inline]
     #[track_caller]
     pub(crate) fn begin(store: &Arc<Store>, purpose: Purpose) -> Result<Self> {
-        let slot = CachedSlot::take(store)?;
+        let mut slot = CachedSlot::take(store)?;
         slot.reader().introduce(store.now_ms(), Location::caller());
         let held = match purpose {
             Purpose::Read => store.views.acquire(slot.reader(), || store.clocks.visible(), purpose),
             Purpose::Write => store.views.acquire(slot.reader(), || store.clocks.applied(), purpose),
         };
         let (view, ts) = held.ok_or_else(Store::closed)?;
-        slot.reader().note_ts(ts.0);
-        let (time_ms, known) = (Cell::new(0), stretches::Own::default());
-        Ok(Snapshot { slot: Some(slot), view, ts, time_ms, known, not_sync: PhantomData })
+        slot.see(view, ts, 0);
+        Ok(Snapshot { slot: Some(slot), not_sync: PhantomData })
     }
 
     /// Returns the time by which entries have expired for it, in milliseconds since 1970. The clock is read once: here,
     /// or when the first table with a TTL is read.
     pub fn time_ms(&self) -> u64 {
-        if self.time_ms.get() == 0 {
-            self.time_ms.set(self.store().time.now_ms());
+        let time_ms = &self.slot().seen().time_ms;
+        if time_ms.get() == 0 {
+            time_ms.set(self.store().time.now_ms());
         }
-        self.time_ms.get()
+        time_ms.get()
     }
 
     /// Returns the last commit that it sees.
     #[inline]
     pub fn ts(&self) -> CommitTs {
-        self.ts
+        self.slot().seen().ts
+    }
+
+    /// Returns the stretches of keys that it found empty.
+    pub(crate) fn known(&self) -> &stretches::Own {
+        &self.slot().seen().known
     }
 
     #[inline]
@@ -109,7 +108,7 @@ impl Snapshot {
     pub(crate) fn view<'g>(&'g self, call: &'g EpochGuard<'_>) -> &'g View {
         // SAFETY: the slot holds the view until `drop`, and `call`, which `Snapshot::call` began, outlives the
         // reference.
-        unsafe { self.view.get(call) }
+        unsafe { self.slot().seen().view.get(call) }
     }
 
     /// Returns the view, and a call that lasts as long as what is returned with it.
@@ -119,7 +118,7 @@ impl Snapshot {
     pub(crate) unsafe fn keep_view(&self) -> Result<(&View, Suspended<'_>)> {
         let call = self.call()?;
         // SAFETY: the call is the slot's own, and the caller promises the rest.
-        Ok(unsafe { self.view.keep(call) })
+        Ok(unsafe { self.slot().seen().view.keep(call) })
     }
 
     /// Returns the right to look at pages through this snapshot's slot.
@@ -164,7 +163,7 @@ impl Snapshot {
         let call = self.call()?;
         let view = self.view(&call);
         let in_memory: u64 = view.memtables().map(|memtable| memtable.records_of(table.id())).sum();
-        let attached = view.sealed.iter().flat_map(|sealed| sealed.attached_for(table.id(), self.ts));
+        let attached = view.sealed.iter().flat_map(|sealed| sealed.attached_for(table.id(), self.ts()));
         let attached: u64 = attached.map(|delta| delta.records.records).sum();
         let (above, lowest) = view.tables.layers(table.id());
         let stacked: u64 = above.iter().map(|entry| entry.delta.records.records).sum();
@@ -176,15 +175,14 @@ impl Snapshot {
     #[track_caller]
     pub fn try_clone(&self) -> Result<Self> {
         let store = self.store();
-        let slot = CachedSlot::take(store)?;
+        let mut slot = CachedSlot::take(store)?;
         let call = self.call()?;
         slot.reader().introduce(store.now_ms(), Location::caller());
-        store.views.hold_too(self.view, &call, slot.reader());
-        slot.reader().note_ts(self.ts.0);
+        let view = self.slot().seen().view;
+        store.views.hold_too(view, &call, slot.reader());
         // Both snapshots have one time: the clock is read now for both.
-        let time_ms = Cell::new(self.time_ms());
-        let known = stretches::Own::default();
-        Ok(Snapshot { slot: Some(slot), view: self.view, ts: self.ts, time_ms, known, not_sync: PhantomData })
+        slot.see(view, self.ts(), self.time_ms());
+        Ok(Snapshot { slot: Some(slot), not_sync: PhantomData })
     }
 }
 
@@ -199,8 +197,6 @@ fn too_old() -> Error {
 impl Drop for Snapshot {
     #[inline]
     fn drop(&mut self) {
-        let slot = self.slot.take().expect("taken here alone");
-        slot.reader().let_go();
-        slot.keep();
+        self.slot.take().expect("taken here alone").keep();
     }
 }

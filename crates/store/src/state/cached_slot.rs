@@ -5,8 +5,10 @@
 //! counted once, when the slot is made, not once in each read.
 
 use crate::state::store::Store;
+use crate::state::stretches;
+use crate::state::view::HeldView;
 use base::slots::Reader;
-use base::{Error, ErrorKind, Result};
+use base::{CommitTs, Error, ErrorKind, Result};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -35,14 +37,30 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// A slot of one store, with the reference that keeps the store. It is boxed, so that a snapshot is moved in three
-/// words.
+/// What the snapshot that has a slot sees.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// The view that the slot holds.
+    pub view: HeldView,
+    /// The last commit that the snapshot sees.
+    pub ts: CommitTs,
+    /// The time, after it was first needed; 0 before.
+    pub time_ms: Cell<u64>,
+    /// The stretches of keys that the snapshot found empty; none in an idle slot.
+    pub known: stretches::Own,
+}
+
+/// A slot of one store, with the reference that keeps the store, and what its snapshot sees. It is boxed, and a
+/// snapshot is nothing but the box, so that `Result<Snapshot>` is returned in two registers. A result of six words goes
+/// through memory, where each move of it waits for the stores before: this took longer than all that begins a read.
 #[derive(Debug)]
 pub(crate) struct CachedSlot {
     store: Arc<Store>,
     reader: Reader,
     /// The number of live [`Permit`]s.
     pinned: Cell<u32>,
+    /// Stale in an idle slot.
+    seen: Seen,
 }
 
 impl CachedSlot {
@@ -79,7 +97,24 @@ impl CachedSlot {
             )
         };
         let reader = store.slots.claim().ok_or_else(full)?;
-        Ok(Box::new(CachedSlot { store: Arc::clone(store), reader, pinned: Cell::new(0) }))
+        let (time_ms, known) = (Cell::new(0), stretches::Own::default());
+        let seen = Seen { view: HeldView::none(), ts: CommitTs(0), time_ms, known };
+        Ok(Box::new(CachedSlot { store: Arc::clone(store), reader, pinned: Cell::new(0), seen }))
+    }
+
+    /// Sets what the snapshot sees that takes the slot.
+    #[inline]
+    pub fn see(&mut self, view: HeldView, ts: CommitTs, time_ms: u64) {
+        self.reader.note_ts(ts.0);
+        self.seen.view = view;
+        self.seen.ts = ts;
+        self.seen.time_ms.set(time_ms);
+    }
+
+    /// Returns what its snapshot sees.
+    #[inline]
+    pub fn seen(&self) -> &Seen {
+        &self.seen
     }
 
     /// Returns the store.
@@ -104,9 +139,11 @@ impl CachedSlot {
         })
     }
 
-    /// Keeps the idle slot for this thread's next reader.
+    /// Lets go of the view, and keeps the idle slot for this thread's next reader.
     #[inline]
-    pub fn keep(self: Box<Self>) {
+    pub fn keep(mut self: Box<Self>) {
+        self.reader.let_go();
+        drop(self.seen.known.get_mut().take());
         if self.store.is_closed() {
             return self.end_closed();
         }

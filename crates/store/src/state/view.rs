@@ -336,6 +336,11 @@ pub struct HeldView(*const View);
 unsafe impl Send for HeldView {}
 
 impl HeldView {
+    /// Returns the view of a slot that holds none.
+    pub const fn none() -> Self {
+        HeldView(ptr::null())
+    }
+
     /// Returns the view, for the length of a call.
     ///
     /// # Safety

@@ -19,7 +19,7 @@ impl<'a> Cursor<'a> {
     /// Creates a cursor for bounds only: it sees every key of each memtable, whenever it was committed. A cursor as of
     /// a time skips later keys, of which there may be any number.
     fn over_keys(snapshot: &'a Snapshot, table: TableId, reading: Reading) -> Result<Self> {
-        let of = (None, &snapshot.known);
+        let of = (None, snapshot.known());
         Self::new(snapshot, CommitTs::MAX, Vec::new(), of, table, reading, Span::all())
     }
 
