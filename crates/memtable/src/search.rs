@@ -266,6 +266,22 @@ impl<'m> Path<'m> {
         moved
     }
 
+    /// Returns the next leaf, at its first entry, if it has the same parent. [`Path::move_to_sibling`] moves there.
+    #[inline]
+    pub fn sibling(&self) -> Option<Frame<'m>> {
+        let parent = &self.frames[1.min(self.root_level)];
+        let next = parent.place + 1;
+        let inner = parent.at.as_inner().filter(|_| next < parent.permutation.len())?;
+        Some(Frame::new(inner.child(parent.permutation.slot(next))))
+    }
+
+    /// Moves to what [`Path::sibling`] has just returned.
+    pub fn move_to_sibling(&mut self, sibling: Frame<'m>) {
+        self.frames[1].place += 1;
+        self.frames[0] = sibling;
+        self.prefetch_around();
+    }
+
     /// Moves to the next entry of the frame at `level`, or to the first of the next node at that level. Returns false,
     /// without moving, if there is none. The frames below stay where they were: call [`Path::enter`] next, or move
     /// again.

@@ -280,6 +280,9 @@ pub fn of_rowid(rowid: i64) -> [u8; 8] {
 /// Returns the rowid of a key in two pieces, or `None` if the key does not have 8 bytes.
 #[inline]
 pub fn rowid_of(front: &[u8], rest: &[u8]) -> Option<i64> {
+    if front.is_empty() {
+        return rest.try_into().ok().map(to_rowid);
+    }
     let mut key = [0; 8];
     if front.len() + rest.len() != key.len() {
         return None;

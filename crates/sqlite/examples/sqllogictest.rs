@@ -45,13 +45,32 @@ fn main() {
     std::process::exit(i32::from(all.different > 0));
 }
 
+/// A statement of a script.
+struct Statement {
+    sql: String,
+    is_query: bool,
+    is_ordered: bool,
+}
+
+/// The rows of a statement as texts, sorted if they have no order.
+type Shown = Result<Vec<String>, Error>;
+
 fn script(path: &str, text: &str) -> Counts {
+    let statements = statements(text);
     let db = pando::Database::builder().in_memory().expect("a database in memory opens");
-    let ours = Connection::open(&db).expect("a connection opens");
-    let theirs = Connection::in_memory().expect("a connection opens");
-    let mut counts = Counts::default();
-    let text = text.replace("\r\n", "\n");
-    for block in text.split("\n\n") {
+    // One after the other: side by side, each would run with what the other leaves in caches and in the allocator.
+    let (ours, our_time) = run(&Connection::open(&db).expect("a connection opens"), &statements);
+    let (theirs, their_time) = run(&Connection::in_memory().expect("a connection opens"), &statements);
+    let mut counts = Counts { ours: our_time, theirs: their_time, ..Counts::default() };
+    for (statement, results) in statements.iter().zip(ours.into_iter().zip(theirs)) {
+        compare(path, &statement.sql, results, &mut counts);
+    }
+    counts
+}
+
+fn statements(text: &str) -> Vec<Statement> {
+    let mut statements = Vec::new();
+    for block in text.replace("\r\n", "\n").split("\n\n") {
         let lines = || block.lines().filter(|line| !line.starts_with('#'));
         let foreign = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
             ["onlyif", name, ..] => name != "sqlite",
@@ -64,42 +83,36 @@ fn script(path: &str, text: &str) -> Counts {
         let mut lines =
             lines().skip_while(|line| !line.starts_with("statement") && !line.starts_with("query"));
         let Some(head) = lines.next() else { continue };
-        let sql: Vec<&str> = lines.take_while(|line| *line != "----").collect();
-        let sql = sql.join("\n");
+        let sql = lines.take_while(|line| *line != "----").collect::<Vec<_>>().join("\n");
         let is_query = head.starts_with("query");
         let is_ordered = head.split_whitespace().nth(2) == Some("nosort");
-        let (mine, time) = timed(&ours, &sql, is_query);
-        counts.ours += time;
-        let (other, time) = timed(&theirs, &sql, is_query);
-        counts.theirs += time;
-        compare(path, &sql, mine, other, is_ordered, &mut counts);
+        statements.push(Statement { sql, is_query, is_ordered });
     }
-    counts
+    statements
 }
 
-fn timed(connection: &Connection, sql: &str, is_query: bool) -> (Result<Rows, Error>, Duration) {
-    let start = Instant::now();
-    let rows =
-        if is_query { connection.query(sql) } else { connection.execute(sql).map(|()| Rows::default()) };
-    (rows, start.elapsed())
-}
-
-fn compare(
-    path: &str,
-    sql: &str,
-    ours: Result<Rows, Error>,
-    theirs: Result<Rows, Error>,
-    is_ordered: bool,
-    counts: &mut Counts,
-) {
-    let texts = |rows: Rows| {
-        let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
+/// Runs the statements. Returns what each showed, and the time of all, without that for the texts.
+fn run(connection: &Connection, statements: &[Statement]) -> (Vec<Shown>, Duration) {
+    let mut time = Duration::ZERO;
+    let one = |statement: &Statement| {
+        let Statement { sql, is_query, is_ordered } = statement;
+        let start = Instant::now();
+        let rows = match is_query {
+            true => connection.query(sql),
+            false => connection.execute(sql).map(|()| Rows::default()),
+        };
+        time += start.elapsed();
+        let mut texts: Vec<String> = rows?.iter().map(|row| format!("{row:?}")).collect();
         if !is_ordered {
-            rows.sort();
+            texts.sort();
         }
-        rows
+        Ok(texts)
     };
-    match (ours.map(texts), theirs.map(texts)) {
+    (statements.iter().map(one).collect(), time)
+}
+
+fn compare(path: &str, sql: &str, results: (Shown, Shown), counts: &mut Counts) {
+    match results {
         (Ok(ours), Ok(theirs)) if ours == theirs => counts.same += 1,
         (Err(ours), Err(theirs)) if ours.code == theirs.code => counts.same += 1,
         (Err(error), _)
@@ -116,7 +129,7 @@ fn compare(
     }
 }
 
-fn short(result: &Result<Vec<String>, Error>) -> String {
+fn short(result: &Shown) -> String {
     let text = match result {
         Ok(rows) => format!("{} rows {rows:?}", rows.len()),
         Err(error) => format!("error {error}"),

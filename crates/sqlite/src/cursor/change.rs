@@ -21,8 +21,9 @@ impl Cursor<'_> {
             whole.resize(record.len() + zeros, 0);
             &whole
         };
-        let is_in_batch =
-            self.has_fresh_rows() && self.own.memory.rows[self.tail.row as usize].rowid == rowid;
+        let is_in_batch = self.has_fresh_batch()
+            && self.own.shape.is_none()
+            && self.own.memory.rows[self.tail.row as usize].rowid == rowid;
         self.put(&key::of_rowid(rowid), record)?;
         // A statement may write one row again and again, and the batch keeps each version.
         if is_in_batch && self.own.memory.records.copied_bytes() + record.len() < MOST_BYTES {
@@ -32,9 +33,9 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Returns whether the batch has rows of a table and is fresh, so that only the row that is written changes in it.
-    fn has_fresh_rows(&self) -> bool {
-        self.is_fresh() && self.own.shape.is_none() && self.tail.counter == counter::NONE
+    /// Returns whether the batch is as the tree is, so that it will be if the row that is written changes in it.
+    fn has_fresh_batch(&self) -> bool {
+        self.is_fresh() && self.tail.counter == counter::NONE
     }
 
     /// Shows the row that the cursor is on as it was written. The others are as they were read.
@@ -103,7 +104,7 @@ impl Cursor<'_> {
     /// Deletes the entry that the cursor is on. The cursor is between its neighbours then.
     pub(crate) fn delete(&mut self) -> Outcome<()> {
         self.check_fault()?;
-        let is_in_batch = self.has_fresh_rows();
+        let is_in_batch = self.has_fresh_batch();
         self.current_key()?;
         self.state.check_pins(&self.own.tree, self.tail)?;
         let open = self.state.writable()?;
@@ -122,11 +123,8 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Moves from a deleted row to its neighbour in the batch. `None`: the batch does not say which that is.
+    /// Moves from a deleted row to its neighbour in the fresh batch. `None`: the batch does not say which that is.
     pub(super) fn step_from_gap(&mut self, is_backward: bool) -> Option<bool> {
-        if !std::mem::take(&mut self.own.has_gap) || self.tail.stamp != self.own.tree.version.get() {
-            return None;
-        }
         // The rows after it have moved to its place.
         let is_onward = (self.tail.is_backward != 0) == is_backward;
         let at = if is_onward { Some(self.tail.row) } else { self.tail.row.checked_sub(1) };

@@ -47,6 +47,9 @@ const SCAN_ROWS: usize = 32;
 const RANGE_ROWS: usize = 16;
 /// How far from the last rowid another one may be sought so that the rows from there on are read with it.
 const NEAR: i64 = 4;
+/// The rows of a batch after one that was thrown away: a statement that changes what it scans by another cursor does
+/// this to each batch.
+const FEW_ROWS: usize = 2;
 /// The most rows of a batch: at 100 bytes a row it stays in the processor's second cache.
 const MOST_ROWS: usize = 512;
 /// The most rows of a batch of which the cursor changes some: the others count as read, and a change of them by others
@@ -141,10 +144,15 @@ impl Cursor<'_> {
                 return Ok(self.tail.place == place::VALID);
             }
             place::GAP => {
-                if let Some(is_on_row) = self.step_from_gap(is_backward) {
-                    return Ok(is_on_row);
+                let is_of_batch = std::mem::take(&mut self.own.has_gap);
+                if is_of_batch && self.tail.stamp == self.own.tree.version.get() {
+                    if let Some(is_on_row) = self.step_from_gap(is_backward) {
+                        return Ok(is_on_row);
+                    }
+                    self.want_more();
+                } else {
+                    self.own.wanted = FEW_ROWS;
                 }
-                self.want_more();
             }
             _ => {}
         }
@@ -159,8 +167,7 @@ impl Cursor<'_> {
                     return Ok(true);
                 }
             } else {
-                // A statement that changes what it scans by another cursor throws each batch away.
-                self.own.wanted = 2;
+                self.own.wanted = FEW_ROWS;
             }
             self.save_key()?;
         }

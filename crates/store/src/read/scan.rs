@@ -318,8 +318,8 @@ impl<'a> Cursor<'a> {
 
     /// Moves over records after the current one that are in memory, `most` or fewer, and passes them to `each`: the
     /// beginning of the key, the rest of it, the value. It ends on the last one passed, and returns their number. That
-    /// is often 0; then call [`Cursor::next`]. In a page that no layer above overlaps, such a record costs a fraction
-    /// of a step.
+    /// is often 0; then call [`Cursor::next`]. In a page or a node of a memtable that no other layer overlaps, such a
+    /// record costs a fraction of a step.
     ///
     /// # Errors
     /// `SnapshotTooOld`; nothing was shown then.
@@ -330,7 +330,7 @@ impl<'a> Cursor<'a> {
         }
         self.snapshot.check_held()?;
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        let shown = self.merged.run_on(most, each);
+        let shown = self.merged.run_on(most, self.span.end(), each);
         if shown > 0 {
             self.steps.taken += u64::from(shown);
             self.large = None;

@@ -266,7 +266,7 @@ fn run_on(
     end: Option<&[u8]>,
 ) -> Result<bool> {
     let mut shown = Vec::new();
-    let count = cursor.run_on(random.below(9) as u32, |front, rest, value| {
+    let count = cursor.run_on(random.below(9) as u32, end, |front, rest, value| {
         shown.push(([front, rest].concat(), value.to_vec()));
     });
     assert_eq!(count as usize, shown.len());
@@ -276,6 +276,28 @@ fn run_on(
     assert!(shown.iter().all(|(key, _)| end.is_none_or(|end| &key[..] < end)));
     *at += shown.len();
     Ok(cursor.entry().is_some())
+}
+
+#[test]
+fn most_records_of_a_memtable_are_run_over() {
+    let (memtable, mut writer) = Memtable::new();
+    for key in 0..1000_u32 {
+        writer.put(T, &key.to_be_bytes(), b"value", CommitTs(1));
+    }
+    let layer = MemtableLayer::new(&memtable, T, CommitTs(1), None);
+    let lower = List::of(&[(990_u32.to_be_bytes().to_vec(), Vec::new())].into());
+    let mut cursor = Merged::new(vec![Upper::from(layer)], 0, lower, ());
+    let (mut keys, mut steps, stop) = (Vec::new(), 0, 980_u32.to_be_bytes());
+    while cursor.next(Some(&stop)).unwrap() && cursor.entry().is_some_and(|(key, _)| key < &stop) {
+        keys.push(cursor.entry().unwrap().0.to_vec());
+        steps += 1;
+        cursor.run_on(u32::MAX, Some(&stop), |front, rest, value| {
+            assert_eq!(value, b"value");
+            keys.push([front, rest].concat());
+        });
+    }
+    assert!(keys.iter().eq((0..980_u32).map(|key| key.to_be_bytes().to_vec()).collect::<Vec<_>>().iter()));
+    assert!(steps < 980 / 5, "{steps} steps");
 }
 
 /// Prints a seed if the test fails, also where the functions that it calls do not know the seed.

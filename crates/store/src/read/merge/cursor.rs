@@ -16,7 +16,8 @@
 //!    before the key where the caller will stop (a search each in its leaf, short if the answer is small). For these,
 //!    and for all if there is neither, no key is compared.
 //! 7. These steps can be taken by themselves ([`Merged::step_in_leaf`]), and many at a time ([`Merged::run_on`]): a
-//!    loop over the records of a leaf.
+//!    loop over the records of a leaf. The front moves many steps at a time, too, as long as it stays before all other
+//!    layers: the least of their keys is looked for once.
 //! 8. A walk over dead entries asks for a shortcut around them: [`super::shortcuts`].
 //!
 //! Both directions share one code, with the direction as a constant.
@@ -207,14 +208,38 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         self.lower.stepped()
     }
 
-    /// Does what [`Layer::run_on`] does, forward, where [`Merged::step_in_leaf`] would move.
+    /// Does what [`Layer::run_on`] does, forward, where [`Merged::step_in_leaf`] would move, and within an upper layer.
+    /// For `stop` see [`Merged::next`].
     #[inline]
-    pub fn run_on(&mut self, most: u32, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
-        if self.at != At::Lower || !self.forward || self.clear == 0 {
+    pub fn run_on(&mut self, most: u32, stop: Option<&[u8]>, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
+        match self.at {
+            At::Lower if self.forward && self.clear > 0 => {
+                let shown = self.lower.run_on(most.min(self.clear), each);
+                self.clear -= shown;
+                shown
+            }
+            At::Front { tied: false } if self.forward => self.run_on_front(most, stop, each),
+            _ => 0,
+        }
+    }
+
+    /// Moves the front on within its layer, up to the first key of any other.
+    #[inline(never)]
+    fn run_on_front(&mut self, most: u32, stop: Option<&[u8]>, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
+        let Some(front) = self.front else { return 0 };
+        if self.has_ranges || self.may_expire || !front.layers.is_power_of_two() {
             return 0;
         }
-        let shown = self.lower.run_on(most.min(self.clear), each);
-        self.clear -= shown;
+        let (newer, from_front) = self.uppers.split_at_mut(front.layer);
+        let (layer, older) = from_front.split_first_mut().expect("the front is a layer");
+        let others = newer.iter().chain(&*older).filter_map(Layer::key);
+        let lower = if self.lower_on { self.lower.key() } else { None };
+        let shown = layer.run_before(others.chain(lower).chain(stop).min(), most, each);
+        if shown > 0 {
+            let order = order8::<true>(layer.key());
+            self.orders[front.layer] = order;
+            self.front = Some(Front { head: order, ..front });
+        }
         shown
     }
 

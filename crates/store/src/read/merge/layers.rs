@@ -127,6 +127,18 @@ impl Layer for Upper<'_> {
         }
     }
 
+    fn run_before(
+        &mut self,
+        limit: Option<&[u8]>,
+        most: u32,
+        mut each: impl FnMut(&[u8], &[u8], &[u8]),
+    ) -> u32 {
+        match self {
+            Upper::Memtable(layer) => layer.cursor.run_on(limit, most, |key, value| each(&[], key, value)),
+            Upper::Own(_) | Upper::Delta(_) => 0,
+        }
+    }
+
     fn has_ranges(&self) -> bool {
         match self {
             Upper::Own(cursor) => cursor.has_ranges(),

@@ -85,6 +85,13 @@ pub trait Layer {
     {
         0
     }
+    /// Does what [`Layer::run_on`] does, over entries before `limit` that are all values.
+    fn run_before(&mut self, _limit: Option<&[u8]>, _most: u32, _each: impl FnMut(&[u8], &[u8], &[u8])) -> u32
+    where
+        Self: Sized,
+    {
+        0
+    }
     /// Moves on as [`Layer::run_on`] does, and lends the entries that it moves over. `None`: it stays.
     fn lend_run(&mut self, _most: u32) -> Option<LeafRun> {
         None
