@@ -107,6 +107,12 @@ impl Shape {
         self.key_fields.is_none_or(|count| at < count)
     }
 
+    /// Returns whether the first `count` fields of a record are the key of one record at most. The last column of an
+    /// index is the rowid, or a part of the primary key.
+    pub fn is_whole(&self, count: usize) -> bool {
+        count >= self.key_fields.unwrap_or(self.orders.len())
+    }
+
     /// Appends field `at` in its order.
     pub fn push(&self, key: &mut Vec<u8>, at: usize, field: &Field<'_>) {
         let order = self.orders.get(at).copied().unwrap_or(Order::ASCENDING);

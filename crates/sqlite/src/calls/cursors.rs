@@ -163,7 +163,9 @@ unsafe extern "C" fn pando_bt_seek_key(
             cursor.own.memory.sought.clear();
             cursor.own.memory.sought_rest.clear();
             let own = &mut *cursor.own;
+            let mut is_whole = false;
             if let Some(shape) = &own.shape {
+                is_whole = usize::try_from(fields).is_ok_and(|fields| shape.is_whole(fields));
                 for at in 0..fields {
                     let (field, at) = (field(record, at)?, at as usize);
                     let into =
@@ -171,7 +173,7 @@ unsafe extern "C" fn pando_bt_seek_key(
                     shape.push(into, at, &field);
                 }
             }
-            let found = cursor.seek_key(default, is_equal_asked != 0)?;
+            let found = cursor.seek_key(is_whole, default, is_equal_asked != 0)?;
             (*result, *is_seen) = (found.result, c_int::from(found.is_equal));
             Ok(OK)
         })

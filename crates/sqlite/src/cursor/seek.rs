@@ -104,19 +104,31 @@ impl Cursor<'_> {
         self.tail.place = place::MISS;
     }
 
-    /// Moves to where `own.sought` is, the key of some first fields. `default` says where among the entries that begin
-    /// with them: before the first (1), after the last (-1), or on one (0). With `is_equal_asked`, an entry that
-    /// begins with them is looked for in any case.
-    pub(crate) fn seek_key(&mut self, default: i32, is_equal_asked: bool) -> Outcome<Found> {
+    /// Moves to where `own.sought` is, the key of some first fields, or of all with `is_whole`. `default` says where
+    /// among the entries that begin with them: before the first (1), after the last (-1), or on one (0). With
+    /// `is_equal_asked`, an entry that begins with them is looked for in any case.
+    pub(crate) fn seek_key(&mut self, is_whole: bool, default: i32, is_equal_asked: bool) -> Outcome<Found> {
         self.check_fault()?;
         let sought = std::mem::take(&mut self.own.memory.sought);
-        let found = if self.own.memory.sought_rest.is_empty() {
-            self.seek_prefix(&sought, default, is_equal_asked)
-        } else {
+        let found = if !self.own.memory.sought_rest.is_empty() {
             self.seek_beyond(&sought, default)
+        } else if is_whole && default == 0 {
+            self.seek_whole(&sought)
+        } else {
+            self.seek_prefix(&sought, default, is_equal_asked)
         };
         self.own.memory.sought = sought;
         found
+    }
+
+    /// Moves to the entry with a key.
+    fn seek_whole(&mut self, sought: &[u8]) -> Outcome<Found> {
+        self.own.wanted = SEEK_ROWS;
+        let is_equal = self.load_one(sought)?;
+        if !is_equal {
+            self.miss(sought);
+        }
+        Ok(Found { result: if is_equal { 0 } else { -1 }, is_equal })
     }
 
     fn seek_prefix(&mut self, sought: &[u8], default: i32, is_equal_asked: bool) -> Outcome<Found> {
@@ -142,13 +154,9 @@ impl Cursor<'_> {
     /// Moves to a whole key of a `WITHOUT ROWID` table, and compares `own.sought_rest` with the other columns of the
     /// one row that can have it.
     fn seek_beyond(&mut self, sought: &[u8], default: i32) -> Outcome<Found> {
-        self.load_prefix(sought)?;
-        if self.tail.place != place::VALID {
+        if !self.load_one(sought)? {
             self.miss(sought);
             return Ok(Found { result: -1, is_equal: false });
-        }
-        if self.own.memory.first_key != sought {
-            return Ok(Found { result: 1, is_equal: false });
         }
         let (record, mut rest) = (self.own.memory.record(0), Vec::new());
         if let Some(shape) = &self.own.shape {
