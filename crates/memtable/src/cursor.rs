@@ -105,11 +105,11 @@ impl<'m> Cursor<'m> {
         }
     }
 
-    /// Moves on over the next keys, `most` or fewer, and passes each with its value to `each`. It ends on the last one
-    /// passed, and returns their number. It stops before `limit`, before a key that is deleted or whose value is
-    /// elsewhere, and at the end of some nodes; then [`Cursor::next`] moves on. In a table with range deletes it stays.
-    /// A key costs a fraction of what [`Cursor::next`] costs.
-    pub fn run_on(
+    /// Moves over the next keys, or the previous ones, `most` or fewer, and passes each with its value to `each`. It
+    /// ends on the last one passed, and returns their number. It stops before `limit` in its direction, before a key
+    /// that is deleted or whose value is elsewhere, and at the end of some nodes; then [`Cursor::next`] or
+    /// [`Cursor::prev`] moves on. In a table with range deletes it stays. A key costs a fraction of what a move costs.
+    pub fn run<const FORWARD: bool>(
         &mut self,
         limit: Option<&[u8]>,
         most: u32,
@@ -119,30 +119,36 @@ impl<'m> Cursor<'m> {
             return 0;
         };
         let at = self.at;
-        let is_before = |key| limit.is_none_or(|limit| key < limit);
+        let is_within = |key| limit.is_none_or(|limit| if FORWARD { key < limit } else { key > limit });
         let (mut frame, mut is_sibling, mut shown) = (*path.leaf(), false, 0);
-        let mut next = frame.place + 1;
+        // The places that were not looked at: from this one on, or those before.
+        let mut rest = if FORWARD { frame.place + 1 } else { frame.place };
         loop {
             let (node, permutation) = (frame.node(), frame.permutation);
             let record = |place| node.record(permutation.slot(place));
-            let are_all_before = is_before(record(permutation.len() - 1).key());
-            for place in next..permutation.len() {
+            let are_all_within = is_within(record(if FORWARD { permutation.len() - 1 } else { 0 }).key());
+            let count = if FORWARD { permutation.len().saturating_sub(rest) } else { rest };
+            for step in 0..count {
+                let place = if FORWARD { rest + step } else { rest - 1 - step };
                 let Some(record) = record(place).visible(at) else { continue };
                 let (key, Value::Inline(value)) = (record.key(), record.found()) else { return shown };
-                if shown == most || !(are_all_before || is_before(key)) {
+                if shown == most || !(are_all_within || is_within(key)) {
                     return shown;
                 }
                 each(key, value);
                 shown += 1;
                 if std::mem::take(&mut is_sibling) {
-                    path.move_to_sibling(frame);
+                    path.move_to_sibling::<FORWARD>(frame);
                 }
                 path.leaf_mut().place = place;
                 self.entry = Some((key, Value::Inline(value)));
             }
-            // A sibling without a visible key is left to `next`.
-            match path.sibling().filter(|_| !is_sibling) {
-                Some(sibling) => (frame, is_sibling, next) = (sibling, true, 0),
+            // A sibling without a visible key is left to a single move.
+            match path.sibling::<FORWARD>().filter(|_| !is_sibling) {
+                Some(sibling) => {
+                    rest = if FORWARD { 0 } else { sibling.permutation.len() };
+                    (frame, is_sibling) = (sibling, true);
+                }
                 None => return shown,
             }
         }
@@ -245,6 +251,7 @@ fn is_before(span: Option<&Span>, key: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::Cursor;
     use crate::Memtable;
     use base::env::Random;
     use base::{CommitTs, Span, TableId, Value};
@@ -267,34 +274,39 @@ mod tests {
                     }
                 }
             }
-            let (mut runs, mut steps) = (memtable.cursor(table, at), memtable.cursor(table, at));
-            runs.seek_first();
-            steps.seek_first();
-            while runs.entry().is_some() {
-                assert_eq!(runs.entry(), steps.entry(), "seed {seed}");
-                let limit = [random.below(5) as u8, random.below(100) as u8];
-                let limit = random.chance(1, 2).then_some(&limit[..]);
-                let mut shown = Vec::new();
-                let most = random.below(12) as u32;
-                let count = runs.run_on(limit, most, |key, value| shown.push((key, Value::Inline(value))));
-                assert!(count as usize == shown.len() && count <= most, "seed {seed}");
-                for &(key, value) in &shown {
-                    steps.next();
-                    assert_eq!(steps.entry(), Some((key, value)), "seed {seed}");
-                    assert!(limit.is_none_or(|limit| key < limit), "seed {seed}");
+            for forward in [true, false] {
+                let (mut runs, mut steps) = (memtable.cursor(table, at), memtable.cursor(table, at));
+                let step = |cursor: &mut Cursor<'_>| if forward { cursor.next() } else { cursor.prev() };
+                for cursor in [&mut runs, &mut steps] {
+                    if forward { cursor.seek_first() } else { cursor.seek_last() }
                 }
-                assert_eq!(runs.entry(), steps.entry(), "seed {seed}");
-                run_over += count;
-                if random.chance(1, 8) {
-                    runs.prev();
-                    steps.prev();
+                while runs.entry().is_some() {
+                    assert_eq!(runs.entry(), steps.entry(), "seed {seed}");
+                    let limit = [random.below(5) as u8, random.below(100) as u8];
+                    let limit = random.chance(1, 2).then_some(&limit[..]);
+                    let (mut shown, most) = (Vec::new(), random.below(12) as u32);
+                    let each = |key, value| shown.push((key, Value::Inline(value)));
+                    let count = if forward {
+                        runs.run::<true>(limit, most, each)
+                    } else {
+                        runs.run::<false>(limit, most, each)
+                    };
+                    assert!(count as usize == shown.len() && count <= most, "seed {seed}");
+                    for &(key, value) in &shown {
+                        step(&mut steps);
+                        assert_eq!(steps.entry(), Some((key, value)), "seed {seed}");
+                        let is_within = |limit| if forward { key < limit } else { key > limit };
+                        assert!(limit.is_none_or(is_within), "seed {seed}");
+                    }
+                    assert_eq!(runs.entry(), steps.entry(), "seed {seed}");
+                    run_over += count;
+                    step(&mut runs);
+                    step(&mut steps);
                 }
-                runs.next();
-                steps.next();
+                assert_eq!(steps.entry(), None, "seed {seed}");
             }
-            assert_eq!(steps.entry(), None, "seed {seed}");
         }
-        assert!(run_over > 50 * 50, "{run_over} keys were run over");
+        assert!(run_over > 50 * 200, "{run_over} keys were run over");
     }
 
     /// Checks that a cursor stops at the end of its span. Otherwise it would walk over all newer keys to the next
@@ -311,7 +323,7 @@ mod tests {
         }
         let all = memtable.cursor(table, at);
         let within = |span: Span| memtable.cursor(table, at).within(Some(Arc::new(span)));
-        let key = |cursor: &crate::Cursor<'_>| cursor.entry().map(|(key, _)| key[0]);
+        let key = |cursor: &Cursor<'_>| cursor.entry().map(|(key, _)| key[0]);
         for (mut cursor, behind, before) in [
             (all, Some(b'z'), Some(b'a')),
             (within(Span::from("d".."k")), None, None),

@@ -266,18 +266,23 @@ impl<'m> Path<'m> {
         moved
     }
 
-    /// Returns the next leaf, at its first entry, if it has the same parent. [`Path::move_to_sibling`] moves there.
+    /// Returns the next leaf, at its first entry, or the previous one, at its last, if it has the same parent.
+    /// [`Path::move_to_sibling`] moves there.
     #[inline]
-    pub fn sibling(&self) -> Option<Frame<'m>> {
+    pub fn sibling<const FORWARD: bool>(&self) -> Option<Frame<'m>> {
         let parent = &self.frames[1.min(self.root_level)];
-        let next = parent.place + 1;
-        let inner = parent.at.as_inner().filter(|_| next < parent.permutation.len())?;
-        Some(Frame::new(inner.child(parent.permutation.slot(next))))
+        let inner = parent.at.as_inner()?;
+        let place = if FORWARD { parent.place.checked_add(1) } else { parent.place.checked_sub(1) };
+        let place = place.filter(|&place| place < parent.permutation.len())?;
+        let mut sibling = Frame::new(inner.child(parent.permutation.slot(place)));
+        sibling.place = if FORWARD { 0 } else { sibling.permutation.len() - 1 };
+        Some(sibling)
     }
 
     /// Moves to what [`Path::sibling`] has just returned.
-    pub fn move_to_sibling(&mut self, sibling: Frame<'m>) {
-        self.frames[1].place += 1;
+    pub fn move_to_sibling<const FORWARD: bool>(&mut self, sibling: Frame<'m>) {
+        let place = &mut self.frames[1].place;
+        *place = if FORWARD { *place + 1 } else { *place - 1 };
         self.frames[0] = sibling;
         self.prefetch_around();
     }

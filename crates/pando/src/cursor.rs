@@ -64,6 +64,26 @@ pub trait RecordCursor: sealed::Sealed {
     fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>>;
     /// Passes records that are in memory to `each`, at most `most`; see [`Cursor::run_on`].
     fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize>;
+    /// Passes records that are in memory to `each` in descending order, at most `most`; see [`Cursor::run_back`].
+    ///
+    /// ```
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let table = db.ensure_table("numbers")?;
+    /// db.write(|tx| (0..100_u8).try_for_each(|number| tx.put(&table, [number], [number])))?;
+    /// let snapshot = db.snapshot()?;
+    /// let (mut cursor, mut last, mut steps) = (snapshot.cursor(&table, ..)?, Vec::new(), 0);
+    /// while last.len() < 10
+    ///     && let Some((_, value)) = cursor.prev()?
+    /// {
+    ///     last.push(value[0]);
+    ///     steps += 1;
+    ///     cursor.run_back(10 - last.len(), |_front, _rest_of_key, value| last.push(value[0]))?;
+    /// }
+    /// assert!(last.iter().copied().eq((90..100).rev()));
+    /// assert!(steps < 10);
+    /// # pando::Result::Ok(())
+    /// ```
+    fn run_back(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize>;
     /// Lends records that are in memory in place, at most `most`; see [`Cursor::lend_run`]. A remote store lends none.
     ///
     /// ```
@@ -137,6 +157,10 @@ macro_rules! record_cursor {
             #[inline]
             fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
                 <$type>::run_on(self, most, each)
+            }
+            #[inline]
+            fn run_back(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
+                <$type>::run_back(self, most, each)
             }
             #[inline]
             fn lend_run(&mut self, most: usize) -> Result<Option<LentRun>> {

@@ -35,6 +35,13 @@ impl Memory {
         self.records.clear();
     }
 
+    /// Returns how many bytes it has allocated, apart from the records of a batch that are not in one piece.
+    fn bytes(&self) -> usize {
+        let Memory { rows, records, key, first_key, sought, sought_rest, group } = self;
+        let all = [&records.filling, key, first_key, sought, sought_rest, group];
+        all.map(Vec::capacity).iter().sum::<usize>() + rows.capacity() * size_of::<Row>()
+    }
+
     /// Returns the record of a row of the batch.
     pub(crate) fn record(&self, row: usize) -> &[u8] {
         self.records.get(&self.rows[row])
@@ -141,29 +148,33 @@ impl Records {
 /// The memory of cursors that were closed.
 #[derive(Debug, Default)]
 #[allow(clippy::vec_box, reason = "moving a box is cheaper than moving nine vectors")]
-pub(crate) struct Spare(Vec<Box<Memory>>);
+pub(crate) struct Spare {
+    kept: Vec<Box<Memory>>,
+    bytes: usize,
+}
 
-/// How many cursors' memory is kept, and up to how many bytes and rows of each: 1,000 idle connections should need
-/// little.
+/// How many cursors' memory is kept, and how many bytes in all: 1,000 idle connections should need little, and a
+/// statement that scans a table should find the memory of the one before.
 const MOST: usize = 4;
-const MOST_BYTES: usize = 8 << 10;
-const MOST_ROWS: usize = 256;
+const MOST_BYTES: usize = 64 << 10;
 
 impl Spare {
     /// Returns the memory of a closed cursor, or new memory.
     pub(crate) fn take(&mut self) -> Box<Memory> {
-        self.0.pop().unwrap_or_default()
+        let memory = self.kept.pop().unwrap_or_default();
+        self.bytes -= memory.bytes();
+        memory
     }
 
     /// Keeps the memory of a cursor, unless that is a lot.
     pub(crate) fn keep(&mut self, mut memory: Box<Memory>) {
         memory.clear_batch();
-        let Memory { rows, records, key, first_key, sought, sought_rest, group } = &mut *memory;
-        let mut all = [&mut records.filling, key, first_key, sought, sought_rest, group];
-        let bytes = all.iter().map(|bytes| bytes.capacity()).sum::<usize>();
-        if self.0.len() < MOST && bytes <= MOST_BYTES && rows.capacity() <= MOST_ROWS {
-            all.iter_mut().for_each(|bytes| bytes.clear());
-            self.0.push(memory);
+        let bytes = memory.bytes();
+        if self.kept.len() < MOST && self.bytes + bytes <= MOST_BYTES {
+            let Memory { key, first_key, sought, sought_rest, group, .. } = &mut *memory;
+            [key, first_key, sought, sought_rest, group].into_iter().for_each(Vec::clear);
+            self.bytes += bytes;
+            self.kept.push(memory);
         }
     }
 }

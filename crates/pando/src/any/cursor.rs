@@ -75,6 +75,10 @@ impl RecordCursor for AnyCursor<'_> {
         on_cursor!(self, cursor => cursor.run_on(most, each))
     }
 
+    fn run_back(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
+        on_cursor!(self, cursor => cursor.run_back(most, each))
+    }
+
     fn lend_run(&mut self, most: usize) -> Result<Option<LentRun>> {
         on_cursor!(self, cursor => cursor.lend_run(most))
     }

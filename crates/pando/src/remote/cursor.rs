@@ -174,8 +174,17 @@ impl<'a> RemoteCursor<'a> {
 
     /// Passes the records after the current one that are in memory to `each`, at most `most`: the key, nothing, and the
     /// value. It ends on the last one passed, and returns their number.
-    pub fn run_on(&mut self, most: usize, mut each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
-        if self.place != Place::On || self.order != Order::Forward {
+    pub fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
+        self.run(Order::Forward, most, each)
+    }
+
+    /// Does what [`RemoteCursor::run_on`] does, in the other direction.
+    pub fn run_back(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
+        self.run(Order::Backward, most, each)
+    }
+
+    fn run(&mut self, order: Order, most: usize, mut each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
+        if self.place != Place::On || self.order != order {
             return Ok(0);
         }
         let mut shown = 0;

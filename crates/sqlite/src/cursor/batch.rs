@@ -21,6 +21,9 @@ use std::ops::Bound;
 const REMOTE_FACTOR: usize = 16;
 const MOST_REMOTE_ROWS: usize = MOST_ROWS * 8;
 
+/// How many rows are copied between two looks at how long the batch is.
+const COPIED_AT_ONCE: usize = 16;
+
 /// The size at which a batch ends.
 #[derive(Clone, Copy, Debug)]
 struct Most {
@@ -116,19 +119,18 @@ impl Cursor<'_> {
 
     fn fill(&mut self, span: Span, is_backward: bool) -> Outcome<Filled> {
         let (own, state) = (&mut *self.own, &*self.state);
-        (own.near_from, own.has_gap) = (None, false);
         let most = Most::of(&state.db, own.wanted);
-        own.memory.clear_batch();
+        own.forget_batch();
         own.memory.group.clear();
         own.memory.rows.reserve(most.rows);
         if let (counter::OWN, Work::Open(open)) = (self.tail.counter, &state.work) {
-            let cursor = open.transaction.cursor_unread(&own.tree.table, span)?;
-            return fill_from(own, cursor, most, Reads { is_backward, may_lend_ahead: false });
+            let mut cursor = open.transaction.cursor_unread(&own.tree.table, span)?;
+            return fill_from(own, &mut cursor, most, Reads { is_backward, may_lend_ahead: false });
         }
         let reads = Reads { is_backward, may_lend_ahead: matches!(state.work, Work::Reading(_)) };
         read!(state, reader => {
-            let cursor = reader.cursor(&own.tree.table, span)?;
-            fill_from(own, cursor, most, reads)
+            let mut cursor = reader.cursor(&own.tree.table, span)?;
+            fill_from(own, &mut cursor, most, reads)
         })
     }
 
@@ -139,8 +141,7 @@ impl Cursor<'_> {
         }
         let Some(run) = self.own.memory.records.take_rest() else { return Ok(false) };
         self.tail.place = place::EOF;
-        self.own.near_from = None;
-        self.own.memory.clear_batch();
+        self.own.forget_batch();
         let wanted = self.own.wanted;
         let mut batch = Batch::of(self.own);
         batch.take(run, wanted);
@@ -159,10 +160,10 @@ struct Reads {
 }
 
 /// Reads rows from a cursor of either kind, which is looked at once.
-fn fill_from(own: &mut Own, cursor: AnyCursor<'_>, most: Most, reads: Reads) -> Outcome<Filled> {
+fn fill_from(own: &mut Own, cursor: &mut AnyCursor<'_>, most: Most, reads: Reads) -> Outcome<Filled> {
     match cursor {
         AnyCursor::Native(cursor) => fill(own, cursor, most, reads),
-        AnyCursor::Remote(mut cursor) => {
+        AnyCursor::Remote(cursor) => {
             cursor.expect(most.rows, most.bytes);
             fill(own, cursor, most, reads)
         }
@@ -203,7 +204,7 @@ impl Own {
 }
 
 /// Reads rows.
-fn fill(own: &mut Own, mut cursor: impl RecordCursor, most: Most, reads: Reads) -> Outcome<Filled> {
+fn fill(own: &mut Own, cursor: &mut impl RecordCursor, most: Most, reads: Reads) -> Outcome<Filled> {
     let mut batch = Batch::of(own);
     let mut is_at_end = false;
     loop {
@@ -214,15 +215,18 @@ fn fill(own: &mut Own, mut cursor: impl RecordCursor, most: Most, reads: Reads) 
         };
         length(value.len())?;
         batch.copy(key, &[], value);
-        if !reads.is_backward && batch.has_room(most) {
-            batch.run_on(&mut cursor, most, reads.may_lend_ahead)?;
+        if batch.has_room(most) {
+            match reads.is_backward {
+                true => batch.run_back(cursor, most)?,
+                false => batch.run_on(cursor, most, reads.may_lend_ahead)?,
+            }
         }
         if !batch.has_room(most) {
             break;
         }
     }
     if batch.has_cut_keys && !is_at_end && !batch.memory.group.is_empty() {
-        is_at_end = batch.end_group(&mut cursor, reads.is_backward)?;
+        is_at_end = batch.end_group(cursor, reads.is_backward)?;
     }
     batch.check()?;
     Ok(Filled { is_at_end, has_cut_keys: batch.has_cut_keys })
@@ -249,19 +253,36 @@ impl Batch<'_> {
 
     /// Reads the rows after the cursor's that are in memory, in place where that is possible.
     fn run_on(&mut self, cursor: &mut impl RecordCursor, most: Most, may_lend_ahead: bool) -> Outcome<()> {
-        let Memory { rows, records, .. } = &*self.memory;
-        let (count, size) = (rows.len(), records.copied_bytes());
-        let more = most.rows - count;
+        let more = most.rows - self.memory.rows.len();
         // A group of long keys in an index is read to its end, where the cursor has to be then.
         let lent = cursor.lend_run(if may_lend_ahead && !self.is_index { usize::MAX } else { more })?;
         if let Some(run) = lent {
             self.take(run, more);
             return Ok(());
         }
-        // Rows in pages are at most a quarter of a page long, so that the number bounds the bytes.
-        let more = more.min(1 + (most.bytes - size) / (size / count).max(1));
-        cursor.run_on(more, |front, rest, value| self.copy(front, rest, value))?;
-        Ok(())
+        loop {
+            let more = self.more_copies(most);
+            let read = cursor.run_on(more, |front, rest, value| self.copy(front, rest, value))?;
+            if more == 0 || read < more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads the rows before the cursor's that are in memory.
+    fn run_back(&mut self, cursor: &mut impl RecordCursor, most: Most) -> Outcome<()> {
+        loop {
+            let more = self.more_copies(most);
+            let read = cursor.run_back(more, |front, rest, value| self.copy(front, rest, value))?;
+            if more == 0 || read < more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns how many more rows to copy at once. Some may be longer than all before.
+    fn more_copies(&self, most: Most) -> usize {
+        if self.has_room(most) { COPIED_AT_ONCE.min(most.rows - self.memory.rows.len()) } else { 0 }
     }
 
     /// Appends the next `most` rows of a page, and keeps that.

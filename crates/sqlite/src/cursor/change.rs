@@ -56,7 +56,7 @@ impl Cursor<'_> {
         self.check_fault()?;
         let next = self.state.new_rowid(&self.own.tree, counter)?;
         self.own.is_numbered = next.is_some();
-        self.own.memory.clear_batch();
+        self.own.forget_batch();
         let rowid = next.map_or(i64::MAX, |next| next.wrapping_sub(1));
         let record = self.own.memory.records.copy(&[]);
         self.own.memory.rows.push(Row { rowid, record, bytes: 0 });

@@ -76,6 +76,9 @@ pub(crate) struct Own {
     last_rowid: i64,
     /// The rowid from which the batch has all rows, if it was read for a seek.
     near_from: Option<i64>,
+    /// Whether the batch begins with the first row, and how many rows such a batch has.
+    is_first: bool,
+    first_rows: usize,
     /// Whether the cursor has changed a row of a batch, and whether it is where it deleted one.
     is_writing: bool,
     has_gap: bool,
@@ -84,8 +87,27 @@ pub(crate) struct Own {
 impl Own {
     pub(crate) fn new(state: *mut State, tree: Rc<Tree>, shape: Option<Shape>, memory: Box<Memory>) -> Own {
         let (wanted, is_numbered, last_rowid, near_from) = (SEEK_ROWS, false, i64::MIN, None);
-        let (is_writing, has_gap) = (false, false);
-        Own { state, tree, shape, memory, wanted, is_numbered, last_rowid, near_from, is_writing, has_gap }
+        let (is_first, first_rows, is_writing, has_gap) = (false, SCAN_ROWS, false, false);
+        Own {
+            state,
+            tree,
+            shape,
+            memory,
+            wanted,
+            is_numbered,
+            last_rowid,
+            near_from,
+            is_first,
+            first_rows,
+            is_writing,
+            has_gap,
+        }
+    }
+
+    /// Forgets what is known of the batch, which is read anew.
+    fn forget_batch(&mut self) {
+        (self.near_from, self.is_first, self.has_gap) = (None, false, false);
+        self.memory.clear_batch();
     }
 }
 
@@ -119,8 +141,38 @@ impl Cursor<'_> {
         if let (counter::OWN, Work::Open(open)) = (self.tail.counter, &mut self.state.work) {
             open.counters_of(&self.own.tree);
         }
-        self.own.wanted = SCAN_ROWS;
-        self.load(From::End, is_last)
+        if is_last {
+            self.own.wanted = SCAN_ROWS;
+            return self.load(From::End, true);
+        }
+        if self.rewind() {
+            return Ok(());
+        }
+        self.own.wanted = self.own.first_rows;
+        self.load(From::End, false)?;
+        self.own.is_first = true;
+        // A join often goes through a table once for each row of another, and left the first batch each time. In a
+        // transaction, what is read ahead could be a conflict.
+        if matches!(self.state.work, Work::Reading(_)) {
+            self.own.first_rows = (self.own.first_rows * 2).min(MOST_ROWS);
+        }
+        Ok(())
+    }
+
+    /// Moves to the first row within the batch. Returns whether the batch has it.
+    fn rewind(&mut self) -> bool {
+        let is_current = self.tail.stamp == self.own.tree.version.get();
+        if !(self.own.is_first && is_current && self.tail.counter == counter::NONE) {
+            return false;
+        }
+        // Without a row, the first one was deleted, and what follows is not known.
+        if self.tail.row_count == 0 && self.tail.is_at_end == 0 {
+            return false;
+        }
+        self.own.has_gap = false;
+        self.tail.row = 0;
+        self.tail.place = if self.tail.row_count == 0 { place::EOF } else { place::VALID };
+        true
     }
 
     /// Moves to the next or the previous entry, beyond what the batch has. Returns whether there is one.
@@ -273,8 +325,7 @@ impl Cursor<'_> {
     fn load_one(&mut self, key: &[u8]) -> Outcome<bool> {
         self.tail.place = place::EOF;
         let (own, state) = (&mut *self.own, &*self.state);
-        (own.near_from, own.has_gap) = (None, false);
-        own.memory.clear_batch();
+        own.forget_batch();
         let rowid = if own.shape.is_none() { key::rowid_of(key, &[]).ok_or_else(not_a_rowid)? } else { 0 };
         let (table, records) = (&own.tree.table, &mut own.memory.records);
         let key = key::stored(key);

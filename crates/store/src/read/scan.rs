@@ -339,6 +339,26 @@ impl<'a> Cursor<'a> {
         Ok(shown as usize)
     }
 
+    /// Does what [`Cursor::run_on`] does, in the other direction, over records of memtables alone.
+    ///
+    /// # Errors
+    /// `SnapshotTooOld`; nothing was shown then.
+    #[inline]
+    pub fn run_back(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
+        if self.place != Place::On || self.reading.is_dated() {
+            return Ok(0);
+        }
+        self.snapshot.check_held()?;
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        let shown = self.merged.run_back(most, start_of(&self.span), each);
+        if shown > 0 {
+            self.steps.taken += u64::from(shown);
+            self.large = None;
+            self.track_backward(false);
+        }
+        Ok(shown as usize)
+    }
+
     /// Moves to the previous record and returns it.
     #[inline]
     pub fn prev(&mut self) -> Result<Lent<'_>> {

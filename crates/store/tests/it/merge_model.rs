@@ -217,7 +217,7 @@ fn random_move(
 ) -> Result<bool> {
     let key = random_key(random);
     let before = keys.partition_point(|(other, _)| **other < key);
-    match random.below(14) {
+    match random.below(16) {
         0 => (*at = before + 1, cursor.seek(&key, stops.end)).1,
         1 => (*at = before, cursor.seek_before(&key, stops.start)).1,
         2 => (*at = 1, cursor.seek_first(stops.end)).1,
@@ -226,7 +226,8 @@ fn random_move(
         7..10 => (*at = at.saturating_sub(1), cursor.prev(stops.start)).1,
         10 => walk::<true>(random, cursor, keys, at, stops),
         11 => walk::<false>(random, cursor, keys, at, stops),
-        _ => run_on(random, cursor, keys, at, stops.end),
+        12..14 => run::<true>(random, cursor, keys, at, stops),
+        _ => run::<false>(random, cursor, keys, at, stops),
     }
 }
 
@@ -257,47 +258,76 @@ fn walk<const FORWARD: bool>(
     Ok(cursor.entry().is_some())
 }
 
-/// Runs on, and compares what is shown.
-fn run_on(
+/// Runs on or back, and compares what is shown.
+fn run<const FORWARD: bool>(
     random: &mut Random,
     cursor: &mut Merged<Upper<'_>, List>,
     keys: &[(&Vec<u8>, &Vec<u8>)],
     at: &mut usize,
-    end: Option<&[u8]>,
+    Stops { end, start }: Stops<'_>,
 ) -> Result<bool> {
-    let mut shown = Vec::new();
-    let count = cursor.run_on(random.below(9) as u32, end, |front, rest, value| {
-        shown.push(([front, rest].concat(), value.to_vec()));
-    });
+    let (mut shown, most) = (Vec::new(), random.below(9) as u32);
+    let each = |front: &[u8], rest: &[u8], value: &[u8]| shown.push(([front, rest].concat(), value.to_vec()));
+    let count = match FORWARD {
+        true => cursor.run_on(most, end, each),
+        false => cursor.run_back(most, start, each),
+    };
     assert_eq!(count as usize, shown.len());
-    let wanted =
-        keys.iter().skip(*at).take(shown.len()).map(|(key, value)| ((*key).clone(), (*value).clone()));
-    assert!(wanted.eq(shown.iter().cloned()), "{shown:?}");
-    assert!(shown.iter().all(|(key, _)| end.is_none_or(|end| &key[..] < end)));
-    *at += shown.len();
+    for record in shown {
+        *at = if FORWARD { *at + 1 } else { *at - 1 };
+        let (key, value) = keys[*at - 1];
+        assert_eq!((key, value), (&record.0, &record.1));
+        assert!(if FORWARD {
+            end.is_none_or(|end| &key[..] < end)
+        } else {
+            start.is_none_or(|start| &key[..] > start)
+        });
+    }
     Ok(cursor.entry().is_some())
 }
 
 #[test]
 fn most_records_of_a_memtable_are_run_over() {
     let (memtable, mut writer) = Memtable::new();
-    for key in 0..1000_u32 {
-        writer.put(T, &key.to_be_bytes(), b"value", CommitTs(1));
+    let key = |number: u32| number.to_be_bytes().to_vec();
+    for number in 0..1000 {
+        writer.put(T, &key(number), b"value", CommitTs(1));
     }
     let layer = MemtableLayer::new(&memtable, T, CommitTs(1), None);
-    let lower = List::of(&[(990_u32.to_be_bytes().to_vec(), Vec::new())].into());
+    let lower = List::of(&[(key(5), Vec::new()), (key(990), Vec::new())].into());
     let mut cursor = Merged::new(vec![Upper::from(layer)], 0, lower, ());
-    let (mut keys, mut steps, stop) = (Vec::new(), 0, 980_u32.to_be_bytes());
-    while cursor.next(Some(&stop)).unwrap() && cursor.entry().is_some_and(|(key, _)| key < &stop) {
-        keys.push(cursor.entry().unwrap().0.to_vec());
-        steps += 1;
-        cursor.run_on(u32::MAX, Some(&stop), |front, rest, value| {
-            assert_eq!(value, b"value");
-            keys.push([front, rest].concat());
-        });
+    let (start, end) = (key(10), key(980));
+    for forward in [true, false] {
+        let (mut keys, mut steps) = (Vec::new(), 0);
+        loop {
+            let is_on = match (steps, forward) {
+                (0, true) => cursor.seek(&start, Some(&end)),
+                (0, false) => cursor.seek_before(&end, Some(&start)),
+                (_, true) => cursor.next(Some(&end)),
+                (_, false) => cursor.prev(Some(&start)),
+            };
+            let Some((key, _)) = cursor.entry().filter(|(key, _)| (&start[..]..&end[..]).contains(key))
+            else {
+                break;
+            };
+            assert!(is_on.unwrap());
+            keys.push(key.to_vec());
+            steps += 1;
+            let each = |_: &[u8], key: &[u8], value: &[u8]| {
+                assert_eq!(value, b"value");
+                keys.push(key.to_vec());
+            };
+            let _shown = match forward {
+                true => cursor.run_on(u32::MAX, Some(&end), each),
+                false => cursor.run_back(u32::MAX, Some(&start), each),
+            };
+        }
+        if !forward {
+            keys.reverse();
+        }
+        assert!(keys.into_iter().eq((10..980).map(key)), "forward {forward}");
+        assert!(steps < 980 / 20, "forward {forward}: {steps} steps");
     }
-    assert!(keys.iter().eq((0..980_u32).map(|key| key.to_be_bytes().to_vec()).collect::<Vec<_>>().iter()));
-    assert!(steps < 980 / 5, "{steps} steps");
 }
 
 /// Prints a seed if the test fails, also where the functions that it calls do not know the seed.

@@ -218,14 +218,28 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
                 self.clear -= shown;
                 shown
             }
-            At::Front { tied: false } if self.forward => self.run_on_front(most, stop, each),
+            At::Front { tied: false } if self.forward => self.run_front::<true>(most, stop, each),
             _ => 0,
         }
     }
 
-    /// Moves the front on within its layer, up to the first key of any other.
+    /// Does the same in the other direction, within an upper layer alone: the lower one moves back step by step.
+    #[inline]
+    pub fn run_back(&mut self, most: u32, stop: Option<&[u8]>, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
+        match self.at {
+            At::Front { tied: false } if !self.forward => self.run_front::<false>(most, stop, each),
+            _ => 0,
+        }
+    }
+
+    /// Moves the front within its layer, up to the first key of any other, and to `stop`.
     #[inline(never)]
-    fn run_on_front(&mut self, most: u32, stop: Option<&[u8]>, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
+    fn run_front<const FORWARD: bool>(
+        &mut self,
+        most: u32,
+        stop: Option<&[u8]>,
+        each: impl FnMut(&[u8], &[u8], &[u8]),
+    ) -> u32 {
         let Some(front) = self.front else { return 0 };
         if self.has_ranges || self.may_expire || !front.layers.is_power_of_two() {
             return 0;
@@ -234,13 +248,11 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         let (layer, older) = from_front.split_first_mut().expect("the front is a layer");
         let others = newer.iter().chain(&*older).filter_map(Layer::key);
         let lower = if self.lower_on { self.lower.key() } else { None };
-        let shown = layer.run_before(others.chain(lower).chain(stop).min(), most, each);
-        if shown > 0 {
-            let order = order8::<true>(layer.key());
-            self.orders[front.layer] = order;
-            self.front = Some(Front { head: order, ..front });
-        }
-        shown
+        let limits = others.chain(lower).chain(stop);
+        let limit = if FORWARD { limits.min() } else { limits.max() };
+        // The layer's order and the front's head are those of a key before, until the front is passed. Nothing is
+        // compared with them earlier.
+        layer.run_before::<FORWARD>(limit, most, each)
     }
 
     /// Does what [`Layer::lend_run`] does, forward, where [`Merged::step_in_leaf`] would move.

@@ -127,14 +127,16 @@ impl Layer for Upper<'_> {
         }
     }
 
-    fn run_before(
+    fn run_before<const FORWARD: bool>(
         &mut self,
         limit: Option<&[u8]>,
         most: u32,
         mut each: impl FnMut(&[u8], &[u8], &[u8]),
     ) -> u32 {
         match self {
-            Upper::Memtable(layer) => layer.cursor.run_on(limit, most, |key, value| each(&[], key, value)),
+            Upper::Memtable(layer) => {
+                layer.cursor.run::<FORWARD>(limit, most, |key, value| each(&[], key, value))
+            }
             Upper::Own(_) | Upper::Delta(_) => 0,
         }
     }

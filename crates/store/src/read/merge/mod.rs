@@ -85,8 +85,13 @@ pub trait Layer {
     {
         0
     }
-    /// Does what [`Layer::run_on`] does, over entries before `limit` that are all values.
-    fn run_before(&mut self, _limit: Option<&[u8]>, _most: u32, _each: impl FnMut(&[u8], &[u8], &[u8])) -> u32
+    /// Does what [`Layer::run_on`] does, `FORWARD` or back, over entries before `limit` in that direction.
+    fn run_before<const FORWARD: bool>(
+        &mut self,
+        _limit: Option<&[u8]>,
+        _most: u32,
+        _each: impl FnMut(&[u8], &[u8], &[u8]),
+    ) -> u32
     where
         Self: Sized,
     {
