@@ -14,11 +14,17 @@ struct InPages {
 
 impl InPages {
     fn new(schema: &str) -> InPages {
+        let pages = InPages::unmerged(schema);
+        pages.db.checkpoint().expect("it checkpoints");
+        pages
+    }
+
+    /// Does not move the rows to pages.
+    fn unmerged(schema: &str) -> InPages {
         let db = Database::builder().in_memory().expect("it opens");
         let ours = Connection::open(&db).expect("it opens");
         let pages = InPages { db, ours, theirs: Connection::in_memory().expect("it opens") };
         pages.execute(schema);
-        pages.db.checkpoint().expect("it checkpoints");
         pages
     }
 
@@ -51,7 +57,7 @@ fn statement(random: &mut Random) -> String {
     let length = [0, 1, 5, 40, 300, 5000][random.below(6) as usize];
     let (to, b) = (from + length, random.below(95));
     let order = pick(random, &["", " ORDER BY a DESC", " ORDER BY a", " LIMIT 9", " ORDER BY c, a"]);
-    match random.below(16) {
+    match random.below(20) {
         0..3 => format!("SELECT * FROM t WHERE a BETWEEN {from} AND {to}{order}"),
         3 => format!("SELECT * FROM t WHERE a > {from} AND a < {to}{order}"),
         4 => format!("SELECT a, b FROM t WHERE b >= {b} AND b < {b} + 3 ORDER BY b, c, a"),
@@ -65,6 +71,18 @@ fn statement(random: &mut Random) -> String {
         12 => pick(random, &["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a"]).to_owned(),
         13 => format!("UPDATE t SET a = a + 1 WHERE a = {from}"),
         14 => format!("DELETE FROM k WHERE x = {b} AND y < {from}"),
+        15 => format!("DELETE FROM t WHERE b = {b} AND a > {from}"),
+        16 => format!("SELECT b, c FROM t WHERE b <= {b} ORDER BY b DESC, c DESC"),
+        17 => format!(
+            "SELECT u.a, (SELECT count(*) FROM k NOT INDEXED WHERE k.x + 0 = u.b AND k.y > u.a) FROM t AS u
+             WHERE u.a BETWEEN {from} AND {}",
+            from + 30
+        ),
+        18 => format!(
+            "UPDATE t SET b = (SELECT count(*) FROM t AS i NOT INDEXED WHERE i.b = t.b AND i.a <= {to})
+             WHERE a BETWEEN {from} AND {}",
+            from + 30
+        ),
         _ => format!("SELECT count(*), sum(b), max(c), min(a) FROM t WHERE a >= {from}"),
     }
 }
@@ -74,7 +92,8 @@ fn random_statements_have_the_same_results_over_pages() {
     let mut rows = 0;
     for seed in 0..12 {
         let mut random = Random::seeded(seed);
-        let pages = InPages::new(SCHEMA);
+        // Every other time, the first rows are in memory until a statement later.
+        let pages = if seed % 2 == 0 { InPages::new(SCHEMA) } else { InPages::unmerged(SCHEMA) };
         for _ in 0..150 {
             let sql = statement(&mut random);
             match sql.starts_with("SELECT") {
@@ -247,6 +266,70 @@ fn a_row_that_is_written_again_is_the_one_that_was_written() {
         );
         pages.query("SELECT * FROM t WHERE a < 50 ORDER BY a");
         pages.execute("BEGIN");
+    }
+}
+
+/// Returns how many records cursors came to while a statement ran.
+fn moves(pages: &InPages, sql: &str) -> u64 {
+    let all = || {
+        let stats = pages.db.table_stats().expect("it counts");
+        stats.iter().map(|table| table.cursor_moves).sum::<u64>()
+    };
+    let before = all();
+    pages.query(sql);
+    all() - before
+}
+
+/// Neither a loop within another nor a statement that deletes what it scans reads its rows again and again.
+#[test]
+fn rows_are_read_about_once() {
+    for pages in [InPages::new(SCHEMA), InPages::unmerged(SCHEMA)] {
+        pages.execute("CREATE TABLE few(y); INSERT INTO few SELECT a % 100 FROM t WHERE a > 0 LIMIT 300");
+        // The first passes have longer batches each time, and the last of them has all rows.
+        let sql = "SELECT count(*) FROM t CROSS JOIN few WHERE t.b < few.y AND t.a BETWEEN 0 AND 300";
+        let few = moves(&pages, sql);
+        assert!(few < 3_000, "{few} records for 100 loops over 300");
+        let count = pages.query("SELECT a FROM t WHERE b > 30") as u64;
+        let deleted = moves(&pages, "DELETE FROM t INDEXED BY t_b WHERE b > 30");
+        assert!(count > 1_000 && deleted < 2 * count, "{deleted} records to delete {count}");
+        pages.query("SELECT * FROM t ORDER BY a DESC");
+        pages.query("SELECT b, c FROM t ORDER BY b DESC, c DESC");
+        pages.query("PRAGMA integrity_check");
+    }
+}
+
+/// A loop within another sees what its connection has written since the loop before.
+#[test]
+fn a_loop_that_begins_again_sees_what_was_written() {
+    let pages = InPages::new(SCHEMA);
+    let run = |connection: &Connection, sql: &str| {
+        let few = "CREATE TABLE few(y INTEGER PRIMARY KEY, z); INSERT INTO few VALUES (1, 1), (2, 2), (3, 3)";
+        connection.execute(few).expect("it writes");
+        let mut query = connection.prepare(sql).expect("it prepares");
+        let mut rows = Vec::new();
+        while query.step().expect("it steps") {
+            rows.push([query.value(0), query.value(1), query.value(2)]);
+            let sql = match rows.len() {
+                5 => "INSERT INTO few VALUES (0, 17)",
+                20 => "UPDATE few SET z = z + 10",
+                40 => "DELETE FROM few WHERE y < 2",
+                60 => "DELETE FROM few",
+                _ => continue,
+            };
+            connection.execute(sql).expect("it writes");
+        }
+        drop(query);
+        connection.execute("DROP TABLE few").expect("it drops");
+        rows
+    };
+    // In the second one, the inner loop has ended without a row when the connection writes.
+    for (sql, count) in [
+        ("SELECT a, y, z FROM t CROSS JOIN few WHERE a BETWEEN 0 AND 300", 60),
+        ("SELECT a, y, z FROM t LEFT JOIN few ON z + a > a + 9 WHERE a BETWEEN 0 AND 300", 126),
+    ] {
+        let rows = run(&pages.ours, sql);
+        assert_eq!(rows, run(&pages.theirs, sql), "{sql}");
+        assert_eq!(rows.len(), count, "{sql}");
     }
 }
 
