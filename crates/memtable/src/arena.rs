@@ -8,7 +8,9 @@
 //!    eight bytes, and neither pays for the other's alignment.
 //! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to at most [`MAX_CHUNK_BYTES`], so that an idle table costs a page and a
 //!    busy one a system call each megabyte. A piece that would fill a quarter of the largest chunk gets a chunk of its
-//!    own, and the current chunk stays in use.
+//!    own, and the current chunk stays in use. Large chunks of a large memtable are mapped ([`Memory`]), so
+//!    that they go back to the system after a merge. Those of a small one are allocated: the next one, which comes
+//!    soon, gets the same memory without its first touches.
 //! 4. What was allocated since a bump's [`Mark`] can be freed, as long as no other thread knows of it: the chunks that
 //!    were added go back, and the bump is where it was.
 //! 5. If there is an account, each chunk is charged to it out of the bump's *credit*: memory
@@ -18,6 +20,7 @@ use base::background;
 use base::budget::{Account, Charge, MemoryCategory};
 use base::sync::atomic::{AtomicUsize, Ordering};
 use base::sync::{Mutex, lock};
+use io::memory::Memory;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr;
 use std::sync::Arc;
@@ -26,6 +29,8 @@ use std::sync::Arc;
 const FIRST_CHUNK_BYTES: usize = 4 << 10;
 /// The size of the largest shared chunk in bytes.
 const MAX_CHUNK_BYTES: usize = 1 << 20;
+/// The size in bytes from which on a chunk of a large memtable is mapped: the largest of a stage.
+pub(crate) const MAPPED_BYTES: usize = 256 << 10;
 /// The alignment of chunks: a cache line, as for nodes.
 const CHUNK_ALIGN: usize = 64;
 
@@ -34,6 +39,8 @@ const CHUNK_ALIGN: usize = 64;
 pub(crate) struct Arena {
     chunks: Mutex<Chunks>,
     bytes: AtomicUsize,
+    /// The size in bytes from which on chunks are mapped.
+    mapped_from: usize,
     /// The bytes of the chunks of stages in which nothing is linked: free ones, and those of commits to come.
     unlinked: AtomicUsize,
 }
@@ -45,21 +52,63 @@ struct Chunks {
     charge: Option<Charge>,
 }
 
+/// Memory for a chunk.
 #[derive(Debug)]
-struct Chunk {
-    start: *mut u8,
-    layout: Layout,
+enum Chunk {
+    Allocated { start: *mut u8, layout: Layout },
+    Mapped(Memory),
+}
+
+impl Chunk {
+    fn new(size: usize, is_mapped: bool) -> Chunk {
+        if is_mapped {
+            return Chunk::Mapped(Memory::in_small_pages(size));
+        }
+        let layout = Layout::from_size_align(size, CHUNK_ALIGN).expect("a chunk fits memory");
+        // SAFETY: the layout has a size above zero: callers ask for a chunk's size or for a piece's.
+        let start = unsafe { alloc(layout) };
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
+        Chunk::Allocated { start, layout }
+    }
+
+    fn start(&self) -> *mut u8 {
+        match self {
+            Chunk::Allocated { start, .. } => *start,
+            Chunk::Mapped(memory) => memory.start().as_ptr(),
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Chunk::Allocated { layout, .. } => layout.size(),
+            Chunk::Mapped(memory) => memory.size(),
+        }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Chunk::Allocated { start, layout } = *self {
+            // SAFETY: it came from `alloc` with this layout. The arena drops a chunk when nothing points into it.
+            unsafe { dealloc(start, layout) };
+        }
+    }
 }
 
 // SAFETY: a chunk owns its memory, which is as free to move between threads as a Box's.
 unsafe impl Send for Chunk {}
 
 impl Arena {
-    pub fn new(account: Option<&Arc<Account>>) -> Arena {
+    /// Creates an arena without chunks. `max_chunk_bytes` is the size of the writer's largest chunk: a small memtable
+    /// has small ones.
+    pub fn new(account: Option<&Arc<Account>>, max_chunk_bytes: usize) -> Arena {
         let charge = account.map(|account| Charge::none(account, MemoryCategory::Memtables));
         Arena {
             chunks: Mutex::new(Chunks { list: Vec::new(), charge }),
             bytes: AtomicUsize::new(0),
+            mapped_from: if max_chunk_bytes < MAX_CHUNK_BYTES { usize::MAX } else { MAPPED_BYTES },
             unlinked: AtomicUsize::new(0),
         }
     }
@@ -84,20 +133,16 @@ impl Arena {
 
     /// Allocates a chunk, charged to `credit` as far as that reaches.
     fn add(&self, size: usize, credit: &mut Option<Charge>) -> *mut u8 {
-        let layout = Layout::from_size_align(size, CHUNK_ALIGN).expect("a chunk fits memory");
         // Before the lock, which other threads wait for: a large one is a system call.
-        // SAFETY: the layout has a size above zero: callers ask for a chunk's size or for a piece's.
-        let start = unsafe { alloc(layout) };
-        if start.is_null() {
-            handle_alloc_error(layout);
-        }
+        let chunk = Chunk::new(size, size >= self.mapped_from);
+        let start = chunk.start();
         let mut chunks = lock(&self.chunks);
         if let (Some(charge), Some(credit)) = (&mut chunks.charge, credit) {
             charge.join(credit.split(size));
             let missing = self.bytes() + size - charge.bytes();
             charge.join(credit.account().charge_by_force(MemoryCategory::Memtables, missing));
         }
-        chunks.list.push(Chunk { start, layout });
+        chunks.list.push(chunk);
         // Relaxed, in two steps: the lock of `chunks` is held, and `bytes` is a statistic.
         self.bytes.store(self.bytes() + size, Ordering::Relaxed);
         start
@@ -113,19 +158,16 @@ impl Arena {
         let (mut freed, mut size) = (Vec::with_capacity(starts.len()), 0);
         let mut chunks = lock(&self.chunks);
         for start in starts.iter().rev() {
-            let at = chunks.list.iter().rposition(|chunk| chunk.start == *start);
+            let at = chunks.list.iter().rposition(|chunk| chunk.start() == *start);
             let chunk = chunks.list.swap_remove(at.expect("it is a chunk of this arena"));
-            size += chunk.layout.size();
+            size += chunk.size();
             freed.push(chunk);
         }
         // Relaxed, in two steps: as in `add`.
         self.bytes.store(self.bytes() - size, Ordering::Relaxed);
         let charge = chunks.charge.as_mut().map(|charge| charge.split(size));
         drop(chunks);
-        for chunk in freed {
-            // SAFETY: it came from `alloc` with this layout, and the caller promises that nothing uses it.
-            unsafe { dealloc(chunk.start, chunk.layout) };
-        }
+        drop(freed);
         drop(charge);
     }
 }
@@ -134,10 +176,9 @@ impl Drop for Arena {
     fn drop(&mut self) {
         // This takes no lock: in a child that was forked while another thread had it, it stays locked.
         let chunks = self.chunks.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // What was borrowed from a chunk borrowed the memtable too.
         for chunk in chunks.list.drain(..) {
-            // SAFETY: it came from `alloc` with this layout, and what was borrowed from it borrowed the
-            // memtable too.
-            unsafe { dealloc(chunk.start, chunk.layout) };
+            drop(chunk);
             // Freeing 64 MiB at once takes the kernel 20 ms.
             background::pause();
         }
@@ -396,7 +437,7 @@ mod tests {
 
     #[test]
     fn a_throttled_thread_frees_chunk_by_chunk() {
-        let arena = Arena::new(None);
+        let arena = Arena::new(None, MAX_CHUNK_BYTES);
         let mut bump = Bump::new(None, MAX_CHUNK_BYTES);
         while arena.bytes() < 3 * MAX_CHUNK_BYTES {
             bump.low(&arena, Layout::new::<[u64; 512]>());

@@ -5,7 +5,7 @@
 //! thread that finds none applies its commit without. A stage that no thread uses keeps its chunk and short lists, but
 //! no credit. When the writer is dropped, the memtable is complete, and its stages end.
 
-use crate::arena::{Arena, Bump};
+use crate::arena::{Arena, Bump, MAPPED_BYTES};
 use crate::hint::Hint;
 use crate::record::Draft;
 use base::TableId;
@@ -15,7 +15,7 @@ use std::thread;
 
 /// The size of the largest chunk of a stage in bytes. On average, half of it is unused. Where memory is scarce it is
 /// less: all stages together have a quarter of a full memtable, of which the writer's largest chunk is an eighth.
-const STAGE_CHUNK_BYTES: usize = 256 << 10;
+const STAGE_CHUNK_BYTES: usize = MAPPED_BYTES;
 /// The most stages of a memtable, for each processor and at least: a thread that waits for its turn has one, too.
 const STAGES_PER_PROCESSOR: usize = 2;
 const LEAST_STAGES: usize = 8;
@@ -147,6 +147,6 @@ mod tests {
         assert!(is_done.recv_timeout(Duration::from_secs(10)).is_ok());
         drop(held);
         stages.close();
-        assert!(stages.take(&Arena::new(None)).is_none());
+        assert!(stages.take(&Arena::new(None, usize::MAX)).is_none());
     }
 }

@@ -55,7 +55,7 @@ impl Memtable {
         let memtable = Arc::new(Memtable {
             directory: Directory::new(),
             records: AtomicU64::new(0),
-            arena: Arena::new(credit.as_ref().map(Charge::account)),
+            arena: Arena::new(credit.as_ref().map(Charge::account), max_chunk_bytes),
             stages: Stages::new(max_chunk_bytes),
         });
         let writer = Writer { memtable: Arc::clone(&memtable), bump: Bump::new(credit, max_chunk_bytes) };

@@ -404,6 +404,49 @@ fn memory_that_is_used_for_this_and_that_in_turn_stays_within_the_budget() -> Re
     Ok(())
 }
 
+/// What a child does that merges a memtable of 80 MiB, and what it has then.
+fn merge_in_a_child(dir: &Path) -> Result<()> {
+    let before = status_bytes("VmRSS").unwrap_or(0);
+    let db =
+        Database::builder().memory_bytes(512 << 20).durability(pando::Durability::Buffered).create(dir)?;
+    load(&db)?;
+    let loaded = status_bytes("VmRSS").unwrap_or(0);
+    db.checkpoint()?;
+    let patience = Instant::now() + Duration::from_secs(20);
+    let beyond = loop {
+        let stats = db.stats()?;
+        let counted = before + (stats.pool_bytes + stats.memtable_bytes) as usize;
+        let beyond = status_bytes("VmRSS").unwrap_or(0).saturating_sub(counted);
+        // What was merged is freed a moment later.
+        if beyond < MERGED_BYTES || Instant::now() > patience {
+            break beyond;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    println!("loaded {loaded} beyond {beyond}");
+    Ok(())
+}
+
+/// What a process may have after a merge, beyond pages and memtables.
+const MERGED_BYTES: usize = 24 << 20;
+
+/// An allocator kept the memory of a large memtable that was merged, and a program with 80 MiB of records had 160.
+#[test]
+fn the_memory_of_a_merged_memtable_goes_back_to_the_system() -> Result<()> {
+    if let Some((_, dir)) = child_task() {
+        return merge_in_a_child(&dir);
+    }
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let text = run_child("the_memory_of_a_merged_memtable_goes_back_to_the_system", "merge", dir.path());
+    let [loaded, beyond] = ["loaded", "beyond"].map(|name| number(&text, name) >> 10);
+    println!(
+        "resident set {loaded} KiB after the load; {beyond} KiB beyond pages and memtables after the merge"
+    );
+    assert!(beyond << 10 < MERGED_BYTES, "{beyond} KiB");
+    Ok(())
+}
+
 /// 32 MiB, four times the budget, of which a piece and an index are in memory.
 #[test]
 fn a_value_is_streamed_with_the_memory_of_a_piece() -> Result<()> {

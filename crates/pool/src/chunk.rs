@@ -5,9 +5,9 @@
 
 use crate::huge::MemoryPages;
 use crate::ledger::Charge;
-use crate::memory::{HUGE_BYTES, Memory};
 use base::prefetch::prefetch;
 use base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use io::memory::{HUGE_BYTES, Memory};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;

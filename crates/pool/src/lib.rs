@@ -10,8 +10,7 @@
 //! Reading order: [`pool`] (hits, faults, admission), `table` (unit to frame, without locks), `frames` (pins, and when
 //! a frame may be written again), `hints` (where a child was last found), `chunk` (the memory of frames), `policy`
 //! (which page is evicted), `ledger` (what may be allocated), `growth` (how far the pool grows), `huge` (huge or small
-//! memory pages), [`stored`] (reading a page from the file), [`memory`] (memory for many pages, for code that edits
-//! them).
+//! memory pages), [`stored`] (reading a page from the file).
 #![deny(missing_docs)]
 
 mod chunk;
@@ -21,7 +20,6 @@ mod frames;
 mod growth;
 mod hints;
 mod ledger;
-pub mod memory;
 mod policy;
 pub mod pool;
 pub mod stored;

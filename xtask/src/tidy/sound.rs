@@ -55,7 +55,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/pool/src/frames.rs",
         "frames that are read without a lock and reused when no reader can see them",
     ),
-    ("crates/pool/src/memory.rs", "memory in huge pages, mapped and unmapped by its one owner"),
+    ("crates/io/src/memory.rs", "memory in huge pages, mapped and unmapped by its one owner"),
     ("crates/profile/src/allocator.rs", "an allocator that hands on, and samples"),
     ("crates/profile/src/freed.rs", "the allocator is told to give back what is free"),
     ("crates/profile/src/native/modules.rs", "the loader's list of what is mapped"),

@@ -9,8 +9,8 @@
 //! where a virtual machine has not had it before, and another thread that waits for that processor waits as long.
 
 use base::{PagePtr, background};
+use io::memory::{HUGE_BYTES, Memory};
 use page::{Page, PageMut};
-use pool::memory::{HUGE_BYTES, Memory};
 use std::ops::Range;
 
 /// The greatest length of a chunk.

@@ -1,4 +1,8 @@
-//! Memory for many pages at once, in huge memory pages where the kernel has them.
+//! Memory that is mapped and not allocated, for many pages at once: in huge memory pages where the kernel has them.
+//!
+//! An allocator keeps what was freed, between blocks in use and up to its own thresholds. glibc's grow with the blocks
+//! that a program frees: from then on, a memtable of 64 MiB stayed with the process after it was freed. What is mapped
+//! goes back to the system when it is dropped.
 //!
 //! Random accesses to a database miss the TLB each time if its pages lie in memory pages of 4 KiB, and the first touch
 //! of each memory page is a fault, which costs microseconds on a virtual machine. One huge page is 2 MiB: 512 faults
@@ -19,7 +23,7 @@ const LEAST_ALIGN: usize = 4 << 10;
 /// A buffer of bytes that are zero at first. It takes no memory before it is touched.
 ///
 /// ```
-/// let mut memory = pando_pool::memory::Memory::zeroed(8192, false);
+/// let mut memory = pando_io::memory::Memory::zeroed(8192, false);
 /// memory[5000] = 1;
 /// assert_eq!((memory.len(), memory[4999], memory[5000]), (8192, 0, 1));
 /// ```
@@ -47,16 +51,12 @@ impl Memory {
     /// with which they touch no more huge pages than they fill. They are in huge pages if `huge` is set and the kernel
     /// has them. Returns `None` if the system has no memory.
     ///
-    /// The memory is mapped, not allocated, so that dropping it returns it to the system at once. An allocator keeps
-    /// memory between blocks in use, and finds room for a large aligned block only where twice as much is free. With
-    /// one, a pool that shrank and grew again took a quarter more than its limit.
+    /// An allocator finds room for a large aligned block only where twice as much is free. With one, a pool that shrank
+    /// and grew again took a quarter more than its limit.
     pub fn mapped(bytes: usize, huge: bool) -> Option<Memory> {
         let align = bytes.min(HUGE_BYTES).next_power_of_two();
-        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         let all = bytes.checked_add(align - align.min(LEAST_ALIGN))?;
-        // SAFETY: a new mapping, at an address of the kernel's choice: nothing else lies there.
-        let mapping = unsafe { mmap_anonymous(ptr::null_mut(), all, prot, flags) };
-        let mapping = NonNull::new(mapping.ok()?.cast::<u8>())?;
+        let mapping = map(all)?;
         let before = mapping.align_offset(align);
         // SAFETY: at most `all - bytes` further, as the mapping begins at a multiple of `LEAST_ALIGN`.
         let (start, end) = unsafe { (mapping.add(before), mapping.add(before + bytes)) };
@@ -72,11 +72,31 @@ impl Memory {
         Some(memory)
     }
 
+    /// Returns `bytes` (not 0) zeros in small pages, aligned to these. Aborts the process if there is no memory.
+    pub fn in_small_pages(bytes: usize) -> Memory {
+        let no_memory = || handle_alloc_error(Layout::from_size_align(bytes, 1).expect("below isize::MAX"));
+        Memory { start: map(bytes).unwrap_or_else(no_memory), bytes }
+    }
+
+    /// Returns the length of the buffer in bytes, without a look at what is in it.
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.bytes
+    }
+
     /// Returns the start of the buffer, for a caller that tracks by itself which code uses which part.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
+}
+
+/// Maps new memory. Returns `None` if the system has none.
+fn map(bytes: usize) -> Option<NonNull<u8>> {
+    let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new mapping, at an address of the kernel's choice: nothing else lies there.
+    let mapping = unsafe { mmap_anonymous(ptr::null_mut(), bytes, prot, flags) };
+    NonNull::new(mapping.ok()?.cast())
 }
 
 /// Unmaps a mapping, or a part of one. The caller owns it, and no reference into it exists.
@@ -123,6 +143,15 @@ impl Drop for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_pages_are_zeros_at_first() {
+        let mut memory = Memory::in_small_pages(3 << 20);
+        assert_eq!((memory.size(), memory.start().addr().get() % LEAST_ALIGN), (3 << 20, 0));
+        assert!(memory.iter().all(|&byte| byte == 0));
+        memory.fill(7);
+        assert!(memory.iter().all(|&byte| byte == 7));
+    }
 
     #[test]
     fn it_lies_where_huge_pages_do() {
