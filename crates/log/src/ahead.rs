@@ -255,7 +255,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn whoever_needs_the_segment_ends_the_pauses() {
+    fn a_thread_that_needs_the_segment_ends_the_pauses() {
         let options =
             Options { first_segment_bytes: 2 << 20, max_segment_bytes: 4 << 20, flush_worth_bytes: 1 << 40 };
         let log = Arc::new(Log::create(Arc::new(MemDir::new()), DatabaseId(1), options).unwrap());

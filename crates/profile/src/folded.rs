@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn who_did_it_is_whoever_called_the_library() {
+    fn a_sample_in_a_library_counts_for_its_caller() {
         assert_eq!(doer("main;io::os::sync;rustix::fs::fdatasync;__GI_fdatasync"), "rustix::fs::fdatasync");
         assert_eq!(doer("main;run::get::get;<alloc::vec::Vec<u8>>::clone;core::ptr::copy"), "run::get::get");
         assert_eq!(doer("main;log::append::append;pando_base::sync::lock"), "log::append::append");

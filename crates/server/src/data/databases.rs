@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_while_a_drop_waits_is_served() {
+    fn requests_are_served_while_a_drop_waits() {
         let dir = tempfile::tempdir().unwrap();
         let databases = databases(dir.path(), 4);
         let (used, _) = databases.create("a", None).unwrap();
