@@ -87,7 +87,7 @@ impl Chunk {
             let Some((key, value)) = record else { break false };
             self.push(key, b"", value);
             if !asked.reverse && !self.is_full(most) {
-                // Bounded in bytes by a page, as it only goes over records at hand.
+                // It shows no more bytes than a page has.
                 cursor.run_on(most - self.ends.len(), |key, rest, value| self.push(key, rest, value))?;
             }
         };

@@ -107,7 +107,7 @@ impl Fill<'_> {
             let Some((key, value)) = record else { return Ok(false) };
             chunk.push(key, b"", value);
             if direction == Direction::Forward && !chunk.is_full(most) {
-                // Bounded in bytes by a page, as it only goes over records at hand.
+                // It shows no more bytes than a page has.
                 cursor.run_on(most - chunk.ends.len(), |key, rest, value| chunk.push(key, rest, value))?;
             }
         }

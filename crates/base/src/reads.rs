@@ -9,14 +9,16 @@ use crate::TableId;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The number of tables that a reader counts without touching the totals. A statement of SQL looks into a table and its
-/// indexes in turns, and their ids are mostly consecutive.
-const PLACES: usize = 16;
-/// The number of tables that the totals tell apart. Counts of more tables are lost when they are moved.
+/// The number of tables that a reader counts without touching the totals, in 32 bytes each. A statement of SQL looks
+/// into a table and its indexes in turns, and their ids are mostly consecutive.
+const PLACES: usize = 8;
+/// The number of places in the totals.
 const TABLES: usize = 256;
-/// The places in the totals where a table can be. If others have them, a look at all places would cost each read that
-/// comes to another table some microseconds.
+/// The places in the totals where a table can be, so many places apart: ids are mostly consecutive. If other tables
+/// have all of them, the counts of the table are lost when they are moved. A look at all places would cost each read
+/// that comes to another table some microseconds.
 const PROBES: usize = 8;
+const STRIDE: usize = 37;
 /// A place without a table: ids are assigned from the low end.
 const NOBODY: u32 = u32::MAX;
 
@@ -147,8 +149,8 @@ impl ReadTotals {
     }
 
     fn add(&self, table: u32, reads: Reads) {
-        let first = table as usize;
-        for place in (first..first + PROBES).map(|place| &self.tables[place % TABLES]) {
+        let places = (0..PROBES).map(|probe| (table as usize + probe * STRIDE) % TABLES);
+        for place in places.map(|place| &self.tables[place]) {
             // Most places have a table, and then a failed exchange would cost as much as one that succeeds.
             if ![table, NOBODY].contains(&place.table.load(Ordering::SeqCst)) {
                 continue;

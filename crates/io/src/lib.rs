@@ -12,9 +12,9 @@
 //!
 //! Reading order: [`Dir`] and [`File`] define the contract. `os` implements it with Linux (and macOS) calls, `map.rs`
 //! maps log segments, and `bus.rs` turns a SIGBUS in them into an error. `mem.rs` is the shortest implementation.
-//! [`ReadOnlyDir`] rejects all writes. [`memory`] is mapped, and goes back to the system at once. [`sim`] simulates
-//! power losses and failures. [`precise_sleep`] and [`ShortTimeSlice`] request from the scheduler what background work
-//! and servers need.
+//! [`ReadOnlyDir`] rejects all writes. [`memory`] maps buffers, which go back to the system when they are dropped.
+//! [`sim`] simulates power losses and failures. [`precise_sleep`] and [`ShortTimeSlice`] request from the scheduler
+//! what background work and servers need.
 #![deny(missing_docs)]
 
 #[cfg(not(unix))]

@@ -1,7 +1,7 @@
-//! Memory that is mapped and not allocated, for many pages at once: in huge memory pages where the kernel has them.
+//! Buffers that are mapped and not allocated: in huge memory pages where the kernel has them, or in small ones.
 //!
 //! An allocator keeps what was freed, between blocks in use and up to its own thresholds. glibc's grow with the blocks
-//! that a program frees: from then on, a memtable of 64 MiB stayed with the process after it was freed. What is mapped
+//! that a program frees: from then on, a memtable of 64 MiB stayed with the process after it was freed. A mapping
 //! goes back to the system when it is dropped.
 //!
 //! Random accesses to a database miss the TLB each time if its pages lie in memory pages of 4 KiB, and the first touch
@@ -75,7 +75,12 @@ impl Memory {
     /// Returns `bytes` (not 0) zeros in small pages, aligned to these. Aborts the process if there is no memory.
     pub fn in_small_pages(bytes: usize) -> Memory {
         let no_memory = || handle_alloc_error(Layout::from_size_align(bytes, 1).expect("below isize::MAX"));
-        Memory { start: map(bytes).unwrap_or_else(no_memory), bytes }
+        let start = map(bytes).unwrap_or_else(no_memory);
+        // Where the kernel takes huge pages without a request, one would reach into the buffers beside.
+        // SAFETY: the range was just mapped; the advice does not change what it holds.
+        #[cfg(target_os = "linux")]
+        let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxNoHugepage) };
+        Memory { start, bytes }
     }
 
     /// Returns the length of the buffer in bytes, without a look at what is in it.

@@ -29,7 +29,7 @@ use std::sync::Arc;
 const FIRST_CHUNK_BYTES: usize = 4 << 10;
 /// The size of the largest shared chunk in bytes.
 const MAX_CHUNK_BYTES: usize = 1 << 20;
-/// The size in bytes from which on a chunk of a large memtable is mapped: the largest of a stage.
+/// The size in bytes from which on a chunk of a large memtable is mapped.
 pub(crate) const MAPPED_BYTES: usize = 256 << 10;
 /// The alignment of chunks: a cache line, as for nodes.
 const CHUNK_ALIGN: usize = 64;

@@ -9,6 +9,7 @@ use crate::ranges::{Fragment, Ranges};
 use crate::record::Record;
 use crate::search::Path;
 use crate::table::Table;
+use base::limits::MAX_PAGE_BYTES;
 use base::{CommitTs, Span, Value};
 use std::sync::Arc;
 
@@ -107,8 +108,9 @@ impl<'m> Cursor<'m> {
 
     /// Moves over the next keys, or the previous ones, `most` or fewer, and passes each with its value to `each`. It
     /// ends on the last one passed, and returns their number. It stops before `limit` in its direction, before a key
-    /// that is deleted or whose value is elsewhere, and at the end of some nodes; then [`Cursor::next`] or
-    /// [`Cursor::prev`] moves on. In a table with range deletes it stays. A key costs a fraction of what a move costs.
+    /// that is deleted or whose value is elsewhere, at the end of some nodes, and before keys and values would have
+    /// more than [`MAX_PAGE_BYTES`] together, as those of a page cannot; then [`Cursor::next`] or [`Cursor::prev`]
+    /// moves on. In a table with range deletes it stays. A key costs a fraction of what a move costs.
     pub fn run<const FORWARD: bool>(
         &mut self,
         limit: Option<&[u8]>,
@@ -120,7 +122,7 @@ impl<'m> Cursor<'m> {
         };
         let at = self.at;
         let is_within = |key| limit.is_none_or(|limit| if FORWARD { key < limit } else { key > limit });
-        let (mut frame, mut is_sibling, mut shown) = (*path.leaf(), false, 0);
+        let (mut frame, mut is_sibling, mut shown, mut bytes) = (*path.leaf(), false, 0, 0);
         // The places that were not looked at: from this one on, or those before.
         let mut rest = if FORWARD { frame.place + 1 } else { frame.place };
         loop {
@@ -132,7 +134,8 @@ impl<'m> Cursor<'m> {
                 let place = if FORWARD { rest + step } else { rest - 1 - step };
                 let Some(record) = record(place).visible(at) else { continue };
                 let (key, Value::Inline(value)) = (record.key(), record.found()) else { return shown };
-                if shown == most || !(are_all_within || is_within(key)) {
+                bytes += key.len() + value.len();
+                if shown == most || bytes > MAX_PAGE_BYTES || !(are_all_within || is_within(key)) {
                     return shown;
                 }
                 each(key, value);
@@ -307,6 +310,24 @@ mod tests {
             }
         }
         assert!(run_over > 50 * 200, "{run_over} keys were run over");
+    }
+
+    /// Callers look at how much memory they have taken between two runs.
+    #[test]
+    fn a_run_shows_no_more_bytes_than_a_page_has() {
+        let (memtable, mut writer) = Memtable::new();
+        let (table, at) = (TableId(16), CommitTs(1));
+        for key in 0..100_u8 {
+            let bytes = if key < 50 { 10_000 } else { 100_000 };
+            writer.put(table, &[key], &vec![key; bytes], at);
+        }
+        let mut cursor = memtable.cursor(table, at);
+        cursor.seek_first();
+        let mut bytes = 0;
+        assert_eq!(cursor.run::<true>(None, u32::MAX, |_, value| bytes += value.len()), 6);
+        assert_eq!((bytes, cursor.entry().map(|(key, _)| key)), (60_000, Some(&[6][..])));
+        cursor.seek_last();
+        assert_eq!(cursor.run::<false>(None, u32::MAX, |_, _| ()), 0, "the next value alone is longer");
     }
 
     /// Checks that a cursor stops at the end of its span. Otherwise it would walk over all newer keys to the next

@@ -64,7 +64,9 @@ pub trait RecordCursor: sealed::Sealed {
     fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>>;
     /// Passes records that are in memory to `each`, at most `most`; see [`Cursor::run_on`].
     fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize>;
-    /// Passes records that are in memory to `each` in descending order, at most `most`; see [`Cursor::run_back`].
+    /// Passes records that are in memory to `each` in descending order, at most `most`, and returns their number. That
+    /// is often 0, and then [`RecordCursor::prev`] moves on: of the engine, only records of memtables come this way
+    /// ([`Cursor::run_back`]), of a remote store those of the last response.
     ///
     /// ```
     /// let db = pando::Database::builder().in_memory()?;

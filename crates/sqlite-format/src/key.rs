@@ -107,8 +107,8 @@ impl Shape {
         self.key_fields.is_none_or(|count| at < count)
     }
 
-    /// Returns whether the first `count` fields of a record are the key of one record at most. The last column of an
-    /// index is the rowid, or a part of the primary key.
+    /// Returns whether no two records have the same first `count` fields. All columns of an index contain the rowid or
+    /// the primary key.
     pub fn is_whole(&self, count: usize) -> bool {
         count >= self.key_fields.unwrap_or(self.orders.len())
     }

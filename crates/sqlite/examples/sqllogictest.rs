@@ -21,9 +21,9 @@ struct Counts {
 
 fn main() {
     let mut all = Counts::default();
-    for path in env::args().skip(1) {
+    for (at, path) in env::args().skip(1).enumerate() {
         let text = fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let counts = script(&path, &String::from_utf8_lossy(&text));
+        let counts = script(&path, &String::from_utf8_lossy(&text), at % 2 == 0);
         let refused: usize = counts.refused.values().sum();
         println!(
             "{path}: {} same, {} different, {refused} refused, {:.2} s, SQLite {:.2} s",
@@ -55,12 +55,21 @@ struct Statement {
 /// The rows of a statement as texts, sorted if they have no order.
 type Shown = Result<Vec<String>, Error>;
 
-fn script(path: &str, text: &str) -> Counts {
+fn script(path: &str, text: &str, is_pando_first: bool) -> Counts {
     let statements = statements(text);
-    let db = pando::Database::builder().in_memory().expect("a database in memory opens");
     // One after the other: side by side, each would run with what the other leaves in caches and in the allocator.
-    let (ours, our_time) = run(&Connection::open(&db).expect("a connection opens"), &statements);
-    let (theirs, their_time) = run(&Connection::in_memory().expect("a connection opens"), &statements);
+    let ours = || {
+        let db = pando::Database::builder().in_memory().expect("a database in memory opens");
+        run(&Connection::open(&db).expect("a connection opens"), &statements)
+    };
+    let theirs = || run(&Connection::in_memory().expect("a connection opens"), &statements);
+    let ((ours, our_time), (theirs, their_time)) = if is_pando_first {
+        let ours = ours();
+        (ours, theirs())
+    } else {
+        let theirs = theirs();
+        (ours(), theirs)
+    };
     let mut counts = Counts { ours: our_time, theirs: their_time, ..Counts::default() };
     for (statement, results) in statements.iter().zip(ours.into_iter().zip(theirs)) {
         compare(path, &statement.sql, results, &mut counts);

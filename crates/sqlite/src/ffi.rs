@@ -188,7 +188,8 @@ impl Joined<'_> {
     }
 
     /// Returns the transaction that the running statement writes to. Do not use its savepoints beyond the call of
-    /// [`join`]: SQLite releases and undoes its own around them.
+    /// [`join`]: SQLite releases and undoes its own around them. Do not write to tables that SQLite made, either:
+    /// cursors of running statements have read rows of them ahead, and a loop that begins again shows these.
     ///
     /// # Errors
     /// `SQLITE_READONLY` if the running statement only reads; that of a transaction that failed and is not rolled back
@@ -219,7 +220,7 @@ pub unsafe fn join<T>(db: *mut sqlite3, work: impl FnOnce(Joined<'_>) -> T) -> R
     if let Work::Lent = state.work {
         return Err(lent().into());
     }
-    // The table may write what it likes.
+    // The table may change definitions.
     state.forget_cookie();
     // The state is not borrowed during the call: what uses the connection meanwhile finds that its transaction is lent.
     let mut given_back = GivenBack { db, work: mem::replace(&mut state.work, Work::Lent) };

@@ -166,7 +166,7 @@ impl Spare {
         memory
     }
 
-    /// Keeps the memory of a cursor, unless that is a lot.
+    /// Keeps the memory of a cursor, unless all that is kept would then be more than [`MOST_BYTES`].
     pub(crate) fn keep(&mut self, mut memory: Box<Memory>) {
         memory.clear_batch();
         let bytes = memory.bytes();

@@ -24,7 +24,7 @@ impl Base for Pando {
     }
 
     fn settle(&self) -> Outcome<()> {
-        Ok(self.0.database().checkpoint()?)
+        Ok(self.0.database().native().expect("it was opened in a directory").checkpoint()?)
     }
 }
 

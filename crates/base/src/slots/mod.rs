@@ -62,8 +62,8 @@ const RESTING: u64 = 0;
 /// The `epoch` of a slot whose call uses no frame at this moment. No frame waits for it, but its view does.
 const SUSPENDED: u64 = u64::MAX;
 
-/// One reader's announcements and counts. Its size is a multiple of 128 bytes: two cache lines, because neighbouring
-/// lines are fetched in pairs.
+/// One reader's announcements and counts, in 384 bytes: a multiple of 128, two cache lines, because neighbouring lines
+/// are fetched in pairs.
 #[repr(align(128))]
 #[derive(Debug)]
 pub struct Slot {

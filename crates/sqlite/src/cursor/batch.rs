@@ -21,9 +21,6 @@ use std::ops::Bound;
 const REMOTE_FACTOR: usize = 16;
 const MOST_REMOTE_ROWS: usize = MOST_ROWS * 8;
 
-/// How many rows are copied between two looks at how long the batch is.
-const COPIED_AT_ONCE: usize = 16;
-
 /// The size at which a batch ends.
 #[derive(Clone, Copy, Debug)]
 struct Most {
@@ -260,29 +257,25 @@ impl Batch<'_> {
             self.take(run, more);
             return Ok(());
         }
-        loop {
-            let more = self.more_copies(most);
-            let read = cursor.run_on(more, |front, rest, value| self.copy(front, rest, value))?;
-            if more == 0 || read < more {
-                return Ok(());
+        // A run has no more bytes than a page.
+        while self.has_room(most) {
+            let more = most.rows - self.memory.rows.len();
+            if cursor.run_on(more, |front, rest, value| self.copy(front, rest, value))? == 0 {
+                break;
             }
         }
+        Ok(())
     }
 
     /// Reads the rows before the cursor's that are in memory.
     fn run_back(&mut self, cursor: &mut impl RecordCursor, most: Most) -> Outcome<()> {
-        loop {
-            let more = self.more_copies(most);
-            let read = cursor.run_back(more, |front, rest, value| self.copy(front, rest, value))?;
-            if more == 0 || read < more {
-                return Ok(());
+        while self.has_room(most) {
+            let more = most.rows - self.memory.rows.len();
+            if cursor.run_back(more, |front, rest, value| self.copy(front, rest, value))? == 0 {
+                break;
             }
         }
-    }
-
-    /// Returns how many more rows to copy at once. Some may be longer than all before.
-    fn more_copies(&self, most: Most) -> usize {
-        if self.has_room(most) { COPIED_AT_ONCE.min(most.rows - self.memory.rows.len()) } else { 0 }
+        Ok(())
     }
 
     /// Appends the next `most` rows of a page, and keeps that.

@@ -76,7 +76,7 @@ pub(crate) struct Own {
     last_rowid: i64,
     /// The rowid from which the batch has all rows, if it was read for a seek.
     near_from: Option<i64>,
-    /// Whether the batch begins with the first row, and how many rows such a batch has.
+    /// Whether the batch begins with the first row, and how many rows the next such batch has.
     is_first: bool,
     first_rows: usize,
     /// Whether the cursor has changed a row of a batch, and whether it is where it deleted one.
@@ -148,14 +148,13 @@ impl Cursor<'_> {
         if self.rewind() {
             return Ok(());
         }
-        self.own.wanted = self.own.first_rows;
-        self.load(From::End, false)?;
-        self.own.is_first = true;
         // A join often goes through a table once for each row of another, and left the first batch each time. In a
         // transaction, what is read ahead could be a conflict.
-        if matches!(self.state.work, Work::Reading(_)) {
-            self.own.first_rows = (self.own.first_rows * 2).min(MOST_ROWS);
-        }
+        let is_reading = matches!(self.state.work, Work::Reading(_));
+        self.own.wanted = if is_reading { self.own.first_rows } else { SCAN_ROWS };
+        self.own.first_rows = (self.own.first_rows * 2).min(MOST_ROWS);
+        self.load(From::End, false)?;
+        self.own.is_first = true;
         Ok(())
     }
 

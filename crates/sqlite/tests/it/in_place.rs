@@ -52,12 +52,18 @@ const SCHEMA: &str = "
             WHEN i % 60 = 0 THEN hex(zeroblob(300)) WHEN i % 7 = 0 THEN '' ELSE 'row ' || i END FROM n;
     INSERT INTO k SELECT b, a, c FROM t";
 
+/// More indexes: with other orders, of a table without rowids, and with keys that are cut and begin in the same way.
+const INDEXES: &str = "
+    CREATE INDEX t_c ON t(c COLLATE NOCASE DESC, b); CREATE INDEX k_z ON k(z DESC, y);
+    CREATE TABLE long(a INTEGER PRIMARY KEY AUTOINCREMENT, b); CREATE INDEX long_b ON long(b, a DESC);
+    INSERT INTO long(b) SELECT hex(zeroblob(500)) || (a % 40) FROM t WHERE a BETWEEN 0 AND 900";
+
 fn statement(random: &mut Random) -> String {
     let from = random.below(9000) as i64 - 2700;
     let length = [0, 1, 5, 40, 300, 5000][random.below(6) as usize];
     let (to, b) = (from + length, random.below(95));
     let order = pick(random, &["", " ORDER BY a DESC", " ORDER BY a", " LIMIT 9", " ORDER BY c, a"]);
-    match random.below(20) {
+    match random.below(24) {
         0..3 => format!("SELECT * FROM t WHERE a BETWEEN {from} AND {to}{order}"),
         3 => format!("SELECT * FROM t WHERE a > {from} AND a < {to}{order}"),
         4 => format!("SELECT a, b FROM t WHERE b >= {b} AND b < {b} + 3 ORDER BY b, c, a"),
@@ -73,6 +79,12 @@ fn statement(random: &mut Random) -> String {
         14 => format!("DELETE FROM k WHERE x = {b} AND y < {from}"),
         15 => format!("DELETE FROM t WHERE b = {b} AND a > {from}"),
         16 => format!("SELECT b, c FROM t WHERE b <= {b} ORDER BY b DESC, c DESC"),
+        20 => format!("DELETE FROM long INDEXED BY long_b WHERE b LIKE '%0{b}' AND a % 3 = {}", b % 3),
+        21 => format!("INSERT INTO long(b) SELECT b || 'x' FROM long WHERE a % 50 = {}", b % 50),
+        22 => format!(
+            "SELECT a, substr(b, -4) FROM long WHERE b >= hex(zeroblob(500)) || '{b}' ORDER BY b, a DESC"
+        ),
+        23 => format!("DELETE FROM t INDEXED BY t_c WHERE c > 'ROW {b}' AND c < 'row {b}5' AND b % 4 = 1"),
         17 => format!(
             "SELECT u.a, (SELECT count(*) FROM k NOT INDEXED WHERE k.x + 0 = u.b AND k.y > u.a) FROM t AS u
              WHERE u.a BETWEEN {from} AND {}",
@@ -93,7 +105,8 @@ fn random_statements_have_the_same_results_over_pages() {
     for seed in 0..12 {
         let mut random = Random::seeded(seed);
         // Every other time, the first rows are in memory until a statement later.
-        let pages = if seed % 2 == 0 { InPages::new(SCHEMA) } else { InPages::unmerged(SCHEMA) };
+        let schema = [SCHEMA, INDEXES].join(";");
+        let pages = if seed % 2 == 0 { InPages::new(&schema) } else { InPages::unmerged(&schema) };
         for _ in 0..150 {
             let sql = statement(&mut random);
             match sql.starts_with("SELECT") {
@@ -105,6 +118,8 @@ fn random_statements_have_the_same_results_over_pages() {
             }
         }
         rows += pages.query("SELECT * FROM t ORDER BY a") + pages.query("SELECT * FROM k ORDER BY x, y");
+        pages.query("SELECT c, b FROM t ORDER BY c COLLATE NOCASE DESC, b");
+        pages.query("SELECT z, y FROM k ORDER BY z DESC, y");
         pages.query("PRAGMA integrity_check");
     }
     assert!(rows > 200_000, "the statements returned only {rows} rows");

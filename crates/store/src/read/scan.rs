@@ -316,10 +316,10 @@ impl<'a> Cursor<'a> {
         self.arrive_forward(on, fresh)
     }
 
-    /// Moves over records after the current one that are in memory, `most` or fewer, and passes them to `each`: the
-    /// beginning of the key, the rest of it, the value. It ends on the last one passed, and returns their number. That
-    /// is often 0; then call [`Cursor::next`]. In a page or a node of a memtable that no other layer overlaps, such a
-    /// record costs a fraction of a step.
+    /// Moves over records after the current one that are in memory, `most` or fewer and with no more bytes than the
+    /// largest page has, and passes them to `each`: the beginning of the key, the rest of it, the value. It ends on the
+    /// last one passed, and returns their number. That is often 0; then call [`Cursor::next`]. In a page or a node of a
+    /// memtable that no other layer overlaps, such a record costs a fraction of a step.
     ///
     /// # Errors
     /// `SnapshotTooOld`; nothing was shown then.
