@@ -1,9 +1,10 @@
 //! Statistics of reads, by table.
 //!
 //! A reader's counts are in its slot, in cache lines that it alone writes: a read costs an addition, no lock and no
-//! shared write. A slot counts `PLACES` tables at a time, chosen by the table's id. When a reader comes to a table
-//! whose place another table has, it moves the other table's counts to the database's `ReadTotals`, by atomic
-//! additions. The figures of a table are the sum of the totals and of all slots.
+//! shared write. A slot counts `PLACES` tables at a time; each can be in two places, chosen by its id, so that two that
+//! are read in turns do not displace each other. When a reader comes to a table and others have both places, it moves
+//! the counts of the one that was read less to the database's `ReadTotals`, by atomic additions. The figures of a table
+//! are the sum of the totals and of all slots.
 
 use crate::TableId;
 use std::collections::BTreeMap;
@@ -65,6 +66,14 @@ impl Counting {
         self.table.load(Ordering::Relaxed) == table
     }
 
+    /// Returns whether its table was read more since it has the place. A place without a table was not read.
+    fn read_more_than(&self, other: &Counting) -> bool {
+        let count = |place: &Counting| {
+            if place.is_of(NOBODY) { 0 } else { 1 + place.reads().gets + place.reads().scans }
+        };
+        count(self) > count(other)
+    }
+
     fn reads(&self) -> Reads {
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed); // Relaxed: as above.
         let (gets, scans) = (word(&self.gets), word(&self.scans));
@@ -100,10 +109,18 @@ impl ReadCounts {
     #[inline]
     fn place(&self, table: TableId, totals: &ReadTotals) -> &Counting {
         let place = &self.places[table.0 as usize % PLACES];
-        if !place.is_of(table.0) {
-            Self::take(place, table.0, totals);
+        if place.is_of(table.0) { place } else { self.other_place(place, table.0, totals) }
+    }
+
+    /// Returns the other place of `table`, or one of the two after it was taken.
+    fn other_place<'s>(&'s self, place: &'s Counting, table: u32, totals: &ReadTotals) -> &'s Counting {
+        let other = &self.places[(table as usize / PLACES + table as usize + 1) % PLACES];
+        if other.is_of(table) {
+            return other;
         }
-        place
+        let taken = if other.read_more_than(place) { place } else { other };
+        Self::take(taken, table, totals);
+        taken
     }
 
     #[cold]
@@ -184,6 +201,20 @@ impl ReadTotals {
 mod tests {
     use super::*;
     use crate::env::Random;
+
+    #[test]
+    fn two_tables_in_turns_do_not_displace_each_other() {
+        for (one, two) in
+            [(16, 16 + PLACES as u32), (17, 17 + 5 * PLACES as u32), (3, 3 + 64 * PLACES as u32)]
+        {
+            let (totals, slot) = (ReadTotals::new(), ReadCounts::new());
+            for count in 1..100 {
+                assert_eq!(slot.get(TableId(one), &totals), count);
+                assert_eq!(slot.get(TableId(two), &totals), count);
+            }
+            assert!(totals.with(std::iter::empty()).is_empty(), "{one} and {two}");
+        }
+    }
 
     #[test]
     fn nothing_is_lost_on_the_way_to_the_totals() {
