@@ -343,7 +343,7 @@ fn a_loop_that_begins_again_sees_what_was_written() {
         ("SELECT a, y, z FROM t LEFT JOIN few ON z + a > a + 9 WHERE a BETWEEN 0 AND 300", 126),
     ] {
         let rows = run(&pages.ours, sql);
-        assert_eq!(rows, run(&pages.theirs, sql), "{sql}");
+        assert_eq!(rows, run(&pages.theirs, sql), "seed 0: {sql}");
         assert_eq!(rows.len(), count, "{sql}");
     }
 }
