@@ -326,3 +326,28 @@ fn a_table_is_renamed() -> Outcome {
     assert_eq!(undone.drop_table(&gone).unwrap_err().kind(), ErrorKind::Missing);
     Ok(())
 }
+
+/// Records that a cursor runs over count as read, in both directions.
+#[test]
+fn what_a_cursor_runs_over_is_a_conflict_if_others_change_it() -> Outcome {
+    for forward in [true, false] {
+        let db = memory();
+        let table = db.ensure_table("t")?;
+        db.write(|tx| (0..100_u8).try_for_each(|key| tx.put(&table, [key], [key])))?;
+        for (changed, conflicts) in [(if forward { 5_u8 } else { 95 }, true), (50, false)] {
+            let mut tx = db.begin()?;
+            let mut cursor = tx.cursor(&table, ..)?;
+            let shown = match forward {
+                true => cursor.next()?.is_some() && cursor.run_on(9, |_, _, _| {})? > 5,
+                false => cursor.prev()?.is_some() && cursor.run_back(9, |_, _, _| {})? > 5,
+            };
+            assert!(shown, "forward {forward}: the memtable's records are run over");
+            drop(cursor);
+            db.put(&table, [changed], b"changed")?;
+            tx.put(&table, [200], b"own")?;
+            let committed = tx.commit().map(drop);
+            assert_eq!(committed.is_err(), conflicts, "forward {forward}, {changed}: {committed:?}");
+        }
+    }
+    Ok(())
+}

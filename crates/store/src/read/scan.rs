@@ -325,18 +325,7 @@ impl<'a> Cursor<'a> {
     /// `SnapshotTooOld`; nothing was shown then.
     #[inline]
     pub fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
-        if self.place != Place::On || self.reading.is_dated() {
-            return Ok(0);
-        }
-        self.snapshot.check_held()?;
-        let most = u32::try_from(most).unwrap_or(u32::MAX);
-        let shown = self.merged.run_on(most, self.span.end(), each);
-        if shown > 0 {
-            self.steps.taken += u64::from(shown);
-            self.large = None;
-            self.track_forward(false);
-        }
-        Ok(shown as usize)
+        self.run::<true>(most, each)
     }
 
     /// Does what [`Cursor::run_on`] does, in the other direction, over records of memtables alone.
@@ -345,16 +334,28 @@ impl<'a> Cursor<'a> {
     /// `SnapshotTooOld`; nothing was shown then.
     #[inline]
     pub fn run_back(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
+        self.run::<false>(most, each)
+    }
+
+    #[inline]
+    fn run<const FORWARD: bool>(
+        &mut self,
+        most: usize,
+        each: impl FnMut(&[u8], &[u8], &[u8]),
+    ) -> Result<usize> {
         if self.place != Place::On || self.reading.is_dated() {
             return Ok(0);
         }
         self.snapshot.check_held()?;
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        let shown = self.merged.run_back(most, start_of(&self.span), each);
+        let shown = match FORWARD {
+            true => self.merged.run_on(most, self.span.end(), each),
+            false => self.merged.run_back(most, start_of(&self.span), each),
+        };
         if shown > 0 {
             self.steps.taken += u64::from(shown);
             self.large = None;
-            self.track_backward(false);
+            if FORWARD { self.track_forward(false) } else { self.track_backward(false) }
         }
         Ok(shown as usize)
     }
