@@ -43,6 +43,12 @@ impl PaidReads {
         self.note(store, |set| set.key(table, key));
     }
 
+    /// Does what [`ReadSet::take_last`] does.
+    #[inline]
+    pub fn take_last(&mut self, table: TableId, key: &[u8]) -> bool {
+        self.set.get_mut().take_last(table, key)
+    }
+
     /// Does what [`ReadSet::range`] does.
     pub fn range(&self, store: &Store, table: TableId, low: &[u8], high: Bound<&[u8]>) -> RangeToken {
         self.note(store, |set| set.range(table, low, high))

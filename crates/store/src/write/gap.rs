@@ -1,7 +1,7 @@
-//! Gaps of the snapshot, in which it has no keys, so that an insert need not look a key up.
+//! Gaps of the snapshot, in which it has no keys, so that an insert or a get need not look a key up.
 //!
 //! 1. A snapshot does not change, so a range that was once found empty of its keys stays so for the whole transaction.
-//! 2. After some inserts in a row with ascending keys that did not exist, one seek in each layer finds the gap from the
+//! 2. After some look-ups in a row of ascending keys that did not exist, one seek in each layer finds the gap from the
 //!    last of them to the next key of any layer, including later commits'. Rows that come in order then cost a
 //!    comparison each.
 //! 3. If gaps turn out to be short, the next one is looked for later, twice as late each time: the loss is a small part

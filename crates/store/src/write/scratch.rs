@@ -24,8 +24,8 @@ thread_local! {
 pub(crate) struct Scratch {
     pub writes: WriteSet,
     pub reads: PaidReads,
-    /// The gap in which its snapshot is known to have no keys.
-    pub gap: Gap,
+    /// The gap in which its snapshot is known to have no keys. It is in a cell, because look-ups that fail find it.
+    pub gap: RefCell<Gap>,
     /// The tables that were used, each once. They are few and searched linearly. They are in a cell, as the reads are.
     pub tables: RefCell<Vec<(Table, Admitted)>>,
     /// The handles that are valid only in this transaction, and when each was made: [`WriteSet::moment`].
@@ -55,7 +55,7 @@ impl Scratch {
         }
         self.writes.clear();
         self.reads.clear();
-        self.gap.clear();
+        self.gap.get_mut().clear();
         self.tables.get_mut().clear();
         self.record.clear();
         self.record.shrink_to(KEPT_RECORD_BYTES);

@@ -1,5 +1,6 @@
-//! Inserts of keys that ascend, among rows that are there, deleted, or come meanwhile, against `BTreeMap`: what is
-//! known of a stretch is never more than the snapshot says, and what was not looked up is validated all the same.
+//! Inserts and gets of keys that ascend, among rows that exist, are deleted, or are added meanwhile, compared with
+//! `BTreeMap`: what is known of a gap is never more than the snapshot says, and what was not looked up is validated
+//! all the same.
 
 use base::ErrorKind;
 use base::env::Random;
@@ -28,6 +29,25 @@ fn begin(store: &Arc<Store>) -> Transaction {
 fn open(dir: &Arc<dyn Dir>) -> Arc<Store> {
     let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
     pando_store::open_or_create(Arc::clone(dir), &options).unwrap()
+}
+
+/// Looks a key up once, as a program does before it puts the key, and compares what it finds with `expected`.
+fn check_absent(
+    tx: &Transaction,
+    table: &Table,
+    key: &[u8],
+    expected: Option<&u64>,
+) -> Result<(), ErrorKind> {
+    let is_there = if key.len().is_multiple_of(2) {
+        tx.contains(table, key).unwrap()
+    } else {
+        let number = |value: &[u8]| u64::from_be_bytes(value.try_into().unwrap());
+        let found = tx.get_with(table, key, number).unwrap();
+        assert_eq!(found.as_ref(), expected);
+        found.is_some()
+    };
+    assert_eq!(is_there, expected.is_some());
+    if is_there { Err(ErrorKind::Exists) } else { Ok(()) }
 }
 
 struct Bed {
@@ -80,9 +100,15 @@ impl Bed {
             for _ in 0..self.random.below(80) {
                 number += 1 + self.random.below(4) / 3;
                 let at = key(number);
-                let inserted = tx.insert(&self.table, &at, &number.to_be_bytes());
                 let expected = if own.0.contains_key(&at) { Err(ErrorKind::Exists) } else { Ok(()) };
-                assert_eq!(inserted.map_err(|error| error.kind()), expected);
+                let inserted = match self.random.below(3) {
+                    0 => check_absent(&tx, &self.table, &at, own.0.get(&at)).and_then(|()| {
+                        tx.put(&self.table, &at, &number.to_be_bytes()).unwrap();
+                        Ok(())
+                    }),
+                    _ => tx.insert(&self.table, &at, &number.to_be_bytes()).map_err(|error| error.kind()),
+                };
+                assert_eq!(inserted, expected);
                 if !own.1.contains(&at) {
                     looked_up.insert(at.clone());
                 }
@@ -140,7 +166,7 @@ impl Bed {
 }
 
 #[test]
-fn inserts_that_are_spared_look_ups_agree_with_a_map() {
+fn keys_that_are_not_looked_up_agree_with_a_map() {
     for layout in RequestedLayout::ALL {
         for seed in 0..40 {
             // Shown if it fails.

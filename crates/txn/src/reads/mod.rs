@@ -92,6 +92,17 @@ impl ReadSet {
         self.cost.items += 1;
     }
 
+    /// Removes the record that `key` was looked up, if no other key of the table was looked up since. Returns whether
+    /// it did. Call it before a write of the key that is validated as a read, too. O(1).
+    #[inline]
+    pub fn take_last(&mut self, table: TableId, key: &[u8]) -> bool {
+        let reads = self.tables.iter_mut().rfind(|reads| reads.table == table);
+        let Some(bytes) = reads.and_then(|reads| reads.take_last(key)) else { return false };
+        self.cost.bytes -= bytes;
+        self.cost.items -= 1;
+        true
+    }
+
     /// Records that everything from `low` to `high` was read. Returns a token with which a moving cursor extends the
     /// range. A cursor sought to `s` that found `k` has read `s ..= k`; one that found nothing has read from `s` to its
     /// bound; one sought to the end that found `k` has read from `k` on, unbounded.
@@ -354,6 +365,23 @@ mod tests {
             assert!(reads.ranges_of(T).any(|range| range == extended), "{n}");
         }
         assert!(again.iter().all(|token| token.range < 9), "the five places of those that were closed");
+    }
+
+    #[test]
+    fn only_the_last_key_of_a_table_is_taken_back() {
+        let other = TableId(17);
+        let mut reads = ReadSet::new();
+        assert!(!reads.take_last(T, b"a"));
+        for (table, key) in [(T, &b"a"[..]), (T, b"b"), (T, b"a"), (other, b"c"), (other, b"")] {
+            reads.key(table, key);
+        }
+        assert!(!reads.take_last(T, b"b"), "another key was looked up since");
+        assert!(reads.take_last(T, b"a") && !reads.take_last(T, b"a"));
+        assert!(reads.take_last(other, b"") && reads.take_last(other, b"c") && !reads.take_last(other, b"c"));
+        assert_eq!(reads.keys_of(T).collect::<Vec<_>>(), [b"a", b"b"]);
+        assert_eq!((reads.cost.bytes, reads.cost.items), (bytes(&reads), 2));
+        reads.join();
+        assert!(!reads.take_last(T, b"b"), "it is a part of an interval");
     }
 
     #[test]

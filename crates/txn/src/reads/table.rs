@@ -76,6 +76,19 @@ impl TableReads {
         key.len() + size_of::<usize>()
     }
 
+    /// Removes `key` if it was recorded last. Returns by how many bytes the set has shrunk, or `None` if it was not.
+    #[inline]
+    pub fn take_last(&mut self, key: &[u8]) -> Option<usize> {
+        let (&end, others) = self.key_ends.split_last()?;
+        let start = others.last().copied().unwrap_or(0);
+        if self.key_bytes[start..end] != *key {
+            return None;
+        }
+        self.key_bytes.truncate(start);
+        self.key_ends.pop();
+        Some(key.len() + size_of::<usize>())
+    }
+
     /// Adds an open range. Returns its place, and by how many bytes the set has grown.
     pub fn range(&mut self, low: &[u8], high: Bound<&[u8]>) -> (u32, usize) {
         let before = self.range_bytes.len();

@@ -1,36 +1,55 @@
-//! The look-up of an insert, and the search for gaps of the snapshot: see [`crate::write::gap`].
+//! Look-ups in the snapshot that use and find its gaps: see [`crate::write::gap`].
 
 use super::Transaction;
 use crate::read::handle::Admitted;
 use crate::read::scan::Cursor;
-use crate::write::gap::Gap;
+use crate::read::value_ref::ValueRef;
 use base::Result;
 
 impl Transaction {
-    /// Returns whether the snapshot has `key`, for an insert. The caller records that it was read.
+    /// Returns whether the snapshot has `key`. The caller records that it was read.
     #[inline]
-    pub(super) fn is_in_snapshot(&mut self, of: Admitted, key: &[u8]) -> Result<bool> {
-        if of.blank || self.gap_mut().holds(of.id, key) {
+    pub(super) fn is_in_snapshot(&self, of: Admitted, key: &[u8]) -> Result<bool> {
+        if self.is_in_gap(of, key) {
             return Ok(false);
         }
         let is_there = self.snapshot.contains_in(of.id, of.reading, key)?;
-        if !is_there && self.gap_mut().note(of.id, key) {
-            self.find_gap(of, key)?;
+        if !is_there {
+            self.note_absent(of, key)?;
         }
         Ok(is_there)
     }
 
-    fn gap_mut(&mut self) -> &mut Gap {
-        &mut self.scratch.as_mut().expect("taken by drop alone").gap
+    /// Returns the value of `key` in the snapshot. The caller records that it was read.
+    #[inline]
+    pub(super) fn value_in_snapshot(&self, of: Admitted, key: &[u8]) -> Result<Option<ValueRef<'_>>> {
+        if self.is_in_gap(of, key) {
+            return Ok(None);
+        }
+        let found = self.snapshot.get_ref_in(of.id, of.reading, key)?;
+        if found.is_none() {
+            self.note_absent(of, key)?;
+        }
+        Ok(found)
     }
 
-    /// Finds the end of the snapshot's gap from `key`, which it does not have, on.
+    #[inline]
+    fn is_in_gap(&self, of: Admitted, key: &[u8]) -> bool {
+        of.blank || self.scratch().gap.borrow_mut().holds(of.id, key)
+    }
+
+    /// Notes that the snapshot does not have `key`, and finds the end of the gap from it on if that seems to pay.
+    fn note_absent(&self, of: Admitted, key: &[u8]) -> Result<()> {
+        let is_time = self.scratch().gap.borrow_mut().note(of.id, key);
+        if is_time { self.find_gap(of, key) } else { Ok(()) }
+    }
+
     #[cold]
-    fn find_gap(&mut self, of: Admitted, key: &[u8]) -> Result<()> {
+    fn find_gap(&self, of: Admitted, key: &[u8]) -> Result<()> {
         // It begins after the key, which may exist as a deleted one.
         let behind = [key, &[0]].concat();
         let high = Cursor::next_key_bound(&self.snapshot, of.id, of.reading, &behind)?;
-        self.gap_mut().learn(high);
+        self.scratch().gap.borrow_mut().learn(high);
         Ok(())
     }
 }
@@ -66,8 +85,11 @@ mod tests {
         for key in [b"a", b"b", b"c"] {
             tx.insert(&table, key, b"").unwrap();
         }
-        let gap = tx.gap_mut();
-        assert!(gap.is_known && gap.high.as_deref() == Some(b"m"), "{gap:?}");
+        let is_to_m = |tx: &Transaction| {
+            let gap = tx.scratch().gap.borrow();
+            gap.is_known && gap.high.as_deref() == Some(b"m")
+        };
+        assert!(is_to_m(&tx), "{:?}", tx.scratch().gap);
         tx.insert(&table, b"z", b"").unwrap();
         assert_eq!(tx.snapshot.last_key_bound(&table).unwrap().as_deref(), Some(&b"m"[..]));
         assert!(tx.snapshot.cursor(&table, Span::all()).unwrap().next().unwrap().is_none());

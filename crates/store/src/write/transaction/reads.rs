@@ -99,8 +99,9 @@ impl Transaction {
 
     /// Returns the value of `key` in place, including own writes: see [`ValueRef`].
     pub fn get_ref(&self, table: &Table, key: &[u8]) -> Result<Option<ValueRef<'_>>> {
-        let Admitted { id, reading, .. } = self.admitted(table)?;
-        let Some(own) = self.resolve(id, key)? else { return self.snapshot.get_ref_in(id, reading, key) };
+        let admitted = self.admitted(table)?;
+        let Admitted { id, reading, .. } = admitted;
+        let Some(own) = self.resolve(id, key)? else { return self.value_in_snapshot(admitted, key) };
         if let Value::Large(large) = own.value() {
             return Ok(self.snapshot.large_copy(reading, large)?.map(ValueRef::owned));
         }
@@ -119,11 +120,11 @@ impl Transaction {
 
     /// Returns whether `key` exists.
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        let Admitted { id, reading, .. } = self.admitted(table)?;
-        match self.resolve(id, key)? {
+        let admitted = self.admitted(table)?;
+        match self.resolve(admitted.id, key)? {
             // Its own writes have not expired: their dates are not before the snapshot's time.
             Some(own) => Ok(own.is_present()),
-            None => self.snapshot.contains_in(id, reading, key),
+            None => self.is_in_snapshot(admitted, key),
         }
     }
 

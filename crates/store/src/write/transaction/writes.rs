@@ -22,7 +22,12 @@ impl Transaction {
     pub(crate) fn put_in(&mut self, of: Admitted, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_record(key, value)?;
         self.make_room_for(of, key, value)?;
-        self.write(of, key, value, Prior::Unread)
+        let prior = self.take_read(of.id, key);
+        let written = self.write(of, key, value, prior);
+        if written.is_err() {
+            self.note_prior(of.id, key, prior);
+        }
+        written
     }
 
     /// Sets `key` to `value` if the key does not exist.
@@ -47,11 +52,26 @@ impl Transaction {
             return Err(exists(table, key));
         }
         let written = self.write(admitted, key, value, prior);
-        if written.is_err() && prior == Prior::Read {
-            // No write records that the key was found absent, and the caller may draw conclusions from it.
-            self.note_read(id, key);
+        if written.is_err() {
+            self.note_prior(id, key, prior);
         }
         written
+    }
+
+    /// Returns whether `key` was looked up, for its write. A key that was looked up just before is taken out of the
+    /// read set: the write is validated as its read, too.
+    #[inline]
+    fn take_read(&mut self, table: TableId, key: &[u8]) -> Prior {
+        let reads = &mut self.scratch.as_mut().expect("taken by drop alone").reads;
+        if reads.take_last(table, key) { Prior::Read } else { Prior::Unread }
+    }
+
+    /// Records the read of `key` again after its write has failed: the caller may draw conclusions from it.
+    #[cold]
+    fn note_prior(&self, table: TableId, key: &[u8], prior: Prior) {
+        if prior == Prior::Read {
+            self.note_read(table, key);
+        }
     }
 
     /// Deletes `key`, whether or not it exists. It reads nothing and so causes no conflicts.
@@ -59,7 +79,8 @@ impl Transaction {
         let id = self.admit(table)?;
         self.check_key(key)?;
         self.make_room(key.len())?;
-        self.writes_mut().delete(id, key, Prior::Unread);
+        let prior = self.take_read(id, key);
+        self.writes_mut().delete(id, key, prior);
         Ok(())
     }
 
@@ -68,7 +89,8 @@ impl Transaction {
         let old = self.get(table, key)?;
         if old.is_some() {
             self.make_room(key.len())?;
-            self.writes_mut().delete(table.id(), key, Prior::Unread);
+            let prior = self.take_read(table.id(), key);
+            self.writes_mut().delete(table.id(), key, prior);
         }
         Ok(old)
     }
