@@ -202,26 +202,26 @@ impl Statement<'_> {
             Kind::Check(name, most) => check(connection, name, *most).map(|_| 0),
             Kind::Steps(_) => Err(Error::new("the table is another one since the statement was prepared")),
             Kind::Sqlite(statement) => {
-                bind(statement, parameters)?;
+                check_count(statement, parameters)?;
                 let writes = !statement.readonly();
-                if statement.column_count() > 0 && !writes {
-                    let mut rows = statement.raw_query();
-                    while rows.next()?.is_some() {}
-                    return Ok(0);
-                }
+                let (is_query, makes) = (statement.column_count() > 0, &self.makes);
                 if self.is_savepoint && connection.is_autocommit() {
                     connection.session().begins_by_savepoint();
                 }
-                let run = || {
-                    let before = connection.sqlite.total_changes();
-                    let mut rows = statement.raw_query();
-                    while rows.next()?.is_some() {}
-                    Ok(connection.changes_since(before))
-                };
-                let done = match &self.makes {
-                    Some(ddl) => ddl::make(connection, ddl, run),
-                    None => connection.repeating(run),
-                };
+                let done = machine::with_bound(statement, parameters.iter().map(Parameter::lend), |bound| {
+                    if is_query && !writes {
+                        return machine::run_bound(bound).map(|()| 0);
+                    }
+                    let run = || {
+                        let before = connection.sqlite.total_changes();
+                        machine::run_bound(bound)?;
+                        Ok(connection.changes_since(before))
+                    };
+                    match makes {
+                        Some(ddl) => ddl::make(connection, ddl, run),
+                        None => connection.repeating(run),
+                    }
+                });
                 if self.is_naming {
                     connection.names_changed();
                 }
@@ -439,12 +439,17 @@ impl Parameter for ValueRef<'_> {
     }
 }
 
-fn bind(statement: &mut CachedStatement<'_>, parameters: &[impl Parameter]) -> Result<()> {
-    let wanted = statement.parameter_count();
-    if wanted != parameters.len() {
-        let given = parameters.len();
-        return Err(Error::new(format!("the statement has {wanted} parameters, {given} values were given")));
+/// Checks that there is a value for each parameter.
+fn check_count(statement: &CachedStatement<'_>, parameters: &[impl Parameter]) -> Result<()> {
+    let (wanted, given) = (statement.parameter_count(), parameters.len());
+    if wanted == given {
+        return Ok(());
     }
+    Err(Error::new(format!("the statement has {wanted} parameters, {given} values were given")))
+}
+
+fn bind(statement: &mut CachedStatement<'_>, parameters: &[impl Parameter]) -> Result<()> {
+    check_count(statement, parameters)?;
     for (place, value) in parameters.iter().enumerate() {
         machine::bind(statement, place + 1, value.lend())?;
     }

@@ -1,6 +1,6 @@
 //! The tables that a connection knows, and their shared state: the session, and a scratch database for `CHECK`.
 
-use crate::catalog::{Catalog, Engine, cookie};
+use crate::catalog::{Catalog, Engine};
 use crate::error::Result;
 use crate::failure::{Failure, Outcome};
 use crate::introspect::{PREFIX as VIEW_PREFIX, Shadow, VIEWS, ViewConnector};
@@ -19,11 +19,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The largest number of bytes of a key that a message shows, if the key is not a row's.
 const SHOWN_KEY_BYTES: usize = 32;
 
+/// The flag beside a cookie that is good for one transaction alone.
+const WITHIN: u64 = 1 << 32;
+
 /// The shared state of a connection's tables.
 pub(crate) struct Tables {
     pub engine: Arc<Engine>,
     pub session: Session,
     known: Mutex<Arc<Catalog>>,
+    /// The cookie of `known`, and [`WITHIN`] if that was read within a transaction: each statement asks for it.
+    known_cookie: AtomicU64,
     /// Counts how often the tables were read.
     generation: AtomicU64,
     checker: Mutex<Option<Connection>>,
@@ -45,6 +50,7 @@ impl Tables {
             engine: Arc::clone(engine),
             session: Session::new(engine.db.clone(), host),
             known: Mutex::default(),
+            known_cookie: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             checker: Mutex::default(),
             shadow: Mutex::default(),
@@ -222,15 +228,24 @@ impl Tables {
     /// Returns whether SQLite may have changed a definition since the tables were read: a name may stand for one of its
     /// own tables now, or for none of them any longer. The cookie of a change that was undone is given again, to
     /// another change, so one that was read within a transaction is good for that transaction alone.
+    #[cfg(not(feature = "loadable"))]
     pub fn are_old(&self) -> Outcome<bool> {
-        if cfg!(feature = "loadable") {
-            return Ok(false);
+        // Relaxed: stored by `learn`, with which this takes turns.
+        let known = self.known_cookie.load(Ordering::Relaxed);
+        if known & WITHIN != 0 {
+            let within_known = self.known().within;
+            if self.session.read(|source| Ok(within_known != within(&source)))? {
+                return Ok(true);
+            }
         }
-        let known = self.known();
-        self.session.read(|source| {
-            let is_other = known.within.is_some() && known.within != within(&source);
-            Ok(is_other || known.cookie != with_reader!(source, reader => cookie(reader))?)
-        })
+        Ok(known & !WITHIN != u64::from(self.session.schema_cookie()?))
+    }
+
+    /// Returns false: another program's SQLite has no tables of the same names.
+    #[cfg(feature = "loadable")]
+    #[allow(clippy::unused_self, reason = "the other machine looks")]
+    pub fn are_old(&self) -> Outcome<bool> {
+        Ok(false)
     }
 
     fn learn(self: &Arc<Self>, host: Host, catalog: Arc<Catalog>) -> Outcome {
@@ -248,6 +263,9 @@ impl Tables {
             vtab::register(host, &name, Box::new(Connector { table, tables }))?;
         }
         host.forget_view_columns();
+        let is_within = if catalog.within.is_some() { WITHIN } else { 0 };
+        // Relaxed: see where it is read.
+        self.known_cookie.store(u64::from(catalog.cookie) | is_within, Ordering::Relaxed);
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = catalog;
         // Its tables have the constraints that were known before.
         *self.checker.lock().unwrap_or_else(PoisonError::into_inner) = None;

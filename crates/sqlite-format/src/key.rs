@@ -36,14 +36,17 @@ pub const CUT_BYTES: usize = MOST_BYTES - 32;
 const _: () = assert!(CUT_BYTES == 896, "a change of it makes the long keys of old databases unreadable");
 
 /// Returns the key by which an entry is stored.
+#[inline]
 pub fn stored(key: &[u8]) -> Cow<'_, [u8]> {
-    if key.len() <= CUT_BYTES {
-        return Cow::Borrowed(key);
-    }
+    if key.len() <= CUT_BYTES { Cow::Borrowed(key) } else { Cow::Owned(cut(key)) }
+}
+
+#[cold]
+fn cut(key: &[u8]) -> Vec<u8> {
     let mut stored = Vec::with_capacity(MOST_BYTES);
     stored.extend_from_slice(&key[..CUT_BYTES]);
     stored.extend_from_slice(&Sha256::digest(key));
-    Cow::Owned(stored)
+    stored
 }
 
 /// Returns whether a stored key of this length is cut.

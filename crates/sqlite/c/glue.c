@@ -85,7 +85,8 @@ extern void *pando_bt_open_directory(const char *zPath, int isReadOnly, int mayC
 extern const char *pando_bt_name(void*);
 extern int pando_bt_compact(void*);
 extern void pando_bt_close(void*);
-extern int pando_bt_begin(void*, int eKind, int isAutocommit, int nSavepoint, int isOutermost, int isSynced);
+extern int pando_bt_begin(void*, int eKind, int isAutocommit, int nSavepoint, int isOutermost, int isSynced,
+                          u32 *pCookie);
 extern int pando_bt_attempt(void*, int nAttempt);
 extern int pando_bt_is_repeated(void*);
 extern int pando_bt_reads_conflict(void*);
@@ -525,19 +526,17 @@ static int pandoIsImmediate(sqlite3 *db){
 SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVersion){
   void *pState = pandoOf(p);
   sqlite3 *db = p->db;
+  u32 iCookie = 0;
   int rc, eKind, i, isSynced;
   if( pState==0 ) return stockBtreeBeginTrans(p, wrflag, pSchemaVersion);
   for(i=0; i<db->nDb && db->aDb[i].pBt!=p; i++){}
   isSynced = i==db->nDb || db->aDb[i].safety_level>PAGER_SYNCHRONOUS_NORMAL;
   eKind = wrflag==0 ? 0 : 1 + (wrflag>1 || (db->autoCommit && pandoIsImmediate(db)));
   do{
-    rc = pando_bt_begin(pState, eKind, db->autoCommit, db->nSavepoint, db->isTransactionSavepoint, isSynced);
+    rc = pando_bt_begin(pState, eKind, db->autoCommit, db->nSavepoint, db->isTransactionSavepoint, isSynced,
+                        pSchemaVersion ? &iCookie : 0);
   }while( pandoWaits(db, &rc) );
-  if( rc==SQLITE_OK && pSchemaVersion ){
-    u32 iVersion = 0;
-    rc = pando_bt_meta(pState, BTREE_SCHEMA_VERSION, &iVersion);
-    *pSchemaVersion = (int)iVersion;
-  }
+  if( rc==SQLITE_OK && pSchemaVersion ) *pSchemaVersion = (int)iCookie;
   return rc;
 }
 

@@ -169,6 +169,7 @@ pub enum Source<'t> {
 #[derive(Debug)]
 pub struct Joined<'t> {
     work: &'t mut Work,
+    is_written: &'t mut bool,
 }
 
 impl Joined<'_> {
@@ -196,7 +197,10 @@ impl Joined<'_> {
     /// yet.
     pub fn transaction(&mut self) -> Result<&mut AnyTransaction, Error> {
         match &mut *self.work {
-            Work::Open(open) if open.is_writing() => Ok(&mut open.transaction),
+            Work::Open(open) if open.is_writing() => {
+                *self.is_written = true;
+                Ok(&mut open.transaction)
+            }
             Work::Failed(failure) => Err(failure.clone().into()),
             _ => Err(Error::new(READONLY, "the running statement only reads")),
         }
@@ -220,11 +224,26 @@ pub unsafe fn join<T>(db: *mut sqlite3, work: impl FnOnce(Joined<'_>) -> T) -> R
     if let Work::Lent = state.work {
         return Err(lent().into());
     }
-    // The table may change definitions.
-    state.forget_cookie();
     // The state is not borrowed during the call: what uses the connection meanwhile finds that its transaction is lent.
-    let mut given_back = GivenBack { db, work: mem::replace(&mut state.work, Work::Lent) };
-    Ok(work(Joined { work: &mut given_back.work }))
+    let mut given_back = GivenBack { db, work: mem::replace(&mut state.work, Work::Lent), is_written: false };
+    let GivenBack { work: lent, is_written, .. } = &mut given_back;
+    Ok(work(Joined { work: lent, is_written }))
+}
+
+/// Returns the schema cookie, which changes with every change of a definition: that of the connection's transaction, or
+/// of the last commit if none has begun. It is 0 before SQL has created anything. Within a transaction only the first
+/// call reads.
+///
+/// # Errors
+/// The main database is not Pando's; those of reading; that of a transaction that failed and is not rolled back yet.
+///
+/// # Safety
+/// As for [`join`].
+pub unsafe fn schema_cookie(db: *mut sqlite3) -> Result<u32, Error> {
+    let not_ours = || Failure::new(INTERNAL, "the main database of the connection is not Pando's");
+    // SAFETY: as in `join`.
+    let state = unsafe { sys::pando_state(db.cast(), 0).cast::<State>().as_mut() }.ok_or_else(not_ours)?;
+    Ok(state.schema_cookie()?)
 }
 
 /// Commits a transaction of the same database beside the connection's own, from a function of a virtual table. If the
@@ -288,6 +307,7 @@ pub unsafe fn forget_view_columns(db: *mut sqlite3) {
 struct GivenBack {
     db: *mut sqlite3,
     work: Work,
+    is_written: bool,
 }
 
 impl Drop for GivenBack {
@@ -299,6 +319,10 @@ impl Drop for GivenBack {
             && let Work::Lent = state.work
         {
             state.work = mem::replace(&mut self.work, Work::Idle);
+            if self.is_written {
+                // Definitions may have changed.
+                state.forget_cookie();
+            }
         }
     }
 }

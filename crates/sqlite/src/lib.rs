@@ -36,8 +36,8 @@ mod writers;
 
 #[cfg(not(feature = "drop-in"))]
 pub use connection::{
-    Access, Action, Connection, Decision, Error, Interrupt, Limit, Rows, Running, Statement, Value, ValueRef,
-    count_memory, limit_memory,
+    Access, Action, Bound, Connection, Decision, Error, Interrupt, Limit, Rows, Running, Statement, Value,
+    ValueRef, count_memory, limit_memory,
 };
 pub use registry::Offer;
 pub use state::Conflict;

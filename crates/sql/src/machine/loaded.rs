@@ -72,6 +72,28 @@ pub(crate) fn bind(statement: &mut Statement<'_>, at: usize, value: ValueRef<'_>
     Ok(statement.raw_bind_parameter(at, ToSqlOutput::Borrowed(value))?)
 }
 
+/// A statement with bound values.
+pub(crate) type Bound<'s, 'c> = &'s mut Statement<'c>;
+
+/// Calls `work` with copies of values bound to the first parameters.
+pub(crate) fn with_bound<'v, 'c, T>(
+    statement: &mut CachedStatement<'c>,
+    values: impl Iterator<Item = ValueRef<'v>>,
+    work: impl FnOnce(&mut Bound<'_, 'c>) -> Result<T>,
+) -> Result<T> {
+    for (at, value) in values.enumerate() {
+        bind(statement, at + 1, value)?;
+    }
+    work(&mut &mut **statement)
+}
+
+/// Runs a bound statement to its end.
+pub(crate) fn run_bound(statement: &mut Bound<'_, '_>) -> Result<()> {
+    let mut rows = statement.raw_query();
+    while rows.next()?.is_some() {}
+    Ok(())
+}
+
 /// Returns the place of a named parameter, counted from 1.
 pub(crate) fn parameter_index(statement: &Statement<'_>, name: &str) -> Result<Option<usize>> {
     Ok(statement.parameter_index(name)?)

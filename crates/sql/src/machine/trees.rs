@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::statement::ColumnInfo;
 use pando::TransactionOptions;
 use pando::any::AnyDatabase;
+pub(crate) use pando_sqlite::Bound;
 pub(crate) use pando_sqlite::Interrupt as InterruptHandle;
 pub(crate) use pando_sqlite::ffi;
 use pando_sqlite::{Access, Action, Decision, Limit, Running};
@@ -163,14 +164,35 @@ pub(crate) fn run(statement: &mut Statement<'_>) -> Result<()> {
 
 /// Binds a value to a parameter, counted from 1.
 pub(crate) fn bind(statement: &mut Statement<'_>, at: usize, value: ValueRef<'_>) -> Result<()> {
-    let value = match value {
+    Ok(statement.0.bind_ref(at, own_name(value))?)
+}
+
+/// Calls `work` with borrowed values bound to the first parameters, which SQLite does not copy.
+#[inline]
+pub(crate) fn with_bound<'v, 'c, T>(
+    statement: &mut Statement<'c>,
+    values: impl Iterator<Item = ValueRef<'v>>,
+    work: impl FnOnce(&mut Bound<'_, 'c>) -> Result<T>,
+) -> Result<T> {
+    statement.0.with_bound(values.map(own_name), work)?
+}
+
+fn own_name(value: ValueRef<'_>) -> pando_sqlite::ValueRef<'_> {
+    match value {
         ValueRef::Null => pando_sqlite::ValueRef::Null,
         ValueRef::Integer(value) => pando_sqlite::ValueRef::Integer(value),
         ValueRef::Real(value) => pando_sqlite::ValueRef::Real(value),
         ValueRef::Text(text) => pando_sqlite::ValueRef::Text(text),
         ValueRef::Blob(bytes) => pando_sqlite::ValueRef::Blob(bytes),
-    };
-    Ok(statement.0.bind_ref(at, value)?)
+    }
+}
+
+/// Runs a bound statement to its end.
+#[inline]
+pub(crate) fn run_bound(statement: &mut Bound<'_, '_>) -> Result<()> {
+    let mut rows = statement.run();
+    while rows.next()?.is_some() {}
+    Ok(())
 }
 
 /// Returns the place of a named parameter, counted from 1.

@@ -38,6 +38,11 @@ impl Session {
         done.inspect_err(|failure| self.note(failure))
     }
 
+    /// Returns SQLite's schema cookie as the current statement sees it.
+    pub fn schema_cookie(&self) -> Outcome<u32> {
+        self.host.schema_cookie().inspect_err(|failure| self.note(failure))
+    }
+
     /// Lets the error of the statement say what the store said: SQLite has only a code and a message for it.
     fn note(&self, failure: &Failure) {
         if let Some(reason) = failure.reason {

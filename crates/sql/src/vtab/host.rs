@@ -39,6 +39,13 @@ impl Host {
         unsafe { ffi::join(self.0, work) }.map_err(Failure::from)
     }
 
+    /// Returns the schema cookie that the connection sees: see [`ffi::schema_cookie`].
+    #[cfg(not(feature = "loadable"))]
+    pub fn schema_cookie(self) -> Outcome<u32> {
+        // SAFETY: as in `join`.
+        unsafe { ffi::schema_cookie(self.0) }.map_err(Failure::from)
+    }
+
     /// Commits a transaction beside the connection's own, also while that excludes others.
     #[cfg(not(feature = "loadable"))]
     pub fn commit_beside(self, transaction: pando::any::AnyTransaction) -> pando::Result<()> {

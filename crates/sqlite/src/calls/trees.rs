@@ -5,6 +5,7 @@ use crate::cursor::count_some;
 use crate::failure::Failure;
 use crate::state::{Begin, State, pause};
 use crate::sys::place;
+use sqlite_format::names;
 use std::ffi::{CStr, c_char, c_int};
 
 /// Gives space back to the file system.
@@ -17,10 +18,11 @@ unsafe extern "C" fn pando_bt_compact(state: *mut State) -> c_int {
     unsafe { on_state(state, |state| state.compact()) }
 }
 
-/// Begins to read, to write (1), or to write while nobody else does (2).
+/// Begins to read, to write (1), or to write while nobody else does (2). Writes the schema cookie to `cookie`, if that
+/// is not null.
 ///
 /// # Safety
-/// Points 1 and 3 of the module.
+/// Points 1 and 3 of the module; `cookie` is null or can be written.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_begin(
     state: *mut State,
@@ -29,6 +31,7 @@ unsafe extern "C" fn pando_bt_begin(
     savepoints: c_int,
     is_outermost: c_int,
     is_synced: c_int,
+    cookie: *mut u32,
 ) -> c_int {
     let begin = Begin {
         is_write: kind != 0,
@@ -39,7 +42,15 @@ unsafe extern "C" fn pando_bt_begin(
         is_synced: is_synced != 0,
     };
     // SAFETY: as the caller promises.
-    unsafe { on_state(state, |state| state.begin(begin)) }
+    unsafe {
+        on_state(state, |state| {
+            state.begin(begin)?;
+            if !cookie.is_null() {
+                *cookie = state.meta_value(names::COOKIE[0])?;
+            }
+            Ok(())
+        })
+    }
 }
 
 /// Begins an attempt of a statement after the first one, which is 0, and returns whether there is such an attempt; or

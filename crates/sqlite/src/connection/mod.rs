@@ -23,7 +23,7 @@ pub use error::Error;
 pub use interrupt::Interrupt;
 pub use limit::Limit;
 pub use memory::{count_memory, limit_memory};
-pub use statement::{Running, Statement};
+pub use statement::{Bound, Running, Statement};
 pub use value::{Value, ValueRef};
 
 use crate::failure::{BUSY_SNAPSHOT, OK};

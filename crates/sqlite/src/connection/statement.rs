@@ -1,5 +1,9 @@
 //! Prepared statements.
 
+mod bound;
+
+pub use bound::Bound;
+
 use super::{Connection, Error, Value, ValueRef};
 use crate::failure::{DONE, OK, ROW};
 use crate::sys::{self, Stmt};
@@ -213,7 +217,7 @@ impl<'c> Statement<'c> {
     pub fn run(&mut self) -> Running<'_> {
         let Statement { connection, statement, .. } = *self;
         let same = Statement { connection, statement, kept_as: None };
-        Running { statement: ManuallyDrop::new(same), lent: PhantomData }
+        Running { statement: ManuallyDrop::new(same), has_ended: false, lent: PhantomData }
     }
 
     /// Ends the statement, so that it can run again.
@@ -330,6 +334,8 @@ impl<'c> Statement<'c> {
 pub struct Running<'s> {
     /// The same statement as the one that is lent, which frees it.
     statement: ManuallyDrop<Statement<'s>>,
+    /// Whether the last step has ended it.
+    has_ended: bool,
     lent: PhantomData<&'s mut ()>,
 }
 
@@ -340,13 +346,21 @@ impl<'s> Running<'s> {
     /// Those of the statement. It has ended then.
     #[expect(clippy::should_implement_trait, reason = "a row is lent until the next call")]
     pub fn next(&mut self) -> Result<Option<&Statement<'s>>, Error> {
-        Ok(if self.statement.step()? { Some(&*self.statement) } else { None })
+        // After an error, too.
+        self.has_ended = true;
+        if !self.statement.step()? {
+            return Ok(None);
+        }
+        self.has_ended = false;
+        Ok(Some(&*self.statement))
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.statement.end();
+        if !self.has_ended {
+            self.statement.end();
+        }
     }
 }
 

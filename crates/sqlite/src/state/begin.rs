@@ -33,6 +33,8 @@ impl State {
         match &self.work {
             Work::Failed(failure) => return Err(failure.clone()),
             Work::Lent => return Err(lent()),
+            // A further statement of a transaction that writes.
+            Work::Open(open) if open.is_writing && open.savepoints.len() >= begin.savepoints => return Ok(()),
             _ => {}
         }
         if (begin.is_write || self.replaces) && self.txn_state() < 2 {

@@ -262,14 +262,11 @@ impl State {
     }
 
     /// Returns the transaction.
+    #[inline]
     pub(crate) fn writable(&mut self) -> Outcome<&mut Open> {
         match &mut self.work {
             Work::Open(open) => Ok(open),
-            Work::Failed(failure) => Err(failure.clone()),
-            Work::Lent => Err(lent()),
-            Work::Idle | Work::Committed | Work::Reading(_) => {
-                Err(Failure::new(crate::failure::INTERNAL, "no transaction"))
-            }
+            other => Err(not_writable(other)),
         }
     }
 
@@ -398,6 +395,15 @@ impl State {
         let failure = self.failure.as_ref().filter(|failure| code == 0 || failure.code == code)?;
         self.shown = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
         Some(&self.shown)
+    }
+}
+
+#[cold]
+fn not_writable(work: &Work) -> Failure {
+    match work {
+        Work::Failed(failure) => failure.clone(),
+        Work::Lent => lent(),
+        _ => Failure::new(crate::failure::INTERNAL, "no transaction"),
     }
 }
 

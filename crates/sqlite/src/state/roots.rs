@@ -1,6 +1,6 @@
 //! Roots and meta values: which table of Pando a root is, and what a database's header has in SQLite.
 
-use super::{Open, State, Work, read};
+use super::{Open, State, Work, lent, read};
 use crate::failure::{CORRUPT, ERROR, Failure, Outcome, not_a_rowid};
 use crate::sys::counter;
 use pando::{ReadTables, RecordCursor, Table, TableOptions, WriteTables};
@@ -237,6 +237,36 @@ impl State {
         Ok(value)
     }
 
+    /// Returns the schema cookie of the transaction, or of the last commit if none has begun.
+    pub(crate) fn schema_cookie(&mut self) -> Outcome<u32> {
+        match &self.work {
+            Work::Reading(_) | Work::Open(_) => self.meta_value(names::COOKIE[0]),
+            Work::Idle | Work::Committed => self.last_cookie(),
+            Work::Failed(failure) => Err(failure.clone()),
+            Work::Lent => Err(lent()),
+        }
+    }
+
+    /// Returns the schema cookie of the last commit.
+    fn last_cookie(&mut self) -> Outcome<u32> {
+        let snapshot = self.db.snapshot()?;
+        let moment = snapshot.commit_number().map(Moment::Commit);
+        if let Some((read_at, cookie)) = self.cookie.get()
+            && moment == Some(read_at)
+        {
+            return Ok(cookie);
+        }
+        if self.meta.is_none() {
+            self.meta = snapshot.table(names::META)?;
+        }
+        let cookie = match &self.meta {
+            Some(meta) => read_number(&snapshot, meta, names::COOKIE)?.unwrap_or(0),
+            None => 0,
+        };
+        self.cookie.set(moment.map(|moment| (moment, cookie)));
+        Ok(cookie)
+    }
+
     /// Notes that the schema cookie may have changed within the transaction.
     pub(crate) fn forget_cookie(&self) {
         self.cookie.set(None);
@@ -312,10 +342,14 @@ impl State {
             return Ok(metas.get(&key[..]).copied());
         }
         let Some(meta) = &self.meta else { return Ok(None) };
-        let decode = |value: &[u8]| value.try_into().map(u32::from_be_bytes);
-        let found = read!(self, reader => reader.get_with(meta, key, decode).map_err(Failure::from))?;
-        found.transpose().map_err(|_| Failure::new(CORRUPT, "a meta value does not have 4 bytes"))
+        read!(self, reader => read_number(reader, meta, key))
     }
+}
+
+fn read_number(reader: &impl ReadTables, meta: &Table, key: [u8; 1]) -> Outcome<Option<u32>> {
+    let decode = |value: &[u8]| value.try_into().map(u32::from_be_bytes);
+    let found = reader.get_with(meta, key, decode)?;
+    found.transpose().map_err(|_| Failure::new(CORRUPT, "a meta value does not have 4 bytes"))
 }
 
 /// Returns all numbers of a table.

@@ -6,6 +6,7 @@ extern crate postgres as pando_postgres;
 mod basics;
 mod bounded;
 mod conflicts;
+mod cookies;
 mod counters;
 mod damage;
 mod long_keys;
