@@ -3,12 +3,14 @@
 //! The repetitions go round: every engine once, then every engine again, so that a slow minute of the machine falls on
 //! all of them. A process has a new empty directory, which goes with it.
 
+use crate::cgroup::Cgroup;
 use crate::engine::{Config, Durability, Failure, Outcome};
 use crate::measure::Row;
 use crate::workloads::{Job, TableJob, Work, Workload};
 use crate::{engines, report};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -63,9 +65,6 @@ impl Results {
     }
 }
 
-/// What every engine can work with.
-const LEAST_CACHE_BYTES: usize = 8 << 20;
-
 /// How to run.
 pub struct Plan {
     pub engines: Vec<String>,
@@ -106,7 +105,7 @@ impl Plan {
                             && !matches!(run.answer, Answer::Rows(_))
                     };
                     if !results.runs.iter().any(no_figures) {
-                        let answer = self.child(engine, workload.name, durability)?;
+                        let answer = self.child(engine, workload, durability)?;
                         let workload = workload.name.to_owned();
                         results.runs.push(Run { engine: engine.clone(), workload, durability, answer });
                         self.json.iter().try_for_each(|path| results.save(path))?;
@@ -119,14 +118,21 @@ impl Plan {
         Ok(results)
     }
 
-    /// Its directory is made here, so that it goes also when the child is killed.
-    fn child(&self, engine: &str, workload: &str, durability: Durability) -> Outcome<Answer> {
+    /// Runs one repetition in a process of its own. Its directory is created here, so that it is also removed when the
+    /// process is killed.
+    fn child(&self, engine: &str, workload: &Workload, durability: Durability) -> Outcome<Answer> {
         let parent = self.dir.clone().unwrap_or_else(std::env::temp_dir);
         fs::create_dir_all(&parent)?;
         let scratch = tempfile::Builder::new().prefix("rivals-").tempdir_in(parent)?;
+        let cgroup = match workload.limit_bytes(self.scale).map(Cgroup::new).transpose() {
+            Ok(cgroup) => cgroup,
+            Err(error) => return Ok(Answer::Unsupported(error)),
+        };
+        let of_cgroup = cgroup.iter().flat_map(|cgroup| [OsStr::new("--cgroup"), cgroup.dir().as_os_str()]);
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["one", engine, workload, &durability.to_string()])
+            .args(["one", engine, workload.name, &durability.to_string()])
             .arg(scratch.path())
+            .args(of_cgroup)
             .args(["--scale", &self.scale.to_string(), "--cache-mib", &(self.cache_bytes >> 20).to_string()])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -153,6 +159,9 @@ impl Plan {
         if status.success() {
             return Ok(serde_json::from_str(&out)?);
         }
+        if let Some(bytes) = cgroup.and_then(|cgroup| cgroup.exceeded()) {
+            return Ok(Answer::Failed(format!("killed: it needed more than {} MiB", bytes >> 20)));
+        }
         let last = err.lines().last().unwrap_or("no message");
         Ok(Answer::Failed(format!("{status}: {last}")))
     }
@@ -169,8 +178,8 @@ pub fn one(
 ) -> Outcome<Answer> {
     let entry =
         engines::named(engine).ok_or_else(|| Failure::Wrong(format!("no engine is called {engine}")))?;
-    let of_workload = workload.cache_bytes.map(|bytes| (bytes as f64 * scale) as usize);
-    let cache_bytes = of_workload.map_or(cache_bytes, |bytes| bytes.max(LEAST_CACHE_BYTES));
+    let of_workload = workload.cache_bytes(scale);
+    let cache_bytes = of_workload.unwrap_or(cache_bytes);
     let outgrows_caches = of_workload.is_some();
     let config = Config { dir: dir.to_owned(), durability, cache_bytes, outgrows_caches };
     let rows = match workload.run {

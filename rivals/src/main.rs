@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   main ──► drive (a process a repetition, engines interleaved) ──► report (the table), growth (by size)
-//!                │
+//!                ├──► cgroup (a limit of its memory, for some workloads)
 //!                └──► workloads (what is measured) ──► engine, tables (what they ask for) ◄── engines (a file each)
 //!                         └──► records, measure
 //! ```
 //! Rules: equal and stated durability; every engine configured as its own documentation recommends; every answer
 //! verified, a wrong one is no row; lost rows are shown.
 
+mod cgroup;
 mod drive;
 mod engine;
 mod engines;
@@ -84,6 +85,9 @@ enum Command {
         scale: f64,
         #[arg(long, default_value_t = 2048)]
         cache_mib: usize,
+        /// The directory of the cgroup to run in.
+        #[arg(long)]
+        cgroup: Option<PathBuf>,
     },
 }
 
@@ -137,7 +141,8 @@ fn work(command: Command) -> Outcome<()> {
                 println!("  {:<13} {}", entry.name, entry.about);
             }
         }
-        Command::One { engine, workload: name, durability, dir, scale, cache_mib } => {
+        Command::One { engine, workload: name, durability, dir, scale, cache_mib, cgroup } => {
+            cgroup.iter().try_for_each(|dir| cgroup::enter(dir))?;
             let answer = one(&engine, workload(&name)?, durability, scale, cache_mib << 20, &dir)?;
             println!("{}", serde_json::to_string(&answer)?);
         }

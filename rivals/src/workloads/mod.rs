@@ -64,10 +64,25 @@ pub struct Workload {
     pub durabilities: &'static [Durability],
     /// Bytes of cache at scale 1, where this is not the run's to say.
     pub cache_bytes: Option<usize>,
+    /// Bytes that a repetition has beside its cache, page cache included, where the kernel limits them.
+    pub beside_bytes: Option<usize>,
     pub run: Work,
 }
 
+/// The least cache that every engine can work with.
+const LEAST_CACHE_BYTES: usize = 8 << 20;
+
 impl Workload {
+    /// Returns the bytes of cache at `scale`, or `None` if the command chooses them.
+    pub fn cache_bytes(&self, scale: f64) -> Option<usize> {
+        self.cache_bytes.map(|bytes| ((bytes as f64 * scale) as usize).max(LEAST_CACHE_BYTES))
+    }
+
+    /// Returns the limit of a repetition's cgroup at `scale`, or `None` if it needs none.
+    pub fn limit_bytes(&self, scale: f64) -> Option<u64> {
+        Some((self.cache_bytes(scale)? + self.beside_bytes?) as u64)
+    }
+
     /// Whether an engine has what it asks for.
     pub fn is_for(&self, engine: &str) -> bool {
         engines::named(engine).is_none_or(|entry| match self.run {
@@ -88,6 +103,7 @@ pub const ALL: &[Workload] = &[
         about: "1M random 8-byte keys and values, one transaction, inserts answer duplicates; gets; a scan",
         durabilities: SYNC,
         cache_bytes: None,
+        beside_bytes: None,
         run: Work::Bytes(bulk::run),
     },
     Workload {
@@ -95,6 +111,7 @@ pub const ALL: &[Workload] = &[
         about: "a transaction an insert, 16-byte keys, 100-byte values: 200,000 buffered, 2,000 synced",
         durabilities: BOTH,
         cache_bytes: None,
+        beside_bytes: None,
         run: Work::Bytes(single::run),
     },
     Workload {
@@ -102,6 +119,7 @@ pub const ALL: &[Workload] = &[
         about: "transactions of 100 ascending inserts, 1, 2, 4 and 8 writers with 1,000 each",
         durabilities: BOTH,
         cache_bytes: None,
+        beside_bytes: None,
         run: Work::Bytes(batch::run),
     },
     Workload {
@@ -109,6 +127,7 @@ pub const ALL: &[Workload] = &[
         about: "10,000 8-byte keys in one transaction, ascending and shuffled, in a new database",
         durabilities: SYNC,
         cache_bytes: None,
+        beside_bytes: None,
         run: Work::Bytes(leaf::run),
     },
     Workload {
@@ -116,6 +135,7 @@ pub const ALL: &[Workload] = &[
         about: "1M records of 16 + 1,008 bytes: load, begin + end, get, miss, full scan, ranges of 100",
         durabilities: SYNC,
         cache_bytes: None,
+        beside_bytes: None,
         run: Work::Bytes(|job| reads::run(job, Records { key_bytes: 16, value_bytes: 1008 }, "reads")),
     },
     Workload {
@@ -123,6 +143,7 @@ pub const ALL: &[Workload] = &[
         about: "the same with records of 24 + 150 bytes",
         durabilities: SYNC,
         cache_bytes: None,
+        beside_bytes: None,
         run: Work::Bytes(|job| reads::run(job, Records { key_bytes: 24, value_bytes: 150 }, "reads-small")),
     },
     Workload {
@@ -130,6 +151,7 @@ pub const ALL: &[Workload] = &[
         about: "YCSB A-F, 500,000 records of 1 KiB, zipfian 0.99, 2 threads, 200,000 operations each",
         durabilities: BUFFERED,
         cache_bytes: None,
+        beside_bytes: None,
         run: Work::Bytes(ycsb::run),
     },
     Workload {
@@ -137,6 +159,7 @@ pub const ALL: &[Workload] = &[
         about: "200,000 records of 16 + 100 bytes; 20 rounds that delete and insert 20% in batches of 100",
         durabilities: BUFFERED,
         cache_bytes: None,
+        beside_bytes: None,
         run: Work::Bytes(churn::run),
     },
     Workload {
@@ -144,7 +167,16 @@ pub const ALL: &[Workload] = &[
         about: "4M records of 16 + 320 bytes, random keys, caches of 64 MiB, a twentieth: load, get, miss",
         durabilities: BUFFERED,
         cache_bytes: Some(larger::CACHE_BYTES),
-        run: Work::Bytes(larger::run),
+        beside_bytes: None,
+        run: Work::Bytes(|job| larger::run(job, "larger")),
+    },
+    Workload {
+        name: "larger-cgroup",
+        about: "what `larger` does, in a memory cgroup of 64 + 192 MiB, page cache included (Linux, as root)",
+        durabilities: BUFFERED,
+        cache_bytes: Some(larger::CACHE_BYTES),
+        beside_bytes: Some(larger::BESIDE_BYTES),
+        run: Work::Bytes(|job| larger::run(job, "larger-cgroup")),
     },
     Workload {
         name: "sql-write",
@@ -152,6 +184,7 @@ pub const ALL: &[Workload] = &[
                 by each of 1, 2, 4 and 8 writers, over a connection a thread, and a new one for each",
         durabilities: BOTH,
         cache_bytes: None,
+        beside_bytes: None,
         run: Work::Tables(sql_write::run),
     },
     Workload {
@@ -159,6 +192,7 @@ pub const ALL: &[Workload] = &[
         about: "1M people with two indexes and 10,000 towns, a transaction a query",
         durabilities: SYNC,
         cache_bytes: None,
+        beside_bytes: None,
         run: Work::Tables(sql_read::run),
     },
 ];
