@@ -53,7 +53,8 @@ impl Run {
 }
 
 impl Delta {
-    /// Returns whether the filter lets `key` pass. Adds the filter's pages to `pages`. The reader must be in no epoch.
+    /// Returns whether the filter lets `key` pass. Adds the filter's pages to `pages`, unless the filter is in memory.
+    /// The reader must be in no epoch.
     ///
     /// Errors: those of reading the filter.
     pub fn explain_filter(
@@ -66,8 +67,12 @@ impl Delta {
         if self.records.root.is_none() {
             return Ok(false);
         }
+        let probe = Probe::new(key);
+        if let Some(resident) = self.residence.get() {
+            return Ok(resident.block(probe).may_hold(probe));
+        }
         self.filter.explain(pool, reader, key, pages)?;
-        may_hold(&self.filter, pool, &mut reader.enter(), Probe::new(key))
+        may_hold(&self.filter, pool, &mut reader.enter(), probe)
     }
 }
 

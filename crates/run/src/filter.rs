@@ -41,7 +41,7 @@ use page::{Page, Value};
 use pool::{Hint, Pool};
 use space::Space;
 
-const BLOCK_BYTES: usize = 64;
+pub(crate) const BLOCK_BYTES: usize = 64;
 /// The shift that gives a probe's bit: a block has 512 bits.
 const BIT_SHIFT: u32 = 32 - 9;
 const MOST_PROBES: u8 = 16;
@@ -59,6 +59,11 @@ impl<'k> Probe<'k> {
     #[inline]
     pub fn new(key: &'k [u8]) -> Self {
         Probe { key, hash: checksum::key(key) }
+    }
+
+    #[inline]
+    pub(crate) fn hash(self) -> u64 {
+        self.hash
     }
 }
 
@@ -147,20 +152,31 @@ fn holds_at(leaf: Page<'_>, at: usize, probe: Probe<'_>) -> Result<bool> {
 
 /// Returns the block of `hash` among `blocks`.
 #[inline]
-fn block_of(hash: u64, blocks: usize) -> usize {
+pub(crate) fn block_of(hash: u64, blocks: usize) -> usize {
     (((hash >> 32) * blocks as u64) >> 32) as usize
 }
 
 /// Returns whether the stretch can hold `hash`, or `None` if the bytes are not a stretch.
 #[inline]
 fn holds(stretch: &[u8], hash: u64) -> Option<bool> {
-    let (&probes, blocks) = stretch.split_first()?;
-    if !(1..=MOST_PROBES).contains(&probes) || blocks.is_empty() || !blocks.len().is_multiple_of(BLOCK_BYTES)
-    {
-        return None;
-    }
+    let probes = probes_of(stretch)?;
+    let blocks = &stretch[1..];
     let at = block_of(hash, blocks.len() / BLOCK_BYTES) * BLOCK_BYTES;
-    let block: &[u8; BLOCK_BYTES] = blocks[at..].first_chunk()?;
+    Some(is_in_block(blocks[at..].first_chunk()?, probes, hash))
+}
+
+/// Returns the probes of the stretch, or `None` if the bytes are not a stretch.
+#[inline]
+pub(crate) fn probes_of(stretch: &[u8]) -> Option<u8> {
+    let (&probes, blocks) = stretch.split_first()?;
+    let is_stretch =
+        (1..=MOST_PROBES).contains(&probes) && !blocks.is_empty() && blocks.len().is_multiple_of(BLOCK_BYTES);
+    is_stretch.then_some(probes)
+}
+
+/// Returns whether all bits of `hash` are set in its block.
+#[inline]
+pub(crate) fn is_in_block(block: &[u8; BLOCK_BYTES], probes: u8, hash: u64) -> bool {
     let (mut x, mut all) = (hash as u32, 1);
     // The loop runs to the end, even if a bit is missing: half of them are set, so an early exit could not be
     // predicted.
@@ -169,7 +185,7 @@ fn holds(stretch: &[u8], hash: u64) -> Option<bool> {
         let bit = (x >> BIT_SHIFT) as usize;
         all &= block[bit / 8] >> (bit % 8);
     }
-    Some(all & 1 != 0)
+    all & 1 != 0
 }
 
 /// Writes the stretch of `hashes` into `stretch`.
@@ -190,7 +206,7 @@ fn fill(stretch: &mut Vec<u8>, hashes: &[u64], bits: BitsPerKey) {
 }
 
 #[cold]
-fn no_stretch(bytes: usize) -> Error {
+pub(crate) fn no_stretch(bytes: usize) -> Error {
     Error::corruption(format!("filter: an entry of {bytes} bytes has no valid length"))
 }
 

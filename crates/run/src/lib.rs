@@ -17,7 +17,8 @@
 //! 5. [`build`]: builds a whole run from records in order, or continues one.
 //! 6. [`editor`]: the one writer: shadows pages, edits them in place, writes them back in key order.
 //! 7. `cut`: removes a run's front.
-//! 8. [`ranges`] and [`filter`]; [`delta`]: a run that lies over others, with deletes, range deletes and a filter.
+//! 8. [`ranges`] and [`filter`]; [`resident`]: filters in memory; [`delta`]: a run that lies over others, with deletes,
+//!    range deletes and a filter.
 //! 9. [`merge`]: several runs read as one; `explain`: the pages that a look-up reads.
 //! 10. [`check`]: verifies everything; [`walk`]: visits every extent, for a copy.
 //!
@@ -46,6 +47,7 @@ pub mod editor;
 mod cut;
 pub mod ranges;
 pub mod filter;
+pub mod resident;
 pub mod delta;
 pub mod merge;
 mod explain;
@@ -66,4 +68,5 @@ pub use large::{Pieces, read_large};
 pub use leaf_run::LeafRun;
 pub use merge::Merge;
 pub use ranges::Ranges;
+pub use resident::{Residence, Resident};
 pub use write_context::WriteContext;

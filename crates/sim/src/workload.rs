@@ -107,6 +107,7 @@ impl Workload {
             piece_bytes: PAGE_BYTES << random.below(2),
             slice_bytes: [300, 2000, 6000, 32 << 20][random.below(4) as usize],
             fan: [2, 3, 8][random.below(3) as usize],
+            filters_bytes: Some(page_bytes * (seed % 16) as usize),
             write_set_bytes: random.chance(3, 4).then(|| 1500 + random.below(4000) as usize),
             database: Some(DatabaseId(random.next_u64())),
             admits_readers: seed % 2 == 1,

@@ -48,11 +48,13 @@ pub enum MemoryCategory {
     Recovery,
     /// The mapping of the newest log segment.
     Log,
+    /// Filters of LSM tables that are kept in memory.
+    Filters,
 }
 
 impl MemoryCategory {
     /// The number of categories.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
     /// All categories, in the order of their numbers.
     pub const ALL: [MemoryCategory; MemoryCategory::COUNT] = [
         MemoryCategory::Pool,
@@ -61,9 +63,11 @@ impl MemoryCategory {
         MemoryCategory::Checkpoint,
         MemoryCategory::Recovery,
         MemoryCategory::Log,
+        MemoryCategory::Filters,
     ];
 
-    /// Returns the name: `pool`, `memtables`, `write_sets`, `checkpoint`, `recovery` or `log`.
+    /// Returns the name: `pool`, `memtables`, `write_sets`, `checkpoint`, `recovery`, `log` or
+    /// `filters`.
     pub fn name(self) -> &'static str {
         match self {
             MemoryCategory::Pool => "pool",
@@ -72,6 +76,7 @@ impl MemoryCategory {
             MemoryCategory::Checkpoint => "checkpoint",
             MemoryCategory::Recovery => "recovery",
             MemoryCategory::Log => "log",
+            MemoryCategory::Filters => "filters",
         }
     }
 }

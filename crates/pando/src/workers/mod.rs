@@ -106,6 +106,8 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
         match result {
             Ok(more) => {
                 signals.set_full(full);
+                // A failure that matters is met again above.
+                let _ = store.keep_filters();
                 if !more {
                     signals.memory_wanted.store(false, Ordering::SeqCst);
                     let waits = store.waits_for_readers();

@@ -8,4 +8,5 @@ mod large;
 mod model;
 mod newest;
 mod relocate;
+mod resident;
 mod slices;

@@ -1,6 +1,7 @@
 //! Many deltas that are asked for one key, together.
 
 use crate::common::Bed;
+use crate::resident::settle;
 use base::env::Random;
 use page::Value;
 use pando_run::{BitsPerKey, Delta, DeltaBuilder, Probe, Ranges, Run, Said};
@@ -25,12 +26,23 @@ fn delta(bed: &Bed, records: &BTreeMap<u32, Option<u32>>, covers: Option<[u32; 2
     if filtered { delta } else { Delta { filter: Run::EMPTY, ..delta } }
 }
 
-/// What is said of `key`: nothing, that it is deleted, or its value.
+/// Returns what is said of `key`: nothing, that it is deleted, or its value. Both ways of asking say the same.
 fn said(bed: &Bed, deltas: &[Delta], key: u32) -> Option<Option<u32>> {
+    let said = said_by(bed, deltas, key, false);
+    assert_eq!(said_by(bed, deltas, key, true), said);
+    said
+}
+
+fn said_by(bed: &Bed, deltas: &[Delta], key: u32, is_stack: bool) -> Option<Option<u32>> {
     bed.read(|pool, reader| {
         let key = key.to_be_bytes();
         let mut guard = reader.enter();
-        match Delta::find_newest(deltas, |delta| delta, pool, &mut guard, Probe::new(&key)).unwrap()? {
+        let probe = Probe::new(&key);
+        let found = match is_stack {
+            true => Delta::find_stacked(deltas, |delta| delta, pool, &mut guard, probe),
+            false => Delta::find_newest(deltas, |delta| delta, pool, &mut guard, probe),
+        };
+        match found.unwrap()? {
             Said::Covered => Some(None),
             Said::Record(position) => match position.leaf(pool, &mut guard).unwrap().value() {
                 Value::Inline(bytes) => Some(Some(u32::from_le_bytes(bytes.try_into().unwrap()))),
@@ -63,7 +75,11 @@ fn the_newest_that_says_something_decides_whatever_is_in_memory() {
                 model.extend((start..end).map(|key| (key, None)));
             }
             model.extend(records.iter().map(|(key, value)| (*key, *value)));
-            deltas.insert(0, delta(&bed, &records, covers, !random.chance(1, 10)));
+            let delta = delta(&bed, &records, covers, !random.chance(1, 10));
+            if delta.filter.root.is_some() && random.chance(2, 3) {
+                bed.read(|pool, reader| settle(&delta, pool, reader));
+            }
+            deltas.insert(0, delta);
             bed.birth.0 += 1;
         }
         for _ in 0..2 {

@@ -1,9 +1,10 @@
 //! Merging by slices: a builder that goes on, and runs that are cut at the front, against `BTreeMap`.
 
 use crate::common::{Bed, Model};
+use crate::resident::settle;
 use base::env::Random;
 use page::Value;
-use pando_run::{BitsPerKey, Delta, DeltaBuilder, Probe, Ranges, Run, WriteContext};
+use pando_run::{BitsPerKey, Delta, DeltaBuilder, Probe, Ranges, Residence, Run, WriteContext};
 use std::sync::Arc;
 
 fn empty() -> Delta {
@@ -12,6 +13,7 @@ fn empty() -> Delta {
         ranges: Arc::new(Ranges::default()),
         ranges_run: Run::EMPTY,
         filter: Run::EMPTY,
+        residence: Residence::default(),
     }
 }
 
@@ -68,6 +70,8 @@ fn what_moves_slice_by_slice_is_all_there_in_between() {
             builder.add(key, Value::Inline(value)).unwrap();
         }
         let mut source = builder.finish(Arc::default(), Run::EMPTY).unwrap();
+        // `verify` asks it as well, and its front is not cut off.
+        bed.read(|pool, reader| settle(&source, pool, reader));
         let mut filled = empty();
         while !left.is_empty() {
             bed.birth.0 += 1;

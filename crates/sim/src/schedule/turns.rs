@@ -128,7 +128,10 @@ impl Driver<'_> {
             Ok(Step::Done) => {
                 self.crossed.checkpoints += 1;
                 self.checkpoint = None;
-                Ok(())
+                if self.crossed.checkpoints.is_multiple_of(2) {
+                    return Ok(());
+                }
+                self.store.keep_filters().map_err(|error| self.explain("keep filters", &error))
             }
             Ok(_) => Ok(()),
             Err(error) => {

@@ -49,6 +49,9 @@ pub struct Options {
     /// The number of runs of a size that are merged into one, in an LSM table; 2 or more. Simulations set a smaller
     /// value.
     pub fan: usize,
+    /// The memory for filters of LSM tables that are kept in memory; `None`: an eighth of the memory, and nothing below
+    /// 4 MiB. Simulations set a value.
+    pub filters_bytes: Option<usize>,
     /// The memory that the writes of one transaction may hold before they are spilled; `None`: a sixteenth of the
     /// memory, at most 256 MiB. More than a block of the log holds (about 60 MiB of keys and values) is always spilled.
     pub write_set_bytes: Option<usize>,
@@ -81,6 +84,7 @@ impl Default for Options {
             max_log_records: 16_000_000,
             slice_bytes: 32 << 20,
             fan: crate::state::stack::FAN,
+            filters_bytes: None,
             write_set_bytes: None,
             database: None,
             clock: Clock::System,
@@ -113,9 +117,14 @@ pub struct Shares {
     pub largest_pool_bytes: usize,
     /// The memory that the writes of one transaction may hold before they are spilled.
     pub write_set_bytes: usize,
+    /// The filters of LSM tables that are kept in memory, of all databases that share the budget.
+    pub filters_bytes: usize,
     /// The most by which a memtable grows at once, so that little of its memory is unused.
     pub memtable_chunk_bytes: usize,
 }
+
+/// The memory below which filters are only read from pages.
+const LEAST_FOR_FILTERS: usize = 4 << 20;
 
 impl Shares {
     /// Returns the number of used bytes at which a memtable is sealed. It is a little less than its share, which its
@@ -137,8 +146,9 @@ impl Shares {
 }
 
 impl Options {
-    /// Returns the shares: half for pages, three eighths for memtables (one filling, two being absorbed), the rest for
-    /// the checkpoint. Pages also get what memtables and checkpoint do not use, and give it back when these need it.
+    /// Returns the shares: half for pages, of which filters of LSM tables take a quarter at most; three eighths for
+    /// memtables (one filling, two being absorbed), the rest for the checkpoint. Pages also get what memtables and
+    /// checkpoint do not use, and give it back when these need it.
     pub fn shares(&self) -> Shares {
         let memory = self.ceiling_bytes();
         let seal_bytes = self.seal_bytes.unwrap_or((memory / 8).clamp(64 << 10, 128 << 20));
@@ -147,6 +157,11 @@ impl Options {
             memtables_bytes: (memory / 8 * 3).max(seal_bytes * 3),
             dirty_bytes: (memory / 8).clamp(256 << 10, 64 << 20),
             pool_bytes: memory / 2,
+            filters_bytes: self.filters_bytes.unwrap_or(if memory < LEAST_FOR_FILTERS {
+                0
+            } else {
+                memory / 8
+            }),
             largest_pool_bytes: memory / 8 * 7,
             write_set_bytes: self.write_set_bytes.unwrap_or((memory / 16).clamp(64 << 10, 256 << 20)),
             memtable_chunk_bytes: (seal_bytes / 8).clamp(4 << 10, 1 << 20),

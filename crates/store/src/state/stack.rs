@@ -152,13 +152,9 @@ impl Stack {
         key: &[u8],
     ) -> Result<Option<RecordPosition>> {
         let probe = Probe::new(key);
-        for entry in &*self.entries {
-            match entry.delta.find(pool, guard, probe)? {
-                Some(Said::Record(position)) => return Ok(Some(position)),
-                Some(Said::Covered) => return Ok(None),
-                None => {}
-            }
-        }
-        Ok(None)
+        Ok(match Delta::find_stacked(&self.entries, |entry| &entry.delta, pool, guard, probe)? {
+            Some(Said::Record(position)) => Some(position),
+            Some(Said::Covered) | None => None,
+        })
     }
 }

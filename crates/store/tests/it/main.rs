@@ -4,6 +4,7 @@ mod beside;
 mod changes;
 mod dead_stretches;
 mod failed_commits;
+mod filters;
 mod full_disk;
 mod gaps;
 mod long_snapshot;

@@ -48,7 +48,7 @@ impl<'c> Statement<'c> {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use pando_sqlite::{Connection, ValueRef};
+    /// use pando_sqlite::{Connection, Value, ValueRef};
     /// let connection = Connection::in_memory()?;
     /// connection.execute("CREATE TABLE fruit(name TEXT)")?;
     /// let mut insert = connection.prepare("INSERT INTO fruit VALUES (?)")?;
@@ -56,7 +56,7 @@ impl<'c> Statement<'c> {
     ///     let name = ValueRef::Text(name.as_bytes());
     ///     insert.with_bound([name], |insert| insert.run().next().map(drop))??;
     /// }
-    /// assert_eq!(connection.query("SELECT max(name) FROM fruit")?, [["plum".into()]]);
+    /// assert_eq!(connection.query("SELECT max(name) FROM fruit")?, [[Value::Text("plum".into())]]);
     /// # Ok(())
     /// # }
     /// ```

@@ -22,7 +22,7 @@ use crate::state::tables::Layout;
 use base::sync::lock;
 use base::{CheckpointNo, Result, TableId};
 use page::Value;
-use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Ranges, Run};
+use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Ranges, Residence, Run};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -209,13 +209,15 @@ impl Checkpoint<'_> {
             }
         };
         let ranges = Ranges::joined(source.ranges.from(key));
+        // It knows all keys of what remains, and more.
+        let residence = source.residence.clone();
         if ranges == *source.ranges {
             let (ranges, ranges_run) = (Arc::clone(&source.ranges), source.ranges_run);
-            return Ok(Delta { records, ranges, ranges_run, filter });
+            return Ok(Delta { records, ranges, ranges_run, filter, residence });
         }
         context.retire_run(source.ranges_run, false)?;
         let ranges_run = ranges.write(context.pool, context.space, context.birth)?;
-        Ok(Delta { records, ranges: Arc::new(ranges), ranges_run, filter })
+        Ok(Delta { records, ranges: Arc::new(ranges), ranges_run, filter, residence })
     }
 
     /// Merges everything above the lowest delta into its records with the editor, as a B+tree's checkpoint merges
@@ -244,7 +246,8 @@ impl Checkpoint<'_> {
 
 /// Returns a B+tree's run as a delta.
 fn without_filter(records: Run) -> Delta {
-    Delta { records, ranges: Arc::default(), ranges_run: Run::EMPTY, filter: Run::EMPTY }
+    let residence = Residence::default();
+    Delta { records, ranges: Arc::default(), ranges_run: Run::EMPTY, filter: Run::EMPTY, residence }
 }
 
 /// Marks the deltas of `range` as moving, to a new delta right below them.

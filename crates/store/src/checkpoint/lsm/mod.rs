@@ -17,11 +17,13 @@
 //! * `absorb`: a checkpoint puts the memtable's part on top, as one more delta.
 //! * [`plan`]: which deltas are merged into one, and when.
 //! * `compact`: merging them, a slice of keys with each checkpoint.
+//! * `filters`: which filters are in memory.
 //!
 //! The reasons are in docs/decisions/0023-lsm-slices.md.
 
 mod absorb;
 mod compact;
+mod filters;
 pub mod plan;
 
 pub use crate::state::stack::{self, Role, Stack, Stacked};
