@@ -25,7 +25,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 /// A block of bits, in a cache line of its own.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Block([u8; BLOCK_BYTES]);
 
@@ -64,30 +64,6 @@ impl Resident {
     /// Returns about how many bytes the resident form of `filter` takes.
     pub fn bytes_of(filter: &Run, page_bytes: usize) -> usize {
         usize::try_from(filter.leaves).unwrap_or(usize::MAX).saturating_mul(page_bytes)
-    }
-
-    /// Reads the pages of `filter`, whose memory is paid with `charge`. The reader must be in no epoch.
-    ///
-    /// Errors: those of reading pages; [`Corruption`](base::ErrorKind::Corruption) if a value is not a stretch.
-    pub fn read(filter: Run, pool: &Pool, reader: &Reader, charge: Charge) -> Result<Resident> {
-        let (mut lows, mut ends, mut starts, mut probes, mut blocks) =
-            (Vec::new(), Vec::new(), vec![0], Vec::new(), Vec::new());
-        let mut cursor = Cursor::new(filter);
-        cursor.seek_first(pool, reader)?;
-        while let Some((low, value)) = cursor.entry() {
-            let Value::Inline(stretch) = value else { return Err(no_stretch(0)) };
-            let known = probes_of(stretch).ok_or_else(|| no_stretch(stretch.len()))?;
-            lows.extend_from_slice(low);
-            ends.push(place(lows.len())?);
-            probes.push(known);
-            blocks.extend(stretch[1..].as_chunks().0.iter().map(|block| Block(*block)));
-            starts.push(place(blocks.len())?);
-            cursor.next(pool, reader)?;
-        }
-        let (prefix, lows, low_ends) = without_prefix(lows, ends);
-        let begins = std::iter::once(0).chain(low_ends.iter().map(|&end| end as usize));
-        let heads = begins.zip(&low_ends).map(|(begin, &end)| head8(&lows[begin..end as usize])).collect();
-        Ok(Resident { prefix, heads, lows, low_ends, starts, probes, blocks, _charge: charge })
     }
 
     /// Finds the block of the probe's key, and prefetches it. O(log n) in the number of stretches.
@@ -135,10 +111,72 @@ impl Resident {
     }
 }
 
+/// A resident filter that is being read, a part at a time.
+#[derive(Debug)]
+pub struct Loader {
+    /// The least keys, end to end, and where each ends.
+    lows: Vec<u8>,
+    ends: Vec<u32>,
+    starts: Vec<u32>,
+    probes: Vec<u8>,
+    blocks: Vec<Block>,
+    charge: Charge,
+}
+
+impl Loader {
+    /// Creates a loader of a filter whose resident form is paid with `charge`.
+    pub fn new(charge: Charge) -> Loader {
+        let (lows, ends, starts) = (Vec::new(), Vec::new(), vec![0]);
+        Loader { lows, ends, starts, probes: Vec::new(), blocks: Vec::new(), charge }
+    }
+
+    /// Reads the next stretches of `filter`, which is the same in each call, at most `most`. Returns whether all were
+    /// read. The reader must be in no epoch.
+    ///
+    /// Errors: those of reading pages; [`Corruption`](base::ErrorKind::Corruption) if a value is not a stretch.
+    pub fn read_on(&mut self, filter: Run, pool: &Pool, reader: &Reader, most: usize) -> Result<bool> {
+        let mut cursor = Cursor::new(filter);
+        match last_of(&self.lows, &self.ends) {
+            None => cursor.seek_first(pool, reader)?,
+            Some(last) => cursor.seek(pool, reader, last)? && cursor.next(pool, reader)?,
+        };
+        for _ in 0..most {
+            let Some((low, value)) = cursor.entry() else { return Ok(true) };
+            let Value::Inline(stretch) = value else { return Err(no_stretch(0)) };
+            let probes = probes_of(stretch).ok_or_else(|| no_stretch(stretch.len()))?;
+            let blocks = stretch[1..].as_chunks().0;
+            let (end, start) =
+                (place(self.lows.len() + low.len())?, place(self.blocks.len() + blocks.len())?);
+            self.lows.extend_from_slice(low);
+            self.ends.push(end);
+            self.probes.push(probes);
+            self.blocks.extend(blocks.iter().map(|block| Block(*block)));
+            self.starts.push(start);
+            cursor.next(pool, reader)?;
+        }
+        Ok(cursor.entry().is_none())
+    }
+
+    /// Returns the resident filter of the stretches that were read.
+    pub fn finish(self) -> Resident {
+        let Loader { lows, ends, starts, probes, blocks, charge: _charge } = self;
+        let (prefix, lows, low_ends) = without_prefix(lows, ends);
+        let begins = std::iter::once(0).chain(low_ends.iter().map(|&end| end as usize));
+        let heads = begins.zip(&low_ends).map(|(begin, &end)| head8(&lows[begin..end as usize])).collect();
+        Resident { prefix, heads, lows, low_ends, starts, probes, blocks, _charge }
+    }
+}
+
+/// Returns the last of some keys.
+fn last_of<'k>(keys: &'k [u8], ends: &[u32]) -> Option<&'k [u8]> {
+    let begin = ends.len().checked_sub(2).map_or(0, |before| ends[before] as usize);
+    ends.last().map(|&end| &keys[begin..end as usize])
+}
+
 /// Takes the bytes with which all keys begin from them, and returns these, the keys, and where each ends.
 fn without_prefix(keys: Vec<u8>, ends: Vec<u32>) -> (Box<[u8]>, Vec<u8>, Vec<u32>) {
     let first = &keys[..ends.first().map_or(0, |&end| end as usize)];
-    let last = &keys[ends.len().checked_sub(2).map_or(0, |before| ends[before] as usize)..];
+    let last = last_of(&keys, &ends).unwrap_or_default();
     let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
     let prefix: Box<[u8]> = first[..common].into();
     let (mut rests, mut rest_ends, mut begin) = (Vec::with_capacity(keys.len()), Vec::new(), 0);

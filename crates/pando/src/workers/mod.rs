@@ -106,8 +106,8 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
         match result {
             Ok(more) => {
                 signals.set_full(full);
-                // A failure that matters is met again above.
-                let _ = store.keep_filters();
+                // Checkpoints come first. A failure that matters is met again there.
+                let more = more || store.keep_filters().unwrap_or(false);
                 if !more {
                     signals.memory_wanted.store(false, Ordering::SeqCst);
                     let waits = store.waits_for_readers();

@@ -6,14 +6,17 @@ use base::env::Random;
 use base::slots::Reader;
 use page::Value;
 use pando_run::filter::may_hold;
+use pando_run::resident::Loader;
 use pando_run::{BitsPerKey, Delta, DeltaBuilder, Probe, Resident, Run};
 use pool::Pool;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// Reads a filter in small parts.
 fn read(filter: Run, pool: &Pool, reader: &Reader) -> base::Result<Resident> {
-    let charge = Charge::none(&Account::alone(1 << 20), MemoryCategory::Filters);
-    Resident::read(filter, pool, reader, charge)
+    let mut loader = Loader::new(Charge::none(&Account::alone(1 << 20), MemoryCategory::Filters));
+    while !loader.read_on(filter, pool, reader, 7)? {}
+    Ok(loader.finish())
 }
 
 /// Puts the filter of `delta` into memory.

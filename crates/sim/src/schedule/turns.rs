@@ -131,7 +131,7 @@ impl Driver<'_> {
                 if self.crossed.checkpoints.is_multiple_of(2) {
                     return Ok(());
                 }
-                self.store.keep_filters().map_err(|error| self.explain("keep filters", &error))
+                self.store.keep_filters().map(drop).map_err(|error| self.explain("keep filters", &error))
             }
             Ok(_) => Ok(()),
             Err(error) => {

@@ -190,7 +190,6 @@ impl Store {
             });
             match made {
                 Err(error) if error.kind() == ErrorKind::Full && self.reservations.fallback() > fallback => {}
-                Ok(true) => return self.keep_filters().map(|()| true),
                 made => return made,
             }
         }

@@ -7,6 +7,8 @@ use crate::state::options::{Options, SLICE_MEMTABLES};
 use crate::state::requested::Requested;
 use base::TableId;
 use base::sync::lock;
+use run::Run;
+use run::resident::Loader;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -23,6 +25,7 @@ pub(crate) struct Upkeep {
     relocation: Mutex<Place>,
     swept: Mutex<Swept>,
     compacted: AtomicU32,
+    keeping: Mutex<Option<Keeping>>,
 }
 
 /// The place where the next relocation continues: a table, one of its runs, and a key in it; `None`: the first table.
@@ -37,6 +40,13 @@ pub(crate) struct Swept {
     pub compacting: Option<(TableId, Vec<u8>)>,
 }
 
+/// A filter of which a part was read into memory.
+#[derive(Debug)]
+pub(crate) struct Keeping {
+    pub filter: Run,
+    pub loader: Loader,
+}
+
 impl Upkeep {
     /// Creates the state in which everything begins anew. Memtables are sealed at `seal_bytes`.
     pub fn new(options: &Options, seal_bytes: usize) -> Upkeep {
@@ -47,6 +57,7 @@ impl Upkeep {
             relocation: Mutex::default(),
             swept: Mutex::default(),
             compacted: AtomicU32::new(0),
+            keeping: Mutex::default(),
         }
     }
 
@@ -58,6 +69,11 @@ impl Upkeep {
     /// Returns the places where sweeps continue.
     pub fn swept(&self) -> MutexGuard<'_, Swept> {
         lock(&self.swept)
+    }
+
+    /// Returns the filter that is being read into memory.
+    pub fn keeping(&self) -> MutexGuard<'_, Option<Keeping>> {
+        lock(&self.keeping)
     }
 
     /// Returns the table that was compacted last: the next one comes first.

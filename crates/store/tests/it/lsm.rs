@@ -186,7 +186,11 @@ fn run(seed: u64, layout: RequestedLayout, switches: u64, page_bytes: usize) {
                 }
                 commit(&store, tx);
             }
-            45..65 => drop(store.checkpoint().unwrap()),
+            45..65 => {
+                store.checkpoint().unwrap();
+                // Filters get into memory a part at a time, while runs come and go.
+                store.keep_filters().unwrap();
+            }
             65..85 => {
                 if let Some(round) = store.begin_compaction().unwrap() {
                     round.finish().unwrap();

@@ -6,49 +6,73 @@
 use crate::state::stack::Role;
 use crate::state::store::Store;
 use crate::state::tables::{Layout, Tables};
-use base::budget::MemoryCategory;
+use crate::state::upkeep::Keeping;
+use base::budget::{Charge, MemoryCategory};
 use base::slots::Reader;
 use base::{ErrorKind, Result};
-use run::{Delta, Resident};
+use run::resident::Loader;
+use run::{Delta, Resident, Run};
 use std::sync::Arc;
 
+/// The most of a filter that is read at once: stretches, of about a page's quarter each. A checkpoint that becomes due
+/// waits for them.
+const STEP_STRETCHES: usize = 4096;
+
 impl Store {
-    /// Reads filters into memory that are not there yet, the newest deltas' first, as long as their share of the memory
-    /// lasts. A filter that cannot be read is left out: the read that needs it gets the error.
+    /// Reads a part of a filter into memory, if one is not there yet: the newest deltas' first, as long as their share
+    /// of the memory lasts. Returns whether there may be more to do. A filter that cannot be read is left out: the read
+    /// that needs it gets the error.
     ///
     /// # Errors
     /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
-    pub fn keep_filters(&self) -> Result<()> {
+    pub fn keep_filters(&self) -> Result<bool> {
         let tables = self.views.with_current(|view| Arc::clone(&view.tables));
         if without_residence(&tables).next().is_none() {
-            return Ok(());
+            return Ok(false);
         }
         // Without a checkpoint, no page of the current runs is freed.
         let _last = self.checkpoints.claim()?;
         self.check_open()?;
         self.latch.check()?;
         let tables = self.views.with_current(|view| Arc::clone(&view.tables));
-        let Some(reader) = self.slots.claim() else { return Ok(()) };
-        for delta in without_residence(&tables) {
-            match self.keep_filter(delta, &reader) {
+        let Some(reader) = self.slots.claim() else { return Ok(false) };
+        let mut keeping = self.upkeep.keeping();
+        let begun = keeping.as_ref().map(|keeping| keeping.filter);
+        let (first, others): (Vec<_>, Vec<_>) =
+            without_residence(&tables).partition(|delta| Some(delta.filter) == begun);
+        for delta in first.into_iter().chain(others) {
+            match self.keep_on(&mut keeping, delta, &reader) {
+                Ok(true) => return Ok(true),
                 Err(error) if matches!(error.kind(), ErrorKind::Latched | ErrorKind::Closed) => {
                     return Err(error);
                 }
-                _ => {}
+                Ok(false) | Err(_) => {}
             }
         }
-        Ok(())
+        Ok(false)
     }
 
-    fn keep_filter(&self, delta: &Delta, reader: &Reader) -> Result<()> {
-        let (bytes, account) = (Resident::bytes_of(&delta.filter, self.page_bytes), self.account());
-        let held = account.budget().held_as(MemoryCategory::Filters);
-        if held.saturating_add(bytes) > self.memory.shares.filters_bytes {
-            return Ok(());
+    /// Reads a part of the filter of `delta`. Returns false if there is no room for it.
+    fn keep_on(&self, keeping: &mut Option<Keeping>, delta: &Delta, reader: &Reader) -> Result<bool> {
+        let filter = delta.filter;
+        let begun = keeping.take().filter(|keeping| keeping.filter == filter).map(|keeping| keeping.loader);
+        let Some(mut loader) = begun.or_else(|| self.pay_for_filter(&filter).map(Loader::new)) else {
+            return Ok(false);
+        };
+        if loader.read_on(filter, &self.pool, reader, STEP_STRETCHES)? {
+            delta.residence.set(loader.finish());
+        } else {
+            *keeping = Some(Keeping { filter, loader });
         }
-        let Some(charge) = account.charge_making_room(MemoryCategory::Filters, bytes) else { return Ok(()) };
-        delta.residence.set(Resident::read(delta.filter, &self.pool, reader, charge)?);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Charges the memory for a filter, within the share of all.
+    fn pay_for_filter(&self, filter: &Run) -> Option<Charge> {
+        let (bytes, account) = (Resident::bytes_of(filter, self.page_bytes), self.account());
+        let held = account.budget().held_as(MemoryCategory::Filters);
+        let is_in_share = held.saturating_add(bytes) <= self.memory.shares.filters_bytes;
+        is_in_share.then(|| account.charge_making_room(MemoryCategory::Filters, bytes)).flatten()
     }
 }
 
