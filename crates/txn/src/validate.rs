@@ -152,12 +152,8 @@ pub fn validate(
     since: CommitTs,
     history: &dyn History,
 ) -> Result<(), Conflict> {
-    if isolation == Isolation::Serializable || reads.is_required() {
-        for table in reads.tables().filter(|&table| history.table_newest(table) > since) {
-            validate_reads(reads, table, since, history)?;
-        }
-    }
-    // Writes come grouped by table, so remembering the result for the last table is enough.
+    // The writes are first: a key that the transaction wrote says more than one in a range that it read. They come
+    // grouped by table, so remembering the result for the last table is enough.
     let mut last = None;
     for (table, written) in writes {
         let changed = match last {
@@ -167,6 +163,11 @@ pub fn validate(
         last = Some((table, changed));
         if changed && let Some(key) = conflicting(written, table, isolation, since, history) {
             return Err(Conflict::at(table, key));
+        }
+    }
+    if isolation == Isolation::Serializable || reads.is_required() {
+        for table in reads.tables().filter(|&table| history.table_newest(table) > since) {
+            validate_reads(reads, table, since, history)?;
         }
     }
     Ok(())
