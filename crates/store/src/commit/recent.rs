@@ -10,7 +10,7 @@
 use crate::state::committer::Committer;
 use crate::state::store::Store;
 use crate::state::view::SealedMemtable;
-use crate::uncommitted::spill::{Spilled, Spills};
+use crate::uncommitted::spill::{Reads, Spilled, Spills};
 use crate::uncommitted::write_set::WriteSet;
 use base::slots::Reader;
 use base::{CommitTs, Error, Result, TableId};
@@ -110,7 +110,7 @@ impl<'a> Recent<'a> {
     ) -> std::result::Result<(), Conflict> {
         for (table, spilled, written) in spills.to_validate() {
             let matters = match isolation {
-                Isolation::Serializable => spilled.read,
+                Isolation::Serializable => spilled.reads != Reads::Nothing,
                 Isolation::Snapshot => written,
             };
             if !matters || self.table_newest(table) <= since {
@@ -127,8 +127,8 @@ impl<'a> Recent<'a> {
         Ok(())
     }
 
-    /// Returns a key of `spilled` that was changed after `since`. Its range deletes count only under snapshot
-    /// isolation, because they read nothing.
+    /// Returns a key of `spilled` that was changed after `since`. A serializable transaction's range deletes read
+    /// nothing, and count only if they have hidden what was read.
     fn changed_of(
         &self,
         table: TableId,
@@ -139,6 +139,7 @@ impl<'a> Recent<'a> {
         let (pool, reader) = (&self.store.pool, self.reader);
         let own = match isolation {
             Isolation::Snapshot => spilled.delta.clone(),
+            Isolation::Serializable if spilled.reads == Reads::Everything => spilled.delta.clone(),
             Isolation::Serializable => Delta { ranges: Default::default(), ..spilled.delta.clone() },
         };
         for memtable in self.since(since) {

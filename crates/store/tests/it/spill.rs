@@ -512,3 +512,60 @@ fn a_load_replaces_a_large_value_that_was_put_before() {
     while store.checkpoint().unwrap() {}
     assert_eq!(store.check().unwrap().orphan_units, 0);
 }
+
+/// A range delete hides a record that was read, and merges of the transaction's runs drop it: it still counts as read.
+#[test]
+fn a_read_is_not_lost_in_a_merge_of_runs() {
+    for way in 0..3 {
+        for is_deleted in [false, true] {
+            println!("seed {way}, deleted: {is_deleted}");
+            let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+            let store = open(&dir, 1 << 20);
+            let table = table(&store);
+            let mut tx = begin(&store, Isolation::Serializable);
+            tx.put(&table, b"b", b"not read").unwrap();
+            match way {
+                0 => tx.insert(&table, b"k", b"1").unwrap(),
+                1 => {
+                    assert!(!tx.contains(&table, b"k").unwrap());
+                    tx.put(&table, b"k", b"1").unwrap();
+                }
+                // One of many: the others are not read with it.
+                _ => {
+                    assert_eq!(tx.get(&table, b"k").unwrap(), None);
+                    tx.put(&table, b"k", b"1").unwrap();
+                    (0..100u8).for_each(|n| tx.put(&table, &[b'c', n], b"not read").unwrap());
+                }
+            }
+            tx.spill().unwrap();
+            if is_deleted {
+                tx.delete_range(&table, &Span::from(&b"j"[..]..&b"l"[..])).unwrap();
+            }
+            for round in 0..20u8 {
+                tx.put(&table, &[b'x', round], b"").unwrap();
+                tx.spill().unwrap();
+            }
+            let mut other = begin(&store, Isolation::Serializable);
+            other.put(&table, b"k", b"2").unwrap();
+            commit(&store, other).unwrap();
+            let error = commit(&store, tx).expect_err("the key was read, and has changed");
+            assert_eq!(error.kind(), ErrorKind::Conflict);
+        }
+    }
+}
+
+#[test]
+fn writes_beside_one_read_key_are_not_read_with_it() {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = open(&dir, 1 << 20);
+    let table = table(&store);
+    let mut tx = begin(&store, Isolation::Serializable);
+    (0..100u8).for_each(|n| tx.put(&table, &[b'c', n], b"not read").unwrap());
+    assert_eq!(tx.get(&table, b"k").unwrap(), None);
+    tx.put(&table, b"k", b"1").unwrap();
+    tx.spill().unwrap();
+    let mut other = begin(&store, Isolation::Serializable);
+    other.put(&table, &[b'c', 5], b"2").unwrap();
+    commit(&store, other).unwrap();
+    commit(&store, tx).unwrap();
+}

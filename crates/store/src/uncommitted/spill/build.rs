@@ -1,7 +1,7 @@
 //! Building deltas: from a write set, from loaded records, or from other deltas.
 
-use super::Spilled;
 use super::extents::{Extents, Room};
+use super::{Reads, Spilled};
 use crate::state::store::Store;
 use crate::uncommitted::write_set::WriteSet;
 use base::slots::Reader;
@@ -66,9 +66,9 @@ pub(super) fn write(
             own => builder.add(key, own),
         })
     })?;
-    let read = writes.has_read(table);
+    let reads = if writes.is_mostly_read(table) { Reads::Records } else { Reads::Nothing };
     let Draft { pages, values, .. } = draft;
-    Ok(Spilled { delta, read, level: 0, pages, values: vec![Arc::new(values)], garbage: Vec::new() })
+    Ok(Spilled { delta, reads, level: 0, pages, values: vec![Arc::new(values)], garbage: Vec::new() })
 }
 
 /// A function that adds a record after all others.
@@ -82,7 +82,8 @@ pub(crate) fn build(store: &Arc<Store>, fill: &mut dyn FnMut(Add<'_>) -> Result<
         fill(&mut |key, value| builder.add(key, Value::Inline(value)))
     })?;
     let Draft { pages, values, .. } = draft;
-    Ok(Spilled { delta, read: false, level: 0, pages, values: vec![Arc::new(values)], garbage: Vec::new() })
+    let (reads, values) = (Reads::Nothing, vec![Arc::new(values)]);
+    Ok(Spilled { delta, reads, level: 0, pages, values, garbage: Vec::new() })
 }
 
 /// Merges `list`, newest first, into one delta.
@@ -108,6 +109,10 @@ pub(super) fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) 
     let level = list.iter().map(|spilled| spilled.level).max().unwrap_or(0) + 1;
     let values = list.iter().flat_map(|spilled| &spilled.values).filter(|values| !values.list.is_empty());
     let values = values.cloned().collect();
-    let read = list.iter().any(|spilled| spilled.read);
-    Ok(Spilled { delta, read, level, pages: draft.pages, values, garbage })
+    let reads = match list.iter().all(|spilled| spilled.reads == Reads::Nothing) {
+        true => Reads::Nothing,
+        false if delta.ranges.is_empty() => Reads::Records,
+        false => Reads::Everything,
+    };
+    Ok(Spilled { delta, reads, level, pages: draft.pages, values, garbage })
 }

@@ -16,8 +16,9 @@
 //! 4. A delta owns its extents until its transaction commits: with its last reference they are free again. The extents
 //!    of large values are shared with the deltas that a merge makes.
 //!
-//! The reads of inserts, which report duplicates, are recorded for all keys of a spilled write set together: if any was
-//! read, all count as read. Like the joined intervals of a long read set this can add conflicts, and never lose one.
+//! Keys that were read before they were written ([`Prior::Read`]) go to the read set if they are few. Otherwise they
+//! are recorded for all keys of the delta together ([`Reads`]): like the joined intervals of a long read set, this can
+//! add conflicts, and never lose one.
 
 mod build;
 mod extents;
@@ -50,8 +51,8 @@ const MOST_ATTACHED: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Spilled {
     pub delta: Delta,
-    /// Whether keys of the delta were read before they were written.
-    pub read: bool,
+    /// What of the delta was read before it was written.
+    pub reads: Reads,
     /// The size class of the delta: the number of merges that led to it.
     level: u32,
     pages: Extents,
@@ -59,6 +60,15 @@ pub(crate) struct Spilled {
     values: Vec<Arc<Extents>>,
     /// The large values among these that merges have dropped.
     garbage: Vec<Extent>,
+}
+
+/// What of a delta counts as read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    Nothing,
+    Records,
+    /// The range deletes, too: they have hidden records that were read, and that a merge has dropped.
+    Everything,
 }
 
 /// The writes that stay in memory when the rest of a write set is spilled.
@@ -185,7 +195,8 @@ impl Spills {
     /// are left out.
     fn freeze(&mut self, writes: &mut WriteSet, reads: &PaidReads, replaced: &BTreeSet<(TableId, Vec<u8>)>) {
         let store = Arc::clone(&self.store);
-        writes.read_keys(true).for_each(|(table, key)| reads.key(&store, table, key));
+        let lost = writes.read_keys(true).chain(writes.rarely_read_keys());
+        lost.for_each(|(table, key)| reads.key(&store, table, key));
         writes.sort_for_commit();
         let mut kept: Vec<Retained> = Vec::new();
         for (name, row) in writes.records(TableId::CATALOG) {
@@ -285,7 +296,8 @@ impl Spills {
             let is_kept = |spilled: &Arc<Spilled>| {
                 kept.is_some_and(|kept| kept.iter().any(|k| Arc::ptr_eq(k, spilled)))
             };
-            let read = list.into_iter().filter(|spilled| spilled.read && !is_kept(spilled));
+            let is_read = |spilled: &Arc<Spilled>| spilled.reads != Reads::Nothing && !is_kept(spilled);
+            let read = list.into_iter().filter(is_read);
             self.read_only.extend(read.map(|spilled| (table, spilled)));
         }
         writes.rollback_to(savepoint)

@@ -118,10 +118,18 @@ impl WriteSet {
         self.sets().iter().flat_map(keys)
     }
 
-    /// Returns whether a key that is written in `table` was looked up before.
-    pub fn has_read(&self, table: TableId) -> bool {
-        let is_read = |entry: &Entry| entry.read() && entry.state() != State::Gone;
-        self.table(table).is_some_and(|set| set.all().iter().any(is_read))
+    /// Returns whether many of the keys that are written in `table` were looked up before: at least a quarter.
+    pub fn is_mostly_read(&self, table: TableId) -> bool {
+        self.table(table).is_some_and(is_mostly_read)
+    }
+
+    /// Returns the keys that are written, and were looked up before, in tables in which these are few.
+    pub fn rarely_read_keys(&self) -> impl Iterator<Item = (TableId, &[u8])> {
+        let sets = self.sets().iter().filter(|set| !is_mostly_read(set));
+        sets.flat_map(|set| {
+            let read = set.all().iter().filter(|entry| is_read(entry));
+            read.map(|entry| (set.table, entry.key(&self.arena)))
+        })
     }
 
     /// Returns the large values that were put, each with whether its key was looked up before. Every table was sorted.
@@ -142,4 +150,14 @@ impl WriteSet {
             .flat_map(|set| set.in_order(&self.arena))
             .filter_map(|entry| Some(self.large.get(entry.large()?)))
     }
+}
+
+/// Returns whether the key is written, and was looked up before.
+fn is_read(entry: &Entry) -> bool {
+    entry.read() && entry.state() != State::Gone
+}
+
+fn is_mostly_read(set: &TableSet) -> bool {
+    let read = set.all().iter().filter(|entry| is_read(entry)).count();
+    read > 0 && 4 * read >= set.entries()
 }

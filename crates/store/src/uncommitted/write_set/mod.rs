@@ -72,7 +72,7 @@ pub struct Footprint {
 }
 
 /// Whether the transaction looked a key up in its snapshot before it writes it. An insert that reports duplicates has,
-/// and then needs no entry in the read set: the flag is validated instead.
+/// and so has a put after a get. It then needs no entry in the read set: the flag is validated instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prior {
     /// The key was not looked up: a blind write.
