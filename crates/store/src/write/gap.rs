@@ -1,9 +1,10 @@
 //! Gaps of the snapshot, in which it has no keys, so that an insert or a get need not look a key up.
 //!
 //! 1. A snapshot does not change, so a range that was once found empty of its keys stays so for the whole transaction.
-//! 2. After some look-ups in a row of ascending keys that did not exist, one seek in each layer finds the gap from the
+//! 2. After some inserts in a row with ascending keys that did not exist, one seek in each layer finds the gap from the
 //!    last of them to the next key of any layer, including later commits'. Rows that come in order then cost a
-//!    comparison each.
+//!    comparison each. A get of a key that does not exist, and its put, count as an insert. Other gets use a gap, and
+//!    change nothing: a seek can read pages of which a filter saves them.
 //! 3. If gaps turn out to be short, the next one is looked for later, twice as late each time: the loss is a small part
 //!    of the cost of the look-ups.
 
@@ -29,6 +30,8 @@ pub(crate) struct Gap {
     /// The number of failed look-ups of ascending keys in a row.
     streak: u32,
     patience: u32,
+    /// The last key that a get did not find, and its table.
+    missed: (TableId, Vec<u8>),
 }
 
 impl Default for Gap {
@@ -41,6 +44,7 @@ impl Default for Gap {
             spared: 0,
             streak: 0,
             patience: PATIENCE,
+            missed: (TableId::CATALOG, Vec::new()),
         }
     }
 }
@@ -51,6 +55,20 @@ impl Gap {
         (self.is_known, self.spared, self.streak, self.patience) = (false, 0, 0, PATIENCE);
         (self.table, self.high) = (TableId::CATALOG, None);
         self.low.clear();
+        self.missed.0 = TableId::CATALOG;
+    }
+
+    /// Notes that a get did not find `key`.
+    pub fn miss(&mut self, table: TableId, key: &[u8]) {
+        self.missed.0 = table;
+        self.missed.1.clear();
+        self.missed.1.extend_from_slice(key);
+    }
+
+    /// Returns whether `key` is the one that a get did not find last.
+    #[inline]
+    pub fn has_missed(&self, table: TableId, key: &[u8]) -> bool {
+        self.missed.0 == table && self.missed.1 == key
     }
 
     /// Returns whether the snapshot is known to have no `key` in `table`.

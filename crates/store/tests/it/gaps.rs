@@ -102,9 +102,8 @@ impl Bed {
                 let at = key(number);
                 let expected = if own.0.contains_key(&at) { Err(ErrorKind::Exists) } else { Ok(()) };
                 let inserted = match self.random.below(3) {
-                    0 => check_absent(&tx, &self.table, &at, own.0.get(&at)).and_then(|()| {
+                    0 => check_absent(&tx, &self.table, &at, own.0.get(&at)).map(|()| {
                         tx.put(&self.table, &at, &number.to_be_bytes()).unwrap();
-                        Ok(())
                     }),
                     _ => tx.insert(&self.table, &at, &number.to_be_bytes()).map_err(|error| error.kind()),
                 };

@@ -92,7 +92,7 @@ impl ReadSet {
         self.cost.items += 1;
     }
 
-    /// Removes the record that `key` was looked up, if no other key of the table was looked up since. Returns whether
+    /// Removes the last record of a key of `table`, if it is one of `key`; there may be others of it. Returns whether
     /// it did. Call it before a write of the key that is validated as a read, too. O(1).
     #[inline]
     pub fn take_last(&mut self, table: TableId, key: &[u8]) -> bool {

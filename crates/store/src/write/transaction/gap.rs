@@ -7,7 +7,7 @@ use crate::read::value_ref::ValueRef;
 use base::Result;
 
 impl Transaction {
-    /// Returns whether the snapshot has `key`. The caller records that it was read.
+    /// Returns whether the snapshot has `key`, for an insert. The caller records that it was read.
     #[inline]
     pub(super) fn is_in_snapshot(&self, of: Admitted, key: &[u8]) -> Result<bool> {
         if self.is_in_gap(of, key) {
@@ -15,7 +15,20 @@ impl Transaction {
         }
         let is_there = self.snapshot.contains_in(of.id, of.reading, key)?;
         if !is_there {
-            self.note_absent(of, key)?;
+            self.note_insert(of, key)?;
+        }
+        Ok(is_there)
+    }
+
+    /// Returns whether the snapshot has `key`, for a get. The caller records that it was read.
+    #[inline]
+    pub(super) fn snapshot_contains(&self, of: Admitted, key: &[u8]) -> Result<bool> {
+        if self.is_in_gap(of, key) {
+            return Ok(false);
+        }
+        let is_there = self.snapshot.contains_in(of.id, of.reading, key)?;
+        if !is_there {
+            self.scratch().gap.borrow_mut().miss(of.id, key);
         }
         Ok(is_there)
     }
@@ -28,9 +41,18 @@ impl Transaction {
         }
         let found = self.snapshot.get_ref_in(of.id, of.reading, key)?;
         if found.is_none() {
-            self.note_absent(of, key)?;
+            self.scratch().gap.borrow_mut().miss(of.id, key);
         }
         Ok(found)
+    }
+
+    /// Notes the put of a key that was looked up before it. If it was not found, this is an insert.
+    #[inline]
+    pub(super) fn note_put(&self, of: Admitted, key: &[u8]) {
+        if self.scratch().gap.borrow().has_missed(of.id, key) {
+            // If the gap cannot be found now, the next key is looked up.
+            let _ = self.note_insert(of, key);
+        }
     }
 
     #[inline]
@@ -39,7 +61,7 @@ impl Transaction {
     }
 
     /// Notes that the snapshot does not have `key`, and finds the end of the gap from it on if that seems to pay.
-    fn note_absent(&self, of: Admitted, key: &[u8]) -> Result<()> {
+    fn note_insert(&self, of: Admitted, key: &[u8]) -> Result<()> {
         let is_time = self.scratch().gap.borrow_mut().note(of.id, key);
         if is_time { self.find_gap(of, key) } else { Ok(()) }
     }

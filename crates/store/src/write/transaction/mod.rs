@@ -1,7 +1,7 @@
 //! A read-write transaction: a snapshot, the private writes over it, and what was read on the way.
 //!
 //! It begins and ends here. `reads` looks keys up, through its own writes; `writes` collects them, and `gap` saves
-//! inserts some look-ups; `room` charges their memory, and spills them when it does not suffice.
+//! some look-ups; `room` charges their memory, and spills them when it does not suffice.
 
 mod gap;
 mod reads;

@@ -23,6 +23,9 @@ impl Transaction {
         self.check_record(key, value)?;
         self.make_room_for(of, key, value)?;
         let prior = self.take_read(of.id, key);
+        if prior == Prior::Read {
+            self.note_put(of, key);
+        }
         let written = self.write(of, key, value, prior);
         if written.is_err() {
             self.note_prior(of.id, key, prior);
@@ -58,8 +61,8 @@ impl Transaction {
         written
     }
 
-    /// Returns whether `key` was looked up, for its write. A key that was looked up just before is taken out of the
-    /// read set: the write is validated as its read, too.
+    /// Takes the read of `key` out of the read set for a write of the key, which is then validated as its read, if it
+    /// was the last read of the table that was recorded.
     #[inline]
     fn take_read(&mut self, table: TableId, key: &[u8]) -> Prior {
         let reads = &mut self.scratch.as_mut().expect("taken by drop alone").reads;
