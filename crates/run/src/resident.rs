@@ -1,4 +1,4 @@
-//! Filters in memory: one look costs a search in an array and one cache line of the bits.
+//! Filters in memory: one look costs a search in a short array and one cache line of the bits.
 //!
 //! A [filter](crate::filter) is a run, and asking it reads a page a level. A table of many runs asks one filter after
 //! the other, and waits for memory several times each. A *resident filter* has the same stretches in arrays: the first
@@ -43,7 +43,7 @@ pub struct Resident {
     /// The probes of each stretch.
     probes: Vec<u8>,
     blocks: Vec<Block>,
-    _charge: Charge,
+    charge: Charge,
 }
 
 /// A key's block in a resident filter. A key before all stretches has none.
@@ -64,6 +64,13 @@ impl Resident {
     /// Returns about how many bytes the resident form of `filter` takes.
     pub fn bytes_of(filter: &Run, page_bytes: usize) -> usize {
         usize::try_from(filter.leaves).unwrap_or(usize::MAX).saturating_mul(page_bytes)
+    }
+
+    /// Returns how many bytes it takes.
+    fn bytes(&self) -> usize {
+        let Resident { prefix, heads, lows, low_ends, starts, probes, blocks, charge: _ } = self;
+        let places = 4 * (low_ends.capacity() + starts.capacity()) + 8 * heads.capacity();
+        prefix.len() + lows.capacity() + places + probes.capacity() + BLOCK_BYTES * blocks.capacity()
     }
 
     /// Finds the block of the probe's key, and prefetches it. O(log n) in the number of stretches.
@@ -127,7 +134,9 @@ impl Loader {
     /// Creates a loader of a filter whose resident form is paid with `charge`.
     pub fn new(charge: Charge) -> Loader {
         let (lows, ends, starts) = (Vec::new(), Vec::new(), vec![0]);
-        Loader { lows, ends, starts, probes: Vec::new(), blocks: Vec::new(), charge }
+        // The charge is for all of the filter's pages. What is not used is never touched, and given back at the end.
+        let blocks = Vec::with_capacity(charge.bytes() / BLOCK_BYTES);
+        Loader { lows, ends, starts, probes: Vec::new(), blocks, charge }
     }
 
     /// Reads the next stretches of `filter`, which is the same in each call, at most `most`. Returns whether all were
@@ -159,11 +168,17 @@ impl Loader {
 
     /// Returns the resident filter of the stretches that were read.
     pub fn finish(self) -> Resident {
-        let Loader { lows, ends, starts, probes, blocks, charge: _charge } = self;
+        let Loader { lows, ends, mut starts, mut probes, mut blocks, charge } = self;
         let (prefix, lows, low_ends) = without_prefix(lows, ends);
         let begins = std::iter::once(0).chain(low_ends.iter().map(|&end| end as usize));
         let heads = begins.zip(&low_ends).map(|(begin, &end)| head8(&lows[begin..end as usize])).collect();
-        Resident { prefix, heads, lows, low_ends, starts, probes, blocks, _charge }
+        starts.shrink_to_fit();
+        probes.shrink_to_fit();
+        blocks.shrink_to_fit();
+        let mut resident = Resident { prefix, heads, lows, low_ends, starts, probes, blocks, charge };
+        let bytes = resident.bytes();
+        resident.charge.shrink_to(bytes);
+        resident
     }
 }
 

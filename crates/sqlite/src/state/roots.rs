@@ -1,6 +1,8 @@
 //! Roots and meta values: which table of Pando a root is, and what a database's header has in SQLite.
 
-use super::{Open, State, Work, lent, read};
+#[cfg(not(feature = "drop-in"))]
+use super::lent;
+use super::{Open, State, Work, read};
 use crate::failure::{CORRUPT, ERROR, Failure, Outcome, not_a_rowid};
 use crate::sys::counter;
 use pando::{ReadTables, RecordCursor, Table, TableOptions, WriteTables};
@@ -238,6 +240,7 @@ impl State {
     }
 
     /// Returns the schema cookie of the transaction, or of the last commit if none has begun.
+    #[cfg(not(feature = "drop-in"))]
     pub(crate) fn schema_cookie(&mut self) -> Outcome<u32> {
         match &self.work {
             Work::Reading(_) | Work::Open(_) => self.meta_value(names::COOKIE[0]),
@@ -248,6 +251,7 @@ impl State {
     }
 
     /// Returns the schema cookie of the last commit.
+    #[cfg(not(feature = "drop-in"))]
     fn last_cookie(&mut self) -> Outcome<u32> {
         let snapshot = self.db.snapshot()?;
         let moment = snapshot.commit_number().map(Moment::Commit);

@@ -10,6 +10,7 @@ fn cookie(connection: &Connection) -> u32 {
 
 #[test]
 fn it_is_that_of_the_transaction_or_of_the_last_commit() {
+    println!("seed 0");
     let db = database();
     let (one, two) = (Connection::open(&db).unwrap(), Connection::open(&db).unwrap());
     let first = cookie(&one);

@@ -49,8 +49,8 @@ pub struct Options {
     /// The number of runs of a size that are merged into one, in an LSM table; 2 or more. Simulations set a smaller
     /// value.
     pub fan: usize,
-    /// The memory for filters of LSM tables that are kept in memory; `None`: an eighth of the memory, and nothing below
-    /// 4 MiB. Simulations set a value.
+    /// The memory for filters of LSM tables that are kept in memory; `None`: an eighth of `memory_bytes`, and nothing
+    /// if that is less than 4 MiB. Simulations set a value.
     pub filters_bytes: Option<usize>,
     /// The memory that the writes of one transaction may hold before they are spilled; `None`: a sixteenth of the
     /// memory, at most 256 MiB. More than a block of the log holds (about 60 MiB of keys and values) is always spilled.
@@ -146,9 +146,9 @@ impl Shares {
 }
 
 impl Options {
-    /// Returns the shares: half for pages, of which filters of LSM tables take a quarter at most; three eighths for
-    /// memtables (one filling, two being absorbed), the rest for the checkpoint. Pages also get what memtables and
-    /// checkpoint do not use, and give it back when these need it.
+    /// Returns the shares: half for pages, three eighths for memtables (one filling, two being absorbed), the rest for
+    /// the checkpoint. Pages also get what memtables and checkpoint do not use, and give it back when these need it.
+    /// Filters of LSM tables take up to an eighth of the memory, from whatever is free.
     pub fn shares(&self) -> Shares {
         let memory = self.ceiling_bytes();
         let seal_bytes = self.seal_bytes.unwrap_or((memory / 8).clamp(64 << 10, 128 << 20));

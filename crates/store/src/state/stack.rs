@@ -144,7 +144,8 @@ impl Stack {
     }
 
     /// Finds the record of `key` that counts, which may be a delete.
-    #[inline]
+    // Not a part of the gets of B+trees, which it would make longer.
+    #[inline(never)]
     pub fn find(
         &self,
         pool: &Pool,

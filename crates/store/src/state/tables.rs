@@ -13,7 +13,7 @@ use base::slots::{EpochGuard, Reader};
 use base::{Error, Result, TableId, keys};
 use page::Value;
 use pool::Pool;
-use run::{Delta, Leaf, Run};
+use run::{Delta, Leaf, Residence, Run};
 
 /// The layout of a table, with its runs. It is the only place in the engine that knows that there is more than one
 /// layout: it is matched exhaustively where a run is read or a memtable absorbed.
@@ -247,6 +247,19 @@ impl Tables {
             (Err(at), Some(layout)) => self.by_id.insert(at, (table, layout)),
             (Err(_), None) => {}
         }
+    }
+
+    /// Returns the same tables, whose filters are not in memory.
+    pub fn without_residences(&self) -> Tables {
+        let mut tables = self.clone();
+        for (_, layout) in &mut tables.by_id {
+            if let Layout::Lsm(stack) = layout {
+                let mut entries = stack.entries().to_vec();
+                entries.iter_mut().for_each(|entry| entry.delta.residence = Residence::default());
+                *stack = Stack::new(entries).expect("as many as before");
+            }
+        }
+        tables
     }
 
     /// Returns all rows, by id.

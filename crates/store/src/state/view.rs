@@ -264,7 +264,7 @@ impl Views {
             number: 0,
             open: OpenMemtable::closed(empty),
             sealed: Vec::new(),
-            tables: Arc::clone(&current.tables),
+            tables: Arc::new(current.tables.without_residences()),
             checkpoint: current.checkpoint,
             has_attached: false,
             absorbed: current.absorbed,

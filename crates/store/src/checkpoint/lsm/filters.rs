@@ -1,7 +1,7 @@
 //! Filters of resting deltas, which are put into memory after a checkpoint: see [`run::resident`].
 //!
-//! A delta that moves keeps the one that it had, and a delta that fills gets one when it rests. Nothing is lost if one
-//! is missing: reads ask the filter's pages then.
+//! A delta that moves keeps the one that it had, if any, and a delta that fills gets one when it rests. Nothing is lost
+//! if one is missing: reads ask the filter's pages then.
 
 use crate::state::stack::Role;
 use crate::state::store::Store;
@@ -24,10 +24,11 @@ impl Store {
     /// that needs it gets the error.
     ///
     /// # Errors
-    /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
+    /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`], and those of a checkpoint's beginning.
     pub fn keep_filters(&self) -> Result<bool> {
         let tables = self.views.with_current(|view| Arc::clone(&view.tables));
         if without_residence(&tables).next().is_none() {
+            *self.upkeep.keeping() = None;
             return Ok(false);
         }
         // Without a checkpoint, no page of the current runs is freed.
