@@ -21,7 +21,8 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Creates a cgroup whose processes have at most `limit_bytes` of memory, page cache included, and no swap.
+    /// Creates a cgroup whose processes have at most `limit_bytes` of memory, page cache included, and no swap if the
+    /// kernel counts that.
     ///
     /// Errors: a text that says what to do, if the machine has no cgroups or this user may not create one.
     pub fn new(limit_bytes: u64) -> Result<Self, String> {
@@ -34,7 +35,8 @@ impl Cgroup {
         };
         cgroup.create(is_version_1).map_err(|error| {
             let dir = cgroup.dir.display();
-            format!("cannot create the memory cgroup {dir}: {error}; run it as root")
+            let hint = "run it as root, with memory cgroups enabled";
+            format!("cannot create the memory cgroup {dir}: {error}; {hint}")
         })?;
         Ok(cgroup)
     }
@@ -45,13 +47,14 @@ impl Cgroup {
         match is_version_1 {
             true => {
                 fs::write(self.dir.join("memory.limit_in_bytes"), &limit)?;
-                // The limit of memory and swap together. A kernel that does not count swap has no such file.
+                // The limit of memory and swap together.
                 let both = self.dir.join("memory.memsw.limit_in_bytes");
                 if both.exists() { fs::write(both, &limit) } else { Ok(()) }
             }
             false => {
                 fs::write(self.dir.join("memory.max"), &limit)?;
-                fs::write(self.dir.join("memory.swap.max"), "0")
+                let swap = self.dir.join("memory.swap.max");
+                if swap.exists() { fs::write(swap, "0") } else { Ok(()) }
             }
         }
     }

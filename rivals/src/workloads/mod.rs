@@ -64,13 +64,14 @@ pub struct Workload {
     pub durabilities: &'static [Durability],
     /// Bytes of cache at scale 1, where this is not the run's to say.
     pub cache_bytes: Option<usize>,
-    /// Bytes that a repetition has beside its cache, page cache included, where the kernel limits them.
+    /// Bytes at scale 1 that a repetition has beside its cache, page cache included, where the kernel limits them.
     pub beside_bytes: Option<usize>,
     pub run: Work,
 }
 
-/// The least cache that every engine can work with.
+/// The least cache, and the least memory beside it, that every engine can work with.
 const LEAST_CACHE_BYTES: usize = 8 << 20;
+const LEAST_BESIDE_BYTES: usize = 64 << 20;
 
 impl Workload {
     /// Returns the bytes of cache at `scale`, or `None` if the command chooses them.
@@ -80,7 +81,8 @@ impl Workload {
 
     /// Returns the limit of a repetition's cgroup at `scale`, or `None` if it needs none.
     pub fn limit_bytes(&self, scale: f64) -> Option<u64> {
-        Some((self.cache_bytes(scale)? + self.beside_bytes?) as u64)
+        let beside = ((self.beside_bytes? as f64 * scale) as usize).max(LEAST_BESIDE_BYTES);
+        Some((self.cache_bytes(scale)? + beside) as u64)
     }
 
     /// Whether an engine has what it asks for.
