@@ -246,12 +246,13 @@ fn checked(command: &mut Command) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The instructions of the function `ops::NAME` and of all that it called, in callgrind's format: under `fn=` a line
-/// for each source line, its cost last, and behind each `calls=` line what that call cost.
+/// Returns the instructions of the function `NAME` in the module `ops` and of all that it called. In callgrind's
+/// format, there is a line for each source line under `fn=`, its cost last, and after each `calls=` line the cost of
+/// the call.
 fn instructions(profile: &str, name: &str) -> u64 {
     let is_it = |function: &str| {
         let plain = function.split(['<', '\'']).next().unwrap_or(function);
-        plain.ends_with(&format!("ops::{name}"))
+        plain.ends_with(&format!("::{name}")) && plain.contains("ops::")
     };
     let (mut inside, mut sum) = (false, 0);
     for line in profile.lines() {
@@ -361,9 +362,11 @@ mod tests {
     #[test]
     fn a_call_s_cost_is_its_caller_s_too() {
         let profile = "fl=a.rs\nfn=guard::ops::scan\n0 100\ncfn=next\ncalls=5 0\n0 900\nfi=b.rs\n7 11\n\n\
-                       fn=guard::ops::scan_more\n0 5000\nfn=guard::ops::get'2\n3 8\n";
+                       fn=guard::ops::scan_more\n0 5000\nfn=guard::ops::get'2\n3 8\n\
+                       fn=guard::ops::sql::insert\n3 5\n";
         assert_eq!(instructions(profile, "scan"), 1011);
         assert_eq!(instructions(profile, "get"), 8);
+        assert_eq!(instructions(profile, "insert"), 5);
         assert_eq!(instructions(profile, "absent"), 0);
     }
 

@@ -1,7 +1,10 @@
 //! The operations and their data: 5,000 records of 116 bytes in pages, 500 in the memtable, an empty tree; a queue of
 //! 100 records from which 5,000 were taken since the last checkpoint; 2,000 small range deletes in a memtable; and at
 //! the end 500 records of 4,016 bytes in pages, and two tables of 2,000 records of 1,016 bytes for short scans, of
-//! which a memtable has newer values for every fourth.
+//! which a memtable has newer values for every fourth; and a table of SQL, see `sql`.
+
+mod ranges;
+mod sql;
 
 use clap::Parser;
 use pando::{Database, Layout, Table, TableOptions, TransactionOptions};
@@ -71,10 +74,10 @@ pub const OPS: &[Op] = &[
     },
     Op { name: "queue_pop", times: 1_000, run: queue_pop, warm_up: pop_many },
     Op { name: "queue_first", times: 200, run: queue_first, warm_up: |bench| bench.first() },
-    Op { name: "range_delete", times: 200, run: range_delete, warm_up: |_| Ok(()) },
-    Op { name: "range_get", times: 1_000, run: range_get, warm_up: |_| Ok(()) },
-    Op { name: "range_seek", times: 200, run: range_seek, warm_up: |_| Ok(()) },
-    Op { name: "range_scan", times: 2 * RANGES, run: range_scan, warm_up: |_| Ok(()) },
+    Op { name: "range_delete", times: 200, run: ranges::range_delete, warm_up: |_| Ok(()) },
+    Op { name: "range_get", times: 1_000, run: ranges::range_get, warm_up: |_| Ok(()) },
+    Op { name: "range_seek", times: 200, run: ranges::range_seek, warm_up: |_| Ok(()) },
+    Op { name: "range_scan", times: 2 * RANGES, run: ranges::range_scan, warm_up: |_| Ok(()) },
     Op { name: "leaf_insert", times: RECORDS, run: load_leaves, warm_up: |_| Ok(()) },
     Op { name: "put_sync", times: 50, run: put_sync, warm_up: flush_often },
     Op { name: "get_long", times: LONG, run: get_long, warm_up: load_long },
@@ -84,6 +87,9 @@ pub const OPS: &[Op] = &[
     Op { name: "short_lsm_seek", times: 200, run: short_lsm_seek, warm_up: load_short_lsm },
     Op { name: "short_lsm_scan", times: 200, run: short_lsm_scan, warm_up: |_| Ok(()) },
     Op { name: "batch_row", times: 20 * BATCH, run: batch_row, warm_up: begin_batches },
+    Op { name: "sql_lookup", times: 500, run: sql::sql_lookup, warm_up: sql::load_rows },
+    Op { name: "sql_update", times: 500, run: sql::sql_update, warm_up: |_| Ok(()) },
+    Op { name: "sql_insert", times: 10 * BATCH, run: sql::sql_insert, warm_up: |_| Ok(()) },
 ];
 
 pub struct Bench {
@@ -101,6 +107,8 @@ pub struct Bench {
     /// The table of batches, and the number of its records. The warm-up creates it.
     batched: Option<Table>,
     batched_records: u64,
+    /// The table of SQL. A warm-up creates it.
+    rows: Option<sql::Rows>,
     queue: Table,
     /// The number of records that were taken from the queue.
     taken: u64,
@@ -146,6 +154,7 @@ impl Bench {
             short_lsm: None,
             batched: None,
             batched_records: 0,
+            rows: None,
             queue,
             taken: 0,
             ranged,
@@ -432,47 +441,6 @@ fn queue_pop(bench: &mut Bench, times: u64) -> Outcome<()> {
 #[inline(never)]
 fn queue_first(bench: &mut Bench, times: u64) -> Outcome<()> {
     (0..times).try_for_each(|_| bench.first())
-}
-
-#[inline(never)]
-fn range_delete(bench: &mut Bench, times: u64) -> Outcome<()> {
-    for first in (0..times).map(|i| 10 * (i * 37 % RANGES)) {
-        let (start, end) = ((first + 2).to_be_bytes(), (first + 4).to_be_bytes());
-        bench.db().write(|tx| tx.delete_range(&bench.ranged, start..end))?;
-    }
-    Ok(())
-}
-
-#[inline(never)]
-fn range_get(bench: &mut Bench, times: u64) -> Outcome<()> {
-    let snapshot = bench.db().snapshot()?;
-    for key in (0..times).map(|i| i * 7919 % (10 * RANGES)) {
-        let found = black_box(snapshot.get(&bench.ranged, &key.to_be_bytes())?).is_some();
-        assert_eq!(found, matches!(key % 10, 0 | 9));
-    }
-    Ok(())
-}
-
-#[inline(never)]
-fn range_seek(bench: &mut Bench, times: u64) -> Outcome<()> {
-    let snapshot = bench.db().snapshot()?;
-    for first in (0..times).map(|i| 10 * (i * 37 % RANGES)) {
-        let mut cursor = snapshot.cursor(&bench.ranged, (first + 1).to_be_bytes()..)?;
-        assert!(black_box(cursor.next()?).is_some_and(|(key, _)| key == (first + 9).to_be_bytes()));
-    }
-    Ok(())
-}
-
-#[inline(never)]
-fn range_scan(bench: &mut Bench, times: u64) -> Outcome<()> {
-    let snapshot = bench.db().snapshot()?;
-    let mut cursor = snapshot.cursor(&bench.ranged, ..)?;
-    let mut seen = 0;
-    while black_box(cursor.next()?).is_some() {
-        seen += 1;
-    }
-    assert_eq!(seen, times);
-    Ok(())
 }
 
 fn load_leaves(bench: &mut Bench, times: u64) -> Outcome<()> {
