@@ -88,8 +88,8 @@ pub const OPS: &[Op] = &[
     Op { name: "short_lsm_scan", times: 200, run: short_lsm_scan, warm_up: |_| Ok(()) },
     Op { name: "batch_row", times: 20 * BATCH, run: batch_row, warm_up: begin_batches },
     Op { name: "sql_lookup", times: 500, run: sql::sql_lookup, warm_up: sql::load_rows },
-    Op { name: "sql_update", times: 500, run: sql::sql_update, warm_up: |_| Ok(()) },
-    Op { name: "sql_insert", times: 10 * BATCH, run: sql::sql_insert, warm_up: |_| Ok(()) },
+    Op { name: "sql_update", times: 500, run: sql::sql_update, warm_up: sql::update_some },
+    Op { name: "sql_insert", times: 10 * BATCH, run: sql::sql_insert, warm_up: sql::insert_some },
 ];
 
 pub struct Bench {

@@ -1,5 +1,5 @@
-//! Statements of SQL, prepared once: 1,000 rows in pages, looked up and changed in one transaction, and rows inserted
-//! with given ids in transactions of 100.
+//! Statements of SQL: 1,000 rows in pages, looked up, and changed in transactions of 100; and rows inserted with given
+//! ids in transactions of 100.
 
 use super::{BATCH, Bench};
 use pando_bench::Outcome;
@@ -48,6 +48,26 @@ fn insert_rows(rows: &mut Rows, count: i64) -> Outcome<()> {
     run(&rows.connection, "COMMIT")
 }
 
+/// Changes some rows in one transaction, in the memory that one before has used.
+fn update_rows(rows: &Rows, ids: impl Iterator<Item = i64>) -> Outcome<()> {
+    run(&rows.connection, "BEGIN IMMEDIATE")?;
+    let mut statement = prepare(&rows.connection, "UPDATE rows SET data = ?2 WHERE id = ?1")?;
+    for id in ids {
+        execute(&mut statement, &[ValueRef::Integer(id), ValueRef::Text(b"another text")])?;
+    }
+    run(&rows.connection, "COMMIT")
+}
+
+/// Does what a measured transaction does, once.
+pub fn update_some(bench: &mut Bench) -> Outcome<()> {
+    update_rows(rows(bench), ids(BATCH))
+}
+
+/// Does what a measured transaction does, once.
+pub fn insert_some(bench: &mut Bench) -> Outcome<()> {
+    insert_rows(rows(bench), BATCH as i64)
+}
+
 #[inline(never)]
 pub fn sql_insert(bench: &mut Bench, times: u64) -> Outcome<()> {
     let rows = rows(bench);
@@ -69,12 +89,10 @@ pub fn sql_lookup(bench: &mut Bench, times: u64) -> Outcome<()> {
 #[inline(never)]
 pub fn sql_update(bench: &mut Bench, times: u64) -> Outcome<()> {
     let rows = rows(bench);
-    run(&rows.connection, "BEGIN IMMEDIATE")?;
-    let mut statement = prepare(&rows.connection, "UPDATE rows SET data = ?2 WHERE id = ?1")?;
-    for id in ids(times) {
-        execute(&mut statement, &[ValueRef::Integer(id), ValueRef::Text(b"another text")])?;
-    }
-    run(&rows.connection, "COMMIT")
+    (0..times / BATCH).try_for_each(|batch| {
+        let first = (batch * BATCH) as usize;
+        update_rows(rows, ids(times).skip(first).take(BATCH as usize))
+    })
 }
 
 /// Returns ids of rows in pages, none of them after its neighbour.
