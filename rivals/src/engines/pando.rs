@@ -114,19 +114,11 @@ impl Reader for At<'_> {
 
     fn scan(&mut self, from: &[u8], limit: usize, see: SeeRecord<'_>) -> Outcome<usize> {
         let mut cursor = self.snapshot.cursor(self.table, from..)?;
-        let (mut seen, mut whole) = (0, Vec::new());
-        while seen < limit {
+        for seen in 0..limit {
             match cursor.next()? {
                 Some((key, value)) => see(key, value),
                 None => return Ok(seen),
             }
-            seen += 1;
-            seen += cursor.run_on(limit - seen, |front, rest, value| {
-                whole.clear();
-                whole.extend_from_slice(front);
-                whole.extend_from_slice(rest);
-                see(&whole, value);
-            })?;
         }
         Ok(limit)
     }
