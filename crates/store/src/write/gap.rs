@@ -3,8 +3,8 @@
 //! 1. A snapshot does not change, so a range that was once found empty of its keys stays so for the whole transaction.
 //! 2. After some inserts in a row with ascending keys that did not exist, one seek in each layer finds the gap from the
 //!    last of them to the next key of any layer, including later commits'. Rows that come in order then cost a
-//!    comparison each. A get of a key that does not exist, and its put, count as an insert. Other gets use a gap, and
-//!    change nothing: a seek can read pages of which a filter saves them.
+//!    comparison each. A put after a get that found nothing counts as an insert. Other gets use a gap and do not look
+//!    for one: the seek can read pages that filters save them.
 //! 3. If gaps turn out to be short, the next one is looked for later, twice as late each time: the loss is a small part
 //!    of the cost of the look-ups.
 

@@ -7,63 +7,47 @@ use crate::read::value_ref::ValueRef;
 use base::Result;
 
 impl Transaction {
-    /// Returns whether the snapshot has `key`, for an insert. The caller records that it was read.
+    /// Returns whether the snapshot has `key`. The caller records that it was read.
     #[inline]
     pub(super) fn is_in_snapshot(&self, of: Admitted, key: &[u8]) -> Result<bool> {
-        if self.is_in_gap(of, key) {
-            return Ok(false);
-        }
-        let is_there = self.snapshot.contains_in(of.id, of.reading, key)?;
-        if !is_there {
-            self.note_insert(of, key)?;
-        }
-        Ok(is_there)
-    }
-
-    /// Returns whether the snapshot has `key`, for a get. The caller records that it was read.
-    #[inline]
-    pub(super) fn snapshot_contains(&self, of: Admitted, key: &[u8]) -> Result<bool> {
-        if self.is_in_gap(of, key) {
-            return Ok(false);
-        }
-        let is_there = self.snapshot.contains_in(of.id, of.reading, key)?;
-        if !is_there {
-            self.scratch().gap.borrow_mut().miss(of.id, key);
-        }
-        Ok(is_there)
+        let look = || Ok(self.snapshot.contains_in(of.id, of.reading, key)?.then_some(()));
+        Ok(self.unless_in_gap(of, key, look)?.is_some())
     }
 
     /// Returns the value of `key` in the snapshot. The caller records that it was read.
     #[inline]
     pub(super) fn value_in_snapshot(&self, of: Admitted, key: &[u8]) -> Result<Option<ValueRef<'_>>> {
-        if self.is_in_gap(of, key) {
+        self.unless_in_gap(of, key, || self.snapshot.get_ref_in(of.id, of.reading, key))
+    }
+
+    #[inline]
+    fn unless_in_gap<T>(
+        &self,
+        of: Admitted,
+        key: &[u8],
+        look: impl FnOnce() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        if of.blank || self.scratch().gap.borrow_mut().holds(of.id, key) {
             return Ok(None);
         }
-        let found = self.snapshot.get_ref_in(of.id, of.reading, key)?;
+        let found = look()?;
         if found.is_none() {
             self.scratch().gap.borrow_mut().miss(of.id, key);
         }
         Ok(found)
     }
 
-    /// Notes the put of a key that was looked up before it. If it was not found, this is an insert.
+    /// Notes that `key`, which was looked up, is put. If the snapshot does not have it, this finds the end of the gap
+    /// from it on, once that seems to pay.
     #[inline]
     pub(super) fn note_put(&self, of: Admitted, key: &[u8]) {
-        if self.scratch().gap.borrow().has_missed(of.id, key) {
-            // If the gap cannot be found now, the next key is looked up.
-            let _ = self.note_insert(of, key);
+        let mut gap = self.scratch().gap.borrow_mut();
+        let is_time = gap.has_missed(of.id, key) && gap.note(of.id, key);
+        drop(gap);
+        if is_time {
+            // If it cannot be found now, the next key is looked up.
+            let _ = self.find_gap(of, key);
         }
-    }
-
-    #[inline]
-    fn is_in_gap(&self, of: Admitted, key: &[u8]) -> bool {
-        of.blank || self.scratch().gap.borrow_mut().holds(of.id, key)
-    }
-
-    /// Notes that the snapshot does not have `key`, and finds the end of the gap from it on if that seems to pay.
-    fn note_insert(&self, of: Admitted, key: &[u8]) -> Result<()> {
-        let is_time = self.scratch().gap.borrow_mut().note(of.id, key);
-        if is_time { self.find_gap(of, key) } else { Ok(()) }
     }
 
     #[cold]
@@ -115,5 +99,29 @@ mod tests {
         tx.insert(&table, b"z", b"").unwrap();
         assert_eq!(tx.snapshot.last_key_bound(&table).unwrap().as_deref(), Some(&b"m"[..]));
         assert!(tx.snapshot.cursor(&table, Span::all()).unwrap().next().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_put_after_a_get_that_found_nothing_is_an_insert() {
+        let store = crate::open_or_create(Arc::new(io::MemDir::new()), &Options::default()).unwrap();
+        let mut table = None;
+        commit(&store, |tx| table = Some(tx.create_table("t", RequestedLayout::BTree).unwrap()));
+        let table: Table = table.expect("made above");
+        // Otherwise the table is known to be empty.
+        commit(&store, |tx| tx.put(&table, b"m", b"").unwrap());
+        for (is_put, by_value) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut tx = begin(&store);
+            for key in [b"a", b"b", b"c"] {
+                let is_there = match by_value {
+                    true => tx.get_ref(&table, key).unwrap().is_some(),
+                    false => tx.contains(&table, key).unwrap(),
+                };
+                assert!(!is_there);
+                if is_put {
+                    tx.put(&table, key, b"").unwrap();
+                }
+            }
+            assert_eq!(tx.scratch().gap.borrow().is_known, is_put, "by value: {by_value}");
+        }
     }
 }

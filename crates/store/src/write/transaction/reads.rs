@@ -124,7 +124,7 @@ impl Transaction {
         match self.resolve(admitted.id, key)? {
             // Its own writes have not expired: their dates are not before the snapshot's time.
             Some(own) => Ok(own.is_present()),
-            None => self.snapshot_contains(admitted, key),
+            None => self.is_in_snapshot(admitted, key),
         }
     }
 

@@ -54,6 +54,9 @@ impl Transaction {
             }
             return Err(exists(table, key));
         }
+        if prior == Prior::Read {
+            self.note_put(admitted, key);
+        }
         let written = self.write(admitted, key, value, prior);
         if written.is_err() {
             self.note_prior(id, key, prior);
