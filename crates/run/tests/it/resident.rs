@@ -109,3 +109,22 @@ fn records_are_no_filter() {
         assert_eq!(error.kind(), base::ErrorKind::Corruption);
     });
 }
+
+/// What is charged beforehand is for whole pages, and the rest of it is given back.
+#[test]
+fn it_is_charged_for_what_it_takes() {
+    let bed = Bed::new(4096);
+    let keys: BTreeSet<_> = (0..20_000u32).map(|n| n.to_be_bytes().to_vec()).collect();
+    let delta = delta(&bed, &keys, 10);
+    let account = Account::alone(4 << 20);
+    let held = || account.held().bytes(MemoryCategory::Filters);
+    bed.read(|pool, reader| {
+        let mut loader = Loader::new(account.charge(MemoryCategory::Filters, 1 << 20).unwrap());
+        while !loader.read_on(delta.filter, pool, reader, 10).unwrap() {}
+        let resident = loader.finish();
+        let bits_bytes = keys.len() * 10 / 8;
+        assert!((bits_bytes..bits_bytes * 5 / 4).contains(&held()), "{} for {bits_bytes}", held());
+        drop(resident);
+    });
+    assert_eq!(held(), 0);
+}

@@ -124,6 +124,10 @@ impl Store {
             (open, writer, std::mem::take(&mut committer.history))
         };
         drop(dropped);
+        // The tables of the last view have no filters in memory.
+        let tables = self.views.with_current(|view| Arc::clone(&view.tables));
+        self.checkpoints.pins.switch(self.checkpoints.pins.newest(), tables);
+        *self.upkeep.keeping() = None;
         self.views.reclaim(&self.slots);
         // A page that a reader looks at now is freed when the reader ends.
         self.pool.give(usize::MAX, Need::Must);
