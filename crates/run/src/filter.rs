@@ -51,7 +51,7 @@ const MOST_PROBES: u8 = 16;
 pub struct Probe<'k> {
     /// The key.
     pub key: &'k [u8],
-    hash: u64,
+    pub(crate) hash: u64,
 }
 
 impl<'k> Probe<'k> {
@@ -59,11 +59,6 @@ impl<'k> Probe<'k> {
     #[inline]
     pub fn new(key: &'k [u8]) -> Self {
         Probe { key, hash: checksum::key(key) }
-    }
-
-    #[inline]
-    pub(crate) fn hash(self) -> u64 {
-        self.hash
     }
 }
 
