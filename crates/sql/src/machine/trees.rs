@@ -164,7 +164,7 @@ pub(crate) fn run(statement: &mut Statement<'_>) -> Result<()> {
 
 /// Binds a value to a parameter, counted from 1.
 pub(crate) fn bind(statement: &mut Statement<'_>, at: usize, value: ValueRef<'_>) -> Result<()> {
-    Ok(statement.0.bind_ref(at, own_name(value))?)
+    Ok(statement.0.bind_ref(at, of_rusqlite(value))?)
 }
 
 /// Calls `work` with borrowed values bound to the first parameters, which SQLite does not copy.
@@ -174,10 +174,10 @@ pub(crate) fn with_bound<'v, 'c, T>(
     values: impl Iterator<Item = ValueRef<'v>>,
     work: impl FnOnce(&mut Bound<'_, 'c>) -> Result<T>,
 ) -> Result<T> {
-    statement.0.with_bound(values.map(own_name), work)?
+    statement.0.with_bound(values.map(of_rusqlite), work)?
 }
 
-fn own_name(value: ValueRef<'_>) -> pando_sqlite::ValueRef<'_> {
+fn of_rusqlite(value: ValueRef<'_>) -> pando_sqlite::ValueRef<'_> {
     match value {
         ValueRef::Null => pando_sqlite::ValueRef::Null,
         ValueRef::Integer(value) => pando_sqlite::ValueRef::Integer(value),

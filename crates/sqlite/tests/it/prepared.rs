@@ -93,3 +93,35 @@ fn changes_are_counted() {
     assert_eq!((connection.changes(), connection.total_changes() - before), (2, 4));
     assert_eq!(connection.last_insert_rowid(), 2);
 }
+
+#[test]
+fn lent_values_are_unbound_at_the_end() {
+    let connection = fresh();
+    let mut select = connection.prepare("SELECT ?1, ?2, ?3").expect("it is right");
+    let row = |select: &mut pando_sqlite::Statement<'_>| {
+        assert!(select.step().expect("there is a row"));
+        let row: Vec<_> = (0..3).map(|at| select.value(at)).collect();
+        select.reset().expect("it ends");
+        row
+    };
+    let (text, blob) = (String::from("a text"), vec![0, 1, 2]);
+    let lent = [ValueRef::Text(text.as_bytes()), ValueRef::Blob(&blob), ValueRef::Integer(7)];
+    let seen = select.with_bound(lent, |bound| {
+        // It can run again, and be left before its end.
+        drop(bound.run());
+        let mut rows = bound.run();
+        let row = rows.next().expect("it runs").expect("there is a row");
+        (row.value(0), row.value(1), row.value(2))
+    });
+    let expected = (Value::Text(text.clone()), Value::Blob(blob.clone()), Value::Integer(7));
+    assert_eq!(seen.expect("there are so many parameters"), expected);
+    drop((text, blob));
+    assert_eq!(row(&mut select), [Value::Null, Value::Null, Value::Null]);
+
+    // Those that were bound before the error, too.
+    let text = String::from("another text");
+    let too_many = std::iter::repeat_n(ValueRef::Text(text.as_bytes()), 4);
+    assert!(select.with_bound(too_many, |_| unreachable!("there is no fourth parameter")).is_err());
+    drop(text);
+    assert_eq!(row(&mut select), [Value::Null, Value::Null, Value::Null]);
+}

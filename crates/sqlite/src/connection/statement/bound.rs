@@ -18,18 +18,6 @@ impl Bound<'_, '_> {
     pub fn run(&mut self) -> Running<'_> {
         self.0.run()
     }
-
-    /// Returns whether the statement writes to no database: [`Statement::is_read_only`].
-    #[must_use]
-    pub fn is_read_only(&self) -> bool {
-        self.0.is_read_only()
-    }
-
-    /// Returns the number of columns.
-    #[must_use]
-    pub fn columns(&self) -> usize {
-        self.0.columns()
-    }
 }
 
 impl Drop for Bound<'_, '_> {
