@@ -105,6 +105,21 @@ impl Shape {
         Shape { orders: orders.into_iter().collect(), key_fields }
     }
 
+    /// Returns whether this is the order that [`Shape::new`] makes of these.
+    ///
+    /// ```
+    /// use pando_sqlite_format::key::{Order, Shape};
+    /// let descending = Order { descending: true, ..Order::ASCENDING };
+    /// let shape = Shape::new([Order::ASCENDING, descending], Some(1));
+    /// assert!(shape.is_of([Order::ASCENDING, descending], Some(1)));
+    /// assert!(!shape.is_of([Order::ASCENDING, descending], None));
+    /// assert!(!shape.is_of([descending, Order::ASCENDING], Some(1)));
+    /// assert!(!shape.is_of([Order::ASCENDING], Some(1)));
+    /// ```
+    pub fn is_of(&self, orders: impl IntoIterator<Item = Order>, key_fields: Option<usize>) -> bool {
+        self.key_fields == key_fields && orders.into_iter().eq(self.orders.iter().copied())
+    }
+
     /// Returns whether the key has a field `at`.
     pub fn has(&self, at: usize) -> bool {
         self.key_fields.is_none_or(|count| at < count)

@@ -9,9 +9,9 @@
 **    files, pages, caches and journals, they ask the shadow, and everything that is not overridden here is safe to
 **    call. It is marked in its field `lock`, which is used only for Btrees with a shared cache, and the shadow has
 **    none: lock.eLock is PANDO_TAG, a value that is no lock, and lock.pNext points to the state in Rust.
-** 2. A cursor is a stock BtCursor and, after it in the same allocation, a PandoCursor. SQLite allocates what
-**    sqlite3BtreeCursorSize() returns and clears it with sqlite3BtreeCursorZero(), and both are here. eKind 0 is a
-**    stock cursor.
+** 2. A cursor is a stock BtCursor and, after it in the same allocation, a PandoCursor and the part that only Rust
+**    knows. SQLite allocates what sqlite3BtreeCursorSize() returns and clears it with sqlite3BtreeCursorZero(), and both
+**    are here. An open cursor stays where it is. eKind 0 is a stock cursor.
 ** 3. Rows are read in batches, into memory that belongs to the cursor. What is called for each row (Next, Payload,
 **    IntegerKey) is answered from the batch without a call of Rust. A batch is fresh while iStamp is the version of
 **    its tree, which changes with each write of the connection.
@@ -60,11 +60,14 @@ struct PandoCursor {
   const PandoRow *aRow;
   u64 iStamp;             /* The tree's version when the batch was read */
   const u64 *pVersion;    /* The tree's version */
-  void *pOwn;             /* The part that only Rust knows */
+  void *pOwn;             /* The part that only Rust knows, after this one */
   u8 *pRow;               /* A row for the next insert with BTREE_PREFORMAT */
   i64 nRowByte;
   i64 iRowKey;
 };
+
+/* The most bytes of the part of a cursor that only Rust knows. Rust checks that they suffice. */
+#define PANDO_OWN_BYTES 128
 
 /* A value of a key that is sought. Rust has the same layout. */
 typedef struct PandoValue PandoValue;
@@ -710,6 +713,7 @@ static int pandoOrder(const KeyInfo *pInfo, int i, u8 *pOut){
 SQLITE_PRIVATE int sqlite3BtreeCursor(Btree *p, Pgno iTable, int wrFlag, struct KeyInfo *pInfo, BtCursor *pCur){
   void *pState = pandoOf(p);
   PandoCursor *c = pandoTail(pCur);
+  u8 aFew[32];
   u8 *aOrder = 0;
   int i, rc, nOrder = 0, nKeyField = -1;
   if( pState==0 ) return stockBtreeCursor(p, iTable, wrFlag, pInfo, pCur);
@@ -726,11 +730,11 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(Btree *p, Pgno iTable, int wrFlag, struct 
     if( pInfo->nKeyField<nOrder && pandoIsRows(p, iTable) ){
       nKeyField = pInfo->nKeyField;
     }
-    aOrder = sqlite3Malloc(nOrder+1);
+    aOrder = nOrder<=(int)sizeof(aFew) ? aFew : sqlite3Malloc(nOrder);
     if( aOrder==0 ) return SQLITE_NOMEM;
     for(i=0; i<nOrder; i++){
       if( !pandoOrder(pInfo, i, &aOrder[i]) ){
-        sqlite3_free(aOrder);
+        if( aOrder!=aFew ) sqlite3_free(aOrder);
         return pando_bt_fail(pState, SQLITE_ERROR, "an index on Pando cannot have the collation ",
                              pInfo->aColl[i]->zName);
       }
@@ -739,8 +743,9 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(Btree *p, Pgno iTable, int wrFlag, struct 
   c->eKind = pInfo ? 2 : 1;
   c->isWrite = wrFlag!=0;
   c->eCounter = pandoIsCounters(p, iTable) ? PANDO_COUNTER_SQL : PANDO_COUNTER_NONE;
+  c->pOwn = (u8*)c + ROUND8(sizeof(PandoCursor));
   rc = pando_bt_cursor(pState, iTable, aOrder, nOrder, nKeyField, c);
-  sqlite3_free(aOrder);
+  if( aOrder!=aFew ) sqlite3_free(aOrder);
   if( rc!=SQLITE_OK ){
     c->eKind = 0;
     return rc;
@@ -754,7 +759,7 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(Btree *p, Pgno iTable, int wrFlag, struct 
   return SQLITE_OK;
 }
 SQLITE_PRIVATE int sqlite3BtreeCursorSize(void){
-  return ROUND8(sizeof(BtCursor)) + ROUND8(sizeof(PandoCursor));
+  return ROUND8(sizeof(BtCursor)) + ROUND8(sizeof(PandoCursor)) + PANDO_OWN_BYTES;
 }
 SQLITE_PRIVATE void sqlite3BtreeCursorZero(BtCursor *pCur){
   stockBtreeCursorZero(pCur);

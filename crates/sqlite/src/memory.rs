@@ -147,9 +147,9 @@ impl Records {
 
 /// The memory of cursors that were closed.
 #[derive(Debug, Default)]
-#[allow(clippy::vec_box, reason = "moving a box is cheaper than moving nine vectors")]
 pub(crate) struct Spare {
-    kept: Vec<Box<Memory>>,
+    /// Each with its bytes.
+    kept: Vec<(Box<Memory>, usize)>,
     bytes: usize,
 }
 
@@ -161,8 +161,8 @@ const MOST_BYTES: usize = 64 << 10;
 impl Spare {
     /// Returns the memory of a closed cursor, or new memory.
     pub(crate) fn take(&mut self) -> Box<Memory> {
-        let memory = self.kept.pop().unwrap_or_default();
-        self.bytes -= memory.bytes();
+        let (memory, bytes) = self.kept.pop().unwrap_or_default();
+        self.bytes -= bytes;
         memory
     }
 
@@ -174,7 +174,7 @@ impl Spare {
             let Memory { key, first_key, sought, sought_rest, group, .. } = &mut *memory;
             [key, first_key, sought, sought_rest, group].into_iter().for_each(Vec::clear);
             self.bytes += bytes;
-            self.kept.push(memory);
+            self.kept.push((memory, bytes));
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::cursor::Own;
 use crate::failure::{DONE, Failure, OK, Outcome};
 use crate::state::State;
 use crate::sys::{PandoCursor, PandoValue, UnpackedRecord, pando_bt_field, place};
-use sqlite_format::key::{Collation, Order, Shape};
+use sqlite_format::key::{Collation, Order};
 use sqlite_format::record::Field;
 use std::ffi::c_int;
 
@@ -13,7 +13,8 @@ use std::ffi::c_int;
 /// those of its key, -1 if all are.
 ///
 /// # Safety
-/// Points 1 and 3 of the module; `orders` is null or has `order_count` bytes; `tail` is zeroed but for its kind.
+/// Points 1 and 3 of the module; `orders` is null or has `order_count` bytes; `tail` is zeroed but for its kind and
+/// `own`, where [`OWN_BYTES`](crate::sys::OWN_BYTES) follow that nothing else uses.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_cursor(
     state: *mut State,
@@ -23,18 +24,18 @@ unsafe extern "C" fn pando_bt_cursor(
     key_fields: c_int,
     tail: *mut PandoCursor,
 ) -> c_int {
-    // SAFETY: as the caller promises; the box is made here, and `pando_bt_close_cursor` takes it back.
+    // SAFETY: as the caller promises. The cursor's part is written where there is room for it, aligned, and
+    // `pando_bt_close_cursor` takes it back.
     unsafe {
         on_state(state, |inner| {
+            let tree = inner.tree(root)?;
             let orders = (!orders.is_null()).then(|| slice(orders, i64::from(order_count)));
             let shape = orders.map(|orders| {
-                Shape::new(orders.iter().map(|&byte| order(byte)), usize::try_from(key_fields).ok())
+                tree.shape(orders.iter().map(|&byte| order(byte)), usize::try_from(key_fields).ok())
             });
-            let tree = inner.tree(root)?;
             (*tail).version = tree.version.as_ptr();
             (*tail).place = place::EOF;
-            let own = Own::new(state, tree, shape, inner.spare.take());
-            (*tail).own = Box::into_raw(Box::new(own)).cast();
+            (*tail).own.cast::<Own>().write(Own::new(state, tree, shape, inner.spare.take()));
             inner.cursors.push(tail);
             Ok(())
         })
@@ -55,9 +56,9 @@ fn order(byte: u8) -> Order {
 /// Points 2 and 3 of the module; the cursor is not used again.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_close_cursor(tail: *mut PandoCursor) {
-    // SAFETY: the cursor is open (2), so that its box is the one that was made at opening, which is taken back here.
+    // SAFETY: the cursor is open (2), so that its part is what was written at opening, which is taken back here.
     unsafe {
-        let own = Box::from_raw((*tail).own.cast::<Own>());
+        let own = (*tail).own.cast::<Own>().read();
         (*tail).own = std::ptr::null_mut();
         (*own.state).pins.retain(|&(pinned, _)| !std::ptr::eq(pinned, tail));
         let cursors = &mut (*own.state).cursors;

@@ -4,11 +4,12 @@
 //! 1. A pointer to a [`State`] is the one that `pando_bt_open` returned, and `pando_bt_close` did not take it yet. The
 //!    glue keeps it in the Btree, and calls nothing with a Btree that is closed.
 //! 2. A pointer to a [`PandoCursor`] is the tail of a cursor that `pando_bt_cursor` opened and `pando_bt_close_cursor`
-//!    did not close. The glue marks it with a kind other than 0 for exactly this time. Its `own` is then the box that
-//!    was made at opening, and the state in it is alive: SQLite closes cursors before their Btree.
+//!    did not close. The glue marks it with a kind other than 0 for exactly this time. At its `own` is then
+//!    what was written at opening, and the state in it is alive: SQLite closes cursors before their Btree, and does not
+//!    move them.
 //! 3. All calls of one connection happen in one thread at a time: a [`Connection`](crate::Connection) is not `Sync`,
 //!    and a program in C has the connection's mutex, or has given its word. None of them calls SQLite back, except for
-//!    `pando_bt_field`, which only reads. So the state, the tail and the box are three objects that nothing else uses
+//!    `pando_bt_field`, which only reads. So the state, the tail and `own` are three objects that nothing else uses
 //!    during a call.
 //! 4. No panic leaves a function: it becomes `SQLITE_INTERNAL`.
 
@@ -51,8 +52,8 @@ unsafe fn on_state(state: *mut State, work: impl FnOnce(&mut State) -> Outcome<(
 /// # Safety
 /// Points 2 and 3 of the module.
 unsafe fn on_cursor(tail: *mut PandoCursor, work: impl FnOnce(&mut Cursor<'_>) -> Outcome<c_int>) -> c_int {
-    // SAFETY: the tail is open, so its box and the state in it are alive (2). They are three objects, and nothing else
-    // uses them during the call (3).
+    // SAFETY: the tail is open, so its `own` and the state in that are alive (2). They are three objects, and nothing
+    // else uses them during the call (3).
     let mut cursor = unsafe {
         let tail = &mut *tail;
         let own = &mut *tail.own.cast::<Own>();

@@ -34,7 +34,7 @@ pub(crate) use change::count_some;
 use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
 use crate::memory::Memory;
 use crate::state::{State, Tree, Work, read};
-use crate::sys::{PandoCursor, Row, counter, place};
+use crate::sys::{OWN_BYTES, PandoCursor, Row, counter, place};
 use pando::ReadTables;
 use sqlite_format::key::{self, Shape};
 use std::rc::Rc;
@@ -66,7 +66,7 @@ pub(crate) struct Own {
     pub state: *mut State,
     pub tree: Rc<Tree>,
     /// The order of an index. `None`: rows by rowid.
-    pub shape: Option<Shape>,
+    pub shape: Option<Rc<Shape>>,
     pub memory: Box<Memory>,
     /// How many rows the next batch has.
     wanted: usize,
@@ -85,7 +85,12 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    pub(crate) fn new(state: *mut State, tree: Rc<Tree>, shape: Option<Shape>, memory: Box<Memory>) -> Own {
+    pub(crate) fn new(
+        state: *mut State,
+        tree: Rc<Tree>,
+        shape: Option<Rc<Shape>>,
+        memory: Box<Memory>,
+    ) -> Own {
         let (wanted, is_numbered, last_rowid, near_from) = (SEEK_ROWS, false, i64::MIN, None);
         let (is_first, first_rows, is_writing, has_gap) = (false, SCAN_ROWS, false, false);
         Own {
@@ -110,6 +115,9 @@ impl Own {
         self.memory.clear_batch();
     }
 }
+
+// It lies in memory of SQLite's, whose blocks are aligned to eight bytes.
+const _: () = assert!(size_of::<Own>() <= OWN_BYTES && align_of::<Own>() <= 8);
 
 /// A cursor during a call.
 pub(crate) struct Cursor<'c> {

@@ -6,8 +6,9 @@ use super::{Open, State, Work, read};
 use crate::failure::{CORRUPT, ERROR, Failure, Outcome, not_a_rowid};
 use crate::sys::counter;
 use pando::{ReadTables, RecordCursor, Table, TableOptions, WriteTables};
+use sqlite_format::key::{Order, Shape};
 use sqlite_format::{key, names};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -24,6 +25,8 @@ pub(crate) struct Tree {
     is_new: Cell<bool>,
     root: u32,
     numbers: Cell<Numbers>,
+    /// The order of an index, as a cursor was opened with it last.
+    shape: RefCell<Option<Rc<Shape>>>,
 }
 
 /// What a transaction knows of the rowids of a table.
@@ -45,6 +48,19 @@ impl Tree {
     /// Notes that batches that were read before are no longer current.
     pub(crate) fn touch(&self) {
         self.version.set(self.version.get() + 1);
+    }
+
+    /// Returns the order of an index that has these orders and fields of its key: see [`Shape::new`].
+    pub(crate) fn shape(
+        &self,
+        orders: impl Iterator<Item = Order> + Clone,
+        key_fields: Option<usize>,
+    ) -> Rc<Shape> {
+        let mut known = self.shape.borrow_mut();
+        match known.as_ref().filter(|shape| shape.is_of(orders.clone(), key_fields)) {
+            Some(shape) => Rc::clone(shape),
+            None => Rc::clone(known.insert(Rc::new(Shape::new(orders, key_fields)))),
+        }
     }
 
     /// Notes that a row was put.
@@ -82,7 +98,7 @@ pub(super) struct Roots {
 impl Roots {
     fn insert(&mut self, root: u32, table: Table, is_new: bool) -> Rc<Tree> {
         let (version, is_new, numbers) = (Cell::new(1), Cell::new(is_new), Cell::default());
-        let tree = Rc::new(Tree { table, version, is_new, root, numbers });
+        let tree = Rc::new(Tree { table, version, is_new, root, numbers, shape: RefCell::default() });
         self.trees.insert(root, Rc::clone(&tree));
         tree
     }
