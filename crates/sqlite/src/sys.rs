@@ -141,6 +141,7 @@ unsafe extern "C" {
     ) -> c_int;
     pub(crate) fn pando_sqlite3_step(stmt: *mut Stmt) -> c_int;
     pub(crate) fn pando_sqlite3_reset(stmt: *mut Stmt) -> c_int;
+    pub(crate) fn pando_sqlite3_stmt_busy(stmt: *mut Stmt) -> c_int;
     pub(crate) fn pando_sqlite3_finalize(stmt: *mut Stmt) -> c_int;
     pub(crate) fn pando_sqlite3_bind_null(stmt: *mut Stmt, at: c_int) -> c_int;
     pub(crate) fn pando_sqlite3_bind_int64(stmt: *mut Stmt, at: c_int, value: i64) -> c_int;

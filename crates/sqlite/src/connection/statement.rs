@@ -233,6 +233,12 @@ impl<'c> Statement<'c> {
         }
     }
 
+    /// Returns whether the statement was stepped and has not ended.
+    fn is_running(&self) -> bool {
+        // SAFETY: the statement is prepared.
+        unsafe { sys::pando_sqlite3_stmt_busy(self.statement.as_ptr()) != 0 }
+    }
+
     /// Ends the statement, of which everything is known.
     fn end(&mut self) {
         // SAFETY: the statement is prepared. The code repeats what the last step returned.

@@ -22,7 +22,10 @@ impl Bound<'_, '_> {
 
 impl Drop for Bound<'_, '_> {
     fn drop(&mut self) {
-        self.0.end();
+        // It has ended, unless the value that runs it was leaked.
+        if self.0.is_running() {
+            self.0.end();
+        }
         self.0.clear_bindings();
     }
 }
