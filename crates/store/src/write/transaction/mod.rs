@@ -214,7 +214,8 @@ impl Transaction {
     pub(crate) fn admitted(&self, table: &Table) -> Result<Admitted> {
         self.snapshot.check_held()?;
         let tables = self.scratch().tables.borrow();
-        match tables.iter().find(|(known, admitted)| admitted.good && known.is(table)) {
+        // A transaction of SQL uses the tables of definitions first, and those of rows most.
+        match tables.iter().rfind(|(known, admitted)| admitted.good && known.is(table)) {
             Some((_, admitted)) => Ok(*admitted),
             None => {
                 drop(tables);
