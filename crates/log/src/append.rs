@@ -264,9 +264,9 @@ pub(crate) struct Stamp {
 
 impl Log {
     /// Appends one block and returns the LSN after it. When this returns, the block survives a killed process, but no
-    /// power loss before a [`Log::sync`] through that LSN. An append costs a checksum and a copy. If
-    /// [`Log::prepare_next`] did not run in time, an append now and then also makes a new segment, with three syncs.
-    /// For a block that will be synced at once, [`Log::append_to_sync`] is cheaper.
+    /// power loss before a [`Log::sync`] through that LSN. An append costs a checksum and a copy, and from 4 KiB on a
+    /// system call. If [`Log::prepare_next`] did not run in time, an append now and then also makes a new segment, with
+    /// three syncs. For a block that will be synced at once, [`Log::append_to_sync`] is cheaper.
     ///
     /// # Errors
     /// - [`ErrorKind::Invalid`] for a payload over [`MAX_PAYLOAD_BYTES`].
@@ -288,7 +288,7 @@ impl Log {
     /// ```
     #[inline]
     pub fn append(&self, payload: &[u8]) -> Result<Lsn> {
-        self.append_by(Way::Store, payload)
+        self.append_by(Way::unsynced(payload.len()), payload)
     }
 
     /// Appends a block that the caller is about to [`sync`](Log::sync). Compared with [`Log::append`] it makes one more

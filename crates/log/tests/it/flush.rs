@@ -504,6 +504,22 @@ fn what_is_to_be_synced_at_once_is_not_stored_into_a_mapping() {
     assert!(found == payloads);
 }
 
+#[test]
+fn a_long_block_is_not_stored_into_a_mapping() {
+    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), || {}));
+    let options = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
+    let log = Log::create(dir.clone(), DATABASE, options).unwrap();
+    // In turns with short ones, within a page, too.
+    let lengths = [4_000, 4_096, 100, 70_000];
+    let payloads: Vec<_> = (0..100).map(|n| payload(n, lengths[n as usize % 4])).collect();
+    let before = STORED.get();
+    payloads.iter().for_each(|payload| drop(log.append(payload).unwrap()));
+    let stored = STORED.get() - before;
+    assert!((25 * 4_100..25 * 4_300).contains(&stored), "{stored}");
+    let (found, _) = scan(&dir, START).unwrap();
+    assert!(found == payloads);
+}
+
 /// Each MiB, with what is left of the segments before; a flush counts as well.
 #[test]
 fn the_disk_begins_before_anybody_waits() {
