@@ -264,7 +264,7 @@ pub(crate) struct Stamp {
 
 impl Log {
     /// Appends one block and returns the LSN after it. When this returns, the block survives a killed process, but no
-    /// power loss before a [`Log::sync`] through that LSN. An append costs a checksum and a copy, and from 4 KiB on a
+    /// power loss before a [`Log::sync`] through that LSN. An append costs a checksum and a copy, and from 2 KiB on a
     /// system call. If [`Log::prepare_next`] did not run in time, an append now and then also makes a new segment, with
     /// three syncs. For a block that will be synced at once, [`Log::append_to_sync`] is cheaper.
     ///

@@ -465,10 +465,10 @@ fn a_long_flush_releases_what_it_flushes() {
         RELEASED.get() - before
     };
     assert_eq!(released(100, 100), 0, "a few pages");
-    let many = released(100, 4_000);
+    let many = released(200, 2_000);
     assert!((400_000..420_000).contains(&many), "{many}");
     // 600,000 bytes of the first segment, all of which is released, and 200,000 of the next.
-    let many = released(200, 4_000);
+    let many = released(400, 2_000);
     assert!((1_200_000..1_300_000).contains(&many), "{many}: {:?}", log.stats());
 }
 
@@ -510,12 +510,12 @@ fn a_long_block_is_not_stored_into_a_mapping() {
     let options = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
     let log = Log::create(dir.clone(), DATABASE, options).unwrap();
     // In turns with short ones, within a page, too.
-    let lengths = [4_000, 4_096, 100, 70_000];
+    let lengths = [2_000, 2_048, 100, 70_000];
     let payloads: Vec<_> = (0..100).map(|n| payload(n, lengths[n as usize % 4])).collect();
     let before = STORED.get();
     payloads.iter().for_each(|payload| drop(log.append(payload).unwrap()));
     let stored = STORED.get() - before;
-    assert!((25 * 4_100..25 * 4_300).contains(&stored), "{stored}");
+    assert!((25 * 2_100..25 * 2_300).contains(&stored), "{stored}");
     let (found, _) = scan(&dir, START).unwrap();
     assert!(found == payloads);
 }
@@ -531,7 +531,7 @@ fn the_disk_begins_before_anybody_waits() {
     let begun = |appends: u64, flushed: bool| {
         let before = (BEGUN.get(), RELEASED.get());
         for n in 0..appends {
-            log.append(&payload(n, 4_000)).unwrap();
+            log.append(&payload(n, 2_000)).unwrap();
         }
         if flushed {
             log.sync(log.end().lsn).unwrap();
@@ -541,13 +541,13 @@ fn the_disk_begins_before_anybody_waits() {
         let released = RELEASED.get() - if flushed { released } else { before.1 };
         (BEGUN.get() - before.0, released)
     };
-    assert_eq!(begun(200, false), (0, 0), "less than a MiB");
-    let (files, released) = begun(200, false);
+    assert_eq!(begun(400, false), (0, 0), "less than a MiB");
+    let (files, released) = begun(400, false);
     assert!(files == 1 && (1_600_000..1_700_000).contains(&released), "{released}");
-    assert_eq!(begun(200, false), (0, 0), "it was begun with the rest");
-    assert_eq!(begun(200, true), (0, 0), "all is flushed");
+    assert_eq!(begun(400, false), (0, 0), "it was begun with the rest");
+    assert_eq!(begun(400, true), (0, 0), "all is flushed");
     let syncs_before = syncs.load(Ordering::SeqCst);
-    let (files, _) = begun(400, false);
+    let (files, _) = begun(800, false);
     assert_eq!(files, 2, "a segment ended: {:?}", log.stats());
     assert!(log.synced() < log.end().lsn, "nothing of it counts as flushed");
     assert!(syncs.load(Ordering::SeqCst) <= syncs_before + 3, "those of a new segment");
