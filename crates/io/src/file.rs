@@ -100,6 +100,10 @@ pub trait File: Send + Sync + Debug {
     /// Best effort; it makes nothing durable.
     fn begin_sync(&self) {}
 
+    /// Makes later writes through this handle leave it to the caller to call [`File::begin_sync`]. Otherwise a long
+    /// write may do that by itself, which takes a fraction of a millisecond.
+    fn begin_no_syncs(&self) {}
+
     /// Maps the first `len` bytes to append through. Returns `None` where that is not supported or not safe. Each of
     /// those bytes must have been written once or [allocated](File::allocate) (not only added by
     /// [`set_len`](File::set_len)), so that a store needs no new disk space. The file must not become shorter than

@@ -51,6 +51,8 @@ impl Segment {
     /// Returns the segment in `file`, which `header` and `room` must describe.
     pub fn new(header: SegmentHeader, file: Arc<dyn File>, room: Room) -> Result<Segment> {
         let map = file.map(header.len_bytes)?;
+        // `Log::write_behind` does that, in a thread for which no commit waits.
+        file.begin_no_syncs();
         Ok(Segment { header, file, map, room })
     }
 

@@ -3,7 +3,7 @@
 use super::id_of;
 use crate::file::{FileId, LONGEST_FILE_BYTES, checked_end};
 use crate::{File, LogMap};
-use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::{Error, Result, background};
 use std::fs;
 use std::io;
@@ -44,11 +44,19 @@ pub(super) struct OsFile {
     handle: fs::File,
     /// The number of bytes written since the file was opened.
     written: AtomicU64,
+    /// Whether the caller asks the disk to start writing: [`File::begin_no_syncs`].
+    begins_no_syncs: AtomicBool,
 }
 
 impl OsFile {
     pub fn new(name: &str, path: PathBuf, handle: fs::File) -> OsFile {
-        OsFile { name: name.into(), path, handle, written: AtomicU64::new(0) }
+        OsFile {
+            name: name.into(),
+            path,
+            handle,
+            written: AtomicU64::new(0),
+            begins_no_syncs: AtomicBool::new(false),
+        }
     }
 
     fn metadata(&self) -> Result<fs::Metadata> {
@@ -58,6 +66,10 @@ impl OsFile {
     /// Asks the disk to start writing after every [`WRITEBACK_BYTES`]. The sync at the end of a long write then has
     /// little left to do, and other flushes wait for little. Throttled work pauses after each.
     fn note_written(&self, bytes: u64) {
+        // Relaxed: a wish that orders nothing.
+        if self.begins_no_syncs.load(Ordering::Relaxed) {
+            return;
+        }
         // Relaxed: a count that orders nothing.
         let before = self.written.fetch_add(bytes, Ordering::Relaxed);
         if before / WRITEBACK_BYTES != (before + bytes) / WRITEBACK_BYTES {
@@ -161,6 +173,11 @@ impl File for OsFile {
         crate::writeback::begin(&self.handle);
     }
 
+    fn begin_no_syncs(&self) {
+        // Relaxed: as where it is read.
+        self.begins_no_syncs.store(true, Ordering::Relaxed);
+    }
+
     #[cfg(target_os = "linux")]
     fn map(&self, len: u64) -> Result<Option<Arc<dyn LogMap>>> {
         if len > self.len()? {
@@ -200,5 +217,23 @@ impl File for OsFile {
     #[cfg(not(target_os = "linux"))]
     fn discard(&self, _offset: u64, _len: u64) -> Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_can_begin_syncs_itself() {
+        let handle = tempfile::tempfile().unwrap();
+        let file = OsFile::new("data", PathBuf::from("data"), handle);
+        let written = || file.written.load(Ordering::Relaxed);
+        let bytes = vec![1; 3 << 20];
+        file.write_at(&bytes, 0).unwrap();
+        assert_eq!(written(), 3 << 20, "each MiB of them asked the disk to start");
+        file.begin_no_syncs();
+        file.write_at(&bytes, 3 << 20).unwrap();
+        assert_eq!((written(), file.len().unwrap()), (3 << 20, 6 << 20));
     }
 }

@@ -513,7 +513,9 @@ fn a_long_block_is_not_stored_into_a_mapping() {
     let lengths = [2_000, 2_048, 100, 70_000];
     let payloads: Vec<_> = (0..100).map(|n| payload(n, lengths[n as usize % 4])).collect();
     let before = STORED.get();
-    payloads.iter().for_each(|payload| drop(log.append(payload).unwrap()));
+    for payload in &payloads {
+        log.append(payload).unwrap();
+    }
     let stored = STORED.get() - before;
     assert!((25 * 2_100..25 * 2_300).contains(&stored), "{stored}");
     let (found, _) = scan(&dir, START).unwrap();
