@@ -20,8 +20,10 @@ use std::sync::Arc;
 /// A log counts as flushed often after this many looks in a row that each found new flushes.
 const OFTEN_LOOKS: u32 = 3;
 
-/// From this many bytes on, releasing the mapped pages costs less than their flush saves.
-const RELEASE_BYTES: u64 = 64 << 10;
+/// From this many mapped pages on, releasing them costs less than their flush saves.
+const RELEASE_PAGES: u64 = 16;
+/// The size of a page of memory in bytes, at least.
+const PAGE_BYTES: u64 = 4 << 10;
 
 /// The reason why no more blocks are appended.
 #[derive(Debug)]
@@ -88,8 +90,10 @@ pub(crate) struct Appender {
     /// The number of flushes at the last look of [`Log::prepare_in_time`], and how many looks in a row found new ones.
     pub flushes: u64,
     pub flushed_looks: u32,
-    /// Bytes of blocks that were stored into mappings and were neither flushed nor released since.
-    pub stored_bytes: u64,
+    /// The number of pages that blocks were stored into and that were neither flushed nor released since, and the first
+    /// page of the segment after them.
+    pub stored_pages: u64,
+    pub stored_until: u64,
     /// The buffer in which blocks are assembled.
     pub buffer: Vec<u8>,
     /// Blocks and their bytes, with headers and padding, since the log was opened.
@@ -119,7 +123,8 @@ impl Appender {
             reopened,
             flushes: 0,
             flushed_looks: 0,
-            stored_bytes: 0,
+            stored_pages: 0,
+            stored_until: 0,
             buffer: Vec::new(),
             appends: 0,
             appended_bytes: 0,
@@ -137,7 +142,8 @@ impl Appender {
     /// Returns the mapped pages that were written since `synced`, if many of them were stored into. The caller releases
     /// them before it flushes.
     pub fn take_mapped(&mut self, synced: Lsn) -> [Option<Mapped>; 2] {
-        if std::mem::take(&mut self.stored_bytes) < RELEASE_BYTES {
+        self.stored_until = 0;
+        if std::mem::take(&mut self.stored_pages) < RELEASE_PAGES {
             return [None, None];
         }
         let header = &self.segment.header;
@@ -180,14 +186,23 @@ impl Appender {
             self.segment.write(self.end, &head, payload, &mut self.buffer, way)?;
         }
         let bytes = block_bytes(payload.len());
+        if way == Way::Store {
+            self.note_stored(bytes);
+        }
         self.end = Lsn(self.end.0 + bytes);
         self.link = sum;
         self.appends += 1;
         self.appended_bytes += bytes;
-        if way == Way::Store {
-            self.stored_bytes += bytes;
-        }
         Ok(self.end)
+    }
+
+    /// Counts the pages into which a block of `bytes` is stored at the end.
+    #[inline]
+    fn note_stored(&mut self, bytes: u64) {
+        let start = self.segment.header.offset_of(self.end);
+        let until = (start + bytes).div_ceil(PAGE_BYTES);
+        self.stored_pages += until.saturating_sub(self.stored_until.max(start / PAGE_BYTES));
+        self.stored_until = until;
     }
 
     #[cold]
@@ -228,6 +243,7 @@ impl Appender {
         self.link = next.header.checksum();
         let Segment { header, file, map, .. } = std::mem::replace(&mut self.segment, next);
         self.ended = map;
+        self.stored_until = 0;
         self.older.push_back(header);
         self.unsynced.push(file);
         Ok(())
@@ -292,7 +308,7 @@ impl Log {
     }
 
     /// Appends a block that the caller is about to [`sync`](Log::sync). Compared with [`Log::append`] it makes one more
-    /// system call and saves what stores into a mapping cost at each flush.
+    /// system call for a short block, and saves what stores into a mapping cost at each flush.
     ///
     /// # Errors
     /// As [`Log::append`].

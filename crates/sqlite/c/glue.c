@@ -66,9 +66,6 @@ struct PandoCursor {
   i64 iRowKey;
 };
 
-/* The most bytes of the part of a cursor that only Rust knows. Rust checks that they suffice. */
-#define PANDO_OWN_BYTES 128
-
 /* A value of a key that is sought. Rust has the same layout. */
 typedef struct PandoValue PandoValue;
 struct PandoValue {
@@ -78,6 +75,9 @@ struct PandoValue {
   const u8 *z;
   i64 n;
 };
+
+/* How many bytes the part of a cursor that only Rust knows has, in Rust */
+extern const int pando_bt_own_bytes;
 
 /* Functions in Rust. */
 extern void *pando_bt_open(const char *zToken, int *pRc);
@@ -759,7 +759,7 @@ SQLITE_PRIVATE int sqlite3BtreeCursor(Btree *p, Pgno iTable, int wrFlag, struct 
   return SQLITE_OK;
 }
 SQLITE_PRIVATE int sqlite3BtreeCursorSize(void){
-  return ROUND8(sizeof(BtCursor)) + ROUND8(sizeof(PandoCursor)) + PANDO_OWN_BYTES;
+  return ROUND8(sizeof(BtCursor)) + ROUND8(sizeof(PandoCursor)) + ROUND8(pando_bt_own_bytes);
 }
 SQLITE_PRIVATE void sqlite3BtreeCursorZero(BtCursor *pCur){
   stockBtreeCursorZero(pCur);

@@ -55,9 +55,6 @@ pub(crate) struct PandoCursor {
     transferred_rowid: i64,
 }
 
-/// How many bytes there are at [`PandoCursor::own`]: `PANDO_OWN_BYTES` of `c/glue.c`.
-pub(crate) const OWN_BYTES: usize = 128;
-
 /// A value of a key that is sought.
 #[repr(C)]
 pub(crate) struct PandoValue {

@@ -26,6 +26,8 @@ thread_local! {
     static RELEASED: Cell<u64> = const { Cell::new(0) };
     /// How many syncs were begun without waiting.
     static BEGUN: Cell<u64> = const { Cell::new(0) };
+    /// How many files were told that syncs are begun by their caller.
+    static LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
 fn add(count: &'static LocalKey<Cell<u64>>, more: u64) {
@@ -108,6 +110,9 @@ impl File for SlowFile {
     }
     fn begin_sync(&self) {
         add(&BEGUN, 1);
+    }
+    fn begin_no_syncs(&self) {
+        add(&LEFT, 1);
     }
     fn map(&self, len: u64) -> base::Result<Option<Arc<dyn LogMap>>> {
         Ok(self.0.map(len)?.map(|map| Arc::new(Mapped(map, len)) as Arc<dyn LogMap>))
@@ -520,6 +525,28 @@ fn a_long_block_is_not_stored_into_a_mapping() {
     assert!((25 * 2_100..25 * 2_300).contains(&stored), "{stored}");
     let (found, _) = scan(&dir, START).unwrap();
     assert!(found == payloads);
+}
+
+/// Pages count, and not bytes: between long blocks, which are not stored, each short one has a page of its own.
+#[test]
+fn pages_of_short_blocks_between_long_ones_are_released() {
+    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), || {}));
+    let options = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
+    let left_before = LEFT.get();
+    let log = Log::create(dir, DATABASE, options).unwrap();
+    assert!(LEFT.get() > left_before, "the log begins syncs by itself");
+    let released = |pairs: u64| {
+        let before = RELEASED.get();
+        for n in 0..pairs {
+            log.append(&payload(n, 100)).unwrap();
+            log.append(&payload(n, 8_000)).unwrap();
+        }
+        log.sync(log.end().lsn).unwrap();
+        RELEASED.get() - before
+    };
+    assert_eq!(released(10), 0, "a few pages");
+    let many = released(20);
+    assert!((160_000..170_000).contains(&many), "{many}");
 }
 
 /// Each MiB, with what is left of the segments before; a flush counts as well.

@@ -34,7 +34,7 @@ pub(crate) use change::count_some;
 use crate::failure::{CORRUPT, Failure, Outcome, not_a_rowid};
 use crate::memory::Memory;
 use crate::state::{State, Tree, Work, read};
-use crate::sys::{OWN_BYTES, PandoCursor, Row, counter, place};
+use crate::sys::{PandoCursor, Row, counter, place};
 use pando::ReadTables;
 use sqlite_format::key::{self, Shape};
 use std::rc::Rc;
@@ -115,9 +115,6 @@ impl Own {
         self.memory.clear_batch();
     }
 }
-
-// It lies in memory of SQLite's, whose blocks are aligned to eight bytes.
-const _: () = assert!(size_of::<Own>() <= OWN_BYTES && align_of::<Own>() <= 8);
 
 /// A cursor during a call.
 pub(crate) struct Cursor<'c> {

@@ -1,5 +1,5 @@
-//! How a commit's block gets into the log: by a system call if its commit waits for a flush, else by stores into the
-//! mapping, where the file system has one. Counted by the kernel, as both leave the same bytes.
+//! How a commit's block gets into the log: by a system call if its commit waits for a flush, else a short one by
+//! stores into the mapping, where the file system has one. Counted by the kernel, as both leave the same bytes.
 #![cfg(target_os = "linux")]
 
 use io::OsDir;

@@ -22,7 +22,7 @@ impl Bound<'_, '_> {
 
 impl Drop for Bound<'_, '_> {
     fn drop(&mut self) {
-        // It has ended, unless the value that runs it was leaked.
+        // It has ended, unless the value that runs it was leaked, or binding failed because it was running.
         if self.0.is_running() {
             self.0.end();
         }
