@@ -90,9 +90,9 @@ pub(crate) struct Appender {
     /// The number of flushes at the last look of [`Log::prepare_in_time`], and how many looks in a row found new ones.
     pub flushes: u64,
     pub flushed_looks: u32,
-    /// The number of pages that blocks were stored into and that were neither flushed nor released since, and the first
-    /// page of the segment after them.
+    /// The number of pages that blocks were stored into and that were neither flushed nor released since.
     pub stored_pages: u64,
+    /// The page of the segment after the last one that was stored into.
     pub stored_until: u64,
     /// The buffer in which blocks are assembled.
     pub buffer: Vec<u8>,
@@ -142,7 +142,6 @@ impl Appender {
     /// Returns the mapped pages that were written since `synced`, if many of them were stored into. The caller releases
     /// them before it flushes.
     pub fn take_mapped(&mut self, synced: Lsn) -> [Option<Mapped>; 2] {
-        self.stored_until = 0;
         if std::mem::take(&mut self.stored_pages) < RELEASE_PAGES {
             return [None, None];
         }
@@ -196,7 +195,8 @@ impl Appender {
         Ok(self.end)
     }
 
-    /// Counts the pages into which a block of `bytes` is stored at the end.
+    /// Counts the pages into which a block of `bytes` is stored at the end. The first block of a segment, or after a
+    /// flush, may be counted as lying in pages that were counted before: that is one of many.
     #[inline]
     fn note_stored(&mut self, bytes: u64) {
         let start = self.segment.header.offset_of(self.end);
@@ -243,7 +243,6 @@ impl Appender {
         self.link = next.header.checksum();
         let Segment { header, file, map, .. } = std::mem::replace(&mut self.segment, next);
         self.ended = map;
-        self.stored_until = 0;
         self.older.push_back(header);
         self.unsynced.push(file);
         Ok(())

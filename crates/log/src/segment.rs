@@ -6,7 +6,7 @@ use base::{Lsn, Result};
 use io::{Dir, File, LogMap};
 use std::sync::Arc;
 
-/// The way in which a block is written to its file. In both cases it is then in the page cache, and survives a killed
+/// The way in which a block is written to its file. In all cases it is then in the page cache, and survives a killed
 /// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -16,13 +16,15 @@ pub(crate) enum Way {
     /// interrupts the processors on which the process has threads, and the next store into it is a page fault. So
     /// between two flushes one or two blocks are written more cheaply by calls.
     Call,
+    /// By system calls that each write to one piece of the file, if it is mapped: see [`PIECE_BYTES`].
+    Pieces,
 }
 
 impl Way {
     /// Returns the cheaper way for a block that is not to be synced at once.
     #[inline]
     pub fn unsynced(payload_bytes: usize) -> Way {
-        if payload_bytes < CALL_BYTES { Way::Store } else { Way::Call }
+        if payload_bytes < CALL_BYTES { Way::Store } else { Way::Pieces }
     }
 }
 
@@ -31,10 +33,14 @@ impl Way {
 /// of 1 KiB are a sixth cheaper by stores, those of 3 KiB a seventh cheaper by calls.
 const CALL_BYTES: usize = 2 << 10;
 
-/// The pieces of a mapped file in which calls write. A longer write fills the page cache with larger folios, and a
-/// store into the mapping of a file that is used again dirties a whole one: a flush of 100 bytes wrote up to 250 KiB,
-/// and with these pieces up to 16 KiB. Pieces of 4 KiB would cost a quarter more.
+/// The pieces of a mapped file in which long unsynced blocks are written. A longer write fills the page cache with
+/// larger folios, and a store into the mapping of a file that is used again dirties a whole one: a flush of 100 bytes
+/// wrote up to 250 KiB, and with these pieces up to 16 KiB. Pieces of 4 KiB would cost a quarter more. Where commits
+/// are synced, few blocks are stored, and they are written whole.
 const PIECE_BYTES: u64 = 16 << 10;
+
+/// The bytes of a block that is synced at once from which on the disk begins to write them while the commit is applied.
+const BEGUN_BYTES: usize = 256 << 10;
 
 /// The longest payload in bytes that is copied after its header before both are written: the copy costs less than a
 /// second store or call. A longer payload is written from where it is.
@@ -100,27 +106,31 @@ impl Segment {
     pub fn write(&self, lsn: Lsn, head: &[u8], payload: &[u8], buffer: &mut Vec<u8>, way: Way) -> Result<()> {
         let offset = self.header.offset_of(lsn);
         debug_assert!(offset + (head.len() + payload.len()) as u64 <= self.header.len_bytes);
-        let map = self.map.as_deref().filter(|_| way == Way::Store);
-        if payload.len() > map.map_or(CALL_TWICE_BYTES, |_| STORE_TWICE_BYTES) {
-            self.put(map, offset, head)?;
-            return self.put(map, offset + head.len() as u64, payload);
+        let is_stored = way == Way::Store && self.is_mapped();
+        if payload.len() > if is_stored { STORE_TWICE_BYTES } else { CALL_TWICE_BYTES } {
+            self.put(way, offset, head)?;
+            return self.put(way, offset + head.len() as u64, payload);
         }
         buffer.clear();
         buffer.extend_from_slice(head);
         buffer.extend_from_slice(payload);
-        self.put(map, offset, buffer)
+        self.put(way, offset, buffer)
     }
 
     #[inline]
-    fn put(&self, map: Option<&dyn LogMap>, offset: u64, bytes: &[u8]) -> Result<()> {
-        match map {
-            Some(map) => map.write(offset, bytes),
-            None if self.is_mapped() => self.write_pieces(offset, bytes),
-            None => self.file.write_at(bytes, offset),
+    fn put(&self, way: Way, offset: u64, bytes: &[u8]) -> Result<()> {
+        match (way, &self.map) {
+            (Way::Store, Some(map)) => map.write(offset, bytes),
+            (Way::Pieces, Some(_)) => self.write_pieces(offset, bytes),
+            (Way::Call, Some(_)) if bytes.len() >= BEGUN_BYTES => {
+                self.file.write_at(bytes, offset)?;
+                self.file.begin_sync();
+                Ok(())
+            }
+            _ => self.file.write_at(bytes, offset),
         }
     }
 
-    /// Writes `bytes` by calls that each write to one piece of the file.
     fn write_pieces(&self, mut offset: u64, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let room = PIECE_BYTES - offset % PIECE_BYTES;

@@ -26,8 +26,10 @@ thread_local! {
     static RELEASED: Cell<u64> = const { Cell::new(0) };
     /// How many syncs were begun without waiting.
     static BEGUN: Cell<u64> = const { Cell::new(0) };
-    /// How many files were told that syncs are begun by their caller.
+    /// The number of files whose syncs are begun by their caller.
     static LEFT: Cell<u64> = const { Cell::new(0) };
+    /// The length of the longest write.
+    static LONGEST: Cell<u64> = const { Cell::new(0) };
 }
 
 fn add(count: &'static LocalKey<Cell<u64>>, more: u64) {
@@ -89,6 +91,7 @@ impl File for SlowFile {
         self.0.read_at(buffer, offset)
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> base::Result<()> {
+        LONGEST.set(LONGEST.get().max(bytes.len() as u64));
         self.0.write_at(bytes, offset)
     }
     fn len(&self) -> base::Result<u64> {
@@ -455,12 +458,18 @@ fn appends_and_new_segments_go_on_while_files_are_removed() {
     });
 }
 
+/// Returns a new log, whose stores and calls are counted, and its directory.
+fn with_segments_of_a_mib() -> (Arc<dyn Dir>, Log) {
+    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), || {}));
+    let options = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
+    let log = Log::create(dir.clone(), DATABASE, options).unwrap();
+    (dir, log)
+}
+
 /// What was written since the last flush, and no more; of a segment that ended and is still mapped all.
 #[test]
 fn a_long_flush_releases_what_it_flushes() {
-    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), || {}));
-    let options = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
-    let log = Log::create(dir, DATABASE, options).unwrap();
+    let (_, log) = with_segments_of_a_mib();
     let released = |appends: u64, payload_bytes: usize| {
         let before = RELEASED.get();
         for n in 0..appends {
@@ -479,9 +488,7 @@ fn a_long_flush_releases_what_it_flushes() {
 
 #[test]
 fn what_is_to_be_synced_at_once_is_not_stored_into_a_mapping() {
-    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), || {}));
-    let options = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
-    let log = Log::create(dir.clone(), DATABASE, options).unwrap();
+    let (dir, log) = with_segments_of_a_mib();
     let counts = || (STORED.get(), RELEASED.get());
     let mut payloads = Vec::new();
     // Short ones are put together, long ones go as they are; all in all more than a segment.
@@ -511,18 +518,28 @@ fn what_is_to_be_synced_at_once_is_not_stored_into_a_mapping() {
 
 #[test]
 fn a_long_block_is_not_stored_into_a_mapping() {
-    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), || {}));
-    let options = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
-    let log = Log::create(dir.clone(), DATABASE, options).unwrap();
+    let (dir, log) = with_segments_of_a_mib();
     // In turns with short ones, within a page, too.
     let lengths = [2_000, 2_048, 100, 70_000];
-    let payloads: Vec<_> = (0..100).map(|n| payload(n, lengths[n as usize % 4])).collect();
-    let before = STORED.get();
+    let mut payloads: Vec<_> = (0..100).map(|n| payload(n, lengths[n as usize % 4])).collect();
+    let (stored_before, begun_before) = (STORED.get(), BEGUN.get());
+    LONGEST.set(0);
     for payload in &payloads {
         log.append(payload).unwrap();
     }
-    let stored = STORED.get() - before;
+    let stored = STORED.get() - stored_before;
     assert!((25 * 2_100..25 * 2_300).contains(&stored), "{stored}");
+    assert_eq!(LONGEST.get(), 16 << 10, "a longer write makes large folios");
+    log.prepare_next().unwrap();
+    assert!(BEGUN.get() > begun_before, "the disk begins with what was not stored, too");
+    // A block that is synced at once is written whole, and begun if it is long.
+    for (n, payload_bytes) in [(100, 70_000), (101, 300_000)] {
+        let begun_before = BEGUN.get();
+        payloads.push(payload(n, payload_bytes));
+        log.append_to_sync(&payloads[n as usize]).unwrap();
+        assert!(LONGEST.get() >= payload_bytes as u64);
+        assert_eq!(BEGUN.get() - begun_before, u64::from(n == 101));
+    }
     let (found, _) = scan(&dir, START).unwrap();
     assert!(found == payloads);
 }
@@ -530,10 +547,8 @@ fn a_long_block_is_not_stored_into_a_mapping() {
 /// Pages count, and not bytes: between long blocks, which are not stored, each short one has a page of its own.
 #[test]
 fn pages_of_short_blocks_between_long_ones_are_released() {
-    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), || {}));
-    let options = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
     let left_before = LEFT.get();
-    let log = Log::create(dir, DATABASE, options).unwrap();
+    let (_, log) = with_segments_of_a_mib();
     assert!(LEFT.get() > left_before, "the log begins syncs by itself");
     let released = |pairs: u64| {
         let before = RELEASED.get();
