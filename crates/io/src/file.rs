@@ -100,8 +100,8 @@ pub trait File: Send + Sync + Debug {
     /// Best effort; it makes nothing durable.
     fn begin_sync(&self) {}
 
-    /// Makes later writes through this handle leave it to the caller to call [`File::begin_sync`]. Otherwise a long
-    /// write may do that by itself, which takes a fraction of a millisecond.
+    /// Makes later writes through this handle begin no syncs: the caller does that ([`File::begin_sync`]). Otherwise a
+    /// write begins one after each MiB, which takes a fraction of a millisecond.
     fn begin_no_syncs(&self) {}
 
     /// Maps the first `len` bytes to append through. Returns `None` where that is not supported or not safe. Each of

@@ -76,7 +76,7 @@ struct PandoValue {
   i64 n;
 };
 
-/* How many bytes the part of a cursor that only Rust knows has, in Rust */
+/* The size in bytes of the part of a cursor that only Rust knows. Rust defines it. */
 extern const int pando_bt_own_bytes;
 
 /* Functions in Rust. */

@@ -66,7 +66,7 @@ impl OsFile {
     /// Asks the disk to start writing after every [`WRITEBACK_BYTES`]. The sync at the end of a long write then has
     /// little left to do, and other flushes wait for little. Throttled work pauses after each.
     fn note_written(&self, bytes: u64) {
-        // Relaxed: a wish that orders nothing.
+        // Relaxed: a setting that orders nothing.
         if self.begins_no_syncs.load(Ordering::Relaxed) {
             return;
         }

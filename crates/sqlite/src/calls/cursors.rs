@@ -9,7 +9,7 @@ use sqlite_format::key::{Collation, Order};
 use sqlite_format::record::Field;
 use std::ffi::c_int;
 
-/// How many bytes `c/glue.c` leaves at the `own` of a cursor.
+/// The number of bytes that `c/glue.c` reserves for the `own` of a cursor.
 // SAFETY: no other symbol has this name.
 #[unsafe(export_name = "pando_bt_own_bytes")]
 static OWN_BYTES: c_int = size_of::<Own>() as c_int;
@@ -21,7 +21,7 @@ const _: () = assert!(size_of::<Own>() < 1024 && align_of::<Own>() <= 8);
 ///
 /// # Safety
 /// Points 1 and 3 of the module; `orders` is null or has `order_count` bytes; `tail` is zeroed but for its kind and
-/// `own`, where [`OWN_BYTES`] are that nothing else uses.
+/// `own`, which points to [`OWN_BYTES`] bytes that nothing else uses.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pando_bt_cursor(
     state: *mut State,
