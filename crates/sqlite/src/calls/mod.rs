@@ -4,9 +4,9 @@
 //! 1. A pointer to a [`State`] is the one that `pando_bt_open` returned, and `pando_bt_close` did not take it yet. The
 //!    glue keeps it in the Btree, and calls nothing with a Btree that is closed.
 //! 2. A pointer to a [`PandoCursor`] is the tail of a cursor that `pando_bt_cursor` opened and `pando_bt_close_cursor`
-//!    did not close. The glue marks it with a kind other than 0 for exactly this time. Its `own` then points
-//!    to what was written at opening, and the state in that is alive: SQLite closes cursors before their Btree, and does
-//!    not move them.
+//!    did not close. The glue marks it with a kind other than 0 for exactly this time. Its `own` then points to what
+//!    was written at opening, and the state in that is alive: SQLite closes cursors before their Btree, and does not
+//!    move them.
 //! 3. All calls of one connection happen in one thread at a time: a [`Connection`](crate::Connection) is not `Sync`,
 //!    and a program in C has the connection's mutex, or has given its word. None of them calls SQLite back, except for
 //!    `pando_bt_field`, which only reads. So the state, the tail and `own` are three objects that nothing else uses
