@@ -8,14 +8,15 @@
 //!    eight bytes, and neither pays for the other's alignment.
 //! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to at most [`MAX_CHUNK_BYTES`], so that an idle table costs a page and a
 //!    busy one a system call each megabyte. A piece that would fill a quarter of the largest chunk gets a chunk of its
-//!    own, and the current chunk stays in use. Large chunks of a large memtable are mapped ([`Memory`]), so
-//!    that they go back to the system after a merge. Those of a small one are allocated: the next one, which comes
+//!    own, and the current chunk stays in use. Large chunks of a large memtable are mapped ([`Memory`]), and go to the
+//!    next memtable ([`Spares`]) or back to the system. Those of a small one are allocated: the next one, which comes
 //!    soon, gets the same memory without its first touches.
 //! 4. What was allocated since a bump's [`Mark`] can be freed, as long as no other thread knows of it: the chunks that
 //!    were added go back, and the bump is where it was.
 //! 5. If there is an account, each chunk is charged to it out of the bump's *credit*: memory
 //!    that was reserved while the operation could still be refused. The arena returns all of it when it is freed.
 
+use crate::spares::Spares;
 use base::background;
 use base::budget::{Account, Charge, MemoryCategory};
 use base::sync::atomic::{AtomicUsize, Ordering};
@@ -43,6 +44,8 @@ pub(crate) struct Arena {
     mapped_from: usize,
     /// The bytes of the chunks of stages in which nothing is linked: free ones, and those of commits to come.
     unlinked: AtomicUsize,
+    /// Where mapped chunks come from and go to, if there are such.
+    spares: Option<Arc<Spares>>,
 }
 
 #[derive(Debug)]
@@ -55,8 +58,15 @@ struct Chunks {
 /// Memory for a chunk.
 #[derive(Debug)]
 enum Chunk {
-    Allocated { start: *mut u8, layout: Layout },
+    Allocated(Block),
     Mapped(Memory),
+}
+
+/// A block of the allocator's.
+#[derive(Debug)]
+struct Block {
+    start: *mut u8,
+    layout: Layout,
 }
 
 impl Chunk {
@@ -70,46 +80,49 @@ impl Chunk {
         if start.is_null() {
             handle_alloc_error(layout);
         }
-        Chunk::Allocated { start, layout }
+        Chunk::Allocated(Block { start, layout })
     }
 
     fn start(&self) -> *mut u8 {
         match self {
-            Chunk::Allocated { start, .. } => *start,
+            Chunk::Allocated(block) => block.start,
             Chunk::Mapped(memory) => memory.start().as_ptr(),
         }
     }
 
     fn size(&self) -> usize {
         match self {
-            Chunk::Allocated { layout, .. } => layout.size(),
+            Chunk::Allocated(block) => block.layout.size(),
             Chunk::Mapped(memory) => memory.size(),
         }
     }
 }
 
-impl Drop for Chunk {
+impl Drop for Block {
     fn drop(&mut self) {
-        if let Chunk::Allocated { start, layout } = *self {
-            // SAFETY: it came from `alloc` with this layout. The arena drops a chunk when nothing points into it.
-            unsafe { dealloc(start, layout) };
-        }
+        // SAFETY: it came from `alloc` with this layout. The arena drops a chunk when nothing points into it.
+        unsafe { dealloc(self.start, self.layout) };
     }
 }
 
-// SAFETY: a chunk owns its memory, which is as free to move between threads as a Box's.
-unsafe impl Send for Chunk {}
+// SAFETY: a block owns its memory, which is as free to move between threads as a Box's.
+unsafe impl Send for Block {}
 
 impl Arena {
     /// Creates an arena without chunks. `max_chunk_bytes` is the size of the writer's largest chunk: a small memtable
-    /// has small ones.
-    pub fn new(account: Option<&Arc<Account>>, max_chunk_bytes: usize) -> Arena {
+    /// has small ones. `spares` have the same account.
+    pub fn new(
+        account: Option<&Arc<Account>>,
+        max_chunk_bytes: usize,
+        spares: Option<&Arc<Spares>>,
+    ) -> Arena {
         let charge = account.map(|account| Charge::none(account, MemoryCategory::Memtables));
         Arena {
             chunks: Mutex::new(Chunks { list: Vec::new(), charge }),
             bytes: AtomicUsize::new(0),
             mapped_from: if max_chunk_bytes < MAX_CHUNK_BYTES { usize::MAX } else { MAPPED_BYTES },
             unlinked: AtomicUsize::new(0),
+            spares: spares.cloned(),
         }
     }
 
@@ -131,14 +144,19 @@ impl Arena {
         chunks.charge.as_ref().map(|charge| Charge::none(charge.account(), MemoryCategory::Memtables))
     }
 
-    /// Allocates a chunk, charged to `credit` as far as that reaches.
+    /// Allocates a chunk, charged to `credit` as far as that reaches, or takes a spare one with its charge.
     fn add(&self, size: usize, credit: &mut Option<Charge>) -> *mut u8 {
         // Before the lock, which other threads wait for: a large one is a system call.
-        let chunk = Chunk::new(size, size >= self.mapped_from);
+        let is_mapped = size >= self.mapped_from;
+        let spare = self.spares.as_ref().filter(|_| is_mapped).and_then(|spares| spares.take(size));
+        let (chunk, own_charge) = match spare {
+            Some((memory, charge)) => (Chunk::Mapped(memory), Some(charge)),
+            None => (Chunk::new(size, is_mapped), None),
+        };
         let start = chunk.start();
         let mut chunks = lock(&self.chunks);
         if let (Some(charge), Some(credit)) = (&mut chunks.charge, credit) {
-            charge.join(credit.split(size));
+            charge.join(own_charge.unwrap_or_else(|| credit.split(size)));
             let missing = self.bytes() + size - charge.bytes();
             charge.join(credit.account().charge_by_force(MemoryCategory::Memtables, missing));
         }
@@ -165,10 +183,25 @@ impl Arena {
         }
         // Relaxed, in two steps: as in `add`.
         self.bytes.store(self.bytes() - size, Ordering::Relaxed);
-        let charge = chunks.charge.as_mut().map(|charge| charge.split(size));
+        let mut charge = chunks.charge.as_mut().map(|charge| charge.split(size));
         drop(chunks);
-        drop(freed);
-        drop(charge);
+        for chunk in freed {
+            release(chunk, charge.as_mut(), self.spares.as_deref());
+        }
+    }
+}
+
+/// Makes a chunk a spare one, or frees it, with its part of `charge`. Returns whether it was freed.
+fn release(chunk: Chunk, charge: Option<&mut Charge>, spares: Option<&Spares>) -> bool {
+    let own_charge = charge.map(|charge| charge.split(chunk.size()));
+    match (chunk, own_charge, spares) {
+        // What is returned is dropped, the memory first.
+        (Chunk::Mapped(memory), Some(charge), Some(spares)) => spares.keep(memory, charge).is_some(),
+        (chunk, charge, _) => {
+            drop(chunk);
+            drop(charge);
+            true
+        }
     }
 }
 
@@ -178,9 +211,10 @@ impl Drop for Arena {
         let chunks = self.chunks.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         // What was borrowed from a chunk borrowed the memtable too.
         for chunk in chunks.list.drain(..) {
-            drop(chunk);
             // Freeing 64 MiB at once takes the kernel 20 ms.
-            background::pause();
+            if release(chunk, chunks.charge.as_mut(), self.spares.as_deref()) {
+                background::pause();
+            }
         }
     }
 }
@@ -437,7 +471,7 @@ mod tests {
 
     #[test]
     fn a_throttled_thread_frees_chunk_by_chunk() {
-        let arena = Arena::new(None, MAX_CHUNK_BYTES);
+        let arena = Arena::new(None, MAX_CHUNK_BYTES, None);
         let mut bump = Bump::new(None, MAX_CHUNK_BYTES);
         while arena.bytes() < 3 * MAX_CHUNK_BYTES {
             bump.low(&arena, Layout::new::<[u64; 512]>());

@@ -13,7 +13,7 @@
 //!
 //! The files, in this order; each uses only those before it:
 //!
-//! 1. `arena`: the memory.
+//! 1. `arena`: the memory; `spares`: that of memtables that were merged.
 //! 2. `record`: one version of one key.
 //! 3. `ranges`: range deletes as a tree of edges.
 //! 4. `permutation` and `node`: the append slots, the pointers to nodes, and why readers need no lock.
@@ -26,6 +26,7 @@
 //!    before the writer has its turn.
 #![deny(missing_docs)]
 
+mod spares;
 mod arena;
 mod record;
 mod ranges;
@@ -47,5 +48,6 @@ mod staged;
 pub use cursor::Cursor;
 pub use memtable::Memtable;
 pub use ranges::{Fragment, Ranges, Span};
+pub use spares::Spares;
 pub use staged::Staged;
 pub use writer::Writer;

@@ -148,6 +148,6 @@ mod tests {
         assert!(is_done.recv_timeout(Duration::from_secs(10)).is_ok());
         drop(held);
         stages.close();
-        assert!(stages.take(&Arena::new(None, usize::MAX)).is_none());
+        assert!(stages.take(&Arena::new(None, usize::MAX, None)).is_none());
     }
 }

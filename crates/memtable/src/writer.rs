@@ -5,6 +5,7 @@ use crate::cursor::Cursor;
 use crate::insert::{Change, Tree};
 use crate::memtable::Memtable;
 use crate::ranges::Span;
+use crate::spares::Spares;
 use crate::stage::Stages;
 use crate::table::{Directory, Table};
 use base::budget::Charge;
@@ -42,20 +43,30 @@ const _: () = {
 impl Memtable {
     /// Creates an empty memtable, which owns no memory yet, and its writer.
     pub fn new() -> (Arc<Memtable>, Writer) {
-        Self::with(None, usize::MAX)
+        Self::with(None, usize::MAX, None)
     }
 
     /// Creates an empty memtable whose memory is charged to `credit`'s account, and first to `credit` itself, which the
     /// writer takes over. It grows by at most `max_chunk_bytes` at a time (4 KiB to 1 MiB).
     pub fn charged(credit: Charge, max_chunk_bytes: usize) -> (Arc<Memtable>, Writer) {
-        Self::with(Some(credit), max_chunk_bytes)
+        Self::with(Some(credit), max_chunk_bytes, None)
     }
 
-    fn with(credit: Option<Charge>, max_chunk_bytes: usize) -> (Arc<Memtable>, Writer) {
+    /// Does what [`Memtable::charged`] does, with chunks of memtables that are gone, to which it leaves its own. The
+    /// spares have the account of `credit`.
+    pub fn reusing(credit: Charge, max_chunk_bytes: usize, spares: &Arc<Spares>) -> (Arc<Memtable>, Writer) {
+        Self::with(Some(credit), max_chunk_bytes, Some(spares))
+    }
+
+    fn with(
+        credit: Option<Charge>,
+        max_chunk_bytes: usize,
+        spares: Option<&Arc<Spares>>,
+    ) -> (Arc<Memtable>, Writer) {
         let memtable = Arc::new(Memtable {
             directory: Directory::new(),
             records: AtomicU64::new(0),
-            arena: Arena::new(credit.as_ref().map(Charge::account), max_chunk_bytes),
+            arena: Arena::new(credit.as_ref().map(Charge::account), max_chunk_bytes, spares),
             stages: Stages::new(max_chunk_bytes),
         });
         let writer = Writer { memtable: Arc::clone(&memtable), bump: Bump::new(credit, max_chunk_bytes) };

@@ -423,7 +423,7 @@ fn merge_in_a_child(dir: &Path) -> Result<()> {
         let stats = db.stats()?;
         let counted = before + (stats.pool_bytes + stats.memtable_bytes) as usize;
         let beyond = status_bytes("VmRSS").unwrap_or(0).saturating_sub(counted);
-        // What was merged is freed a moment later.
+        // What was merged is kept for the next memtable for two seconds, and then freed in parts.
         if beyond < MERGED_BYTES || Instant::now() > patience {
             break beyond;
         }

@@ -117,6 +117,14 @@ impl Account {
         Charge::new(Arc::clone(self), category, bytes)
     }
 
+    /// Books `bytes` of one category as another.
+    pub(super) fn rebook(&self, from: MemoryCategory, to: MemoryCategory, bytes: usize) {
+        for held in [&self.held, &self.budget.held] {
+            held[to as usize].fetch_add(bytes, Ordering::SeqCst);
+            held[from as usize].fetch_sub(bytes, Ordering::SeqCst);
+        }
+    }
+
     pub(super) fn unbook(&self, category: MemoryCategory, bytes: usize) {
         let before = self.held[category as usize].fetch_sub(bytes, Ordering::SeqCst);
         assert!(before >= bytes, "{} of {} released more than they held", category.name(), self.name);

@@ -51,6 +51,14 @@ impl Charge {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
+    /// Returns the same bytes in another category. The budget has them in use all the time.
+    pub fn converted(self, category: MemoryCategory) -> Charge {
+        let (account, from) = (Arc::clone(&self.account), self.category);
+        let bytes = self.into_bytes();
+        account.rebook(from, category, bytes);
+        Charge { account, category, bytes }
+    }
+
     /// Returns all but `bytes` to the budget.
     pub fn shrink_to(&mut self, bytes: usize) {
         let over = self.bytes.saturating_sub(bytes);

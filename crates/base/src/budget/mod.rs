@@ -50,11 +50,13 @@ pub enum MemoryCategory {
     Log,
     /// Filters of LSM tables that are kept in memory.
     Filters,
+    /// Memory of merged memtables that is kept for the next ones.
+    Spares,
 }
 
 impl MemoryCategory {
     /// The number of categories.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
     /// All categories, in the order of their numbers.
     pub const ALL: [MemoryCategory; MemoryCategory::COUNT] = [
         MemoryCategory::Pool,
@@ -64,10 +66,10 @@ impl MemoryCategory {
         MemoryCategory::Recovery,
         MemoryCategory::Log,
         MemoryCategory::Filters,
+        MemoryCategory::Spares,
     ];
 
-    /// Returns the name: `pool`, `memtables`, `write_sets`, `checkpoint`, `recovery`, `log` or
-    /// `filters`.
+    /// Returns the name: `pool`, `memtables`, `write_sets`, `checkpoint`, `recovery`, `log`, `filters` or `spares`.
     pub fn name(self) -> &'static str {
         match self {
             MemoryCategory::Pool => "pool",
@@ -77,6 +79,7 @@ impl MemoryCategory {
             MemoryCategory::Recovery => "recovery",
             MemoryCategory::Log => "log",
             MemoryCategory::Filters => "filters",
+            MemoryCategory::Spares => "spares",
         }
     }
 }

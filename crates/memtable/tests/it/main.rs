@@ -3,4 +3,5 @@
 
 mod loom;
 mod model;
+mod spares;
 mod staged;

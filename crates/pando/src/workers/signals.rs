@@ -132,6 +132,7 @@ impl Signals {
         store.tick(self.started.elapsed());
         store.look_after_readers();
         store.rest_log();
+        store.rest_memory();
         store.look_after_room();
         // An error here latches: the next commit or the close returns it.
         let _ = store.check_in_place();

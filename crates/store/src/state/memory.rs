@@ -16,7 +16,7 @@ mod make_room;
 use crate::state::options::Shares;
 use base::budget::{Account, Charge, Held, MemoryCategory};
 use base::sync::lock;
-use memtable::{Memtable, Writer};
+use memtable::{Memtable, Spares, Writer};
 use pool::Pool;
 use run::Editor;
 use std::fmt;
@@ -72,6 +72,8 @@ pub(crate) struct Memory {
     pub account: Arc<Account>,
     /// The memory that each purpose may take.
     pub shares: Shares,
+    /// The memory of merged memtables, for the next ones.
+    pub spares: Arc<Spares>,
     /// The charge for the mapping of the log's newest segment, which counts as memory.
     log: Mutex<Charge>,
     /// The attendant, once there is one.
@@ -85,7 +87,8 @@ impl Memory {
         // mapped.
         let log = account.charge_making_room(MemoryCategory::Log, mapped_bytes);
         let log = log.unwrap_or_else(|| account.charge_by_force(MemoryCategory::Log, mapped_bytes));
-        Memory { account, shares, log: Mutex::new(log), attendant: OnceLock::new() }
+        let spares = Spares::new(&account, shares.seal_bytes);
+        Memory { account, shares, spares, log: Mutex::new(log), attendant: OnceLock::new() }
     }
 
     /// Returns the attendant, if there is one.
@@ -100,7 +103,8 @@ impl Memory {
 
     /// Creates a memtable whose memory is charged, first to `allowance`.
     pub fn new_memtable(&self, allowance: Option<Charge>) -> (Arc<Memtable>, Writer) {
-        charged_memtable(&self.account, allowance, self.shares.memtable_chunk_bytes)
+        let allowance = allowance.unwrap_or_else(|| Charge::none(&self.account, MemoryCategory::Memtables));
+        Memtable::reusing(allowance, self.shares.memtable_chunk_bytes, &self.spares)
     }
 
     /// Charges the dirty pages of a checkpoint beyond the reserve: its share, or what the budget has of it.
@@ -150,13 +154,3 @@ pub(crate) struct Patience {
 const FRUITLESS_MOMENTS: u32 = 8;
 /// The greatest number of slices of a wait (some ten seconds), even if others keep taking what becomes free.
 const MOST_MOMENTS: u32 = 10_000;
-
-/// Creates a memtable that is charged to `account`.
-pub(crate) fn charged_memtable(
-    account: &Arc<Account>,
-    allowance: Option<Charge>,
-    chunk_bytes: usize,
-) -> (Arc<Memtable>, Writer) {
-    let allowance = allowance.unwrap_or_else(|| Charge::none(account, MemoryCategory::Memtables));
-    Memtable::charged(allowance, chunk_bytes)
-}

@@ -11,6 +11,7 @@ mod long_snapshot;
 mod lsm;
 mod many_tables;
 mod merge_model;
+mod merged_memory;
 mod ownership;
 mod recovery_budget;
 mod salvage;

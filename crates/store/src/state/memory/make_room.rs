@@ -9,7 +9,11 @@ use std::sync::Arc;
 
 impl Member for Store {
     fn give_pages(&self, bytes: usize, need: Need) -> Given {
-        self.pool.give(bytes, need)
+        // Spares first: no reader misses them.
+        match self.memory.spares.give(bytes) {
+            0 => self.pool.give(bytes, need),
+            given => Given::Bytes(given),
+        }
     }
 
     fn relieve(&self) -> bool {
@@ -78,6 +82,11 @@ impl Store {
     /// Returns the account of this database in its budget.
     pub fn account(&self) -> &Arc<Account> {
         &self.memory.account
+    }
+
+    /// Frees memory of merged memtables that no other one needed lately. Call it four times a second.
+    pub fn rest_memory(&self) {
+        self.memory.spares.rest();
     }
 
     /// Returns the use of the budget by category.
