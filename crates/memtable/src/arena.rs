@@ -9,14 +9,14 @@
 //! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to at most [`MAX_CHUNK_BYTES`], so that an idle table costs a page and a
 //!    busy one a system call each megabyte. A piece that would fill a quarter of the largest chunk gets a chunk of its
 //!    own, and the current chunk stays in use. Large chunks of a large memtable are mapped ([`Memory`]), and go to the
-//!    next memtable ([`Spares`]) or back to the system. Those of a small one are allocated: the next one, which comes
-//!    soon, gets the same memory without its first touches.
+//!    next memtable ([`IdleChunks`]) or back to the system. Those of a small one are allocated: the next one, which
+//!    comes soon, gets the same memory without its first touches.
 //! 4. What was allocated since a bump's [`Mark`] can be freed, as long as no other thread knows of it: the chunks that
 //!    were added go back, and the bump is where it was.
 //! 5. If there is an account, each chunk is charged to it out of the bump's *credit*: memory
 //!    that was reserved while the operation could still be refused. The arena returns all of it when it is freed.
 
-use crate::spares::Spares;
+use crate::idle::IdleChunks;
 use base::background;
 use base::budget::{Account, Charge, MemoryCategory};
 use base::sync::atomic::{AtomicUsize, Ordering};
@@ -45,7 +45,7 @@ pub(crate) struct Arena {
     /// The bytes of the chunks of stages in which nothing is linked: free ones, and those of commits to come.
     unlinked: AtomicUsize,
     /// Where mapped chunks come from and go to, if there are such.
-    spares: Option<Arc<Spares>>,
+    idle: Option<Arc<IdleChunks>>,
 }
 
 #[derive(Debug)]
@@ -110,11 +110,11 @@ unsafe impl Send for Block {}
 
 impl Arena {
     /// Creates an arena without chunks. `max_chunk_bytes` is the size of the writer's largest chunk: a small memtable
-    /// has small ones. `spares` have the same account.
+    /// has small ones. `idle` has the same account.
     pub fn new(
         account: Option<&Arc<Account>>,
         max_chunk_bytes: usize,
-        spares: Option<&Arc<Spares>>,
+        idle: Option<&Arc<IdleChunks>>,
     ) -> Arena {
         let charge = account.map(|account| Charge::none(account, MemoryCategory::Memtables));
         Arena {
@@ -122,7 +122,7 @@ impl Arena {
             bytes: AtomicUsize::new(0),
             mapped_from: if max_chunk_bytes < MAX_CHUNK_BYTES { usize::MAX } else { MAPPED_BYTES },
             unlinked: AtomicUsize::new(0),
-            spares: spares.cloned(),
+            idle: idle.cloned(),
         }
     }
 
@@ -144,12 +144,12 @@ impl Arena {
         chunks.charge.as_ref().map(|charge| Charge::none(charge.account(), MemoryCategory::Memtables))
     }
 
-    /// Allocates a chunk, charged to `credit` as far as that reaches, or takes a spare one with its charge.
+    /// Allocates a chunk, charged to `credit` as far as that reaches, or takes an idle one with its charge.
     fn add(&self, size: usize, credit: &mut Option<Charge>) -> *mut u8 {
         // Before the lock, which other threads wait for: a large one is a system call.
         let is_mapped = size >= self.mapped_from;
-        let spare = self.spares.as_ref().filter(|_| is_mapped).and_then(|spares| spares.take(size));
-        let (chunk, own_charge) = match spare {
+        let idle = self.idle.as_ref().filter(|_| is_mapped).and_then(|idle| idle.take(size));
+        let (chunk, own_charge) = match idle {
             Some((memory, charge)) => (Chunk::Mapped(memory), Some(charge)),
             None => (Chunk::new(size, is_mapped), None),
         };
@@ -186,17 +186,20 @@ impl Arena {
         let mut charge = chunks.charge.as_mut().map(|charge| charge.split(size));
         drop(chunks);
         for chunk in freed {
-            release(chunk, charge.as_mut(), self.spares.as_deref());
+            release(chunk, charge.as_mut(), self.idle.as_deref());
         }
     }
 }
 
-/// Makes a chunk a spare one, or frees it, with its part of `charge`. Returns whether it was freed.
-fn release(chunk: Chunk, charge: Option<&mut Charge>, spares: Option<&Spares>) -> bool {
+/// Gives a chunk to `idle` if others could use it, or frees it, with its part of `charge`. Returns whether it was
+/// freed.
+fn release(chunk: Chunk, charge: Option<&mut Charge>, idle: Option<&IdleChunks>) -> bool {
+    // A piece that is too large for a shared chunk has one of its own size.
+    let is_shared = chunk.size().is_power_of_two() && chunk.size() <= MAX_CHUNK_BYTES;
     let own_charge = charge.map(|charge| charge.split(chunk.size()));
-    match (chunk, own_charge, spares) {
+    match (chunk, own_charge, idle) {
         // What is returned is dropped, the memory first.
-        (Chunk::Mapped(memory), Some(charge), Some(spares)) => spares.keep(memory, charge).is_some(),
+        (Chunk::Mapped(memory), Some(charge), Some(idle)) if is_shared => idle.keep(memory, charge).is_some(),
         (chunk, charge, _) => {
             drop(chunk);
             drop(charge);
@@ -212,7 +215,7 @@ impl Drop for Arena {
         // What was borrowed from a chunk borrowed the memtable too.
         for chunk in chunks.list.drain(..) {
             // Freeing 64 MiB at once takes the kernel 20 ms.
-            if release(chunk, chunks.charge.as_mut(), self.spares.as_deref()) {
+            if release(chunk, chunks.charge.as_mut(), self.idle.as_deref()) {
                 background::pause();
             }
         }

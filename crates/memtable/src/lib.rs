@@ -13,7 +13,7 @@
 //!
 //! The files, in this order; each uses only those before it:
 //!
-//! 1. `arena`: the memory; `spares`: that of memtables that were merged.
+//! 1. `idle`: memory that merged memtables left. `arena`: the memory of one.
 //! 2. `record`: one version of one key.
 //! 3. `ranges`: range deletes as a tree of edges.
 //! 4. `permutation` and `node`: the append slots, the pointers to nodes, and why readers need no lock.
@@ -26,7 +26,7 @@
 //!    before the writer has its turn.
 #![deny(missing_docs)]
 
-mod spares;
+mod idle;
 mod arena;
 mod record;
 mod ranges;
@@ -46,8 +46,8 @@ mod writer;
 mod staged;
 
 pub use cursor::Cursor;
+pub use idle::IdleChunks;
 pub use memtable::Memtable;
 pub use ranges::{Fragment, Ranges, Span};
-pub use spares::Spares;
 pub use staged::Staged;
 pub use writer::Writer;

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use std::thread;
 
 /// The size of the largest chunk of a stage in bytes. On average, half of it is unused. Where memory is scarce it is
-/// less: all stages together have a quarter of a full memtable, of which the writer's largest chunk is an eighth.
+/// less: all stages together have a quarter of a full memtable, of which `max_chunk_bytes` is an eighth.
 const STAGE_CHUNK_BYTES: usize = 256 << 10;
 const _: () = assert!(STAGE_CHUNK_BYTES >= MAPPED_BYTES, "most of a large memtable is in stages");
 /// The most stages of a memtable, for each processor and at least: a thread that waits for its turn has one, too.

@@ -2,10 +2,10 @@
 
 use crate::arena::{Arena, Bump};
 use crate::cursor::Cursor;
+use crate::idle::IdleChunks;
 use crate::insert::{Change, Tree};
 use crate::memtable::Memtable;
 use crate::ranges::Span;
-use crate::spares::Spares;
 use crate::stage::Stages;
 use crate::table::{Directory, Table};
 use base::budget::Charge;
@@ -13,6 +13,7 @@ use base::op::Op;
 use base::sync::Arc;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::{CommitTs, LargeRef, TableId, Value};
+use std::sync;
 
 /// The right to write to a memtable, of which each memtable has one. Commits are applied in the order of their
 /// timestamps: no call may have an older timestamp than an earlier call for the same table.
@@ -47,26 +48,31 @@ impl Memtable {
     }
 
     /// Creates an empty memtable whose memory is charged to `credit`'s account, and first to `credit` itself, which the
-    /// writer takes over. It grows by at most `max_chunk_bytes` at a time (4 KiB to 1 MiB).
+    /// writer takes over. It grows by at most `max_chunk_bytes` at a time, an eighth of what it will have when it is
+    /// full, and by at most 1 MiB.
     pub fn charged(credit: Charge, max_chunk_bytes: usize) -> (Arc<Memtable>, Writer) {
         Self::with(Some(credit), max_chunk_bytes, None)
     }
 
     /// Does what [`Memtable::charged`] does, with chunks of memtables that are gone, to which it leaves its own. The
-    /// spares have the account of `credit`.
-    pub fn reusing(credit: Charge, max_chunk_bytes: usize, spares: &Arc<Spares>) -> (Arc<Memtable>, Writer) {
-        Self::with(Some(credit), max_chunk_bytes, Some(spares))
+    /// idle chunks have the account of `credit`.
+    pub fn reusing(
+        credit: Charge,
+        max_chunk_bytes: usize,
+        idle: &sync::Arc<IdleChunks>,
+    ) -> (Arc<Memtable>, Writer) {
+        Self::with(Some(credit), max_chunk_bytes, Some(idle))
     }
 
     fn with(
         credit: Option<Charge>,
         max_chunk_bytes: usize,
-        spares: Option<&Arc<Spares>>,
+        idle: Option<&sync::Arc<IdleChunks>>,
     ) -> (Arc<Memtable>, Writer) {
         let memtable = Arc::new(Memtable {
             directory: Directory::new(),
             records: AtomicU64::new(0),
-            arena: Arena::new(credit.as_ref().map(Charge::account), max_chunk_bytes, spares),
+            arena: Arena::new(credit.as_ref().map(Charge::account), max_chunk_bytes, idle),
             stages: Stages::new(max_chunk_bytes),
         });
         let writer = Writer { memtable: Arc::clone(&memtable), bump: Bump::new(credit, max_chunk_bytes) };

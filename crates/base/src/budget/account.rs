@@ -8,6 +8,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// The requests that a budget makes to the databases that share it. The budget holds no lock of its own during a call.
 pub trait Member: Send + Sync {
+    /// Frees memory that nothing uses, of at least `bytes`, or all there is. Returns how many bytes were freed.
+    fn give_idle(&self, bytes: usize) -> usize;
     /// Frees about `bytes` of the page pool's memory.
     fn give_pages(&self, bytes: usize, need: Need) -> Given;
     /// Schedules a merge of the memtables, so that their memory can be freed. Returns at once, with whether there is
@@ -93,7 +95,7 @@ impl Account {
         self.budget.take(bytes).then(|| self.book(category, bytes))
     }
 
-    /// Takes `bytes`, and if they do not fit asks page pools to free memory first. The caller must hold no lock of a
+    /// Takes `bytes`, and if they do not fit has idle chunks and pages freed first. The caller must hold no lock of a
     /// pool and be in no epoch.
     pub fn charge_making_room(self: &Arc<Self>, category: MemoryCategory, bytes: usize) -> Option<Charge> {
         self.budget.take_making_room(bytes).then(|| self.book(category, bytes))
@@ -105,10 +107,10 @@ impl Account {
         self.book(category, bytes)
     }
 
-    /// Asks the pools of other accounts to free `bytes` of pages that were not used lately. Returns whether any were
-    /// freed.
+    /// Asks for `bytes` of idle chunks of any account, and of pages that were not used lately in the pools of others.
+    /// Returns whether any were freed.
     pub fn ask_others(&self, bytes: usize) -> bool {
-        matches!(self.budget.have_pages_given(bytes, Need::Wish, Some(self)), Given::Bytes(1..))
+        matches!(self.budget.have_memory_given(bytes, Need::Wish, Some(self)), Given::Bytes(1..))
     }
 
     fn book(self: &Arc<Self>, category: MemoryCategory, bytes: usize) -> Charge {

@@ -7,14 +7,14 @@
 //!    arena, a chunk of a pool or a checkpoint holds a [`Charge`], and dropping the charge releases the bytes. So the
 //!    accounts always agree with the chunks that exist.
 //! 2. A charge that would exceed the limit is refused. A caller that can wait for memory calls
-//!    [`Account::charge_making_room`], which first asks page pools to free memory: the least used pages of any database
-//!    that shares the budget.
+//!    [`Account::charge_making_room`], which first asks the databases that share the budget to free memory: idle chunks
+//!    of any of them, then the least used pages.
 //! 3. A charge that cannot be refused (a commit that is in the log must be applied in memory) is reserved beforehand.
 //!    If an estimate was a few bytes too low, the rest is charged by force and counted: [`Account::charge_by_force`].
 //! 4. Each account keeps a small *reserve* for as long as it exists: the least that one checkpoint and one read need.
 //!    So memory can always be freed, however full the budget is.
 //!
-//! The budget holds no lock while it asks a pool to free memory: [`Member`]'s methods take the locks of their own
+//! The budget holds no lock while it asks a database to free memory: [`Member`]'s methods take the locks of their own
 //! database.
 
 mod account;
@@ -51,7 +51,7 @@ pub enum MemoryCategory {
     /// Filters of LSM tables that are kept in memory.
     Filters,
     /// Memory of merged memtables that is kept for the next ones.
-    Spares,
+    IdleChunks,
 }
 
 impl MemoryCategory {
@@ -66,10 +66,11 @@ impl MemoryCategory {
         MemoryCategory::Recovery,
         MemoryCategory::Log,
         MemoryCategory::Filters,
-        MemoryCategory::Spares,
+        MemoryCategory::IdleChunks,
     ];
 
-    /// Returns the name: `pool`, `memtables`, `write_sets`, `checkpoint`, `recovery`, `log`, `filters` or `spares`.
+    /// Returns the name: `pool`, `memtables`, `write_sets`, `checkpoint`, `recovery`, `log`, `filters` or
+    /// `idle_chunks`.
     pub fn name(self) -> &'static str {
         match self {
             MemoryCategory::Pool => "pool",
@@ -79,7 +80,7 @@ impl MemoryCategory {
             MemoryCategory::Recovery => "recovery",
             MemoryCategory::Log => "log",
             MemoryCategory::Filters => "filters",
-            MemoryCategory::Spares => "spares",
+            MemoryCategory::IdleChunks => "idle_chunks",
         }
     }
 }
@@ -167,8 +168,7 @@ impl Budget {
     fn reserve(&self, account: &Arc<Account>, bytes: usize) -> Option<Charge> {
         for _ in 0..JOIN_ATTEMPTS {
             let charge = account.charge_making_room(MemoryCategory::Checkpoint, bytes);
-            let without_pages = self.used_bytes().saturating_sub(self.held_as(MemoryCategory::Pool));
-            if charge.is_some() || without_pages + bytes > self.limit {
+            if charge.is_some() || self.firm_bytes() + bytes > self.limit {
                 return charge;
             }
             std::thread::sleep(JOIN_PAUSE);
@@ -207,6 +207,12 @@ impl Budget {
         self.held[category as usize].load(Ordering::SeqCst)
     }
 
+    /// Returns how many bytes are in use that are not given up when others need memory: all but pages and idle chunks.
+    pub fn firm_bytes(&self) -> usize {
+        let yielding = self.held_as(MemoryCategory::Pool) + self.held_as(MemoryCategory::IdleChunks);
+        self.used_bytes().saturating_sub(yielding)
+    }
+
     /// Asks every member to merge its memtables soon, because a caller waits for their memory. Returns whether any
     /// member has something to merge.
     pub fn relieve(&self) -> bool {
@@ -238,7 +244,7 @@ impl Budget {
         assert!(before >= bytes, "more memory was released than was charged");
     }
 
-    /// Takes `bytes` after pools have freed enough. Returns false if they cannot.
+    /// Takes `bytes` after others have freed enough. Returns false if they cannot.
     fn take_making_room(&self, bytes: usize) -> bool {
         if bytes > self.limit {
             return false;
@@ -248,7 +254,7 @@ impl Budget {
                 return true;
             }
             let missing = (self.used_bytes() + bytes).saturating_sub(self.limit);
-            match self.have_pages_given(missing, Need::Must, None) {
+            match self.have_memory_given(missing, Need::Must, None) {
                 Given::Bytes(0) => break,
                 Given::Bytes(_) => {}
                 Given::Soon => pause(),
@@ -257,12 +263,20 @@ impl Budget {
         self.take(bytes)
     }
 
-    /// Asks pools to free `bytes`, the largest pool first. The pool of account `but` is not asked.
-    fn have_pages_given(&self, bytes: usize, need: Need, but: Option<&Account>) -> Given {
+    /// Asks for `bytes`: idle chunks of all databases, then pages, of the largest pool first. The pool of account `but`
+    /// is not asked.
+    fn have_memory_given(&self, bytes: usize, need: Need, but: Option<&Account>) -> Given {
         let mut accounts = self.accounts();
+        let mut given = 0;
+        for account in &accounts {
+            if given >= bytes || self.held_as(MemoryCategory::IdleChunks) == 0 {
+                break;
+            }
+            given += account.with_member(|member| member.give_idle(bytes - given)).unwrap_or(0);
+        }
         accounts.retain(|account| but.is_none_or(|but| !std::ptr::eq(but, &**account)));
         accounts.sort_by_key(|account| std::cmp::Reverse(account.held().bytes(MemoryCategory::Pool)));
-        let (mut given, mut soon) = (0, false);
+        let mut soon = false;
         for account in accounts {
             if given >= bytes {
                 break;

@@ -87,11 +87,18 @@ fn many_threads_never_pass_the_ceiling() {
 #[derive(Debug)]
 struct Pages {
     charge: Mutex<Option<Charge>>,
+    idle: Mutex<Option<Charge>>,
     late: Count,
     relieved: AtomicBool,
 }
 
 impl Member for Pages {
+    fn give_idle(&self, bytes: usize) -> usize {
+        let mut idle = lock(&self.idle);
+        let charge = idle.as_mut().map(|idle| idle.split(bytes));
+        charge.map_or(0, |charge| charge.bytes())
+    }
+
     fn give_pages(&self, _: usize, need: Need) -> Given {
         if need == Need::Wish {
             return Given::Bytes(0);
@@ -114,7 +121,12 @@ fn a_reserve_is_waited_for_while_pools_have_it() {
     let budget = Budget::new(1_000);
     let idle = budget.join("idle", 100).unwrap();
     let charge = Mutex::new(idle.charge(MemoryCategory::Pool, 700));
-    let pages = Arc::new(Pages { charge, late: Count::new(200), relieved: AtomicBool::new(false) });
+    let pages = Arc::new(Pages {
+        charge,
+        idle: Mutex::default(),
+        late: Count::new(200),
+        relieved: AtomicBool::new(false),
+    });
     let member: Arc<dyn Member> = pages.clone();
     idle.set_member(Arc::downgrade(&member));
     assert_eq!(budget.join("too large", 901).unwrap_err().kind(), ErrorKind::Full);
@@ -128,7 +140,12 @@ fn pools_give_way_to_what_must_be() {
     let budget = Budget::new(1_000);
     let (idle, busy) = (budget.join("idle", 100).unwrap(), budget.join("busy", 100).unwrap());
     let charge = Mutex::new(idle.charge(MemoryCategory::Pool, 700));
-    let pages = Arc::new(Pages { charge, late: Count::new(3), relieved: AtomicBool::new(false) });
+    let pages = Arc::new(Pages {
+        charge,
+        idle: Mutex::default(),
+        late: Count::new(3),
+        relieved: AtomicBool::new(false),
+    });
     let member: Arc<dyn Member> = pages.clone();
     idle.set_member(Arc::downgrade(&member));
     assert!(busy.charge(MemoryCategory::Memtables, 500).is_none());
@@ -140,4 +157,30 @@ fn pools_give_way_to_what_must_be() {
     assert!(!budget.relieve() && budget.relieve());
     assert!(pages.relieved.load(Ordering::SeqCst));
     drop(memtable);
+}
+
+/// The pools of other databases keep their pages.
+#[test]
+fn idle_chunks_of_any_database_go_before_pages() {
+    let budget = Budget::new(1_000);
+    let [reader, writer] = ["reader", "writer"].map(|name| budget.join(name, 0).unwrap());
+    let members = [(&reader, 500, 0), (&writer, 100, 300)].map(|(account, pages, idle)| {
+        let [charge, idle] = [(MemoryCategory::Pool, pages), (MemoryCategory::IdleChunks, idle)]
+            .map(|(category, bytes)| Mutex::new(account.charge(category, bytes)));
+        let member: Arc<dyn Member> =
+            Arc::new(Pages { charge, idle, late: Count::new(0), relieved: AtomicBool::new(false) });
+        account.set_member(Arc::downgrade(&member));
+        member
+    });
+    assert_eq!((budget.used_bytes(), budget.firm_bytes()), (900, 0));
+    let held = |category| budget.held_as(category);
+    let dirty = reader.charge_making_room(MemoryCategory::Checkpoint, 250).unwrap();
+    assert_eq!((held(MemoryCategory::Pool), held(MemoryCategory::IdleChunks)), (600, 150));
+    assert!(writer.ask_others(100), "a pool gets what its own database has idle");
+    assert_eq!((held(MemoryCategory::Pool), held(MemoryCategory::IdleChunks)), (600, 50));
+    let more = reader.charge_making_room(MemoryCategory::Checkpoint, 300).unwrap();
+    assert_eq!((held(MemoryCategory::Pool), held(MemoryCategory::IdleChunks)), (100, 0));
+    assert_eq!(budget.firm_bytes(), 550);
+    drop((dirty, more, members));
+    assert_eq!(budget.used_bytes(), 0);
 }

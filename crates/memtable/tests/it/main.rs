@@ -3,5 +3,5 @@
 
 mod loom;
 mod model;
-mod spares;
+mod idle;
 mod staged;

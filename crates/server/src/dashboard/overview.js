@@ -149,7 +149,7 @@ export class Overview {
       : h("p", { class: "empty" }, "This token sees no database. Create one with PUT /v1/databases/NAME."));
   }
   showMemory(db, stats) {
-    const parts = [["pages", "pool", "c-get"], ["memtables", "memtables", "c-put"], ["uncommitted", "write_sets", "c-delete"], ["checkpoint", "checkpoint", "c-range"], ["log", "log", "c-transaction"], ["filters", "filters", "c-sql"], ["spare", "spares", "c-range"]]
+    const parts = [["pages", "pool", "c-get"], ["memtables", "memtables", "c-put"], ["uncommitted", "write_sets", "c-delete"], ["checkpoint", "checkpoint", "c-range"], ["log", "log", "c-transaction"], ["filters", "filters", "c-sql"], ["idle chunks", "idle_chunks", "c-range"]]
       .map(([name, field, kind]) => [name, stats[`memory_${field}_bytes`] ?? 0, kind]);
     const limit = stats.memory_limit_bytes || 1, mine = parts.reduce((sum, [, held]) => sum + held, 0);
     parts.push(["other databases", Math.max(0, stats.memory_used_bytes - mine), "c-other"]);

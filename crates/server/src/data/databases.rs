@@ -16,7 +16,7 @@ use crate::data::replicas::Replicas;
 use crate::shipping::Shipping;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
-use pando::{Budget, Database, Durability, Error, ErrorKind, MemoryCategory, Result};
+use pando::{Budget, Database, Durability, Error, ErrorKind, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -287,11 +287,10 @@ impl Databases {
         self.budget.used_bytes() as u64
     }
 
-    /// Returns whether so much memory is held for other purposes than pages, which can be evicted, that idle databases
-    /// might leave a write of another one without memory.
+    /// Returns whether so much memory is held that cannot be given up at once, that idle databases might leave a write
+    /// of another one without memory.
     fn is_memory_short(&self) -> bool {
-        let firm_bytes = self.budget.used_bytes().saturating_sub(self.budget.held_as(MemoryCategory::Pool));
-        firm_bytes > self.budget.limit_bytes() / 4 * 3
+        self.budget.firm_bytes() > self.budget.limit_bytes() / 4 * 3
     }
 
     /// Closes all databases, even after an error, and returns the first error.

@@ -129,7 +129,7 @@ impl Store {
         self.checkpoints.pins.switch(self.checkpoints.pins.newest(), tables);
         *self.upkeep.keeping() = None;
         self.views.reclaim(&self.slots);
-        self.memory.spares.close();
+        self.memory.idle.close();
         // A page that a reader looks at now is freed when the reader ends.
         self.pool.give(usize::MAX, Need::Must);
         self.log.unmap();

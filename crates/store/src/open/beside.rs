@@ -250,6 +250,7 @@ impl Follower {
     pub fn tick(&mut self, now: std::time::Duration) -> Result<()> {
         let store = Arc::clone(&self.store);
         store.tick(now);
+        store.rest_memory();
         match &self.board {
             Some(board) => store.dir.check_in_place(&[&*store.data, &**board])?,
             None => store.dir.check_in_place(&[&*store.data])?,

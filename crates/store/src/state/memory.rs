@@ -1,7 +1,8 @@
 //! The store's part in its memory budget: reserves, charges, and making room.
 //!
 //! If something needs memory and the budget has none:
-//! 1. Page pools evict pages: this database's, and those of the others that share the budget
+//! 1. Chunks that merged memtables left are freed, and page pools evict pages: this database's, and those of the others
+//!    that share the budget
 //!    ([`base::budget::Account::charge_making_room`]).
 //! 2. The memtables of all databases that share the budget are sealed early, and their [`Attendant`]s are asked to
 //!    merge them now ([`base::budget::Budget::relieve`]).
@@ -16,7 +17,7 @@ mod make_room;
 use crate::state::options::Shares;
 use base::budget::{Account, Charge, Held, MemoryCategory};
 use base::sync::lock;
-use memtable::{Memtable, Spares, Writer};
+use memtable::{IdleChunks, Memtable, Writer};
 use pool::Pool;
 use run::Editor;
 use std::fmt;
@@ -73,7 +74,7 @@ pub(crate) struct Memory {
     /// The memory that each purpose may take.
     pub shares: Shares,
     /// The memory of merged memtables, for the next ones.
-    pub spares: Arc<Spares>,
+    pub idle: Arc<IdleChunks>,
     /// The charge for the mapping of the log's newest segment, which counts as memory.
     log: Mutex<Charge>,
     /// The attendant, once there is one.
@@ -87,8 +88,8 @@ impl Memory {
         // mapped.
         let log = account.charge_making_room(MemoryCategory::Log, mapped_bytes);
         let log = log.unwrap_or_else(|| account.charge_by_force(MemoryCategory::Log, mapped_bytes));
-        let spares = Spares::new(&account, shares.seal_bytes);
-        Memory { account, shares, spares, log: Mutex::new(log), attendant: OnceLock::new() }
+        let idle = IdleChunks::new(&account, shares.seal_bytes);
+        Memory { account, shares, idle, log: Mutex::new(log), attendant: OnceLock::new() }
     }
 
     /// Returns the attendant, if there is one.
@@ -104,7 +105,7 @@ impl Memory {
     /// Creates a memtable whose memory is charged, first to `allowance`.
     pub fn new_memtable(&self, allowance: Option<Charge>) -> (Arc<Memtable>, Writer) {
         let allowance = allowance.unwrap_or_else(|| Charge::none(&self.account, MemoryCategory::Memtables));
-        Memtable::reusing(allowance, self.shares.memtable_chunk_bytes, &self.spares)
+        Memtable::reusing(allowance, self.shares.memtable_chunk_bytes, &self.idle)
     }
 
     /// Charges the dirty pages of a checkpoint beyond the reserve: its share, or what the budget has of it.

@@ -119,7 +119,7 @@ pub struct Shares {
     pub write_set_bytes: usize,
     /// The filters of LSM tables that are kept in memory, of all databases that share the budget.
     pub filters_bytes: usize,
-    /// The most by which a memtable grows at once, so that little of its memory is unused.
+    /// The most by which a memtable should grow at once, so that little of its memory is unused: an eighth.
     pub memtable_chunk_bytes: usize,
 }
 
@@ -164,7 +164,7 @@ impl Options {
             }),
             largest_pool_bytes: memory / 8 * 7,
             write_set_bytes: self.write_set_bytes.unwrap_or((memory / 16).clamp(64 << 10, 256 << 20)),
-            memtable_chunk_bytes: (seal_bytes / 8).clamp(4 << 10, 1 << 20),
+            memtable_chunk_bytes: (seal_bytes / 8).max(4 << 10),
         }
     }
 

@@ -10,9 +10,10 @@ use std::sync::Arc;
 const RECORDS: u32 = 8_000;
 const MIB: usize = 1 << 20;
 
-/// A store whose memtables have up to 16 MiB, and what it is charged to.
+/// A store whose memtables have up to 128 MiB, with mapped chunks on machines of many processors, too, and what it is
+/// charged to.
 fn open() -> Result<(Arc<Store>, Table, Arc<Budget>)> {
-    let budget = Budget::new(128 * MIB);
+    let budget = Budget::new(1024 * MIB);
     let options = Options { budget: Some(Arc::clone(&budget)), ..Options::default() };
     let store = pando_store::open_or_create(Arc::new(MemDir::new()), &options)?;
     let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
@@ -21,7 +22,7 @@ fn open() -> Result<(Arc<Store>, Table, Arc<Budget>)> {
     Ok((store, table, budget))
 }
 
-/// Fills half of a memtable. A checkpoint would merge it.
+/// Puts 8 MB into the memtable.
 fn put_all(store: &Arc<Store>, table: &Table, round: u8) -> Result<()> {
     for first in (0..RECORDS).step_by(100) {
         let mut tx = Transaction::begin(store, TransactionOptions::default())?;
@@ -36,7 +37,7 @@ fn put_all(store: &Arc<Store>, table: &Table, round: u8) -> Result<()> {
 /// The bytes of memtables, and of what merged ones left.
 fn held(store: &Store) -> (usize, usize) {
     let held = store.memory().held;
-    (held.bytes(MemoryCategory::Memtables), held.bytes(MemoryCategory::Spares))
+    (held.bytes(MemoryCategory::Memtables), held.bytes(MemoryCategory::IdleChunks))
 }
 
 #[test]
@@ -44,15 +45,15 @@ fn the_next_memtable_uses_it_and_no_writer_owes_for_it() -> Result<()> {
     let (store, table, _budget) = open()?;
     put_all(&store, &table, 1)?;
     store.checkpoint()?;
-    let (memtables, spares) = held(&store);
-    assert!(memtables < 2 * MIB && spares > 6 * MIB, "{memtables} {spares}");
-    assert!(store.pressure().shared_bytes < 2 * MIB, "what is spare is no debt");
-    let first = memtables + spares;
+    let (memtables, idle) = held(&store);
+    assert!(memtables < 2 * MIB && idle > 6 * MIB, "{memtables} {idle}");
+    assert!(store.pressure().shared_bytes < 2 * MIB, "what is idle is no debt");
+    let first = memtables + idle;
     for round in 2..10 {
         put_all(&store, &table, round)?;
-        let (memtables, spares) = held(&store);
-        assert!(memtables > 8 * MIB && spares < MIB, "{memtables} {spares}");
-        assert!(memtables + spares < first + MIB, "{memtables} {spares} after {first}");
+        let (memtables, idle) = held(&store);
+        assert!(memtables > 8 * MIB && idle < MIB, "{memtables} {idle}");
+        assert!(memtables + idle < first + MIB, "{memtables} {idle} after {first}");
         store.checkpoint()?;
     }
     assert_eq!(store.snapshot()?.get(&table, &7_u32.to_be_bytes())?, Some(vec![9; 1000]));
@@ -64,11 +65,11 @@ fn whatever_needs_memory_gets_it_before_a_page_is_evicted() -> Result<()> {
     let (store, table, budget) = open()?;
     put_all(&store, &table, 1)?;
     store.checkpoint()?;
-    let (spares, pages) = (held(&store).1, store.memory().held.bytes(MemoryCategory::Pool));
+    let (idle, pages) = (held(&store).1, store.memory().held.bytes(MemoryCategory::Pool));
     let free = budget.limit_bytes() - budget.used_bytes();
-    let charge = store.account().charge_making_room(MemoryCategory::WriteSets, free + spares / 2);
+    let charge = store.account().charge_making_room(MemoryCategory::WriteSets, free + idle / 2);
     assert!(charge.is_some());
-    assert!(held(&store).1 <= spares / 2, "{} of {spares}", held(&store).1);
+    assert!(held(&store).1 <= idle / 2, "{} of {idle}", held(&store).1);
     assert_eq!(store.memory().held.bytes(MemoryCategory::Pool), pages);
     assert!(budget.used_bytes() <= budget.limit_bytes());
     Ok(())

@@ -8,12 +8,12 @@ use base::{Error, ErrorKind};
 use std::sync::Arc;
 
 impl Member for Store {
+    fn give_idle(&self, bytes: usize) -> usize {
+        self.memory.idle.give(bytes)
+    }
+
     fn give_pages(&self, bytes: usize, need: Need) -> Given {
-        // Spares first: no reader misses them.
-        match self.memory.spares.give(bytes) {
-            0 => self.pool.give(bytes, need),
-            given => Given::Bytes(given),
-        }
+        self.pool.give(bytes, need)
     }
 
     fn relieve(&self) -> bool {
@@ -86,7 +86,7 @@ impl Store {
 
     /// Frees memory of merged memtables that no other one needed lately. Call it four times a second.
     pub fn rest_memory(&self) {
-        self.memory.spares.rest();
+        self.memory.idle.rest();
     }
 
     /// Returns the use of the budget by category.

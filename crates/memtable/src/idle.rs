@@ -1,15 +1,16 @@
-//! Spares: chunks of merged memtables, for the next ones.
+//! Idle chunks: memory of merged memtables, for the next ones.
 //!
 //! The first touch of each page of new memory is a fault, and a chunk that is freed leaves the address space by another
 //! visit to the kernel. Together they were a quarter of the time of a writer that does not sync, and those of several
 //! writers wait for one another. A chunk that is used again costs neither.
 //!
-//! 1. Only mapped chunks are kept. Smaller ones are the allocator's to keep.
-//! 2. They are charged as [`MemoryCategory::Spares`], so the memory limit counts them, and the debt of memtables does
-//!    not.
+//! 1. Only the mapped chunks that records and nodes share are kept, whose sizes are few. Smaller ones are the
+//!    allocator's to keep.
+//! 2. They are charged as [`MemoryCategory::IdleChunks`], so the memory limit counts them, and the debt of memtables
+//!    does not.
 //! 3. No chunk is kept when less than an eighth of the budget is free: pages are worth more then.
-//! 4. They are freed when the budget needs memory ([`Spares::give`]), when they were not needed for a while
-//!    ([`Spares::rest`]), and when the database closes ([`Spares::close`]).
+//! 4. They are freed when the budget needs memory ([`IdleChunks::give`]), in parts when they were not needed for a
+//!    while ([`IdleChunks::rest`]), and when the database closes ([`IdleChunks::close`]).
 
 use base::budget::{Account, Charge, MemoryCategory};
 use base::sync::{Mutex, lock};
@@ -18,14 +19,14 @@ use std::sync::Arc;
 
 /// The part of the budget that has to be free for a chunk to be kept: one in this many bytes.
 const FREE_PART: usize = 8;
-/// The number of calls of [`Spares::rest`] in which a chunk has to be needed, or it is freed: two seconds.
+/// The number of calls of [`IdleChunks::rest`] after which it frees what was not needed between them: two seconds.
 const REST_CALLS: u32 = 8;
-/// How many bytes one call of [`Spares::rest`] frees at most: a millisecond's work of the kernel.
+/// How many bytes one call of [`IdleChunks::rest`] frees at most: a millisecond's work of the kernel.
 const REST_BYTES: usize = 4 << 20;
 
 /// Chunks that memtables of one database have used, and that others will use.
 #[derive(Debug)]
-pub struct Spares {
+pub struct IdleChunks {
     kept: Mutex<Kept>,
 }
 
@@ -42,31 +43,31 @@ struct Kept {
     surplus_bytes: usize,
 }
 
-impl Spares {
-    /// Creates a store of spares that keeps at most `most_bytes`, charged to `account`.
+impl IdleChunks {
+    /// Creates an empty store that keeps at most `most_bytes`, charged to `account`.
     ///
     /// ```
     /// use base::budget::{Account, Charge, MemoryCategory};
     /// use base::{CommitTs, TableId};
-    /// use pando_memtable::{Memtable, Spares};
+    /// use pando_memtable::{Memtable, IdleChunks};
     ///
     /// let account = Account::alone(256 << 20);
-    /// let spares = Spares::new(&account, 8 << 20);
+    /// let idle = IdleChunks::new(&account, 8 << 20);
     /// let credit = || Charge::none(&account, MemoryCategory::Memtables);
-    /// let (memtable, mut writer) = Memtable::reusing(credit(), 1 << 20, &spares);
+    /// let (memtable, mut writer) = Memtable::reusing(credit(), 1 << 20, &idle);
     /// for key in 0..40_000_u64 {
     ///     writer.put(TableId(16), &key.to_be_bytes(), &[0; 100], CommitTs(1));
     /// }
     /// drop((memtable, writer));
-    /// assert!((4 << 20..=8 << 20).contains(&spares.bytes()));
+    /// assert!((4 << 20..=8 << 20).contains(&idle.bytes()));
     /// ```
-    pub fn new(account: &Arc<Account>, most_bytes: usize) -> Arc<Spares> {
-        let (chunks, charge) = (Vec::new(), Charge::none(account, MemoryCategory::Spares));
+    pub fn new(account: &Arc<Account>, most_bytes: usize) -> Arc<IdleChunks> {
+        let (chunks, charge) = (Vec::new(), Charge::none(account, MemoryCategory::IdleChunks));
         let kept = Kept { chunks, charge, most_bytes, least_bytes: 0, calls: 0, surplus_bytes: 0 };
-        Arc::new(Spares { kept: Mutex::new(kept) })
+        Arc::new(IdleChunks { kept: Mutex::new(kept) })
     }
 
-    /// Returns the bytes of all spares.
+    /// Returns the bytes of all chunks.
     pub fn bytes(&self) -> usize {
         lock(&self.kept).charge.bytes()
     }
@@ -81,8 +82,8 @@ impl Spares {
         Some((taken.0, taken.1.converted(MemoryCategory::Memtables)))
     }
 
-    /// Keeps a chunk that has exactly `charge`, or returns both. Never waits: in a child that was forked while another
-    /// thread had the lock, it stays locked.
+    /// Keeps a chunk that has exactly `charge`, or returns both if there is no room. Never waits: in a child that was
+    /// forked while another thread had the lock, it stays locked.
     pub(crate) fn keep(&self, chunk: Memory, charge: Charge) -> Option<(Memory, Charge)> {
         let budget = charge.account().budget();
         let free = budget.limit_bytes().saturating_sub(budget.used_bytes());
@@ -91,7 +92,7 @@ impl Spares {
         if !has_room || free < budget.limit_bytes() / FREE_PART || charge.bytes() != chunk.size() {
             return Some((chunk, charge));
         }
-        kept.charge.join(charge.converted(MemoryCategory::Spares));
+        kept.charge.join(charge.converted(MemoryCategory::IdleChunks));
         kept.chunks.push(chunk);
         None
     }
