@@ -2,10 +2,10 @@
 //!
 //! 1. A thread whose LSN is already synced returns at once, without a lock.
 //! 2. The first thread that must wait becomes the leader; the others sleep.
-//! 3. The leader reads the end of the log, and syncs the files of ended segments, oldest first, then the current one.
-//!    Appends continue meanwhile, because they do not take the lock of the leader. If many pages were stored into, the
-//!    leader releases them first: otherwise the kernel takes them from the mapping one by one, and interrupts all
-//!    processors for each.
+//! 3. The leader reads the end of the log, and syncs the files of ended segments, oldest first, then the current one,
+//!    which the disk has begun to write by then. Appends continue meanwhile, because they do not take the lock of the
+//!    leader. If many pages were stored into, the leader releases them first: otherwise the kernel takes them from the
+//!    mapping one by one, and interrupts all processors for each.
 //! 4. The leader publishes that end, or latches the log, and wakes all threads. A thread that needs a later LSN leads
 //!    the next flush.
 //!
@@ -137,6 +137,8 @@ impl Log {
             (appender.end, files, appender.take_mapped(self.synced()))
         };
         mapped.into_iter().flatten().for_each(Mapped::release);
+        // What a segment has is on its way while the one before it is waited for.
+        files.iter().skip(1).for_each(|file| file.begin_sync());
         self.flush.flushes.fetch_add(1, Ordering::SeqCst);
         phases::within(Phase::LogFlush, || {
             for file in &files {

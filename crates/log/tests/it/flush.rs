@@ -597,6 +597,21 @@ fn the_disk_begins_before_anybody_waits() {
     assert!(syncs.load(Ordering::SeqCst) <= syncs_before + 3, "those of a new segment");
 }
 
+#[test]
+fn the_disk_begins_with_a_new_segment_while_the_end_of_the_old_one_is_waited_for() {
+    let (_, log) = with_segments_of_a_mib();
+    let segments_before = log.stats().segments;
+    let begun = |appends: u64| {
+        (0..appends).for_each(|n| drop(log.append_to_sync(&payload(n, 1000)).unwrap()));
+        let before = BEGUN.get();
+        log.sync(log.end().lsn).unwrap();
+        BEGUN.get() - before
+    };
+    assert_eq!(begun(10), 0, "it is waited for at once");
+    let begun = begun(1_100);
+    assert_eq!((begun, log.stats().segments), (1, segments_before + 1));
+}
+
 /// The lengths of the segments' files in `dir`, oldest first.
 fn segment_lengths(dir: &Arc<dyn io::Dir>) -> Vec<u64> {
     let mut names = dir.list().unwrap();
