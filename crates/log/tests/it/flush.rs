@@ -602,7 +602,9 @@ fn the_disk_begins_with_a_new_segment_while_the_end_of_the_old_one_is_waited_for
     let (_, log) = with_segments_of_a_mib();
     let segments_before = log.stats().segments;
     let begun = |appends: u64| {
-        (0..appends).for_each(|n| drop(log.append_to_sync(&payload(n, 1000)).unwrap()));
+        for n in 0..appends {
+            log.append_to_sync(&payload(n, 1000)).unwrap();
+        }
         let before = BEGUN.get();
         log.sync(log.end().lsn).unwrap();
         BEGUN.get() - before
