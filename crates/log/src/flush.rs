@@ -137,10 +137,10 @@ impl Log {
             (appender.end, files, appender.take_mapped(self.synced()))
         };
         mapped.into_iter().flatten().for_each(Mapped::release);
-        // What a segment has is on its way while the one before it is waited for.
-        files.iter().skip(1).for_each(|file| file.begin_sync());
         self.flush.flushes.fetch_add(1, Ordering::SeqCst);
         phases::within(Phase::LogFlush, || {
+            // The disk writes a segment while the one before it is waited for.
+            files.iter().skip(1).for_each(|file| file.begin_sync());
             for file in &files {
                 file.sync().inspect_err(|error| lock(&self.appender).latch(error))?;
             }

@@ -17,7 +17,7 @@ use base::sync::{Mutex, lock};
 use io::memory::Memory;
 use std::sync::Arc;
 
-/// The part of the budget that has to be free for a chunk to be kept: one in this many bytes.
+/// A chunk is kept if one in this many bytes of the budget is free.
 const FREE_PART: usize = 8;
 /// The number of calls of [`IdleChunks::rest`] after which it frees what was not needed between them: two seconds.
 const REST_CALLS: u32 = 8;
@@ -36,7 +36,7 @@ struct Kept {
     chunks: Vec<Memory>,
     charge: Charge,
     most_bytes: usize,
-    /// The fewest bytes since the last [`REST_CALLS`] calls began: nothing needed them.
+    /// The fewest bytes in the current round of [`REST_CALLS`] calls: nothing needed these.
     least_bytes: usize,
     calls: u32,
     /// What was found not to be needed, and is freed by the next calls.

@@ -44,7 +44,7 @@ impl Stages {
     pub fn new(max_chunk_bytes: usize) -> Stages {
         Stages {
             list: Mutex::new(Some(List::default())),
-            max_chunk_bytes: (max_chunk_bytes / most_stages()).saturating_mul(2).min(STAGE_CHUNK_BYTES),
+            max_chunk_bytes: chunk_bytes(max_chunk_bytes, most_stages()),
         }
     }
 
@@ -91,6 +91,11 @@ impl Stages {
     }
 }
 
+/// Returns the size of the largest chunk of each of `stages` in bytes.
+fn chunk_bytes(max_chunk_bytes: usize, stages: usize) -> usize {
+    (max_chunk_bytes / stages).saturating_mul(2).min(STAGE_CHUNK_BYTES)
+}
+
 /// Returns the greatest number of stages of a memtable.
 pub(crate) fn most_stages() -> usize {
     // Counting processors reads files.
@@ -134,6 +139,14 @@ mod tests {
     use super::*;
     use std::sync::{Arc, mpsc};
     use std::time::Duration;
+
+    #[test]
+    fn stages_of_a_large_memtable_have_mapped_chunks_on_many_processors() {
+        let eighth = (128 << 20) / 8;
+        assert!(chunk_bytes(eighth, STAGES_PER_PROCESSOR * 64) >= MAPPED_BYTES);
+        let (small, stages) = ((1 << 20) / 8, STAGES_PER_PROCESSOR * 64);
+        assert!(chunk_bytes(small, stages) * stages <= (1 << 20) / 4, "a quarter of the memtable");
+    }
 
     #[test]
     fn the_end_does_not_wait_for_a_lock_that_no_thread_releases() {

@@ -4,7 +4,7 @@
 //!   a time.
 //! * *log* prepares the next segment before it is needed, and syncs `Lazy` commits within their interval. It is also
 //!   the store's clock: four times a second it sets the time, checks readers that have been open long, and removes
-//!   files that the log no longer needs if nothing is written.
+//!   files of the log and memory of merged memtables that are no longer needed.
 //!
 //! Each thread sleeps until its bell rings. An idle database uses no processor time except the clock's few microseconds
 //! a second. While readers hold back what a checkpoint replaced, the first thread checks twice a second whether they

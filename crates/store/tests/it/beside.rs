@@ -1,5 +1,6 @@
 //! Readers beside a writer: what they show is always the state of one commit, whatever the writer does meanwhile.
 
+use base::budget::MemoryCategory;
 use base::env::Random;
 use base::{ErrorKind, Result};
 use io::{Dir, MemDir};
@@ -270,6 +271,30 @@ fn a_reader_that_stands_still_is_bounded() -> Result<()> {
     assert_eq!(error.kind(), ErrorKind::SnapshotTooOld);
     follower.catch_up()?;
     assert_eq!(content(&read.snapshot()?, "t")?.len(), 300);
+    Ok(())
+}
+
+/// With so much memory, chunks of memtables are mapped, and kept for the next ones.
+#[test]
+fn the_memory_of_memtables_that_were_merged_elsewhere_is_freed() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = writer(&dir)?;
+    let table = write(&store, |tx| tx.create_table("t", RequestedLayout::BTree))?;
+    let (read, mut follower) = reader(&dir, 1 << 30)?;
+    for first in (0..4_000_u32).step_by(100) {
+        write(&store, |tx| {
+            (first..first + 100).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[7; 1000]))
+        })?;
+        follower.catch_up()?;
+    }
+    store.checkpoint()?;
+    follower.catch_up()?;
+    let idle = || read.memory().held.bytes(MemoryCategory::IdleChunks);
+    assert!(idle() > 2 << 20, "{}", idle());
+    for tick in 1..=40 {
+        follower.tick(Duration::from_millis(250 * tick))?;
+    }
+    assert_eq!(idle(), 0);
     Ok(())
 }
 
